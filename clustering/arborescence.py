@@ -8,8 +8,9 @@ keep the edges they took, except the node that an edge from outside enters.
 
 A path is grown backwards along lightest edges (Gabow, Galil, Spencer and Tarjan 1986) until it ends at an entity or at
 a node that is known to be reached, or closes a cycle, which is contracted in place. Each contracted node keeps its
-members in a mergeable heap, ordered by the lightest edge of each that may still come from outside. The edges of a
-member are sorted, so that the heap holds mentions rather than edges. O(edges log mentions) time.
+members in a heap, ordered by the lightest edge of each that may still come from outside; of the heaps of a cycle, the
+smaller ones are added to the largest. Heaps are arrays, and only nodes on the path need one. The edges of a member are
+sorted, so that the heap holds mentions rather than edges. O((edges + mentions log mentions) log mentions) time.
 """
 
 from heapq import heapify, heappop
@@ -92,14 +93,18 @@ def _sort(lists: _Lists, begin: int, end: int) -> None:
         weight[hole], source[hole] = w, u
 
 
-class _Heaps(NamedTuple):
-    """Skew heaps of mentions, the one with the lightest current edge on top; a heap is its top, or -1."""
+class _Current(NamedTuple):
+    """The current edge of each mention: the lightest that may still come from outside; and the sources of all edges."""
 
+    edge: Ids  # (mentions,) index in the lists
     source: Ids  # (edges,) as in the lists
-    current: Ids  # (mentions,) index of the mention's current edge: the lightest that may still come from outside
-    weight: Weights  # (mentions,) weight of that edge
-    left: Ids
-    right: Ids
+
+
+class _Heap(NamedTuple):
+    """A heap of mentions, the one with the lightest current edge first; the children of ``i`` are at ``4 i + 1 ..``."""
+
+    weight: Weights  # of the current edge of each mention
+    mention: Ids
 
 
 @kernel
@@ -116,45 +121,48 @@ def _contract(entity_edges: EntityEdges, lists: _Lists) -> tuple[Ids, Ids, Ids]:
     place = np.full(2 * n, _FROM_ENTITY, lists.start.dtype)
     n_tree = n
     sets = singletons(n, lists.source)
-    # Kept for the root of each set: its state, its node in the tree, the mention that its lightest entity edge enters,
-    # its members.
+    # Kept for the root of each set: its state, its node in the tree, the mention that its lightest entity edge enters.
     state = np.zeros(n, np.uint8)
     node = np.arange(n).astype(lists.source.dtype)
-    entry, heap, path = node.copy(), node.copy(), node.copy()
-    none = np.full(n, _NONE, lists.source.dtype)
-    weight = np.empty(n, lists.weight.dtype)
-    for v in range(n):
-        if lists.start[v] == lists.start[v + 1]:
-            heap[v] = _NONE
-        else:
-            weight[v] = lists.weight[lists.start[v]]
-    heaps = _Heaps(lists.source, lists.start[:-1].copy(), weight, none, none.copy())
+    entry, path = node.copy(), node.copy()
+    current = _Current(lists.start[:-1].copy(), lists.source)
+    # Only the sets on the path have heaps, which are kept by their places on it.
+    size = np.zeros(n, np.int64)
+    alone = _heap_for(lists, n)  # the memory of heaps of one mention
+    heaps = [_Heap(alone.weight[:1], alone.mention[:1])]
 
     for begin in range(n):
         path[0] = find(sets, begin)
         depth = 1 if state[path[0]] == _NEW else 0
+        if depth > 0:
+            size[0] = _alone(lists, heaps[0], path[0])
         while depth > 0:
             v = path[depth - 1]
             state[v] = _ON_PATH
-            m = heap[v] = _lightest_from_outside(lists, heaps, heap[v], v, entity_edges.weight[entry[v]], sets, state)
+            limit = entity_edges.weight[entry[v]]
+            heap, n_held = heaps[depth - 1], size[depth - 1]
+            m, size[depth - 1] = _lightest_from_outside(lists, current, heap, n_held, v, limit, sets, state)
             if m != _NONE:
-                leaf[node[v]], place[node[v]] = m, heaps.current[m]
-                origin = find(sets, lists.source[heaps.current[m]])
+                leaf[node[v]], place[node[v]] = m, current.edge[m]
+                origin = find(sets, lists.source[current.edge[m]])
                 if state[origin] == _NEW:
                     path[depth] = origin
+                    if depth == len(heaps):
+                        heaps.append(_Heap(alone.weight[depth : depth + 1], alone.mention[depth : depth + 1]))
+                    size[depth] = _alone(lists, heaps[depth], origin)
                     depth += 1
                     continue
                 if state[origin] == _ON_PATH:
-                    merged, lightest, root, member = _NONE, entry[v], v, _NONE
+                    lightest, root, member, top = entry[v], v, _NONE, depth
                     while member != origin:
                         depth -= 1
                         member = path[depth]
                         up[node[member]] = n_tree
-                        merged = _meld(heaps, merged, heap[member])
                         lightest = lighter_entity_edge(entity_edges, lightest, entry[member])
                         if member != v:
                             root = join(sets, root, member)
-                    node[root], entry[root], heap[root] = n_tree, lightest, merged
+                    size[depth] = _merge(lists, current, heaps, size, depth, top, root, sets)
+                    node[root], entry[root] = n_tree, lightest
                     n_tree += 1
                     path[depth] = root
                     depth += 1
@@ -173,28 +181,115 @@ def _contract(entity_edges: EntityEdges, lists: _Lists) -> tuple[Ids, Ids, Ids]:
 
 
 @kernel
+def _heap_for(lists: _Lists, size: int) -> _Heap:
+    return _Heap(np.empty(size, lists.weight.dtype), np.empty(size, lists.source.dtype))
+
+
+@kernel
+def _alone(lists: _Lists, heap: _Heap, m: int) -> int:
+    """Make the heap of a single mention; return its size, 0 if no edge leads to the mention."""
+    if lists.start[m] == lists.start[m + 1]:
+        return 0
+    heap.weight[0], heap.mention[0] = lists.weight[lists.start[m]], m
+    return 1
+
+
+@kernel
 def _lightest_from_outside(
-    lists: _Lists, heaps: _Heaps, top: int, root: int, limit: float, sets: Ids, state: States
-) -> int:
+    lists: _Lists, current: _Current, heap: _Heap, size: int, root: int, limit: float, sets: Ids, state: States
+) -> tuple[int, int]:
     """Discard edges from inside the set ``root``, from unreachable mentions, and not lighter than ``limit``."""
-    m = top
-    while m != _NONE and heaps.weight[m] < limit:  # the others of the heap are no lighter
-        e, end = heaps.current[m], lists.start[m + 1]
+    while size > 0 and heap.weight[0] < limit:  # the others of the heap are no lighter
+        m = heap.mention[0]
+        e, end = current.edge[m], lists.start[m + 1]
         while e < end:
             origin = find(sets, lists.source[e])
             if origin != root and state[origin] != _UNREACHABLE:
                 break
             e += 1
-        if e == heaps.current[m]:
-            return m
-        rest = _meld(heaps, heaps.left[m], heaps.right[m])
-        heaps.left[m] = heaps.right[m] = _NONE
+        if e == current.edge[m]:
+            return m, size
         if e < end and lists.weight[e] < limit:
-            heaps.current[m] = e
-            heaps.weight[m] = lists.weight[e]
-            rest = _meld(heaps, rest, m)
-        m = rest
-    return _NONE
+            current.edge[m] = e
+            _sink(heap, size, lists.weight[e], m, current)
+        else:
+            size -= 1
+            if size > 0:
+                _sink(heap, size, heap.weight[size], heap.mention[size], current)
+    return _NONE, size
+
+
+@kernel
+def _merge(
+    lists: _Lists, current: _Current, heaps: list[_Heap], size: Ids, first: int, last: int, root: int, sets: Ids
+) -> int:
+    """Move the mentions of the heaps ``first .. last - 1`` to the first place, and return their number.
+
+    The smaller heaps are added to the largest, without the mentions whose edges all come from inside the set ``root``.
+    """
+    large = first + np.argmax(size[first:last])
+    heap, n_held, most = heaps[large], size[large], size[first:last].sum()
+    if most > len(heap.weight):
+        heap = _heap_for(lists, 2 * most)
+        heap.weight[:n_held], heap.mention[:n_held] = heaps[large].weight[:n_held], heaps[large].mention[:n_held]
+    for other in range(first, last):
+        if other == large:
+            continue
+        for m in heaps[other].mention[: size[other]]:
+            e, end = current.edge[m], lists.start[m + 1]
+            while e < end and find(sets, lists.source[e]) == root:
+                e += 1
+            current.edge[m] = e
+            if e < end:
+                _push(heap, n_held, lists.weight[e], m, current)
+                n_held += 1
+    heaps[large] = heaps[first]
+    heaps[first] = heap
+    return n_held
+
+
+@kernel
+def _sink(heap: _Heap, size: int, weight: float, mention: int, current: _Current) -> None:
+    """Replace the first mention of a heap."""
+    weights, mentions = heap.weight, heap.mention
+    hole = 0
+    while True:
+        child = 4 * hole + 1
+        if child >= size:
+            break
+        w, m = weights[child], mentions[child]
+        for other in range(child + 1, min(child + 4, size)):
+            if weights[other] <= w and _before(weights[other], mentions[other], w, m, current):
+                child, w, m = other, weights[other], mentions[other]
+        if weight < w or _before(weight, mention, w, m, current):
+            break
+        weights[hole], mentions[hole] = w, m
+        hole = child
+    weights[hole], mentions[hole] = weight, mention
+
+
+@kernel
+def _push(heap: _Heap, size: int, weight: float, mention: int, current: _Current) -> None:
+    """Add a mention to a heap that has room for it."""
+    weights, mentions = heap.weight, heap.mention
+    hole = size
+    while hole > 0:
+        above = (hole - 1) >> 2
+        w, m = weights[above], mentions[above]
+        if w < weight or _before(w, m, weight, mention, current):
+            break
+        weights[hole], mentions[hole] = w, m
+        hole = above
+    weights[hole], mentions[hole] = weight, mention
+
+
+@kernel
+def _before(weight: float, mention: int, other_weight: float, other: int, current: _Current) -> bool:
+    """Compare the current edges of two mentions by (weight, source, target)."""
+    if weight != other_weight:
+        return bool(weight < other_weight)
+    source, other_source = current.source[current.edge[mention]], current.source[current.edge[other]]
+    return bool(source < other_source or (source == other_source and mention < other))
 
 
 @kernel
@@ -214,33 +309,3 @@ def _expand(entity_edges: EntityEdges, lists: _Lists, up: Ids, leaf: Ids, place:
         while m != c:
             given_up[m] = True
             m = up[m]
-
-
-@kernel
-def _lighter(heaps: _Heaps, a: int, b: int) -> bool:
-    if heaps.weight[a] != heaps.weight[b]:
-        return bool(heaps.weight[a] < heaps.weight[b])
-    source_a, source_b = heaps.source[heaps.current[a]], heaps.source[heaps.current[b]]
-    return bool(source_a < source_b or (source_a == source_b and a < b))
-
-
-@kernel
-def _meld(heaps: _Heaps, a: int, b: int) -> int:
-    """Meld two skew heaps from the top down (Sleator and Tarjan 1986) and return the new top."""
-    if a == _NONE:
-        return b
-    if b == _NONE:
-        return a
-    if _lighter(heaps, b, a):
-        a, b = b, a
-    top = a
-    while True:
-        rest = heaps.right[a]
-        heaps.right[a] = heaps.left[a]
-        if rest == _NONE:
-            heaps.left[a] = b
-            return top
-        if _lighter(heaps, b, rest):
-            rest, b = b, rest
-        heaps.left[a] = rest
-        a = rest

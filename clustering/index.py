@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from .approximate_search import Find, approximate_search, hnsw
 from .arrays import Floats, Ids, pairs_of
 from .dense_search import Scan, Scanner, dense_search
+from .kernels import kernel
 from .prefix_search import MOST_WITHIN, QUERIES_SHARE, Prefixes, search_prefixes
 from .search import Owners, Search, SearchMethod
 from .sparse_search import ROWS_PER_PLACE, Bounds, Corpus, Scratch, alike_together, sparse_search
@@ -85,7 +86,8 @@ class Index:
     @cached_property
     def postings(self) -> Csr:
         """The rows that have a feature, ascending, for each feature of sparse vectors."""
-        return _fixed(csr(sp.csr_array(self._scipy().T)))
+        matrix: Any = self.matrix
+        return _fixed(Csr(*_transposed(matrix, self.dim)))
 
     @cached_property
     def bounds(self) -> Bounds:
@@ -165,6 +167,23 @@ class Index:
         if start[-1] <= np.iinfo(np.int32).max:  # scipy would copy the features as int64, as wide as the starts
             start = start.astype(np.int32)
         return sp.csr_array((value, feature, start), (len(start) - 1, self.dim))
+
+
+@kernel
+def _transposed(rows: Csr, dim: int) -> tuple[Ids, Ids, Floats]:
+    """Return the arrays of the transposed matrix, which has ``dim`` rows."""
+    indptr, indices, data = rows
+    start = np.zeros(dim + 1, np.int64)
+    for feature in indices:
+        start[feature + 1] += 1
+    start = np.cumsum(start)
+    place, row_of, value = start[:-1].copy(), np.empty(len(indices), np.int32), np.empty(len(data), data.dtype)
+    for row in range(len(indptr) - 1):
+        for i in range(indptr[row], indptr[row + 1]):
+            at = place[indices[i]]
+            row_of[at], value[at] = row, data[i]
+            place[indices[i]] = at + 1
+    return start, row_of, value
 
 
 def _fixed(part: Part) -> Part:

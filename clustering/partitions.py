@@ -79,6 +79,14 @@ class Partition:
             np.concatenate([self.weight[linked], weight[first]]),
         )
 
+    def tree(self) -> MergeTree:
+        """Return the merge tree of the NIL mentions, in which mention ``i`` is leaf ``i``, under either linkage."""
+        if self.nil_tree is not None:
+            return self.nil_tree
+        source, target, weight = self.nil_edges
+        n_entities, n_mentions = self.n_entities, len(self.entity)
+        return merge_tree(Graph(source - n_entities, target - n_entities, weight, n_entities=0, n_nodes=n_mentions))
+
     def weakest_joins(self) -> Edges:
         """Return the edge that joined the last two parts of each NIL cluster of two or more mentions.
 
@@ -86,10 +94,8 @@ class Partition:
         falls apart. Edges are ordered by the label of the cluster. Under average linkage, source and target are the
         smallest mentions of the two parts, and the weight is the average dissimilarity between the parts.
         """
-        tree, shift = self.nil_tree, self.n_entities
-        if tree is None:
-            tree, shift = merge_tree(Graph(*self.nil_edges, n_entities=0, n_nodes=len(self.labels))), 0
-        joins = Edges(tree.source + shift, tree.target + shift, tree.height)
+        tree = self.tree()
+        joins = Edges(tree.source + self.n_entities, tree.target + self.n_entities, tree.height)
         joins = joins.take(self.labels[joins.source] == self.labels[joins.target])
         label = self.labels[joins.source]
         _, last = np.unique(label[::-1], return_index=True)

@@ -51,7 +51,7 @@ def answers(kb: KnowledgeBase, folder: Path) -> dict[str, Any]:
         "ids": (list(kb.row_of), len(kb.row_of), dict(kb.row_of), 5 in kb),
         "names": kb.names(),
         "columns": list(kb.columns("domain", "aliases", "metadata")),
-        "columns of rows": [kb.column(name, np.arange(len(kb))[::-1]) for name in ("id", "definition", "aliases")],
+        "columns of rows": kb.taken(["id", "definition", "aliases"], np.arange(len(kb))[::-1]),
         "counted": (len(kb), kb.notes, kb.fingerprint, repr(kb), hash(kb)),
         "stats": kb.stats().as_dict(),
         "problems": kb.problems(),
@@ -116,7 +116,7 @@ def test_an_index_of_many_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     other = stored(kb, tmp_path)
     assert answers(other, tmp_path) == answers(kb, tmp_path)
     rows = np.random.default_rng(0).integers(0, 50, 200)
-    assert other.column("name", rows).to_pylist() == [f"name {row}" for row in rows]
+    assert other.taken(["name"], rows)[0].to_pylist() == [f"name {row}" for row in rows]
 
 
 def test_ids_with_one_hash_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+import arbo
 
 HEAVY = (
     "torch",
@@ -15,6 +18,7 @@ HEAVY = (
     "faiss",
     "pyarrow",
     "scipy",
+    "scipy.special",
     "networkx",
     "obonet",
     "pandas",
@@ -90,9 +94,16 @@ def test_linking_loads_no_torch() -> None:
     assert not loaded(code) & {"torch", "transformers", "networkx", "obonet"}
 
 
-def test_every_public_name_is_there() -> None:
-    import arbo
+@pytest.mark.slow
+def test_linking_with_an_index_as_a_command_loads_only_what_it_needs(tmp_path: Path) -> None:
+    documents, kb = arbo.load_sample()
+    documents.to_jsonl(tmp_path / "documents.jsonl")
+    arbo.build_index(kb, tmp_path / "index")
+    arguments = (str(tmp_path / "documents.jsonl"), "--kb", str(tmp_path / "index"), "--out", str(tmp_path / "run"))
+    assert loaded(command("link", *arguments)) == {"numba", "pyarrow", "scipy"}
 
+
+def test_every_public_name_is_there() -> None:
     assert set(arbo.__all__) == set(arbo._HOME)
     for name in arbo.__all__:
         assert getattr(arbo, name) is not None

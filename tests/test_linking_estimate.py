@@ -16,6 +16,7 @@ from arbo.linking import estimate, trial
 from arbo.linking.estimate import entity_cost
 from clustering import comparison, late_interaction
 from clustering.arrays import Floats, Ids
+from clustering.index import Index
 from clustering.late_interaction import TokenMatrices
 from clustering.vectors import Vectors
 
@@ -100,6 +101,27 @@ def test_the_seconds_of_names_are_those_of_both_searches_and_grow_with_the_names
     assert trial.name_seconds(encoder, (), queries, 4, 16, 0.2) == pytest.approx(2, rel=0.1)
     assert searched == [(len(queries), len(queries), 5, 0.2)]
     assert trial.name_seconds(encoder, names, (), 4, 16) == 0
+
+
+def test_an_index_takes_no_time_for_its_names(sample: Sample, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    documents, kb = sample
+    stored = arbo.build_index(kb, tmp_path / "index")
+    searched: list[tuple[int, int]] = []
+
+    def search(_: Vectors, things: Vectors | Index, k: int) -> None:
+        searched.append((things.n, k))
+
+    def unused(*_: object) -> None:
+        raise AssertionError("the names are read or encoded again")
+
+    monkeypatch.setattr(trial, "nearest", search)
+    monkeypatch.setattr(arbo.NgramEncoder, "fit", unused)
+    names = arbo.KnowledgeBase.names
+    monkeypatch.setattr(arbo.KnowledgeBase, "names", lambda own: unused() if own.stored else names(own))
+    told = arbo.Linker(stored, config=arbo.LinkerConfig(k=2, candidates=5)).estimate(documents)
+    assert (told.entities, told.names) == (len(kb), sum(len({e.name, *e.aliases}) for e in kb))
+    assert searched[-3:] == [(len(kb), 5)] * 3, "not on samples of the index"
+    assert arbo.Linker(stored).estimate([]).mentions == 0
 
 
 def test_a_transformer_reads_what_its_cache_lacks(sample: Sample, bert_folder: Path, tmp_path: Path) -> None:

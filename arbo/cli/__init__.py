@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import shlex
@@ -129,6 +130,7 @@ app.add_typer(kb.app, name="kb")
 
 def main() -> None:
     """Run the command line, and exit with one of the codes that `arbo --help` lists."""
+    gc.set_threshold(100_000)  # the objects of imports and readers are many, and stay
     signal.signal(signal.SIGINT, _interrupted)
     records.quiet = False
     try:

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from arbo.data.arrow import numbers
 from arbo.data.entities import Entity
 from arbo.errors import DataError
 
@@ -62,19 +63,22 @@ class Table:
                 values = [_values(name, part[name]) for name in names]
             yield from zip(*values, strict=True)
 
-    def taken(self, name: str, rows: npt.NDArray[np.integer[Any]]) -> pa.Array:
-        """Return the values of a column in these rows, in the given order; (rows,)."""
+    def taken(self, names: Sequence[str], rows: npt.NDArray[np.integer[Any]]) -> list[pa.Array]:
+        """Return the values of some columns in these rows, in the given order; an array of (rows,) for each column."""
         with self._sound():
-            order = np.argsort(rows, kind="stable")
-            ends = np.searchsorted(rows[order], np.arange(len(self._parts) + 1) * _BATCH)
+            distinct, place = np.unique(rows, return_inverse=True)
+            ends = np.searchsorted(distinct, np.arange(len(self._parts) + 1) * _BATCH)
             found = [
-                part[name].take(pa.array(rows[order[begin:end]] % _BATCH))
+                (part, numbers(distinct[begin:end] % _BATCH))
                 for part, (begin, end) in zip(self._parts, pairwise(ends.tolist()), strict=True)
                 if begin < end
             ]
-            place = np.empty(len(rows), np.int64)
-            place[order] = np.arange(len(rows))
-            return pa.chunked_array(found, self._schema.field(name).type).combine_chunks().take(pa.array(place))
+            columns = [
+                pa.chunked_array([part[name].take(own) for part, own in found], self._schema.field(name).type)
+                for name in names
+            ]
+            taken = [column.combine_chunks() for column in columns]
+            return taken if np.array_equal(distinct, rows) else [column.take(numbers(place)) for column in taken]
 
     @contextmanager
     def _sound(self) -> Iterator[None]:

@@ -235,15 +235,19 @@ class KnowledgeBase:
             return self._table.each(*names)
         return (tuple(getattr(entity, name) for name in names) for entity in self.entities)
 
-    def column(self, name: str, rows: npt.NDArray[np.integer[Any]]) -> pa.Array:
-        """Return a text field, such as ``id`` or ``aliases``, of the entities in these rows, as an Arrow array."""
+    def taken(self, names: Sequence[str], rows: npt.NDArray[np.integer[Any]]) -> list[pa.Array]:
+        """Return text fields, such as ``id`` or ``aliases``, of the entities in these rows, as Arrow arrays."""
         import pyarrow as pa
 
-        is_list = name not in ("id", "name", "definition", "domain")
-        kind = pa.list_(pa.string()) if is_list else pa.string()
+        from arbo.data.arrow import string_lists, strings
+
+        single = ("id", "name", "definition", "domain")
         if self._table is not None:
-            return self._table.taken(name, rows).cast(kind)
-        return pa.array([getattr(self.entities[row], name) for row in rows.tolist()], kind)
+            kinds = [pa.string() if name in single else pa.list_(pa.string()) for name in names]
+            return [own.cast(kind) for own, kind in zip(self._table.taken(names, rows), kinds, strict=True)]
+        entities = [self.entities[row] for row in rows.tolist()]
+        columns = [(name, [getattr(entity, name) for entity in entities]) for name in names]
+        return [strings(own) if name in single else string_lists(own) for name, own in columns]
 
     def stats(self, *, examples: int = 5) -> KnowledgeBaseStats:
         """Count entities, names, definitions, types and ids, and the names that several entities share.

@@ -22,6 +22,7 @@ from arbo.encoders.encoder import Encoder
 from arbo.encoders.model_folder import same_model
 from arbo.encoders.named import encoder_of
 from arbo.encoders.ngrams import Frequencies, NgramEncoder
+from arbo.encoders.word_index import WordIndex
 from arbo.engine import Index, TokenMatrices
 from arbo.errors import DataError, UsageError
 from arbo.files import PathLike
@@ -55,6 +56,7 @@ def build_index(
     base, maker = KnowledgeBase.of(kb), encoder_of(encoder)
     fitted, corpus = encoded(base, maker, announce)
     arrays = {"kb": HashedIds.of(base.row_of)._asdict(), "encoder": _state(fitted, maker), "vectors": _arrays(corpus)}
+    arrays["words"] = word_index(base).arrays()
     others = [(id_, base.rows(id_)) for id_ in islice(base.row_of, len(base), None)]  # own ids come first
     sizes = {"entities": len(base), "other_ids": len(others)}
     known = {**sizes, "fingerprint": base.fingerprint, "notes": base.notes}
@@ -90,6 +92,16 @@ def indexed(kb: KnowledgeBase, encoder: Encoder) -> tuple[Encoder, Index | Token
     told = "other settings" if names[0] == names[1] else f"the encoder {names[0]}, not {names[1]}"
     logger.warning("%s was built for %s, so the entities are encoded again; %s", kb.stored.folder, told, MEND)
     return None
+
+
+def word_index(kb: KnowledgeBase) -> WordIndex:
+    """Return the names of a knowledge base by their words, mapped from its index if it has one."""
+    if kb.stored is None or not (arrays := kb.stored.arrays("words")):
+        return WordIndex.of(kb)
+    try:
+        return WordIndex.from_arrays(arrays)
+    except KeyError as error:
+        raise DataError(f"the words of names have no {error}; {MEND}", file=str(kb.stored.folder)) from None
 
 
 def _state(fitted: Encoder, encoder: Encoder) -> Arrays:

@@ -154,7 +154,12 @@ class NgramEncoder:
         alias = np.zeros(len(names))
         if is_alias is not None:
             alias[is_alias] = self.alias_weight
-        return name_vectors(in_name, sp.vstack(vectors, "csr"), alias, is_ascending=is_alias is not None)
+        return name_vectors(
+            in_name,
+            vectors[0] if len(vectors) == 1 else sp.vstack(vectors, "csr"),
+            alias,
+            is_ascending=is_alias is not None,
+        )
 
     def _word_vectors(self, known: Frequencies, words: StringTable, begin: int) -> sp.csr_array:
         """Return the scaled vectors of the words from ``begin`` on; an n-gram counts at each of its places."""

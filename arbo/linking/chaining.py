@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from arbo.data.codes import codes_of
-from arbo.engine import Edges, Graph, MergeTree, Partition, bridges, merge_tree
+from arbo.engine import Edges, MergeTree, Partition, bridges
 
 _SHARE = 0.05
 _MENTIONS = 20
@@ -33,18 +33,15 @@ def describe_giants(
     ``names`` are the names of the mentions, with abbreviations replaced by their long forms, and ``mention_ids`` and
     ``cluster_ids`` the ids of mentions and of their clusters; (mentions,) each.
     """
-    n_entities = clusters.n_entities
     name = codes_of(name.casefold() for name in names)
     is_new = np.flatnonzero(clusters.entity < 0)
     label = clusters.labels[clusters.n_entities :]
     giants = [is_new[rows] for rows in _giants(label[is_new], name[is_new], len(names))]
     if not giants:
         return []
-    tree, shift = clusters.nil_tree, 0
-    if tree is None:
-        tree, shift = merge_tree(Graph(*clusters.nil_edges, n_entities=0, n_nodes=len(clusters.labels))), n_entities
-    cluster = clusters.labels[tree.source + n_entities - shift]
-    inside = cluster == clusters.labels[tree.target + n_entities - shift]
+    tree = clusters.tree()
+    cluster = label[tree.source]
+    inside = cluster == label[tree.target]
     described = []
     for rows in giants:
         merges = np.flatnonzero(inside & (cluster == label[rows[0]]))
@@ -54,8 +51,8 @@ def describe_giants(
                 "mentions": len(rows),
                 "share": len(rows) / len(names),
                 "names": len(np.unique(name[rows])),
-                "splits_below": _splits_below(tree, merges, rows + shift, name[rows], len(names)),
-                "bridges": _describe_bridges(tree, merges, shift, mention_ids) if clusters.nil_tree is None else [],
+                "splits_below": _splits_below(tree, merges, rows, name[rows], len(names)),
+                "bridges": _describe_bridges(tree, merges, mention_ids) if clusters.nil_tree is None else [],
             }
         )
     return described
@@ -89,15 +86,13 @@ def _splits_below(
     return float(height[some])
 
 
-def _describe_bridges(
-    tree: MergeTree, merges: npt.NDArray[np.int64], n_entities: int, mention_ids: pa.Array
-) -> list[dict[str, Any]]:
+def _describe_bridges(tree: MergeTree, merges: npt.NDArray[np.int64], mention_ids: pa.Array) -> list[dict[str, Any]]:
     ranked = bridges(Edges(tree.source[merges], tree.target[merges], tree.height[merges]), n_nodes=tree.n_leaves)
     smaller = ranked.parts[:_BRIDGES].min(axis=1)
     top = slice(int((smaller >= smaller[0] / 10).sum()))
     return [
         {
-            "mentions": [mention_ids[int(node) - n_entities].as_py() for node in (source, target)],
+            "mentions": [mention_ids[int(node)].as_py() for node in (source, target)],
             "dissimilarity": float(weight),
             "sides": sides.tolist(),
         }

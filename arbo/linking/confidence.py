@@ -13,7 +13,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import expit
+import scipy  # its modules are imported when they are used
 
 from arbo.data.gold import Bools, Ints
 from arbo.files import json_ready
@@ -39,7 +39,7 @@ class Confidence(Settings):
 
     def of(self, evidence: Floats) -> Floats:
         """Return the probability that each link is correct; ``evidence`` has one row for each, see `evidence`."""
-        probability: Floats = expit(self.intercept + evidence @ np.array([self.similarity, self.lead]))
+        probability: Floats = scipy.special.expit(self.intercept + evidence @ np.array([self.similarity, self.lead]))
         return probability
 
 

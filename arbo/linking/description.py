@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import pyarrow as pa
-import pyarrow.compute as pc
+import numpy as np
 
 from arbo.data.corpus import Corpus
 from arbo.data.gold import Gold
@@ -45,7 +44,7 @@ def describe(
             "knowledge_base": {} if kb is None else kb.notes,
             "gold": {} if kb is None else _gold_notes(gold),
         },
-        "warnings": [warning for warning in (_ties(links), gold.doubt()) if warning],
+        "warnings": [warning for warning in (_ties(retrieval, clusters), gold.doubt()) if warning],
     }
     entities = entity_table(known, retrieval, clusters)
     return Result(mentions, links, cluster_rows, manifest, document_table(corpus), entities)
@@ -56,13 +55,13 @@ def _gold_notes(gold: Gold) -> dict[str, int]:
     return {"mentions whose gold ids are not in the knowledge base: they count as NIL": outside} if outside else {}
 
 
-def _ties(links: pa.Table) -> str | None:
+def _ties(retrieval: Retrieval, clusters: Partition) -> str | None:
     """Describe ties between the nearest entities, if most links have one."""
-    linked = links.filter(pc.is_valid(links["entity_id"]))
-    tied = pc.sum(pc.equal(linked["margin"], 0.0)).as_py() or 0
-    if tied <= linked.num_rows / 2:
+    near = retrieval.entities.dissimilarity[clusters.entity >= 0, :2]
+    n, tied = len(near), int((np.isfinite(near) & (near == near[:, :1])).all(axis=1).sum()) * (near.shape[1] > 1)
+    if tied <= n / 2:
         return None
     return (
-        f"{tied:,} of {linked.num_rows:,} links have the margin 0: several entities are equally near, and ties go to "
+        f"{tied:,} of {n:,} links have the margin 0: several entities are equally near, and ties go to "
         "the first in the knowledge base; `arbo kb validate` lists the names that entities share"
     )

@@ -28,7 +28,7 @@ from arbo.encoders.texts import Texts
 from arbo.encoders.vectors import VectorEncoder
 from arbo.engine import CANDIDATES, SAMPLE, Floats, Ids, Index
 from arbo.linking.config import LinkerConfig
-from arbo.linking.trial import name_seconds
+from arbo.linking.trial import name_seconds, stored_seconds
 from arbo.retrieval.reranking import Reranker
 
 MEGABYTE = 1 << 20
@@ -42,7 +42,7 @@ _NGRAM_PEAK, _NGRAM_KEPT = 62, 40
 # Late interaction: seconds of one core for a product of two numbers.
 _LATE_SECONDS = 3e-10
 # Seconds of imports and kernels, and of making the tables for a mention.
-_START_SECONDS, _MENTION_SECONDS = 2.5, 8e-6
+_START_SECONDS, _MENTION_SECONDS = 1.0, 8e-6
 # Bytes for a pair of a mention and a candidate that a reranker scores.
 _PAIR = 80
 # Edge model: bytes and seconds for a pair.
@@ -155,8 +155,12 @@ def estimate(
         entity.kept + mention.kept + _ENGINE + max(scaled, decide + (_TRANSFORMER + _PAIR * to_read if to_read else 0)),
     )
     if isinstance(encoder, NgramEncoder):
-        names = () if kb is None else kb.names().names
-        search = name_seconds(encoder, names, list({item.name for item in inputs}), k, candidates, within)
+        queries = list({item.name for item in inputs})
+        found = indexed(kb, encoder) if kb else None
+        if found and isinstance(found[0], NgramEncoder) and isinstance(found[1], Index):
+            search = stored_seconds(found[0], found[1], queries, k, candidates, within)
+        else:
+            search = name_seconds(encoder, kb.names().names if kb else (), queries, k, candidates, within)
     else:
         searched = mention.vectors * (entity.vectors + mention.vectors)
         search = searched * 2 * mention.dim / _flops(mention.dim) if mention.dim else 0.0

@@ -35,24 +35,24 @@ import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import NamedTuple, Self
+from itertools import chain
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from arbo.data.arrow import numbers, starts, string_lists, strings
 from arbo.data.corpus import Corpus
 from arbo.data.documents import Document, Mention
 from arbo.data.gold import Gold
 from arbo.data.inputs import MentionInput
 from arbo.data.knowledge_base import KnowledgeBase
-from arbo.engine import Ids, Partition
+from arbo.engine import Ids, Partition, Weights
 from arbo.linking.confidence import Confidence, evidence
 from arbo.retrieval.retrieval import Retrieval
-
-_SPANS = pa.list_(pa.struct([("start", pa.int32()), ("end", pa.int32())]))
-_STRINGS = pa.list_(pa.string())
+from arbo.text.checks import Span
 
 
 class NamedEntities(NamedTuple):
@@ -67,11 +67,12 @@ class NamedEntities(NamedTuple):
         """Read the entities in these rows; -1 stands for none."""
         used = np.unique(np.concatenate([own.ravel() for own in rows]))
         used, base = used[used >= 0], KnowledgeBase() if kb is None else kb
-        return cls(used, {name: base.column(name, used) for name in ("id", "name", "aliases")})
+        names = ("id", "name", "aliases")
+        return cls(used, dict(zip(names, base.taken(names, used), strict=True)))
 
     def column(self, name: str, rows: Ids) -> pa.Array:
         """Return a column of the entities in these rows; null for -1."""
-        return self.columns[name].take(pa.array(np.searchsorted(self.rows, rows), mask=rows < 0))
+        return self.columns[name].take(numbers(np.searchsorted(self.rows, rows), missing=rows < 0))
 
 
 def mention_table(corpus: Corpus, inputs: Sequence[MentionInput], gold: Gold, known: NamedEntities) -> pa.Table:
@@ -81,17 +82,17 @@ def mention_table(corpus: Corpus, inputs: Sequence[MentionInput], gold: Gold, kn
     entities = known.column("id", gold.rows)
     return pa.table(
         {
-            "mention_id": pa.array([m.id for m in mentions], pa.string()),
-            "document_id": pa.array([m.document_id for m in mentions], pa.string()),
-            "spans": pa.array([[{"start": s, "end": e} for s, e in m.spans] for m in mentions], _SPANS),
-            "text": pa.array([m.text for m in mentions], pa.string()),
-            "expansion": pa.array([i.name if i.name != i.mention.text else None for i in inputs], pa.string()),
-            "type": pa.array([m.type for m in mentions], pa.string()),
-            "domain": pa.array([i.document.domain for i in inputs], pa.string()),
-            "gold": pa.array([None if m.gold is None else list(m.gold) for m in mentions], _STRINGS),
-            "found_score": pa.array([m.score for m in mentions], pa.float64()),
-            "gold_entities": pa.ListArray.from_arrays(pa.array(gold.indptr, pa.int32()), entities),
-            **({"cluster": pa.array(clusters, pa.string())} if any(clusters) else {}),
+            "mention_id": strings([m.id for m in mentions]),
+            "document_id": strings([m.document_id for m in mentions]),
+            "spans": _spans([m.spans for m in mentions]),
+            "text": strings([m.text for m in mentions]),
+            "expansion": strings([i.name if i.name != i.mention.text else None for i in inputs]),
+            "type": strings([m.type for m in mentions]),
+            "domain": strings([i.document.domain for i in inputs]),
+            "gold": string_lists([m.gold for m in mentions]),
+            "found_score": _scores([m.score for m in mentions]),
+            "gold_entities": pa.ListArray.from_arrays(starts(np.diff(gold.indptr)), entities),
+            **({"cluster": strings(clusters)} if any(clusters) else {}),
             **_metadata(mentions),
         }
     )
@@ -99,14 +100,14 @@ def mention_table(corpus: Corpus, inputs: Sequence[MentionInput], gold: Gold, kn
 
 def _metadata(items: Sequence[Document | Mention]) -> dict[str, pa.Array]:
     stored = [json.dumps(item.metadata, ensure_ascii=False) if item.metadata else None for item in items]
-    return {"metadata": pa.array(stored, pa.large_string())} if any(stored) else {}
+    return {"metadata": strings(stored, pa.large_string())} if any(stored) else {}
 
 
 def _of_nodes(known: NamedEntities, mention_ids: pa.Array, n_entities: int, nodes: Ids) -> pa.Array:
     """Return the ids of entities and mentions by their nodes in the graph; null for -1."""
     mention = nodes - n_entities
     ids = known.column("id", np.where(mention < 0, nodes, -1))
-    return pc.coalesce(ids, mention_ids.take(pa.array(mention, mask=mention < 0)))
+    return pc.coalesce(ids, mention_ids.take(numbers(mention, missing=mention < 0)))
 
 
 def link_table(
@@ -127,21 +128,21 @@ def link_table(
     margin = np.zeros(n, np.float32)
     margin[has_margin] = np.diff(near[has_margin, :2]).ravel()
     found = retrieval.entities.ids >= 0
-    start = pa.array(np.concatenate([[0], np.cumsum(found.sum(axis=1))]), pa.int32())
+    start = starts(found.sum(axis=1))
     table = pa.table(
         {
             "mention_id": mention_ids,
             "entity_id": known.column("id", clusters.entity),
             "entity_name": known.column("name", clusters.entity),
             "cluster_id": cluster_ids,
-            "score": pa.array(given[:, 0], pa.float32(), mask=~linked),
-            "margin": pa.array(margin, pa.float32(), mask=~has_margin),
+            "score": _floats(given[:, 0], ~linked),
+            "margin": _floats(margin, ~has_margin),
             "parent": _of_nodes(known, mention_ids, n_entities, parent),
-            "parent_is_mention": pa.array(parent >= n_entities),
-            "step": pa.array(clusters.weight[n_entities:], pa.float32(), mask=~linked),
-            "bottleneck": pa.array(clusters.bottleneck[n_entities:], pa.float32()),
+            "parent_is_mention": numbers(parent >= n_entities),
+            "step": _floats(clusters.weight[n_entities:], ~linked),
+            "bottleneck": _floats(clusters.bottleneck[n_entities:]),
             "candidates": pa.ListArray.from_arrays(start, known.column("id", retrieval.entities.ids[found])),
-            "candidate_scores": pa.ListArray.from_arrays(start, pa.array(retrieval.similarity(near)[found])),
+            "candidate_scores": pa.ListArray.from_arrays(start, numbers(retrieval.similarity(near)[found])),
         }
     )
     for name, column in _reasons(retrieval, clusters, partial(_of_nodes, known, mention_ids, n_entities)).items():
@@ -149,7 +150,7 @@ def link_table(
     if confidence is None:
         return table
     given[~linked] = 0
-    return table.append_column("confidence", pa.array(confidence.of(given), pa.float32(), mask=~linked))
+    return table.append_column("confidence", _floats(confidence.of(given), ~linked))
 
 
 def _reasons(retrieval: Retrieval, clusters: Partition, ids_of: Callable[[Ids], pa.Array]) -> dict[str, pa.Array]:
@@ -167,22 +168,36 @@ def _reasons(retrieval: Retrieval, clusters: Partition, ids_of: Callable[[Ids], 
     told = retrieval.reasons(source[joined], joined)
     known = np.zeros((n, told.features.shape[1]), np.bool_)
     known[joined] = np.isfinite(told.log_odds)
-    start = pa.array(np.concatenate([[0], np.cumsum(known.sum(axis=1))]), pa.int32())
+    start = starts(known.sum(axis=1))
     kept = known[joined]
     return {
         "nearest": ids_of(source),
-        "reasons": pa.ListArray.from_arrays(start, pa.array(told.features[kept], pa.string())),
-        "reason_log_odds": pa.ListArray.from_arrays(start, pa.array(told.log_odds[kept], pa.float32())),
+        "reasons": pa.ListArray.from_arrays(start, strings(told.features[kept].tolist())),
+        "reason_log_odds": pa.ListArray.from_arrays(start, _floats(told.log_odds[kept])),
     }
+
+
+def _floats(values: Weights, missing: npt.NDArray[np.bool_] | None = None) -> pa.Array:
+    return numbers(values.astype(np.float32), missing=missing)
+
+
+def _scores(values: Sequence[float | None], kind: type[np.floating[Any]] = np.float64) -> pa.Array:
+    return numbers(np.array(values, kind), missing=np.array([value is None for value in values], np.bool_))
+
+
+def _spans(spans: Sequence[Sequence[Span]]) -> pa.Array:
+    ends = np.array([*chain.from_iterable(spans)], np.int32).reshape(-1, 2)
+    pairs = pa.StructArray.from_arrays([numbers(ends[:, 0]), numbers(ends[:, 1])], ["start", "end"])
+    return pa.ListArray.from_arrays(starts(np.array([*map(len, spans)], np.int32)), pairs)
 
 
 def document_table(corpus: Corpus) -> pa.Table:
     """Make the table of documents."""
     return pa.table(
         {
-            "document_id": pa.array([document.id for document in corpus], pa.string()),
-            "domain": pa.array([document.domain for document in corpus], pa.string()),
-            "text": pa.array([document.text for document in corpus], pa.large_string()),
+            "document_id": strings([document.id for document in corpus]),
+            "domain": strings([document.domain for document in corpus]),
+            "text": strings([document.text for document in corpus], pa.large_string()),
             **_metadata(corpus),
         }
     )
@@ -219,14 +234,14 @@ def cluster_table(
     weakest = dict(zip(clusters.labels[joins.source].tolist(), joins.weight.tolist(), strict=True))
     table = pa.table(
         {
-            "cluster_id": pa.array(ids, pa.string()),
-            "entity_id": pa.array(entities + [None] * int(is_new.sum()), pa.string()),
-            "name": pa.array(entity_names + _usual_names(names, place, len(entities), len(ids))),
-            "size": pa.array(size, pa.int32()),
-            "weakest_join": pa.array([weakest.get(node) for node in label.tolist()], pa.float32()),
+            "cluster_id": strings(ids),
+            "entity_id": strings(entities + [None] * int(is_new.sum())),
+            "name": strings(entity_names + _usual_names(names, place, len(entities), len(ids))),
+            "size": numbers(size.astype(np.int32)),
+            "weakest_join": _scores([weakest.get(node) for node in label.tolist()], np.float32),
         }
     )
-    return table, table["cluster_id"].combine_chunks().take(pa.array(place))
+    return table, table["cluster_id"].combine_chunks().take(numbers(place))
 
 
 def _new_ids(first: Sequence[str], kb: KnowledgeBase | None) -> list[str]:

@@ -17,7 +17,7 @@ import numpy as np
 from arbo.data.entities import Entity
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.encoders.ngrams import NgramEncoder
-from arbo.engine import Vectors, nearest
+from arbo.engine import Index, Vectors, nearest
 
 T = TypeVar("T")
 
@@ -47,23 +47,39 @@ def name_seconds(
     return seconds
 
 
-def search_seconds(
-    queries: Vectors, things: Vectors, n_queries: int, n_things: int, k: int, within: float | None = None
+def stored_seconds(
+    encoder: NgramEncoder, index: Index, queries: Sequence[str], k: int, candidates: int, within: float | None = None
 ) -> float:
-    """Return the seconds of searching ``n_things`` for ``n_queries``, timed on samples of both."""
+    """Return the seconds of `name_seconds` if the names are in an index, and ``encoder`` is fitted to them."""
+    if not queries:
+        return 0.0
+    _encoded(encoder, queries[:8])  # loads the kernels
+    asked, spent = _timed_vectors(encoder, queries)
+    spent += search_seconds(asked, asked, len(queries), len(queries), k + 1, within)
+    return spent + search_seconds(asked, index, len(queries), index.n, candidates)
+
+
+def search_seconds(
+    queries: Vectors, things: Vectors | Index, n_queries: int, n_things: int, k: int, within: float | None = None
+) -> float:
+    """Return the seconds of searching ``n_things`` for ``n_queries``, timed on samples of both.
+
+    An index is searched as it is, and takes no time for preparing its things.
+    """
+    whole = isinstance(things, Index)
     asked = queries.taken(_places(queries.n, _QUERIES))
     few = asked.taken(_places(asked.n, max(1, asked.n // _FEWER)))
     sizes, costs = [], []
-    for part in (things.taken(_places(things.n, max(1, things.n // _FEWER))), things):
+    for part in (things,) if whole else (things.taken(_places(things.n, max(1, things.n // _FEWER))), things):
         search = partial(nearest, corpus=part, k=k, within=within)
         search(few.taken(np.arange(1)))
         short, long = (_timed(partial(search, some))[0] for some in (few, asked))
         each = max(long - short, 0.0) / max(1, asked.n - few.n)
         sizes.append(part.n)
         costs.append((each, max(0.0, short - each * few.n)))
-    each, prepare = costs[1]
-    each = extrapolated((costs[0][0], each), (sizes[0], sizes[1]), n_things)
-    return each * n_queries + prepare * n_things / sizes[1]
+    each, prepare = costs[-1]
+    each = extrapolated((costs[0][0], each), (sizes[0], sizes[-1]), n_things)
+    return each * n_queries + (0.0 if whole else prepare * n_things / sizes[-1])
 
 
 def extrapolated(seconds: tuple[float, float], sizes: tuple[int, int], size: int) -> float:

@@ -220,7 +220,7 @@ class Run:
     def cluster_rows(self) -> np.ndarray:
         """(mentions,) the row of each mention's cluster."""
         place = pc.index_in(self.link_table["cluster_id"], self.cluster_table["cluster_id"].combine_chunks())
-        return place.to_numpy().astype(np.int64)  # type: ignore[no-any-return]
+        return np.array(place.to_pylist(), np.int64)  # `to_numpy` imports pandas
 
     @cached_property
     def rows_of_cluster(self) -> tuple[np.ndarray, np.ndarray]:

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
-from scipy.special import expit, logsumexp, softmax
+import scipy  # its modules are imported when they are used
 
 from arbo.data.corpus import Corpus
 from arbo.data.entities import Entity
@@ -177,12 +177,12 @@ def _mention_edges(retrieval: Retrieval, reading: _Reading, entities: Ids, said:
         np.hstack([there, alone]),
         np.hstack([similarity, nearest]),
     )
-    beside = np.where(alone, scores[:, -1:], logsumexp(said, axis=1, keepdims=True) if said.size else 0)
-    return Neighbors(others, np.where(there, expit(beside - scores[:, :-1]), np.inf).astype(np.float32))
+    beside = np.where(alone, scores[:, -1:], scipy.special.logsumexp(said, axis=1, keepdims=True) if said.size else 0)
+    return Neighbors(others, np.where(there, scipy.special.expit(beside - scores[:, :-1]), np.inf).astype(np.float32))
 
 
 def _probability(entities: Ids, said: Floats) -> Floats:
-    probability = softmax(said, axis=1) if said.size else said
+    probability = scipy.special.softmax(said, axis=1) if said.size else said
     return np.where(entities >= 0, probability, np.float32(-np.inf))
 
 

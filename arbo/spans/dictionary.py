@@ -15,13 +15,15 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
+
+import numpy as np
 
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.text.abbreviations import singular_form
 from arbo.text.checks import Span
 from arbo.text.sentences import sentences, unwrapped
-from arbo.text.words import content_words, fold, words
+from arbo.text.words import ARTICLES, capital_stop_words, content_words, fold
 
 _ROOT = 0
 _NOWHERE = -1
@@ -29,7 +31,6 @@ _ACRONYM = 5
 """Maximum length of a one-word name in capitals that must match in capitals: "ALL" is not all, "CAT" not a cat."""
 _SEPARATOR = re.compile(r"[,;:=|()\[\]{}\n]|\w{2,}")
 """The parts of a gap that count: marks and stop words, but not single letters such as "a" or the s of "Crohn's"."""
-_ARTICLES = frozenset({"an", "the", "la", "le", "les", "un", "une"})
 _LIKE_OF = frozenset({"of", "in", "de", "des", "du"})
 # Gaps begin with a blank, and words do not.
 _COMMA, _OF = " ,", " of"
@@ -80,19 +81,29 @@ class Dictionary:
         alias it would match too much.
         """
         made = cls(normalize)
+        made.add(kb, rows)
+        return made
+
+    def add(self, kb: KnowledgeBase, rows: Iterable[int] | None = None) -> None:
+        """Add the names of a knowledge base, or of some of its rows; see `of`."""
         ends: dict[int, dict[int, None]] = {}
         known: dict[str, str] = {}
-        own = enumerate(kb) if rows is None else ((row, kb.entities[row]) for row in rows)
-        for row, entity in own:
-            paths = [made._path(name, known) for name in (entity.name, *entity.aliases)]
+        own: Iterable[tuple[Any, ...]]
+        if rows is None:
+            own = ((row, *names) for row, names in enumerate(kb.columns("name", "aliases")))
+        else:
+            chosen = np.fromiter(rows, np.int64)
+            columns = [column.to_pylist() for column in kb.taken(["name", "aliases"], chosen)]
+            own = zip(chosen.tolist(), *columns, strict=True)
+        for row, name, aliases in own:
+            paths = [self._path(form, known) for form in (name, *aliases)]
             others = {path for path, _ in paths}
             for place, (path, gaps) in enumerate(paths):
                 if not path or (place and "".join(path).isdigit()):
                     continue
                 for form in dict.fromkeys((path, _with_gaps(path, gaps, others))):
-                    ends.setdefault(made._added(form), {})[row] = None
-        made.ends.update((node, tuple(sorted(found))) for node, found in ends.items())
-        return made
+                    ends.setdefault(self._added(form), {})[row] = None
+        self.ends.update((node, tuple(sorted({*found, *self.ends.get(node, ())}))) for node, found in ends.items())
 
     def matches(self, text: str) -> list[Match]:
         """Find all names in a text, including nested ones, ordered by start, then by length.
@@ -102,7 +113,7 @@ class Dictionary:
         """
         spans = content_words(text)
         if self.edges:
-            edges = (span for span in _capital_stop_words(text) if fold(text[slice(*span)]) in self.edges)
+            edges = (span for span in capital_stop_words(text) if fold(text[slice(*span)]) in self.edges)
             spans = sorted({*spans, *edges})
         surface = [text[begin:end] for begin, end in spans]
         known = {form: self.normalize(form) for form in dict.fromkeys(surface)}
@@ -144,7 +155,7 @@ class Dictionary:
     def _path(self, name: str, known: dict[str, str]) -> tuple[tuple[str, ...], list[str]]:
         """Return the normalised words of a name, and the gaps before them; ``known`` caches words."""
         spans = content_words(name)
-        if len(spans) == 1 and (edges := _capital_stop_words(name)):
+        if len(spans) == 1 and (edges := capital_stop_words(name)):
             self.edges.update(fold(name[begin:end]) for begin, end in edges)
             spans = sorted([*spans, *edges])
         surface = [name[begin:end] for begin, end in spans]
@@ -168,16 +179,6 @@ def _with_gaps(path: tuple[str, ...], gaps: list[str], others: Collection[tuple[
     return tuple(form)
 
 
-def _capital_stop_words(text: str) -> list[Span]:
-    """Return the offsets of the stop words of two letters or more that begin in capitals, without articles.
-
-    >>> [text[begin:end] for text in ["The Down syndrome of May"] for begin, end in _capital_stop_words(text)]
-    ['Down', 'May']
-    """
-    spans = {(begin, end) for begin, end in words(text).tolist() if end > begin + 1 and text[begin].isupper()}
-    return sorted(span for span in spans - {*content_words(text)} if fold(text[slice(*span)]) not in _ARTICLES)
-
-
 def _gaps(text: str, spans: list[Span]) -> list[str]:
     return ["", *(_gap(text[end:begin]) for (_, end), (begin, _) in pairwise(spans))]
 
@@ -187,7 +188,7 @@ def _gap(between: str) -> str:
     """Return the marks and stop words between two words; an empty string for none, or inside a word."""
     if len(between) < 3 and not any(map(str.isspace, between)):
         return ""
-    parts = [part for part in map(str.lower, _SEPARATOR.findall(between)) if part not in _ARTICLES]
+    parts = [part for part in map(str.lower, _SEPARATOR.findall(between)) if part not in ARTICLES]
     return _OF if parts and _LIKE_OF.issuperset(parts) else "".join(f" {part}" for part in parts)
 
 

@@ -18,6 +18,7 @@ from arbo.data.corpus import Corpus
 from arbo.data.documents import Document, Mention, mention_ids, text_of
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.encoders.encoder import Encoder
+from arbo.encoders.index import word_index
 from arbo.encoders.ngrams import NgramEncoder
 from arbo.engine import Floats, Ids
 from arbo.errors import UsageError
@@ -27,7 +28,7 @@ from arbo.spans.dictionary import Dictionary, Match
 from arbo.spans.overlaps import Spans, without_overlaps
 from arbo.spans.pieces import Pairs
 from arbo.spans.preselection import EncodedNames, Preselection, encoded_names, preselect
-from arbo.text.abbreviations import Definition, add_other_number, definitions
+from arbo.text.abbreviations import Definition, add_other_number, definitions, singular_form
 from arbo.text.names import normalize_name
 from arbo.text.sentences import Splitter, passages
 from arbo.text.words import content_words, fold, words
@@ -147,6 +148,37 @@ class _Kept(Generic[T]):
 # By dictionary ----------------------------------------------------------------------------------------
 
 
+class _Names:
+    """The dictionary of a knowledge base; a name is added when a text has its words.
+
+    With a normaliser of the user's own, all names are added at once.
+    """
+
+    def __init__(self, kb: KnowledgeBase, normalize: Callable[[str], str]) -> None:
+        self._kb = kb
+        self._index = word_index(kb) if normalize is normalize_name else None
+        rows = None if self._index is None else self._index.always
+        self._dictionary = Dictionary.of(kb, rows=rows, normalize=normalize)
+        self._has = np.zeros(len(kb), np.bool_)
+        self._has[rows] = True
+
+    def for_text(self, text: str) -> Dictionary:
+        """Return a dictionary that has all names in the text."""
+        if self._index is not None:
+            rows = self._index.rows_with(_forms(text))
+            rows = rows[~self._has[rows]]
+            self._dictionary.add(self._kb, rows)
+            self._has[rows] = True
+        return self._dictionary
+
+
+def _forms(text: str) -> set[str]:
+    """Return the words of a text; names in capitals match with and without a plural s."""
+    found = {text[begin:end] for begin, end in words(text).tolist()}
+    singular = {form for form in map(singular_form, found) if form.isupper()}
+    return found | singular | {f"{form}s" for form in singular}
+
+
 @dataclass(frozen=True, slots=True)
 class DictionaryFinder:
     """Proposes the names of the knowledge base in a text, and the abbreviations that the text defines for them.
@@ -161,13 +193,13 @@ class DictionaryFinder:
     """Returns the same form for all spellings of a word, in any case."""
     abbreviations: bool = True
     """Whether abbreviations that a text defines get the meaning of their long form."""
-    _kept: _Kept[Dictionary] = field(default_factory=lambda: _Kept(), init=False, repr=False, compare=False)
+    _kept: _Kept[_Names] = field(default_factory=lambda: _Kept(), init=False, repr=False, compare=False)
 
     def propose(self, documents: Corpus, kb: KnowledgeBase, announce: Announce = quiet) -> Iterator[Proposal]:
-        """Propose mentions; once the names are indexed, the time hardly depends on their number."""
-        dictionary = self._kept(kb, lambda: Dictionary.of(kb, normalize=self.normalize))
+        """Propose mentions; the time depends on the texts, and hardly on the number of names."""
+        names = self._kept(kb, lambda: _Names(kb, self.normalize))
         for place, document in enumerate(announce("documents")(documents, len(documents))):
-            for match in self._matches(dictionary, kb, document.text):
+            for match in self._matches(names.for_text(document.text), kb, document.text):
                 for entity in match.entities:
                     yield Proposal(place, ((match.begin, match.end),), entity, 1.0)
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Callable
+from functools import lru_cache
 from typing import NamedTuple, TypeVar
 
 from arbo.text.checks import Span
@@ -71,13 +72,14 @@ def expander(text: str) -> Callable[[str], str]:
     add_other_number(long_of)
     if not long_of:
         return str
-    any_short = "|".join(map(re.escape, sorted(long_of, key=len, reverse=True)))
-    word = re.compile(rf"(?<!\w)(?:{any_short})(?!\w)")
-    bracketed = re.compile(rf"(?<!\s)\s*[(\[](?:{any_short})[)\]]")
+    forms = tuple(sorted(long_of, key=len, reverse=True))
 
     def write_out(name: str) -> str:
         if name in long_of:
             return long_of[name]
+        if not any(form in name for form in forms):
+            return name
+        word, bracketed = _patterns(forms)
         name = bracketed.sub(lambda match: "" if match.start() else match[0], name)
         folded = " ".join(name.split()).casefold()
         found = set(word.findall(name))
@@ -85,6 +87,13 @@ def expander(text: str) -> Callable[[str], str]:
         return word.sub(lambda match: written[match[0]], name)
 
     return write_out
+
+
+@lru_cache(16)
+def _patterns(forms: tuple[str, ...]) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """Compile the patterns of short forms as words, and in brackets, for the few names that contain any."""
+    any_form = "|".join(map(re.escape, forms))
+    return re.compile(rf"(?<!\w)(?:{any_form})(?!\w)"), re.compile(rf"(?<!\s)\s*[(\[](?:{any_form})[)\]]")
 
 
 def singular_form(form: str) -> str:

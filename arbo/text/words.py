@@ -50,6 +50,9 @@ Negations ("no", "without", "sans") are not stop words, because they distinguish
 _BREAK = re.compile(r"[,;:)\]](?=\s)|(?<=\s)[(\[]|\n")
 _ELIDED = frozenset({"c", "d", "j", "l", "m", "n", "s", "t", "qu", "jusqu", "lorsqu", "puisqu", "quoiqu"})
 _CLITICS = frozenset({"d", "ll", "m", "re", "s", "t", "ve"})
+ARTICLES = frozenset({"an", "the", "la", "le", "les", "un", "une"})
+SMALL_WORDS = STOP_WORDS | _ELIDED | _CLITICS
+"""The words that a name may lose, in lower case."""
 APOSTROPHES = "'\u2019\u02bc`"
 
 
@@ -81,6 +84,16 @@ def content_words(text: str) -> list[Span]:
         return not is_stop_word(word.lower() if in_capitals and len(word) > 1 and not around.strip() else word)
 
     return [span for span in found if is_content(*span) and not _is_clitic(text, *span)]
+
+
+def capital_stop_words(text: str) -> list[Span]:
+    """Return the offsets of the stop words of two letters or more that begin in capitals, without articles.
+
+    >>> [text[begin:end] for text in ["The Down syndrome of May"] for begin, end in capital_stop_words(text)]
+    ['Down', 'May']
+    """
+    spans = {(begin, end) for begin, end in words(text).tolist() if end > begin + 1 and text[begin].isupper()}
+    return sorted(span for span in spans - {*content_words(text)} if fold(text[slice(*span)]) not in ARTICLES)
 
 
 def is_stop_word(word: str) -> bool:

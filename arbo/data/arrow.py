@@ -1,0 +1,67 @@
+"""Arrow arrays from numbers and strings.
+
+`pyarrow.array` imports pandas, if it is installed, which takes longer than to link a document.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+_STRING = pa.string()
+
+
+def numbers(values: npt.NDArray[Any], *, missing: npt.NDArray[np.bool_] | None = None) -> pa.Array:
+    """Return numbers or truth values as an Arrow array of the same type; null where ``missing`` is true.
+
+    >>> numbers(np.array([0.5, 2.0]), missing=np.array([False, True])).to_pylist()
+    [0.5, None]
+    """
+    kind = pa.from_numpy_dtype(values.dtype)
+    content = _bits(values) if values.dtype == np.bool_ else pa.py_buffer(np.ascontiguousarray(values))
+    return pa.Array.from_buffers(kind, len(values), [None if missing is None else _bits(~missing), content])
+
+
+def strings(values: Sequence[str | None], kind: pa.DataType = _STRING) -> pa.Array:
+    """Return strings as an Arrow array; None becomes null. Raise OverflowError if they are too long for the type.
+
+    >>> strings(["a", None]).to_pylist()
+    ['a', None]
+    """
+    encoded = [b"" if value is None else value.encode("utf-8") for value in values]
+    width = np.int32 if kind == _STRING else np.int64
+    start = np.fromiter(accumulate(map(len, encoded), initial=0), width, len(encoded) + 1)
+    return pa.Array.from_buffers(
+        kind, len(encoded), [_valid(values), pa.py_buffer(start), pa.py_buffer(b"".join(encoded))]
+    )
+
+
+def string_lists(values: Sequence[Sequence[str] | None]) -> pa.Array:
+    """Return lists of strings as an Arrow array; None becomes null.
+
+    >>> string_lists([("a", "b"), None, ()]).to_pylist()
+    [['a', 'b'], None, []]
+    """
+    start = starts(np.array([len(own or ()) for own in values], np.int32))
+    items = strings([item for own in values for item in own or ()])
+    buffers = [_valid(values), start.buffers()[1]]
+    return pa.Array.from_buffers(pa.list_(items.type), len(values), buffers, children=[items])
+
+
+def starts(length: npt.NDArray[np.integer[Any]]) -> pa.Array:
+    """Return where lists of these lengths begin, and where the last ends, for `pyarrow.ListArray.from_arrays`."""
+    return numbers(np.append(np.int32(0), np.cumsum(length, dtype=np.int32)))
+
+
+def _valid(values: Sequence[object | None]) -> pa.Buffer | None:
+    """Return the bits of the values that are not None; None if all are."""
+    return _bits(np.array([value is not None for value in values], np.bool_)) if None in values else None
+
+
+def _bits(truths: npt.NDArray[np.bool_]) -> pa.Buffer:
+    return pa.py_buffer(np.packbits(truths, bitorder="little"))

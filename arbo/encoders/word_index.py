@@ -1,0 +1,131 @@
+"""The names of a knowledge base by their words: which entities a text can name, without looking at the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from arbo.data.knowledge_base import KnowledgeBase
+from arbo.encoders.name_words import words_of
+from arbo.encoders.string_table import StringTable
+from arbo.engine import Bools, Ids, kernel
+from arbo.errors import DataError
+from arbo.text.words import SMALL_WORDS, capital_stop_words, content_words, words as words_in
+
+_PARTS = ("first", "start", "items", "row", "always")
+
+
+# Without slots: `cached_property` keeps the small words in the instance's dictionary.
+@dataclass(frozen=True, eq=False)
+class WordIndex:
+    """The normalised words of each name, in the order of the name's rarest word; the arrays may be memory-mapped."""
+
+    words: StringTable
+    first: Ids  # (words + 1,) the names whose rarest word is ``w`` are ``first[w] .. first[w + 1] - 1``
+    start: Ids  # (names + 1,) the words of name ``i`` are ``items[start[i] : start[i + 1]]``
+    items: Ids
+    row: Ids  # (names,) the row of the entity
+    always: Ids
+    """Rows of entities with a name of small words alone, or a stop word that belongs to it: the Down of "Down
+    syndrome"."""
+
+    @classmethod
+    def of(cls, kb: KnowledgeBase) -> Self:
+        """Read all names of a knowledge base."""
+        names, rows = kb.names()
+        words, (start, items) = words_of([_plain(name) for name in names])
+        row = np.array(rows, np.int32)
+        frequency = np.bincount(items, minlength=len(words))
+        is_small = _small(words)
+        rarest, n_small = _rarest(start, items, frequency, is_small)
+        places = np.flatnonzero(n_small)
+        few = np.diff(start)[places] - n_small[places] < 2
+        odd = [i for i, is_few in zip(places.tolist(), few.tolist(), strict=True) if _has_stop_word(names[i], is_few)]
+        always = np.union1d(row[rarest < 0], row[odd])
+        order = np.argsort(rarest, kind="stable")
+        order = order[np.searchsorted(rarest[order], 0) :]
+        first = np.searchsorted(rarest[order], np.arange(len(words) + 1))
+        length = np.diff(start)[order]
+        ends = np.append(0, np.cumsum(length))
+        places = np.repeat(start[:-1][order] - ends[:-1], length) + np.arange(ends[-1])
+        return cls(words, first, ends, items[places], row[order], always)
+
+    def rows_with(self, words: Iterable[str]) -> Ids:
+        """Return the rows of all entities with a name of these words and small words, ascending.
+
+        Those of ``always`` are among them.
+        """
+        number = self.words.find(words_of([*words])[0].spans)
+        known, there = number[number >= 0], self._is_small.copy()
+        there[known] = True
+        return np.union1d(_named(known, there, self.first, self.start, self.items, self.row), self.always)
+
+    @cached_property
+    def _is_small(self) -> Bools:
+        return _small(self.words)
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Return all values as arrays by name, from which `from_arrays` makes the index again."""
+        return {name: getattr(self, name) for name in _PARTS} | self.words.arrays("words")
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
+        """Return the index with these arrays, uncopied; raise DataError if they do not fit together."""
+        index = cls(StringTable.from_arrays(arrays, "words"), *(np.asarray(arrays[name]) for name in _PARTS))
+        sizes = len(index.first) - 1, len(index.start) - 1, int(index.start[-1])
+        if sizes != (len(index.words), len(index.row), len(index.items)):
+            raise DataError("the words of names are damaged; make them again")
+        return index
+
+
+def _small(words: StringTable) -> Bools:
+    """Return which words are small; they may be left out of a name, and decide nothing."""
+    number = words.find(words_of(sorted(SMALL_WORDS))[0].spans)
+    is_small = np.zeros(len(words), np.bool_)
+    is_small[number[number >= 0]] = True
+    return is_small
+
+
+def _plain(name: str) -> str:
+    """Return the words of a name, which normalising a sign such as "\u2122" would change."""
+    return name if name.isascii() else " ".join(name[begin:end] for begin, end in words_in(name))
+
+
+def _has_stop_word(name: str, few: bool) -> bool:
+    """Return whether a name has one word beside a stop word in capitals; ``few`` if its normalised words are few."""
+    if not few and name.isascii() and "_" not in name:
+        return False
+    return len(content_words(name)) == 1 and bool(capital_stop_words(name))
+
+
+@kernel
+def _rarest(start: Ids, items: Ids, frequency: Ids, is_small: Bools) -> tuple[Ids, Ids]:
+    """Return the rarest word of each name, or -1 if all are small, and the number of its small words."""
+    rarest, n_small = np.full(len(start) - 1, -1, np.int32), np.zeros(len(start) - 1, np.int32)
+    for name in range(len(rarest)):
+        for word in items[start[name] : start[name + 1]]:
+            if is_small[word]:
+                n_small[name] += 1
+            elif rarest[name] < 0 or frequency[word] < frequency[rarest[name]]:
+                rarest[name] = word
+    return rarest, n_small
+
+
+@kernel
+def _named(known: Ids, there: Bools, first: Ids, start: Ids, items: Ids, row: Ids) -> Ids:
+    """Return the rows of the names whose rarest word is known, and all of whose words are there."""
+    n = 0
+    for word in known:
+        n += first[word + 1] - first[word]
+    rows, n = np.empty(n, row.dtype), 0
+    for word in known:
+        for name in range(first[word], first[word + 1]):
+            if there[items[start[name] : start[name + 1]]].all():
+                rows[n] = row[name]
+                n += 1
+    return rows[:n].copy()
