@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from os import PathLike
@@ -19,7 +19,7 @@ from arbo.encoders.ngrams import NgramEncoder
 from arbo.engine import Method, Searchable, partition
 from arbo.errors import UsageError
 from arbo.linking.config import LinkerConfig
-from arbo.linking.corrections import Corrections
+from arbo.linking.corrections import Correction, corrections_of
 from arbo.linking.description import describe
 from arbo.linking.obedience import obeyed
 from arbo.linking.respanning import respanned
@@ -106,7 +106,7 @@ class Linker:
         """
         if self.kb is None:
             raise UsageError("linking needs a knowledge base: use Linker(kb), or discover() to work without one")
-        return self._decide(Corpus.of(documents), Corrections.of(corrections), discover=False)
+        return self._decide(Corpus.of(documents), corrections_of(corrections), discover=False)
 
     def discover(self, documents: Iterable[Any], corrections: Any = ()) -> Result:
         """Cluster mentions, or names alone, without a knowledge base; each cluster is a discovered entity.
@@ -114,7 +114,7 @@ class Linker:
         For the corrections, see `link`. The reranker is not used. Raise UsageError if the configuration sets
         `rerank_mentions`.
         """
-        return self._decide(Corpus.of(documents), Corrections.of(corrections), discover=True)
+        return self._decide(Corpus.of(documents), corrections_of(corrections), discover=True)
 
     def tune(
         self, documents: Iterable[Any], *, objective: Objective | None = None, method: Method | None = None
@@ -229,14 +229,14 @@ class Linker:
         assert self.kb is not None
         return Divided(self._entities[1], entity_worlds(self.kb, self.config.map_types))
 
-    def _decide(self, corpus: Corpus, corrections: Corrections, *, discover: bool) -> Result:
+    def _decide(self, corpus: Corpus, corrections: Sequence[Correction], *, discover: bool) -> Result:
         clock = Stopwatch()
         corpus, corrections = respanned(corpus, corrections)
         kb = None if discover else self.kb
         with clock("encode and search"):
             retrieval = self.retrieve(corpus, k=self.config.k, discover=discover)
         with clock("partition"):
-            told = obeyed(corrections, retrieval.inputs, kb, self.config) if corrections.lines else None
+            told = obeyed(corrections, retrieval.inputs, kb, self.config) if corrections else None
             decisions = told and told.decisions
             clusters = partition(
                 retrieval.graph(self.config.k, decisions),

@@ -5,16 +5,20 @@ or both ways between mentions that are the same, as if they were one. There are 
 new entity, and one for all mentions whose entity is outside the knowledge base. After the forest, the mentions of that
 last root and those that no root reaches are clustered by the edges between mentions, whatever root they came from.
 
-Mentions that differ, and entities that a mention is not, constrain the result. In a cluster that violates this, the
-edges that hold it together join its nodes again, from the lightest to the heaviest, by (weight, source, target), and
-those that would join such a pair are left out (Kruskal). Parts without a root become NIL.
+A mention that is not an entity has no edge from it, nor have the mentions that are the same. If others still lead it to
+that entity, it is isolated: edges from others into it (for ``undirected``, also out of it) are left out, and the forest
+is made again, until no mention is wrong. All that are wrong are isolated at once, so that no order matters.
+
+Mentions that differ constrain the result. In a cluster that violates this, the edges that hold it together join its
+nodes again, from the lightest to the heaviest, by (weight, source, target), and those that would join such a pair are
+left out (Kruskal). Parts without a root become NIL.
 """
 
 from typing import NamedTuple
 
 import numpy as np
 
-from .arrays import Bools, Edges, Ids, concatenated
+from .arrays import Bools, Edges, Ids, concatenated, pairs_of
 from .forest import Forest
 from .graph import Graph
 from .kernels import kernel
@@ -50,10 +54,11 @@ class Decisions(NamedTuple):
         """Number of new entities."""
         return max(0, NEW + 1 - int(self.root.min(initial=0)))
 
-    def applied(self, graph: Graph, method: Method) -> Graph:
+    def applied(self, graph: Graph, method: Method, isolated: Bools) -> Graph:
         """Return the graph with the additional roots and the decided edges, and without the edges that are ruled out.
 
-        For ``independent``, all other edges between mentions are left out. Raise ValueError if the decisions are about
+        Also without the edges between mentions into those that are ``isolated``, (mentions,); for ``independent``,
+        without all. Raise ValueError if the decisions are about
         other mentions or entities than those of the graph.
         """
         self._check(graph)
@@ -64,11 +69,15 @@ class Decisions(NamedTuple):
         if method == "independent":
             kept = ~between
         else:
-            alone = np.concatenate([np.zeros(n + more, np.bool_), self.alone])
-            kept = ~(between & (alone[source] | (alone[target] if method == "undirected" else False)))
-        if len(self.wrong):
+            none = np.zeros(n + more, np.bool_)
+            begin, end = np.concatenate([none, self.alone]), np.concatenate([none, isolated])
+            if method == "undirected":
+                begin = end = begin | end
+            kept = ~(between & (begin[source] | end[target]))
+        wrong = self.wrong_ones()
+        if len(wrong):
             entity, mention = np.minimum(source, target).astype(np.int64), np.maximum(of_source, of_target)
-            ruled_out = self.wrong[:, 1].astype(np.int64) * graph.n_mentions + self.wrong[:, 0]
+            ruled_out = wrong[:, 1].astype(np.int64) * graph.n_mentions + wrong[:, 0]
             kept &= between | ~np.isin(entity * graph.n_mentions + mention, ruled_out)
         mention = np.flatnonzero(self.root != UNDECIDED)
         root = self.root[mention]
@@ -79,38 +88,30 @@ class Decisions(NamedTuple):
         own = Edges(root, mention + n + more, weight)
         same = Edges(same.source + n + more, same.target + n + more, same.weight)
         edges = concatenated([given, own, same])
-        return Graph(
-            edges.source.astype(source.dtype),
-            edges.target.astype(source.dtype),
-            edges.weight.astype(graph.weight.dtype),
-            n + more,
-            graph.n_nodes + more,
-        )
+        ids = (edges.source.astype(source.dtype), edges.target.astype(source.dtype))
+        return Graph(*ids, edges.weight.astype(graph.weight.dtype), n + more, graph.n_nodes + more)
 
     def same_edges(self, graph: Graph) -> Edges:
         """Return the edges both ways between mentions that are the same, numbered from 0."""
         both = np.concatenate([self.same, self.same[:, ::-1]]).astype(graph.source.dtype)
         return Edges(both[:, 0], both[:, 1], np.full(len(both), _BY_PERSON, graph.weight.dtype))
 
-    def apart_nodes(self, graph: Graph) -> Ids:
-        """Return the pairs of nodes of the graph with additional roots that no cluster may have, (pairs, 2)."""
-        shift = graph.n_entities + self.n_new + 1
-        wrong = np.column_stack([self.wrong[:, 0] + shift, self.wrong[:, 1]])
-        return np.concatenate([self.different + shift, wrong]).astype(graph.source.dtype)
+    def wrong_ones(self) -> Ids:
+        """Return the pairs of mentions and entities that they are not, with all mentions that are the same."""
+        group = np.arange(len(self.root))
+        label_components(self.same[:, 0], self.same[:, 1], group)
+        order = np.argsort(group, kind="stable")
+        place, pair = pairs_of(group[order], group[self.wrong[:, 0]])
+        return np.column_stack([order[place], self.wrong[pair, 1]])
 
     def _check(self, graph: Graph) -> None:
-        n_mentions, n_entities = graph.n_mentions, graph.n_entities
-        if not len(self.root) == len(self.passed_on) == len(self.alone) == n_mentions:
-            raise ValueError(f"the decisions are about {len(self.root)} mentions, but the graph has {n_mentions}")
+        if not len(self.root) == len(self.passed_on) == len(self.alone) == graph.n_mentions:
+            raise ValueError(f"the decisions are about {len(self.root)} mentions; the graph has {graph.n_mentions}")
         mentions = np.concatenate([self.same.ravel(), self.different.ravel(), self.wrong[:, 0]])
-        for name, ids, n in (
-            ("mention", mentions, n_mentions),
-            ("entity", np.append(self.wrong[:, 1], np.maximum(self.root, -1)), n_entities),
-        ):
-            least = 0 if name == "mention" else -1
-            if ids.size and not least <= ids.min() <= ids.max() < n:
-                unknown = ids[(ids < least) | (ids >= n)][0]
-                raise ValueError(f"a decision has the {name} {unknown}; the graph has the {name} ids 0 .. {n - 1}")
+        entities = np.concatenate([self.root[self.root >= 0], self.wrong[:, 1]])
+        for name, ids, n in (("mention", mentions, graph.n_mentions), ("entity", entities, graph.n_entities)):
+            if (unknown := ids[(ids < 0) | (ids >= n)]).size:
+                raise ValueError(f"a decision has the {name} {unknown[0]}, but they are numbered from 0 to {n - 1}")
 
 
 def ends_of(up: Ids) -> Ids:
@@ -124,11 +125,11 @@ def ends_of(up: Ids) -> Ids:
 
 
 def keep_apart(forest: Forest, nil: Edges, top: Ids, pairs: Ids, n_roots: int) -> tuple[Forest, Edges]:
-    """Leave out the edges that join pairs of nodes, as the module says; ``nil`` are the edges between NIL mentions.
+    """Leave out the edges that join pairs of mentions, as the module says; ``nil`` are the edges between NIL mentions.
 
-    ``top`` is the root of each mention that is reached. Mentions are numbered from 0 and roots negative, but in
-    ``pairs`` as nodes, roots first.
+    ``top`` is the root of each mention that is reached. Mentions are numbered from 0, and roots are negative.
     """
+    pairs = (pairs + n_roots).astype(top.dtype)
     n_nodes = n_roots + len(top)
     label = np.arange(n_nodes, dtype=top.dtype)
     label[n_roots:] = np.where(forest.is_reached, top + n_roots, label[n_roots:])
@@ -159,44 +160,24 @@ def keep_apart(forest: Forest, nil: Edges, top: Ids, pairs: Ids, n_roots: int) -
 
 @kernel
 def _join_but(edges: Edges, first: Ids, second: Ids, n_nodes: int) -> tuple[Bools, Ids]:
-    """Join nodes by edges in this order but for the pairs; return which edges were kept, and the part of each node.
-
-    Each part has a list of the pairs that it holds an end of, and the shorter list is read when two parts meet.
-    """
+    """Join nodes by edges in this order but for the pairs; return which edges were kept, and the part of each node."""
     sets = singletons(n_nodes, edges.source)
-    n = len(first)
-    head, tail = np.full(n_nodes, -1, np.int64), np.full(n_nodes, -1, np.int64)
-    count, after = np.zeros(n_nodes, np.int64), np.full(2 * n, -1, np.int64)
-    for i in range(2 * n):
-        node = first[i] if i < n else second[i - n]
-        if head[node] < 0:
-            head[node] = i
-        else:
-            after[tail[node]] = i
-        tail[node] = i
-        count[node] += 1
+    is_end = np.zeros(n_nodes, np.bool_)  # of the root of a part: whether an end of a pair is in it
+    is_end[first] = True
+    is_end[second] = True
     kept = np.ones(len(edges.source), np.bool_)
-    for at in range(len(edges.source)):
-        a, b = find(sets, edges.source[at]), find(sets, edges.target[at])
+    for i in range(len(edges.source)):
+        a, b = find(sets, edges.source[i]), find(sets, edges.target[i])
         if a == b:
             continue
-        if count[a] > count[b]:
-            a, b = b, a
-        i = head[a]
-        while i >= 0:
-            other = second[i] if i < n else first[i - n]
-            if find(sets, other) == b:
-                kept[at] = False
-                break
-            i = after[i]
-        if not kept[at]:
-            continue
-        root = join(sets, a, b)
-        begin, end = head[b], tail[b]
-        if count[a] > 0:
-            after[end] = head[a]
-            end = tail[a]
-        head[root], tail[root], count[root] = begin, end, count[a] + count[b]
+        if is_end[a] and is_end[b]:
+            for j in range(len(first)):
+                one, other = find(sets, first[j]), find(sets, second[j])
+                if (one == a and other == b) or (one == b and other == a):
+                    kept[i] = False
+                    break
+        if kept[i]:
+            is_end[join(sets, a, b)] = is_end[a] or is_end[b]
     part = np.empty_like(sets)
     for node in range(n_nodes):
         part[node] = find(sets, node)

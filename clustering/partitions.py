@@ -215,9 +215,17 @@ def _obey(
 ) -> Partition:
     """Make the partition that obeys decisions, see `clustering.decisions`."""
     entity_limit, mention_limit = (max(limit, DECIDED) for limit in limits(graph, threshold))
-    extended = decisions.applied(graph, method)
-    forest, _ = _forest(extended, "arborescence" if method == "independent" else method, (entity_limit, mention_limit))
-    top = ends_of(forest.parent)
+    own_method: Method = "arborescence" if method == "independent" else method
+    isolated = np.zeros(graph.n_mentions, np.bool_)
+    wrong, entity = decisions.wrong_ones().T
+    while True:
+        extended = decisions.applied(graph, method, isolated)
+        forest, _ = _forest(extended, own_method, (entity_limit, mention_limit))
+        top = ends_of(forest.parent)
+        misled = wrong[top[wrong] + extended.n_entities == entity]
+        if isolated[misled].all():
+            break
+        isolated[misled] = True
     is_reached = top < -1  # the last root, -1, is that of all entities outside the knowledge base
     edges = concatenated([_mention_edges(graph), decisions.same_edges(graph)])
     if nil_linkage == "single":
@@ -229,7 +237,7 @@ def _obey(
     follows = ends_of(np.where(forest.weight <= DECIDED, mentions, forest.parent))
     follows[(follows < 0) | ~(forest.weight[np.maximum(follows, 0)] <= DECIDED)] = -1
     forest = Forest(np.where(is_reached, forest.parent, mentions), np.where(is_reached, forest.weight, np.nan))
-    kept, nil = keep_apart(forest, nil, top, decisions.apart_nodes(graph), extended.n_entities)
+    kept, nil = keep_apart(forest, nil, top, decisions.different, extended.n_entities)
     follows[forest.is_reached & ~kept.is_reached] = -1
     forest, nil = (part._replace(weight=_undecided(part.weight)) for part in (kept, nil))
     return _without_more_roots(_describe(extended, forest, nil, tree), graph, follows)

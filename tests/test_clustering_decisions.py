@@ -76,8 +76,19 @@ def with_decisions(n_cases, threshold=True, distinct=False):
 def slow_roots(edges, n_entities, n, threshold, method, decisions):
     """Return the root of each mention: an entity, OUTSIDE, NEW - i, or None."""
     group = groups_of(n, decisions.same)
+    wrong = {(int(e), m) for other, e in decisions.wrong for m in range(n) if group[m] == group[other]}
+    isolated = set()
+    while True:
+        roots = slow_forest(edges, n_entities, n, threshold, method, decisions, wrong, isolated)
+        more = {m for e, m in wrong if roots[m] == e} - isolated
+        if not more:
+            return roots
+        isolated |= more
+
+
+def slow_forest(edges, n_entities, n, threshold, method, decisions, wrong, isolated):
+    group = groups_of(n, decisions.same)
     root_of = {group[m]: int(r) for m, r in enumerate(decisions.root) if r != UNDECIDED}
-    wrong = {(int(e), int(m)) for m, e in decisions.wrong}
     alone = {m for m in range(n) if decisions.alone[m]}
     kept = []  # (weight, u, v, root or group, root or group)
     for (u, v), w in allowed(edges, n_entities, threshold, directed=method != "undirected").items():
@@ -89,7 +100,8 @@ def slow_roots(edges, n_entities, n, threshold, method, decisions):
                 kept.append((w, u, v, ("root", u), group[m]))
             continue
         ends = {u - n_entities} if method != "undirected" else {u - n_entities, m}
-        if method != "independent" and not ends & alone:
+        into = {m} if method != "undirected" else ends
+        if method != "independent" and not ends & alone and not into & isolated:
             kept.append((w, u, v, group[u - n_entities], group[m]))
     kept = sorted(edge for edge in kept if edge[3] != edge[4])
     found = dict(root_of)
@@ -164,7 +176,6 @@ def test_roots_and_the_same_are_obeyed_as_if_mentions_were_contracted(method, di
     for edges, n_entities, n_nodes, threshold, graph, decisions in with_decisions(60, distinct=distinct):
         n = n_nodes - n_entities
         decisions = without_constraints(decisions)
-        decisions = decisions._replace(wrong=decisions.wrong[:0])
         found = partition(graph, method, threshold, decisions=decisions)
         roots = slow_roots(edges, n_entities, n, threshold, method, decisions)
         in_kb = [root if root is not None and root >= 0 else -1 for root in roots]

@@ -13,7 +13,7 @@ from conftest import Run
 from hypothesis import given, settings, strategies as st
 
 import arbo
-from arbo.linking.corrections import Corrections
+from arbo.linking.corrections import corrections_of
 
 KB = arbo.KnowledgeBase(
     [
@@ -182,9 +182,6 @@ def test_a_run_keeps_its_corrections(tmp_path: Path) -> None:
     assert again.corrections == own.corrections
     assert [(row["line"], row["status"]) for row in again.corrections] == [(1, "obeyed"), (3, "waiting")]
     assert again.corrections[0]["record"]["note"] == "see p. 3"
-    assert again.correction_table is not None
-    kept = Corrections.from_table(again.correction_table)
-    assert linker(KB).link(DOCS, kept).link_table == own.link_table
     assert linker(KB).link(DOCS, [row["record"] for row in own.corrections]).link_table == own.link_table
 
 
@@ -208,7 +205,7 @@ def test_a_run_keeps_its_corrections(tmp_path: Path) -> None:
 def test_a_malformed_line_is_refused_with_its_place(line: str, message: str, tmp_path: Path) -> None:
     file = save_lines(tmp_path / "fixes.jsonl", {"same": ["a-0", "a-1"]}, line)
     with pytest.raises(arbo.DataError, match=message) as caught:
-        Corrections.of(file)
+        corrections_of(file)
     assert (caught.value.file, caught.value.line) == (str(file), 2)
 
 
@@ -308,7 +305,43 @@ def test_the_command_line_previews_tells_and_explains(run: Run, tmp_path: Path) 
     assert "fixes.jsonl, line 2" in told
     assert told.count('"the heard"') == 2  # of its own line, and as the reason of the other
     assert "has the same name as" in run("explain", tmp_path / "run", "b-0").out
-    assert run("link", *data, "--spread", "none", "--out", tmp_path / "other").code == 2
     assert run("link", *data, "--corrections", tmp_path / "no.jsonl", "--out", tmp_path / "other").code == 3
     found = run("discover", tmp_path / "docs.jsonl", *job[-4:], "--json").json
     assert found["corrections"]["waiting"] == 2
+
+
+def test_named_entities_become_a_knowledge_base(run: Run, tmp_path: Path) -> None:
+    data = save_data(tmp_path, DOCS, KB)
+    fixes = save_lines(
+        tmp_path / "fixes.jsonl", {"mention": "a-2", "new": "jungle fever"}, {"mention": "c-1", "new": "X"}
+    )
+    assert run("link", *data, "--corrections", fixes, "--out", tmp_path / "run").code == 0
+    made = run("kb", "add-discovered", tmp_path / "run", "--kb", tmp_path / "kb.jsonl", "--out", tmp_path / "kb2.jsonl")
+    assert made.code == 0
+    kb = arbo.KnowledgeBase.from_jsonl(tmp_path / "kb2.jsonl")
+    assert [entity.id for entity in kb] == ["E1", "E2", "E3", "new-a-2", "new-c-1"]
+    assert (kb["new-a-2"].name, kb["new-a-2"].aliases[:1]) == ("jungle fever", ("tropical fever",))
+    assert {mention: entities(link(kb=kb))[mention] for mention in ("a-2", "b-2", "c-1")} == {
+        "a-2": "new-a-2",
+        "b-2": "new-a-2",
+        "c-1": "new-c-1",
+    }
+    alone = run("kb", "add-discovered", tmp_path / "run", "--out", tmp_path / "kb3.jsonl", "--json")
+    assert alone.json["added"] == 2
+    assert run("link", *data, "--out", tmp_path / "plain").code == 0
+    assert run("kb", "add-discovered", tmp_path / "plain", "--out", tmp_path / "kb4.jsonl").code == 2
+
+
+def test_pronouns_and_definite_phrases_do_not_spread_by_name() -> None:
+    docs = [document("a", "She", "the fever", "marsh fever"), document("b", "she", "The fever", "marsh fever")]
+    fixes = [{"mention": f"a-{i}", "entity": "E3"} for i in range(3)]
+    result = link(*fixes, docs=docs, spread="same-name")
+    assert [result.link_of(f"b-{i}").entity == "E3" for i in range(3)] == [False, False, True]
+
+
+@pytest.mark.parametrize("method", ["arborescence", "minimax", "undirected", "independent"])
+def test_what_a_mention_is_not_costs_no_other_mention_its_link(method: str) -> None:
+    docs = [document(str(i), "marsh fever") for i in range(5)]
+    result = link({"mention": "2-0", "not": "E1"}, docs=docs, method=method, k=4, entity_threshold=None)
+    assert [link.entity == "E1" for link in result.links] == [True, True, False, True, True]
+    assert result.link_of("2-0").entity == "E2"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from arbo.cli import options
 from arbo.cli.inputs import read_documents
 from arbo.cli.linker import LinkerOptions
-from arbo.cli.run import Correcting, run
+from arbo.cli.run import run
 from arbo.errors import UsageError
 
 
@@ -42,7 +42,6 @@ def discover(
             f"{config} was tuned with a reranker, but discover uses none, so its thresholds would not fit; tune again "
             "without --reranker"
         )
-    correcting = Correcting(corrections, spread, preview=preview)
     check_replaceable(out)
     fields = {"k": k, "search": search, "nil_linkage": nil_linkage, "nil_threshold": nil_threshold, "spread": spread}
     linker = LinkerOptions(fields, encoder, encoder_config, cache, None, threshold, config, edges).load()
@@ -51,7 +50,8 @@ def discover(
         linker,
         documents.by_topic() if by_topic else documents,
         out,
-        correcting,
+        corrections=corrections,
+        preview=preview,
         texts=not no_texts,
         dry_run=dry_run,
         as_json=as_json,

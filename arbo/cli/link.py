@@ -6,7 +6,7 @@ from arbo.cli import options
 from arbo.cli.finding import find_in, load_finder
 from arbo.cli.inputs import read_documents, read_kb
 from arbo.cli.linker import LinkerOptions
-from arbo.cli.run import Correcting, run
+from arbo.cli.run import run
 from arbo.errors import UsageError
 
 
@@ -53,7 +53,6 @@ def link(
 
     if find_mentions is None and find_threshold is not None:
         raise UsageError("--find-threshold needs --find-mentions with `fuzzy` or a model")
-    correcting = Correcting(corrections, spread, preview=preview)
     check_replaceable(out)
     fields = {"method": method, "k": k, "nil_linkage": nil_linkage, "nil_threshold": nil_threshold, "search": search}
     fields |= {"candidates": candidates, "skip_margin": skip_margin, "rerank_mentions": rerank_mentions}
@@ -63,9 +62,15 @@ def link(
     base = read_kb(kb, kb_format, kb_xrefs, no_generic_names=no_generic_names)
     linker = linker.configured(kb=base)
     documents = read_documents(docs, format_, types, on_error, mentions=finder is None)
-    if finder is None:
-        run(linker, documents, out, correcting, texts=not no_texts, dry_run=dry_run, as_json=as_json)
-    else:
-        found = find_in(documents, base, finder).corpus
-        texts = not no_texts
-        run(linker, found, out, correcting, texts=texts, dry_run=dry_run, as_json=as_json, annotated=documents)
+    found = documents if finder is None else find_in(documents, base, finder).corpus
+    run(
+        linker,
+        found,
+        out,
+        corrections=corrections,
+        preview=preview,
+        texts=not no_texts,
+        dry_run=dry_run,
+        as_json=as_json,
+        annotated=None if finder is None else documents,
+    )

@@ -153,7 +153,7 @@ SpreadOption = Annotated[
         "--spread",
         metavar="HOW",
         case_sensitive=False,
-        help=f"How far corrections spread: {_named(Spread)}. [default: same-name]",
+        help=f"How far corrections spread: {_named(Spread)}. [default: graph]",
     ),
 ]
 Preview = Annotated[

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from arbo.cli import console
 from arbo.cli.inputs import warn_of_missing_ids
-from arbo.errors import UsageError
 
 if TYPE_CHECKING:
     from arbo.data.corpus import Corpus
@@ -22,24 +21,13 @@ if TYPE_CHECKING:
 _CHANGES_SHOWN = 20
 
 
-class Correcting:
-    """The options of corrections, read and checked before any other work."""
-
-    def __init__(self, file: Path | None, spread: str | None, *, preview: bool) -> None:
-        if file is None and (preview or spread is not None):
-            raise UsageError(f"{'--preview' if preview else '--spread'} needs --corrections FILE")
-        from arbo.linking.corrections import Corrections
-
-        self.corrections = Corrections(()) if file is None else Corrections.of(file)
-        self.preview = preview
-
-
 def run(
     linker: Linker,
     documents: Corpus,
     out: Path,
-    correcting: Correcting,
     *,
+    corrections: Path | None,
+    preview: bool,
     texts: bool,
     dry_run: bool,
     as_json: bool,
@@ -47,7 +35,8 @@ def run(
 ) -> None:
     """Link documents, or discover entities without a knowledge base, and save the run.
 
-    With ``dry_run``, only estimate memory and time. With a preview of corrections, only show what they change. If
+    With ``dry_run``, only estimate memory and time. With a preview of
+    corrections, only show what they change. If
     ``annotated`` has mentions, score the found mentions against them.
     """
     from arbo.data.gold import Gold
@@ -63,8 +52,8 @@ def run(
             console.out.print(str(estimate))
         return
     decide = linker.discover if linker.kb is None else linker.link
-    result = decide(documents, correcting.corrections)
-    if correcting.preview:
+    result = decide(documents, corrections or ())
+    if preview:
         _tell_corrections(result)
         _preview(decide(documents), result, as_json=as_json)
         return

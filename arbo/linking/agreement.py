@@ -2,8 +2,9 @@
 
 1. A later line of the same author replaces the earlier lines that it contradicts.
 2. Lines that contradict each other about the same mention, pair or spans are a conflict; none of them is obeyed.
-3. Mentions that are the same form groups, over mentions that are gone too. If a group has several entities or domains,
-   or an entity that one of its mentions is not, its lines ``same`` are a conflict; what is known of each mention holds.
+3. Mentions that are the same form groups, over mentions that are gone too. If what is known of the mentions of a group
+   is contradictory, or they are of several domains, its lines ``same`` are a conflict; what is known of each mention
+   holds.
 4. ``different`` is a conflict if both mentions are in one group, or have one entity by corrections.
 """
 
@@ -18,10 +19,11 @@ from typing import Any
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.linking.corrections import Correction
 
-Claims = Iterator[tuple[Hashable, tuple[Any, ...]]]
-"""What a line is about, and what it claims of it."""
-OUTSIDE = ("outside",)
-"""The root of mentions that are not in the knowledge base."""
+Claim = tuple[Any, ...]
+"""What a line claims, such as ``("root", "entity", row)`` or ``("not", "entity", row)`` of a mention."""
+Root = tuple[Any, ...]
+"""What a mention is: ``("entity", row)``, `OUTSIDE` of the knowledge base, or ``("new", name)``."""
+OUTSIDE: Root = ("outside",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +32,8 @@ class Agreement:
 
     lines: list[Correction]
     """All corrections, with what became of them."""
-    root: dict[str, tuple[Any, ...]] = field(default_factory=dict)
-    """Of mentions: ``("entity", row)``, `OUTSIDE`, or ``("new", name)``."""
-    wrong: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
-    """Of mentions: rows of the entities that they are not."""
+    claims: dict[str, dict[Claim, Correction]] = field(default_factory=lambda: defaultdict(dict))
+    """Of mentions: what is claimed of them, and the line."""
     group: dict[str, str] = field(default_factory=dict)
     """Of mentions in lines ``same``: one mention of the group."""
     different: list[tuple[str, str]] = field(default_factory=list)
@@ -42,22 +42,31 @@ class Agreement:
         """Return the name of the group of a mention, which may be the only one in it."""
         return self.group.get(mention, mention)
 
-    def roots_of_groups(self) -> dict[str, tuple[Any, ...]]:
+    def roots(self) -> dict[str, Root]:
         """Return the root of each group that has one."""
-        return {self.group_of(mention): root for mention, root in self.root.items()}
+        of_mentions = ((mention, claim) for mention, own in self.claims.items() for claim in own if claim[0] == "root")
+        return {self.group_of(mention): claim[1:] for mention, claim in of_mentions}
+
+    def wrong(self) -> list[tuple[str, int]]:
+        """Return pairs of a mention and the row of an entity that it is not."""
+        return [(mention, claim[2]) for mention, own in self.claims.items() for claim in own if claim[0] == "not"]
 
 
-def settled(lines: Sequence[Correction], claims_of: Callable[[Correction], Claims]) -> list[Correction]:
-    """Return the lines; those that were replaced, and those that contradict lines of other authors, say so."""
-    about: defaultdict[Hashable, list[tuple[int, tuple[Any, ...]]]] = defaultdict(list)
+def settled(
+    lines: Sequence[Correction], claims_of: Callable[[Correction], Iterator[tuple[Hashable, Claim]]]
+) -> list[Correction]:
+    """Return the lines; those that were replaced, and those that contradict lines of other authors, say so.
+
+    ``claims_of`` yields what a line is about, and what it claims of it.
+    """
+    about: defaultdict[Hashable, list[tuple[int, Claim]]] = defaultdict(list)
     for place, line in enumerate(lines):
-        if line.status == "obeyed":
-            for subject, claim in claims_of(line):
-                about[subject].append((place, claim))
+        for subject, claim in claims_of(line):
+            about[subject].append((place, claim))
     found = list(lines)
     for claims in about.values():
-        later: defaultdict[str | None, dict[tuple[Any, ...], int]] = defaultdict(dict)
-        current: dict[tuple[Any, ...], list[int]] = defaultdict(list)
+        later: defaultdict[str | None, dict[Claim, int]] = defaultdict(dict)
+        current: defaultdict[Claim, list[int]] = defaultdict(list)
         for place, claim in reversed(claims):
             of_author = later[lines[place].author]
             by = next((other for held, other in of_author.items() if _contradict(held, claim)), None)
@@ -73,7 +82,7 @@ def settled(lines: Sequence[Correction], claims_of: Callable[[Correction], Claim
     return found
 
 
-def _contradict(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
+def _contradict(one: Claim, other: Claim) -> bool:
     if "not" in (one[0], other[0]):
         return one[0] != other[0] and one[1:] == other[1:]
     return one != other
@@ -82,7 +91,7 @@ def _contradict(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
 def agree(lines: Sequence[Correction], domain_of: Mapping[str, str | None], kb: KnowledgeBase | None) -> Agreement:
     """Return which corrections of mentions can be obeyed together; ``domain_of`` has the mentions that are there."""
 
-    def claims(line: Correction) -> Claims:
+    def claims(line: Correction) -> Iterator[tuple[Hashable, Claim]]:
         if line.kind in ("same", "different"):
             yield frozenset(line.mentions), (line.kind,)
         else:
@@ -91,7 +100,12 @@ def agree(lines: Sequence[Correction], domain_of: Mapping[str, str | None], kb: 
     found = Agreement(settled(lines, claims))
     for place, line in enumerate(found.lines):
         if line.status == "obeyed" and line.kind in ("entity", "new", "not"):
-            _hold(found, place, _claim(line, domain_of, kb), domain_of, kb)
+            claim = _claim(line, domain_of, kb)
+            if claim[1] == "entity" and isinstance(claim[2], str):
+                where = "there is no knowledge base" if kb is None else "no entity of the mention's domain has the id"
+                found.lines[place] = line.but("waiting", f"{where}: {line.value!r}; check it, or use the key 'new'")
+            else:
+                found.claims[line.mentions[0]][claim] = line
     _join(found, domain_of)
     _part(found)
     for place, line in enumerate(found.lines):
@@ -103,39 +117,16 @@ def agree(lines: Sequence[Correction], domain_of: Mapping[str, str | None], kb: 
     return found
 
 
-def _claim(line: Correction, domain_of: Mapping[str, str | None], kb: KnowledgeBase | None) -> tuple[Any, ...]:
-    """Return ``("root", *root)`` or ``("not", "entity", row)``; an unknown entity has its id instead of a row."""
-    mention = line.mentions[0]
+def _claim(line: Correction, domain_of: Mapping[str, str | None], kb: KnowledgeBase | None) -> Claim:
+    """Return what a line claims of its mention; an unknown entity has its id instead of a row."""
     if line.kind == "new":
         return "root", "new", line.value
     if line.value is None:
         return "root", *OUTSIDE
     rows = () if kb is None else kb.rows(line.value)
-    if kb is not None and mention in domain_of:
-        rows = kb.rows_within([line.value], domain_of[mention])
+    if kb is not None and line.mentions[0] in domain_of:
+        rows = kb.rows_within([line.value], domain_of[line.mentions[0]])
     return "root" if line.kind == "entity" else "not", "entity", rows[0] if rows else line.value
-
-
-def _hold(
-    found: Agreement,
-    place: int,
-    claim: tuple[Any, ...],
-    domain_of: Mapping[str, str | None],
-    kb: KnowledgeBase | None,
-) -> None:
-    """Keep what a line claims of a mention, unless its entity is unknown or belongs to another domain."""
-    line, mention = found.lines[place], found.lines[place].mentions[0]
-    if isinstance(claim[-1], str) and claim[1] == "entity":
-        if kb is not None and line.value in kb.row_of:
-            wrong = f"the entity {line.value!r} is not in the domain of the mention, {domain_of[mention]!r}"
-            found.lines[place] = line.but("conflict", f"{wrong}; correct the id")
-        else:
-            where = "there is no knowledge base" if kb is None else f"no entity has the id {line.value!r}"
-            found.lines[place] = line.but("waiting", f"{where}; check the id, or use the key 'new'")
-    elif claim[0] == "not":
-        found.wrong[mention].add(claim[2])
-    else:
-        found.root[mention] = claim[1:]
 
 
 def _join(found: Agreement, domain_of: Mapping[str, str | None]) -> None:
@@ -156,54 +147,34 @@ def _join(found: Agreement, domain_of: Mapping[str, str | None]) -> None:
     members: defaultdict[str, list[str]] = defaultdict(list)
     for mention in sorted(up):
         members[top(mention)].append(mention)
-    problem = {name: told for name, own in members.items() if (told := _problem(found, own, domain_of))}
-    for name, own in members.items():
-        if name not in problem:
-            found.group.update(dict.fromkeys(own, name))
+    problems = {name: told for name, own in members.items() if (told := _problem(found, own, domain_of))}
+    found.group.update({m: name for name, own in members.items() if name not in problems for m in own})
     for place, line in same.items():
-        if told := problem.get(top(line.mentions[0])):
+        if told := problems.get(top(line.mentions[0])):
             found.lines[place] = line.but("conflict", told)
 
 
 def _problem(found: Agreement, members: Sequence[str], domain_of: Mapping[str, str | None]) -> str | None:
     """Say why these mentions cannot be the same, if they cannot."""
-    roots = {found.root[mention]: mention for mention in reversed(members) if mention in found.root}
-    domains = {domain_of[mention]: mention for mention in reversed(members) if mention in domain_of}
-    if len(roots) > 1:
-        one, other = sorted(roots.values())[:2]
-        return f"joins {one!r} and {other!r}, but: {_line_about(found, one)}; {_line_about(found, other)}"
-    if len(domains) > 1:
-        one, other = sorted(domains.values())[:2]
-        return f"joins {one!r} and {other!r}, which belong to different domains"
-    for root, mention in roots.items():
-        for other in members:
-            if root[0] == "entity" and root[1] in found.wrong.get(other, ()):
-                lines = f"{_line_about(found, mention)}; {_line_about(found, other, 'not')}"
-                return f"joins {mention!r} and {other!r}, but: {lines}"
-    return None
-
-
-def _line_about(found: Agreement, mention: str, *kinds: str) -> str:
-    wanted = kinds or ("entity", "new")
-    lines = (line for line in found.lines if line.status == "obeyed" and line.kind in wanted)
-    return next((str(line) for line in lines if mention in line.mentions), repr(mention))
+    claimed = {claim: line for mention in members for claim, line in found.claims.get(mention, {}).items()}
+    bad = (pair for one in claimed for other in claimed if _contradict(*(pair := (one, other))))
+    if pair := next(bad, None):
+        return "joins mentions, directly or through others, of: " + "; ".join(str(claimed[claim]) for claim in pair)
+    domains = {domain_of[mention]: mention for mention in members if mention in domain_of}
+    return f"joins mentions of different domains: {', '.join(domains.values())}" if len(domains) > 1 else None
 
 
 def _part(found: Agreement) -> None:
     """Keep the pairs that differ, but for those that are a conflict."""
-    roots = found.roots_of_groups()
+    roots = found.roots()
     for place, line in enumerate(found.lines):
         if line.kind != "different" or line.status != "obeyed":
             continue
         one, other = map(found.group_of, line.mentions)
-        root = roots.get(one)
-        if one == other:
-            mention = line.mentions[0]
-            told = f"contradicts {_line_about(found, mention, 'same')}, which joins them, directly or through others"
-        elif root is not None and root != OUTSIDE and root == roots.get(other):
-            own = [m for m in found.root if found.group_of(m) in (one, other)]
-            told = "contradicts " + "; ".join(dict.fromkeys(_line_about(found, mention) for mention in sorted(own)[:2]))
-        else:
+        if one != other and (roots.get(one, OUTSIDE) == OUTSIDE or roots.get(one) != roots.get(other)):
             found.different.append((line.mentions[0], line.mentions[1]))
             continue
-        found.lines[place] = line.but("conflict", told)
+        about = [own for own in found.lines if own.status == "obeyed" and own.kind in ("entity", "new", "same")]
+        about = [own for own in about if {found.group_of(own.mentions[0])} <= {one, other}]
+        told = "; ".join(map(str, about[:4]))
+        found.lines[place] = line.but("conflict", f"both mentions have one entity, directly or through others: {told}")

@@ -57,7 +57,7 @@ class LinkerConfig(Settings):
     map_types: str | None = None
     """Types of mentions and the types of entities to compare them with, such as ``Chemical=drug,Gene=gene``; all other
     types are compared with each other. See `arbo.retrieval.worlds`."""
-    spread: Spread = "same-name"
+    spread: Spread = "graph"
     """How far a correction spreads: to no other mention (``none``); to mentions of the same name, type and domain
     (``same-name``); or also along the edges of the graph (``graph``). See `arbo.linking.obedience`."""
     confidence: Confidence | None = None

@@ -11,6 +11,7 @@ from arbo.data.knowledge_base import KnowledgeBase
 from arbo.engine import Partition
 from arbo.linking.chaining import describe_giants
 from arbo.linking.config import LinkerConfig
+from arbo.linking.corrections import correction_table
 from arbo.linking.obedience import Obeyed
 from arbo.linking.tables import NamedEntities, cluster_table, document_table, entity_table, link_table, mention_table
 from arbo.results.result import Result
@@ -61,7 +62,7 @@ def describe(
         "warnings": [warning for warning in (_ties(links), gold.doubt()) if warning],
     }
     entities = entity_table(known, retrieval, clusters)
-    told = None if corrections is None else corrections.corrections.table()
+    told = None if corrections is None else correction_table(corrections.lines)
     return Result(mentions, links, cluster_rows, manifest, document_table(corpus), entities, told)
 
 

@@ -1,10 +1,10 @@
 """Obey corrections: from the lines to the decisions about the mentions of a graph, and to what follows them.
 
-How far a correction spreads is a setting (`LinkerConfig.spread`). ``none``: no mention follows a corrected one.
-``same-name``: an uncorrected mention of the same compared name, type and domain gets the same root (the entity, new
-entity, or none of the knowledge base), unless corrections of that name disagree. ``graph``: the same, and then the
-edges of the graph do the rest; under the method ``undirected``, they do not, since an edge then hands a root on in both
-directions. Nothing that a person decided is overruled by what spreads from another decision.
+How far a correction spreads is a setting (`LinkerConfig.spread`). ``none``: no mention follows a corrected one: the
+edges out of it are left out. ``same-name``: besides, an uncorrected mention of the same compared name, type and domain
+gets the same root (the entity, new entity, or none of the knowledge base), unless corrections of that name disagree, or
+it is no name: "she" and "the company" mean others elsewhere. ``graph``: mentions of the same name get the same root,
+and the edges of the graph do the rest. Nothing that a person decided is overruled by what spreads from others.
 """
 
 from __future__ import annotations
@@ -21,21 +21,20 @@ import numpy as np
 from arbo.data.inputs import MentionInput
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.engine import Bools, Decisions, Ids, Partition
-from arbo.linking.agreement import OUTSIDE, Agreement, agree
+from arbo.linking.agreement import OUTSIDE, Agreement, Root, agree
 from arbo.linking.config import LinkerConfig
-from arbo.linking.corrections import Corrections
+from arbo.linking.corrections import Correction
 from arbo.text.names import normalize_name
+from arbo.text.phrases import refers_back
 
 _UNDECIDED, _OUTSIDE, _NEW = -1, -2, -3  # as in `clustering.decisions`
-Key = tuple[Any, ...]
-"""What a mention is: ``("entity", row)``, `OUTSIDE`, or ``("new", name)``."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Obeyed:
     """Corrections as decisions about the mentions of a graph."""
 
-    corrections: Corrections
+    lines: Sequence[Correction]
     """All corrections, with what became of them."""
     decisions: Decisions
     names: tuple[str, ...]
@@ -67,7 +66,7 @@ class Obeyed:
 
     def counts(self, follows: Ids) -> dict[str, int]:
         """Count the corrections by status, and the mentions that are corrected or follow."""
-        states = [line.status for line in self.corrections.lines]
+        states = [line.status for line in self.lines]
         told = {name: states.count(name) for name in ("obeyed", "replaced", "waiting", "conflict")}
         by_name = int((follows >= 0)[self.namesake >= 0].sum())
         followed = {"same_name": by_name, "graph": int((follows >= 0).sum()) - by_name}
@@ -75,7 +74,7 @@ class Obeyed:
 
 
 def obeyed(
-    corrections: Corrections, inputs: Sequence[MentionInput], kb: KnowledgeBase | None, config: LinkerConfig
+    corrections: Sequence[Correction], inputs: Sequence[MentionInput], kb: KnowledgeBase | None, config: LinkerConfig
 ) -> Obeyed:
     """Return the decisions that corrections make about the mentions of a graph, of which ``kb`` has the entities.
 
@@ -83,11 +82,11 @@ def obeyed(
     since a mention that is not its nearest entity needs edges from others, for `Retrieval.graph`.
     """
     there = {item.mention.id: row for row, item in enumerate(inputs)}
-    about = [line for line in corrections.lines if line.document is None]
+    about = [line for line in corrections if line.document is None]
     agreed = agree(about, {item.mention.id: item.document.domain for item in inputs}, kb)
     settled = iter(agreed.lines)
-    lines = tuple(line if line.document is not None else next(settled) for line in corrections.lines)
-    of_groups = agreed.roots_of_groups()
+    lines = tuple(line if line.document is not None else next(settled) for line in corrections)
+    of_groups = agreed.roots()
     root = {row: of_groups[group] for m, row in there.items() if (group := agreed.group_of(m)) in of_groups}
     namesake: Ids = np.full(len(inputs), -1, np.int64)
     if config.spread != "none":
@@ -97,12 +96,12 @@ def obeyed(
     corrected = np.zeros(len(inputs), np.bool_)
     told = (line.mentions for line in lines if line.status == "obeyed")
     corrected[[there[mention] for own in told for mention in own if mention in there]] = True
-    stay = config.spread != "graph" or config.method == "undirected"
+    stay = config.spread != "graph"
     decisions = Decisions(roots, namesake >= 0, (roots != _UNDECIDED) & stay, *_pairs(agreed, there))
-    return Obeyed(Corrections(lines), decisions, names, corrected, namesake)
+    return Obeyed(lines, decisions, names, corrected, namesake)
 
 
-def _numbered(root: Mapping[int, Key], inputs: Sequence[MentionInput]) -> tuple[Ids, tuple[str, ...]]:
+def _numbered(root: Mapping[int, Root], inputs: Sequence[MentionInput]) -> tuple[Ids, tuple[str, ...]]:
     """Return the roots of the mentions as numbers, and the names of the new entities, each of one domain."""
     domains = {row: inputs[row].document.domain or "" for row in root}
     new = sorted({(str(key[1]), domains[row]) for row, key in root.items() if key[0] == "new"})
@@ -122,28 +121,29 @@ def _pairs(agreed: Agreement, there: Mapping[str, int]) -> Iterator[Ids]:
     for pairs in (
         [pair for own in members.values() for pair in pairwise(own)],
         [(there[one], there[other]) for one, other in agreed.different if one in there and other in there],
-        [(there[m], entity) for m, own in agreed.wrong.items() if m in there for entity in sorted(own)],
+        [(there[mention], entity) for mention, entity in agreed.wrong() if mention in there],
     ):
         yield np.array(pairs, np.int64).reshape(-1, 2)
 
 
 def _namesakes(
-    agreed: Agreement, inputs: Sequence[MentionInput], there: Mapping[str, int], root: Mapping[int, Key]
-) -> dict[int, tuple[int, Key]]:
+    agreed: Agreement, inputs: Sequence[MentionInput], there: Mapping[str, int], root: Mapping[int, Root]
+) -> dict[int, tuple[int, Root]]:
     """Return a corrected mention of the same name, and its root, for each mention that shall have this root."""
-    compared = cache(normalize_name)
+    compared, is_vague = cache(normalize_name), cache(refers_back)
 
     def name_of(row: int) -> tuple[Any, ...]:
-        return compared(inputs[row].name), inputs[row].mention.type, inputs[row].document.domain
+        item = inputs[row]
+        return (row,) if is_vague(item.name) else (compared(item.name), item.mention.type, item.document.domain)
 
-    decided: defaultdict[tuple[Any, ...], dict[Key, int]] = defaultdict(dict)
+    decided: defaultdict[tuple[Any, ...], dict[Root, int]] = defaultdict(dict)
     for row in sorted(root):
         decided[name_of(row)].setdefault(root[row], row)
-    for mention, entities in agreed.wrong.items():
-        if mention in there and (known := decided.get(name_of(there[mention]))):
-            known.update({("not", entity): -1 for entity in entities if ("entity", entity) in known})
+    for mention, entity in agreed.wrong():
+        if mention in there and ("entity", entity) in (known := decided.get(name_of(there[mention]), {})):
+            known["not", entity] = -1
     agree_on = {name: next(iter(known.items())) for name, known in decided.items() if len(known) == 1}
-    proposed: defaultdict[str, dict[Key, int]] = defaultdict(dict)
+    proposed: defaultdict[str, dict[Root, int]] = defaultdict(dict)
     members: defaultdict[str, list[int]] = defaultdict(list)
     for row in range(len(inputs)):
         group = agreed.group_of(inputs[row].mention.id)
@@ -157,11 +157,11 @@ def _namesakes(
     return {row: (proposed[group][key], key) for group, key in kept.items() for row in members[group]}
 
 
-def _overruling(agreed: Agreement, proposed: Mapping[str, Key]) -> set[str]:
+def _overruling(agreed: Agreement, proposed: Mapping[str, Root]) -> set[str]:
     """Return the groups whose proposed root would violate a `not` or a `different`."""
-    wrong = ((agreed.group_of(mention), entity) for mention, own in agreed.wrong.items() for entity in own)
+    wrong = ((agreed.group_of(mention), entity) for mention, entity in agreed.wrong())
     found = {group for group, entity in wrong if proposed.get(group) == ("entity", entity)}
-    roots = {**proposed, **agreed.roots_of_groups()}
+    roots = {**proposed, **agreed.roots()}
     for one, other in (map(agreed.group_of, pair) for pair in agreed.different):
         if roots.get(one, OUTSIDE) == roots.get(other) != OUTSIDE:
             found |= {one, other} & proposed.keys()

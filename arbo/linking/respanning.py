@@ -7,22 +7,23 @@ Added mentions get an id of document and spans, as everywhere (`mention_ids`).
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import replace
 
 from arbo.data.corpus import Corpus
 from arbo.data.documents import Document, Mention, text_of
-from arbo.linking.agreement import Claims, settled
-from arbo.linking.corrections import Correction, Corrections
+from arbo.linking.agreement import Claim, settled
+from arbo.linking.corrections import Correction
 
 
-def respanned(corpus: Corpus, corrections: Corrections) -> tuple[Corpus, Corrections]:
+def respanned(corpus: Corpus, corrections: Sequence[Correction]) -> tuple[Corpus, list[Correction]]:
     """Return the documents with corrected mentions, and the corrections with what became of those of spans."""
 
-    def claims(line: Correction) -> Claims:
+    def claims(line: Correction) -> Iterator[tuple[Hashable, Claim]]:
         if line.document is not None:
             yield (line.document, line.spans), (line.kind, line.value, line.record.get("type"))
 
-    lines = settled(corrections.lines, claims)
+    lines = settled(corrections, claims)
     documents = {document.id: document for document in corpus}
     used = {mention.id for mention in corpus.mentions}
     about: defaultdict[str, list[int]] = defaultdict(list)
@@ -35,7 +36,7 @@ def respanned(corpus: Corpus, corrections: Corrections) -> tuple[Corpus, Correct
                 lines[place] = line.but("waiting", told)
     for name, places in about.items():
         documents[name] = _changed(documents[name], lines, places, used)
-    return (corpus.of_documents(documents.values()) if about else corpus), Corrections(tuple(lines))
+    return (corpus.of_documents(documents.values()) if about else corpus), lines
 
 
 def _changed(document: Document, lines: list[Correction], places: list[int], used: set[str]) -> Document:
