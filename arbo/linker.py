@@ -237,7 +237,7 @@ class Linker:
             retrieval = self.retrieve(corpus, k=self.config.k, discover=discover)
         with clock("partition"):
             told = obeyed(corrections, retrieval.inputs, kb, self.config) if corrections else None
-            decisions = told and told.decisions
+            decisions = None if told is None else told.decisions
             clusters = partition(
                 retrieval.graph(self.config.k, decisions),
                 self.config.method,

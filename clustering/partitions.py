@@ -239,7 +239,8 @@ def _obey(
     forest = Forest(np.where(is_reached, forest.parent, mentions), np.where(is_reached, forest.weight, np.nan))
     kept, nil = keep_apart(forest, nil, top, decisions.different, extended.n_entities)
     follows[forest.is_reached & ~kept.is_reached] = -1
-    forest, nil = (part._replace(weight=_undecided(part.weight)) for part in (kept, nil))
+    forest = kept._replace(weight=_undecided(kept.weight))
+    nil = nil._replace(weight=_undecided(nil.weight))
     return _without_more_roots(_describe(extended, forest, nil, tree), graph, follows)
 
 

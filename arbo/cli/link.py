@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from arbo.cli import options
 from arbo.cli.finding import find_in, load_finder
 from arbo.cli.inputs import read_documents, read_kb
@@ -54,9 +56,9 @@ def link(
     if find_mentions is None and find_threshold is not None:
         raise UsageError("--find-threshold needs --find-mentions with `fuzzy` or a model")
     check_replaceable(out)
-    fields = {"method": method, "k": k, "nil_linkage": nil_linkage, "nil_threshold": nil_threshold, "search": search}
+    fields: dict[str, Any] = {"method": method, "k": k, "map_types": map_types, "search": search, "spread": spread}
     fields |= {"candidates": candidates, "skip_margin": skip_margin, "rerank_mentions": rerank_mentions}
-    fields |= {"map_types": map_types, "spread": spread}
+    fields |= {"nil_linkage": nil_linkage, "nil_threshold": nil_threshold}
     linker = LinkerOptions(fields, encoder, encoder_config, cache, reranker, threshold, config, edges).load()
     finder = None if find_mentions is None else load_finder(find_mentions, "--find-mentions", find_threshold)
     base = read_kb(kb, kb_format, kb_xrefs, no_generic_names=no_generic_names)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import combinations, pairwise
 from typing import Any
 
 from arbo.data.knowledge_base import KnowledgeBase
@@ -76,9 +76,9 @@ def settled(
             else:
                 found[place] = lines[place].but("replaced", f"replaced by {lines[by]}")
         for claim, places in current.items():
-            other = min((own[-1] for held, own in current.items() if _contradict(held, claim)), default=None)
-            for place in places if other is not None else ():
-                found[place] = lines[place].but("conflict", f"contradicts {lines[other]}")
+            others = [own[-1] for held, own in current.items() if _contradict(held, claim)]
+            for place in places if others else ():
+                found[place] = lines[place].but("conflict", f"contradicts {lines[min(others)]}")
     return found
 
 
@@ -157,9 +157,8 @@ def _join(found: Agreement, domain_of: Mapping[str, str | None]) -> None:
 def _problem(found: Agreement, members: Sequence[str], domain_of: Mapping[str, str | None]) -> str | None:
     """Say why these mentions cannot be the same, if they cannot."""
     claimed = {claim: line for mention in members for claim, line in found.claims.get(mention, {}).items()}
-    bad = (pair for one in claimed for other in claimed if _contradict(*(pair := (one, other))))
-    if pair := next(bad, None):
-        return "joins mentions, directly or through others, of: " + "; ".join(str(claimed[claim]) for claim in pair)
+    if bad := next((pair for pair in combinations(claimed, 2) if _contradict(*pair)), None):
+        return "joins mentions, directly or through others, of: " + "; ".join(str(claimed[claim]) for claim in bad)
     domains = {domain_of[mention]: mention for mention in members if mention in domain_of}
     return f"joins mentions of different domains: {', '.join(domains.values())}" if len(domains) > 1 else None
 

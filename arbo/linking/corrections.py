@@ -93,13 +93,15 @@ def corrections_of(given: str | OsPathLike[str] | Iterable[Any]) -> tuple[Correc
     """
     if isinstance(given, Mapping):
         raise UsageError("corrections must be a file or a list of objects; put a single object into a list")
-    is_file = isinstance(given, (str, OsPathLike))
-    file = fspath(given) if is_file else "corrections"
-    numbered = read_lines(Path(given)) if is_file else enumerate(given, start=1)
+    file = "corrections"
+    if isinstance(given, (str, OsPathLike)):
+        file, given = fspath(given), read_lines(Path(given))
+    else:
+        given = enumerate(given, start=1)
     found = []
-    for number, item in numbered:
+    for number, item in given:
         if isinstance(item, Correction):
-            found.append(item)
+            found.append(replace(item, status="obeyed", reason=None))
         elif not isinstance(item, str) or item.strip():
             try:
                 found.append(_correction(parse(item) if isinstance(item, str) else item, file, number))
@@ -137,5 +139,5 @@ def _correction(record: object, file: str, line: int) -> Correction:
         wanted = "two different ids" if kind == "different" else "two or more different ids"
         raise DataError(f"{kind!r} needs {wanted} of mentions, not {list(mentions)!r:.80}")
     assert isinstance(record, Mapping)
-    place = (values["document"], values["spans"]) if of_spans else (None, ())
-    return Correction(kind, value, mentions, *place, values.get("author"), dict(record), file, line)
+    document, where = (values["document"], values["spans"]) if of_spans else (None, ())
+    return Correction(kind, value, mentions, document, where, values.get("author"), dict(record), file, line)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -35,10 +37,11 @@ def describe(
     named = {} if corrections is None else corrections.named(clusters)
     cluster_rows, cluster_ids = cluster_table(kb, known, mention_ids.to_pylist(), names, clusters, named)
     links = link_table(mention_ids, known, retrieval, clusters, cluster_ids, config.confidence)
-    follows = None
+    told: dict[str, Any] = {}
     if corrections is not None:
         follows = corrections.follows(clusters)
         links = links.append_column("corrected", pa.array(corrections.corrected))
+        told = {"corrections": corrections.counts(follows)}
         links = links.append_column("follows", mention_ids.take(pa.array(follows, mask=follows < 0)))
     threshold = dict(zip(("entity", "mention"), config.limits(retrieval.threshold), strict=True))
     if config.nil_linkage == "average":
@@ -58,12 +61,12 @@ def describe(
             "knowledge_base": {} if kb is None else kb.notes,
             "gold": {} if kb is None else _gold_notes(gold),
         },
-        **({} if corrections is None else {"corrections": corrections.counts(follows)}),
+        **told,
         "warnings": [warning for warning in (_ties(links), gold.doubt()) if warning],
     }
     entities = entity_table(known, retrieval, clusters)
-    told = None if corrections is None else correction_table(corrections.lines)
-    return Result(mentions, links, cluster_rows, manifest, document_table(corpus), entities, told)
+    every = None if corrections is None else correction_table(corrections.lines)
+    return Result(mentions, links, cluster_rows, manifest, document_table(corpus), entities, every)
 
 
 def _gold_notes(gold: Gold) -> dict[str, int]:
