@@ -25,6 +25,9 @@ def discover(
     encoder: options.EncoderModel = None,
     encoder_config: options.EncoderConfigFile = None,
     cache: options.Cache = None,
+    corrections: options.CorrectionsFile = None,
+    spread: options.SpreadOption = None,
+    preview: options.Preview = False,
     no_texts: options.NoTexts = False,
     dry_run: options.DryRun = False,
     on_error: options.OnErrorOption = "fail",
@@ -40,13 +43,15 @@ def discover(
             "without --kb and --reranker"
         )
     check_replaceable(out)
-    fields = {"k": k, "search": search, "nil_linkage": nil_linkage, "nil_threshold": nil_threshold}
+    fields = {"k": k, "search": search, "nil_linkage": nil_linkage, "nil_threshold": nil_threshold, "spread": spread}
     linker = LinkerOptions(fields, encoder, encoder_config, cache, None, threshold, config, edges).load()
     documents = read_documents(docs, format_, types, on_error)
     run(
         linker,
         documents.by_topic() if by_topic else documents,
         out,
+        corrections=corrections,
+        preview=preview,
         texts=not no_texts,
         dry_run=dry_run,
         as_json=as_json,

@@ -1,4 +1,4 @@
-"""The verbs of `arbo kb`: stats, validate, convert, index, add-names and remove-names."""
+"""The verbs of `arbo kb`: stats, validate, convert, index, add-names, add-discovered and remove-names."""
 
 from __future__ import annotations
 
@@ -114,6 +114,32 @@ def add_names(
     _write(named, out, said, changes, as_json=as_json)
 
 
+@app.command("add-discovered")
+def add_discovered(
+    run: options.Run,
+    out: Output,
+    kb: options.OptionalKb = None,
+    kb_format: options.KbFormat = None,
+    as_json: options.Json = False,
+) -> None:
+    """Make entities of the discovered entities of RUN that corrections name as new.
+
+    `arbo kb add-discovered run --kb medic.txt --out kb.jsonl`, then `arbo link DOCS --kb kb.jsonl --out run2`.
+
+    Without `--kb`, the file has these entities alone. Their ids are those of their clusters, and the names of their
+    mentions become aliases.
+    """
+    from arbo import KnowledgeBase, Result
+    from arbo.linking.confirmed import confirmed
+
+    _check_output(out, run, *([kb] if kb else []))
+    base = read_kb(kb, kb_format, None) if kb else KnowledgeBase()
+    added = confirmed(Result.load(run))
+    if not added:
+        raise UsageError(f"corrections of {run} name no new entity; write some with the key `new`, and link again")
+    _write(base.changed([*base, *added]), out, f"{len(added):,} entities added", {"added": len(added)}, as_json=as_json)
+
+
 @app.command("remove-names")
 def remove_names(
     kb: KnowledgeBaseFile,
@@ -205,10 +231,14 @@ def index(
 def _read(
     kb: Path, kb_format: KnowledgeBaseFormat | None, kb_xrefs: list[str] | None, out: Path, *inputs: Path
 ) -> KnowledgeBase:
+    _check_output(out, kb, *inputs)
+    return read_kb(kb, kb_format, kb_xrefs)
+
+
+def _check_output(out: Path, *inputs: Path) -> None:
     from arbo.kb.saving import ENDINGS
 
-    check_jsonl_output(out, kb, *inputs, endings=ENDINGS)
-    return read_kb(kb, kb_format, kb_xrefs)
+    check_jsonl_output(out, *inputs, endings=ENDINGS)
 
 
 def _write(kb: KnowledgeBase, out: Path, said: str, changes: Mapping[str, int], *, as_json: bool) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from arbo.cli import options
 from arbo.cli.finding import find_in, load_finder
 from arbo.cli.inputs import read_documents, read_kb
@@ -37,6 +39,9 @@ def link(
     candidates: options.NumberOfCandidates = None,
     skip_margin: options.SkipMargin = None,
     rerank_mentions: options.RerankMentions = None,
+    corrections: options.CorrectionsFile = None,
+    spread: options.SpreadOption = None,
+    preview: options.Preview = False,
     no_texts: options.NoTexts = False,
     dry_run: options.DryRun = False,
     on_error: options.OnErrorOption = "fail",
@@ -51,24 +56,23 @@ def link(
     if find_mentions is None and find_threshold is not None:
         raise UsageError("--find-threshold needs --find-mentions with `fuzzy` or a model")
     check_replaceable(out)
-    fields = {
-        "method": method,
-        "k": k,
-        "map_types": map_types,
-        "nil_linkage": nil_linkage,
-        "nil_threshold": nil_threshold,
-        "search": search,
-        "candidates": candidates,
-        "skip_margin": skip_margin,
-        "rerank_mentions": rerank_mentions,
-    }
+    fields: dict[str, Any] = {"method": method, "k": k, "map_types": map_types, "search": search, "spread": spread}
+    fields |= {"candidates": candidates, "skip_margin": skip_margin, "rerank_mentions": rerank_mentions}
+    fields |= {"nil_linkage": nil_linkage, "nil_threshold": nil_threshold}
     linker = LinkerOptions(fields, encoder, encoder_config, cache, reranker, threshold, config, edges).load()
     finder = None if find_mentions is None else load_finder(find_mentions, "--find-mentions", find_threshold)
     base = read_kb(kb, kb_format, kb_xrefs, no_generic_names=no_generic_names)
     linker = linker.configured(kb=base)
     documents = read_documents(docs, format_, types, on_error, mentions=finder is None)
-    if finder is None:
-        run(linker, documents, out, texts=not no_texts, dry_run=dry_run, as_json=as_json)
-    else:
-        found = find_in(documents, base, finder).corpus
-        run(linker, found, out, texts=not no_texts, dry_run=dry_run, as_json=as_json, annotated=documents)
+    found = documents if finder is None else find_in(documents, base, finder).corpus
+    run(
+        linker,
+        found,
+        out,
+        corrections=corrections,
+        preview=preview,
+        texts=not no_texts,
+        dry_run=dry_run,
+        as_json=as_json,
+        annotated=None if finder is None else documents,
+    )

@@ -2,30 +2,47 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
+from arbo.data.arrow import numbers
 from arbo.data.corpus import Corpus
 from arbo.data.gold import Gold
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.engine import Partition
 from arbo.linking.chaining import describe_giants
 from arbo.linking.config import LinkerConfig
+from arbo.linking.corrections import correction_table
+from arbo.linking.obedience import Obeyed
 from arbo.linking.tables import NamedEntities, cluster_table, document_table, entity_table, link_table, mention_table
 from arbo.results.result import Result
 from arbo.retrieval.retrieval import Retrieval
 
 
 def describe(
-    corpus: Corpus, kb: KnowledgeBase | None, retrieval: Retrieval, clusters: Partition, config: LinkerConfig
+    corpus: Corpus,
+    kb: KnowledgeBase | None,
+    retrieval: Retrieval,
+    clusters: Partition,
+    config: LinkerConfig,
+    corrections: Obeyed | None = None,
 ) -> Result:
-    """Make the result of a partition."""
+    """Make the result of a partition, which obeyed ``corrections``."""
     gold = Gold.of(corpus, kb)
     known = NamedEntities.of(kb, gold.rows, clusters.entity, retrieval.entities.ids)
     mentions = mention_table(corpus, retrieval.inputs, gold, known)
     names = [mention.name for mention in retrieval.inputs]
     mention_ids = mentions["mention_id"].combine_chunks()
-    cluster_rows, cluster_ids = cluster_table(kb, known, mention_ids.to_pylist(), names, clusters)
+    named = {} if corrections is None else corrections.named(clusters)
+    cluster_rows, cluster_ids = cluster_table(kb, known, mention_ids.to_pylist(), names, clusters, named)
     links = link_table(mention_ids, known, retrieval, clusters, cluster_ids, config.confidence)
+    told: dict[str, Any] = {}
+    if corrections is not None:
+        follows = corrections.follows(clusters)
+        links = links.append_column("corrected", numbers(corrections.corrected))
+        told = {"corrections": corrections.counts(follows)}
+        links = links.append_column("follows", mention_ids.take(numbers(follows, missing=follows < 0)))
     threshold = dict(zip(("entity", "mention"), config.limits(retrieval.threshold), strict=True))
     if config.nil_linkage == "average":
         threshold["nil"] = config.nil_limit(retrieval.threshold)
@@ -44,10 +61,12 @@ def describe(
             "knowledge_base": {} if kb is None else kb.notes,
             "gold": {} if kb is None else _gold_notes(gold),
         },
+        **told,
         "warnings": [warning for warning in (_ties(retrieval, clusters), gold.doubt()) if warning],
     }
     entities = entity_table(known, retrieval, clusters)
-    return Result(mentions, links, cluster_rows, manifest, document_table(corpus), entities)
+    every = None if corrections is None else correction_table(corrections.lines)
+    return Result(mentions, links, cluster_rows, manifest, document_table(corpus), entities, every)
 
 
 def _gold_notes(gold: Gold) -> dict[str, int]:

@@ -54,6 +54,18 @@ def head_of(tokens: Sequence[str]) -> str:
 
 KINDS = ("named", "nominal", "pronoun")
 _WORDS = frozenset(" ".join(PRONOUNS).split())
+_DEFINITE = {"the", "this", "that", "these", "those", "such", "my", "our", "your", "his", "her", "its", "their"}
+
+
+def refers_back(text: str) -> bool:
+    """Return whether a phrase means nothing by itself: a pronoun, or one that begins like "the", without a capital.
+
+    >>> [refers_back(text) for text in ("She", "his wife", "the company", "The Hague", "company")]
+    [True, True, True, False, False]
+    """
+    first, *others = tokens_of(text)
+    is_definite = first.lower() in _DEFINITE and not any(letter.isupper() for token in others for letter in token)
+    return kind_of(text) == "pronoun" or is_definite
 
 
 def kind_of(text: str) -> str:

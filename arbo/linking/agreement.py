@@ -1,0 +1,179 @@
+"""Which corrections can be obeyed together; the order of the lines matters only between lines of one author.
+
+1. A later line of the same author replaces the earlier lines that it contradicts.
+2. Lines that contradict each other about the same mention, pair or spans are a conflict; none of them is obeyed.
+3. Mentions that are the same form groups, over mentions that are gone too. If what is known of the mentions of a group
+   is contradictory, or they are of several domains, its lines ``same`` are a conflict; what is known of each mention
+   holds.
+4. ``different`` is a conflict if both mentions are in one group, or have one entity by corrections.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations, pairwise
+from typing import Any
+
+from arbo.data.knowledge_base import KnowledgeBase
+from arbo.linking.corrections import Correction
+
+Claim = tuple[Any, ...]
+"""What a line claims, such as ``("root", "entity", row)`` or ``("not", "entity", row)`` of a mention."""
+Root = tuple[Any, ...]
+"""What a mention is: ``("entity", row)``, `OUTSIDE` of the knowledge base, or ``("new", name)``."""
+OUTSIDE: Root = ("outside",)
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """The corrections that can be obeyed together."""
+
+    lines: list[Correction]
+    """All corrections, with what became of them."""
+    claims: dict[str, dict[Claim, Correction]] = field(default_factory=lambda: defaultdict(dict))
+    """Of mentions: what is claimed of them, and the line."""
+    group: dict[str, str] = field(default_factory=dict)
+    """Of mentions in lines ``same``: one mention of the group."""
+    different: list[tuple[str, str]] = field(default_factory=list)
+
+    def group_of(self, mention: str) -> str:
+        """Return the name of the group of a mention, which may be the only one in it."""
+        return self.group.get(mention, mention)
+
+    def roots(self) -> dict[str, Root]:
+        """Return the root of each group that has one."""
+        of_mentions = ((mention, claim) for mention, own in self.claims.items() for claim in own if claim[0] == "root")
+        return {self.group_of(mention): claim[1:] for mention, claim in of_mentions}
+
+    def wrong(self) -> list[tuple[str, int]]:
+        """Return pairs of a mention and the row of an entity that it is not."""
+        return [(mention, claim[2]) for mention, own in self.claims.items() for claim in own if claim[0] == "not"]
+
+
+def settled(
+    lines: Sequence[Correction], claims_of: Callable[[Correction], Iterator[tuple[Hashable, Claim]]]
+) -> list[Correction]:
+    """Return the lines; those that were replaced, and those that contradict lines of other authors, say so.
+
+    ``claims_of`` yields what a line is about, and what it claims of it.
+    """
+    about: defaultdict[Hashable, list[tuple[int, Claim]]] = defaultdict(list)
+    for place, line in enumerate(lines):
+        for subject, claim in claims_of(line):
+            about[subject].append((place, claim))
+    found = list(lines)
+    for claims in about.values():
+        later: defaultdict[str | None, dict[Claim, int]] = defaultdict(dict)
+        current: defaultdict[Claim, list[int]] = defaultdict(list)
+        for place, claim in reversed(claims):
+            of_author = later[lines[place].author]
+            by = next((other for held, other in of_author.items() if _contradict(held, claim)), None)
+            of_author.setdefault(claim, place)
+            if by is None:
+                current[claim].append(place)
+            else:
+                found[place] = lines[place].but("replaced", f"replaced by {lines[by]}")
+        for claim, places in current.items():
+            others = [own[-1] for held, own in current.items() if _contradict(held, claim)]
+            for place in places if others else ():
+                found[place] = lines[place].but("conflict", f"contradicts {lines[min(others)]}")
+    return found
+
+
+def _contradict(one: Claim, other: Claim) -> bool:
+    if "not" in (one[0], other[0]):
+        return one[0] != other[0] and one[1:] == other[1:]
+    return one != other
+
+
+def agree(lines: Sequence[Correction], domain_of: Mapping[str, str | None], kb: KnowledgeBase | None) -> Agreement:
+    """Return which corrections of mentions can be obeyed together; ``domain_of`` has the mentions that are there."""
+
+    def claims(line: Correction) -> Iterator[tuple[Hashable, Claim]]:
+        if line.kind in ("same", "different"):
+            yield frozenset(line.mentions), (line.kind,)
+        else:
+            yield line.mentions[0], _claim(line, domain_of, kb)
+
+    found = Agreement(settled(lines, claims))
+    for place, line in enumerate(found.lines):
+        if line.status == "obeyed" and line.kind in ("entity", "new", "not"):
+            claim = _claim(line, domain_of, kb)
+            if claim[1] == "entity" and isinstance(claim[2], str):
+                where = "there is no knowledge base" if kb is None else "no entity of the mention's domain has the id"
+                found.lines[place] = line.but("waiting", f"{where}: {line.value!r}; check it, or use the key 'new'")
+            else:
+                found.claims[line.mentions[0]][claim] = line
+    _join(found, domain_of)
+    _part(found)
+    for place, line in enumerate(found.lines):
+        missing = [mention for mention in line.mentions if mention not in domain_of]
+        if line.status == "obeyed" and missing:
+            enough = line.kind == "same" and len(line.mentions) - len(missing) > 1
+            told = f"no mention has the id {', '.join(map(repr, missing[:3]))}; check it, or leave the line for later"
+            found.lines[place] = line.but("obeyed" if enough else "waiting", told)
+    return found
+
+
+def _claim(line: Correction, domain_of: Mapping[str, str | None], kb: KnowledgeBase | None) -> Claim:
+    """Return what a line claims of its mention; an unknown entity has its id instead of a row."""
+    if line.kind == "new":
+        return "root", "new", line.value
+    if line.value is None:
+        return "root", *OUTSIDE
+    rows = () if kb is None else kb.rows(line.value)
+    if kb is not None and line.mentions[0] in domain_of:
+        rows = kb.rows_within([line.value], domain_of[line.mentions[0]])
+    return "root" if line.kind == "entity" else "not", "entity", rows[0] if rows else line.value
+
+
+def _join(found: Agreement, domain_of: Mapping[str, str | None]) -> None:
+    """Join the mentions that are the same to groups, but for groups that are a conflict."""
+    same = {i: line for i, line in enumerate(found.lines) if line.kind == "same" and line.status == "obeyed"}
+    up: dict[str, str] = {}
+
+    def top(mention: str) -> str:
+        while (above := up.setdefault(mention, mention)) != mention:
+            up[mention] = up[above]
+            mention = above
+        return mention
+
+    for line in same.values():
+        for one, other in pairwise(line.mentions):
+            low, high = sorted((top(one), top(other)))
+            up[high] = low
+    members: defaultdict[str, list[str]] = defaultdict(list)
+    for mention in sorted(up):
+        members[top(mention)].append(mention)
+    problems = {name: told for name, own in members.items() if (told := _problem(found, own, domain_of))}
+    found.group.update({m: name for name, own in members.items() if name not in problems for m in own})
+    for place, line in same.items():
+        if told := problems.get(top(line.mentions[0])):
+            found.lines[place] = line.but("conflict", told)
+
+
+def _problem(found: Agreement, members: Sequence[str], domain_of: Mapping[str, str | None]) -> str | None:
+    """Say why these mentions cannot be the same, if they cannot."""
+    claimed = {claim: line for mention in members for claim, line in found.claims.get(mention, {}).items()}
+    if bad := next((pair for pair in combinations(claimed, 2) if _contradict(*pair)), None):
+        return "joins mentions, directly or through others, of: " + "; ".join(str(claimed[claim]) for claim in bad)
+    domains = {domain_of[mention]: mention for mention in members if mention in domain_of}
+    return f"joins mentions of different domains: {', '.join(domains.values())}" if len(domains) > 1 else None
+
+
+def _part(found: Agreement) -> None:
+    """Keep the pairs that differ, but for those that are a conflict."""
+    roots = found.roots()
+    for place, line in enumerate(found.lines):
+        if line.kind != "different" or line.status != "obeyed":
+            continue
+        one, other = map(found.group_of, line.mentions)
+        if one != other and (roots.get(one, OUTSIDE) == OUTSIDE or roots.get(one) != roots.get(other)):
+            found.different.append((line.mentions[0], line.mentions[1]))
+            continue
+        about = [own for own in found.lines if own.status == "obeyed" and own.kind in ("entity", "new", "same")]
+        about = [own for own in about if {found.group_of(own.mentions[0])} <= {one, other}]
+        told = "; ".join(map(str, about[:4]))
+        found.lines[place] = line.but("conflict", f"both mentions have one entity, directly or through others: {told}")

@@ -1,0 +1,143 @@
+"""Corrections: what people decided about mentions, one JSON object a line.
+
+    {"mention": "d1-0", "entity": "D004414"}        the right entity, by an id of the knowledge base
+    {"mention": "d1-1", "entity": null}             not in the knowledge base
+    {"mention": "d1-2", "new": "marsh fever"}       a new entity, which several mentions may name
+    {"mention": "d1-3", "not": "D004414"}           not this entity; the right one is unknown
+    {"same": ["d1-1", "d2-5", "d4-0"]}              one entity, whichever it is
+    {"different": ["d1-2", "d3-1"]}                 two entities
+
+    {"document": "d1", "spans": [[0, 4]], "drop": true}             no mention
+    {"document": "d1", "spans": [[9, 14]], "add": true}             a missing mention, with a "type" if you like
+    {"document": "d1", "spans": [[0, 4]], "resize": [[0, 11]]}      the same mention at other spans
+
+``author``, ``date``, ``note`` and further keys are kept. A later line of the same author replaces the lines that it
+contradicts; lines without an author have one author. A mention is known by its id in the documents.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from os import PathLike as OsPathLike, fspath
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import pyarrow as pa
+
+from arbo.data.fields import Convert, fields, spans, string, string_or_null, strings
+from arbo.data.objects import parse
+from arbo.errors import DataError, UsageError
+from arbo.readers.files import read_lines
+from arbo.text.checks import Span, check_name, check_spans
+
+Status = Literal["obeyed", "replaced", "waiting", "conflict"]
+"""What became of a correction: obeyed; replaced by a later line of its author; waiting for a mention, a document or an
+entity that is missing; or in conflict with other lines, so that it is not obeyed."""
+
+
+def _yes(value: object) -> bool:
+    if value is not True:
+        raise TypeError("true")
+    return value
+
+
+_OF_MENTIONS: Mapping[str, Convert] = {"entity": string_or_null, "new": string, "not": string}
+_OF_GROUPS: Mapping[str, Convert] = {"same": strings, "different": strings}
+_OF_SPANS: Mapping[str, Convert] = {"drop": _yes, "add": _yes, "resize": spans}
+_KINDS = {**_OF_MENTIONS, **_OF_GROUPS, **_OF_SPANS}
+_KEYS: Mapping[str, Convert] = {
+    **_KINDS,
+    **dict.fromkeys(("mention", "document"), string),
+    **dict.fromkeys(("author", "date", "note", "type"), string_or_null),
+    "spans": spans,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Correction:
+    """One line of corrections."""
+
+    kind: str
+    """The key that says what was decided, such as ``entity``."""
+    value: Any
+    """The value of that key."""
+    mentions: tuple[str, ...]
+    """Ids of its mentions; of none if it is about spans."""
+    document: str | None
+    """The document, if it is about spans."""
+    spans: tuple[Span, ...]
+    author: str | None
+    record: Mapping[str, Any]
+    """The object as it was read."""
+    file: str
+    line: int
+    status: Status = "obeyed"
+    reason: str | None = None
+    """Why it is not obeyed."""
+
+    def __str__(self) -> str:
+        """Name its place and its content."""
+        return f"{self.file}, line {self.line}: {json.dumps(self.record, ensure_ascii=False)}"
+
+    def but(self, status: Status, reason: str) -> Self:
+        """Return the same correction with another status."""
+        return replace(self, status=status, reason=reason)
+
+
+def corrections_of(given: str | OsPathLike[str] | Iterable[Any]) -> tuple[Correction, ...]:
+    """Return the corrections in a file of JSON lines, or those that objects describe.
+
+    Raise DataError for an object that is no correction, with its file and line.
+    """
+    if isinstance(given, Mapping):
+        raise UsageError("corrections must be a file or a list of objects; put a single object into a list")
+    file = "corrections"
+    if isinstance(given, (str, OsPathLike)):
+        file, given = fspath(given), read_lines(Path(given))
+    else:
+        given = enumerate(given, start=1)
+    found = []
+    for number, item in given:
+        if isinstance(item, Correction):
+            found.append(replace(item, status="obeyed", reason=None))
+        elif not isinstance(item, str) or item.strip():
+            try:
+                found.append(_correction(parse(item) if isinstance(item, str) else item, file, number))
+            except DataError as error:
+                raise error.at(file, number) from None
+    return tuple(found)
+
+
+def correction_table(lines: Iterable[Correction]) -> pa.Table:
+    """Make the table ``corrections`` of a run: ``record`` (JSON), ``file, line, status, reason``."""
+    names = {"record": pa.large_string(), "file": pa.string(), "line": pa.int64(), "status": pa.string()}
+    rows = [{name: getattr(one, name) for name in (*names, "reason")} for one in lines]
+    rows = [{**row, "record": json.dumps(row["record"], ensure_ascii=False)} for row in rows]
+    return pa.Table.from_pylist(rows, pa.schema([*names.items(), ("reason", pa.string())]))
+
+
+def _correction(record: object, file: str, line: int) -> Correction:
+    kinds = [key for key in _KINDS if isinstance(record, Mapping) and key in record]
+    of = record.get("mention", record.get("document")) if isinstance(record, Mapping) else None
+    of = of if isinstance(of, str) else None
+    if isinstance(record, Mapping) and len(kinds) != 1:
+        found = f"the keys {' and '.join(kinds)}" if kinds else "none of them"
+        raise DataError(f"a correction has one of the keys {', '.join(_KINDS)}; this one has {found}", id=of)
+    kind = kinds[0] if kinds else ""
+    required = ("mention",) if kind in _OF_MENTIONS else ("document", "spans") if kind in _OF_SPANS else ()
+    values = fields(record, "a correction", _KEYS, required=required, of=of)
+    value, of_spans = values[kind], kind in _OF_SPANS
+    for name in ("spans", "resize") if of_spans else ():
+        if name in values:
+            check_spans(values[name], of=of)
+    if isinstance(value, str):
+        check_name(value, f"{kind!r} of a correction", of=of)
+    mentions = value if kind in _OF_GROUPS else (values["mention"],) if kind in _OF_MENTIONS else ()
+    if kind in _OF_GROUPS and (len(set(mentions)) < 2 or (kind == "different" and len(mentions) > 2)):
+        wanted = "two different ids" if kind == "different" else "two or more different ids"
+        raise DataError(f"{kind!r} needs {wanted} of mentions, not {list(mentions)!r:.80}")
+    assert isinstance(record, Mapping)
+    document, where = (values["document"], values["spans"]) if of_spans else (None, ())
+    return Correction(kind, value, mentions, document, where, values.get("author"), dict(record), file, line)
