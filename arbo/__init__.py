@@ -1,4 +1,4 @@
-"""arbo links the mentions of documents to a knowledge base and discovers the entities that it lacks.
+"""arbo links the mentions of documents to a knowledge base, and discovers entities missing from the knowledge base.
 
 >>> import arbo
 >>> documents, kb = arbo.load_sample()

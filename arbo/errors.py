@@ -1,4 +1,4 @@
-"""The exceptions that arbo raises on purpose."""
+"""The exceptions of arbo."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import Self
 
 
 class ArboError(Exception):
-    """Base class of all exceptions that arbo raises on purpose."""
+    """Base class of arbo's own exceptions."""
 
 
 class UsageError(ArboError):
-    """An invalid call or option, for example an unknown format."""
+    """An invalid call or option, for example an unknown format, or an output file that cannot be written."""
 
 
 class DataError(ArboError, ValueError):
@@ -35,7 +35,7 @@ class DataError(ArboError, ValueError):
         self.id = id
 
     def at(self, file: str, line: int | None = None) -> Self:
-        """Return a copy of the error, with ``file`` and ``line`` filled in where it has none."""
+        """Return a copy of the error, with ``file`` and ``line`` added if the error has none."""
         return type(self)(
             self.problem, file=self.file or file, line=line if self.line is None else self.line, id=self.id
         )

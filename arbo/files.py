@@ -24,7 +24,7 @@ PathLike = str | os.PathLike[str]
 def write_whole(file: PathLike, write: Callable[[Path], object]) -> None:
     """Write a file completely or not at all: `write` writes a temporary file, which then moves to ``file``.
 
-    Raise UsageError if the file cannot be written, for example to a full disk or in place of a device.
+    Raise UsageError if the file cannot be written, for example because the disk is full or ``file`` is a device.
     """
     target = Path(file).resolve()
     partial = beside(target, "partial")
@@ -65,7 +65,7 @@ def write_json(value: dict[str, Any], file: PathLike) -> None:
 
 
 def json_ready(value: Any) -> Any:
-    """Return a copy of a value for JSON: None for infinity and NaN, strings for keys, and lists for tuples."""
+    """Return a copy that JSON can hold: infinity and NaN become None, keys become strings, tuples become lists."""
     if isinstance(value, dict):
         return {str(key): json_ready(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -79,7 +79,8 @@ def json_ready(value: Any) -> Any:
 def whole_folder(target: Path) -> Iterator[Path]:
     """Write a folder completely or not at all: yield a temporary folder, and move it to `target` at the end.
 
-    A reader sees the complete new folder, the previous one, or none. Of two processes that write it, the later wins.
+    A reader sees the complete new folder, the previous one, or none. If several processes write
+    the folder, the last one to finish wins.
     """
     partial = beside(target, "partial")
     partial.mkdir(parents=True)
@@ -216,7 +217,10 @@ def check_manifest(given: object, format_: Format, file: PathLike) -> dict[str, 
 
 
 def check_hashes(folder: Path, hashes: Mapping[str, str], mend: str) -> None:
-    """Raise DataError if a file named in `hashes` is missing or has another hash; ``mend`` tells how to repair it."""
+    """Raise DataError if a file named in `hashes` is missing or unreadable, or has another hash.
+
+    ``mend`` says in the error how to repair the folder.
+    """
     there = set(files_in(folder))
     for name, digest in hashes.items():
         file = folder / name

@@ -38,24 +38,26 @@ if TYPE_CHECKING:
 # Without slots: `cached_property` keeps the entity vectors in the instance's dictionary.
 @dataclass(frozen=True, eq=False)
 class Linker:
-    """Links the mentions of documents to a knowledge base, and clusters mentions without an entity in it.
+    """Links the mentions of documents to a knowledge base, and clusters mentions without an entity there.
 
     Args:
         kb: the knowledge base, or rows that `KnowledgeBase.of` accepts; None to discover entities without one.
         encoder: the encoder of mentions and entities, or its name: a model folder, ``all-MiniLM-L6-v2`` from its
-            package, or a name on the hub. The default, ``ngram`` (character n-grams), needs no weights.
+            package, or a name on the Hugging Face Hub. The default, ``ngram`` (character n-grams), needs no weights.
         config: settings of the graph and of its clustering.
         announce: shows progress, see `arbo.progress`.
         tuning: the trials from which `tune` chose the configuration; set by `tune`, otherwise None.
         reranker: scores each mention with its candidates, see `arbo.retrieval.reranking`. If it is None, and in
             `discover`, the encoder's scores are used.
-        edges: learnt weights of edges, see `arbo.train_edges`: a model, its file, or ``english`` for the model that
-            arbo contains. If it is None, the encoder's scores are used.
+        edges: an edge model, which sets the weights of edges (see `arbo.train_edges`), its file, or ``english`` for the
+            edge model that arbo contains. If it is None, the encoder's scores are used.
 
     Raises:
-        UsageError: the configuration has settings for a reranker, but there is no reranker; it has a threshold that no
-            edge can exceed; it has average linkage, but the encoder compares by inner products; there are both a
-            reranker and learnt edges; or the encoder's name is a misspelt ``ngram`` or ``all-MiniLM-L6-v2``.
+        UsageError: the configuration has ``skip_margin`` or ``rerank_mentions``, but there is no reranker; it has a
+            threshold above 2, but the encoder compares by cosines; it has average linkage, but the encoder compares by
+            inner products and there is no edge model; there are both a reranker and an edge model; or ``encoder`` is
+            neither an encoder nor a name, or its name is a misspelt ``ngram`` or ``all-MiniLM-L6-v2``.
+        DataError: the file of the edge model cannot be read, or is not a file of an edge model.
         ArboError: no model has the encoder's name.
 
     >>> import arbo
@@ -83,7 +85,9 @@ class Linker:
             object.__setattr__(self, "edges", EdgeModel.load(self.edges))
         self.config.check_limits(self.encoder.metric, learnt=self.edges is not None)
         if self.reranker is not None and self.edges is not None:
-            raise UsageError("a reranker and learnt edges both set the weights of entity edges; leave one out")
+            raise UsageError(
+                "a linker cannot use a reranker and an edge model together; leave out one of them (--reranker, --edges)"
+            )
         if self.reranker is None and (self.config.skip_margin is not None or self.config.rerank_mentions):
             name = "rerank_mentions" if self.config.rerank_mentions else "skip_margin"
             raise UsageError(f"{name} needs a reranker; choose one (--reranker), or leave {name} out")
@@ -111,8 +115,9 @@ class Linker:
         """Choose k, method and thresholds on documents with gold annotations, and return a linker that uses them.
 
         With a knowledge base, the settings are chosen for `link`; without one, only k and the mention threshold are
-        chosen, for `discover`. The attribute `tuning` of the new linker holds the scores of all trials, the scores at
-        every threshold and, for `link`, the confidence of links and its reliability (see `arbo.linking.confidence`).
+        chosen, for `discover`. The attribute `tuning` of the new linker holds the scores of all trials, the curves of
+        the score over a threshold (with a knowledge base, ``arborescence`` has none) and, for `link`, the confidence of
+        links and its reliability if there are enough links to fit it (see `arbo.linking.confidence`).
         With ``nil_linkage="average"``, ``nil_threshold`` is chosen too: for `link`, at the end, by the ARI of the
         mentions that no entity reaches; for `discover`, by the objective, instead of the mention threshold.
 
@@ -125,8 +130,10 @@ class Linker:
             method: the only method to try; None for all. Without a knowledge base, there is no method to choose.
 
         Raises:
-            UsageError: the objective or the method is none of these, or ``documents`` are not documents.
-            DataError: no mention is annotated, none has an entity of the knowledge base, or none is NIL for ``nil_f1``.
+            UsageError: the objective or the method is unknown, a method is given without a knowledge base, or
+                ``documents`` are not documents.
+            DataError: no mention is annotated; with a knowledge base, no mention has a gold entity in it, or none is
+                NIL for ``nil_f1``.
         """
         from arbo.linking.objectives import objective_of
         from arbo.linking.tuning import choose, ks_of
@@ -141,8 +148,8 @@ class Linker:
         """Return the ``k`` nearest entities to each mention, for a second stage to rerank.
 
         Candidates belong to the domain of the mention; a domain with fewer than ``k`` entities gives fewer candidates.
-        If the linker has a reranker, it determines the order of the candidates. Raise UsageError if the linker has no
-        knowledge base.
+        They are in the order of the reranker, or of an edge model trained with a knowledge base, if the linker has one
+        of these. Raise UsageError if the linker has no knowledge base.
         """
         if self.kb is None:
             raise UsageError("candidates are entities of a knowledge base, but this linker has none; use Linker(kb)")
@@ -156,8 +163,9 @@ class Linker:
     def estimate(self, documents: Iterable[Any], *, discover: bool | None = None) -> Estimate:
         """Estimate the memory and time of `link`, or of `discover` (the default without a knowledge base).
 
-        Nothing is linked or stored, but a few texts are embedded to time a transformer. On the jobs of BENCHMARKS.md,
-        the memory is accurate to 20 %, and the time to a factor of about two if the machine has nothing else to do.
+        Nothing is linked or stored, but a few texts are embedded to time a transformer. On the jobs of
+        `benchmarks/estimate.py`, the estimate of the memory is right to 10 %, and that of the time is 0.6 to 4 times
+        the true time.
         """
         from arbo.linking.estimate import estimate
 
@@ -169,8 +177,9 @@ class Linker:
     def retrieve(self, corpus: Corpus, *, k: int, discover: bool) -> Retrieval:
         """Find the ``k`` nearest mentions of each mention and, unless ``discover``, its nearest entities.
 
-        A reranker scores these entities again. Learnt edges weigh the edges between mentions anew, keep the ``k``
-        lightest of each mention and, if they were trained with a knowledge base, also weigh the edges from entities.
+        A reranker scores these entities again. An edge model sets the weights of the edges between mentions, keeps the
+        ``k`` lightest edges into each mention and, if it was trained with a knowledge base, sets the weights of the
+        edges from entities too. Raise UsageError for ``discover`` if the configuration sets `rerank_mentions`.
         """
         if discover and self.config.rerank_mentions:
             raise UsageError("discover uses no reranker, so rerank_mentions does not apply; leave it out")

@@ -92,7 +92,7 @@ class Settings:
 
 
 def read_json(path: PathLike, what: str) -> Any:
-    """Read a JSON file; ``what`` names it in the error."""
+    """Read a JSON file; raise DataError, which calls the file ``what``, if that fails."""
     try:
         return json.loads(Path(path).read_text("utf-8"))
     except OSError as error:
@@ -102,7 +102,7 @@ def read_json(path: PathLike, what: str) -> Any:
 
 
 def check_choice(name: str, value: object, known: Sequence[object]) -> None:
-    """Raise UsageError unless a value is one of the ``known`` ones; ``name`` is what the error calls it."""
+    """Raise UsageError unless a value is one of ``known``; the error calls the value ``name``."""
     if value not in known:
         raise UsageError(f"{name} {value!r} is not one of {', '.join(map(str, known))}")
 

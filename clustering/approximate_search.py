@@ -81,7 +81,7 @@ def _score_things(vectors: Floats, matrix: Floats, row: Ids, owned: Ids, offset:
 
 
 def hnsw(matrix: Floats) -> Find:
-    """Build the graph of Malkov and Yashunin (2018); faiss draws the levels with a fixed seed.
+    """Build the graph of Malkov and Yashunin (2018), and return its search; faiss draws the levels with a fixed seed.
 
     Since version 1.15.1, faiss builds the same graph with any number of threads (as in ParlayANN, Manohar et al. 2024);
     before, the graph depended on their timing.

@@ -24,8 +24,8 @@ Searchable: TypeAlias = Embeddings | Index
 
 CANDIDATES = 256
 """Number of things that the first stage proposes for each query, or more if more neighbours are requested. If the
-corpus has no more things, the search is exact. Otherwise `measured_recall` tells how many neighbours it finds;
-`benchmarks/late_interaction.py` measures this for 5,000 names."""
+corpus has no more things, the search is exact. Otherwise `measured_recall` measures the share of neighbours that it
+finds; `benchmarks/late_interaction.py` does so for 5,000 names."""
 
 
 SAMPLE = 100
@@ -67,7 +67,8 @@ def measured_recall(
 
     This is recall@k, where k is the length of the lists. ``found`` is the result of `nearest`; the arguments from
     ``queries`` to ``self_ids`` must be those of that search. An exact search is made for ``sample`` queries, drawn
-    without replacement; by default 1,000 for vectors and 100 for token matrices.
+    without replacement; by default 1,000 for vectors and 100 for token matrices. Raise ValueError if ``found`` does not
+    have one list for each query.
     """
     if len(found.ids) != queries.n:
         raise ValueError(f"found has {len(found.ids)} lists for {queries.n} queries; give the queries of that search")
@@ -85,7 +86,7 @@ def measured_recall(
 
 
 def share_found(found: Floats, exact: Floats) -> float:
-    """Return the share of exact neighbours that are found, both given as dissimilarities; ties are interchangeable."""
+    """Return the share of exact neighbours found, given dissimilarities, (queries, k); ties are interchangeable."""
     there = np.isfinite(exact)
     farthest = np.max(exact, axis=1, where=there, initial=-np.inf, keepdims=True)
     n_there = int(there.sum())
@@ -95,7 +96,7 @@ def share_found(found: Floats, exact: Floats) -> float:
 def pair_dissimilarity(
     queries: Embeddings, corpus: Searchable, query: Ids, thing: Ids, *, metric: Metric = "cosine"
 ) -> Floats:
-    """Return the dissimilarity of each pair of query ``query[i]`` and thing ``thing[i]``, as in `nearest`."""
+    """Return the dissimilarity of each pair of query ``query[i]`` and thing ``thing[i]``, as in `nearest`; (pairs,)."""
     if isinstance(queries, TokenMatrices) and isinstance(corpus, TokenMatrices):
         return late_dissimilarity(queries, corpus, query, thing, metric=metric)
     if isinstance(queries, Vectors) and isinstance(corpus, Vectors | Index):

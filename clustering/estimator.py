@@ -49,8 +49,8 @@ class ArborescenceClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         Dissimilarity ``1 - cosine`` (1 for a zero vector), or minus the inner product.
     nil_linkage : {"single", "average"}, default="single"
         How to cluster the samples that no entity reaches: by the edges among them that the threshold keeps, or by the
-        average dissimilarity of clusters, which needs the metric "cosine". Samples that are no neighbours count as
-        dissimilar, so that large clusters need many neighbours.
+        average dissimilarity of clusters, which needs the metric "cosine". Two samples of which neither is among the
+        other's nearest have the dissimilarity 1, so that large clusters need many neighbours.
     nil_threshold : float or None, default=None
         Largest average dissimilarity of clusters that average linkage merges; None merges all that have a similarity.
         Single linkage ignores it.

@@ -21,11 +21,11 @@ Part = TypeVar("Part")
 
 @dataclass(frozen=True, eq=False)
 class Index:
-    """The vectors of ``n`` things in ``dim`` dimensions, and what searches need of them; nothing changes them.
+    """The vectors of ``n`` things in ``dim`` dimensions, prepared for searches; read-only.
 
     `clustering.knn.nearest` accepts an index instead of `Vectors`. Each part is made when a search first needs it, and
-    kept. Make an index with `of`, or from arrays, which can be mapped from files: a search then reads only the parts of
-    the files that it needs.
+    kept. Make an index with `of`, or with `from_arrays` from arrays that can be mapped from files: a search then reads
+    only the parts of the files that it needs.
 
     >>> index = Index.of(Vectors.of([[1.0, 0.0], [0.6, 0.8]]), "cosine")
     >>> Index.from_arrays(index.arrays(), "cosine").n
@@ -36,7 +36,7 @@ class Index:
     n: int
     dim: int
     matrix: Csr | Floats
-    """(rows, dim) the distinct vectors; of length 1 for cosine."""
+    """(rows, dim) the vectors; for cosine of length 1, but zero vectors are kept."""
     owners: Owners
     _scans: dict[Scanner, Scan] = field(default_factory=dict, repr=False)
     _scratch: list[Scratch] = field(default_factory=list, repr=False)
@@ -88,7 +88,7 @@ class Index:
 
     @cached_property
     def bounds(self) -> Bounds:
-        """What bounds the scores of sparse vectors; empty if a value is negative."""
+        """Bounds of the scores of sparse vectors; empty if a value is negative."""
         matrix: Any = self.matrix
         bounds: Bounds = Bounds.none()
         if not (matrix.data < 0).any():
@@ -102,7 +102,7 @@ class Index:
         return hnsw(matrix)
 
     def search(self, k: int, method: SearchMethod, scanner: Scanner, *, limited: bool) -> Search:
-        """Return the search for lists of ``k`` > 0 places, perhaps with limits; there must be a vector."""
+        """Return the search for lists of ``k`` > 0 places, with limits if ``limited``; the index must have a vector."""
         offset = offset_of(self.metric)
         if isinstance(self.matrix, Csr):
             is_bounded = limited or len(self.owners.start) > ROWS_PER_PLACE * k
@@ -117,7 +117,7 @@ class Index:
         return approximate_search(self.matrix, self.owners, lambda: self.graph, exact, offset, k)
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """Return all parts as named arrays, of which `from_arrays` makes an equal index."""
+        """Return all parts as named arrays, from which `from_arrays` makes an equal index."""
         parts: dict[str, Any] = {"matrix": self.matrix, "owners": self.owners[:-1]}
         if self.is_sparse:
             parts |= {"postings": self.postings, "bounds": self.bounds}
@@ -129,9 +129,9 @@ class Index:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]], metric: Metric) -> Self:
-        """Make an index of the arrays of another, which are neither copied nor read; ``metric`` is that of the other.
+        """Make an index from the `arrays` of another index, whose metric must be ``metric``.
 
-        Raise KeyError if an array is missing.
+        The vectors are neither copied nor read. Raise KeyError if an array is missing.
         """
 
         def part(name: str, n: int) -> Any:
@@ -140,7 +140,7 @@ class Index:
         n, dim, several = arrays["sizes"].tolist()
         row, owner, start, by_row = part("owners", 4)
         owners = Owners(row, owner, start, by_row, bool(several))
-        is_sparse = "postings.0" in arrays
+        is_sparse = any(name in arrays for name in ("matrix.1", "postings.0"))  # dense vectors have neither
         index = cls(metric, n, dim, Csr(*part("matrix", 3)) if is_sparse else next(part("matrix", 1)), owners)
         made: dict[str, Any] = {"longest": float(arrays["longest"])}
         if is_sparse:

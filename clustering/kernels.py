@@ -15,10 +15,10 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def kernel(function: Function) -> Function:
-    """Compile a function to machine code, without the interpreter's lock.
+    """Compile a function to machine code that runs without the interpreter's lock.
 
-    A cached kernel is found by the file and the qualified name of its function, and imports by name the function's
-    module and those of its arguments' types. The files of this package can be imported under two names (see
+    numba finds a cached kernel by the file and the qualified name of its function, and then imports the modules of the
+    function and of its arguments' types by their names. The files of this package can be imported under two names (see
     `arbo.siblings`), so each name has its own kernels on disk, also for functions of other packages.
     """
     function.__qualname__ = f"{__name__}.{function.__module__}.{function.__qualname__}"
@@ -28,9 +28,10 @@ def kernel(function: Function) -> Function:
 def in_parallel(
     call: Callable[[T], U], items: Sequence[T], *, workers: int | None = None, progress: Progress = silent
 ) -> list[U]:
-    """Call a function with each item and return the results in order; an interruption stops the calls at once.
+    """Call a function with each item, and return the results in order.
 
-    Several items are called in threads: as many as there are cores, unless ``workers`` says otherwise.
+    Several items are handled in ``workers`` threads; by default, as many as there are cores. After an error or an
+    interruption, no further call begins.
     """
     if len(items) < 2:
         return list(progress(map(call, items), len(items)))

@@ -71,17 +71,19 @@ def nearest(
 ) -> Neighbors:
     """Return the ``k`` nearest things of the corpus for each query.
 
-    If there are fewer than ``k`` neighbours, the rest of a list is -1, at infinite dissimilarity. Queries with the same
-    vector are searched once. Dense vectors and the same vectors in sparse form give equal results. Besides the result,
-    a few scores and copies of the corpus (one for cosine, one if sparse) are in memory.
+    If there are fewer than ``k`` neighbours, the rest of a list is -1, at infinite dissimilarity. Queries that share a
+    row of the matrix, as equal dense vectors do, are searched once. Dense vectors and the same vectors in sparse form
+    give equal results. Besides the result, a few scores and copies of the corpus (one for cosine, one if sparse) are in
+    memory.
 
     Approximate search may miss neighbours: report `measured_recall` with its result. Its lists are as long as those of
     exact search, with the same dissimilarities. They depend neither on threads nor on batches, but on the machine and
     the version of faiss. An index takes another copy of the corpus and some 270 bytes for each vector. With fewer than
     10,000 distinct vectors, or some 64 times ``k`` (128 if things have several), exact search is as fast, and is used.
 
-    Raise ValueError if vectors differ in dimension or kind, a query does not have exactly one vector, ``self_ids`` has
-    another length, ``k`` is negative, inner products exceed float32, or sparse vectors are searched approximately.
+    Raise ValueError if vectors differ in dimension or kind, a query does not have exactly one vector, ``self_ids`` or
+    ``within`` has another length, ``within`` is NaN, ``k`` is negative, the metric or the search is unknown, an index
+    has another metric, inner products may exceed float32, or sparse vectors are searched approximately.
 
     Args:
         queries: things with one vector each.
@@ -95,8 +97,8 @@ def nearest(
         scanner: computes the matrix products of an exact search of dense vectors; it does not affect the result.
         self_ids: (queries,) the id of each query in the corpus, which is left out of the query's list, or -1 for a
             query that is not in the corpus; None if no query is in the corpus.
-        within: the largest dissimilarity to list. The result is that of a search without limit, less what lies beyond,
-            and is found sooner.
+        within: the largest dissimilarity to list: a number, or one for each query. The result is that of a search
+            without a limit, less the neighbours beyond it, and may be found sooner.
         progress: see `Progress`; the items are chunks of queries.
 
     >>> points = Vectors.of([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0]])
@@ -124,7 +126,7 @@ def nearest(
 
 
 def merged(parts: Sequence[Neighbors], k: int) -> Neighbors:
-    """Return the ``k`` nearest of all lists of each query, where each part holds other things; in any order of parts.
+    """Return the ``k`` nearest of all lists of each query; no thing may be in two parts, which come in any order.
 
     >>> parts = [Neighbors(np.array([[i]]), np.array([[0.5]], np.float32)) for i in (7, 2)]
     >>> merged(parts, 1).ids.tolist()
@@ -138,9 +140,10 @@ def merged(parts: Sequence[Neighbors], k: int) -> Neighbors:
 def pair_dissimilarity(
     queries: Vectors, corpus: Vectors | Index, query: Ids, thing: Ids, *, metric: Metric = "cosine"
 ) -> Floats:
-    """Return the dissimilarity of each pair of query ``query[i]`` and thing ``thing[i]`` of the corpus.
+    """Return the dissimilarity of each pair of query ``query[i]`` and thing ``thing[i]`` of the corpus; (pairs,).
 
-    It is the same as in `nearest`, and infinity for a thing without vectors.
+    It is the same as in `nearest`, and infinity for a thing without vectors. Raise ValueError as `nearest` does, and if
+    ``query`` and ``thing`` differ in length or hold an id that is out of range.
     """
     check_choices(metric, "exact")
     query, thing = checked_pairs(query, thing, queries.n, corpus.n)
@@ -164,7 +167,7 @@ def pair_dissimilarity(
 
 
 def checked_pairs(query: Ids, thing: Ids, n_queries: int, n_things: int) -> tuple[Ids, Ids]:
-    """Return two lists of ids as arrays; raise ValueError if they differ in length, or an id is out of range."""
+    """Return two lists of ids as arrays; raise ValueError if lengths differ, or an id is no integer or out of range."""
     query, thing = (np.asarray(index, None if np.size(index) else np.int64) for index in (query, thing))
     if query.shape != thing.shape or query.ndim != 1:
         raise ValueError(
@@ -243,7 +246,7 @@ def check_queries(matrix: Matrix, dim: int, owner: Ids, n_queries: int, each: st
 
 
 def check_products(matrix: Matrix, longest: float, metric: Metric, most: int = 1) -> None:
-    """Raise ValueError if products with a vector of length ``longest``, or ``most`` times that, exceed float32."""
+    """Raise ValueError if a sum of ``most`` inner products with vectors of length ``longest`` may exceed float32."""
     if metric == "dot":
         largest = most * lengths(matrix).max(initial=0) * longest
         if largest > np.finfo(np.float32).max / 2:
@@ -252,7 +255,7 @@ def check_products(matrix: Matrix, longest: float, metric: Metric, most: int = 1
 
 def _check(queries: Vectors, corpus: Index, metric: Metric, search: SearchMethod = "exact") -> None:
     if metric != corpus.metric:
-        raise ValueError(f"metric={metric!r}, but the index was made for {corpus.metric!r}; make an index for each")
+        raise ValueError(f"metric={metric!r}, but the index was made for {corpus.metric!r}; make one per metric")
     if sp.issparse(queries.matrix) != corpus.is_sparse:
         raise ValueError("queries and corpus must both be dense or both be sparse; convert one of them")
     if search != "exact" and corpus.is_sparse:

@@ -44,7 +44,7 @@ _SHARE = 256  # number of pairs that a thread scores at a time
 
 @dataclass(frozen=True, eq=False, slots=True)
 class TokenMatrices:
-    """``n`` things, their texts, and the token vectors of the texts; things with the same text share its tokens.
+    """``n`` things, their texts, and the token vectors of the texts; things can share a text.
 
     A thing is a mention or an entity. Text ``r`` has the tokens ``matrix[indptr[r] : indptr[r + 1]]``, possibly none.
     Text ``row[i]`` belongs to thing ``owner[i]``, in the order of owners, as in `Vectors`. Make one with `of`, or from
@@ -67,8 +67,8 @@ class TokenMatrices:
         """Make token matrices from a copy of a (tokens, dim) array; text ``r`` is that of thing ``owner[r]``.
 
         By default, ``owner[r]`` is ``r``. ``n`` is the number of things (default: up to the last owner); some may have
-        no text. Raise the errors of `Vectors.of`, and ValueError if ``indptr`` does not rise from 0 to the number of
-        tokens.
+        no text. Raise the errors of `Vectors.of`, and ValueError if ``indptr`` decreases, or does not go from 0 to the
+        number of tokens.
 
         >>> two = TokenMatrices.of([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]], [0, 2, 3])
         >>> sum_of_max(two, two, [0, 1, 1], [1, 0, 1]).tolist()

@@ -1,7 +1,7 @@
 """Single linkage: constrained by entities (`undirected_forest`), and as a merge tree of the mentions (`merge_tree`).
 
-Both are read from a minimum spanning forest (`clustering.spanning`). Taking the edges from the lightest to the heaviest
-joins the same components: the constraint makes all entities one node, which edges may join to a component once.
+Both are read from a minimum spanning forest (`clustering.spanning`), in which all entities are one node. Joining along
+edges from the lightest to the heaviest gives the same components, since no component is joined to that node twice.
 """
 
 from dataclasses import dataclass

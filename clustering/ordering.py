@@ -14,10 +14,11 @@ def by_weight(edges: Edges) -> Ids:
     """Return the indices of the edges, sorted by (weight, source, target).
 
     One integer per edge holds the bits of its weight, rounded to float32, above its index. Sorting integers is many
-    times faster than sorting indices by floats; runs of equal rounded weights are then put in exact order.
+    times faster than sorting indices by floats; runs of equal rounded weights are then put in exact order. Raise
+    ValueError for 2^32 edges or more.
     """
     if len(edges.weight) >= 2**32:
-        raise ValueError(f"cannot sort {len(edges.weight):,} edges; the maximum is 2^32 - 1")
+        raise ValueError(f"cannot sort {len(edges.weight):,} edges; the maximum is 2^32 - 1, so use fewer neighbours")
     keys = np.empty(len(edges.weight), np.int64)
     _keys(edges, keys)
     keys = _sorted(keys, np.empty_like(keys))

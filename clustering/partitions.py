@@ -1,4 +1,4 @@
-"""One graph, four partitions: `partition` and its result."""
+"""Partitions of a graph by four methods: `partition` and its result."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -40,10 +40,10 @@ class Partition:
     bottleneck: Weights
     """(nodes,) heaviest edge between the node and its entity; -inf for an entity, inf for NIL."""
     nil_edges: Edges
-    """Edges between nodes of the same NIL cluster: under single linkage, edges within the threshold that connect the
-    cluster; under average linkage, all."""
+    """Edges between mentions of the same NIL cluster: under single linkage, edges within the threshold that connect the
+    cluster; under average linkage, all edges between them."""
     nil_tree: MergeTree | None = None
-    """Merge tree of the NIL mentions under average linkage, with mention ``i`` as leaf ``i``; None under single."""
+    """Merge tree of the NIL mentions under average linkage, with mention ``i`` as leaf ``i``; otherwise None."""
 
     @property
     def n_entities(self) -> int:
@@ -132,7 +132,8 @@ def partition(
             a similarity. Single linkage ignores it.
 
     Ties are broken by (weight, source id, target id), never by the order of the edges. O(edges log edges) time, nearly
-    linear in practice. Raise ValueError for an unknown method or linkage, or a threshold that is NaN.
+    linear in practice. Raise ValueError for an unknown method or linkage, or a threshold that is NaN, and for average
+    linkage the errors of `average_tree`.
 
     In the smallest graph on which the first two methods differ, node 4, a mention, either follows its lightest edge,
     from node 3, or takes the entity with the smaller bottleneck.
@@ -147,6 +148,8 @@ def partition(
         raise ValueError(f"method={method!r} is not one of {', '.join(METHODS)}")
     if nil_linkage not in NIL_LINKAGES:
         raise ValueError(f"nil_linkage={nil_linkage!r} is not one of {', '.join(NIL_LINKAGES)}")
+    if nil_linkage == "average" and nil_threshold is not None and np.isnan(nil_threshold):
+        raise ValueError(f"nil_threshold={nil_threshold} is not a number; use None for no limit")
     forest, nil = _forest(graph, method, threshold)
     if nil_linkage == "single":
         return _describe(graph, forest, nil)

@@ -29,7 +29,7 @@ class Lists(NamedTuple):
 
     ids: Ids  # (queries, k)
     dissimilarity: Floats  # (queries, k)
-    limit: Floats  # (queries,) the largest dissimilarity that is wanted; a search may spare itself what lies beyond
+    limit: Floats  # (queries,) the largest dissimilarity to list; a search may skip things beyond it
 
     def at(self, queries: Ids | slice) -> "Lists":
         """Return the lists of some queries."""

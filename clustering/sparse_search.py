@@ -1,10 +1,11 @@
 """Exact nearest neighbours of sparse vectors, found without reading most of the postings.
 
 The features of a query are read from the rarest to the most frequent, and each posting adds to the partial score of its
-row. By the Cauchy-Schwarz inequality, the features that are not read yet add at most the length of this rest of the
-query times the length of the row's *tail*, its part in features that are as frequent. Tails are stored for each level
-of frequency. Once no unread row can reach the list, and few of the rows that were read can, these are scored exactly,
-from the rows themselves. Scores are sums in the order of the features, in float64, whatever was skipped; so are ties.
+row. By the Cauchy-Schwarz inequality, the features that are not read yet add at most the length of the unread part of
+the query times the length of the row's *tail*, its part in features that are at least as frequent. Tails are stored for
+each level of frequency. Once no unread row can reach the list, and few of the rows that were read can, these are scored
+exactly, from the rows themselves. Scores are sums in float64 in the order of the features, so that neither scores nor
+ties depend on what was skipped.
 """
 
 import os
@@ -26,11 +27,11 @@ _MOST_FEATURES = 128
 """Above this number of features, as in a sentence, a query without a limit is searched by all scores."""
 
 ROWS_PER_PLACE = 1500
-"""Below this number of rows for each place of a list without a limit, bounds take longer than what they spare."""
+"""Below this number of rows for each place of a list without a limit, bounds take longer than they save."""
 
 
 class Bounds(NamedTuple):
-    """What bounds the scores of rows of positive values."""
+    """Bounds of the scores of rows whose values are not negative."""
 
     level: Ids
     """(features,) the level of a feature's frequency, from 0; frequencies of a level differ by less than a factor 2."""
@@ -47,7 +48,7 @@ class Bounds(NamedTuple):
 
     @classmethod
     def none(cls) -> Self:
-        """Return no bounds."""
+        """Return empty bounds, with which all scores are computed."""
         return cls(np.empty(0, np.int64), np.empty((0, 0), np.uint8))
 
 
@@ -119,7 +120,7 @@ def sparse_search(corpus: Corpus, free: list[Scratch]) -> Search:
 
 
 def alike_together(rows: Csr) -> Ids:
-    """Return an order of the rows in which most that share their strongest features are neighbors.
+    """Return an order of the rows in which most rows with the same strongest features are neighbours.
 
     A search reads and writes memory of rows that share features with a query. In this order much of it is adjacent,
     which takes half the time.

@@ -16,7 +16,7 @@ Matrix: TypeAlias = Floats | sp.csr_array
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Vectors:
-    """``n`` things (mentions or entities) and their vectors; things with the same vector share its row.
+    """``n`` things (mentions or entities) and their vectors; things can share a vector.
 
     The vector in row ``row[i]`` of the matrix belongs to thing ``owner[i]``, in the order of owners. Make one with
     `of`, or from a matrix of distinct vectors.

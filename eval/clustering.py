@@ -1,8 +1,9 @@
 """Agreement of two clusterings of the same items, by pairs of items and by information.
 
 Throughout, ``K`` is the true clustering with the clusters ``K_i``, and ``R`` the predicted clustering with the clusters
-``R_j``; a pair is an unordered pair of items. Every function takes one label per item for each side and agrees with
-scikit-learn. Only equality of labels matters, and no clusters x clusters matrix is built.
+``R_j``; a pair is an unordered pair of items. Every metric takes one label per item for each side. The
+metrics that scikit-learn also has give the same values. Only equality of labels matters, and no clusters x clusters
+matrix is built.
 """
 
 import math
@@ -309,13 +310,14 @@ def conditional_entropy(table: Contingency) -> float:
 def expected_mutual_information(row_size: IntArray, column_size: IntArray) -> float:
     """Return the expected mutual information of two random clusterings with these sizes of clusters.
 
-    All assignments of the items to clusters of the given sizes are equally likely, so a cell is hypergeometric:
+    All assignments of the ``n`` items to row clusters of the sizes ``a_i`` and column clusters of the sizes ``b_j`` are
+    equally likely, so the number of items that two clusters share has a hypergeometric distribution:
     ``E = sum_ij a_i b_j / n^2 E[log(n (1 + X_ij) / (a_i b_j))]``, where ``X_ij`` counts how many of ``b_j - 1`` draws
     from ``n - 1`` items are among ``a_i - 1`` marked items.
 
     Clusters of equal size are computed once, and only the part of each distribution around its mean, which has all but
-    1e-14 of the probability (by Bernstein's bound). O(A B w) time for A and B distinct sizes and windows of w values.
-    Source: as for `normalized_mutual_information`.
+    1e-14 of the probability (by Bernstein's bound). O(A B w) time for A distinct row sizes, B distinct column sizes and
+    parts of w values. Source: as for `normalized_mutual_information`.
 
     Four items in two halves on both sides: a third of the assignments agree (log 2), two thirds share nothing (0):
 
@@ -383,8 +385,8 @@ def unseen_scores(
 
     Args:
         labels_true: (mentions,) the true entity of each mention.
-        labels_pred: (mentions,) its cluster.
-        seen: (mentions,) booleans: whether its true entity occurs in training.
+        labels_pred: (mentions,) the predicted cluster of each mention.
+        seen: (mentions,) booleans: whether the true entity of each mention occurs in training.
         score: a function of true and predicted labels, such as `adjusted_rand_index` or `clustering_scores`.
         labels_pred_unseen_only: (unseen mentions,) the cluster of each unseen mention, in the order of ``labels_true``,
             if only these are clustered. Without it (the default), the result of ``unseen_only`` is None.

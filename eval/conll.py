@@ -132,8 +132,9 @@ def read_conll(path: PathLike) -> ClusteredDocuments:
     only its last column, and reads only the last of several documents with the same name.
 
     Raise OSError if the file cannot be read, and FileFormatError if brackets do not match, a word is outside a
-    document, a document does not end, begins inside another document or has the same name as another, or the file has
-    no document or is not text. The error names line and column, unless the file as a whole is at fault.
+    document, a document does not end, ends without a beginning, begins inside another document or has the same name as
+    another, or the file has no document or is not text. The error names line and column, unless the file as a whole is
+    at fault.
     """
     lines = read_lines(path)
     documents: dict[str, list[list[Span]]] = {}

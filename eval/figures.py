@@ -68,7 +68,8 @@ class Figure(ABC):
     def against(self, other: Self, how: Resampling) -> Comparison | None:
         """Compare with another system on the same documents in the same order; None with fewer than 2 documents.
 
-        Raise ValueError if the systems differ in documents, columns of counts, mentions or true clusters.
+        Raise ValueError if the systems differ in the shape of their counts (`Summed`), or in the documents or true
+        clusters of their mentions (`OfClusters`).
 
         >>> right, wrong = Summed(np.array([[1, 1]] * 6), proportion), Summed(np.array([[0, 1]] * 6), proportion)
         >>> right.against(wrong, Resampling())
@@ -177,9 +178,9 @@ class OfClusters(Brief, Figure):
     A bootstrap sample would contain some documents twice, and a mention would corefer with its copy; if clusters are
     small, this raises every score. Therefore halves of the documents are drawn without replacement. The interval is the
     value plus the quantiles of the deviations of the half-samples' scores from their mean, capped at 1. The comparison
-    uses the same halves for both systems; its p-value is the share of deviations of their difference that reach it,
-    ``(1 + #{|deviation| >= |difference|}) / (1 + n_half_samples)``, with a tolerance of 1e-12. A half-sample costs as
-    much as scoring half the mentions.
+    uses the same halves for both systems; its p-value is the share of the deviations of the difference that are at
+    least as large as the difference, ``(1 + #{|deviation| >= |difference|}) / (1 + n_half_samples)``, with a tolerance
+    of 1e-12. A half-sample costs as much as scoring half the mentions.
 
     This assumes that documents are independent draws, and that the score varies nearly like a mean over documents. A
     half has only a quarter of the pairs of mentions across documents, so its score may differ; therefore deviations are
@@ -188,8 +189,8 @@ class OfClusters(Brief, Figure):
     reliable.
 
     ``labels_true``, ``labels_pred`` and ``document`` hold the true cluster, the predicted cluster and the document of
-    each mention. ``score`` returns at most 1, and NaN if the score is not defined. The errors are those of
-    `clustering_scores`.
+    each mention. ``score`` maps the `Contingency` of true and predicted clusters to a score of at most 1, or to NaN if
+    the score is not defined. The errors are those of `clustering_scores`.
     """
 
     labels_true: IntArray

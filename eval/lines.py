@@ -112,9 +112,9 @@ def cluster_lines(labels_true: Labels, labels_pred: Labels, document: Labels, *,
     """Make the lines of ARI and of `coreference_lines` for clusters across documents.
 
     The arguments and errors are those of `OfClusters`. Without ``singletons``, clusters of one mention are removed from
-    either side, as coval and the CorefUD scorer do, and ARI is left out, since it needs the same mentions on both
-    sides. An interval takes long for a million mentions, since it scores half of them for every half-sample;
-    `Report.of` with ``how=None`` leaves intervals out.
+    either side (see `without_singletons`), and ARI is left out, since it needs the same mentions on both sides. An
+    interval takes long for a million mentions, since it scores half of them for every half-sample; `Report.of` with
+    ``how=None`` leaves intervals out.
 
     >>> lines = cluster_lines([0, 0, 1, 1], [0, 0, 1, 2], ["a", "a", "b", "b"])
     >>> {line.name: round(line.score.value, 4) for line in lines if line.name in ("ARI", "B-cubed", "CoNLL")}

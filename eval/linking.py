@@ -116,7 +116,7 @@ class LinkingOutcomes(Brief):
     def count(self, chosen: npt.ArrayLike | None = None, *, k: Sequence[int] = ()) -> LinkingCounts:
         """Count the mentions with a concept; a boolean array can select some of them.
 
-        The errors are those of `count_groups`.
+        The errors are those of `count_groups`, and TypeError if ``chosen`` does not hold booleans.
 
         >>> linking_outcomes([0, 1, 2], [7, 4], [7, 5]).count([False, True]).accuracy
         0.0

@@ -103,7 +103,7 @@ def plot_thresholds(
     ``threshold`` ascends; infinite thresholds are drawn at the edges, slightly beyond the finite ones. ``curves`` maps
     the name of each curve to its scores at the thresholds; ``chosen`` is a threshold to mark, or several by name;
     ``xlabel`` and ``ylabel`` name the axes. The file is `.png` or `.svg`. Raise ValueError if there is no curve or
-    threshold, their lengths differ, the thresholds are not ascending, or the path ends otherwise; TypeError if
+    threshold, their lengths differ, the thresholds are not ascending, or the path has another suffix; TypeError if
     ``curves`` is not a mapping; ImportError if matplotlib is not installed; OSError if the file cannot be written.
     """
     _check_named(curves)

@@ -173,7 +173,8 @@ class Report:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the report in the format of the suffix: .csv, .json, .md (Markdown), .tex (LaTeX) or .txt.
 
-        Raise ValueError for another suffix, and OSError if the file cannot be written; it is then left as it was.
+        Raise ValueError for another suffix, and OSError if the file cannot be written; an earlier file then stays as it
+        was.
         """
         write_whole(path, f"{FORMATS[suffix_of(path, FORMATS)](self)}\n".encode())
 
@@ -202,7 +203,8 @@ def _by_name(system: str, lines: Sequence[Line]) -> dict[str, Line]:
 def _compare(line: Line, system: str, base: Line, first: str, how: Resampling) -> Comparison | None:
     try:
         if type(line.score) is not type(base.score):
-            raise ValueError(f"one is {type(line.score).__name__}, the other {type(base.score).__name__}; use one kind")
+            kinds = f"one score is of type {type(line.score).__name__}, the other of type {type(base.score).__name__}"
+            raise ValueError(f"{kinds}; make both lines with the same function")
         return line.score.against(base.score, how)
     except ValueError as error:
         raise ValueError(

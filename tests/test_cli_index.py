@@ -144,7 +144,7 @@ def test_the_index_of_another_encoder(folder: Path, bert_folder: Path, tmp_path:
     assert (own.returncode, "again" in own.stderr) == (0, False)
     other = arbo_process(*link, "--out", tmp_path / "other")
     assert other.returncode == 0
-    assert f"was built for the encoder {bert_folder}, not ngram, so that the entities are encoded again" in other.stderr
+    assert f"was built for the encoder {bert_folder}, not ngram, so the entities are encoded again" in other.stderr
     plain = arbo_process("link", *linking(folder, docs="test.jsonl"), "--out", tmp_path / "plain")
     assert plain.returncode == 0
     assert Result.load(tmp_path / "other").link_table == Result.load(tmp_path / "plain").link_table

@@ -44,7 +44,7 @@ def test_kb_validate_tells_errors_from_warnings(run: Run, tmp_path: Path) -> Non
     command = ["kb", "validate", path, "--kb-format", "jsonl"]
     lines = ['{"id": "A", "name": "flu"}', '{"id": "B", "name": "[bold]x[/bold]", "aliases": ["Flu", ":smile:"]}']
     path.write_text(lines[0])
-    assert run(*command).out == "no problem\n"
+    assert run(*command).out == "no problems found\n"
     assert run(*command, "--json").json == {"entities": 1, "errors": 0, "warnings": 0, "problems": []}
 
     path.write_text("\n".join(lines))

@@ -204,11 +204,11 @@ def test_types_are_proposed_if_they_explain_missing_ids(run: Run, tmp_path: Path
     kinds = [("Disease", "D1"), ("Chemical", "C1"), ("Chemical", "C2"), (None, "C3")]
     mentions = [arbo.Mention(f"m{n}", "d", ((0, 3),), "flu", kind, (id_,)) for n, (kind, id_) in enumerate(kinds)]
     Corpus.of([arbo.Document("d", "flu", tuple(mentions))]).to_jsonl(docs)
-    hint = "warning: 75% of the ids are missing from the knowledge base; "
-    assert f"{hint}it has the ids of Disease: try --types Disease\n" in run("link", docs, *command).err
+    hint = "warning: 75% of the mentions with gold ids have only ids missing from the knowledge base; "
+    assert f"{hint}the ids of Disease are there: try --types Disease\n" in run("link", docs, *command).err
     assert "missing from" not in run("link", docs, *command, "--types", "Disease").err
     chemicals = run("link", docs, *command, "--types", "Chemical").err
-    assert "100% of the ids are missing from the knowledge base; cross-references of its entities expl" in chemicals
+    assert "missing from the knowledge base; cross-references of its entities match 1 of these ids" in chemicals
     assert "try --kb-xrefs X\n" in chemicals
     Corpus.of([arbo.Document("d", "flu", (mentions[3],))]).to_jsonl(docs)
     assert "check that the ids match: the documents have 'C3', for example, the knowledge base 'D1'" in (
@@ -237,7 +237,7 @@ def test_what_is_read_as_gold_and_what_is_doubtful(run: Run, tmp_path: Path) -> 
     (tmp_path / "docs.jsonl").write_text(json.dumps({"id": "d", "text": "flu flu flu", "mentions": mentions}))
     docs = (tmp_path / "docs.jsonl", "--format", "jsonl")
     kb = ("--kb", tmp_path / "kb.jsonl", "--kb-format", "jsonl")
-    gold = "3 mentions have gold ids (`entities`), which only serve to score the links; remove ids that arbo itself"
+    gold = "3 mentions have gold ids (`entities`), which are only used to score the links; if arbo made these"
     doubt = "warning: 2 of 3 mentions with gold ids have the id '<NIL>'"
     for verb, *options in (("link", *docs, *kb), ("discover", *docs)):
         told = run(verb, *options, "--out", tmp_path / "run").err

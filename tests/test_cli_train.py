@@ -45,7 +45,7 @@ def test_train_then_link(folder: Path, bert_folder: Path, run: Run) -> None:
     last = json.loads((folder / "model.log.jsonl").read_text("utf-8").splitlines()[-1])
     assert f"step 2: loss {last['loss']:.3f}" in done.err
     assert f"recall@1 {last['recall@1']:.3f}" in done.err
-    assert "mentions with an id have it in the knowledge base" in done.err
+    assert "mentions with a gold id have an entity of the knowledge base" in done.err
     assert "check that the ids match" not in done.err
     assert not (folder / "model.training").exists()
     linked = run("link", *linking(folder, "dev.jsonl"), "--encoder", out, "--out", folder / "run", "--json")

@@ -39,7 +39,7 @@ def test_train_then_link(run: Run, bert_folder: Path, tmp_path: Path) -> None:
     assert trained.config == replace(CROSS_PRESETS["pel"], candidates=3, max_length=48)
     last = log_of(tmp_path / "cross")[-1]
     assert f"step 2: loss {last['loss']:.3f}; on the development documents accuracy {last['accuracy']:.3f}" in made.told
-    assert "have it in the knowledge base: they are trained on" in made.told
+    assert "have an entity of the knowledge base, and are trained on" in made.told
     linked = run("link", tmp_path / "dev.jsonl", *given, "--reranker", tmp_path / "cross", "--out", tmp_path / "run")
     assert linked.code == 0, linked.err
     manifest = arbo.Result.load(tmp_path / "run").manifest

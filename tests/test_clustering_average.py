@@ -126,6 +126,11 @@ def test_a_partition_links_alike_and_clusters_the_others_by_average_linkage(meth
         np.testing.assert_array_equal(found.labels[joins.source], clusters[sizes > 1])
 
 
+def test_an_average_threshold_that_is_nan_is_named():
+    with pytest.raises(ValueError, match="nil_threshold=nan is not a number; use None for no limit"):
+        partition(graph_of([0], [1], [0.5], 2), nil_linkage="average", nil_threshold=np.nan)
+
+
 def test_every_cut_of_the_tree_is_scored():
     graph = graph_of([0, 1, 0, 2], [1, 2, 2, 3], [0.25, 0.25, 0.75, 0.375], 4)
     tree = average_tree(graph)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -174,6 +175,14 @@ def test_wrong_calls() -> None:
         Index.from_arrays(
             {name: array for name, array in Index.of(points, "dot").arrays().items() if "matrix" not in name}, "dot"
         )
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_missing_array_is_named(form: str) -> None:
+    arrays = Index.of(vectors(names(30), form), "cosine").arrays()
+    for name in arrays:
+        with pytest.raises(KeyError, match=re.escape(name)):
+            Index.from_arrays({other: array for other, array in arrays.items() if other != name}, "cosine")
 
 
 def test_no_part_is_copied_to_wider_integers() -> None:

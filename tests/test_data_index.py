@@ -187,7 +187,7 @@ def test_only_an_index_is_replaced(tmp_path: Path) -> None:
         stored(KB, tmp_path)
     (target / "mine.txt").unlink()
     _cut(target / "arbo-index.json")
-    with pytest.raises(UsageError, match="is a damaged index, or none; remove it"):
+    with pytest.raises(UsageError, match="is a damaged index, or no index; remove it"):
         stored(KB, tmp_path)
     for other in (tmp_path, tmp_path / "index" / "kb"):
         with pytest.raises(UsageError, match="exists and is not a folder of an arbo index"):

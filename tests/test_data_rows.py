@@ -347,7 +347,7 @@ def test_gold_of_a_row_is_one_id_several_nil_or_nothing() -> None:
             {"start": 0, "end": 4, "entity": 5},
             "'d1': 'entity' must be a string, not a number; write it in quotes, or convert the column",
         ),
-        ({"start": 0, "end": 4, "entity": " "}, "'d1:0-4#2': one of the gold ids is empty"),
+        ({"start": 0, "end": 4, "entity": " "}, "'d1:0-4#2': an item of the gold ids is empty"),
         ({"start": 0, "end": 4, "entities": "D1"}, "'d1': 'entities' of a row of mentions must be a list of strings"),
         ({"start": 0, "end": 4, "mention_id": "m2", "type": 5}, "'m2': 'type' of a row of mentions must be a string"),
         ({"start": 0, "end": 4, "mention_id": ""}, "'d1': the mention id is empty"),
@@ -369,7 +369,8 @@ def test_gold_of_a_row_is_one_id_several_nil_or_nothing() -> None:
         ),
         (
             {"start": 1, "end": 5, "mention_text": "Left"},
-            "'d1:1-5': the text of the mention is 'Left', but the text at 1 to 5 is 'eft '; it was found at 0 to 4",
+            "'d1:1-5': the text of the mention is 'Left', but the text at 1 to 5 is 'eft '; "
+            "the mention's text was found at 0 to 4",
         ),
         ({"start": 0, "end": 4, "document_id": 17}, "'document_id' must be a string, not a number; write it in quotes"),
         ({"start": 0, "end": 4, "document_id": None}, "the cell 'document_id' is empty; fill it, or drop the row"),

@@ -237,13 +237,13 @@ def test_the_partition_does_not_depend_on_the_order_of_documents(learnt: EdgeMod
 
 def test_training_needs_both_kinds_of_pairs() -> None:
     documents = corpus("[Ada] met [Bell].", "[Ada] wrote.")
-    with pytest.raises(DataError, match="0 of 0 pairs of two mentions mean the same, but training needs such pairs"):
+    with pytest.raises(DataError, match="0 of 0 pairs of two mentions mean the same, but training needs both pairs"):
         arbo.train_edges(documents, documents)
 
 
 def test_a_reranker_and_learnt_edges_exclude_each_other(learnt: EdgeModel) -> None:
     _, kb = arbo.load_sample()
-    with pytest.raises(arbo.UsageError, match="a reranker and learnt edges both set the weights"):
+    with pytest.raises(arbo.UsageError, match="a reranker and an edge model together; leave out one of them"):
         arbo.Linker(kb, reranker=object(), edges=learnt)  # type: ignore[arg-type]
 
 
@@ -271,7 +271,7 @@ def test_the_command_line_trains_tunes_and_discovers(tmp_path: Path, run: Run) -
     assert run("discover", tmp_path / "dev.jsonl", "--edges", edges, *options).code == 0
     assert arbo.Result.load(tmp_path / "run").manifest["encoder"]["edges"]["fingerprint"]
     other = run("discover", tmp_path / "dev.jsonl", *options)
-    assert (other.code, "tuned with an edge model" in other.told, "give it to --edges" in other.told) == (2, True, True)
+    assert (other.code, "tuned with an edge model" in other.told, "give --edges the" in other.told) == (2, True, True)
     (tmp_path / "bare.json").write_text('{"config": {}}')
     with pytest.raises(arbo.UsageError, match=r"tuned without an edge model, .*; leave --edges out, or tune again"):
         load_edges(edges, tmp_path / "bare.json")

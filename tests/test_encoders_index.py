@@ -96,7 +96,7 @@ def test_another_encoder_encodes_again_and_says_so(
     with caplog.at_level(logging.WARNING):
         assert_same(*(arbo.Linker(base, encoder).link(documents[:5]) for base in (kb, index)))
     assert [record.getMessage() for record in caplog.records] == [
-        f"{tmp_path / 'index'} was built {told}, so that the entities are encoded again; {MEND}"
+        f"{tmp_path / 'index'} was built {told}, so the entities are encoded again; {MEND}"
     ]
 
 

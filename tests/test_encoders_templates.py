@@ -103,7 +103,7 @@ def test_cls_and_sep_are_nothing_where_the_model_has_none() -> None:
 
 def test_markers_that_fill_the_window(bert: Tower) -> None:
     template = mention_template("[CLS] {mention} [SEP]")
-    with pytest.raises(UsageError, match="max_length=2 leaves no room: the template's markers are 2 tokens"):
+    with pytest.raises(UsageError, match="max_length=2 leaves no room for text: the template's markers take 2 tokens"):
         Speller.of(bert.tokenizer, template, 2)
     assert len(Speller.of(bert.tokenizer, template, 3)([["marsh fever"]])[0].ids) == 3
 

@@ -190,7 +190,7 @@ def test_what_cannot_be_compared_is_named():
     ):
         Report.of({"a": [short], "b": [long]})
     clusters = Line("F", OfClusters([0, 0], [0, 1], [0, 1], lambda _: 0.5))
-    with pytest.raises(ValueError, match="one is OfClusters, the other Summed; use one kind"):
+    with pytest.raises(ValueError, match="one score is of type OfClusters, the other of type Summed; make both"):
         Report.of({"a": [short], "b": [clusters]})
     assert Report.of({"a": [short], "b": [clusters]}, how=None).table.rows == [("F", ">1.0000", "0.5000")]
 

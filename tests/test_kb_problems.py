@@ -81,7 +81,7 @@ def test_what_readers_count_is_a_problem_unless_it_is_right(tmp_path: Path) -> N
         "empty aliases dropped": ("empty-alias", "warning", 1),
         "duplicate entities dropped": ("duplicate-entity", "warning", 1),
     }
-    assert set(kb.notes) - set(told) == {"obsolete terms ignored", "obsolete terms led to their replacement"}
+    assert set(kb.notes) - set(told) == {"obsolete terms ignored", "obsolete terms mapped to their replacement"}
     assert set(told) == set(_NOTES), "a note without a file that makes it occur"
 
 

@@ -69,7 +69,7 @@ def test_an_explanation_names_the_average_and_no_edge(sample: tuple[Corpus, arbo
         for several in (True, False)
     )
     text = str(result.explain(together))
-    assert "its last two parts have the average dissimilarity" in text
+    assert "the last two parts of the cluster have the average dissimilarity" in text
     assert "the limit of average linkage is 0.500" in text
     assert "mention threshold" not in text
     assert "alone: no NIL cluster has an average dissimilarity of at most 0.500" in str(result.explain(alone))

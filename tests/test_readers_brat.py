@@ -208,13 +208,13 @@ def test_one_file_of_a_pair_names_it(read: Read, tmp_path: Path, named: str) -> 
 @pytest.mark.parametrize(("alone", "missing"), [("d.txt", "d.ann"), ("d.ann", "d.txt")])
 def test_half_a_pair_is_refused(tmp_path: Path, alone: str, missing: str) -> None:
     (tmp_path / alone).write_text("")
-    with pytest.raises(DataError, match=f"the file {missing} beside it is missing"):
+    with pytest.raises(DataError, match=f"the file {missing} beside this one is missing"):
         read_brat(tmp_path / alone)
 
 
 def test_annotations_without_a_text_fail_or_are_skipped_and_counted(read: Read, tmp_path: Path) -> None:
     (tmp_path / "e.ann").write_text("")
-    with pytest.raises(DataError, match=r"e\.ann, line 1: the file e\.txt beside it is missing"):
+    with pytest.raises(DataError, match=r"e\.ann, line 1: the file e\.txt beside this one is missing"):
         read(*KIDNEY)
     assert read(*KIDNEY, on_error="skip").notes["malformed documents skipped"] == 1
 
@@ -264,7 +264,7 @@ def test_an_archive_is_read_without_unpacking(pack: Pack, tmp_path: Path) -> Non
 def test_an_error_in_an_archive_names_the_member(pack: Pack) -> None:
     with pytest.raises(DataError, match=r"pairs\.tar\.gz/x/b\.ann, line 1, 'b:T1'"):
         read_brat(pack(("x/b.ann", "T1\tX 0 3\tFlu\n"), ("x/b.txt", "")))
-    with pytest.raises(DataError, match=r"pairs\.tar\.gz/x/b\.ann, line 1: the file b\.txt beside it is missing"):
+    with pytest.raises(DataError, match=r"pairs\.tar\.gz/x/b\.ann, line 1: the file b\.txt beside this one is missing"):
         read_brat(pack(("x/b.ann", ""), ("y/b.txt", "")))
     with pytest.raises(DataError, match=r"'b': this id is already taken"):
         read_brat(pack(("x/b.ann", ""), ("x/b.txt", "1"), ("y/b.ann", ""), ("y/b.txt", "2")))

@@ -158,7 +158,7 @@ def test_a_word_that_comes_twice_is_an_error(read: Read) -> None:
         (mention(0, 0, sent_id="0"), "'sent_id' must be an integer"),
         (mention(0, 0, coref_chain=5), "mention 2: 'coref_chain' must be a string"),
         (mention(0, 0, mention_type=["HUM"]), "'mention_type' must be a string"),
-        (mention(0, 0, doc_id="9_9ecb"), "'9_9ecb': X_corpus.txt lacks this document"),
+        (mention(0, 0, doc_id="9_9ecb"), "'9_9ecb': X_corpus.txt has no such document"),
     ],
 )
 def test_a_malformed_mention_fails_by_number_or_is_skipped_and_counted(

@@ -60,7 +60,7 @@ def test_strings_keep_their_line_ends_and_separators(write: Callable[..., Path])
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
-        ("{", "not JSON: .* at character 2; each line is one complete object"),
+        ("{", "not JSON: .* at character 2; write each object on one line"),
         ('{"id": "x"} {"id": "y"}', "not JSON: Extra data"),
         ("[" * 100_000, "nested too deeply"),
         ('{"id": ' + "9" * 10_000 + "}", "a number with thousands of digits"),
@@ -100,7 +100,8 @@ def test_a_malformed_document_fails_by_place_or_is_skipped(
         ({"start": 0, "end": 3}, "a mention needs the key 'spans'"),
         (
             {"id": "m", "spans": [[1, 3]], "text": "flu"},
-            "'m': the text of the mention is 'flu', but the text at 1 to 3 is 'lu'; it was found at 0 to 3; correct",
+            "'m': the text of the mention is 'flu', but the text at 1 to 3 is 'lu'; "
+            "the mention's text was found at 0 to 3; correct",
         ),
         ({"spans": [[0, 3]], "text": 5}, "'text' of a mention must be a string"),
         ({"spans": [0, 1]}, r"'spans' of a mention must be a list of pairs \[start, end\], not this list"),
@@ -117,7 +118,7 @@ def test_a_malformed_document_fails_by_place_or_is_skipped(
             "'entities' of a mention must be a list of strings, not a str",
         ),
         ({"spans": [[0, 3]], "entities": [1]}, "'entities' of a mention must be a list of strings"),
-        ({"spans": [[0, 3]], "entities": [""]}, "one of the gold ids is empty"),
+        ({"spans": [[0, 3]], "entities": [""]}, "an item of the gold ids is empty"),
         ({"spans": [[0, 3]], "type": ["D"]}, "'type' of a mention must be a string"),
         ({"id": "", "spans": [[0, 3]]}, "mention id is empty"),
     ],

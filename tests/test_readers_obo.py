@@ -197,7 +197,7 @@ def test_obsolete_terms_lead_to_their_replacement(read: Callable[..., KnowledgeB
     assert [entity.id for entity in kb] == ["U:1"]
     assert kb["U:1"].alternative_ids == ("U:10", "U:11", "U:5", "U:6", "U:66")
     assert "U:8" not in kb
-    assert kb.notes == {"obsolete terms ignored": 7, "obsolete terms led to their replacement": 2}
+    assert kb.notes == {"obsolete terms ignored": 7, "obsolete terms mapped to their replacement": 2}
 
 
 @pytest.mark.slow
@@ -246,10 +246,10 @@ def test_real_ontologies_have_their_published_counts(
     assert kb.notes.get("obsolete terms ignored", 0) == obsolete_terms
     assert sum(len(entity.aliases) for entity in kb) == synonyms
     assert sum(entity.definition is not None for entity in kb) == definitions
-    assert kb.notes.get("obsolete terms led to their replacement", 0) == led
+    assert kb.notes.get("obsolete terms mapped to their replacement", 0) == led
     assert set(kb.notes) <= {
         "obsolete terms ignored",
-        "obsolete terms led to their replacement",
+        "obsolete terms mapped to their replacement",
         "alternative ids ignored, since they are another entity's own id",
     }
     if name.startswith("disease"):

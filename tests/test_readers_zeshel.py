@@ -175,7 +175,7 @@ def test_a_document_that_is_not_there(write: Write, changes: dict[str, Any], pro
 def test_the_folder_of_documents_stands_beside_that_of_mentions(tmp_path: Path) -> None:
     (tmp_path / "m").mkdir()
     (tmp_path / "m" / "test.json").write_text(json.dumps(mention()))
-    with pytest.raises(DataError, match="documents: the folder is missing; put it, with the texts, beside"):
+    with pytest.raises(DataError, match="documents: the folder of the texts is missing; put it beside"):
         read_zeshel(tmp_path / "m" / "test.json")
 
 

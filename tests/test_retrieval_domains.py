@@ -221,6 +221,11 @@ def test_domains_that_never_meet_are_an_error(
     assert {link.entity for link in arbo.Linker([]).link(corpus_of(mentions)).links} == {None}
 
 
+def test_domains_are_named_without_the_groups_of_mapped_types() -> None:
+    with pytest.raises(UsageError, match="the documents have none, the knowledge base 'lego';"):
+        entity_parts([(None, 0), (None, None)], rows_by([("lego", 0), ("lego", None)]))
+
+
 def test_one_domain_is_searched_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     """No vector is copied where there is nothing to part."""
     seen: list[tuple[Vectors, Vectors]] = []

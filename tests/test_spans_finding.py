@@ -357,12 +357,12 @@ def test_a_run_is_scored_against_its_own_documents_alone(run: Run, linked: Path)
     result = arbo.Result.load(linked / "run")
     with pytest.raises(arbo.UsageError, match=r"^1 of .* of the run are not annotated, such as 'D01'; give"):
         run_scores(result, documents[1:], kb)
-    with pytest.raises(arbo.UsageError, match=r"^1 of .* are not in the run, such as 'more'; give only"):
+    with pytest.raises(arbo.UsageError, match=r"^1 of .* are not in the run, such as 'more'; give only the annotated"):
         run_scores(result, Corpus([*documents, document("", "more")]), kb)
     with pytest.raises(DataError, match="differs from the text at its spans"):
         run_scores(result, Corpus(Document(d.id, "x" * len(d.text)) for d in documents), kb)
     for other in (result, arbo.Linker().discover(documents)):
-        with pytest.raises(arbo.UsageError, match="another knowledge base; give the one that arbo link used"):
+        with pytest.raises(arbo.UsageError, match="not made with this knowledge base; give the one that arbo"):
             run_scores(other, documents, KB)
     for options, wrong in (
         (["--format", "jsonl"], "--format needs --train or --gold"),

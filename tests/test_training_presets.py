@@ -9,7 +9,7 @@ from typing import get_args
 import pytest
 
 import arbo
-from arbo.cli.models import load_encoder
+from arbo.cli.models import encoder_like, load_encoder
 from arbo.encoders.cross_config import CROSS_PRESETS
 from arbo.errors import UsageError
 from arbo.training.config import LabelAttentionTraining, PresetName, RerankingPresetName
@@ -100,3 +100,8 @@ def test_single_fields_of_a_trained_model_are_changed(bert_folder: Path, tmp_pat
         encoder = load_encoder(str(tmp_path / "model"), file, tmp_path / "cache", None)
         assert isinstance(encoder, arbo.DualEncoder)
         assert encoder.config == expected
+
+
+def test_a_cache_needs_a_transformer(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="--cache needs a transformer, not ngram; choose a transformer, or"):
+        encoder_like({}, None, None, None, tmp_path)

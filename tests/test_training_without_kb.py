@@ -160,7 +160,7 @@ def test_learnt_edges_of_clusters_are_those_of_linking() -> None:
 
 def test_learnt_edges_need_trees(bert: Tower, tmp_path: Path) -> None:
     documents, edges = corpus((("A",), None), (("A",), None)), arbo.EdgeModel.load("english")
-    with pytest.raises(UsageError, match="learnt edges make no positives '1nn'; choose 'arborescence'"):
+    with pytest.raises(UsageError, match="an edge model needs the positives 'arborescence', not '1nn'; choose them"):
         train(encoder(bert), documents, out=tmp_path / "m", config=replace(WITHOUT_KB, positives="1nn"), edges=edges)
     assert not list(tmp_path.iterdir())
 
@@ -275,6 +275,6 @@ def test_the_verb_without_a_knowledge_base(bert_folder: Path, tmp_path: Path, ru
     assert "positives 'entity' needs a knowledge base" in refused.told
     refused = run(*command, "--positives", "1nn", "--edges", "english")
     assert refused.code == 2
-    assert "learnt edges make no positives '1nn'" in refused.told
+    assert "needs the positives 'arborescence', not '1nn'" in refused.told
     assert run(*command, "--edges", "english", "--steps", 1).code == 0
     assert run(*command, "--preset", "arboel", "--steps", 1, "--batch-size", 2).code == 0

@@ -1,4 +1,4 @@
-"""The command line: each verb has a module; `options`, `inputs` and `reporting` hold the code that verbs share."""
+"""The command line: most verbs have a module of their own; the other modules hold the code that verbs share."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class _Verbs(TyperGroup):
         if args[:1] == ["compare"]:
             raise UsageError("there is no verb `compare`; compare scores with `arbo evaluate`, links with `arbo diff`")
         if args[:1] == ["discover"] and "--kb" in args:
-            raise UsageError("discover uses no knowledge base; with one, run `arbo link`")
+            raise UsageError("discover uses no knowledge base; to link to one, run `arbo link`")
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:

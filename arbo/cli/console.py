@@ -237,7 +237,8 @@ def print_problems(problems: Sequence[Problem]) -> None:
         _print_holders(problem.examples)
         out.print()
     errors = sum(problem.severity == "error" for problem in problems)
-    out.print(f"kinds of errors: {errors}, kinds of warnings: {len(problems) - errors}" if problems else "no problem")
+    counts = f"kinds of errors: {errors}, kinds of warnings: {len(problems) - errors}"
+    out.print(counts if problems else "no problems found")
 
 
 def _print_holders(examples: Sequence[Holders]) -> None:

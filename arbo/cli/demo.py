@@ -22,7 +22,7 @@ def demo(
     out: options.Out = Path("demo-run"),
     as_json: options.Json = False,
 ) -> None:
-    """Link the embedded sample; show scores, explained decisions and discovered entities; keep the run.
+    """Link the embedded sample; show scores, explained decisions and discovered entities; save the run.
 
     The sample is a small invented collection of bulletins from an island research station. The demo needs no network
     and no model weights.

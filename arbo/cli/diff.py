@@ -20,8 +20,8 @@ def diff(
     """Compare two runs, and show the clusters and mentions that changed from RUN to RUN2.
 
     The runs may differ in settings, model or documents. Mentions are matched by id. Both predictions of a mention are
-    shown side by side, with its gold ids and its sentence. In a pipe, the output is only this table of mentions,
-    tab-separated. `--json` prints all rows.
+    shown side by side, with its gold ids and its sentence. In a pipe, the output is only the table of changed mentions,
+    tab-separated. `--json` prints all rows of both tables.
     """
     from arbo import Result
     from arbo.results.diff import diff as compare

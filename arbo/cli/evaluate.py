@@ -31,9 +31,12 @@ if TYPE_CHECKING:
 
 _GOLD = (
     "Annotated documents against which to score the spans and links of found mentions. Needs --kb, the knowledge base "
-    "of the runs; --per-document, --remove-singletons and --by-topic have no effect."
+    "of the runs. With --gold, --per-document, --remove-singletons and --by-topic have no effect."
 )
-_BY_TOPIC = "Also score each topic alone, the `topic` in the documents' metadata; with several runs, by CoNLL."
+_BY_TOPIC = (
+    "Also score the documents of each topic, the `topic` in their metadata, separately. With several runs, the table "
+    "by topic has only CoNLL F1."
+)
 _BY_TOPIC_SHOWN = ("accuracy", "ARI", "MUC", "B-cubed", "CEAF-e", "LEA", "CoNLL")
 _Types = Annotated[
     list[str] | None,
@@ -140,10 +143,10 @@ def _check(
     """Raise UsageError for options that exclude each other, or need another one."""
     refused = {
         "--train and --gold exclude each other; leave one out": train and gold,
-        "--format needs --train or --gold; give one of them, or leave it out": format_ and not (train or gold),
+        "--format needs --train or --gold; give one of them, or leave --format out": format_ and not (train or gold),
         "--gold needs --kb, the knowledge base of the runs": gold and not kb,
         "--kb is used only with --gold; give --gold, or leave --kb out": kb and not gold,
-        "--plot shows NIL decisions of annotated runs, not of --gold; leave one out": gold and plot,
+        "--plot needs annotated runs, and cannot be used with --gold; leave one of them out": gold and plot,
     }
     if problem := next((problem for problem, is_so in refused.items() if is_so), None):
         raise UsageError(problem)

@@ -40,7 +40,7 @@ def load_finder(name: str, option: str, threshold: float | None = None) -> Finde
 
 
 def find_in(documents: Corpus, kb: KnowledgeBase, finder: Finder) -> Found:
-    """Find mentions in documents; print how many existing mentions are ignored, and warn if none is found."""
+    """Find mentions in documents; print how many existing mentions are ignored, and warn if no mention is found."""
     from arbo.progress import bars
     from arbo.spans.finding import LEFT_OUT, PairFinder, find
 

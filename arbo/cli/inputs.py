@@ -26,7 +26,7 @@ _ENOUGH = 0.1
 def read_kb(
     path: Path, format_: KnowledgeBaseFormat | None, xrefs: list[str] | None, *, no_generic_names: bool = False
 ) -> KnowledgeBase:
-    """Read a knowledge base; cross-references with the prefixes ``xrefs`` are accepted as ids."""
+    """Read a knowledge base, perhaps without generic names; accept cross-references with prefixes ``xrefs`` as ids."""
     kb = readers.read_knowledge_base(path, format_, told=tell_format(path, "--kb-format"))
     if kb.stored and (xrefs or no_generic_names):
         option = "--kb-xrefs" if xrefs else "--no-generic-names"
@@ -68,7 +68,7 @@ def read_documents(
     if mentions and not documents.mentions:
         raise DataError(
             "the documents have no mentions; find some with `arbo spans` or `arbo link --find-mentions dictionary`; "
-            "if the documents have mentions, check --format and the names of columns or keys",
+            "if the documents have mentions, check --format, --types and the names of columns or keys",
             file=str(first),
         )
     return documents
@@ -105,12 +105,13 @@ def tell_known(documents: Corpus, kb: KnowledgeBase) -> None:
     """Print how many mentions of the training documents have an entity in the knowledge base."""
     gold = read_gold(documents, kb)
     known, annotated = int(gold.in_kb.sum()), int(gold.has_id.sum())
-    console.say(f"{known:,} of {annotated:,} mentions with an id have it in the knowledge base: they are trained on")
+    told = "mentions with a gold id have an entity of the knowledge base, and are trained on"
+    console.say(f"{known:,} of {annotated:,} {told}")
     warn_of_missing_ids(documents, kb, gold)
 
 
 def warn_of_missing_ids(documents: Corpus, kb: KnowledgeBase, gold: Gold) -> None:
-    """Warn if most gold ids are missing from the knowledge base, and name the likeliest cause."""
+    """Warn if most mentions with gold ids have no entity in the knowledge base, and name the likeliest cause."""
     known, annotated = gold.in_kb, gold.has_id
     if known.sum() >= annotated.sum() / 2:
         return
@@ -119,13 +120,14 @@ def warn_of_missing_ids(documents: Corpus, kb: KnowledgeBase, gold: Gold) -> Non
     fitting = sorted(kind for kind, count in every.items() if kind is not None and there[kind] >= count / 2)
     missing = Counter(chain.from_iterable(ids or () for ids in compress(gold.ids, ~known)))
     if fitting:
-        cause = f"it has the ids of {', '.join(fitting)}: try {' '.join(f'--types {kind}' for kind in fitting)}"
+        cause = f"the ids of {', '.join(fitting)} are there: try {' '.join(f'--types {kind}' for kind in fitting)}"
     else:
         cause = _through_xrefs(missing, kb) or (
             f"check that the ids match: the documents have {next(iter(missing))!r}, for example, "
             f"the knowledge base {kb.entities[0].id!r}"
         )
-    console.warn(f"{1 - known.sum() / annotated.sum():.0%} of the ids are missing from the knowledge base; {cause}")
+    share = 1 - known.sum() / annotated.sum()
+    console.warn(f"{share:.0%} of the mentions with gold ids have only ids missing from the knowledge base; {cause}")
 
 
 def _through_xrefs(missing: Mapping[str, int], kb: KnowledgeBase) -> str | None:
@@ -137,4 +139,4 @@ def _through_xrefs(missing: Mapping[str, int], kb: KnowledgeBase) -> str | None:
     prefix, count = max(counts.items(), key=lambda item: item[1], default=("", 0))
     if count < _ENOUGH * sum(missing.values()):
         return None
-    return f"cross-references of its entities explain {count:,} of them: try --kb-xrefs {prefix}"
+    return f"cross-references of its entities match {count:,} of these ids: try --kb-xrefs {prefix}"

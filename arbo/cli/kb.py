@@ -103,8 +103,8 @@ def add_names(
     `arbo kb add-names medic.txt train.txt --out kb.jsonl`, then
     `arbo link test.txt --kb kb.jsonl --out run`.
 
-    A name becomes an alias of the entity that it is annotated with most often, and of no other entity. Do not add
-    names from the documents that you evaluate on.
+    A name becomes an alias of the entity that it is annotated with most often. The aliases of other entities lose this
+    name, but their preferred names stay. Do not add names from the documents that you evaluate on.
     """
     base = _read(kb, kb_format, kb_xrefs, out, *docs)
     named = base.with_names_of(read_documents(docs, format_, types, on_error))
@@ -160,7 +160,7 @@ def convert(
     kb_xrefs: options.KbXrefs = None,
     as_json: options.Json = False,
 ) -> None:
-    """Write a knowledge base in another format, which the ending of the file chooses."""
+    """Write a knowledge base in another format, which the ending of --out chooses."""
     base = _read(kb, kb_format, kb_xrefs, out)
     _write(base, out, f"{len(base):,} entities", {"entities": len(base)}, as_json=as_json)
 

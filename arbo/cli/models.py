@@ -1,4 +1,4 @@
-"""Load the encoders and rerankers that options name."""
+"""Load the encoders, rerankers and edge models that options name."""
 
 from __future__ import annotations
 
@@ -50,7 +50,8 @@ def encoder_like(
         model = settings.get("model", NGRAM)
     if model == NGRAM:
         if encoder_config is not None or cache is not None:
-            raise UsageError("--encoder-config and --cache need a transformer; choose one with --encoder")
+            given = "--cache" if encoder_config is None else "--encoder-config"
+            raise UsageError(f"{given} needs a transformer, not ngram; choose a transformer, or leave {given} out")
         return NgramEncoder()
     check_model_name(model)
     config = None  # the model's own
@@ -108,8 +109,8 @@ def load_edges(file: Path | None, tuned: Path | None) -> EdgeModel | None:
     was = tuned_model(tuned, "edges")
     if was and model is None:
         raise UsageError(
-            f"{tuned} was tuned with an edge model, so its thresholds do not fit without one; give it to --edges, "
-            "or tune again"
+            f"{tuned} was tuned with an edge model, so its thresholds would not fit without one; give --edges the "
+            "model that it was tuned with, or tune again"
         )
     if tuned and was.get("fingerprint") != (model.settings["fingerprint"] if model else None):
         fault, mend = "without an edge model", "leave --edges out"

@@ -74,7 +74,7 @@ OptionalKb = Annotated[Path | None, _kb]
 Out = Annotated[Path, typer.Option("--out", help="Run folder to write; replaces an earlier run.")]
 Config = Annotated[
     Path | None,
-    typer.Option("--config", metavar="FILE", help="Settings of `arbo tune`; options of clustering override them."),
+    typer.Option("--config", metavar="FILE", help="File that `arbo tune` wrote; options of clustering override it."),
 ]
 MethodOption = Annotated[
     Method | None,
@@ -100,8 +100,8 @@ SearchOption = Annotated[
     _cluster(
         "--search",
         case_sensitive=False,
-        help="Search method. `hnsw` is approximate, needs a transformer, and measures the share of neighbours that it "
-        "misses. [default: exact]",
+        help="Search method. `hnsw` is approximate and needs a transformer; a note then says which share of the "
+        "nearest neighbours it found. [default: exact]",
     ),
 ]
 MapTypes = Annotated[
@@ -173,7 +173,8 @@ RerankerModel = Annotated[
     _rerank(
         "--reranker",
         metavar="MODEL",
-        help="Model of `arbo train-reranker`; the threshold of entity edges then limits 1 minus its probability. "
+        help="Model of `arbo train-reranker`; the threshold of entity edges then limits 1 minus the probability of the "
+        "entity. "
         "[default: none, or the reranker of --config]",
     ),
 ]
@@ -182,8 +183,8 @@ EdgesFile = Annotated[
     _cluster(
         "--edges",
         metavar="FILE",
-        help="Edge model of `arbo train-edges`, or `english`, which arbo contains; thresholds of its edges then limit "
-        "1 minus their probability. [default: none]",
+        help="File of `arbo train-edges`, or `english` for the edge model that arbo contains. For edges that it "
+        "scores, thresholds limit 1 minus the probability that both ends mean the same. [default: none]",
     ),
 ]
 NumberOfCandidates = Annotated[

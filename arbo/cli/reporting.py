@@ -20,7 +20,7 @@ Save = Annotated[
     typer.Option(
         "--save",
         metavar="FILE",
-        help="Also write the table to FILE, as its ending says: .md, .tex, .csv, .txt or .json; may be repeated.",
+        help="Also write the table to FILE; its ending is the format: .md, .tex, .csv, .txt or .json; may be repeated.",
     ),
 ]
 Seed = Annotated[
@@ -31,7 +31,8 @@ RemoveSingletons = Annotated[
     bool,
     typer.Option(
         "--remove-singletons",
-        help="Leave out clusters of one mention, both true and predicted ones, as the scorers coval and CorefUD do.",
+        help="Leave out clusters of one mention, both true and predicted ones, as the CorefUD scorer does, and coval "
+        "with `remove_singletons`.",
     ),
 ]
 

@@ -62,8 +62,8 @@ def _tell_notes(result: Result) -> None:
     gold = result.mention_table["gold"]
     if annotated := len(gold) - gold.null_count:
         console.say(
-            f"{annotated:,} mentions have gold ids (`entities`), which only serve to score the links; remove ids that "
-            "arbo itself found"
+            f"{annotated:,} mentions have gold ids (`entities`), which are only used to score the links; if arbo made "
+            "these ids, remove them"
         )
     for note, count in result.manifest["notes"]["gold"].items():
         console.say(f"{count:,} {note}")

@@ -33,7 +33,7 @@ ClusterFormat = Literal["conll", "jsonl"]
 
 
 def score(
-    key: Annotated[Path, typer.Argument(metavar="KEY", help="File with the true clusters, or annotated run folder.")],
+    key: Annotated[Path, typer.Argument(metavar="KEY", help="File with true clusters, or an annotated run folder.")],
     responses: Annotated[
         list[Path],
         typer.Argument(
@@ -116,7 +116,7 @@ def _report(pairs: Mapping[str, PairedCounts], lines: dict[str, list[Line]] | No
     first, *others = pairs
     n, across = len(pairs[first].documents), [*pairs[first].documents] == [""]
     if across and lines is None:
-        console.say(f"{key}: does not say in which documents its mentions are; intervals need a run folder as KEY")
+        console.say(f"{key} does not say in which documents its mentions are; intervals need a run folder as KEY")
     elif n == 1 and lines is None:
         console.say(f"{key}: one document; intervals and significance tests need two or more")
     by_name = lines or {name: _lines(pair.documents.values()) for name, pair in pairs.items()}

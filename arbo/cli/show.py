@@ -54,9 +54,9 @@ def show(
 ) -> None:
     """Show the mentions of a run with their links, or its clusters.
 
-    `arbo show run --lowest-margin --limit 10` lists the ten least certain links, and `arbo show run --clusters --nil`
-    the discovered entities. The output is a table on a terminal, and tab-separated in a pipe. `--json` prints mentions
-    and clusters.
+    `arbo show run --lowest-margin --limit 10` lists the ten least certain mentions, and `arbo show run --clusters
+    --nil` the discovered entities. The output is a table on a terminal, and tab-separated in a pipe. `--json` prints
+    mentions and clusters.
     """
     from arbo import Result
     from arbo.results.views import Selection, cluster_view, clusters_of, mention_view, selected

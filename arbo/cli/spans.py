@@ -62,7 +62,7 @@ def spans(
         return
     console.print_found(found, base, console.rows_shown(limit))
     if scores:
-        console.print_title("Scores against the mentions of the documents, each with the entity of its name")
+        console.print_title("Scores against the mentions of the documents, with the entities that the finder proposes")
         console.out.print(console.plain(str(scores)))
     if out is not None:
         console.out.print(console.plain(f"\nwritten to {out}; next: arbo link {out} --kb {kb} --out run"))

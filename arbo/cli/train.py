@@ -78,8 +78,8 @@ _Edges = Annotated[
     typer.Option(
         "--edges",
         metavar="FILE",
-        help="Edge model of `arbo train-edges`, or `english`, which arbo contains: the positives `arborescence` are "
-        "trees of its edges. [default: none, trees of the encoder's similarities]",
+        help="File of `arbo train-edges`, or `english` for the edge model that arbo contains. The trees of --positives "
+        "arborescence then have its edges between mentions. [default: none, the encoder's similarities]",
     ),
 ]
 _Loss = Annotated[LossName | None, _choice("--loss", LossName, "Loss")]

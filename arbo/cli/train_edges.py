@@ -13,7 +13,7 @@ from arbo.cli.linker import LinkerOptions
 from arbo.cli.reporting import check_no_input
 from arbo.errors import UsageError
 
-_NAMES = "Learn also to link with the names of DOCS, which `arbo kb add-names` adds to the knowledge base."
+_NAMES = "Also learn to link with a knowledge base to which `arbo kb add-names` added the names of DOCS."
 
 
 def train_edges(
@@ -21,7 +21,7 @@ def train_edges(
     dev: Annotated[
         Path, typer.Option("--dev", metavar="DOCS", help="Development documents, which calibrate the probabilities.")
     ],
-    out: Annotated[Path, typer.Option("--out", help="JSON file to write, for `--edges` of link, discover and tune.")],
+    out: Annotated[Path, typer.Option("--out", help="JSON file to write, which `--edges` of other verbs reads.")],
     format_: options.Format = None,
     kb: options.OptionalKb = None,
     kb_format: options.KbFormat = None,
@@ -34,7 +34,7 @@ def train_edges(
     on_error: options.OnErrorOption = "fail",
     as_json: options.Json = False,
 ) -> None:
-    """Train an edge model, which says whether two mentions mean the same, for `--edges` of link, discover and tune.
+    """Train an edge model for `--edges` of link, discover, tune and train: it says whether two mentions mean the same.
 
     `arbo train-edges train.jsonl --dev dev.jsonl --out edges.json`, then `arbo discover test.jsonl --edges edges.json
     --out run`. With --kb the edge model also says whether a mention means an entity. Gold ids and gold clusters both
@@ -44,7 +44,7 @@ def train_edges(
     from arbo.files import check_writable
 
     if names and not kb:
-        raise UsageError("--names needs --kb, the knowledge base that gets the names; give it, or leave --names out")
+        raise UsageError("--names needs --kb, the knowledge base that gets the names; give --kb, or leave --names out")
     check_no_input("--out", out, [*docs, dev, *([kb] if kb else [])])
     check_writable(out)
     linker = LinkerOptions({}, encoder, encoder_config, cache).load()
@@ -58,7 +58,7 @@ def train_edges(
         pairs = ", ".join(f"{count:,}" for count in model.trained["pairs"])
         found = {name: f"{share:.1%}" for name, share in model.trained["recall"].items()}
         console.out.print(
-            f"{found['all']} of the pairs of DEV that mean the same are compared: found by place {found['near']}, "
-            f"by shared words {found['words']}, by similar names in other documents {found['names']}"
+            f"of the pairs of mentions in --dev that mean the same, {found['all']} are compared: found by place "
+            f"{found['near']}, by shared words {found['words']}, by similar names in other documents {found['names']}"
         )
         console.out.print(f"trained on {pairs} pairs; written to {out}\nnext: arbo discover DOCS --edges {out} ...")

@@ -117,7 +117,7 @@ def _objective(objective: Objective | None, *, nil: bool, kb: Path | None) -> Ob
     if nil:
         console.warn("--nil is deprecated; write --objective nil_f1")
     if nil and objective not in (None, "nil_f1"):
-        raise UsageError(f"--nil and --objective {objective} exclude each other")
+        raise UsageError(f"--nil and --objective {objective} exclude each other; leave --nil out")
     return "nil_f1" if nil else objective
 
 

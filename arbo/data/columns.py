@@ -1,4 +1,4 @@
-"""Entities in columns, mapped from Arrow files: there is no Python object for an entity until it is looked at.
+"""Entities in columns of Arrow files, mapped into memory; Python objects are made only of entities that are read.
 
 Ids are found by their hashes, in a sorted array. Processes that map the same files share their memory.
 """
@@ -29,7 +29,7 @@ SCHEMAS = {
     "entities": _ENTITIES,
     "other_ids": pa.schema([("id", pa.large_string()), ("rows", pa.large_list(pa.int64()))]),
 }
-"""The columns of entities, with `metadata` as JSON, and those of alternative ids, whose rows ascend."""
+"""The columns of entities, with `metadata` as JSON, and of alternative ids, each with ascending rows of entities."""
 MEND = "build the index again with `arbo kb index`"
 
 
@@ -63,7 +63,7 @@ class Table:
             yield from zip(*values, strict=True)
 
     def taken(self, name: str, rows: npt.NDArray[np.integer[Any]]) -> pa.Array:
-        """Return a column in these rows."""
+        """Return the values of a column in these rows, in the given order; (rows,)."""
         with self._sound():
             order = np.argsort(rows, kind="stable")
             ends = np.searchsorted(rows[order], np.arange(len(self._parts) + 1) * _BATCH)
@@ -128,21 +128,21 @@ class StoredEntities(Sequence[Entity]):
 
 
 class HashedIds(NamedTuple):
-    """Hashes of ids in ascending order, and the places of the ids."""
+    """Hashes of ids in ascending order, and the place of each id in the given order; both (ids,)."""
 
     hashes: npt.NDArray[np.uint64]
     places: npt.NDArray[np.int64]
 
     @classmethod
     def of(cls, ids: Iterable[str]) -> HashedIds:
-        """Sort the hashes of ids."""
+        """Hash ids, and sort the hashes."""
         hashes = np.fromiter(map(_hash, ids), np.uint64)
         order = np.argsort(hashes, kind="stable")
         return cls(hashes[order], order)
 
 
 class StoredRows(Mapping[str, tuple[int, ...]]):
-    """Maps each id and alternative id to the rows of its entities: own ids first, then alternative ids."""
+    """Maps each id and alternative id to the rows of its entities; iterating yields own ids first."""
 
     def __init__(self, entities: Table, others: Table, hashed: HashedIds) -> None:
         self._entities, self._others, self._hashed = entities, others, hashed

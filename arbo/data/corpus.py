@@ -55,7 +55,8 @@ class Corpus(Sequence[Document]):
         """Make a corpus from documents, rows of a frame or a `Dataset`, or names; a corpus is returned as it is.
 
         A row is a document or a mention, see `arbo.data.rows`. Names come as a list of strings or a pandas Series; each
-        name becomes a mention in a document of its own.
+        name becomes a mention in a document of its own. Raise UsageError for other objects, and DataError for invalid
+        rows or names.
         """
         if isinstance(documents, Corpus):
             return documents
@@ -83,7 +84,8 @@ class Corpus(Sequence[Document]):
         """Return a `pandas.DataFrame` with one row for each mention and each document without mentions.
 
         `Corpus.of` reads the frame, but refuses a discontinuous mention, since the frame has only its first and last
-        offset; write such a corpus with `to_jsonl`. To store the frame as CSV, first join the ids in `entities` by `|`.
+        offset. The metadata of documents with mentions are left out. `to_jsonl` keeps everything. To store the frame as
+        CSV, first join the ids in `entities` by `|`.
         """
         from pandas import DataFrame
 
@@ -134,7 +136,7 @@ class Corpus(Sequence[Document]):
     def by_topic(self) -> Corpus:
         """Return the same documents, with the `topic` in their metadata as domain.
 
-        Only mentions of the same topic are compared. Raise UsageError if a document has no topic.
+        Then only mentions of the same topic are compared. Raise UsageError if a document has no topic.
         """
         if lacking := [document.id for document in self.documents if document.metadata.get("topic") is None]:
             wrong = f"{len(lacking):,} documents, such as {lacking[0]!r}, have no topic in their metadata"

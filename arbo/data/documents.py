@@ -175,7 +175,7 @@ def _diagnosis(surface: str, spans: Sequence[Span], text: str) -> str:
     before, after = text.rfind(surface, 0, first + len(surface)), text.find(surface, first)
     found = min((place for place in (before, after) if place >= 0), key=lambda place: abs(place - first), default=None)
     if surface and found is not None:
-        return f"it was found at {found} to {found + len(surface)}; correct the offsets"
+        return f"the mention's text was found at {found} to {found + len(surface)}; correct the offsets"
     return "offsets count the Unicode code points of the text, and the end is exclusive"
 
 

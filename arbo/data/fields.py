@@ -1,6 +1,6 @@
 """Check and convert the values of a record, and keep its further keys as metadata.
 
-A converter checks and returns a JSON value; otherwise it raises a TypeError that names the expected type.
+A converter returns a valid JSON value; for any other value, it raises a TypeError that names the expected type.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ Convert = Callable[[object], Any]
 def fields(
     record: object, what: str, known: Mapping[str, Convert], *, required: tuple[str, ...], of: str | None = None
 ) -> dict[str, Any]:
-    """Check a JSON object and convert its values; errors name its id, or `of` if it has no id.
+    """Check a JSON object and convert its values; raise DataError with its id, or with `of` if it has no id.
 
-    Keys that are not in `known` become `metadata`, with values that can be stored as JSON.
+    Keys that are not in `known` become `metadata`, where values that JSON cannot hold become strings.
     """
     if not isinstance(record, dict):
         raise DataError(f"{what} must be a JSON object, not {_kind(record)}", id=of)
@@ -94,7 +94,7 @@ def spans(value: object) -> tuple[Span, ...]:
 
 
 def offset_or_null(value: object) -> int | None:
-    """Accept a whole number or null; 3.0 is accepted too, since tables write it if a cell of the column is empty."""
+    """Accept a whole number or null; 3.0 is accepted too, since pandas makes floats of a column with an empty cell."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if value is not None and type(value) is not int:

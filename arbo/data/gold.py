@@ -1,7 +1,7 @@
 """Gold annotations as arrays: the correct entities of each mention, NIL, classes, and seen mentions.
 
-A gold id counts as NIL if the knowledge base has no entity with this id in the domain of the mention. All scores,
-tuning and training use this module.
+A gold id counts as NIL if the knowledge base has no entity with this id or alternative id in the domain of the
+mention. All scores, tuning and training use this module.
 """
 
 from __future__ import annotations
@@ -80,8 +80,8 @@ class Gold:
     ) -> Self:
         """Make gold annotations from the columns of a run.
 
-        ``ids`` and ``labels`` are those of the class, and ``entities`` (mentions,) the knowledge base's own ids of the
-        correct entities; ``row_of`` maps the id of each entity in the run to a row.
+        ``ids`` and ``labels`` are the fields of this class. ``entities`` has the ids of the correct entities of each
+        mention, as the knowledge base writes them; ``row_of`` maps the id of each entity in the run to its row.
         """
         known = dict(row_of)
         for given, inside in zip(ids, entities, strict=True):
@@ -101,17 +101,17 @@ class Gold:
 
     @property
     def mention(self) -> Ints:
-        """(correct entities,) the index of the mention that each belongs to."""
+        """(correct entities,) the index of the mention to which each correct entity belongs."""
         return np.repeat(np.arange(len(self.ids)), np.diff(self.indptr))
 
     @property
     def in_kb(self) -> Bools:
-        """(mentions,) whether the knowledge base has a correct entity."""
+        """(mentions,) whether the mention has a correct entity in the knowledge base."""
         return np.diff(self.indptr) > 0
 
     @property
     def is_nil(self) -> Bools:
-        """(mentions,) whether the mention is annotated, but the knowledge base has no correct entity."""
+        """(mentions,) whether the mention is annotated, but has no correct entity in the knowledge base."""
         return self.annotated & ~self.in_kb
 
     @property
@@ -131,7 +131,7 @@ class Gold:
 
     @property
     def entities(self) -> Ints:
-        """(mentions, most) rows of the correct entities, in the order of the ids, padded with -1."""
+        """(mentions, largest number of correct entities) their rows, in the order of the ids, padded with -1."""
         table = np.full((len(self.ids), int(np.diff(self.indptr).max(initial=0))), -1, np.int32)
         table[self.mention, np.arange(len(self.rows)) - self.indptr[self.mention]] = self.rows
         return table
@@ -150,9 +150,10 @@ class Gold:
         return np.array([number.setdefault(key, len(number)) if key else -1 for key in keys], np.int64)
 
     def doubt(self) -> str | None:
-        """Return a warning about a gold id that no entity has, if the id looks like NIL or most mentions share it.
+        """Return a warning about a gold id that probably means NIL, or None if there is no such id.
 
-        Return None otherwise.
+        No single entity has the id. It looks like NIL and occurs several times, or at least ten mentions, and more than
+        half of the mentions with gold ids, have it.
 
         >>> Gold.of_ids(ids := [["<NIL>"], ["<NIL>"], ["D1"]], ids, [[], [], []], {}).doubt()[:50]
         "2 of 3 mentions with gold ids have the id '<NIL>',"

@@ -1,9 +1,9 @@
 """Index folders: a knowledge base in columns, with the arrays of an encoder, all mapped into memory.
 
 ``arbo-index.json`` is the manifest: the notes and the fingerprint of the knowledge base, the settings of the encoder,
-and the size and hashes of each file. ``kb`` holds the entities and their ids, ``encoder`` the fitted encoder and the
-vectors. A folder is written completely or not at all. Opening it checks the manifest, the size of each file, and its
-first and last bytes, where all headers are; `IndexFolder.check` reads everything.
+and the size and hashes of each file. ``kb`` holds the entities and their ids, ``encoder`` the fitted encoder, and
+``vectors`` the vectors of the entities. A folder is written completely or not at all. Opening it checks the manifest,
+and the size and the first and last bytes of each file, where all headers are; `IndexFolder.check` reads everything.
 """
 
 from __future__ import annotations
@@ -52,7 +52,10 @@ class IndexFolder(NamedTuple):
 
     @classmethod
     def open(cls, path: PathLike) -> Self:
-        """Read and check the manifest; raise DataError if this is no index, or a file is missing, cut or damaged."""
+        """Open an index after checking its manifest, and the size and both ends of each file.
+
+        Raise DataError if this is no index, a newer arbo wrote it, or a file is missing, cut or damaged at its ends.
+        """
         folder = Path(path)
         manifest = check_manifest(_read_manifest(folder), FORMAT, folder / MANIFEST)
         if manifest.pop("checksum", None) != _checksum(manifest):
@@ -71,21 +74,21 @@ class IndexFolder(NamedTuple):
         return cls(folder, manifest)
 
     def table(self, name: str) -> Table:
-        """Map ``entities`` or ``other_ids``."""
+        """Return the table ``entities`` or ``other_ids``, mapped into memory; raise DataError if it is damaged."""
         return Table(self.folder / "kb" / f"{name}.arrow", SCHEMAS[name], self.manifest["kb"][name])
 
     def rows(self, entities: Table) -> StoredRows:
-        """Map the rows of ids."""
+        """Return the rows of each id and alternative id, mapped into memory."""
         return StoredRows(entities, self.table("other_ids"), HashedIds(**self.arrays("kb")))
 
     def arrays(self, folder: str) -> dict[str, npt.NDArray[Any]]:
-        """Map the arrays in the subfolder ``kb`` or ``encoder``; a change would stay in this process."""
+        """Map the arrays in the subfolder ``kb``, ``encoder`` or ``vectors``; changes are not written to the files."""
         names = (Path(name) for name in self.manifest["files"])
         own = (name for name in names if name.parent.name == folder and name.suffix == ".npy")
         return {name.stem: _mapped(self.folder / name) for name in own}
 
     def check(self) -> None:
-        """Read all files; raise DataError if one was changed."""
+        """Read all files; raise DataError if one is missing or was changed."""
         check_hashes(self.folder, {name: known["sha256"] for name, known in self.manifest["files"].items()}, MEND)
 
 
@@ -105,7 +108,7 @@ def write_index(
         kb: the part of the manifest on the knowledge base.
         encoder: the settings of the encoder.
         tables: the rows of ``entities`` and ``other_ids``.
-        arrays: the arrays of the subfolders ``kb`` and ``encoder``.
+        arrays: the arrays of the subfolders ``kb``, ``encoder`` and ``vectors``.
     """
     target = Path(path).resolve()
     check_index_replaceable(target)
@@ -141,7 +144,7 @@ def check_index_replaceable(target: Path) -> None:
         try:
             return [*check_format(_read_manifest(folder), FORMAT, folder / MANIFEST)["files"]]
         except (DataError, KeyError, TypeError):
-            raise UsageError(f"{folder} is a damaged index, or none; remove it, or choose another folder") from None
+            raise UsageError(f"{folder} is a damaged index, or no index; remove it, or choose another folder") from None
 
     check_replaceable(target, "folder of an arbo index", MANIFEST, files_of)
 

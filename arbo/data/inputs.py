@@ -13,7 +13,7 @@ class MentionInput(NamedTuple):
     """A mention as an encoder sees it."""
 
     name: str
-    """The text of the mention; abbreviations that the document defines are replaced by their long forms."""
+    """The text of the mention; abbreviations that the document defines may be replaced by their long forms."""
     mention: Mention
     document: Document
 

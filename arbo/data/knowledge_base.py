@@ -50,8 +50,8 @@ class KnowledgeBase:
     The row of an entity is its position. An alternative id never hides an entity's own id. If several entities have the
     same alternative id, indexing returns the first entity and `rows` returns all; `notes` counts the others. A second
     entity with the same id is dropped and counted if its content is equal, and is an error if its content differs.
-    Empty aliases are dropped and counted. If it is opened from an index, `stored` is the index, and entities are
-    read from its files when they are looked at.
+    Empty aliases are dropped and counted. If the knowledge base is opened from an index, `stored` is the index,
+    and an entity is read from its files whenever it is used.
 
     >>> kb = KnowledgeBase([Entity("D1", "flu", aliases=("influenza", "flu"), alternative_ids=("X9",))])
     >>> kb["X9"].name, kb.index("D1"), "D2" in kb
@@ -125,9 +125,9 @@ class KnowledgeBase:
 
     @classmethod
     def from_index(cls, path: PathLike) -> KnowledgeBase:
-        """Open an index that `arbo.build_index` or `arbo kb index` wrote; entities are read when they are looked at.
+        """Open an index that `arbo.build_index` or `arbo kb index` wrote; an entity is read whenever it is used.
 
-        Raise DataError if it is no index, a newer arbo wrote it, or a file is missing, cut or damaged at its ends;
+        Raise DataError if this is no index, a newer arbo wrote it, or a file is missing, cut or damaged at its ends;
         `arbo kb validate` checks everything.
         """
         from arbo.data.columns import FirstRows, StoredEntities
@@ -236,7 +236,7 @@ class KnowledgeBase:
         return (tuple(getattr(entity, name) for name in names) for entity in self.entities)
 
     def column(self, name: str, rows: npt.NDArray[np.integer[Any]]) -> pa.Array:
-        """Return a field of strings, such as ``id`` or ``aliases``, of the entities in these rows, as Arrow array."""
+        """Return a text field, such as ``id`` or ``aliases``, of the entities in these rows, as an Arrow array."""
         import pyarrow as pa
 
         is_list = name not in ("id", "name", "definition", "domain")
@@ -255,14 +255,14 @@ class KnowledgeBase:
         return stats(self._in_memory(), examples=examples)
 
     def problems(self, *, examples: int = 3) -> tuple[Problem, ...]:
-        """Return the problems, errors first, each with its count, its mend and up to ``examples`` examples."""
+        """Return the problems, errors first, each with its count, a way to fix it and up to ``examples`` examples."""
         from arbo.kb.problems import problems
 
         return problems(self._in_memory(), examples=examples)
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 of the entities in their order, which matters since embeddings refer to entities by row."""
+        """SHA-256 of the entities without metadata, in order, since embeddings refer to entities by row."""
         digest = hashlib.sha256()
         for values in self.columns(*_CONTENT):
             digest.update(json.dumps(values).encode("ascii") + b"\n")

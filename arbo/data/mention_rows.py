@@ -3,8 +3,8 @@
     document_id   text                     start   end   mention_id   type    entity
     d1            Left and right kidney.       9    21   m2           Organ   UBERON:0002113
 
-The first four columns are required. `entity` holds the gold id, or several separated by `|`; `entities` holds a list of
-gold ids, and an empty list means NIL. A mention without either is not annotated. `cluster` holds the gold cluster,
+A mention needs the first four columns. `entity` holds the gold id, or several separated by `|`; `entities` holds a list
+of gold ids, and an empty list means NIL. A mention without either is not annotated. `cluster` holds the gold cluster,
 `score` the score of the finder that found the mention. `mention_text` is compared with the text at the offsets.
 `domain` is the domain of the document.
 The rows of a document need not be adjacent, and only the first row needs its text and domain. A row without start and
@@ -57,7 +57,7 @@ class _Draft(NamedTuple):
 
 
 def from_mentions(rows: Iterable[tuple[str, Row]], records: Records[Document]) -> None:
-    """Group placed rows by document, and add the documents to `records` in the order of their first rows."""
+    """Group rows, each with its place, by document; add the documents to `records` in order of their first rows."""
     drafts: dict[str, _Draft] = {}
     for place, row in rows:
         with records.record(place, kind="rows"):

@@ -24,7 +24,7 @@ def parse(line: str) -> object:
     except DataError:
         raise
     except json.JSONDecodeError as error:
-        problem = f"{error.msg} at character {error.colno}; each line is one complete object"
+        problem = f"{error.msg} at character {error.colno}; write each object on one line"
         raise DataError(f"not JSON: {problem}") from None
     except (RecursionError, ValueError):
         raise DataError("the JSON is nested too deeply, or has a number with thousands of digits") from None

@@ -2,9 +2,9 @@
 
 A row is a document or an entity with the keys of arbo's JSON lines (see `arbo.readers.jsonl`), or a mention (see
 `arbo.data.mention_rows`). An empty cell (None, NaN) counts as a missing key, and an array as a list. Further columns
-are kept as metadata. So is the index of a pandas frame, under the names that `frame.reset_index()` gives it, but a
-default index only if the rows are mentions. Errors count rows from 0, as `frame.iloc` and `dataset[...]` do; rows of
-files have their own places.
+are kept as metadata. So is the index of a pandas frame, under the names that `frame.reset_index()` gives it; a default
+index is kept only if the rows are mentions or names. Errors count rows from 0, as `frame.iloc` and `dataset[...]` do;
+errors in rows of files name the file and the line or row.
 
 A name alone, without a text, becomes a document whose only mention is the whole name.
 """
@@ -29,7 +29,10 @@ Placed = tuple[str, Any]
 
 
 def items_of(table: Any) -> list[Any] | None:
-    """Return the rows of a frame, or the items of another iterable; None for a string, a mapping or a non-iterable."""
+    """Return the rows of a frame, or the items of another iterable; None for a string, a mapping or a non-iterable.
+
+    Raise DataError if a pandas frame has two columns of the same name.
+    """
     if hasattr(table, "to_pylist"):  # Arrow
         return list(table.to_pylist())
     if hasattr(table, "to_dicts"):  # polars
@@ -114,7 +117,7 @@ def _read(rows: Sequence[Placed], build: Callable[[object], Item], records: Reco
 
 
 def _records(rows: Sequence[Placed], ids: tuple[str, ...], records: Records[Any]) -> Iterator[Placed]:
-    """Yield each row and its place; columns of `ids` must not hold numbers, nor the first of them empty cells."""
+    """Yield each row and its place; columns of `ids` must not hold numbers, and the first of them no empty cells."""
     for place, row in rows:
         with records.record(place):
             yield place, _checked(row, ids)

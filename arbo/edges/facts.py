@@ -1,4 +1,4 @@
-"""What is cheap to know about a mention: its words, its kind, its place in the document.
+"""Facts about a mention that are cheap to compute: its words, its kind, its place in the document.
 
 Every fact depends on the mention and its document alone, so that the weight of an edge never changes when other
 documents are added or removed.
@@ -65,12 +65,12 @@ class Names(NamedTuple):
     n_words: Ids
     """(texts,) the number of content words."""
     keys: npt.NDArray[np.object_]
-    """(texts, 4): the text without case and article, its content words in alphabetical order, its initials, and the
-    text without blanks."""
+    """(texts, 4): the text in lower case without an article at its start; its content words in alphabetical order; the
+    initials of its words with capitals; and the first of these strings without blanks."""
 
     @classmethod
     def of(cls, texts: Sequence[str]) -> Names:
-        """Take texts apart."""
+        """Compute the parts of texts."""
         tokens = [tokens_of(text) for text in texts]
         heads = [normalize_name(head_of(some)) for some in tokens]
         lower = [_without_article([token.lower() for token in some]) for some in tokens]
@@ -92,11 +92,11 @@ class Facts(NamedTuple):
     """- ``document``, ``type``: codes of the document and of the type;
     - ``sentence``: the index of the sentence in the document;
     - ``class``: the code of a class such as person or place, from the type; 0 for an unknown class;
-    - ``pronoun``, ``start``: the kind of a pronoun, and of an article at the start; 0 for none;
+    - ``pronoun``, ``start``: the kind of a pronoun, and of a first word such as ``the`` or ``my``; 0 for none;
     - ``before``, ``after``: the code of the neighbouring word; 0 for an infrequent word, -1 for none;
     - ``capitals``: the percentage of words that begin with a capital;
     - ``head_capital``, ``plural``: 1 if the head begins with a capital, or looks like a plural; otherwise 0;
-    - ``words``: the number of words;
+    - ``words``: the number of words and signs;
     - ``place``: the number of earlier mentions in the document;
     - ``begin``, ``end``: the number of words of the document before the start and before the end of the mention;
     - ``in_sentence``: the number of words of the sentence before the mention;

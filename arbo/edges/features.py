@@ -173,9 +173,10 @@ class EntityNames(NamedTuple):
         return np.searchsorted(self.entities, entity)
 
     def most_alike(self, mentions: Names, mention: Ids, row: Ids) -> Ids:
-        """Return, for each pair, the name of the entity whose letters are most similar to the mention's; (pairs,).
+        """Return the index in ``names`` of the entity's name whose letters are most similar to the mention's; (pairs,).
 
-        Of equally similar names, the first one is returned. ``row`` holds indices in ``entities``.
+        Of equally similar names, the first one is returned. Pair ``i`` is row ``mention[i]`` of ``mentions``, and the
+        entity at index ``row[i]`` in ``entities``.
         """
         count = np.diff(self.begin)[row]
         name = ranges(self.begin[row], count)

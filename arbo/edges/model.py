@@ -1,4 +1,4 @@
-"""The edge model: the weights of edges, learnt from what is cheap to know about a pair.
+"""The edge model: the weights of edges, learnt from features of pairs that are cheap to compute.
 
 The weight of an edge is 1 minus the probability that its ends mean the same, plus 2^-20 of the dissimilarity of their
 letters, so that ties are rare. Where an edge between two mentions leads both ways, both weights are equal. A mention
@@ -52,7 +52,7 @@ _TRACE = 2.0**-20
 ENGLISH = "english"
 """Name of the model that arbo contains, see `benchmarks/edges.py --english`."""
 THRESHOLD = 0.5
-"""Default threshold of learnt edges: an edge counts if it is more likely right than wrong."""
+"""Default threshold of an edge model: an edge is kept if it is more likely right than wrong."""
 
 
 # Without slots: `cached_property` keeps the fingerprint in the instance's dictionary.
@@ -63,12 +63,12 @@ class EdgeModel:
     mentions: Trees
     entities: Trees | None
     trained: dict[str, Any]
-    """What it was trained on, ready for JSON."""
+    """How it was trained, such as the numbers of pairs and the settings of the encoder; ready for JSON."""
     neighbors: ClassVar[int] = 16
     """Number of nearest mentions by the encoder, among all documents, that each mention is compared with."""
 
     def applied(self, retrieval: Retrieval, kb: KnowledgeBase | None, k: int) -> Retrieval:
-        """Return the retrieval with learnt edges, of which at most ``k`` lead into each mention from other mentions.
+        """Return the retrieval with the weights of this model, and at most ``k`` edges from other mentions into each.
 
         Args:
             retrieval: the neighbours of each mention by an encoder; each should have at least `neighbors` of them.
@@ -114,7 +114,7 @@ class EdgeModel:
         return lists_of(source, target, np.concatenate([weight, weight[back]]), facts.columns["rank"], k)
 
     def weights(self, facts: Facts, first: Ids, second: Ids) -> Floats:
-        """Return the weights of edges between pairs of mentions, the one of lower ``rank`` first; (pairs,)."""
+        """Return the weights of edges between pairs of mentions; (pairs,) each, the mention of lower ``rank`` first."""
         weight = np.empty(len(first), np.float32)
         for some in blocks(len(first)):
             features = mention_features(facts, first[some], second[some])
@@ -132,7 +132,7 @@ class EdgeModel:
         return Neighbors(ids, -scores)
 
     def n_pairs(self, inputs: Sequence[MentionInput], kb: KnowledgeBase | None, k: int, candidates: int) -> int:
-        """Return about the number of pairs that `applied` compares."""
+        """Return roughly how many pairs `applied` compares."""
         sizes = Counter(item.document.id for item in inputs).values()
         mentions = sum(map(n_within, sizes)) + self.neighbors * len(inputs) if k else 0
         return mentions + (len(inputs) * min(candidates, len(kb)) if kb is not None and self.entities else 0)
@@ -157,7 +157,8 @@ class EdgeModel:
         """Read a model from a file, or the model for English texts that arbo contains, which is named ``english``.
 
         Raises:
-            DataError: the file is no edge model, is damaged, or was written by a version of arbo with other features.
+            DataError: the file is missing, is not an edge model, is damaged, or was written by a version of arbo with
+                other features.
 
         """
         if fspath(path) == ENGLISH:

@@ -1,4 +1,4 @@
-"""The pairs of mentions that are worth a look: near in their document, alike in words, or neighbours of the encoder."""
+"""The pairs of mentions to compare: near in their document, alike in words, or neighbours by the encoder."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ _ALIKE = 40  # the same among the mentions of the document that share a word wit
 def mention_pairs(facts: Facts, worlds: Ids, neighbors: Neighbors) -> tuple[Ids, Ids]:
     """Return the distinct pairs of mentions to compare; the mention of lower ``rank`` comes first in each pair.
 
-    Both mentions of a pair are of one world. Mentions that name nothing are compared only within their document.
+    Both mentions of a pair have the same domain and group of types. Mentions that name nothing (see `Facts.nameless`)
+    are compared only within their document.
 
     Args:
         facts: the mentions.
-        worlds: (mentions,) the code of the world of each mention, see `arbo.retrieval.worlds`.
+        worlds: (mentions,) a code for the domain and group of types of each mention, see `arbo.retrieval.worlds`.
         neighbors: the nearest mentions by an encoder.
 
     """

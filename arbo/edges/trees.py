@@ -40,7 +40,7 @@ class Trees(NamedTuple):
 
     @classmethod
     def fit(cls, features: Matrix, correct: npt.NDArray[np.bool_], *, trees: int = 200, leaves: int = 31) -> Self:
-        """Fit trees that tell correct pairs from others by their features, with at most ``leaves`` leaves each."""
+        """Fit trees, of ``leaves`` leaves at most, that predict from the features of pairs whether they are correct."""
         unknown = np.isnan(features).all(axis=0)  # which scikit-learn cannot sort into bins
         model = HistGradientBoostingClassifier(
             max_iter=trees, max_leaf_nodes=leaves, l2_regularization=1.0, early_stopping=False, random_state=0
@@ -95,8 +95,8 @@ class Trees(NamedTuple):
         """Make trees from the values that `as_dict` returned; ``file`` names their source in errors.
 
         Raises:
-            DataError: the trees are incomplete, have a path that does not end in a leaf, or compare a feature beyond
-                the first ``n_features``.
+            DataError: the trees are incomplete, have a path that does not end in a leaf, compare a feature beyond the
+                first ``n_features``, or add a number that is not finite.
 
         """
         try:

@@ -51,8 +51,8 @@ class CrossEncoder(OneTower):
             raise UsageError("a cross-encoder needs a linear layer with one output; use CrossEncoder.of(tower)")
         if min(self.pairs([], KnowledgeBase()).halves) < 1:
             raise UsageError(
-                f"max_length={self.config.max_length} is too small: half of it leaves no room beside a template's "
-                "markers; raise it"
+                f"max_length={self.config.max_length} is too small: half of it must hold the markers of a "
+                "template and at least one more token; raise it"
             )
 
     @classmethod
@@ -134,8 +134,8 @@ class Pairs:
     def spell(self, mention: Ids, entity: Ids) -> list[TokenRow]:
         """Tokenise pairs of texts, given by their indices: first the mention, then the entity.
 
-        Each part gets half of the window, and whatever the other part does not use. The focus of the row is the
-        mention.
+        Each part gets half of ``max_length``, and whatever the other part does not use. The tokens ``begin`` to ``end``
+        of a row are those of the mention.
         """
         own, others = _spelt(self.mentions, mention), _spelt(self.entities, entity)
         least, room = self.halves[0], sum(self.halves)

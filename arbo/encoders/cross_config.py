@@ -39,12 +39,14 @@ class CrossEncoderConfig(Settings):
     """Maximum number of tokens per pair, including special tokens. Each part gets half, plus what the other does not
     use."""
     candidates: Count = 64
-    """Number of candidates per mention that the cross-encoder reads."""
+    """Number of candidates per mention in training and, by default, in `arbo link`; in Python, a `Linker` with this
+    reranker reads `LinkerConfig.candidates` of them."""
     retrieval_weight: _Weight = 0.0
     """Weight of the similarity from retrieval, which is added to the score. It is also added in training, so that the
     cross-encoder learns to correct the retrieval. 0 leaves the similarity out, as the papers do."""
     entity_threshold: Share = 0.5
-    """Default threshold on 1 minus the probability of an entity among the candidates; see `rerank`."""
+    """Default threshold on 1 minus the probability of an entity among the candidates; see
+    `arbo.retrieval.reranking`."""
 
     def __post_init__(self) -> None:
         Settings.__post_init__(self)

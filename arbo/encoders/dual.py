@@ -118,9 +118,9 @@ class DualEncoder:
     def with_markers(self) -> Self:
         """Return a copy with the markers of the templates as special tokens in its vocabularies.
 
-        A marker is a literal such as ``[START]`` that begins and ends with neither letter nor digit. If the vocabulary
-        does not have it, it is split into several tokens; the vector of the new token starts as their mean. The text of
-        a field never becomes a marker.
+        A marker is a literal such as ``[START]`` that begins and ends with neither letter nor digit. A marker
+        that the vocabulary does not have is split into several tokens; in the copy it is one token, whose vector starts
+        as the mean of theirs. The text of a field never becomes a marker.
         """
         mention, entity = (speller.lacking for speller in self._spellers)
         if self.shared:
@@ -192,7 +192,7 @@ class DualEncoder:
     def missing(self, texts: Texts, into: Floats | None = None) -> Ids:
         """Return the indices of the distinct texts that are not in the cache, in the order in which they are embedded.
 
-        The vectors of the other texts are copied to their rows of ``into``, if it is given.
+        If ``into``, of the shape (texts, dim), is given, the vectors of the other texts are copied to its rows.
         """
         store = self._store(texts)
         known = store.find(texts.keys, into) if store else np.zeros(len(texts.keys), np.bool_)

@@ -15,7 +15,7 @@ DEFAULT_THRESHOLD: Mapping[Metric, tuple[float, float]] = {"cosine": (0.35, 0.2)
 
 
 class Encoder(Protocol):
-    """Embeds mentions and entities in one space."""
+    """Embeds mentions and entities, so that their vectors can be compared."""
 
     @property
     def metric(self) -> Metric:

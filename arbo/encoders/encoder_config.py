@@ -42,7 +42,7 @@ class EncoderConfig(Settings):
     max_length: Count = 128
     """Maximum number of tokens per text, including special tokens; the context is truncated before the mention is."""
     metric: Metric = "cosine"
-    """Measure of similarity between vectors."""
+    """Measure of similarity between vectors: ``cosine``, or ``dot`` for the inner product."""
     entity_threshold: Finite | None = None
     """Default threshold on the dissimilarity of entity and mention; None means that of the metric: 0.35 for cosine, 0
     for dot."""

@@ -37,9 +37,9 @@ def build_index(
 ) -> KnowledgeBase:
     """Write a knowledge base, the encoder fitted to its names, and the vectors of its entities to a folder.
 
-    Return the knowledge base opened from the folder, which `KnowledgeBase.from_index` opens again. A `Linker` with it
-    and the same encoder gives the same results as without an index, and encodes no entity. With another encoder or
-    other settings, a warning is logged and the entities are encoded as usual.
+    Return the knowledge base opened from the folder, which `KnowledgeBase.from_index` opens again. A `Linker` with
+    this knowledge base and the same encoder gives the same results as without an index, and encodes no entity. With
+    another encoder or other settings, a warning is logged and the entities are encoded as usual.
 
     Args:
         kb: the knowledge base, or rows that `KnowledgeBase.of` accepts.
@@ -88,7 +88,7 @@ def indexed(kb: KnowledgeBase, encoder: Encoder) -> tuple[Encoder, Index | Token
         return _restored(kb, encoder)
     names = [settings.get("model") or settings.get("encoder") for settings in (own, other)]
     told = "other settings" if names[0] == names[1] else f"the encoder {names[0]}, not {names[1]}"
-    logger.warning("%s was built for %s, so that the entities are encoded again; %s", kb.stored.folder, told, MEND)
+    logger.warning("%s was built for %s, so the entities are encoded again; %s", kb.stored.folder, told, MEND)
     return None
 
 

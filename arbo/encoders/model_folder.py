@@ -68,7 +68,8 @@ class _Manifest(NamedTuple, Generic[Config]):
 def save_model(mention: Tower, entity: Tower, config: ModelConfig, folder: PathLike) -> None:
     """Write towers and configuration, completely or not at all, replacing a model that arbo saved earlier.
 
-    Raise UsageError if the folder has any other content, or cannot be written.
+    Raise UsageError if the folder has any other content, or cannot be written, and DataError if its manifest is
+    damaged.
     """
     target = Path(folder).resolve()
     check_model_replaceable(target)
@@ -91,7 +92,7 @@ def save_model(mention: Tower, entity: Tower, config: ModelConfig, folder: PathL
 
 
 class OneTower:
-    """A model of one tower, which is saved to a folder and identified in manifests."""
+    """A model of one tower, which can be saved to a folder and identified in manifests."""
 
     kind: ClassVar[str]  # the name of this kind in manifests
     tower: Tower
@@ -157,7 +158,7 @@ def load_single(
 
 
 def check_model_replaceable(target: Path) -> None:
-    """Raise UsageError unless the folder is missing, empty, or an earlier model of arbo."""
+    """Raise UsageError unless the folder is missing, empty, or an earlier model of arbo; see `save_model`."""
 
     def files_of(folder: Path) -> list[str]:
         if not (folder / MANIFEST).is_file():  # another process may have moved it since

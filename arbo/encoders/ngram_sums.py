@@ -20,16 +20,17 @@ Items = tuple[Ids, Ids]
 def grams_of(words: StringTable, sizes: tuple[int, ...], begin: int, end: int) -> tuple[Spans, Ids, Ids]:
     """Return the n-grams of words ``begin`` to ``end``, where those of each word begin, and their places in the word.
 
-    A word has a blank at either end; one that is shorter than an n-gram is itself the only one.
+    Each word is read with a blank at either end; a word that is then shorter than n has one n-gram, itself.
     """
     *spans, start, place = _grams(words.text, words.start[begin : end + 1], np.array(sizes, np.int64))
     return Spans(words.text, *spans), start, place
 
 
 def n_holders(in_name: Items, in_word: Items, counts: Bools, n: tuple[int, int]) -> tuple[Doubles, Doubles]:
-    """Return the number of names that contain each of ``n`` words and n-grams; a name counts where ``counts`` is true.
+    """Count the names that contain each word, and each n-gram; a name counts where ``counts`` is true.
 
-    ``in_name`` has the words of each name, ``in_word`` the n-grams of each word.
+    ``in_name`` has the words of each name, ``in_word`` the n-grams of each word; ``n`` are the numbers of words and
+    n-grams, and the lengths of the results.
     """
     workers = os.cpu_count() or 1
     found = np.zeros((workers, sum(n)))
@@ -42,9 +43,9 @@ def n_holders(in_name: Items, in_word: Items, counts: Bools, n: tuple[int, int])
 
 
 def name_vectors(in_name: Items, words: sp.csr_array, alias: Doubles, *, is_ascending: bool) -> sp.csr_array:
-    """Return the sum of the words of each name, scaled to length 1, as float32.
+    """Return the sum of the words of each name, scaled to length 1, as float32; (names, dimensions of words + 1).
 
-    A further dimension has the value of ``alias`` for each name. Dimensions ascend or descend.
+    The last dimension has the value of ``alias`` for each name. The other dimensions of a row ascend or descend.
     """
     n, width, in_word = len(alias), words.shape[1], csr(words)
     start = np.zeros(n + 1, np.int64)

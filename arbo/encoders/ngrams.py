@@ -97,7 +97,10 @@ class NgramEncoder:
     threshold: tuple[float, float] = field(default=(0.35, 0.2), init=False)
 
     def fit(self, names: Sequence[str]) -> Self:
-        """Return a new encoder with the frequencies of words and n-grams in the distinct names; only it can encode."""
+        """Return a new encoder with the frequencies of words and n-grams in the distinct names.
+
+        Only a fitted encoder can encode; another raises RuntimeError.
+        """
         words, in_name = words_of(names, self.normalize)
         seen: dict[str, int] = {}
         is_first = np.fromiter(map(seen.setdefault, names, count()), np.int64, len(names)) == np.arange(len(names))

@@ -185,7 +185,10 @@ def load_linear(file: Path) -> torch.nn.Linear:
 
 
 def load_projection(file: Path, hidden: int) -> torch.nn.Linear | None:
-    """Read the projection of a model with vectors of length ``hidden``; return None if it has no projection."""
+    """Read the projection of a model with vectors of length ``hidden``; return None if the file is missing.
+
+    Raise DataError if the projection is damaged, or for vectors of another length.
+    """
     if not file.is_file():
         return None
     linear = load_linear(file)

@@ -96,7 +96,7 @@ class Template:
 
 @dataclass(frozen=True, slots=True)
 class Speller:
-    """Converts the fields of inputs to rows of tokens that fit a window, by a template.
+    """Converts the fields of inputs to rows of at most ``max_length`` tokens, by a template.
 
     The focus is cut at its end, and only if it alone is too long. ``left`` (cut at its beginning) and ``right`` (cut at
     its end) share the remaining tokens evenly; each gets the tokens that the other does not need. Further fields follow
@@ -136,7 +136,7 @@ class Speller:
         taken = sum(len(literals[text]) for text, is_field in template.parts if not is_field)
         if taken >= max_length:
             raise UsageError(
-                f"max_length={max_length} leaves no room: the template's markers are {taken} tokens; raise it"
+                f"max_length={max_length} leaves no room for text: the template's markers take {taken} tokens; raise it"
             )
         return cls(backend, template, literals, markers, max_length - taken)
 
@@ -160,7 +160,7 @@ class Speller:
         return [self.row(tokens) for tokens in self.spell(inputs)]
 
     def spell(self, inputs: Sequence[Sequence[str]]) -> list[FieldTokens]:
-        """Tokenise the fields of inputs, as much of each as fits the window."""
+        """Tokenise the fields of inputs, as much of each as fits into a row."""
         names, focus = self.template.fields, self.template.focus
         spellings: dict[int, FieldTokens] = {}
         waiting, reach = list(range(len(inputs))), _CHARACTERS_A_TOKEN * self.room

@@ -117,7 +117,8 @@ class Tower:
         """Return a copy that projects its vectors to ``dim`` dimensions.
 
         The projection starts as a fixed orthogonal matrix, which preserves all inner products if ``dim`` is at least
-        the model's hidden size. A bias starts as zeros. An earlier projection is replaced.
+        the model's hidden size. A bias starts as zeros. An earlier projection is replaced. Raise UsageError unless
+        ``dim`` is an integer of at least 1.
         """
         import torch
 
@@ -212,9 +213,9 @@ class Tower:
     def encode(self, rows: Sequence[TokenRow], pooling: Pooling) -> torch.Tensor:
         """Compute the vectors of rows of tokens in one batch: (rows, vectors, dim), in float32, on the model's device.
 
-        A row has one vector, or one for each token, see `n_vectors`; further vectors, and those of a row without
-        tokens, are zeros. The caller sets gradients and dropout, and chooses the rows; rows of similar length need the
-        least padding.
+        A row has one vector, or one for each token, see `n_vectors`; the padding of shorter rows, and the vector of a
+        row without tokens, are zeros. The caller sets gradients and dropout, and chooses the rows; rows of similar
+        length need the least padding.
         """
         import torch
 

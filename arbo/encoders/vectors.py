@@ -67,8 +67,8 @@ class VectorEncoder:
     def encode_entities(self, kb: KnowledgeBase, announce: Announce = quiet) -> Vectors:
         """Look up the vectors of every entity.
 
-        Raise DataError if an entity has no vector, or if a vector has another length than others, is not numeric, or
-        has NaN, infinity or a number too large for float32.
+        Raise DataError if an entity has no vector, or if a vector differs in length from the first one, is not numeric,
+        or has NaN, infinity or a number too large for float32.
         """
         return _stacked("entity", [id_ for (id_,) in kb.columns("id")], self.entities, self.dim)
 

@@ -2,8 +2,8 @@
 
 Documents use names that no dictionary lists, and names that a dictionary gives to another entity. A name becomes an
 alias of the entity with which it is annotated most often; ties go to the first entity of the knowledge base. The name
-is removed from the aliases of all other entities. Names that differ only in case or white space are the same. A
-preferred name is never removed.
+is removed from the aliases of all other entities of the domain. Names that differ only in case or white space are the
+same. A preferred name is never removed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from arbo.errors import DataError
 
 
 def with_names_of(kb: KnowledgeBase, documents: Corpus, *, expand_abbreviations: bool = True) -> KnowledgeBase:
-    """Return the same entities; each name of a mention becomes an alias of its entity, and of no other entity.
+    """Return the same entities; each name of a mention becomes an alias of the entity that it means most often.
 
     Of several gold ids of a mention, the first that the knowledge base has counts. With ``expand_abbreviations``,
     abbreviations that a document defines are replaced by their long forms, as in linking. Raise DataError if no mention

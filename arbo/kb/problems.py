@@ -19,7 +19,11 @@ Severity = Literal["error", "warning"]
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One kind of problem: an error loses data or makes an entity impossible to find, while a warning does not."""
+    """One kind of problem.
+
+    An error loses data, or leaves an entity or an id that nothing can match. A warning, such as a name that several
+    entities share, is for the reader to judge: links may be wrong.
+    """
 
     kind: str
     severity: Severity
@@ -56,7 +60,7 @@ def problems(kb: KnowledgeBase, *, examples: int = 3) -> tuple[Problem, ...]:
 
 # Notes of readers that are problems, with kind, severity and solution. Other notes, as on obsolete terms, are not.
 _NOTES: dict[str, tuple[str, Severity, str]] = {
-    "malformed entities skipped": ("malformed-entity", "error", "correct the lines that the reader named"),
+    "malformed entities skipped": ("malformed-entity", "error", "correct the places that the warnings named"),
     "malformed synonyms ignored": ("malformed-synonym", "error", 'write `synonym: "text" EXACT []`'),
     "malformed definitions ignored": ("malformed-definition", "error", 'write `def: "text" []`'),
     "terms named by their id": ("no-name", "warning", "give the terms names, since texts do not mention ids"),
@@ -99,7 +103,7 @@ _KINDS: dict[str, tuple[Severity, str, str]] = {
     "single-character": (
         "warning",
         "names of a single character",
-        "drop them unless your texts use them; they match all abbreviations of a single character",
+        "drop them unless your texts use them; such a name matches every mention of the same character",
     ),
     "number": ("warning", "names of digits alone", "complete or drop them, since they match such numbers in any text"),
     "alternative-id-taken": (
@@ -112,7 +116,7 @@ _KINDS: dict[str, tuple[Severity, str, str]] = {
         "alternative ids that several entities share: each entity counts as correct",
         "keep each id for one entity, unless the mapping is meant to be many to many",
     ),
-    "id-with-blanks": ("warning", "ids with white space inside: several formats cannot store them", "rename them"),
+    "id-with-blanks": ("warning", "ids with white space inside: formats such as OBO end an id there", "rename them"),
     "empty-definition": ("warning", "empty definitions", "write null, or leave them out"),
     "xref-without-prefix": (
         "warning",

@@ -25,7 +25,7 @@ class NameLength:
 
 @dataclass(frozen=True, slots=True)
 class KnowledgeBaseStats:
-    """The result of `KnowledgeBase.stats`; dicts of counts are sorted, highest first.
+    """The result of `KnowledgeBase.stats`; `types`, `domains` and `xref_prefixes` begin with the highest count.
 
     `definitions`, `types` and `domains` count entities. `most_named` and `name_length` are None without entities.
     """
@@ -51,7 +51,7 @@ class KnowledgeBaseStats:
     alternative_ids: int
     """Number of distinct alternative ids that are no entity's own id."""
     shared_alternative_ids: int
-    """Number of these that several entities have."""
+    """Number of these alternative ids that several entities have."""
     notes: dict[str, int]
     """Counts of irregularities in the source."""
 
@@ -60,7 +60,7 @@ class KnowledgeBaseStats:
         return asdict(self) | {"most_ambiguous": [example.as_dict() for example in self.most_ambiguous]}
 
     def rows(self) -> list[tuple[str, str, str]]:
-        """Return the figures as rows of text, each with a name, a count and a remark."""
+        """Return the figures as rows of text, each with a name, a value and a remark."""
         xrefs = sum(self.xref_prefixes.values())
         rows = [
             ("entities", f"{self.entities:,}", ""),

@@ -30,7 +30,7 @@ OUT_OF_KB_TYPES = frozenset({
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """Counts over the mentions of one part of a data set; the first part is for training."""
+    """Counts over the mentions of one part of a data set; training means the first part."""
 
     mentions: int
     """Number of mentions with an entity in the whole knowledge base."""
@@ -43,7 +43,7 @@ class Check:
     names_seen: int
     """Number of mentions with the same text as a training mention of any entity; case is ignored."""
     defined: int
-    """Number of entities with a definition."""
+    """Number of these entities that have a definition."""
     definition_length: float
     """Median length of the definitions in characters; 0 if there are none."""
 
@@ -129,7 +129,7 @@ def nil_split(
 
     Args:
         kb: the whole knowledge base.
-        documents: maps the name of each part to its documents; the training part comes first.
+        documents: maps the name of each part (such as ``train``) to its documents; the training part comes first.
         types: withhold entities with one of these types.
         ids: withhold entities with one of these ids or alternative ids.
         branches: withhold entities with one of these ids or alternative ids, and all their descendants.

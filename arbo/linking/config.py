@@ -50,7 +50,8 @@ class LinkerConfig(Settings):
     search: SearchMethod = "exact"
     """Neighbour search: ``exact``, or approximate by a graph of dense vectors (``hnsw``). With the pooling ``tokens``,
     both only propose 256 neighbours, which are then compared token by token, so that both are approximate if there are
-    more. The manifest of a run has the recall of an approximate search, measured on a sample."""
+    more than 256 entities or mentions. The manifest of a run has the recall of an approximate search, measured on a
+    sample."""
     expand_abbreviations: bool = True
     """Whether to replace abbreviations that a document defines by their long forms before encoding."""
     map_types: str | None = None
@@ -79,7 +80,7 @@ class LinkerConfig(Settings):
             )
 
     def limits(self, defaults: tuple[float, float]) -> tuple[float, float]:
-        """Return the thresholds on (entity, mention) edges; ``defaults`` replace those that are ``"default"``."""
+        """Return the thresholds on (entity, mention) edges; ``"default"`` is replaced by its value in ``defaults``."""
         return _limit(self.entity_threshold, defaults[0]), _limit(self.mention_threshold, defaults[1])
 
     def nil_limit(self, defaults: tuple[float, float]) -> float:
@@ -116,7 +117,7 @@ def _limit(value: Limit, default: float) -> float:
 
 
 def tuned_model(path: PathLike | None, part: Literal["encoder", "reranker", "edges"]) -> dict[str, Any]:
-    """Read the settings of a model that a configuration was tuned with; empty if it had none, or ``path`` is None."""
+    """Read a model's settings from a file of `arbo tune`; {} if there are none. Raise DataError for any other file."""
     if path is None or (settings := _tuned(path).get(part)) is None:
         return {}
     if not (isinstance(settings, dict) and isinstance(settings.get("model", ""), str)):

@@ -44,7 +44,7 @@ _LATE_SECONDS = 3e-10
 _START_SECONDS, _MENTION_SECONDS = 2.5, 8e-6
 # Bytes for a pair of a mention and a candidate that a reranker scores.
 _PAIR = 80
-# Learnt edges: bytes and seconds for a pair.
+# Edge model: bytes and seconds for a pair.
 _WEIGHED, _WEIGHING_SECONDS = 100, 1e-5
 # Working memory of a transformer beyond its weights, on a CPU.
 _TRANSFORMER = 200 * MEGABYTE
@@ -120,7 +120,7 @@ def estimate(
 ) -> Estimate:
     """Estimate the memory and time of linking, or of discovery if ``kb`` is None; see `Linker.estimate`.
 
-    ``to_weigh`` is the number of pairs to which learnt edges give a weight.
+    ``to_weigh`` is the number of pairs to which an edge model gives a weight.
     """
     held = _resident()  # before anything is timed
     entity = _NOTHING if kb is None else entity_cost(encoder, kb)
@@ -175,7 +175,7 @@ _NOTHING = Cost(0, 0, 0, 0, 0, 0.0)
 
 
 def entity_cost(encoder: Encoder, kb: KnowledgeBase) -> Cost:
-    """Return the cost of encoding the entities; that of the user's own kind of encoder counts as 0."""
+    """Return the cost of encoding the entities; an encoder that arbo does not know counts as 0."""
     if found := indexed(kb, encoder):
         corpus = found[1]
         if isinstance(corpus, Index):  # mapped from files, which nobody needs to wait for
@@ -188,7 +188,7 @@ def entity_cost(encoder: Encoder, kb: KnowledgeBase) -> Cost:
 
 
 def mention_cost(encoder: Encoder, inputs: Sequence[MentionInput]) -> Cost:
-    """Return the cost of encoding the mentions; that of the user's own kind of encoder counts as 0."""
+    """Return the cost of encoding the mentions; an encoder that arbo does not know counts as 0."""
     if isinstance(encoder, NgramEncoder):
         return _ngram_cost({item.name for item in inputs})
     if isinstance(encoder, DualEncoder):

@@ -8,8 +8,8 @@ from arbo.engine import Method
 from arbo.errors import UsageError
 
 Objective = Literal["accuracy_with_nil", "nil_f1", "ari", "b3", "conll", "lea"]
-"""The score to maximise: share of correct links and NIL decisions, or F1 of NIL decisions; for clusters without a
-knowledge base ARI, or F1 of B-cubed, CoNLL or LEA."""
+"""The score to maximise: with a knowledge base, the share of correct links and NIL decisions, or F1 of NIL decisions;
+without one, ARI of the clusters, or F1 of B-cubed, CoNLL or LEA."""
 LINKING: dict[Objective, str] = {"accuracy_with_nil": "accuracy with NIL", "nil_f1": "NIL F1"}
 DISCOVERY: dict[Objective, str] = {"ari": "ARI", "b3": "B-cubed F1", "conll": "CoNLL F1", "lea": "LEA F1"}
 
@@ -18,7 +18,7 @@ def objective_of(objective: Objective | None, method: Method | None = None, *, d
     """Return the objective, or the default one for None; ``discovers`` means that there is no knowledge base.
 
     Raise UsageError if the objective does not exist with (or without) a knowledge base, if ``method`` is unknown, or if
-    it is given without a knowledge base.
+    a method is given without a knowledge base.
     """
     if method is not None and discovers:
         raise UsageError(f"without a knowledge base, all methods give the same clusters; leave method {method!r} out")

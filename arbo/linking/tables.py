@@ -5,20 +5,21 @@
 without an annotation), ``found_score`` (score of a found mention, else null), ``gold_entities`` (the knowledge base's
 own ids of the gold entities in the mention's domain), and ``cluster``, the gold cluster, if any mention has one.
 
-``links``: ``mention_id, entity_id, entity_name`` (null for NIL), ``cluster_id, score`` (similarity of mention and
-entity; null for NIL), ``margin`` (lead of the nearest entity over the second; null without a second), ``parent``
-(entity or mention id; null for NIL), ``parent_is_mention, step`` (dissimilarity of the edge from the parent; null for
-NIL), ``bottleneck`` (the largest dissimilarity on the path from the entity; infinite for NIL), ``candidates,
-candidate_scores`` (nearest entities and their similarities); after tuning, also ``confidence`` (probability that the
-link is correct; null for NIL). With learnt edges, also ``nearest`` (the parent or, for NIL, the nearest mention of the
-cluster from which an edge leads to the mention), and ``reasons, reason_log_odds``: the features that counted most for
-that edge, and their shares of its log-odds.
+``links``: ``mention_id, entity_id, entity_name`` (both null for NIL), ``cluster_id, score`` (similarity of mention and
+entity, or a probability, see `Link.score`; null for NIL), ``margin`` (lead of the nearest entity over the second; null
+without a second), ``parent`` (entity or mention id; null for NIL), ``parent_is_mention, step`` (dissimilarity of the
+edge from the parent; null for NIL), ``bottleneck`` (the largest dissimilarity on the path from the entity; infinite for
+NIL), ``candidates, candidate_scores`` (nearest entities and their similarities); after tuning, also ``confidence``
+(probability that the link is correct; null for NIL). With an edge model, also ``nearest`` (the parent or, for NIL, the
+nearest mention of the cluster from which an edge leads to the mention), and ``reasons, reason_log_odds``: the features
+that counted most for that edge, and their shares of its log-odds.
 
 ``clusters``: ``cluster_id, entity_id`` (null for a discovered cluster), ``name, size, weakest_join`` (dissimilarity of
-the edge that joined its last two parts, or their average dissimilarity under average linkage; null for one mention or a
-linked cluster). Clusters of entities come first, in the order of the knowledge base, then discovered clusters, largest
-first. The id of a discovered entity is ``new-`` and the id of its first mention in the order of the documents, so that
-the same clusters have the same ids in every run. If this id is taken, ``#2`` or a higher number is appended.
+the edge that joined the cluster's last two parts, or the average dissimilarity of these parts under average linkage;
+null for the cluster of an entity or of one mention). Clusters of entities come first, in the order of the knowledge
+base, then discovered clusters, largest first. The id of a discovered entity is ``new-`` and the id of its first mention
+in the order of the documents, so that the same clusters have the same ids in every run. If this id is taken, ``#2`` or
+a higher number is appended.
 
 ``documents``: ``document_id, domain, text``; no ``text`` if the run was saved without texts.
 

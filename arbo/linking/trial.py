@@ -27,7 +27,7 @@ _NAMES, _FEWER, _QUERIES = 1 << 16, 4, 1024
 def name_seconds(encoder: NgramEncoder, names: Sequence[str], queries: Sequence[str], k: int, candidates: int) -> float:
     """Return the seconds of fitting and encoding the names and queries, and of searching both for all queries.
 
-    Without ``names``, the encoder is fitted to the queries. All strings differ.
+    Without ``names``, the encoder is fitted to the queries. No name and no query may occur twice.
     """
     if not queries:
         return 0.0

@@ -113,7 +113,7 @@ class Tuning:
     confidence: Confidence | None = None
     """The confidence fitted to the links of ``best``; None in discovery, or with too few links, see `calibrate`."""
     reliability: Reliability | None = None
-    """How well the confidence predicts documents that its fit leaves out."""
+    """How well fits of the confidence predict the links of documents that they leave out."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return all fields but ``confidence``, ready for JSON: trials as columns, curves thinned to 200 points."""
@@ -140,8 +140,8 @@ class Tuning:
     def plot(self, path: str | PathLike[str]) -> None:
         """Plot the score against the threshold that varies in the best curve, for each method.
 
-        The ending of the file chooses PNG or SVG; `eval.plot_thresholds` lists the errors. Raise ValueError also if
-        there is no curve, since only ``arborescence`` was tried with a knowledge base.
+        The file ends in .png or .svg. Raise ValueError if there is no curve, since only ``arborescence`` was tried with
+        a knowledge base, and the errors of `eval.plot_thresholds`.
         """
         if not self.curves:
             raise ValueError("only arborescence was tried, which has no curve; tune another method, or all of them")
@@ -172,9 +172,9 @@ def choose(
 ) -> Tuning:
     """Choose the best configuration; see `Linker.tune`.
 
-    ``retrieval`` has at least as many neighbours of each mention as the largest of `ks_of`. The settings of ``config``
-    win ties. ``objective`` is the score to maximise, see `objective_of`. ``method`` is the only method to try, or None
-    for all of them; discovery has none to choose.
+    ``retrieval`` has at least as many neighbours of each mention as the largest of `ks_of`. Ties go to `independent`,
+    to small k, and to the mention threshold of ``config``. ``objective`` is the score to maximise, see `objective_of`.
+    ``method`` is the only method to try, or None for all of them; discovery has none to choose.
     """
     own = config.limits(retrieval.threshold)
     scoring = _Scoring.of(gold, objective) if objective in LINKING else None
@@ -222,9 +222,9 @@ def _linking_plan(
 
     `independent`, whose links do not depend on k, comes before the other methods, and small k before large k. The
     linker's own mention threshold comes first, then the smallest; no entity threshold comes first, then the largest.
-    The linker's ``own`` thresholds are included, so that tuning never chooses a worse configuration than the one it
-    starts from. Each nested method has a curve over entity thresholds above each mention threshold, and a curve over
-    mention thresholds above each entity threshold.
+    The linker's ``own`` thresholds are included, so that tuning over all methods never chooses a worse configuration
+    than the linker's own. Each nested method has a curve over entity thresholds above each mention threshold, and a
+    curve over mention thresholds above each entity threshold.
     """
     entity_limits = _limits(retrieval.entities.dissimilarity[:, :1], _ENTITY_THRESHOLDS, own[0])[::-1]
     mention_limits = _limits(retrieval.mentions.dissimilarity, _MENTION_THRESHOLDS, own[1])
@@ -279,7 +279,7 @@ def _nearest_alone(retrieval: Retrieval, scoring: _Scoring) -> tuple[Retrieval, 
 def _discovery_plan(
     retrieval: Retrieval, gold: Gold, ks: list[int], config: LinkerConfig, objective: Objective
 ) -> _Plan:
-    """Plan a merge tree for each k; of equally good trials, prefer `config`, then small k, then small thresholds."""
+    """Plan a merge tree for each k; ties go to small k, then to the threshold of ``config``, then to a small one."""
     classes = gold.classes
     if (classes < 0).all():
         raise DataError("tuning needs mentions with gold ids or clusters, but these documents have none")

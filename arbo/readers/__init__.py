@@ -1,4 +1,4 @@
-"""Readers of foreign formats, one module for each format."""
+"""Readers of documents and knowledge bases, one module for each format."""
 
 from __future__ import annotations
 
@@ -88,8 +88,8 @@ def read_documents(
     """Read documents in one of `DOCUMENT_FORMATS`, with all mentions, or only mentions of `types`.
 
     All inputs must have the same format; several tables count as one. If `format` is None, it is guessed from names and
-    contents, and `told` is called with a text that names the guessed format and, if some files of a folder look like
-    another, says how many look like the guessed one.
+    contents, and `told` is called with a text that names the guessed format. If some files of a folder look like
+    another format, the text also says how many look like the guessed one.
 
     Raises:
         UsageError: the format is unknown, no input is given, or none of the mentions has one of the types.
@@ -104,7 +104,7 @@ def read_documents(
         records: Records[Document] = _joined(paths, read, Records("documents", on_error), on_error)
         corpus = Corpus(records, records.notes)
     if not corpus:
-        raise DataError(f"no documents in the format {name}; check the file and --format", file=first)
+        raise DataError(f"no documents in the format {name}; check the file and the format (--format)", file=first)
     corpus.notes.update(notes)
     if types is None:
         return corpus
@@ -136,7 +136,7 @@ def read_knowledge_base(
         records: Records[Entity] = _joined(paths, read, Records("entities", on_error), on_error)
         kb = KnowledgeBase((), records.notes).changed(records)
     if not len(kb):
-        raise DataError(f"no entities, read as {name}; check the file and --kb-format", file=first)
+        raise DataError(f"no entities, read as {name}; check the file and the format (--kb-format)", file=first)
     kb.notes.update(notes)
     return kb
 

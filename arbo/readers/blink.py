@@ -10,13 +10,13 @@ Mentions: each line is a document. Its text is `context_left`, `mention` and `co
 space between pieces that would otherwise touch. Its id is the first of `id`, `mention_id` and `query_id`, or else the
 file and line (`test:7`). `world` is its domain. `label_id` is the gold id; if it is null, absent, empty or negative,
 the mention is not annotated. BLINK refers to an entity of a world by its line in the world's file, counted from 0: in a
-mention with a `world`, the `label_id` 12 becomes the gold id `world/12`; the reader `zeshel` makes alternative ids of
-this form.
+mention with the `world` lego, the `label_id` 12 becomes the gold id `lego/12`; the reader `zeshel` makes alternative
+ids of this form.
 
 Entities: `title` (required) is the name, `text` the definition, `world` the domain. `idx`, `id`, `document_id`,
 `entity_id` and `kb_idx` are ids, given as strings or integers: the first is the id, the others are alternative ids. Of
 `idx`, only the part after `curid=` counts, which is the page number in Wikipedia. The id of an entity without ids is
-its line, counted from 0, to which a `label_id` refers.
+its line, counted from 0, to which a `label_id` refers; with a world, it is, for example, `lego/12`.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ its label is its type. Files contain more than plain mentions; `notes` counts th
 - Relations, events, attributes and other notes are ignored.
 - If the text column differs from the text at the offsets only in white space, the offsets count. Any other difference
   is an error, since it usually means that the offsets count bytes or UTF-16 units.
-- A text without annotations is ignored. Annotations without a text are an error.
+- A text without annotations is ignored, unless it is the given path. Annotations without a text are an error.
 
 An archive is read as a stream: nothing is unpacked to disk, and links, paths that lead out of the archive and
 oversized members are refused.
@@ -94,7 +94,7 @@ def _alone(file: _File, records: Records[Document], *, named: bool) -> None:
         records.notes["texts without annotations ignored"] += 1
         return
     with records.record(file.path, 1):
-        raise DataError(f"the file {wanted} beside it is missing; a document needs a text and its annotations")
+        raise DataError(f"the file {wanted} beside this one is missing; a document needs a text and its annotations")
 
 
 def _files(path: Path) -> Iterator[_File]:

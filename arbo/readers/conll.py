@@ -8,7 +8,7 @@
 Tabs separate columns, or spaces if a line has no tab. The fourth column is the word; in a line with fewer than five
 columns, the word is unknown and becomes `_`. The text consists of the words, with a space between words and a line end
 between sentences, which blank lines separate. Each part is a separate document, `name/part`. The gold id of a mention
-is its chain, `name/part/chain`, since a chain ends with its part.
+is its chain, `name/part/chain`, since a chain belongs to one part.
 
 `eval.conll` explains the brackets. A mention with the same span and chain as another is dropped and counted. The
 format has no types and no mention ids; `mention_ids` makes ids from document and span. Mentions are in reading order;
@@ -73,7 +73,7 @@ def _parts(file: Path, records: Records[Document]) -> Iterator[Block]:
 def _document(lines: Block, file: Path, records: Records[Document]) -> Document:
     document_id = _document_id(lines[0][1].removeprefix(_BEGIN).strip())
     if not lines[-1][1].startswith(_END):
-        raise DataError(f"`{_END}` is missing; add this line, or download a truncated file again", id=document_id)
+        raise DataError(f"`{_END}` is missing; add this line, or download the whole file again", id=document_id)
     sentences: list[list[_Word]] = [[]]
     for number, line in lines[1:-1]:
         if is_comment(line):

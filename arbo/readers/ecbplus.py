@@ -1,4 +1,4 @@
-"""Read the format of ECB+ and GUM: words in `X_corpus.txt`, mentions in `X_Entity_gold_mentions.json` in its folder.
+"""Read the format of ECB+ and GUM: words in `X_corpus.txt`, mentions in `X_Entity_gold_mentions.json` beside it.
 
     36_1ecb <tab> 0 <tab> 3 <tab> Perry <tab> HUM17
     [{"doc_id": "36_1ecb", "sent_id": 0, "tokens_number": [3], "coref_chain": "HUM17", "mention_type": "HUM"}, ...]
@@ -75,7 +75,7 @@ def _read(path: PathLike, kind: Kind, on_error: OnError) -> Corpus:
                 records.add(_document([first, *more], mentions, source, records), file, first.line)
         for document_id in found:
             with records.record(source, 1):
-                raise DataError(f"{file.name} lacks this document; add it, or drop its mentions", id=document_id)
+                raise DataError(f"{file.name} has no such document; add it, or drop its mentions", id=document_id)
     return Corpus(records, records.notes)
 
 

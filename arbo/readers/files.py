@@ -1,4 +1,4 @@
-"""Read lines of text files; no other module opens foreign text.
+"""Read the lines or the whole text of files.
 
 Text is UTF-8 with or without a byte order mark, or UTF-16 with one, plain or gzipped. The first bytes decide, not the
 name. The path `-` means standard input. Only a line feed ends a line, and a carriage return before it is dropped. Other
@@ -50,8 +50,8 @@ _SAVE_AS = "save the file as UTF-8 (if it is Latin-1 or Windows-1252, with iconv
 def data_files(path: Paths, suffixes: tuple[str, ...] = ()) -> tuple[Path, ...]:
     """Return the file `path`, or the files of the folder `path` with one of `suffixes`, gzipped or not, sorted by name.
 
-    Hidden files, subfolders and pipes are ignored. Several paths give the files of each. Raise DataError if a path has
-    no file.
+    In a folder, hidden files, subfolders and pipes are ignored. Several paths give the files of each. Raise DataError
+    if a path does not exist, or a folder has no such file.
     """
     if not isinstance(path, (str, os.PathLike)):
         return tuple(file for one in path for file in data_files(one, suffixes))
@@ -77,7 +77,7 @@ def data_files(path: Paths, suffixes: tuple[str, ...] = ()) -> tuple[Path, ...]:
 
 
 def read_lines(file: Path) -> Iterator[tuple[int, str]]:
-    """Yield the lines of a text file without line ends, numbered from 1."""
+    """Yield the lines of a text file without line ends, numbered from 1; raise DataError if it is not valid text."""
     number = 0
     try:
         with _text(file) as stream:
@@ -130,7 +130,7 @@ def split_blocks(file: Path, begins: Callable[[str], object] = lambda line: Fals
 
 
 def read_text(file: Path) -> str:
-    """Return the text of a file without a byte order mark; line ends are kept."""
+    """Return the text of a file without a byte order mark, with its line ends; raise DataError if it is not valid."""
     with _text(file) as stream:
         raw = stream.read()
     return decode(raw, file)
@@ -159,7 +159,7 @@ def sound(file: Path) -> Iterator[None]:
 
 
 def decode(raw: bytes, file: Path) -> str:
-    """Decode the bytes of a whole file."""
+    """Decode the bytes of a whole file as UTF-8; raise DataError if they are not valid."""
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -4,8 +4,8 @@
 
 The fields are id, alternative ids, an empty field, the preferred name, and synonyms. Corpora write ids with or without
 the name of their source, so each id is accepted in both forms: `260350` (digits, from OMIM) also as `OMIM:260350`, and
-`D010190` (C or D and digits, from MeSH) also as `MESH:D010190`. If an alternative id is another concept's own id, that
-concept keeps both forms.
+`D010190` (C or D and digits, from MeSH) also as `MESH:D010190`. If an alternative id is another concept's own id, both
+forms mean that other concept.
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ r"""Read OBO, the flat format of ontologies: each term that is not obsolete is a
   are counted.
 
 Runs of white space count as one space, and `\` escapes are resolved. A repeated term is kept once if its content is
-equal, and is an error if its content differs, as is a second `id`, `name` or `def` in one term. `read_obo_parents`
-reads `is_a`; other relations are ignored.
+equal, and is an error if its content differs. Two different values of `id`, `name`, `def`, `namespace` or `is_obsolete`
+in one term are an error, too. `read_obo_parents` reads `is_a`; other relations are ignored.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ Tags = dict[str, list[str]]
 
 
 def read_obo(path: PathLike, *, on_error: OnError = "fail") -> KnowledgeBase:
-    """Read an OBO file, or all `.obo` files of a folder; raise DataError for one without a `[Term]`, never skip it."""
+    """Read an OBO file, or all `.obo` files of a folder; a file without a `[Term]` always raises a DataError."""
     records: Records[Entity] = Records("entities", on_error)
     obsolete: list[Tags] = []
     for file in data_files(path, SUFFIXES):
@@ -151,7 +151,7 @@ def _with_replaced(entities: list[Entity], obsolete: list[Tags], notes: Counter[
         end = _follow(term_id, successor, live)
         if end is not None:
             merged[end] += [term_id, *_ids(term.get("alt_id", ()))]
-            notes["obsolete terms led to their replacement"] += 1
+            notes["obsolete terms mapped to their replacement"] += 1
     return [
         replace(entity, alternative_ids=tuple(dict.fromkeys((*entity.alternative_ids, *merged[entity.id]))))
         if entity.id in merged

@@ -4,8 +4,8 @@
     8701013|a|Famotidine is a histamine H2-receptor antagonist ...
     8701013 <tab> 0 <tab> 10 <tab> Famotidine <tab> Chemical <tab> D015738
 
-The text is the title, a space, and the abstract; offsets refer to this text. Blank lines separate blocks, and a title
-also begins one. Files contain more than plain mentions; `notes` counts these cases:
+The text is the title, a space, and the abstract; offsets refer to this text. Blank lines separate blocks, and each
+title begins a new block. Files contain more than plain mentions; `notes` counts these cases:
 
 - Several ids, `D1|D2` or `D1+D2`: each is an acceptable gold id; white space around ids is dropped.
 - The id `-1` means NIL (gold `()`). An empty or missing id column means not annotated (gold None).

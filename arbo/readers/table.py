@@ -91,7 +91,7 @@ def _delimited(file: Path, kind: Kind, names: tuple[str, ...]) -> Iterable[Place
         place = f"{file}, line {line}"
         if len(cells) > len(header):
             told = f"the line has {len(cells)} cells for {len(header)} columns ({', '.join(header)})"
-            yield place, DataError(f"{told:.200}; put a cell with a delimiter into quotes", id=cells[0].strip()[:60])
+            yield place, DataError(f"{told:.200}; quote the cells with delimiters in them", id=cells[0].strip()[:60])
         else:
             row = {name: _value(name, cell) for name, cell in zip(header, cells, strict=False)}
             # A document may be empty; in a row of a mention, an empty text means the text of an earlier row.

@@ -4,13 +4,14 @@
     C0016382|T184|A2.2.2|Sign or Symptom|AT17683123|256|
     C0016382|A0058910|AT38137289||MSH|A transitory reddening of the face ...|N|256|
 
-An entity is a concept with an unsuppressed name in the chosen language (`LAT`); `notes` counts other concepts. Its name
-is the preferred form of the preferred term (`TS` P, `STT` PF, `ISPREF` Y), or the name that comes closest to this; its
-other distinct names are aliases. Its definition is the first unsuppressed definition of a name in that language. Its
-types are the ids of its semantic types (`TUI`). `UMLS:C0016382`, as MedMentions writes it, is an alternative id.
+An entity is a concept with an unsuppressed name in the chosen language (`LAT`); `notes` counts concepts without one.
+Its name is the preferred form of the preferred term (`TS` P, `STT` PF, `ISPREF` Y), or the name that comes closest to
+this; its other distinct names are aliases. Its definition is the first unsuppressed definition of a name in that
+language. Its types are the ids of its semantic types (`TUI`). `UMLS:C0016382`, as MedMentions writes it, is an
+alternative id.
 
 Files may be gzipped (`MRCONSO.RRF.gz`). MRCONSO.RRF is read in one pass, one concept at a time. The rows of a concept
-must therefore be adjacent, as in the releases; otherwise an error is raised.
+must therefore be adjacent, as in the releases; a concept with different names in two places is an error.
 
 To keep the concepts of MedMentions ST21pv, pass its 21 semantic types; the types below them in the Semantic Network
 are included (Mohan and Li 2019 also select vocabularies, but this reader does not):
@@ -145,7 +146,7 @@ def _with_all_below(types: set[str], tree: Mapping[str, str]) -> set[str]:
     """
     if missing := sorted(types - tree.keys()):
         wrong = f"no concept has the semantic type {', '.join(missing)}, so the types below it are unknown"
-        mend = "give ids such as T047; instead of a type without concepts, name the types that you want below it"
+        mend = "check the ids (such as T047); instead of a type that no concept has, give the types below it"
         raise UsageError(f"{wrong}; {mend}")
     tops = {tree[tui] for tui in types}
     return {tui for tui, number in tree.items() if any(_is_below(number, top) for top in tops)}

@@ -83,7 +83,7 @@ def read_zeshel(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
     records: Records[Document] = Records("documents", on_error)
     folder = files[0].absolute().parent.parent / "documents"
     if not folder.is_dir():
-        raise DataError("the folder is missing; put it, with the texts, beside the mentions' folder", file=str(folder))
+        raise DataError("the folder of the texts is missing; put it beside that of the mentions", file=str(folder))
     worlds = {_world(file): file for file in data_files(folder, SUFFIXES)}
     texts = _texts(by_page, worlds, records)
     for (world, document_id), mentions in by_page.items():

@@ -29,13 +29,13 @@ class ClusterChange:
 
     ``new``: all its mentions are new. ``gone``: none of its mentions is left. ``grown`` or ``shrunk``: it gained or
     lost mentions. ``merged``: all its remaining mentions are in another cluster, or it joins several earlier clusters.
-    ``split``: its mentions are now in several clusters, or it is a part of such a cluster. ``moved``: it lost mentions
-    to other clusters, gained mentions from them, or its entity changed. ``linked``: a discovered entity became an
-    entity of the knowledge base. ``unlinked``: the reverse. ``renamed``: a discovered entity has another id.
+    ``split``: its mentions are now in several clusters, or it is a part of such a cluster. ``moved``: mentions moved
+    between it and clusters that both runs have, or its entity changed. ``linked``: a discovered entity became an entity
+    of the knowledge base. ``unlinked``: the reverse. ``renamed``: a discovered entity has another id.
     """
 
     cluster: str
-    """Id in the later run, or in the earlier run for a cluster that is gone."""
+    """Id in the later run, or in the earlier run for a cluster that only this run has."""
     change: ClusterChangeKind
     name: str
     before: int
@@ -89,7 +89,7 @@ class Diff:
         return {"clusters": [asdict(row) for row in self.clusters], "mentions": [asdict(row) for row in self.mentions]}
 
     def mention_view(self, limit: int | None = None) -> pa.Table:
-        """Make a table of the first ``limit`` changed mentions (all by default); for NIL, it shows the cluster."""
+        """Make a table of the first ``limit`` changed mentions (default: all), with entities or, for NIL, clusters."""
         rows = self.mentions[:limit]
         return pa.table(
             {
@@ -198,7 +198,7 @@ def _cluster_changes(before: _Clusters, after: _Clusters, row_in_a: Ints) -> Ite
 def _heirs(
     before: _Clusters, after: _Clusters, sources: Mapping[int, list[int]], targets: Mapping[int, list[int]]
 ) -> dict[int, int]:
-    """Find the heir of each earlier cluster: by id, or the cluster with its remaining mentions and no others."""
+    """Find the heir of each earlier cluster: by id, else the one that has all its mentions, and of no other cluster."""
     row_before = {id_: row for row, id_ in enumerate(before.ids)}
     row_after = {id_: row for row, id_ in enumerate(after.ids)}
     heir = {row: row_after[id_] for id_, row in row_before.items() if id_ in row_after}

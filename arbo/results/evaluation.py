@@ -43,6 +43,7 @@ from arbo.results.lines import cluster_lines, counts_by_document, kind_lines, ki
 from arbo.results.run import Run, entities_in, metadata_of
 
 _USUAL = Resampling()
+_COMPARED = {"mention_id": "mention ids", "document_id": "document ids", "gold": "gold ids or clusters"}
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -54,11 +55,11 @@ class Evaluation:
     nil: NilScores | None = None
     """NIL decisions of the run."""
     nil_curve: NilCurve | None = None
-    """NIL decisions by the similarity of the nearest entity alone, at every threshold on it."""
+    """NIL decisions by the similarity of the nearest entity alone, at every threshold on this similarity."""
     clustering: ClusteringScores | None = None
     """Agreement of the clusters with the gold classes, over the mentions with a gold id or cluster."""
     clustering_unseen: ClusteringScores | None = None
-    """`clustering` of the mentions whose gold ids are not in training (ALL/UNSEEN in ArboEL, section 3.5)."""
+    """`clustering` of the mentions whose gold entities are not in training (ALL/UNSEEN in ArboEL, section 3.5)."""
     coreference: CoreferenceScores | None = None
     with_nil: LinkingCounts | None = None
     """Links and NIL decisions of all annotated mentions; NIL counts as one more entity."""
@@ -105,7 +106,8 @@ class Evaluation:
 
     def _table(self, how: Resampling | None) -> str:
         nothing = (
-            "nothing to score: no mention has a gold id or cluster; score found mentions by `arbo evaluate --gold`"
+            "nothing to score: no mention has a gold id or cluster; if arbo found the mentions, give `arbo evaluate` "
+            "the option --gold"
         )
         return str(self.report(how=how)) if self.lines else nothing
 
@@ -156,11 +158,11 @@ def evaluate_together(
     """
     name, first = next(iter(runs.items()))
     for other, run in runs.items():
-        for column in ("mention_id", "document_id", "gold"):
+        for column, what in _COMPARED.items():
             own, its = (of.labels if column == "gold" else of.mention_table[column] for of in (first, run))
             if own != its:
-                wrong = f"{name} and {other} differ in {column}; compare only results of the same documents,"
-                raise UsageError(f"{wrong} mentions and gold ids, or score found mentions by `arbo evaluate --gold`")
+                wrong = f"{name} and {other} differ in {what}; compare only results of the same documents and mentions,"
+                raise UsageError(f"{wrong} or, if arbo found the mentions, give `arbo evaluate` the option --gold")
     with_kb = (run for run in runs.values() if run.manifest["knowledge_base"] is not None)
     classes = gold_of(next(with_kb, first))[0].classes if len(runs) > 1 else None
     return {name: evaluate(run, train=train, classes=classes, how=how) for name, run in runs.items()}
@@ -169,7 +171,7 @@ def evaluate_together(
 def evaluate_topics(
     runs: Mapping[str, Run], *, train: Corpus | None = None, how: Coreference = _EVERYTHING
 ) -> dict[str, dict[str, Evaluation]]:
-    """Score several runs of the same documents within each topic, which documents have in their metadata.
+    """Score several runs of the same documents, separately for each topic, the value of ``topic`` in the metadata.
 
     Gold clusters and predicted clusters are split by topic. Returns evaluations by topic and name of the run. Raise
     UsageError as `evaluate_together` does, and if the first run does not know the topic of a document.
@@ -179,8 +181,8 @@ def evaluate_topics(
     topics = {row["document_id"]: metadata_of(row).get("topic") for row in documents}
     if lacking := [document for document, topic in topics.items() if topic is None]:
         raise UsageError(
-            f"{name}: {len(lacking):,} documents, such as {lacking[0]!r}, have no topic in their metadata; a run "
-            "written with --no-texts keeps none"
+            f"{name}: {len(lacking):,} documents, such as {lacking[0]!r}, have no topic in their metadata (runs of "
+            "--no-texts have no metadata); leave --by-topic out"
         )
     of_mentions = np.array([str(topics[document]) for document in first.mention_table["document_id"].to_pylist()])
     return {
@@ -329,7 +331,7 @@ def best_scores(run: Run) -> npt.NDArray[np.float64]:
 
 
 def gold_of(run: Run) -> tuple[Gold, dict[str, int]]:
-    """Return the gold annotations of a run, and a number for each of its entities: gold, predicted and candidates."""
+    """Return the gold annotations of a run, and a number for each gold entity, link and candidate."""
     in_kb = run.mention_table["gold_entities"]
     ids = entities_in(run.link_table, pc.list_flatten(in_kb).combine_chunks())
     row_of = {id_: row for row, id_ in enumerate(ids.to_pylist())}

@@ -24,7 +24,8 @@ class Step:
     dissimilarity: float | None
     """Dissimilarity of the edge to this step; None at the start."""
     alias: str | None = None
-    """The alias of the entity that is spelt most like the next step; None for a mention, or if its name is closer."""
+    """The alias of the entity that is spelt most like the next step; None for a mention, or if its preferred name is
+    closer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Explanation:
-    """The path to a linked mention, or the nearest entities and mentions of a NIL mention; prints as text."""
+    """The path to a linked mention, or the nearest entities and mentions of a NIL mention; printed as text."""
 
     mention: str
     entity: str | None
@@ -105,19 +106,21 @@ def _explain_nil(result: Run, link: Link) -> Explanation:
     cluster = result.cluster_of(link)
     lines = [f'{_called(link)} is NIL, in cluster {link.cluster} "{cluster.name}":']
     method, k = result.manifest["config"]["method"], result.manifest["config"]["k"]
-    by_mentions = "" if method == "independent" or k == 0 else f", and none of its {k} nearest mentions leads to one"
+    unlinked = f", and none of the mention's {k} nearest mentions leads to an entity"
+    by_mentions = "" if method == "independent" or k == 0 else unlinked
     rivals = _rivals(result, link)
     if rivals:
         own = f"{_measure(result)} {_number(rivals[0].score)}"
-        limit = f"the entity threshold is dissimilarity {_number(entity_limit)}"
+        limit = f"the entity threshold is a dissimilarity of {_number(entity_limit)}"
         lines.append(f"    the nearest entity, {rivals[0]}, has {own}; {limit}{by_mentions}")
     others = [m for m in cluster.mentions if m.id != link.mention.id]
     if others:
         shown = ", ".join(f'"{m.text}" in {m.document_id}' for m in others[:3])
         more = f" and {len(others) - 3} more" if len(others) > 3 else ""
-        join = f"its weakest join is {_number(cluster.weakest_join)}, the mention threshold is {_number(mention_limit)}"
+        join = f"the weakest join of the cluster is {_number(cluster.weakest_join)}, "
+        join += f"the mention threshold is {_number(mention_limit)}"
         if average is not None:
-            join = f"its last two parts have the average dissimilarity {_number(cluster.weakest_join)}, "
+            join = f"the last two parts of the cluster have the average dissimilarity {_number(cluster.weakest_join)}, "
             join += f"the limit of average linkage is {_number(average)}"
         lines += [f"    together with {shown}{more}; {join}", *_because(link)]
     else:
@@ -153,7 +156,7 @@ def _called(link: Link) -> str:
 
 
 def _measure(result: Run) -> str:
-    """Return what a score is: a similarity, or the probability of a reranker or of learnt edges."""
+    """Return what a score is: a similarity, or the probability of a reranker or an edge model."""
     models = result.manifest["encoder"]
     learnt = "reranker" in models or models.get("edges", {}).get("of_entities", False)
     return "probability" if learnt else "similarity"

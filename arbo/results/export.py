@@ -51,7 +51,9 @@ def documents_of(run: Run, ids: Ids, *, as_classes: bool = False) -> Corpus:
     """
     table, rows = run.document_table, run.mention_table.to_pylist()
     if table is None or "text" not in table.column_names:
-        raise UsageError("the run has no texts, which this format needs; link again without --no-texts, or export csv")
+        raise UsageError(
+            "the run has no texts, which this format needs; make the run again without --no-texts, or export csv"
+        )
     if ids not in get_args(Ids):
         raise UsageError(f"unknown ids {ids!r}; known: {', '.join(get_args(Ids))}")
     if ids == "gold" and rows and all(own is None for own in run.labels):
@@ -74,8 +76,8 @@ def flat_table(run: Run) -> pa.Table:
     Columns: those of `mention_view`; ``runner_up_id, runner_up_name, runner_up_score`` (the best candidate other than
     the link; for NIL, the best of all), unless no mention has one; ``cluster_name``; ``nil``; ``path`` (the names from
     the entity to the mention; null for NIL); ``sentence`` (null without texts); ``gold`` (ids as annotated);
-    ``gold_cluster`` if any mention has one; ``domain`` if any document has one; and the further columns of mentions
-    and documents, called ``own_NAME`` if the table already has a column ``NAME``.
+    ``gold_cluster`` if any mention has one; ``domain`` if any document has one; and a column for each key of the
+    metadata of mentions and documents, called ``own_NAME`` if the table already has a column ``NAME``.
     """
     mentions, links = run.mention_table, run.link_table
     flat = mention_view(run, np.arange(links.num_rows))

@@ -43,8 +43,8 @@ class Giant:
     names: int
     """Number of distinct names of its mentions, in lower case."""
     splits_below: float
-    """With a mention threshold just below this value, no part of the cluster is a giant; under average linkage, with a
-    NIL threshold."""
+    """With a mention threshold just below this value (under average linkage, a NIL threshold), no part of the cluster
+    is a giant."""
     bridges: tuple[Bridge, ...]
     """At most three edges that join its largest parts, see `clustering.bridges`; none under average linkage. The
     smaller part at an edge has at least a tenth as many mentions as the smaller part at the first edge."""

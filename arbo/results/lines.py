@@ -102,7 +102,7 @@ def nil_lines(with_nil: LinkingOutcomes, is_nil: Bools, called: Bools, document:
 def cluster_lines(
     truth: Ints, cluster: Ints, document: Ints, chosen: Bools, suffix: str, *, singletons: bool = True
 ) -> list[Line]:
-    """Return the agreement of clusters with gold classes, over the chosen mentions."""
+    """Return the agreement of clusters with gold classes, over the chosen mentions; [] if none is chosen."""
     if not chosen.any():
         return []
     over = f"{int(chosen.sum()):,} mentions with a gold id or cluster"
@@ -121,7 +121,7 @@ def kinds_of(texts: Sequence[str]) -> dict[str, Bools]:
 
 
 def kind_lines(truth: Ints, cluster: Ints, document: Ints, kinds: Mapping[str, Bools]) -> list[Line]:
-    """Return B-cubed of each kind of mention: the means over its mentions, in clusters of mentions of all kinds."""
+    """Return a line of B-cubed for each kind: means over the mentions of the kind, in clusters of all mentions."""
 
     def counts(drawn: Bools) -> npt.NDArray[np.float64]:
         true, found = truth[drawn], cluster[drawn]

@@ -76,7 +76,8 @@ class Result(Run):
         """Write a run folder, completely or not at all; only an earlier run folder is replaced.
 
         Without ``texts``, the texts of documents and all metadata are left out; mentions keep their texts. Raise
-        UsageError if the folder cannot be written, or has other content.
+        UsageError if the folder cannot be written, or has other content, and DataError if its manifest is not that of a
+        run.
         """
         tables = {"mentions": self.mention_table, "links": self.link_table, "clusters": self.cluster_table}
         if self.document_table is not None:
@@ -100,8 +101,8 @@ class Result(Run):
                 annotated ids.
 
         Raises:
-            UsageError: the format is unknown, or needs texts, which the run does not have; no mention has gold ids to
-                write; or the path cannot be written.
+            UsageError: the format or ``ids`` is unknown; the format needs texts, but the run has none; ``ids`` is
+                `gold`, but no mention is annotated; or the path cannot be written.
             DataError: the format cannot hold an id.
         """
         return export(self, path, to, ids)

@@ -25,16 +25,16 @@ class Link:
 
     mention: Mention
     expansion: str | None
-    """The mention's name with abbreviations replaced by their long forms; None if it has no abbreviations."""
+    """The mention's text with abbreviations replaced by their long forms; None if no abbreviation is replaced."""
     entity: str | None
     """Id of the entity; None for NIL."""
     entity_name: str | None
     cluster: str
     """Id of the cluster: the entity's id, or a new id that all mentions of a discovered entity share."""
     score: float | None
-    """Similarity of mention and entity, or its probability by a reranker or learnt edges; None for NIL."""
+    """Similarity of mention and entity, or the entity's probability by a reranker or edge model; None for NIL."""
     margin: float | None
-    """Similarity of the nearest entity minus similarity of the second nearest; None with fewer than two entities."""
+    """Similarity or probability of the nearest entity minus that of the second nearest; None without a second."""
     bottleneck: float
     """Dissimilarity of the heaviest edge on the path from the entity; infinite for NIL."""
     parent: str | None
@@ -45,11 +45,11 @@ class Link:
     candidates: tuple[tuple[str, float], ...]
     """Ids of the nearest entities, and their similarities or probabilities (see ``score``); nearest first."""
     nearest: str | None = None
-    """With learnt edges, the parent or, for NIL, the nearest mention of the cluster; otherwise None."""
+    """With an edge model, the parent or, for NIL, the nearest mention of the cluster; otherwise None."""
     reasons: tuple[tuple[str, float], ...] = ()
-    """With learnt edges, the features that counted most for the edge from ``nearest``, and their log-odds."""
+    """With an edge model, the features that counted most for the edge from ``nearest``, and their log-odds."""
     confidence: float | None = None
-    """Probability that the link is correct; None for NIL, or if `Linker.tune` did not choose the settings."""
+    """Probability that the link is correct; None for NIL, or if `Linker.tune` has not fitted the confidence."""
 
     @property
     def name(self) -> str:
@@ -78,8 +78,8 @@ class Cluster:
     """Name of its entity; for a discovered cluster, the most frequent name of its mentions."""
     mentions: tuple[Mention, ...]
     weakest_join: float | None
-    """Dissimilarity of the heaviest edge that holds the cluster together or, under average linkage, the average between
-    its last two parts; None for a known entity or one mention."""
+    """Dissimilarity of the heaviest edge that holds the cluster together or, under average linkage, the average
+    dissimilarity of its last two parts; None for a cluster of a known entity or of one mention."""
 
     @property
     def row(self) -> dict[str, Any]:
@@ -285,5 +285,5 @@ def _row(table: pa.Table, row: int) -> dict[str, Any]:
 
 
 def metadata_of(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the further columns or keys of a mention or document of a run."""
+    """Return the metadata of a mention or document of a run: columns or keys of the input that arbo does not know."""
     return json.loads(row.get("metadata") or "{}")  # type: ignore[no-any-return]

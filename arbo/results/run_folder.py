@@ -50,7 +50,7 @@ _VERSIONS = ("arbo", "faiss-cpu", "numba", "numpy", "pyarrow", "scipy")
 def save_run(tables: Mapping[str, pa.Table], manifest: dict[str, Any], folder: PathLike) -> None:
     """Write the tables and the manifest of a run; only an earlier run folder is replaced.
 
-    Raise UsageError if the folder cannot be written, or contains anything but a run.
+    Raise UsageError if the folder cannot be written, and the errors of `check_replaceable`.
     """
     target = Path(folder).resolve()
     check_replaceable(target)
@@ -76,7 +76,8 @@ def save_run(tables: Mapping[str, pa.Table], manifest: dict[str, Any], folder: P
 def load_run(folder: PathLike) -> tuple[dict[str, pa.Table], dict[str, Any]]:
     """Read the tables, by name, and the manifest of a run folder.
 
-    Raise DataError if it is not a run folder, a newer arbo wrote it, or a file is missing, truncated or changed.
+    Raise DataError if it is not a run folder, a newer arbo wrote it, a file is missing, truncated or changed, or the
+    tables contradict each other.
     """
     path = Path(folder)
     try:
@@ -126,7 +127,7 @@ def _check_tables(tables: Mapping[str, pa.Table], folder: Path) -> None:
 
 
 def check_replaceable(target: Path) -> None:
-    """Raise UsageError unless the folder is missing, empty, or an earlier run folder."""
+    """Raise UsageError unless the folder is missing, empty or a run folder, and DataError for a foreign manifest."""
 
     def files_of(folder: Path) -> list[str]:
         with suppress(FileNotFoundError):  # another process may have moved it away since

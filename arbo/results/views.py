@@ -64,9 +64,10 @@ class Selection:
 
 
 def rows_called(run: Run, name: str) -> Rows:
-    """Return the row of the mention with this id, else of the mentions with this document, cluster, entity or text.
+    """Return the row of the mention with this id, else the rows of those with this document, cluster, entity or text.
 
-    Case is ignored in texts, and entities are compared by id and name. Raise UsageError if nothing has this id or text.
+    Case is ignored in texts, and entities are compared by id and name. Raise UsageError if no mention has this id or
+    text.
     """
     if name in run.row_of:
         return np.array([run.row_of[name]], np.int64)
@@ -138,7 +139,7 @@ def selected(run: R, rows: Rows) -> R:
 def cluster_view(run: Run, chosen: Rows, *, examples: int = 3) -> pa.Table:
     """Make a table of some clusters, one row each: the columns of the cluster table, and ``examples``.
 
-    The column ``examples`` lists the first distinct texts of the cluster's mentions, at most ``examples`` of them.
+    The column ``examples`` lists the first distinct texts of the cluster's first 50 mentions, at most ``examples``.
     """
     members, start = run.rows_of_cluster
     texts = run.mention_table["text"]

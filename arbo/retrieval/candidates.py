@@ -34,8 +34,8 @@ from arbo.retrieval.candidate_file import MEND, load_candidates, padded, save_ca
 class Candidates:
     """The candidates of each mention of some documents, best first, and their origin.
 
-    Raise ValueError if the arrays differ in shape, a score is NaN or infinite, a mention has a candidate twice, scores
-    do not descend, or an empty place precedes a candidate.
+    Raise ValueError if the arrays differ in shape, an entity is not an integer of at least -1, a score is NaN or +inf,
+    a mention has a candidate twice, scores do not descend, or an empty place has a score or precedes a candidate.
     """
 
     entities: Ids
@@ -60,7 +60,7 @@ class Candidates:
         with np.errstate(invalid="ignore"):
             problems = {
                 "has an entity below -1": (entities < -1).any(axis=1),
-                "has scores that are NaN or infinite": (np.isnan(scores) | (scores == np.inf)).any(axis=1),
+                "has a score that is NaN or +inf": (np.isnan(scores) | (scores == np.inf)).any(axis=1),
                 "has a score in an empty place": (~there & (scores != -np.inf)).any(axis=1),
                 "has an entity after an empty place": (there[:, 1:] & ~there[:, :-1]).any(axis=1),
                 "has the same entity twice": repeated(entities).any(axis=1),
@@ -141,7 +141,7 @@ class Candidates:
     def evaluate(
         self, documents: Iterable[Any], kb: KnowledgeBase, *, train: Iterable[Any] | None = None
     ) -> LinkingScores:
-        """Score the candidates, see `arbo.results.evaluation.evaluate_candidates`, and `check` for the errors."""
+        """Score the candidates, see `arbo.results.evaluation.evaluate_candidates`; the errors are those of `check`."""
         corpus = Corpus.of(documents)
         self.check(corpus, kb)
         return evaluate_candidates(self.entities, corpus, kb, train=None if train is None else Corpus.of(train))
@@ -249,7 +249,7 @@ def repeated(entities: Ids) -> Bools:
 def is_gold(entities: Ids, gold: Ids) -> Bools:
     """Mark the candidates that are gold entities of their mention; (mentions, k).
 
-    ``gold`` has the shape (mentions, any), padded with -1.
+    ``gold`` has the shape (mentions, any number), and is padded with -1.
     """
     right = np.zeros(entities.shape, np.bool_)
     for accepted in gold.T:

@@ -32,7 +32,7 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Divided:
-    """Entities by domain; those of a domain are taken when a search first needs them, and kept."""
+    """Entities by domain; the entities of a domain are selected when a search first needs them, and kept."""
 
     whole: Searchable
     rows: Mapping[Hashable, Rows]
@@ -151,6 +151,7 @@ def _inside(
 
 
 def _named(domains: Iterable[Hashable], most: int = 3) -> str:
-    distinct = list(dict.fromkeys(domains))
+    # With mapped types, a part is a domain and a group of types.
+    distinct = list(dict.fromkeys(domain[0] if isinstance(domain, tuple) else domain for domain in domains))
     shown = ["none" if domain is None else f"{domain!r:.60}" for domain in distinct[:most]]
     return ", ".join(shown) + (f" and {len(distinct) - most:,} more" if len(distinct) > most else "")

@@ -18,7 +18,7 @@ def check_skip_margin(margin: float | None) -> None:
 
 
 def margins(scores: Floats) -> Floats:
-    """Return the score of the first candidate minus the score of the second; infinity if the second has no score."""
+    """Return the score of the first candidate minus the score of the second; infinity without a second score."""
     margin = np.full(len(scores), np.inf, np.float32)
     if scores.shape[1] > 1:
         has_two = np.isfinite(scores[:, 1])
@@ -42,8 +42,8 @@ class Skipping(NamedTuple):
 def skipping(retrieved: Candidates, reranked: Candidates, gold: Ids, *, most_lost: float = 0.0) -> Skipping:
     """Choose the margin from which mentions skip the reranker, on documents with gold annotations.
 
-    It is the smallest margin in the data whose loss of accuracy is at most ``most_lost``, since the smallest margin
-    skips the most mentions. Report scores on documents other than those used for this choice.
+    The margin is the smallest in the data whose loss of accuracy is at most ``most_lost``, since it skips the most
+    mentions. Report scores on documents other than those used for this choice.
 
     ``reranked`` are the ``retrieved`` candidates after `rerank` without a margin. ``gold`` holds the rows of the
     correct entities of each mention, (mentions, any number), padded with -1, see `arbo.data.gold.Gold.entities`. Raise

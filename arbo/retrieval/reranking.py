@@ -1,11 +1,11 @@
 """The second stage: a reranker scores and sorts the candidates of each mention.
 
-A softmax over the candidates of a mention turns the scores into probabilities. The models of both papers are trained to
-separate the correct candidate from the others of a mention, so scores of different mentions are not comparable, but
-probabilities are. The dissimilarity of an entity edge is 1 minus the probability: 0 means certain, 1 means excluded.
-Entities that are not candidates have the probability 0. A threshold of 0.5 links an entity that is more likely than all
-others together. The threshold cannot distinguish a mention without a fitting candidate from one with several, and a
-single candidate always has the probability 1: if mentions can be NIL, tune the threshold.
+A softmax over the candidates of a mention turns the scores into probabilities. Rerankers are trained to separate the
+correct candidate from the others of a mention, so scores of different mentions are not comparable, but probabilities
+are. The dissimilarity of an entity edge is 1 minus the probability: 0 means certain, 1 means excluded. Entities that
+are not candidates have the probability 0. A threshold of 0.5 links an entity that is more likely than all others
+together. The threshold cannot distinguish a mention without a fitting candidate from one with several, and a single
+candidate always has the probability 1: if mentions can be NIL, tune the threshold.
 
 Mention edges stay those of the encoder, unless `LinkerConfig.rerank_mentions` is set, as in Angell et al. (2021),
 "Clustering-based inference for biomedical entity linking". The reranker then reads the other mention like an entity
@@ -79,7 +79,7 @@ class _Reading:
         own = np.asarray(self.reranker.score(self.inputs, kb, mention, entity, self.announce))
         if own.shape != mention.shape:
             raise DataError(
-                f"the reranker returned scores of the shape {own.shape}, not {mention.shape}: one for each pair"
+                f"the reranker returned scores of the shape {own.shape}, not {mention.shape}; return one for each pair"
             )
         weight = self.reranker.retrieval_weight
         with np.errstate(over="ignore", invalid="ignore"):
@@ -109,8 +109,8 @@ def rerank(
 
     Candidates with equal scores keep their order. ``documents`` (see `Linker.link`) and ``kb`` must be those of the
     candidates. A mention is skipped if the score of its first candidate exceeds that of the second by ``skip_margin``
-    or more; its first candidate then has the probability 1. With ``skip_margin=None`` no mention is skipped; `skipping`
-    chooses a margin. For ``expand_abbreviations`` see `LinkerConfig`.
+    or more, or if the second has no score; its first candidate then has the probability 1. With ``skip_margin=None`` no
+    mention is skipped; `skipping` chooses a margin. For ``expand_abbreviations`` see `LinkerConfig`.
 
     Raises:
         DataError: the candidates belong to other documents or another knowledge base, or the reranker returned NaN,

@@ -1,6 +1,6 @@
 """From mentions to the graph: encode, search neighbours, and keep the data for explanations.
 
-Neighbours belong to the same world as the mention: its domain and group of types, see `arbo.retrieval.worlds`.
+Neighbours of a mention have the domain and the group of types of the mention, its world (see `arbo.retrieval.worlds`).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Reasons(NamedTuple):
     """The features that counted most for the weights of edges, largest first."""
 
     features: npt.NDArray[np.object_]
-    """(edges, most) names of features; NaN for an edge whose weight is not learnt."""
+    """(edges, most) names of features; NaN for an edge that the edge model did not weigh."""
     log_odds: Floats
     """(edges, most) the share of each feature in the log-odds of the edge."""
 
@@ -76,7 +76,7 @@ class Retrieval:
     """The share of exact neighbours that an approximate search found, measured on a sample, for ``entities`` and
     ``mentions``; empty for an exact search, see `clustering.comparison.is_exact`."""
     reasons: Callable[[Ids, Ids], Reasons] | None = None
-    """Returns the reasons for learnt edges from nodes of the graph to mentions; None for an encoder's edges."""
+    """Returns the reasons for edges from nodes of the graph to mentions; None without an edge model."""
 
     def graph(self, k: int) -> Graph:
         """Build the graph: edges into each mention from its ``k`` nearest mentions and its nearest entity."""
@@ -87,7 +87,7 @@ class Retrieval:
         return np.float32(self.offset) - dissimilarity
 
     def dissimilarity_to(self, entity: npt.NDArray[np.int32]) -> npt.NDArray[np.float32]:
-        """Return the dissimilarity of mention ``i`` to entity ``entity[i]``; infinity where that is -1; (mentions,)."""
+        """Return the dissimilarity of mention ``i`` to entity ``entity[i]``; infinity for -1; (mentions,)."""
         found = np.full(len(entity), np.inf, np.float32)
         mention, place = np.nonzero((self.entities.ids == entity[:, None]) & (entity >= 0)[:, None])
         found[mention] = self.entities.dissimilarity[mention, place]
@@ -107,9 +107,9 @@ def retrieve(
 ) -> Retrieval:
     """Encode mentions, and search their nearest entities and other mentions, as many as ``sought`` says.
 
-    ``worlds`` are those of the mentions, and entities are divided by their worlds. Neighbours belong to the mention's
-    world. If the world has fewer of them, lists are padded with -1 and infinity. Raise UsageError if no mention has an
-    entity in its world, or the search is approximate and the vectors are sparse.
+    ``worlds`` are those of the mentions, and ``entities`` are divided by world. Neighbours belong to the world of the
+    mention. If a world has fewer neighbours than sought, lists are padded with -1 and infinity. Raise UsageError if no
+    mention has an entity in its world, or the search is approximate and the vectors are sparse.
     """
     k, candidates, search = sought
     parts = {"mentions": mention_parts(worlds)}

@@ -1,7 +1,8 @@
 """Find words that are spelt like a name of an entity, without a model.
 
-This is a baseline of Li et al. 2022 (OSLAT: Open set label attention transformer, section 6.3), which is strong because
-the entity is given. `Fuzzy` is an `arbo.spans.finding.Reader`; a pair is ``(texts[text[i]], kb.entities[entity[i]])``.
+This is a baseline of Li et al. 2022 (OSLAT: Open set label attention transformer, section 6.3). It is strong there, as
+the entities of each text are known. `Fuzzy` is an `arbo.spans.finding.Reader`; a pair is ``(texts[text[i]],
+kb.entities[entity[i]])``.
 """
 
 from __future__ import annotations

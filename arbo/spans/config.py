@@ -32,7 +32,8 @@ class LabelAttentionConfig(Settings):
     max_name_length: Count = 32
     """Maximum number of tokens of a name, including special tokens; longer names are truncated."""
     attention_threshold: Share = 0.05
-    """Minimum share of a name's attention for a word to be part of the mention (section 6.1)."""
+    """Minimum share of an entity's attention, the mean over its names, for a word to be part of the mention (section
+    6.1)."""
     entity_threshold: Finite = 0.5
     """Minimum score of an entity in a text; training with development documents sets the best one for them."""
 

@@ -65,7 +65,8 @@ class Dictionary:
     ends: dict[int, tuple[int, ...]] = field(default_factory=dict, repr=False)
     """Rows of the entities with a name that ends in a node, ascending."""
     edges: set[str] = field(default_factory=set, repr=False)
-    """Stop words without which a name would be one word: the Down of "Down syndrome". In capitals they count."""
+    """Stop words without which a name would be one word, such as the Down of "Down syndrome". They count as words of a
+    name if they begin with a capital letter."""
 
     @classmethod
     def of(

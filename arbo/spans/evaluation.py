@@ -24,9 +24,9 @@ class FoundScores:
     """Scores of found mentions, and of found and linked mentions, against annotated documents."""
 
     mentions: SpanScores
-    """Scores of spans, whatever their entity; an item is a document."""
+    """Scores of spans, whatever their entity; its items are the documents."""
     links: SpanScores
-    """Scores of spans with the correct entity; an item is a document. NIL mentions are left out."""
+    """Scores of spans with the correct entity; its items are the documents. NIL mentions are left out."""
 
     @property
     def lines(self) -> tuple[Line, ...]:
@@ -44,12 +44,13 @@ class FoundScores:
 def run_scores(run: Run, gold: Corpus, kb: KnowledgeBase) -> FoundScores:
     """Score the found mentions of a run and their links against the same documents with annotations, in any order.
 
-    See `found_scores`. Raise UsageError if the run was made from other documents, or with another knowledge base than
-    ``kb``, and DataError if the text of a document differs from that in the run.
+    See `found_scores`. Raise UsageError if an annotated document is not in the run, a document with found mentions is
+    not annotated, or the run was not made with the knowledge base ``kb``. Raise DataError if the text of a found
+    mention differs from the text at its place in the annotated document; the rest of the text is not compared.
     """
     if (run.manifest["knowledge_base"] or {}).get("fingerprint") != kb.fingerprint:
         raise UsageError(
-            "the run was made with another knowledge base; give the one that arbo link used, with the same options"
+            "the run was not made with this knowledge base; give the one that arbo link used, with the same options"
         )
     links: dict[str, list[Link]] = {id_: [] for id_ in document_ids(run).to_pylist()}
     for link in run.links:
@@ -58,7 +59,7 @@ def run_scores(run: Run, gold: Corpus, kb: KnowledgeBase) -> FoundScores:
     if extra := sorted(known - links.keys()):
         raise UsageError(
             f"{len(extra):,} of the {len(gold):,} annotated documents are not in the run, such as {extra[0]!r}; "
-            "give only those that were linked, or link the others too"
+            "give only the annotated documents that were linked, or link the others too"
         )
     if missing := sorted(id_ for id_, own in links.items() if own and id_ not in known):
         raise UsageError(

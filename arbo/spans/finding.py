@@ -45,7 +45,7 @@ class Proposal(NamedTuple):
     entity: int
     """The row of its entity."""
     score: float
-    """The confidence. Of overlapping proposals, the one with the highest score is kept."""
+    """Higher means more likely. Of overlapping proposals, the one with the highest score is kept."""
 
 
 class Finder(Protocol):
@@ -84,7 +84,7 @@ def find(finder: Finder, documents: Iterable[Any], kb: KnowledgeBase, *, announc
 
     Of overlapping proposals, the one with the highest score is kept; of equal scores, the longest proposal; of equally
     long ones, the first in the text. If several entities have the same spans and score, the first one in the knowledge
-    base is kept. Entities whose domain differs from the document's are not proposed.
+    base is kept. Proposals of entities whose domain differs from the document's are left out.
     """
     corpus = Corpus.of(documents)
     proposed: list[list[Proposal]] = [[] for _ in corpus]
@@ -164,7 +164,7 @@ class DictionaryFinder:
     _kept: _Kept[Dictionary] = field(default_factory=lambda: _Kept(), init=False, repr=False, compare=False)
 
     def propose(self, documents: Corpus, kb: KnowledgeBase, announce: Announce = quiet) -> Iterator[Proposal]:
-        """Propose mentions; the time depends on the length of the texts, and hardly on the number of names."""
+        """Propose mentions; once the names are indexed, the time hardly depends on their number."""
         dictionary = self._kept(kb, lambda: Dictionary.of(kb, normalize=self.normalize))
         for place, document in enumerate(announce("documents")(documents, len(documents))):
             for match in self._matches(dictionary, kb, document.text):
@@ -227,7 +227,7 @@ def each_alone(text: str, spans: Spans) -> tuple[Spans, ...]:
 
 
 def without_repetition(text: str, spans: Spans) -> tuple[Spans, ...]:
-    """Join successive spans into one mention until a word is repeated, since no name has the same word twice.
+    """Join successive spans into one mention until a word is repeated, since few names have the same word twice.
 
     This suits readers that find the separate words of a name ("swelling ... knee" in "pain and swelling in knee") each
     time the text names the entity.

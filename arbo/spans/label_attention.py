@@ -16,10 +16,11 @@ if TYPE_CHECKING:
 def label_attention(names: Tensor, tokens: Tensor, mask: Tensor, *, scaled: bool = False) -> Tensor:
     """Compute the attention of names to the tokens of texts, equation 2: ``softmax_k(h_e . h_k)``.
 
-    The result is float32, whatever the precision of the vectors. The weights of a name sum to 1 over the tokens in
-    ``mask``. Other tokens have weight 0, as do all tokens of a text with an empty mask. The mask covers only the text's
-    own tokens: not [CLS], which represents the whole text and would draw all attention, nor [SEP], nor padding.
-    ``scaled`` divides inner products by the square root of ``dim``, as the authors' code does.
+    h_e is the vector of the name of an entity e, and h_k the vector of token k. The result is float32, whatever the
+    precision of the vectors. The weights of a name sum to 1 over the tokens in ``mask``. Other tokens have weight 0, as
+    do all tokens of a text with an empty mask. The mask covers only the text's own tokens: not [CLS], which represents
+    the whole text and would draw all attention, nor [SEP], nor padding. ``scaled`` divides inner products by the
+    square root of ``dim``, as the authors' code does.
 
     ``names`` has the shape (..., names, dim), ``tokens`` (..., tokens, dim) and ``mask`` (..., tokens); the result has
     the shape (..., names, tokens). Leading dimensions are broadcast: names of the shape (names, dim) are used for every

@@ -1,8 +1,8 @@
 """Tokens of texts with their offsets; long texts are read in windows.
 
-A text with more tokens than a window is read in several windows. Each overlaps the one before by a quarter of a window,
-and the last ends with the text. The vector of a token comes from the window in which it is farther from the edge:
-windows are cut in the middle of their overlap, so that each token has context on both sides.
+A text with more tokens than a window is read in several windows. Each overlaps the one before by a quarter of a window;
+the last ends with the text, and can overlap by more. The vector of a token comes from the window in which it is farther
+from the edge: windows are cut in the middle of their overlap, so that each token has context on both sides.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Find the abbreviations that a document defines, and replace them with their long forms (Schwartz and Hearst 2003).
 
 "Wilson disease (WD)" and "WD (Wilson disease)" both define WD for the rest of the document. The long form is the
-shortest run of words before the bracket that holds the letters of the short form in order, its first letter at the
+shortest run of words before the bracket that contains the letters of the short form in order, the first of them at the
 beginning of a word. A definition may span the end of a line, but not a blank line. A short form with `=`, `<` or `>`
-is a figure, and a long form across brackets is a list: neither is a definition.
+is a figure, and a long form with a bracket between its words is a list: neither is a definition.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _WINDOW = 500
 
 
 class Definition(NamedTuple):
-    """The definition of an abbreviation in a text; both spans are offsets in the text."""
+    """The definition of an abbreviation: the spans of its short and its long form in the text."""
 
     short: Span
     long: Span

@@ -33,7 +33,7 @@ def check_name(value: object, what: str, *, of: str | None = None) -> None:
     """Raise DataError unless `value`, an id or a name, is a string that can be stored and is not blank."""
     check_text(value, what, of=of)
     if not str(value).strip():
-        raise DataError(f"{what} is empty; write one, or leave the whole entry out", id=of)
+        raise DataError(f"{what} is empty; fill it in, or leave the entry out", id=of)
 
 
 def check_texts(values: object, what: str, *, of: str | None = None, blank: bool = True) -> None:
@@ -42,7 +42,7 @@ def check_texts(values: object, what: str, *, of: str | None = None, blank: bool
         raise DataError(f"{what} must be a tuple of strings, not {type(values).__name__}", id=of)
     check = check_text if blank else check_name
     for value in values:
-        check(value, f"one of {what}", of=of)
+        check(value, f"an item of {what}", of=of)
 
 
 def check_metadata(value: object, *, of: str | None = None) -> None:
@@ -59,8 +59,10 @@ def check_metadata(value: object, *, of: str | None = None) -> None:
 
 def check_spans(spans: object, *, of: str | None = None) -> None:
     """Raise DataError unless `spans` is a non-empty tuple of pairs `(start, end)` with `0 <= start < end`."""
-    if not isinstance(spans, tuple) or not spans:
-        raise DataError("a mention needs a tuple of one or more spans (start, end)", id=of)
+    if not isinstance(spans, tuple):
+        raise DataError(f"the spans must be a tuple of pairs (start, end), not {type(spans).__name__}", id=of)
+    if not spans:
+        raise DataError("a mention needs one or more spans (start, end)", id=of)
     for span in spans:
         # `type`, not `isinstance`: True and False are ints in Python, but never offsets.
         if not isinstance(span, tuple) or len(span) != 2 or any(type(offset) is not int for offset in span):

@@ -36,7 +36,9 @@ def tokens_of(text: str) -> list[str]:
 
 
 def head_of(tokens: Sequence[str]) -> str:
-    """Return the last word before a preposition or a relative pronoun, the head of most English noun phrases.
+    """Return the head of most English noun phrases: the last word before a preposition, a relative pronoun or a comma.
+
+    A conjunction, an opening bracket or a hyphen also ends the search.
 
     >>> head_of("the former Governor of Virginia".split())
     'Governor'
@@ -55,7 +57,7 @@ _WORDS = frozenset(" ".join(PRONOUNS).split())
 
 
 def kind_of(text: str) -> str:
-    """Return the kind of a mention by a rule: a pronoun alone, a phrase whose head has a capital, or another phrase.
+    """Return ``pronoun`` for a pronoun alone, ``named`` for a phrase whose head has a capital letter, else ``nominal``.
 
     >>> [kind_of(text) for text in ("the President of France", "the capital of France", "Herself")]
     ['named', 'nominal', 'pronoun']

@@ -66,8 +66,8 @@ def words(text: str) -> Offsets:
 def content_words(text: str) -> list[Span]:
     """Return the offsets of the words, without stop words and without letters that an apostrophe joins to a word.
 
-    In a text of three words or more that is all in capitals, a separate word in capitals can be a stop word: the OF of
-    "CANCER OF THE COLON" is one, the AND of "AND-34" is not.
+    In a text all in capitals, with three words of two or more letters, a separate word in capitals can be a stop word:
+    the OF of "CANCER OF THE COLON" is one, the AND of "AND-34" is not.
 
     >>> text = "Crohn's disease of the colon, l'iléite"
     >>> [text[begin:end] for begin, end in content_words(text)]

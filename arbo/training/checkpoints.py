@@ -97,7 +97,8 @@ def embeddings(folder: Path, step: int | None) -> Path:
 def locked(folder: Path) -> Iterator[None]:
     """Create a folder if necessary, and lock it against other processes until the block or this process ends.
 
-    Raise UsageError if another process has the lock, or the folder cannot be written. Do nothing on Windows.
+    Raise UsageError if another process has the lock, or the folder cannot be written. On a file system without locks,
+    only log a warning. Do nothing on Windows.
     """
     if sys.platform == "win32":  # Windows cannot move a folder with an open file
         yield
@@ -134,7 +135,7 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def load_state(checkpoint: Path) -> State:
-    """Read the progress of a training run."""
+    """Read the progress of a training run; raise DataError if it cannot be read."""
     try:
         return State(**json.loads((checkpoint / "state.json").read_text("utf-8")))
     except (OSError, ValueError, TypeError) as error:
@@ -142,7 +143,7 @@ def load_state(checkpoint: Path) -> State:
 
 
 def load_plan(checkpoint: Path, kind: Callable[..., Plan]) -> Plan:
-    """Read the plan of the epoch; ``kind`` makes it from arrays by name."""
+    """Read the plan of the epoch, which ``kind`` makes from arrays by name; raise DataError if it cannot be read."""
     try:
         return kind(**load_arrays(checkpoint / "plan.safetensors"))
     except (OSError, ValueError, TypeError, SafetensorError) as error:
@@ -150,7 +151,7 @@ def load_plan(checkpoint: Path, kind: Callable[..., Plan]) -> Plan:
 
 
 def load_optimizer(checkpoint: Path, optimizer: torch.optim.Optimizer) -> None:
-    """Restore the state of an optimiser."""
+    """Restore the state of an optimiser; raise DataError if it cannot be read."""
     state: dict[int, dict[str, Any]] = {}
     try:
         tensors = load_file(checkpoint / "optimizer.safetensors")

@@ -40,7 +40,7 @@ class LoopConfig(Settings):
     batch_size: Count = 32
     """Number of mentions per step; of names, texts or pairs, where the class says so."""
     micro_batch: Count = 32
-    """How many of these are in memory at once; it affects memory, speed and the dropout masks."""
+    """Number of mentions (names, texts or pairs) in memory at once; it affects memory, speed and dropout masks."""
     optimizer: Optimizer = "adam"
     learning_rate: Above0 = 5e-5
     weight_decay: NotBelow0 = 0.0
@@ -91,8 +91,8 @@ class TrainingConfig(LoopConfig):
     hard_share: Share = 0.5
     """For ``mixed`` and ``in-batch-mixed``: share of negatives that are near the mention."""
     document_share: Share = 0.0
-    """For ``knn``: least share of the wrong mentions that come from the mention's own document, if it has as many; 0
-    searches the whole domain alone."""
+    """For ``knn``: minimum share of the negative mentions that come from the mention's own document, or fewer if the
+    document does not have as many; with 0, the document makes no difference."""
     mixup: Above0 | None = None
     """Maximum weight of the positive added to each negative, see `arbo.training.dual.objective`; None adds nothing."""
     mixup_gradient: bool = True
@@ -135,9 +135,9 @@ class RerankingConfig(LoopConfig):
 
 @dataclass(frozen=True, slots=True)
 class ContrastiveConfig(LoopConfig):
-    """Settings common to the first two stages of OSLAT, which contrast names with their synonyms.
+    """Settings common to the first two stages of OSLAT, which compare names with synonyms and with other names.
 
-    The defaults of all three stages come from the paper (appendix B) if it gives them and no setting says otherwise.
+    The defaults of all three stages come from the paper (appendix B) if it gives them, unless a setting says otherwise.
     Over the first tenth of the steps, the learning rate is constant in the paper and rises here.
     """
 
@@ -190,4 +190,5 @@ class LinkingHeadConfig(LoopConfig):
     gamma: NotBelow0 = 2.0
     """For the focal loss: focusing exponent; larger values reduce the weight of easy examples."""
     kind: HeadKind = "comparison"
-    """``comparison`` compares the text's vector with the name; ``linear`` scores it alone, as in the paper."""
+    """``comparison`` compares the text's vector with the name; ``linear`` scores the text's vector alone, as in the
+    paper."""

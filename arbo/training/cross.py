@@ -1,9 +1,9 @@
 """Training of cross-encoders, which learn to tell the gold entity from the other candidates of a first stage.
 
-The model scores all candidates of a mention; if the gold entity is missing, it replaces the last one. The loss is the
-cross-entropy of the gold entity in the softmax over the candidates. Of several gold entities, the first one counts; the
-others, and entities with the same text as the first, are no negatives. Candidates are found once and stored in
-``OUT.training``.
+The model scores all candidates of a mention; if the gold entity is not among them, it replaces the last candidate. The
+loss is the cross-entropy of the gold entity in the softmax over the candidates. Of several gold entities, the first one
+counts; the others, and entities with the same text as the first, are not used as negatives. Candidates are found once
+and stored in ``OUT.training``.
 """
 
 from __future__ import annotations
@@ -278,8 +278,8 @@ def _check_given(candidates: Candidates, documents: Corpus, linker: Linker, k: i
         )
     if candidates.k < (least := min(k, len(linker.kb))):
         raise DataError(
-            f"too few candidates: {candidates.k} per mention, but the cross-encoder reads {least}; find more, or set "
-            "fewer for the cross-encoder"
+            f"too few candidates: {candidates.k} per mention, but the cross-encoder reads {least}; find more (arbo "
+            "link --candidates), or let the cross-encoder read fewer (--k)"
         )
 
 

@@ -37,12 +37,12 @@ class Rivals(NamedTuple):
         return cls(np.cumsum([0, *map(len, distinct)]), ids, own, others)
 
     def is_wrong(self, mention: Ids, entity: Ids) -> Bools:
-        """Return, for each pair, whether the entity is in the mention's domain and not among its gold ids."""
+        """Return whether ``entity[i]`` is in the domain of ``mention[i]`` and not among its gold ids; (pairs,)."""
         inside: Bools = self.domain[mention] == self.entity_domain[entity]
         return inside & ~self._holds(mention, entity)
 
     def are_apart(self, a: Ids, b: Ids) -> Bools:
-        """Return, for each pair, whether it is two different mentions of one domain without a common gold id."""
+        """Return whether mentions ``a[i]`` and ``b[i]`` differ, have one domain, and share no gold id; (pairs,)."""
         count = np.diff(self.indptr)[b]
         place, pair = ranges(self.indptr[b], count), np.repeat(np.arange(len(b)), count)
         shared = self._holds(a[pair], self.id[place])
@@ -123,7 +123,7 @@ class TrainingSet:
 
 
 def _codes(gold: Gold, kb: KnowledgeBase, inputs: Sequence[MentionInput]) -> list[Iterable[int]]:
-    """Return numbers for the gold ids of each mention; mentions of a cluster share theirs, so are no negatives."""
+    """Return numbers for the gold ids of each mention; mentions of a cluster share theirs, and are not negatives."""
     number: dict[tuple[str, str], int] = {}
     clusters: dict[str, dict[int, None]] = {}
     rows: list[Iterable[int]] = []

@@ -34,10 +34,10 @@ def train_edges(
     linker: Linker | None = None,
     names: bool = False,
 ) -> EdgeModel:
-    """Train a model to tell when two mentions mean the same and, with ``kb``, when a mention means an entity.
+    """Train a model to predict whether two mentions mean the same and, with ``kb``, whether a mention means an entity.
 
-    Two mentions mean the same if they have the same gold entity or, without one, the same gold cluster. Boosted trees
-    are fitted to pairs of ``documents``, and their probabilities are calibrated on those of ``dev`` (Platt scaling).
+    Two mentions mean the same if they have the same gold ids or, without any, the same gold cluster. Boosted trees are
+    fitted to pairs of ``documents``, and their probabilities are calibrated on pairs of ``dev`` (Platt scaling).
 
     Args:
         documents: training documents, see `Linker.link`.
@@ -45,8 +45,8 @@ def train_edges(
         kb: the knowledge base of the gold entities; None to learn edges between mentions alone.
         linker: finds neighbours and candidates, and should have the encoder that links later; the default uses
             character n-grams.
-        names: learn also from entities with the names of other training documents, for linking with
-            ``kb.with_names_of(documents)``.
+        names: with ``kb``, learn also from entities to which the names of other training documents are added as
+            aliases, for linking with ``kb.with_names_of(documents)``.
 
     Raises:
         DataError: in ``documents`` or in ``dev``, the pairs of two mentions, or of a mention and an entity, are all
@@ -71,7 +71,7 @@ def examples(linker: Linker, corpus: Corpus, most: int | None = None) -> list[Ex
     """Return features and correctness of pairs of mentions and, with a knowledge base, of mentions and candidates.
 
     From a world (see `arbo.retrieval.worlds`) with more than ``most`` pairs of mentions, some of the wrong ones are
-    left out.
+    left out. Raise DataError if the pairs of one kind are all correct or all wrong.
     """
     found = linker.retrieve(corpus, k=EdgeModel.neighbors, discover=linker.kb is None)
     facts, classes = Facts.of(found.inputs), Gold.of(corpus)
@@ -91,8 +91,9 @@ def examples(linker: Linker, corpus: Corpus, most: int | None = None) -> list[Ex
     for (_, correct), what in zip(parts, ("two mentions", "a mention and an entity"), strict=False):
         if correct.all() or not correct.any():
             raise DataError(
-                f"{int(correct.sum()):,} of {len(correct):,} pairs of {what} mean the same, but training needs such "
-                "pairs and others; check the documents' gold clusters or ids, and that the knowledge base has the ids"
+                f"{int(correct.sum()):,} of {len(correct):,} pairs of {what} mean the same, but training needs both "
+                "pairs that do and pairs that do not; check the gold ids or gold clusters of the documents and, if "
+                "there is a knowledge base, that it has the ids"
             )
     return parts
 
@@ -106,10 +107,10 @@ def _entity_examples(found: Retrieval, facts: Facts, corpus: Corpus, kb: Knowled
 
 
 def named_examples(linker: Linker, train: Corpus, dev: Corpus) -> tuple[list[Examples], list[Examples]]:
-    """Return examples of entities that have the names of other training documents as aliases, to fit and to calibrate.
+    """Return examples to fit and to calibrate, with entities that have names of other training documents as aliases.
 
-    Each half of the training documents sees the names of the other half: with its own names, each name would be right.
-    Without gold entities in both halves, there are no examples.
+    Each half of the training documents gets the names of the other half: with its own names, each mention's name would
+    be an alias of its gold entity. Without gold entities in both halves, there are no examples.
     """
     assert linker.kb is not None
     halves = train[::2], train[1::2]
@@ -129,7 +130,7 @@ def _joined(parts: list[Examples]) -> Examples:
 
 
 def recall(linker: Linker, corpus: Corpus) -> dict[str, float]:
-    """Return the share of the pairs with the same meaning that each search finds, by the name of the search.
+    """Return, by the name of each search, which share of the pairs of mentions that mean the same it finds.
 
     The name ``all`` stands for all searches together; see `arbo.edges.pairs.searched`.
     """
@@ -150,7 +151,8 @@ def recall(linker: Linker, corpus: Corpus) -> dict[str, float]:
 def thinned(world: Ids, correct: Bools, most: int) -> Bools:
     """Return which pairs to keep, so that no world has more than ``most`` unless more are correct; (pairs,).
 
-    All correct pairs are kept, and wrong pairs of a larger world at even steps, as many as there is room for.
+    All correct pairs are kept. Of the wrong pairs of a larger world, as many as still fit are taken at even steps.
+    ``world`` is the code of the world of each pair, see `arbo.retrieval.worlds`.
     """
     kept = np.ones(len(world), np.bool_)
     for large in np.flatnonzero(np.bincount(world) > most):
@@ -162,10 +164,10 @@ def thinned(world: Ids, correct: Bools, most: int) -> Bools:
 
 
 def known_elsewhere(found: Retrieval, classes: Gold) -> Bools:
-    """Tell for each mention whether its annotation says what it means in other documents too; (mentions,).
+    """Return whether a mention's annotation can be compared with annotations in other documents; (mentions,).
 
-    A gold id says so. Gold clusters say so if one of them, in the same world, has mentions of several documents:
-    otherwise they are chains inside documents, and two chains of different documents may mean the same.
+    Gold ids can. The gold clusters of a world can if one of them has mentions of several documents: otherwise they are
+    chains inside documents, and two chains of different documents may mean the same.
     """
     by_id = np.array([bool(item.mention.gold) for item in found.inputs], np.bool_)
     world, document = codes_of(found.worlds), codes_of([item.document.id for item in found.inputs])

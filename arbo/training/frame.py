@@ -3,7 +3,7 @@
 During training, the folder ``OUT.training`` beside the model holds its checkpoints, the best model so far with its
 embeddings, and ``log.jsonl`` with one line per step. A killed run resumes from its last checkpoint with the same
 losses; a finished run leaves the model folder and ``OUT.log.jsonl`` beside it. If several processes train together,
-each with its own GPU, only the first one writes.
+such as one for each GPU, only the first one writes.
 """
 
 from __future__ import annotations

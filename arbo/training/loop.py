@@ -202,7 +202,11 @@ class Trainer(ABC, Generic[Model, Batch]):
                 self.keep()
 
     def step(self, step: int, mentions: Ids) -> dict[str, float]:
-        """Take one optimisation step; return its loss, the norm of its gradient and its learning rate, by name."""
+        """Take one optimisation step; return its loss, the norm of its gradient and its learning rate, by name.
+
+        Raise TrainingError if the loss or, except with float16, the gradient is not finite; and ArboError if there is
+        not enough memory.
+        """
         rate = self.config.learning_rate_at(step, self.n_steps)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
@@ -218,8 +222,8 @@ class Trainer(ABC, Generic[Model, Batch]):
                 total = self.add_gradients(step, self.batch(step, mentions, rows), share)
         except torch.OutOfMemoryError as error:
             raise ArboError(
-                f"not enough memory for micro_batch={self.config.micro_batch}; choose a smaller one to resume from the "
-                "last checkpoint or, if it is 1, a smaller max_length"
+                f"not enough memory for micro_batch={self.config.micro_batch}; choose a smaller micro_batch to resume "
+                "from the last checkpoint or, if it is 1 already, a smaller max_length to start again"
             ) from error
         total = float(self.accelerator.reduce(torch.tensor(total, device=self.accelerator.device)))
         limit = math.inf if self.config.clip is None else self.config.clip

@@ -31,7 +31,7 @@ Loss: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 
 
 def cross_entropy(scores: Tensor, exists: Tensor) -> Tensor:
-    """Return the negative logarithm of the positive's share in the softmax.
+    """Return the negative logarithm of the positive's share in the softmax; (mentions,).
 
     A mention without negatives has loss 0 and no gradient.
     """
@@ -40,10 +40,10 @@ def cross_entropy(scores: Tensor, exists: Tensor) -> Tensor:
 
 
 def arborescence_loss(scores: Tensor, exists: Tensor) -> Tensor:
-    r"""Return ``-(log p_0 + sum_i log(1 - p_i))`` over the negatives i, p being the softmax; (mentions,).
+    r"""Return ``-(log p_0 + sum_i log(1 - p_i))`` over the negatives i; (mentions,).
 
-    Equation 6 of the ArboEL paper. The paper omits the minus sign and computes p from dissimilarities; here
-    similarities make a near positive probable.
+    p is the softmax of the scores of a mention, with p_0 for the positive. Equation 6 of the ArboEL paper, which omits
+    the minus sign and computes p from dissimilarities; here similarities make a near positive probable.
     """
     # Only the largest p can be near 1. There, 1 - p_i is the sigmoid of log rest_i - s_i, rest_i being the softmax's
     # denominator without i; elsewhere log(1 - p) is exact enough.
@@ -64,8 +64,8 @@ def arborescence_loss(scores: Tensor, exists: Tensor) -> Tensor:
 def proxy_loss(scores: Tensor, exists: Tensor, alpha: float = 32.0, margin: float = 0.0) -> Tensor:
     """Return ``log(1 + exp(-a (s_0 - d))) + log(1 + sum_i exp(a (s_i + d)))`` over the negatives i; (mentions,).
 
-    Equation 3 of the proxy paper. ``alpha`` (a) is the scale of the similarities, which are cosines in the paper;
-    ``margin`` is d. A mention without negatives is still drawn to its positive.
+    Equation 3 of the proxy paper. s are the scores, cosines in the paper, with s_0 for the positive; ``alpha`` (a) is
+    their scale, and ``margin`` is d. A mention without negatives is still drawn to its positive.
     """
     scores = _finite(scores, exists)
     pull = softplus(-alpha * (scores[:, 0] - margin))
@@ -76,7 +76,8 @@ def proxy_loss(scores: Tensor, exists: Tensor, alpha: float = 32.0, margin: floa
 def binary_cross_entropy(scores: Tensor, exists: Tensor) -> Tensor:
     """Return ``-(log sigmoid(s_0) + sum_i log(1 - sigmoid(s_i)))`` over the negatives i; (mentions,).
 
-    Equation 11 of the adaptive-mixup paper. A mention without negatives is still drawn to its positive.
+    Equation 11 of the adaptive-mixup paper. s are the scores, with s_0 for the positive. A mention without negatives is
+    still drawn to its positive.
     """
     scores = _finite(scores, exists)
     return softplus(-scores[:, 0]) + softplus(scores[:, 1:]).sum(dim=1)
@@ -104,8 +105,8 @@ def multi_similarity(
 
     The sums are over all positives p and negatives n. Equation 16 of Wang et al. (2019), "Multi-similarity loss with
     general pair weighting for deep metric learning". The defaults are those of the experiments of SapBERT (Liu et al.
-    2021). Scores are cosines; the first ``n_positives`` columns are positives. Larger ``alpha`` (a) and ``beta`` (b)
-    put more weight on the hardest positive and negative; ``base`` (l) is the cosine that separates the two.
+    2021). The scores s are cosines; the first ``n_positives`` columns are positives. Larger ``alpha`` (a) and ``beta``
+    (b) put more weight on the hardest positive and negative; ``base`` (l) is the cosine that separates the two.
     """
     scores = _finite(scores, exists)
     there = exists[:, :n_positives]

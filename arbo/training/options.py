@@ -16,7 +16,7 @@ class RunOptions:
     """Options that do not affect the result of training. Raise UsageError if ``checkpoint_every`` is below 1."""
 
     checkpoint_every: int = 500
-    """Steps between two checkpoints."""
+    """Number of steps between two checkpoints; an epoch ends with a checkpoint too."""
     tensorboard: str | PathLike[str] | None = None
     """Folder for a second log, in the format of TensorBoard."""
     announce: Announce = quiet

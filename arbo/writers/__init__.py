@@ -1,7 +1,8 @@
-"""Writers of formats, one module for each format; `arbo.readers` and `arbo score` read the files.
+"""Writers, one module for each format; `arbo.readers` or `arbo score` read the files, except for tables of runs.
 
 A writer of documents takes three arguments: the documents, whose gold ids it writes; a path; and a mapping of each id
-to its name. It returns counts of the items that the format cannot hold. A writer of tables takes a table and a path.
+to its name. It returns counts of the items that the format changes or cannot hold. A writer of tables takes a
+table and a path.
 """
 
 from __future__ import annotations

@@ -27,7 +27,10 @@ _ON_ONE_LINE = re.compile(r"[^\r\n]+")
 
 
 def write_brat(documents: Iterable[Document], folder: PathLike, names: Mapping[str, str]) -> Counter[str]:
-    """Write a folder of pairs, completely or not at all; raise UsageError unless the folder is missing or empty."""
+    """Write a folder of pairs, completely or not at all.
+
+    Raise UsageError if the folder has content or cannot be written, and DataError for an id that BRAT cannot hold.
+    """
     notes: Counter[str] = Counter()
     target = Path(folder).resolve()
     try:

@@ -2,8 +2,8 @@
 
 Mentions with the same ids form a chain. The number of a chain has no meaning outside its document; chains that come
 from CoNLL keep their numbers. Each line of the text is a sentence. Texts are split into words at white space and, if a
-mention begins or ends inside such a word, also at punctuation, so that files with the same mentions have the same
-words.
+mention begins or ends inside such a word, also at punctuation, so that each mention consists of whole words. Files
+with the same mentions have the same words.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _CHAIN = re.compile(r"[^()|\s]+")
 
 
 def write_conll(documents: Iterable[Document], path: PathLike, _: Mapping[str, str]) -> Counter[str]:
-    """Write a CoNLL file."""
+    """Write a CoNLL file; raise DataError for a document id with a tab or a line end."""
     notes: Counter[str] = Counter()
     write_lines((line for document in documents for line in _part(document, notes)), path)
     return notes

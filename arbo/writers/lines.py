@@ -18,7 +18,7 @@ def one_line(text: str) -> str:
 
 
 def check_id(value: str, allowed: re.Pattern[str], *, of: str) -> str:
-    """Return an id if it matches a pattern completely; otherwise raise DataError for ``of``, whose id it is."""
+    """Return an id if it matches a pattern completely; raise DataError for the mention or document ``of`` otherwise."""
     if allowed.fullmatch(value):
         return value
     raise DataError(f"the format cannot hold the id {value!r:.80}; rename it, or export as jsonl", id=of)

@@ -21,7 +21,7 @@ _ID = re.compile(r"(?!-1$)[^|+\s]([^|+\t\r\n]*[^|+\s])?")
 
 
 def write_pubtator(documents: Iterable[Document], path: PathLike, _: Mapping[str, str]) -> Counter[str]:
-    """Write a PubTator file; `|` joins acceptable ids, and `-1` is NIL."""
+    """Write a PubTator file; `|` joins acceptable ids, and `-1` is NIL. Raise DataError for an id that does not fit."""
     notes: Counter[str] = Counter()
     write_lines((line for document in documents for line in _block(document, notes)), path)
     return notes

@@ -3,7 +3,7 @@
 Both are UTF-8. CSV begins with a byte order mark, so that Excel does not assume the local encoding. Texts are in
 quotes, so that quotes, tabs and line ends in them survive. `|` joins the items of a list. Since a spreadsheet would run
 a cell such as `=cmd()`, texts and column names of CSV that begin with `=`, `+`, `-`, `@`, a tab or a line end get the
-prefix `'`; the writer counts them. TSV holds each text as it is.
+prefix `'`; the writer counts the texts. TSV holds each text as it is.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def write_csv(table: pa.Table, path: PathLike) -> Counter[str]:
 
 
 def write_tsv(table: pa.Table, path: PathLike) -> Counter[str]:
-    """Write a file of tab-separated values, gzipped if its name ends in `.gz`; nothing is changed or lost."""
+    """Write a file of tab-separated values, gzipped if its name ends in `.gz`; no text is changed."""
     _write(pa.table(_columns(table)), path, "\t", b"")
     return Counter()
 

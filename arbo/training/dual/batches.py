@@ -114,7 +114,7 @@ class Reader:
                 yield tower, own[part]
 
     def pairs(self, batch: Batch, vectors: Tensor, rows: slice) -> Pairs:
-        """Take the vectors of the mentions in ``rows`` and of their nodes from ``vectors``, those of all texts."""
+        """Take the vectors of the mentions in ``rows`` and of their nodes from ``vectors``, which has all texts."""
         vectors = comparable(vectors, self.encoder.metric)
         query, compared, exists = (
             torch.from_numpy(array[rows]).to(vectors.device)

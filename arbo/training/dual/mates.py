@@ -1,4 +1,4 @@
-"""Learnt edges between the mentions of each gold cluster, from which `pick_positives` can make its trees."""
+"""Edges of an edge model between the mentions of each gold cluster, for the trees of `pick_positives`."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Mates(NamedTuple):
         return cls(first, second, edges.weights(facts, first, second))
 
     def nearest(self, n: int) -> Ids:
-        """Return the mate with the lightest edge for each of ``n`` mentions, the first of equals; -1 for none."""
+        """Return the mention at the lightest edge of each of ``n`` mentions, the first of equals; -1 for none."""
         target, source = np.concatenate([self.first, self.second]), np.concatenate([self.second, self.first])
         order = np.lexsort((source, np.tile(self.weight, 2), target))
         mention, place = np.unique(target[order], return_index=True)

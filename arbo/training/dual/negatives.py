@@ -11,11 +11,11 @@ adaptive mixup (AMH).
 ``in-batch-hard``   the nearest of those, by the vectors of the step (`hardest`)        hard (AMH)
 ``in-batch-mixed``  of those a share the nearest, the others at random                  mixed (AMH)
 ``random``          entities drawn uniformly from the knowledge base (`random`)         random (PEL)
-``knn``             the nearest of the knowledge base and of the training mentions,     k-NN (ArboEL);
-                    by the vectors of the snapshot (`near`): half of them wrong         hard (PEL) has entities
-                    entities, half mentions of such; if the positives are ``entity``,   alone
-                    all of them entities; of the mentions, ``document_share``
-                    come from the mention's own document
+``knn``             the nearest wrong entities and wrong mentions, half of each, by     k-NN (ArboEL);
+                    the vectors of the snapshot (`near`); entities alone if the         hard (PEL) has entities
+                    positives are ``entity``, mentions alone without a knowledge base;  alone
+                    a share of at least ``document_share`` of the mentions is from
+                    the mention's own document
 ``mixed``           entities: a share of them near as in ``knn``, the others as in      mixed-p (PEL)
                     ``random``
 ==================  ==================================================================  =======================
@@ -71,7 +71,8 @@ def near(
 def near_within(snapshot: Snapshot, rivals: Rivals, mentions: Ids, group: Ids, n: int) -> Ids:
     """Find the nearest wrong mentions of each mention in its group, such as its document; (mentions, n).
 
-    ``group`` is (all mentions,).
+    ``group`` is the code of the group of each mention of the training data, (all mentions,). Entries without a mention
+    are -1.
     """
     found = np.full((len(mentions), n), -1)
     for code in np.unique(group[mentions]):

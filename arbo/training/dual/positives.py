@@ -2,9 +2,9 @@
 
 All strategies use the gold clusters, each one entity and its mentions, and the vectors of the current model. They
 differ in the edges of the graph; the positive of a mention is its parent in the graph's minimum spanning tree, rooted
-at the entity (ArboEL, sections 2.2 and 3.2). A cluster without an entity has mentions alone: its tree is rooted at a
-mention, whose positive is its nearest (or a random) other mention, as is the positive of each mention with ``1nn`` (or
-``1rand``).
+at the entity (ArboEL, sections 2.2 and 3.2). A cluster without an entity has only mentions: its tree is rooted at one
+of them, and the positive of this mention is its nearest (or a random) other mention. With ``1nn`` (or ``1rand``), that
+is the positive of every mention of such a cluster.
 
 ======================  ================================================================================
 ``entity``              the entity alone
@@ -15,8 +15,9 @@ mention, whose positive is its nearest (or a random) other mention, as is the po
 ``1rand-cluster``       mention, and of the entity to all, as the authors' code does
 ======================  ================================================================================
 
-With learnt edges (`Mates`), ``arborescence`` takes their weights for the edges between mentions, and the vectors only
-for those to the entity. A part of a cluster that no learnt edge reaches has a root of its own.
+With an edge model (`Mates`), the edges of ``arborescence`` between mentions have the weights that the edge model gives
+them, and only those from the entity depend on the vectors. If the edges do not connect a cluster without an entity,
+each of its parts has a root of its own.
 """
 
 from __future__ import annotations
@@ -39,8 +40,8 @@ def pick_positives(
 ) -> Ids:
     """Return the positive of each mention as a node of ``snapshot``; -1 for a mention without a cluster; (mentions,).
 
-    A positive is another mention or, for the gold entity, the text of the entity that is nearest to the mention. With
-    ``mates``, the trees of ``arborescence`` have these edges between mentions.
+    A positive is another mention, or the text of the gold entity that is nearest to the mention. With ``mates``, the
+    trees of ``arborescence`` take the edges between mentions from there.
     """
     clustered = np.flatnonzero(snapshot.gold >= 0)
     mentions = clustered[snapshot.gold[clustered] < snapshot.entities.n]

@@ -47,7 +47,7 @@ class DualTrainer(Trainer[DualEncoder, Batch]):
     dev: TrainingSet | None
     config: TrainingConfig
     mates: Mates | None = None
-    """Learnt edges for the choice of positives; None to take the model's similarities."""
+    """Edges of an edge model for the choice of positives; None to use the encoder's similarities."""
 
     def __post_init__(self) -> None:
         self.plan = Plan(np.empty(0, np.int64), np.empty((0, 0), np.int64))
@@ -153,7 +153,7 @@ class DualTrainer(Trainer[DualEncoder, Batch]):
 
     @property
     def best(self) -> str:
-        """The score that the configuration selects."""
+        """Name of the score that selects the best model, as the configuration says."""
         return self.config.best
 
     def development_scores(self) -> dict[str, float]:
@@ -184,7 +184,7 @@ def train(
     expand_abbreviations: bool = True,
     options: RunOptions | None = None,
 ) -> DualEncoder:
-    """Train a dual-encoder to map mentions near their entities and near each other, and write it to a folder.
+    """Train a dual-encoder to map mentions near their entity and its other mentions, and write it to a folder.
 
     Unless ``config.positives`` is ``entity``, mentions without an entity in the knowledge base are trained on too: they
     are moved towards mentions with the same gold ids or, without any, the same gold cluster.
@@ -198,8 +198,8 @@ def train(
             of the final model. Without them the last model is kept.
         config: the training settings; by default `TrainingConfig()` or, without a knowledge base, ``WITHOUT_KB`` of
             `arbo.training.config`.
-        edges: learnt edges whose weights make the trees of the positives ``arborescence``, in place of the similarities
-            of the encoder.
+        edges: an edge model (see `arbo.train_edges`); in the trees of the positives ``arborescence``, its weights
+            replace the encoder's similarities between mentions.
         expand_abbreviations: whether to write out abbreviations that a document defines, as in linking.
         options: how the training runs: checkpoints, progress, logs.
 
@@ -211,7 +211,7 @@ def train(
         UsageError: the folder cannot be written, or is not a model folder of arbo; ``OUT.training`` belongs to another
             training, or another process uses it; the device does not support the precision; TensorBoard is to be used,
             but is not installed; the encoder has the pooling ``tokens``, but the positives are not ``entity``, or its
-            inputs cannot be perturbed for ``fgsm``; there are learnt edges, but the positives are not
+            inputs cannot be perturbed for ``fgsm``; there is an edge model, but the positives are not
             ``arborescence``; or there is no knowledge base, but the settings need one, or the encoder has two towers.
     """
     kb = KnowledgeBase() if kb is None else kb
@@ -227,7 +227,10 @@ def train(
             f"token; {mend}"
         )
     if edges is not None and config.positives != "arborescence":
-        raise UsageError(f"learnt edges make no positives {config.positives!r}; choose 'arborescence', or no edges")
+        raise UsageError(
+            f"an edge model needs the positives 'arborescence', not {config.positives!r}; choose them (--positives), "
+            "or leave the edge model out (--edges)"
+        )
     if config.regulariser == "fgsm":
         check_perturbable(encoder.mention_tower, encoder.entity_tower)
     corpora = corpora_of(documents, dev)

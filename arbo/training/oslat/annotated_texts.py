@@ -34,7 +34,7 @@ class AnnotatedTexts:
 
     @classmethod
     def of(cls, corpus: Corpus, kb: KnowledgeBase, *, purpose: str = "train on") -> Self:
-        """Take annotated documents, without gold ids that are not in the knowledge base in the document's domain.
+        """Collect annotated documents; gold ids without an entity in the document's domain are left out.
 
         Raise DataError ("nothing to ``purpose``") if no document has an entity.
         """

@@ -41,7 +41,7 @@ class Contrasts(Examples, Protocol):
 
     @property
     def entities(self) -> Ids:
-        """The entities whose names are negatives."""
+        """The entities whose names can be negatives."""
 
     def anchors(self, queries: Ids, n: int, rng: np.random.Generator) -> Ids:
         """Sample a name of each query's entity, then up to ``n`` synonyms of it; (queries, 1 + n), padded with -1."""

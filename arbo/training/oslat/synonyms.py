@@ -15,7 +15,7 @@ from arbo.engine import Floats, Ids, ranges
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Synonyms:
-    """Sets of names, one per entity; names of an entity that differ only in case or white space count as one."""
+    """The set of names of each entity; names of an entity that differ only in case or white space count as one."""
 
     place: Ids  # (names,) the index of each name in `KnowledgeBase.names`, ascending; a name is a row of this array
     spelling: Ids  # (names,) a code for the spelling, the same for names that differ only in case or white space
