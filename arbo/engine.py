@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from arbo.siblings import attribute
 
 if TYPE_CHECKING:
-    from clustering import Edges, Graph, MergeTree, Partition, average_tree, merge_tree, partition
+    from clustering import Decisions, Edges, Graph, MergeTree, Partition, average_tree, merge_tree, partition
     from clustering.arrays import Bools, Floats, Ids, Weights, id_dtype, pairs_of, ranges
     from clustering.bridges import bridges
     from clustering.comparison import (

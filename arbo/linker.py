@@ -19,7 +19,10 @@ from arbo.encoders.ngrams import NgramEncoder
 from arbo.engine import Method, Searchable, partition
 from arbo.errors import UsageError
 from arbo.linking.config import LinkerConfig
+from arbo.linking.corrections import Corrections
 from arbo.linking.description import describe
+from arbo.linking.obedience import obeyed
+from arbo.linking.respanning import respanned
 from arbo.progress import Announce, Stopwatch, quiet
 from arbo.results.result import Result
 from arbo.retrieval.candidates import Candidates
@@ -92,22 +95,30 @@ class Linker:
             name = "rerank_mentions" if self.config.rerank_mentions else "skip_margin"
             raise UsageError(f"{name} needs a reranker; choose one (--reranker), or leave {name} out")
 
-    def link(self, documents: Iterable[Any]) -> Result:
+    def link(self, documents: Iterable[Any], corrections: Any = ()) -> Result:
         """Link each mention to an entity of the knowledge base, or to NIL; cluster the NIL mentions.
 
-        ``documents`` is anything that `Corpus.of` accepts: documents, dicts, a pandas frame, a Hugging Face dataset, or
-        a list or pandas Series of names alone. Raise UsageError if the linker has no knowledge base.
+        Args:
+            documents: anything that `Corpus.of` accepts: documents, dicts, a pandas frame, a Hugging Face dataset, or
+                a list or pandas Series of names alone.
+            corrections: what people decided, which the links obey: a file of JSON lines, or a list of objects, see
+                `arbo.linking.corrections`. The field ``spread`` of the configuration says how far they spread.
+
+        Raises:
+            UsageError: the linker has no knowledge base.
+            DataError: a line is no correction. Corrections that cannot be obeyed are kept and told, see `Result`.
         """
         if self.kb is None:
             raise UsageError("linking needs a knowledge base: use Linker(kb), or discover() to work without one")
-        return self._decide(Corpus.of(documents), discover=False)
+        return self._decide(Corpus.of(documents), Corrections.of(corrections), discover=False)
 
-    def discover(self, documents: Iterable[Any]) -> Result:
+    def discover(self, documents: Iterable[Any], corrections: Any = ()) -> Result:
         """Cluster mentions, or names alone, without a knowledge base; each cluster is a discovered entity.
 
-        The reranker is not used. Raise UsageError if the configuration sets `rerank_mentions`.
+        For the corrections, see `link`. The reranker is not used. Raise UsageError if the configuration sets
+        `rerank_mentions`.
         """
-        return self._decide(Corpus.of(documents), discover=True)
+        return self._decide(Corpus.of(documents), Corrections.of(corrections), discover=True)
 
     def tune(
         self, documents: Iterable[Any], *, objective: Objective | None = None, method: Method | None = None
@@ -227,18 +238,23 @@ class Linker:
         assert self.kb is not None
         return Divided(self._entities[1], entity_worlds(self.kb, self.config.map_types))
 
-    def _decide(self, corpus: Corpus, *, discover: bool) -> Result:
+    def _decide(self, corpus: Corpus, corrections: Corrections, *, discover: bool) -> Result:
         clock = Stopwatch()
+        corpus, corrections = respanned(corpus, corrections)
+        kb = None if discover else self.kb
         with clock("encode and search"):
             retrieval = self.retrieve(corpus, k=self.config.k, discover=discover)
         with clock("partition"):
+            told = obeyed(corrections, retrieval.inputs, kb, self.config) if corrections.lines else None
+            decisions = told and told.decisions
             clusters = partition(
-                retrieval.graph(self.config.k),
+                retrieval.graph(self.config.k, decisions),
                 self.config.method,
                 self.config.limits(retrieval.threshold),
                 nil_linkage=self.config.nil_linkage,
                 nil_threshold=self.config.nil_limit(retrieval.threshold),
+                decisions=decisions,
             )
         with clock("describe"):
-            result = describe(corpus, None if discover else self.kb, retrieval, clusters, self.config)
+            result = describe(corpus, kb, retrieval, clusters, self.config, told)
         return result.with_seconds(clock.seconds)

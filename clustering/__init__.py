@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .arrays import Edges as Edges
     from .average import average_tree as average_tree
+    from .decisions import Decisions as Decisions
     from .estimator import ArborescenceClustering as ArborescenceClustering
     from .graph import Graph as Graph
     from .linkage import MergeTree as MergeTree, merge_tree as merge_tree
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 _HOME = {
     "METHODS": "methods",
     "ArborescenceClustering": "estimator",
+    "Decisions": "decisions",
     "Edges": "arrays",
     "Graph": "graph",
     "MergeTree": "linkage",

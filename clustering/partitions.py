@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .arborescence import arborescence_forest
-from .arrays import Edges, Ids, Threshold, Weights
+from .arrays import Bools, Edges, Ids, Threshold, Weights, concatenated
 from .average import average_tree
+from .decisions import DECIDED, Decisions, ends_of, keep_apart
 from .forest import Forest, hang_on_entities, lightest_entity_edges, with_entity_edges
 from .graph import Graph, limits
 from .kernels import kernel
@@ -15,7 +16,7 @@ from .linkage import MergeTree, merge_tree, undirected_forest
 from .methods import METHODS, NIL_LINKAGES, Method, NilLinkage
 from .minimax import minimax_forest
 from .pruning import surviving_edges
-from .union_find import find, join, singletons
+from .union_find import label_components
 
 if TYPE_CHECKING:
     import networkx
@@ -36,14 +37,18 @@ class Partition:
     parent: Ids
     """(nodes,) parent in the forest, -1 for entities and NIL mentions."""
     weight: Weights
-    """(nodes,) weight of the edge from the parent, NaN without a parent."""
+    """(nodes,) weight of the edge from the parent, NaN without a parent, -inf if people decided on the edge."""
     bottleneck: Weights
-    """(nodes,) heaviest edge between the node and its entity; -inf for an entity, inf for NIL."""
+    """(nodes,) heaviest edge between the node and its entity; -inf for an entity or without other edges than
+    decisions, inf for NIL. Below a mention that was decided to be a new entity, the heaviest edge from that mention."""
     nil_edges: Edges
     """Edges between mentions of the same NIL cluster: under single linkage, edges within the threshold that connect the
     cluster; under average linkage, all edges between them."""
     nil_tree: MergeTree | None = None
     """Merge tree of the NIL mentions under average linkage, with mention ``i`` as leaf ``i``; otherwise None."""
+    follows: Ids | None = None
+    """(mentions,) with decisions: the last mention on the way from the root to the mention, both included, that hangs
+    there by a decision; -1 without one."""
 
     @property
     def n_entities(self) -> int:
@@ -113,6 +118,7 @@ def partition(
     *,
     nil_linkage: NilLinkage = "single",
     nil_threshold: float | None = None,
+    decisions: Decisions | None = None,
 ) -> Partition:
     """Cluster mentions and entities so that no cluster has two entities.
 
@@ -130,10 +136,11 @@ def partition(
             weights must be 1 minus a similarity from 0 to 1.
         nil_threshold: largest average dissimilarity of clusters that average linkage merges; None merges all that have
             a similarity. Single linkage ignores it.
+        decisions: what people decided about the mentions, which every method obeys, whatever the thresholds.
 
     Ties are broken by (weight, source id, target id), never by the order of the edges. O(edges log edges) time, nearly
-    linear in practice. Raise ValueError for an unknown method or linkage, or a threshold that is NaN, and for average
-    linkage the errors of `average_tree`.
+    linear in practice. Raise ValueError for an unknown method or linkage, a threshold that is NaN, or decisions that do
+    not fit the graph, and for average linkage the errors of `average_tree`.
 
     In the smallest graph on which the first two methods differ, node 4, a mention, either follows its lightest edge,
     from node 3, or takes the entity with the smaller bottleneck.
@@ -150,18 +157,18 @@ def partition(
         raise ValueError(f"nil_linkage={nil_linkage!r} is not one of {', '.join(NIL_LINKAGES)}")
     if nil_linkage == "average" and nil_threshold is not None and np.isnan(nil_threshold):
         raise ValueError(f"nil_threshold={nil_threshold} is not a number; use None for no limit")
-    forest, nil = _forest(graph, method, threshold)
+    if decisions is not None:
+        return _obey(graph, decisions, method, threshold, nil_linkage, nil_threshold)
+    forest, nil = _forest(graph, method, limits(graph, threshold))
     if nil_linkage == "single":
         return _describe(graph, forest, nil)
-    nil = _among_nil(forest, Edges(graph.source - graph.n_entities, graph.target - graph.n_entities, graph.weight))
-    tree = average_tree(Graph(*nil, n_entities=0, n_nodes=graph.n_mentions))
-    label = tree.cut(np.inf if nil_threshold is None else nil_threshold)
-    return _describe(graph, forest, nil.take(label[nil.source] == label[nil.target]), tree)
+    nil, tree = _average(graph, _among_nil(forest.is_reached, _mention_edges(graph)), nil_threshold)
+    return _describe(graph, forest, nil, tree)
 
 
-def _forest(graph: Graph, method: Method, threshold: Threshold) -> tuple[Forest, Edges]:
+def _forest(graph: Graph, method: Method, limits: tuple[float, float]) -> tuple[Forest, Edges]:
     """Return the forest of the linked mentions, and the remaining edges among the others."""
-    entity_limit, mention_limit = limits(graph, threshold)
+    entity_limit, mention_limit = limits
     directed = method != "undirected"
     entity_edges = lightest_entity_edges(graph, entity_limit, directed=directed)
     if method == "independent" and entity_edges.entity.all():
@@ -177,15 +184,81 @@ def _forest(graph: Graph, method: Method, threshold: Threshold) -> tuple[Forest,
         forest = arborescence_forest(entity_edges, edges)
     else:
         forest = hang_on_entities(entity_edges)
-    return forest, _among_nil(forest, edges)
+    return forest, _among_nil(forest.is_reached, edges)
 
 
-def _among_nil(forest: Forest, edges: Edges) -> Edges:
-    nil = ~forest.is_reached
-    if not nil.any():
+def _mention_edges(graph: Graph) -> Edges:
+    """Return all edges with mentions numbered from 0, so that entities are negative."""
+    return Edges(graph.source - graph.n_entities, graph.target - graph.n_entities, graph.weight)
+
+
+def _among_nil(is_reached: Bools, edges: Edges) -> Edges:
+    """Return the edges between mentions that are not reached."""
+    if is_reached.all():
         return edges.take(slice(0))
     edges = edges.take((edges.source >= 0) & (edges.target >= 0))  # without entity edges
-    return edges.take(nil[edges.source] & nil[edges.target])
+    return edges.take(~is_reached[edges.source] & ~is_reached[edges.target])
+
+
+def _average(graph: Graph, nil: Edges, threshold: float | None) -> tuple[Edges, MergeTree]:
+    """Return the edges inside the clusters of average linkage, and its tree."""
+    tree = average_tree(Graph(*nil, n_entities=0, n_nodes=graph.n_mentions))
+    label = tree.cut(np.inf if threshold is None else threshold)
+    return nil.take((label[nil.source] == label[nil.target]) | (nil.weight <= DECIDED)), tree
+
+
+def _obey(
+    graph: Graph,
+    decisions: Decisions,
+    method: Method,
+    threshold: Threshold,
+    nil_linkage: NilLinkage,
+    nil_threshold: float | None,
+) -> Partition:
+    """Make the partition that obeys decisions, see `clustering.decisions`."""
+    entity_limit, mention_limit = (max(limit, DECIDED) for limit in limits(graph, threshold))
+    extended = decisions.applied(graph, method)
+    forest, _ = _forest(extended, "arborescence" if method == "independent" else method, (entity_limit, mention_limit))
+    top = ends_of(forest.parent)
+    is_reached = top < -1  # the last root, -1, is that of all entities outside the knowledge base
+    edges = concatenated([_mention_edges(graph), decisions.same_edges(graph)])
+    if nil_linkage == "single":
+        edges = edges.take((edges.weight <= mention_limit) & (edges.source != edges.target))
+    nil, tree = _among_nil(is_reached, edges), None
+    if nil_linkage == "average":
+        nil, tree = _average(graph, nil, nil_threshold)
+    mentions = np.arange(graph.n_mentions, dtype=top.dtype)
+    follows = ends_of(np.where(forest.weight <= DECIDED, mentions, forest.parent))
+    follows[(follows < 0) | ~(forest.weight[np.maximum(follows, 0)] <= DECIDED)] = -1
+    forest = Forest(np.where(is_reached, forest.parent, mentions), np.where(is_reached, forest.weight, np.nan))
+    kept, nil = keep_apart(forest, nil, top, decisions.apart_nodes(graph), extended.n_entities)
+    follows[forest.is_reached & ~kept.is_reached] = -1
+    forest, nil = (part._replace(weight=_undecided(part.weight)) for part in (kept, nil))
+    return _without_more_roots(_describe(extended, forest, nil, tree), graph, follows)
+
+
+def _undecided(weight: Weights) -> Weights:
+    return np.where(weight <= DECIDED, -np.inf, weight).astype(weight.dtype)
+
+
+def _without_more_roots(found: Partition, graph: Graph, follows: Ids) -> Partition:
+    """Remove the roots beyond the entities of the graph; mentions below such a root are a cluster without an entity."""
+    n, more = graph.n_entities, found.n_entities - graph.n_entities
+    labels = np.delete(found.labels, np.s_[n : n + more])
+    mentions = labels[n:]
+    is_new = np.flatnonzero((mentions >= n) & (mentions < n + more))
+    smallest = np.full(more, graph.n_nodes + more, labels.dtype)
+    np.minimum.at(smallest, mentions[is_new] - n, is_new + n + more)
+    mentions[is_new] = smallest[mentions[is_new] - n]
+    mentions[mentions >= n] -= more
+    parent = np.delete(found.parent, np.s_[n : n + more])
+    hangs_on_new = (parent >= n) & (parent < n + more)
+    parent = np.where(hangs_on_new, -1, np.where(parent >= n, parent - more, parent)).astype(parent.dtype)
+    weight, bottleneck = (np.delete(own, np.s_[n : n + more]) for own in (found.weight, found.bottleneck))
+    weight[hangs_on_new] = np.nan
+    nil = Edges(found.nil_edges.source - more, found.nil_edges.target - more, found.nil_edges.weight)
+    entity = np.where(mentions < n, mentions, -1)
+    return Partition(labels, entity, parent, weight, bottleneck, nil, found.nil_tree, follows)
 
 
 def _describe(graph: Graph, forest: Forest, nil: Edges, tree: MergeTree | None = None) -> Partition:
@@ -197,7 +270,7 @@ def _describe(graph: Graph, forest: Forest, nil: Edges, tree: MergeTree | None =
     weight[n_entities:] = forest.weight
     nil_edges = Edges(nil.source + n_entities, nil.target + n_entities, nil.weight)
     labels, bottleneck = _trace(parent, weight, n_entities)
-    _label_components(nil_edges.source, nil_edges.target, labels)
+    label_components(nil_edges.source, nil_edges.target, labels)
     mentions = labels[n_entities:]
     entity = np.where(mentions < n_entities, mentions, -1)
     return Partition(labels, entity, parent, weight, bottleneck, nil_edges, tree)
@@ -227,22 +300,3 @@ def _trace(parent: Ids, weight: Weights, n_entities: int) -> tuple[Ids, Weights]
             bottleneck[below] = max(bottleneck[v], weight[below])
             v = below
     return root, bottleneck
-
-
-@kernel
-def _label_components(source: Ids, target: Ids, labels: Ids) -> None:
-    """Label every node of these edges with the smallest node id of its connected component."""
-    if len(source) == 0:
-        return
-    sets = singletons(len(labels), labels)
-    for i in range(len(source)):
-        a, b = find(sets, source[i]), find(sets, target[i])
-        if a != b:
-            join(sets, a, b)
-    smallest = np.full(len(labels), -1, labels.dtype)
-    for node in range(len(labels)):
-        root = find(sets, node)
-        if smallest[root] < 0:
-            smallest[root] = node
-        if sets[root] < -1:
-            labels[node] = smallest[root]

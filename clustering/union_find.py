@@ -44,3 +44,22 @@ def top(up: Ids, i: int) -> int:
         up[i] = up[up[i]]
         i = up[i]
     return i
+
+
+@kernel
+def label_components(source: Ids, target: Ids, labels: Ids) -> None:
+    """Label each node of these edges by the smallest node id of its connected component."""
+    if len(source) == 0:
+        return
+    sets = singletons(len(labels), labels)
+    for i in range(len(source)):
+        a, b = find(sets, source[i]), find(sets, target[i])
+        if a != b:
+            join(sets, a, b)
+    smallest = np.full(len(labels), -1, labels.dtype)
+    for node in range(len(labels)):
+        root = find(sets, node)
+        if smallest[root] < 0:
+            smallest[root] = node
+        if sets[root] < -1:
+            labels[node] = smallest[root]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from arbo.cli import options
 from arbo.cli.inputs import read_documents
 from arbo.cli.linker import LinkerOptions
-from arbo.cli.run import run
+from arbo.cli.run import Correcting, run
 from arbo.errors import UsageError
 
 
@@ -25,6 +25,9 @@ def discover(
     encoder: options.EncoderModel = None,
     encoder_config: options.EncoderConfigFile = None,
     cache: options.Cache = None,
+    corrections: options.CorrectionsFile = None,
+    spread: options.SpreadOption = None,
+    preview: options.Preview = False,
     no_texts: options.NoTexts = False,
     dry_run: options.DryRun = False,
     on_error: options.OnErrorOption = "fail",
@@ -39,14 +42,16 @@ def discover(
             f"{config} was tuned with a reranker, but discover uses none, so its thresholds would not fit; tune again "
             "without --reranker"
         )
+    correcting = Correcting(corrections, spread, preview=preview)
     check_replaceable(out)
-    fields = {"k": k, "search": search, "nil_linkage": nil_linkage, "nil_threshold": nil_threshold}
+    fields = {"k": k, "search": search, "nil_linkage": nil_linkage, "nil_threshold": nil_threshold, "spread": spread}
     linker = LinkerOptions(fields, encoder, encoder_config, cache, None, threshold, config, edges).load()
     documents = read_documents(docs, format_, types, on_error)
     run(
         linker,
         documents.by_topic() if by_topic else documents,
         out,
+        correcting,
         texts=not no_texts,
         dry_run=dry_run,
         as_json=as_json,

@@ -6,7 +6,7 @@ from arbo.cli import options
 from arbo.cli.finding import find_in, load_finder
 from arbo.cli.inputs import read_documents, read_kb
 from arbo.cli.linker import LinkerOptions
-from arbo.cli.run import run
+from arbo.cli.run import Correcting, run
 from arbo.errors import UsageError
 
 
@@ -37,6 +37,9 @@ def link(
     candidates: options.NumberOfCandidates = None,
     skip_margin: options.SkipMargin = None,
     rerank_mentions: options.RerankMentions = None,
+    corrections: options.CorrectionsFile = None,
+    spread: options.SpreadOption = None,
+    preview: options.Preview = False,
     no_texts: options.NoTexts = False,
     dry_run: options.DryRun = False,
     on_error: options.OnErrorOption = "fail",
@@ -50,25 +53,19 @@ def link(
 
     if find_mentions is None and find_threshold is not None:
         raise UsageError("--find-threshold needs --find-mentions with `fuzzy` or a model")
+    correcting = Correcting(corrections, spread, preview=preview)
     check_replaceable(out)
-    fields = {
-        "method": method,
-        "k": k,
-        "map_types": map_types,
-        "nil_linkage": nil_linkage,
-        "nil_threshold": nil_threshold,
-        "search": search,
-        "candidates": candidates,
-        "skip_margin": skip_margin,
-        "rerank_mentions": rerank_mentions,
-    }
+    fields = {"method": method, "k": k, "nil_linkage": nil_linkage, "nil_threshold": nil_threshold, "search": search}
+    fields |= {"candidates": candidates, "skip_margin": skip_margin, "rerank_mentions": rerank_mentions}
+    fields |= {"map_types": map_types, "spread": spread}
     linker = LinkerOptions(fields, encoder, encoder_config, cache, reranker, threshold, config, edges).load()
     finder = None if find_mentions is None else load_finder(find_mentions, "--find-mentions", find_threshold)
     base = read_kb(kb, kb_format, kb_xrefs, no_generic_names=no_generic_names)
     linker = linker.configured(kb=base)
     documents = read_documents(docs, format_, types, on_error, mentions=finder is None)
     if finder is None:
-        run(linker, documents, out, texts=not no_texts, dry_run=dry_run, as_json=as_json)
+        run(linker, documents, out, correcting, texts=not no_texts, dry_run=dry_run, as_json=as_json)
     else:
         found = find_in(documents, base, finder).corpus
-        run(linker, found, out, texts=not no_texts, dry_run=dry_run, as_json=as_json, annotated=documents)
+        texts = not no_texts
+        run(linker, found, out, correcting, texts=texts, dry_run=dry_run, as_json=as_json, annotated=documents)

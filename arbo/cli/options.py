@@ -10,6 +10,7 @@ import typer
 
 from arbo.data.records import OnError
 from arbo.engine import Method, NilLinkage, SearchMethod
+from arbo.linking.spread import Spread
 from arbo.readers import DocumentFormat, KnowledgeBaseFormat
 
 
@@ -140,6 +141,23 @@ NilThreshold = Annotated[
         help="Largest average dissimilarity at which --nil-linkage average merges. [default: that of --config, else "
         "of the encoder or edge model]",
     ),
+]
+_correct = partial(typer.Option, rich_help_panel="Corrections")
+CorrectionsFile = Annotated[
+    Path | None,
+    _correct("--corrections", metavar="FILE", help="Corrections of people as JSON lines, which the result obeys."),
+]
+SpreadOption = Annotated[
+    Spread | None,
+    _correct(
+        "--spread",
+        metavar="HOW",
+        case_sensitive=False,
+        help=f"How far corrections spread: {_named(Spread)}. [default: same-name]",
+    ),
+]
+Preview = Annotated[
+    bool, _correct("--preview", help="Show what the corrections would change, and write nothing.", show_default=False)
 ]
 EncoderModel = Annotated[
     str | None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from arbo.cli import console
 from arbo.cli.inputs import warn_of_missing_ids
+from arbo.errors import UsageError
 
 if TYPE_CHECKING:
     from arbo.data.corpus import Corpus
@@ -17,10 +19,26 @@ if TYPE_CHECKING:
     from arbo.spans.evaluation import FoundScores
 
 
+_CHANGES_SHOWN = 20
+
+
+class Correcting:
+    """The options of corrections, read and checked before any other work."""
+
+    def __init__(self, file: Path | None, spread: str | None, *, preview: bool) -> None:
+        if file is None and (preview or spread is not None):
+            raise UsageError(f"{'--preview' if preview else '--spread'} needs --corrections FILE")
+        from arbo.linking.corrections import Corrections
+
+        self.corrections = Corrections(()) if file is None else Corrections.of(file)
+        self.preview = preview
+
+
 def run(
     linker: Linker,
     documents: Corpus,
     out: Path,
+    correcting: Correcting,
     *,
     texts: bool,
     dry_run: bool,
@@ -29,8 +47,8 @@ def run(
 ) -> None:
     """Link documents, or discover entities without a knowledge base, and save the run.
 
-    With ``dry_run``, only estimate memory and time. If ``annotated`` has mentions, score the found mentions against
-    them.
+    With ``dry_run``, only estimate memory and time. With a preview of corrections, only show what they change. If
+    ``annotated`` has mentions, score the found mentions against them.
     """
     from arbo.data.gold import Gold
     from arbo.spans.evaluation import run_scores
@@ -44,7 +62,12 @@ def run(
         else:
             console.out.print(str(estimate))
         return
-    result = linker.discover(documents) if linker.kb is None else linker.link(documents)
+    decide = linker.discover if linker.kb is None else linker.link
+    result = decide(documents, correcting.corrections)
+    if correcting.preview:
+        _tell_corrections(result)
+        _preview(decide(documents), result, as_json=as_json)
+        return
     scores = None
     if annotated is not None and annotated.mentions and linker.kb is not None:
         scores = run_scores(result, annotated, linker.kb)
@@ -58,7 +81,36 @@ def run(
         _show(result, out, scores)
 
 
+def _preview(before: Result, after: Result, *, as_json: bool) -> None:
+    """Print what changes from one result to another."""
+    from arbo.results.diff import diff
+
+    changes = diff(before, after)
+    if as_json:
+        console.print_json({"corrections": after.manifest["corrections"], **changes.as_dict()})
+    else:
+        console.out.print(console.plain(str(changes)))
+        console.print_changes(changes, _CHANGES_SHOWN)
+
+
+def _tell_corrections(result: Result) -> None:
+    """Print how many corrections were obeyed and what followed, and each correction that was not obeyed."""
+    if "corrections" not in result.manifest:
+        return
+    counts = result.manifest["corrections"]
+    told = ", ".join(f"{counts[name]:,} {name}" for name in ("obeyed", "replaced", "waiting", "conflict"))
+    console.say(
+        f"{counts['corrections']:,} corrections: {told}; they name {counts['mentions']:,} mentions, "
+        f"{counts['same_name']:,} follow by their name and {counts['graph']:,} by the graph"
+    )
+    for row in result.corrections:
+        if row["status"] in ("conflict", "waiting"):
+            line = json.dumps(row["record"], ensure_ascii=False)
+            console.warn(f"{row['file']}, line {row['line']}: {line}: {row['status']}: {row['reason']}")
+
+
 def _tell_notes(result: Result) -> None:
+    _tell_corrections(result)
     gold = result.mention_table["gold"]
     if annotated := len(gold) - gold.null_count:
         console.say(
@@ -83,6 +135,7 @@ def _summary(result: Result, folder: Path, scores: FoundScores | None) -> dict[s
         "linked": result.link_table.num_rows - nil,
         "nil": nil,
         "discovered": len(result.discovered),
+        **({"corrections": result.manifest["corrections"]} if "corrections" in result.manifest else {}),
         "giants": result.manifest["giants"],
         "seconds": result.manifest["seconds"],
         **({"against_annotated": scores.as_dict()} if scores else {}),

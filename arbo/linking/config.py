@@ -10,6 +10,7 @@ from arbo.engine import Method, Metric, NilLinkage, SearchMethod
 from arbo.errors import DataError, UsageError
 from arbo.files import PathLike
 from arbo.linking.confidence import Confidence
+from arbo.linking.spread import Spread
 from arbo.retrieval.worlds import type_pairs
 from arbo.settings import Count, NotBelow0, Number, Settings, read_json
 
@@ -57,6 +58,9 @@ class LinkerConfig(Settings):
     map_types: str | None = None
     """Types of mentions and the types of entities to compare them with, such as ``Chemical=drug,Gene=gene``; all other
     types are compared with each other. See `arbo.retrieval.worlds`."""
+    spread: Spread = "same-name"
+    """How far a correction spreads: to no other mention (``none``); to mentions of the same name, type and domain
+    (``same-name``); or also along the edges of the graph (``graph``). See `arbo.linking.obedience`."""
     confidence: Confidence | None = None
     """Computes the probability that a link is correct; `Linker.tune` fits it to gold annotations."""
 

@@ -11,22 +11,34 @@ from arbo.data.knowledge_base import KnowledgeBase
 from arbo.engine import Partition
 from arbo.linking.chaining import describe_giants
 from arbo.linking.config import LinkerConfig
+from arbo.linking.obedience import Obeyed
 from arbo.linking.tables import NamedEntities, cluster_table, document_table, entity_table, link_table, mention_table
 from arbo.results.result import Result
 from arbo.retrieval.retrieval import Retrieval
 
 
 def describe(
-    corpus: Corpus, kb: KnowledgeBase | None, retrieval: Retrieval, clusters: Partition, config: LinkerConfig
+    corpus: Corpus,
+    kb: KnowledgeBase | None,
+    retrieval: Retrieval,
+    clusters: Partition,
+    config: LinkerConfig,
+    corrections: Obeyed | None = None,
 ) -> Result:
-    """Make the result of a partition."""
+    """Make the result of a partition, which obeyed ``corrections``."""
     gold = Gold.of(corpus, kb)
     known = NamedEntities.of(kb, gold.rows, clusters.entity, retrieval.entities.ids)
     mentions = mention_table(corpus, retrieval.inputs, gold, known)
     names = [mention.name for mention in retrieval.inputs]
     mention_ids = mentions["mention_id"].combine_chunks()
-    cluster_rows, cluster_ids = cluster_table(kb, known, mention_ids.to_pylist(), names, clusters)
+    named = {} if corrections is None else corrections.named(clusters)
+    cluster_rows, cluster_ids = cluster_table(kb, known, mention_ids.to_pylist(), names, clusters, named)
     links = link_table(mention_ids, known, retrieval, clusters, cluster_ids, config.confidence)
+    follows = None
+    if corrections is not None:
+        follows = corrections.follows(clusters)
+        links = links.append_column("corrected", pa.array(corrections.corrected))
+        links = links.append_column("follows", mention_ids.take(pa.array(follows, mask=follows < 0)))
     threshold = dict(zip(("entity", "mention"), config.limits(retrieval.threshold), strict=True))
     if config.nil_linkage == "average":
         threshold["nil"] = config.nil_limit(retrieval.threshold)
@@ -45,10 +57,12 @@ def describe(
             "knowledge_base": {} if kb is None else kb.notes,
             "gold": {} if kb is None else _gold_notes(gold),
         },
+        **({} if corrections is None else {"corrections": corrections.counts(follows)}),
         "warnings": [warning for warning in (_ties(links), gold.doubt()) if warning],
     }
     entities = entity_table(known, retrieval, clusters)
-    return Result(mentions, links, cluster_rows, manifest, document_table(corpus), entities)
+    told = None if corrections is None else corrections.corrections.table()
+    return Result(mentions, links, cluster_rows, manifest, document_table(corpus), entities, told)
 
 
 def _gold_notes(gold: Gold) -> dict[str, int]:

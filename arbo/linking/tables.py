@@ -12,14 +12,17 @@ edge from the parent; null for NIL), ``bottleneck`` (the largest dissimilarity o
 NIL), ``candidates, candidate_scores`` (nearest entities and their similarities); after tuning, also ``confidence``
 (probability that the link is correct; null for NIL). With an edge model, also ``nearest`` (the parent or, for NIL, the
 nearest mention of the cluster from which an edge leads to the mention), and ``reasons, reason_log_odds``: the features
-that counted most for that edge, and their shares of its log-odds.
+that counted most for that edge, and their shares of its log-odds. With corrections, also ``corrected`` (whether one
+names the mention) and ``follows`` (the mention whose correction decided on this one too; else null). Edges that people
+decided have no dissimilarity: ``step`` is null, and ``bottleneck`` leaves them out and is null if there is no other.
 
 ``clusters``: ``cluster_id, entity_id`` (null for a discovered cluster), ``name, size, weakest_join`` (dissimilarity of
 the edge that joined the cluster's last two parts, or the average dissimilarity of these parts under average linkage;
 null for the cluster of an entity or of one mention). Clusters of entities come first, in the order of the knowledge
 base, then discovered clusters, largest first. The id of a discovered entity is ``new-`` and the id of its first mention
-in the order of the documents, so that the same clusters have the same ids in every run. If this id is taken, ``#2`` or
-a higher number is appended.
+in the order of the documents, so that the same clusters have the same ids in every run; a new entity that corrections
+name has the id of its first corrected mention, and their name for it. If this id is taken, ``#2`` or a higher number is
+appended.
 
 ``documents``: ``document_id, domain, text``; no ``text`` if the run was saved without texts.
 
@@ -121,7 +124,8 @@ def link_table(
     n, n_entities = len(clusters.entity), clusters.n_entities
     linked = clusters.entity >= 0
     given = evidence(retrieval, clusters.entity)
-    parent = clusters.parent[n_entities:]
+    parent, step = clusters.parent[n_entities:], clusters.weight[n_entities:]
+    bottleneck = np.where(linked, clusters.bottleneck[n_entities:], np.inf)
     near = retrieval.entities.dissimilarity
     has_margin = np.isfinite(near[:, 1]) if near.shape[1] > 1 else np.zeros(n, np.bool_)
     margin = np.zeros(n, np.float32)
@@ -138,8 +142,8 @@ def link_table(
             "margin": pa.array(margin, pa.float32(), mask=~has_margin),
             "parent": _of_nodes(known, mention_ids, n_entities, parent),
             "parent_is_mention": pa.array(parent >= n_entities),
-            "step": pa.array(clusters.weight[n_entities:], pa.float32(), mask=~linked),
-            "bottleneck": pa.array(clusters.bottleneck[n_entities:], pa.float32()),
+            "step": pa.array(step, pa.float32(), mask=~np.isfinite(step)),
+            "bottleneck": pa.array(bottleneck, pa.float32(), mask=np.isneginf(bottleneck)),
             "candidates": pa.ListArray.from_arrays(start, known.column("id", retrieval.entities.ids[found])),
             "candidate_scores": pa.ListArray.from_arrays(start, pa.array(retrieval.similarity(near)[found])),
         }
@@ -163,7 +167,7 @@ def _reasons(retrieval: Retrieval, clusters: Partition, ids_of: Callable[[Ids], 
     source = clusters.parent[n_entities:].astype(np.int64)
     alone = np.flatnonzero((source < 0) & together.any(axis=1))
     source[alone] = near[alone, first[alone]]
-    joined = np.flatnonzero(source >= 0)
+    joined = np.flatnonzero((source >= 0) & ~np.isneginf(clusters.weight[n_entities:]))
     told = retrieval.reasons(source[joined], joined)
     known = np.zeros((n, told.features.shape[1]), np.bool_)
     known[joined] = np.isfinite(told.log_odds)
@@ -203,8 +207,12 @@ def cluster_table(
     mention_ids: Sequence[str],
     names: Sequence[str],
     clusters: Partition,
+    named: Mapping[int, tuple[int, str]],
 ) -> tuple[pa.Table, pa.Array]:
-    """Make the table of clusters from the id and name of each mention; also return the cluster id of each mention."""
+    """Make the table of clusters from the id and name of each mention; also return the cluster id of each mention.
+
+    ``named`` has the mention that gives its id, and the name, of clusters that people named, by their labels.
+    """
     n_entities = clusters.n_entities
     label, place, size = np.unique(clusters.labels[n_entities:], return_inverse=True, return_counts=True)
     is_new = label >= n_entities
@@ -213,20 +221,27 @@ def cluster_table(
     rank[order] = np.arange(len(order))
     label, size, is_new, place = label[order], size[order], is_new[order], rank[place]
     entities, entity_names = (known.column(name, label[~is_new]).to_pylist() for name in ("id", "name"))
-    first = [mention_ids[node - n_entities] for node in label[is_new].tolist()]  # a label is the cluster's first node
+    new = label[is_new].tolist()  # a label is the cluster's first node
+    first = [mention_ids[named.get(node, (node - n_entities, ""))[0]] for node in new]
     ids = entities + _new_ids(first, kb)
     joins = clusters.weakest_joins()
     weakest = dict(zip(clusters.labels[joins.source].tolist(), joins.weight.tolist(), strict=True))
+    usual = _usual_names(names, place, len(entities), len(ids))
+    given = [named[node][1] if node in named else name for node, name in zip(new, usual, strict=True)]
     table = pa.table(
         {
             "cluster_id": pa.array(ids, pa.string()),
             "entity_id": pa.array(entities + [None] * int(is_new.sum()), pa.string()),
-            "name": pa.array(entity_names + _usual_names(names, place, len(entities), len(ids))),
+            "name": pa.array(entity_names + given, pa.string()),
             "size": pa.array(size, pa.int32()),
-            "weakest_join": pa.array([weakest.get(node) for node in label.tolist()], pa.float32()),
+            "weakest_join": pa.array([_finite(weakest.get(node)) for node in label.tolist()], pa.float32()),
         }
     )
     return table, table["cluster_id"].combine_chunks().take(pa.array(place))
+
+
+def _finite(weight: float | None) -> float | None:
+    return None if weight is None or np.isneginf(weight) else weight  # -inf: people joined the mentions
 
 
 def _new_ids(first: Sequence[str], kb: KnowledgeBase | None) -> list[str]:

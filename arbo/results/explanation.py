@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Self
@@ -87,6 +88,7 @@ def _explain_link(result: Run, link: Link) -> Explanation:
     while chain[-1].parent_is_mention:
         chain.append(result.link_of(str(chain[-1].parent)))
     entity = Candidate.of(result, chain[-1], str(link.entity), link.score)
+    decided = result.correction_table is not None
     steps = [Step(entity.id, str(link.entity_name), None, None, entity.alias)]
     steps += [Step(at.mention.id, at.name, at.mention.document_id, at.step) for at in reversed(chain)]
     weakest = max(range(1, len(steps)), key=lambda i: steps[i].dissimilarity or 0.0)
@@ -94,9 +96,10 @@ def _explain_link(result: Run, link: Link) -> Explanation:
     lines = [f"{_called(link)} is {link.entity_name} ({link.entity}), {_score(result, link, rivals)}:", f"    {entity}"]
     for i, step in enumerate(steps[1:], start=1):
         mark = "  <- weakest step" if i == weakest and len(steps) > 2 else ""
-        lines.append(f'      {_number(step.dissimilarity)} -> "{step.name}" in {step.document_id} ({step.id}){mark}')
+        weight = "decided" if decided and step.dissimilarity is None else _number(step.dissimilarity)
+        lines.append(f'      {weight} -> "{step.name}" in {step.document_id} ({step.id}){mark}')
         lines += _because(chain[-i])
-    text = "\n".join(lines + _others(result, rivals))
+    text = "\n".join(lines + _decided(result, link) + _others(result, rivals))
     return Explanation(link.mention.id, link.entity, tuple(steps), weakest, rivals, text)
 
 
@@ -109,7 +112,8 @@ def _explain_nil(result: Run, link: Link) -> Explanation:
     unlinked = f", and none of the mention's {k} nearest mentions leads to an entity"
     by_mentions = "" if method == "independent" or k == 0 else unlinked
     rivals = _rivals(result, link)
-    if rivals:
+    decided = _decided(result, link)
+    if rivals and not decided:
         own = f"{_measure(result)} {_number(rivals[0].score)}"
         limit = f"the entity threshold is a dissimilarity of {_number(entity_limit)}"
         lines.append(f"    the nearest entity, {rivals[0]}, has {own}; {limit}{by_mentions}")
@@ -128,8 +132,28 @@ def _explain_nil(result: Run, link: Link) -> Explanation:
         if average is not None:
             near = f"no NIL cluster has an average dissimilarity of at most {_number(average)}"
         lines.append(f"    alone: {near if k else 'mentions are not compared with k=0'}")
+    lines[1:1] = decided
     step = Step(link.mention.id, link.name, link.mention.document_id, None)
     return Explanation(link.mention.id, None, (step,), None, rivals, "\n".join(lines + _others(result, rivals)))
+
+
+def _decided(result: Run, link: Link) -> list[str]:
+    """Tell the corrections that decided on a mention, and those about it that were not obeyed."""
+    lines = []
+    if link.follows is not None:
+        other = result.link_of(link.follows)
+        how = "has the same name as" if normalize_name(other.name) == normalize_name(link.name) else "follows"
+        lines.append(f"    {how} {_called(other)} ({link.follows}), which is corrected")
+    if result.correction_table is None:
+        return lines
+    about = {link.mention.id, link.follows} if link.follows else {link.mention.id}
+    for row in result.correction_table.to_pylist():
+        record = json.loads(row["record"])
+        named = {record.get("mention"), *record.get("same", ()), *record.get("different", ())}
+        if named & about and (row["status"] == "obeyed" or link.mention.id in named):
+            why = f" ({row['status']}: {row['reason']})" if row["reason"] else ""
+            lines.append(f"    correction, {row['file']}, line {row['line']}: {row['record']}{why}")
+    return lines
 
 
 def _rivals(result: Run, link: Link) -> tuple[Candidate, ...]:

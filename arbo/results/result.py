@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -16,7 +17,7 @@ from arbo.results.giants import Giant, giants_of
 from arbo.results.plots import plot
 from arbo.results.rows import ROWS_SHOWN, table_of
 from arbo.results.run import Link, Run
-from arbo.results.run_folder import TABLES, load_run, save_run
+from arbo.results.run_folder import LATER, TABLES, load_run, save_run
 from arbo.results.views import rows_called
 from arbo.writers import ExportFormat, Ids
 
@@ -34,6 +35,16 @@ class Result(Run):
     def warnings(self) -> tuple[str, ...]:
         """Reasons to doubt the result: ties in most links, or a gold id that seems to mean NIL."""
         return tuple(self.manifest.get("warnings", ()))
+
+    @property
+    def corrections(self) -> list[dict[str, Any]]:
+        """The corrections: ``record`` (the object), ``file, line``, ``status`` and ``reason``.
+
+        The status is ``obeyed``; ``replaced`` by a later line; ``waiting`` for a mention, a document or an entity that
+        is missing; or ``conflict``. `Linker.link` accepts them again as ``[one["record"] for one in ...]``.
+        """
+        rows = [] if self.correction_table is None else self.correction_table.to_pylist()
+        return [{**row, "record": json.loads(row["record"])} for row in rows]
 
     def explain(self, link: Link | str) -> Explanation:
         """Explain the decision on a mention: the path from the entity or, for NIL, the nearest entity and mentions.
@@ -84,6 +95,8 @@ class Result(Run):
             tables["documents"] = self.document_table
         if self.entity_table is not None:
             tables["entities"] = self.entity_table
+        if self.correction_table is not None:
+            tables["corrections"] = self.correction_table
         if not texts:
             private = {("documents", "text"), ("documents", "metadata"), ("mentions", "metadata")}
             for name, table in tables.items():
@@ -126,7 +139,7 @@ class Result(Run):
         """Read a run; raise DataError if there is none, a newer arbo wrote it, or a file is missing or changed."""
         tables, manifest = load_run(folder)
         mentions, links, clusters = (tables.pop(name) for name in TABLES)
-        return cls(mentions, links, clusters, manifest, tables.get("documents"), tables.get("entities"))
+        return cls(mentions, links, clusters, manifest, *(tables.get(name) for name in LATER))
 
     def with_seconds(self, seconds: dict[str, float]) -> Self:
         """Return the same result, with the seconds of each stage in its manifest."""

@@ -35,13 +35,14 @@ class Link:
     """Similarity of mention and entity, or the entity's probability by a reranker or edge model; None for NIL."""
     margin: float | None
     """Similarity or probability of the nearest entity minus that of the second nearest; None without a second."""
-    bottleneck: float
-    """Dissimilarity of the heaviest edge on the path from the entity; infinite for NIL."""
+    bottleneck: float | None
+    """Dissimilarity of the heaviest edge on the path from the entity; infinite for NIL, None if people decided on all
+    edges."""
     parent: str | None
     """Id of the entity or mention from which the mention is reached; None for NIL."""
     parent_is_mention: bool
     step: float | None
-    """Dissimilarity of the edge from the parent; None for NIL."""
+    """Dissimilarity of the edge from the parent; None for NIL, or if people decided on the edge."""
     candidates: tuple[tuple[str, float], ...]
     """Ids of the nearest entities, and their similarities or probabilities (see ``score``); nearest first."""
     nearest: str | None = None
@@ -50,6 +51,10 @@ class Link:
     """With an edge model, the features that counted most for the edge from ``nearest``, and their log-odds."""
     confidence: float | None = None
     """Probability that the link is correct; None for NIL, or if `Linker.tune` has not fitted the confidence."""
+    corrected: bool = False
+    """Whether a correction that was obeyed names the mention."""
+    follows: str | None = None
+    """The mention whose correction decided on this one too; None without one."""
 
     @property
     def name(self) -> str:
@@ -150,6 +155,8 @@ class Run:
     """The documents; None for a run folder of format version 1."""
     entity_table: pa.Table | None = None
     """The entities that are links or candidates; None for a run folder of an earlier arbo."""
+    correction_table: pa.Table | None = None
+    """The corrections and what became of them; None without corrections."""
 
     @property
     def links(self) -> Sequence[Link]:
@@ -265,6 +272,8 @@ class Run:
             nearest=values.get("nearest"),
             reasons=tuple(zip(values.get("reasons", ()), values.get("reason_log_odds", ()), strict=True)),
             confidence=values.get("confidence"),
+            corrected=values.get("corrected", False),
+            follows=values.get("follows"),
         )
 
     def _cluster(self, place: int) -> Cluster:

@@ -30,8 +30,8 @@ from arbo.files import (
 
 MANIFEST = "manifest.json"
 TABLES = ("mentions", "links", "clusters")
-LATER = ("documents", "entities")
-"""Tables that may be missing, since an earlier arbo did not write them."""
+LATER = ("documents", "entities", "corrections")
+"""Tables that may be missing: an earlier arbo did not write them, or there are no corrections."""
 FORMAT = Format(
     "arbo-run", 2, {"files": dict, "threshold": dict, "notes": dict}, "a run", "run the job again", oldest=1
 )
@@ -42,6 +42,7 @@ _COLUMNS = {
     "clusters": "cluster_id entity_id name size weakest_join",
     "documents": "document_id",
     "entities": "entity_id name aliases",
+    "corrections": "record file line status reason",
 }
 """Columns that a table must have."""
 _VERSIONS = ("arbo", "faiss-cpu", "numba", "numpy", "pyarrow", "scipy")

@@ -16,7 +16,7 @@ from arbo.results.run import Run
 R = TypeVar("R", bound=Run)
 Rows = npt.NDArray[np.int64]
 
-_OF_LINKS = ("entity_id", "entity_name", "cluster_id", "score", "margin", "confidence")
+_OF_LINKS = ("entity_id", "entity_name", "cluster_id", "score", "margin", "confidence", "corrected", "follows")
 _LOOKED_AT = 50
 """Number of mentions of a cluster among which examples are sought."""
 
@@ -99,7 +99,7 @@ def mention_view(run: Run, rows: Rows) -> pa.Table:
 
     Columns: ``mention_id, document_id, start, end`` (of the whole mention, ``end`` excluded), ``text, type``,
     ``found_score`` (if a finder found any mention), ``entity_id, entity_name, cluster_id, score, margin``, and
-    ``confidence`` if the run has it. Entity, score and confidence are null for NIL.
+    ``confidence, corrected, follows`` if the run has them. Entity, score and confidence are null for NIL.
     """
     own = ["text", "type"]
     if (name := "found_score") in (table := run.mention_table).column_names and table[name].null_count < len(table):

@@ -17,6 +17,7 @@ from scipy.sparse import issparse
 from arbo.data.inputs import MentionInput
 from arbo.encoders.encoder import Encoder
 from arbo.engine import (
+    Decisions,
     Embeddings,
     Floats,
     Graph,
@@ -78,9 +79,17 @@ class Retrieval:
     reasons: Callable[[Ids, Ids], Reasons] | None = None
     """Returns the reasons for edges from nodes of the graph to mentions; None without an edge model."""
 
-    def graph(self, k: int) -> Graph:
-        """Build the graph: edges into each mention from its ``k`` nearest mentions and its nearest entity."""
-        return Graph.from_neighbors(self.mentions.first(k), self.entities.first(1), n_entities=self.n_entities)
+    def graph(self, k: int, decisions: Decisions | None = None) -> Graph:
+        """Build the graph: edges into each mention from its ``k`` nearest mentions and its nearest entity.
+
+        If decisions say of a mention what it is not, it has edges from all its candidates.
+        """
+        entities = self.entities.first(1)
+        if decisions is not None and len(decisions.wrong):
+            ids = self.entities.ids.copy()
+            ids[:, 1:][np.isin(np.arange(len(ids)), decisions.wrong[:, 0], invert=True)] = -1
+            entities = Neighbors(ids, self.entities.dissimilarity)
+        return Graph.from_neighbors(self.mentions.first(k), entities, n_entities=self.n_entities)
 
     def similarity(self, dissimilarity: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
         """Convert dissimilarities to similarities (higher is closer)."""

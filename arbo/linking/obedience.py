@@ -1,0 +1,168 @@
+"""Obey corrections: from the lines to the decisions about the mentions of a graph, and to what follows them.
+
+How far a correction spreads is a setting (`LinkerConfig.spread`). ``none``: no mention follows a corrected one.
+``same-name``: an uncorrected mention of the same compared name, type and domain gets the same root (the entity, new
+entity, or none of the knowledge base), unless corrections of that name disagree. ``graph``: the same, and then the
+edges of the graph do the rest; under the method ``undirected``, they do not, since an edge then hands a root on in both
+directions. Nothing that a person decided is overruled by what spreads from another decision.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from arbo.data.inputs import MentionInput
+from arbo.data.knowledge_base import KnowledgeBase
+from arbo.engine import Bools, Decisions, Ids, Partition
+from arbo.linking.agreement import OUTSIDE, Agreement, agree
+from arbo.linking.config import LinkerConfig
+from arbo.linking.corrections import Corrections
+from arbo.text.names import normalize_name
+
+_UNDECIDED, _OUTSIDE, _NEW = -1, -2, -3  # as in `clustering.decisions`
+Key = tuple[Any, ...]
+"""What a mention is: ``("entity", row)``, `OUTSIDE`, or ``("new", name)``."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Obeyed:
+    """Corrections as decisions about the mentions of a graph."""
+
+    corrections: Corrections
+    """All corrections, with what became of them."""
+    decisions: Decisions
+    names: tuple[str, ...]
+    """The names of the new entities of the decisions."""
+    corrected: Bools
+    """(mentions,) whether a correction that is obeyed names the mention."""
+    namesake: Ids
+    """(mentions,) the corrected mention of the same name from which the mention has its root; -1 for none."""
+
+    def named(self, clusters: Partition) -> dict[int, tuple[int, str]]:
+        """Return the first corrected mention and the name of each cluster of a new entity, by the cluster's label."""
+        found: dict[int, tuple[int, str]] = {}
+        labels = clusters.labels[clusters.n_entities :]
+        own = (self.decisions.root <= _NEW) & ~self.decisions.passed_on
+        for mention in np.flatnonzero(own).tolist():
+            found.setdefault(int(labels[mention]), (mention, self.names[_NEW - int(self.decisions.root[mention])]))
+        return found
+
+    def follows(self, clusters: Partition) -> Ids:
+        """Return the mention from which each uncorrected mention got its root by a correction, or -1; (mentions,)."""
+        assert clusters.follows is not None
+        found = np.where(self.namesake >= 0, self.namesake, clusters.follows)
+        found[self.corrected | (found == np.arange(len(found)))] = -1
+        # A namesake that `different` or `not` cut off does not follow; neither do mentions that hang below it.
+        together = clusters.labels[clusters.n_entities :]
+        outside = self.decisions.root == _OUTSIDE
+        cut = (found >= 0) & (together[found] != together) & ~(outside[found] & (clusters.entity < 0))
+        return np.where(cut, -1, found)
+
+    def counts(self, follows: Ids) -> dict[str, int]:
+        """Count the corrections by status, and the mentions that are corrected or follow."""
+        states = [line.status for line in self.corrections.lines]
+        told = {name: states.count(name) for name in ("obeyed", "replaced", "waiting", "conflict")}
+        by_name = int((follows >= 0)[self.namesake >= 0].sum())
+        followed = {"same_name": by_name, "graph": int((follows >= 0).sum()) - by_name}
+        return {"corrections": len(states), **told, "mentions": int(self.corrected.sum()), **followed}
+
+
+def obeyed(
+    corrections: Corrections, inputs: Sequence[MentionInput], kb: KnowledgeBase | None, config: LinkerConfig
+) -> Obeyed:
+    """Return the decisions that corrections make about the mentions of a graph, of which ``kb`` has the entities.
+
+    Corrections of spans stay as they are: `arbo.linking.respanning` obeys them. The decisions are for `partition` and,
+    since a mention that is not its nearest entity needs edges from others, for `Retrieval.graph`.
+    """
+    there = {item.mention.id: row for row, item in enumerate(inputs)}
+    about = [line for line in corrections.lines if line.document is None]
+    agreed = agree(about, {item.mention.id: item.document.domain for item in inputs}, kb)
+    settled = iter(agreed.lines)
+    lines = tuple(line if line.document is not None else next(settled) for line in corrections.lines)
+    of_groups = agreed.roots_of_groups()
+    root = {row: of_groups[group] for m, row in there.items() if (group := agreed.group_of(m)) in of_groups}
+    namesake: Ids = np.full(len(inputs), -1, np.int64)
+    if config.spread != "none":
+        for row, (twin, key) in _namesakes(agreed, inputs, there, root).items():
+            root[row], namesake[row] = key, twin
+    roots, names = _numbered(root, inputs)
+    corrected = np.zeros(len(inputs), np.bool_)
+    told = (line.mentions for line in lines if line.status == "obeyed")
+    corrected[[there[mention] for own in told for mention in own if mention in there]] = True
+    stay = config.spread != "graph" or config.method == "undirected"
+    decisions = Decisions(roots, namesake >= 0, (roots != _UNDECIDED) & stay, *_pairs(agreed, there))
+    return Obeyed(Corrections(lines), decisions, names, corrected, namesake)
+
+
+def _numbered(root: Mapping[int, Key], inputs: Sequence[MentionInput]) -> tuple[Ids, tuple[str, ...]]:
+    """Return the roots of the mentions as numbers, and the names of the new entities, each of one domain."""
+    domains = {row: inputs[row].document.domain or "" for row in root}
+    new = sorted({(str(key[1]), domains[row]) for row, key in root.items() if key[0] == "new"})
+    number = {name: _NEW - i for i, name in enumerate(new)}
+    roots: Ids = np.full(len(inputs), _UNDECIDED, np.int64)
+    for row, key in root.items():
+        roots[row] = _OUTSIDE if key == OUTSIDE else key[1] if key[0] == "entity" else number[key[1], domains[row]]
+    return roots, tuple(name for name, _ in new)
+
+
+def _pairs(agreed: Agreement, there: Mapping[str, int]) -> Iterator[Ids]:
+    """Yield the pairs of mentions that are the same, of mentions that differ, and of mentions and wrong entities."""
+    members: defaultdict[str, list[int]] = defaultdict(list)
+    for mention, group in agreed.group.items():
+        if mention in there:
+            members[group].append(there[mention])
+    for pairs in (
+        [pair for own in members.values() for pair in pairwise(own)],
+        [(there[one], there[other]) for one, other in agreed.different if one in there and other in there],
+        [(there[m], entity) for m, own in agreed.wrong.items() if m in there for entity in sorted(own)],
+    ):
+        yield np.array(pairs, np.int64).reshape(-1, 2)
+
+
+def _namesakes(
+    agreed: Agreement, inputs: Sequence[MentionInput], there: Mapping[str, int], root: Mapping[int, Key]
+) -> dict[int, tuple[int, Key]]:
+    """Return a corrected mention of the same name, and its root, for each mention that shall have this root."""
+    compared = cache(normalize_name)
+
+    def name_of(row: int) -> tuple[Any, ...]:
+        return compared(inputs[row].name), inputs[row].mention.type, inputs[row].document.domain
+
+    decided: defaultdict[tuple[Any, ...], dict[Key, int]] = defaultdict(dict)
+    for row in sorted(root):
+        decided[name_of(row)].setdefault(root[row], row)
+    for mention, entities in agreed.wrong.items():
+        if mention in there and (known := decided.get(name_of(there[mention]))):
+            known.update({("not", entity): -1 for entity in entities if ("entity", entity) in known})
+    agree_on = {name: next(iter(known.items())) for name, known in decided.items() if len(known) == 1}
+    proposed: defaultdict[str, dict[Key, int]] = defaultdict(dict)
+    members: defaultdict[str, list[int]] = defaultdict(list)
+    for row in range(len(inputs)):
+        group = agreed.group_of(inputs[row].mention.id)
+        if row not in root and (agree_on or group in agreed.group):
+            members[group].append(row)
+            if (found := agree_on.get(name_of(row))) is not None:
+                proposed[group].setdefault(*found)
+    kept = {group: next(iter(keys)) for group, keys in proposed.items() if len(keys) == 1}
+    for group in _overruling(agreed, kept):
+        del kept[group]
+    return {row: (proposed[group][key], key) for group, key in kept.items() for row in members[group]}
+
+
+def _overruling(agreed: Agreement, proposed: Mapping[str, Key]) -> set[str]:
+    """Return the groups whose proposed root would violate a `not` or a `different`."""
+    wrong = ((agreed.group_of(mention), entity) for mention, own in agreed.wrong.items() for entity in own)
+    found = {group for group, entity in wrong if proposed.get(group) == ("entity", entity)}
+    roots = {**proposed, **agreed.roots_of_groups()}
+    for one, other in (map(agreed.group_of, pair) for pair in agreed.different):
+        if roots.get(one, OUTSIDE) == roots.get(other) != OUTSIDE:
+            found |= {one, other} & proposed.keys()
+    return found

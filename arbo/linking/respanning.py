@@ -1,0 +1,70 @@
+"""Obey the corrections of spans: mentions that are dropped, added, or resized.
+
+A mention is known by its document and its spans. A resized mention keeps its id, so that what is known about it holds.
+Added mentions get an id of document and spans, as everywhere (`mention_ids`).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import replace
+
+from arbo.data.corpus import Corpus
+from arbo.data.documents import Document, Mention, text_of
+from arbo.linking.agreement import Claims, settled
+from arbo.linking.corrections import Correction, Corrections
+
+
+def respanned(corpus: Corpus, corrections: Corrections) -> tuple[Corpus, Corrections]:
+    """Return the documents with corrected mentions, and the corrections with what became of those of spans."""
+
+    def claims(line: Correction) -> Claims:
+        if line.document is not None:
+            yield (line.document, line.spans), (line.kind, line.value, line.record.get("type"))
+
+    lines = settled(corrections.lines, claims)
+    documents = {document.id: document for document in corpus}
+    used = {mention.id for mention in corpus.mentions}
+    about: defaultdict[str, list[int]] = defaultdict(list)
+    for place, line in enumerate(lines):
+        if line.document is not None and line.status == "obeyed":
+            if line.document in documents:
+                about[line.document].append(place)
+            else:
+                told = f"no document has the id {line.document!r}; check it, or leave the line for later"
+                lines[place] = line.but("waiting", told)
+    for name, places in about.items():
+        documents[name] = _changed(documents[name], lines, places, used)
+    return (corpus.of_documents(documents.values()) if about else corpus), Corrections(tuple(lines))
+
+
+def _changed(document: Document, lines: list[Correction], places: list[int], used: set[str]) -> Document:
+    """Return a document with the mentions that these lines say; a line that does not fit waits."""
+    by_spans: defaultdict[tuple[tuple[int, int], ...], list[Mention]] = defaultdict(list)
+    for mention in document.mentions:
+        by_spans[mention.spans].append(mention)
+    end = len(document.text)
+    other: dict[str, Mention | None] = {}
+    added: dict[str, Mention] = {}
+    for place in sorted(places, key=lambda place: (lines[place].spans, place)):
+        line = lines[place]
+        spans = line.value if line.kind == "resize" else line.spans
+        there = by_spans.get(line.spans, [])
+        if line.kind != "drop" and max(stop for _, stop in spans) > end:
+            lines[place] = line.but("waiting", f"its document has {end:,} characters; correct the offsets")
+        elif line.kind == "add":
+            name = f"{document.id}:" + ",".join(f"{start}-{stop}" for start, stop in spans)
+            if not there and name in used and name not in added:
+                lines[place] = line.but("conflict", f"another mention has the id {name!r}; give that one another id")
+            elif not there:
+                text = text_of(spans, document.text)
+                added[name] = Mention(name, document.id, spans, text, line.record.get("type"))
+        elif not there:
+            lines[place] = line.but("waiting", "its document has no mention at these spans; check them")
+        else:
+            for one in there:
+                text = text_of(spans, document.text) if line.kind == "resize" else ""
+                other[one.id] = replace(one, spans=spans, text=text) if text else None
+    used |= added.keys()
+    kept = (other.get(mention.id, mention) for mention in document.mentions)
+    return replace(document, mentions=(*(mention for mention in kept if mention is not None), *added.values()))

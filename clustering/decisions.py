@@ -1,0 +1,203 @@
+"""What people decided about the mentions of a graph, which `partition` obeys.
+
+A decision is an edge lighter than any dissimilarity, so that every method takes it first: from its root to a mention,
+or both ways between mentions that are the same, as if they were one. There are more roots than entities: one for each
+new entity, and one for all mentions whose entity is outside the knowledge base. After the forest, the mentions of that
+last root and those that no root reaches are clustered by the edges between mentions, whatever root they came from.
+
+Mentions that differ, and entities that a mention is not, constrain the result. In a cluster that violates this, the
+edges that hold it together join its nodes again, from the lightest to the heaviest, by (weight, source, target), and
+those that would join such a pair are left out (Kruskal). Parts without a root become NIL.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from .arrays import Bools, Edges, Ids, concatenated
+from .forest import Forest
+from .graph import Graph
+from .kernels import kernel
+from .methods import Method
+from .union_find import find, join, label_components, singletons
+
+UNDECIDED, OUTSIDE, NEW = -1, -2, -3
+"""Values of `Decisions.root` that are no entity: none, outside the knowledge base, and the new entity 0."""
+_BY_PERSON = float(np.float32(-3e38))
+_PASSED_ON = float(np.float32(-2.5e38))
+DECIDED = float(np.float32(-2e38))
+"""Edges up to this weight are decisions."""
+
+
+class Decisions(NamedTuple):
+    """Decisions about the mentions of a graph, which are numbered from 0."""
+
+    root: Ids
+    """(mentions,) the entity of the mention, `UNDECIDED`, `OUTSIDE`, or `NEW` - i for the new entity i."""
+    passed_on: Bools
+    """(mentions,) whether the root was decided for another mention of the same name, and is weaker than decisions."""
+    alone: Bools
+    """(mentions,) whether no other mention may follow this one."""
+    same: Ids
+    """(pairs, 2) mentions that are the same; chains of pairs join all their mentions."""
+    different: Ids
+    """(pairs, 2) mentions that differ."""
+    wrong: Ids
+    """(pairs, 2) mentions and entities that they are not."""
+
+    @property
+    def n_new(self) -> int:
+        """Number of new entities."""
+        return max(0, NEW + 1 - int(self.root.min(initial=0)))
+
+    def applied(self, graph: Graph, method: Method) -> Graph:
+        """Return the graph with the additional roots and the decided edges, and without the edges that are ruled out.
+
+        For ``independent``, all other edges between mentions are left out. Raise ValueError if the decisions are about
+        other mentions or entities than those of the graph.
+        """
+        self._check(graph)
+        n, more = graph.n_entities, self.n_new + 1
+        source, target = (np.where(ids < n, ids, ids + more).astype(ids.dtype) for ids in (graph.source, graph.target))
+        of_source, of_target = source - (n + more), target - (n + more)
+        between = (of_source >= 0) & (of_target >= 0)
+        if method == "independent":
+            kept = ~between
+        else:
+            alone = np.concatenate([np.zeros(n + more, np.bool_), self.alone])
+            kept = ~(between & (alone[source] | (alone[target] if method == "undirected" else False)))
+        if len(self.wrong):
+            entity, mention = np.minimum(source, target).astype(np.int64), np.maximum(of_source, of_target)
+            ruled_out = self.wrong[:, 1].astype(np.int64) * graph.n_mentions + self.wrong[:, 0]
+            kept &= between | ~np.isin(entity * graph.n_mentions + mention, ruled_out)
+        mention = np.flatnonzero(self.root != UNDECIDED)
+        root = self.root[mention]
+        root = np.where(root >= 0, root, np.where(root == OUTSIDE, n + self.n_new, n + NEW - root))
+        weight = np.where(self.passed_on[mention], _PASSED_ON, _BY_PERSON)
+        same = self.same_edges(graph)
+        given = Edges(source, target, graph.weight).take(kept)
+        own = Edges(root, mention + n + more, weight)
+        same = Edges(same.source + n + more, same.target + n + more, same.weight)
+        edges = concatenated([given, own, same])
+        return Graph(
+            edges.source.astype(source.dtype),
+            edges.target.astype(source.dtype),
+            edges.weight.astype(graph.weight.dtype),
+            n + more,
+            graph.n_nodes + more,
+        )
+
+    def same_edges(self, graph: Graph) -> Edges:
+        """Return the edges both ways between mentions that are the same, numbered from 0."""
+        both = np.concatenate([self.same, self.same[:, ::-1]]).astype(graph.source.dtype)
+        return Edges(both[:, 0], both[:, 1], np.full(len(both), _BY_PERSON, graph.weight.dtype))
+
+    def apart_nodes(self, graph: Graph) -> Ids:
+        """Return the pairs of nodes of the graph with additional roots that no cluster may have, (pairs, 2)."""
+        shift = graph.n_entities + self.n_new + 1
+        wrong = np.column_stack([self.wrong[:, 0] + shift, self.wrong[:, 1]])
+        return np.concatenate([self.different + shift, wrong]).astype(graph.source.dtype)
+
+    def _check(self, graph: Graph) -> None:
+        n_mentions, n_entities = graph.n_mentions, graph.n_entities
+        if not len(self.root) == len(self.passed_on) == len(self.alone) == n_mentions:
+            raise ValueError(f"the decisions are about {len(self.root)} mentions, but the graph has {n_mentions}")
+        mentions = np.concatenate([self.same.ravel(), self.different.ravel(), self.wrong[:, 0]])
+        for name, ids, n in (
+            ("mention", mentions, n_mentions),
+            ("entity", np.append(self.wrong[:, 1], np.maximum(self.root, -1)), n_entities),
+        ):
+            least = 0 if name == "mention" else -1
+            if ids.size and not least <= ids.min() <= ids.max() < n:
+                unknown = ids[(ids < least) | (ids >= n)][0]
+                raise ValueError(f"a decision has the {name} {unknown}; the graph has the {name} ids 0 .. {n - 1}")
+
+
+def ends_of(up: Ids) -> Ids:
+    """Follow ``up`` from each node to the end: a node that is its own ``up``, or a negative number."""
+    end = up.copy()
+    while True:
+        further = np.where(end >= 0, end[np.maximum(end, 0)], end)  # twice as far each time
+        if (further == end).all():
+            return end
+        end = further
+
+
+def keep_apart(forest: Forest, nil: Edges, top: Ids, pairs: Ids, n_roots: int) -> tuple[Forest, Edges]:
+    """Leave out the edges that join pairs of nodes, as the module says; ``nil`` are the edges between NIL mentions.
+
+    ``top`` is the root of each mention that is reached. Mentions are numbered from 0 and roots negative, but in
+    ``pairs`` as nodes, roots first.
+    """
+    n_nodes = n_roots + len(top)
+    label = np.arange(n_nodes, dtype=top.dtype)
+    label[n_roots:] = np.where(forest.is_reached, top + n_roots, label[n_roots:])
+    label_components(nil.source + n_roots, nil.target + n_roots, label)
+    pairs = pairs[label[pairs[:, 0]] == label[pairs[:, 1]]]
+    if not len(pairs):
+        return forest, nil
+    reached = np.flatnonzero(forest.is_reached).astype(top.dtype)
+    tree = Edges(forest.parent[reached], reached, forest.weight[reached])
+    edges = concatenated([tree, nil])
+    edges = Edges(edges.source + n_roots, edges.target + n_roots, edges.weight)
+    violates = np.zeros(n_nodes, np.bool_)
+    violates[label[pairs[:, 0]]] = True
+    place = np.flatnonzero(violates[label[edges.target]])
+    some = edges.take(place)
+    place = place[np.lexsort((some.target, some.source, some.weight))]
+    kept, part = _join_but(edges.take(place), pairs[:, 0].copy(), pairs[:, 1].copy(), n_nodes)
+    holds = np.ones(len(edges.source), np.bool_)
+    holds[place[~kept]] = False
+    is_rooted = np.zeros(n_nodes, np.bool_)
+    is_rooted[part[:n_roots]] = True
+    stays = forest.is_reached & is_rooted[part[n_roots:]] | (forest.is_reached & ~violates[label[n_roots:]])
+    inner = holds[: len(reached)] & ~stays[reached]  # the edges that hold a part without a root together
+    parent = np.where(stays, forest.parent, np.arange(len(top), dtype=top.dtype))
+    nil = concatenated([nil.take(holds[len(reached) :]), tree.take(inner)])
+    return Forest(parent, np.where(stays, forest.weight, np.nan).astype(forest.weight.dtype)), nil
+
+
+@kernel
+def _join_but(edges: Edges, first: Ids, second: Ids, n_nodes: int) -> tuple[Bools, Ids]:
+    """Join nodes by edges in this order but for the pairs; return which edges were kept, and the part of each node.
+
+    Each part has a list of the pairs that it holds an end of, and the shorter list is read when two parts meet.
+    """
+    sets = singletons(n_nodes, edges.source)
+    n = len(first)
+    head, tail = np.full(n_nodes, -1, np.int64), np.full(n_nodes, -1, np.int64)
+    count, after = np.zeros(n_nodes, np.int64), np.full(2 * n, -1, np.int64)
+    for i in range(2 * n):
+        node = first[i] if i < n else second[i - n]
+        if head[node] < 0:
+            head[node] = i
+        else:
+            after[tail[node]] = i
+        tail[node] = i
+        count[node] += 1
+    kept = np.ones(len(edges.source), np.bool_)
+    for at in range(len(edges.source)):
+        a, b = find(sets, edges.source[at]), find(sets, edges.target[at])
+        if a == b:
+            continue
+        if count[a] > count[b]:
+            a, b = b, a
+        i = head[a]
+        while i >= 0:
+            other = second[i] if i < n else first[i - n]
+            if find(sets, other) == b:
+                kept[at] = False
+                break
+            i = after[i]
+        if not kept[at]:
+            continue
+        root = join(sets, a, b)
+        begin, end = head[b], tail[b]
+        if count[a] > 0:
+            after[end] = head[a]
+            end = tail[a]
+        head[root], tail[root], count[root] = begin, end, count[a] + count[b]
+    part = np.empty_like(sets)
+    for node in range(n_nodes):
+        part[node] = find(sets, node)
+    return kept, part

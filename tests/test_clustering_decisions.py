@@ -1,0 +1,292 @@
+"""The engine obeys decisions: against slow procedures that follow the definitions, on thousands of small graphs.
+
+Mentions that are the same are contracted to one node here, a decided mention has no edge but the one from its root,
+and ties between the remaining edges are broken by (weight, source, target) of the ends that they had before.
+"""
+
+import numpy as np
+import pytest
+from engine_builders import assert_same, every_method, make
+from test_clustering_oracles import STYLES, allowed, random_cases
+
+from clustering import Graph, partition
+from clustering.average import average_tree
+from clustering.decisions import NEW, OUTSIDE, UNDECIDED, Decisions
+
+INF = float("inf")
+
+
+def decide(n, root=None, passed_on=(), alone=(), same=(), different=(), wrong=()):
+    roots = np.full(n, UNDECIDED)
+    for mention, value in (root or {}).items():
+        roots[mention] = value
+    flags = [np.isin(np.arange(n), list(some)) for some in (passed_on, alone)]
+    pairs = [np.array(list(some), np.int64).reshape(-1, 2) for some in (same, different, wrong)]
+    return Decisions(roots, *flags, *pairs)
+
+
+def groups_of(n, pairs):
+    """Return the smallest member of the group of each mention."""
+    group = list(range(n))
+    for _ in range(n):
+        for a, b in pairs:
+            group[a] = group[b] = min(group[a], group[b])
+    return group
+
+
+def drawn_decisions(rng, n_entities, n):
+    """Draw decisions without a conflict."""
+    if not n:
+        return decide(0)
+    same = [tuple(rng.integers(0, n, 2)) for _ in range(rng.integers(0, 3))]
+    group = groups_of(n, same)
+    kinds = [*range(n_entities), OUTSIDE, NEW, NEW - 1]
+    root_of, weak = {}, set()
+    for g in sorted(set(group)):
+        if rng.random() < 0.35:
+            root_of[g] = kinds[rng.integers(len(kinds))]
+            if rng.random() < 0.3:
+                weak.add(g)
+    root, passed_on = {}, set()
+    for m in range(n):
+        if group[m] in root_of and (m == group[m] or rng.random() < 0.3):
+            root[m] = root_of[group[m]]
+            if group[m] in weak:
+                passed_on.add(m)
+    different, wrong = [], []
+    for a, b in rng.integers(0, n, (rng.integers(0, 4), 2)):
+        roots = {root_of.get(group[m], m - 1000) for m in (a, b)} - {OUTSIDE}
+        if group[a] != group[b] and (len(roots) == 2 or OUTSIDE in {root_of.get(group[m]) for m in (a, b)}):
+            different.append((a, b))
+    for m in rng.integers(0, n, rng.integers(0, 3) if n_entities else 0):
+        entity = rng.integers(n_entities)
+        if root_of.get(group[m]) != entity:
+            wrong.append((m, entity))
+    alone = [m for m in range(n) if m in root and rng.random() < 0.3]
+    return decide(n, root, passed_on, alone, same, different, wrong)
+
+
+def with_decisions(n_cases, threshold=True, distinct=False):
+    for style in STYLES:
+        for number, case in enumerate(random_cases(style, distinct, n_cases, with_threshold=threshold)):
+            rng = np.random.default_rng([STYLES.index(style), number])
+            yield *case, drawn_decisions(rng, case[1], case[2] - case[1])
+
+
+def slow_roots(edges, n_entities, n, threshold, method, decisions):
+    """Return the root of each mention: an entity, OUTSIDE, NEW - i, or None."""
+    group = groups_of(n, decisions.same)
+    root_of = {group[m]: int(r) for m, r in enumerate(decisions.root) if r != UNDECIDED}
+    wrong = {(int(e), int(m)) for m, e in decisions.wrong}
+    alone = {m for m in range(n) if decisions.alone[m]}
+    kept = []  # (weight, u, v, root or group, root or group)
+    for (u, v), w in allowed(edges, n_entities, threshold, directed=method != "undirected").items():
+        if v < n_entities:
+            continue
+        m = v - n_entities
+        if u < n_entities:
+            if (u, m) not in wrong:
+                kept.append((w, u, v, ("root", u), group[m]))
+            continue
+        ends = {u - n_entities} if method != "undirected" else {u - n_entities, m}
+        if method != "independent" and not ends & alone:
+            kept.append((w, u, v, group[u - n_entities], group[m]))
+    kept = sorted(edge for edge in kept if edge[3] != edge[4])
+    found = dict(root_of)
+    if method == "undirected":
+        return [slow_undirected(kept, found, group).get(g) for g in group]
+    kept = [edge for edge in kept if edge[4] not in root_of]
+    if method == "minimax":
+        while leaving := [e for e in kept if (isinstance(e[3], tuple) or e[3] in found) and e[4] not in found]:
+            _, _, _, a, b = leaving[0]
+            found[b] = a[1] if isinstance(a, tuple) else found[a]
+    else:
+        for edge in kept[::-1]:
+            rest = [other for other in kept if other is not edge]
+            if edge[4] in dict(spread_over(rest, found)):
+                kept = rest
+        found = dict(spread_over(kept, found))
+    return [found.get(g) for g in group]
+
+
+def spread_over(edges, found):
+    """Return the root of each group that these edges reach."""
+    found = dict(found)
+    for _ in range(len(edges) + 1):
+        for _, _, _, a, b in edges:
+            if b not in found and (isinstance(a, tuple) or a in found):
+                found[b] = a[1] if isinstance(a, tuple) else found[a]
+    return found.items()
+
+
+def slow_undirected(kept, found, group):
+    """Join groups over the lightest edges, but never two that both have a root."""
+    part = {g: {g} for g in group}
+    root = {g: found.get(g) for g in group}
+    for _, _, _, a, b in kept:
+        if isinstance(a, tuple):
+            if root[b] is None:
+                for g in part[b]:
+                    root[g] = a[1]
+        elif part[a] is not part[b] and (root[a] is None or root[b] is None):
+            joined, both = part[a] | part[b], root[a] if root[a] is not None else root[b]
+            for g in joined:
+                part[g], root[g] = joined, both
+    return root
+
+
+def slow_clusters(edges, n_entities, n, threshold, decisions, roots):
+    """Return the clusters: of each root, and of the edges between all that have none in the knowledge base."""
+    up = list(range(n))
+
+    def top(m):
+        return m if up[m] == m else top(up[m])
+
+    outside = {m for m in range(n) if roots[m] in (None, OUTSIDE)}
+    pairs = [(u - n_entities, v - n_entities) for u, v in allowed(edges, n_entities, threshold, directed=True)]
+    for a, b in [*pairs, *decisions.same.tolist()]:
+        if a in outside and b in outside:
+            up[top(a)] = top(b)
+    return [("NIL", top(m)) if m in outside else roots[m] for m in range(n)]
+
+
+def without_constraints(decisions):
+    return decisions._replace(different=decisions.different[:0])
+
+
+def same_clusters(labels, keys):
+    return len(set(labels)) == len(set(keys)) == len(set(zip(labels, keys, strict=True)))
+
+
+@every_method
+@pytest.mark.parametrize("distinct", [True, False], ids=["distinct", "ties"])
+def test_roots_and_the_same_are_obeyed_as_if_mentions_were_contracted(method, distinct):
+    for edges, n_entities, n_nodes, threshold, graph, decisions in with_decisions(60, distinct=distinct):
+        n = n_nodes - n_entities
+        decisions = without_constraints(decisions)
+        decisions = decisions._replace(wrong=decisions.wrong[:0])
+        found = partition(graph, method, threshold, decisions=decisions)
+        roots = slow_roots(edges, n_entities, n, threshold, method, decisions)
+        in_kb = [root if root is not None and root >= 0 else -1 for root in roots]
+        assert found.entity.tolist() == in_kb, (method, edges, n_entities, n_nodes, threshold, decisions)
+        assert same_clusters(
+            found.labels[n_entities:].tolist(),
+            slow_clusters(edges, n_entities, n, threshold, decisions, roots),
+        )
+        assert all(found.labels[m] >= n_entities for m in range(n_entities, n_nodes) if in_kb[m - n_entities] < 0)
+
+
+@every_method
+def test_no_decision_is_overruled(method):
+    """The family of all decisions holds, whatever the graph, the threshold and the linkage of NIL mentions."""
+    for number, (_, n_entities, _, threshold, graph, decisions) in enumerate(with_decisions(80)):
+        if number % 4 == 0:
+            weight = np.clip(graph.weight, 0, 2)
+            graph = Graph.from_edges(graph.source, graph.target, weight, n_entities=n_entities, n_nodes=graph.n_nodes)
+        linkage = "average" if number % 4 == 0 else "single"
+        found = partition(graph, method, threshold, nil_linkage=linkage, nil_threshold=0.5, decisions=decisions)
+        labels = found.labels[n_entities:]
+        by_person = (decisions.root != UNDECIDED) & ~decisions.passed_on
+        decided = by_person & (decisions.root >= 0)
+        assert (found.entity[decided] == decisions.root[decided]).all()
+        assert (found.entity[by_person & (decisions.root < 0)] == -1).all()
+        for i in range(decisions.n_new):
+            own = labels[by_person & (decisions.root == NEW - i)]
+            assert len(set(own.tolist())) <= 1
+        assert all(labels[a] == labels[b] for a, b in decisions.same)
+        assert not any(labels[a] == labels[b] for a, b in decisions.different)
+        assert not any(found.entity[m] == e for m, e in decisions.wrong)
+        smallest = {label: i for i, label in reversed(list(enumerate(found.labels.tolist())))}
+        assert all(label == smallest[label] for label in found.labels.tolist())
+        of_entity = (found.parent[n_entities:] < 0) & (found.entity >= 0)
+        assert not of_entity.any()
+        assert not (found.weight <= -1e30)[np.isfinite(found.weight)].any()
+        assert not (found.bottleneck <= -1e30)[np.isfinite(found.bottleneck)].any()
+
+
+@every_method
+def test_pairs_that_differ_leave_out_edges_of_their_cluster_by_one_pass_of_kruskal(method):
+    n_cut = 0
+    for _, n_entities, _, threshold, graph, decisions in with_decisions(80):
+        free = partition(graph, method, threshold, decisions=without_constraints(decisions)._replace(wrong=NONE))
+        if len(decisions.wrong):  # an entity that is wrong also loses its edge, which is another graph
+            continue
+        found = partition(graph, method, threshold, decisions=decisions)
+        before, after = free.labels[n_entities:], found.labels[n_entities:]
+        violated = {before[a] for a, b in decisions.different if before[a] == before[b]}
+        untouched = ~np.isin(before, list(violated))
+        assert (before[untouched] == after[untouched]).all()
+        n_cut += len(violated)
+        keys = kruskal(free, decisions, violated)
+        assert same_clusters(after.tolist(), keys)
+    assert n_cut > 30
+
+
+NONE = np.empty((0, 2), np.int64)
+
+
+def kruskal(free, decisions, violated):
+    n_entities, n = free.n_entities, len(free.entity)
+    ties = {m: -1e35 if decisions.passed_on[m] else -1e36 for m in range(n)}
+    edges = []
+    for u, v, w in zip(*(array.tolist() for array in free.edges()), strict=True):
+        is_root = v >= n_entities and w == -INF and u < n_entities
+        edges.append((ties[v - n_entities] if is_root else -1e36 if w == -INF else w, u, v))
+    hung = (free.parent[n_entities:] < 0) & (free.bottleneck[n_entities:] == -INF)
+    for m in np.flatnonzero(hung):  # below the root of a new entity, which has an id between entities and mentions
+        edges.append((ties[m], n_entities - 0.5 + (NEW - int(decisions.root[m])) / 10, int(m) + n_entities))
+    label = {node: node for _, u, v in edges for node in (u, v)} | {m + n_entities: m + n_entities for m in range(n)}
+    part = {node: {node} for node in label}
+    for _, u, v in sorted(edges):
+        joined = part[u] | part[v]
+        bad = any({a + n_entities, b + n_entities} <= joined for a, b in decisions.different)
+        if not bad or free.labels[v] not in violated:
+            for node in joined:
+                part[node] = joined
+    return [min(part[m + n_entities]) for m in range(n)]
+
+
+@every_method
+def test_decisions_for_what_is_so_already_change_nothing(method):
+    for _, n_entities, n_nodes, threshold, graph, _ in with_decisions(30):
+        n = n_nodes - n_entities
+        plain = partition(graph, method, threshold)
+        assert_same(plain, partition(graph, method, threshold, decisions=decide(n)))
+        outside = dict.fromkeys(np.flatnonzero(plain.entity < 0).tolist(), OUTSIDE)
+        again = partition(graph, method, threshold, decisions=decide(n, outside, alone=outside))
+        assert_same(plain, again)
+
+
+def test_a_tree_below_a_correction_says_what_it_follows_and_leaves_out_its_weight():
+    graph = make([0, 1, 2, 3], [2, 3, 3, 4], [0.1, 0.5, 0.2, 0.3], n_entities=2, n_nodes=5)
+    found = partition(graph, decisions=decide(3, {0: 1}))
+    assert found.entity.tolist() == [1, 1, 1]
+    assert found.follows.tolist() == [0, 0, 0]
+    assert found.weight[2:].tolist() == [-INF, 0.2, 0.3]
+    assert found.bottleneck[2:].tolist() == [-INF, 0.2, 0.3]
+    assert partition(graph, decisions=decide(3, {0: 1}, alone=[0])).entity.tolist() == [1, 1, 1]
+    assert partition(graph, decisions=decide(3, {0: NEW}, alone=[0])).entity.tolist() == [-1, 1, 1]
+    new = partition(graph, decisions=decide(3, {0: NEW}))
+    assert new.entity.tolist() == [-1, -1, -1]
+    assert new.labels[2:].tolist() == [2, 2, 2]
+    assert new.parent[2:].tolist() == [-1, 2, 3]
+
+
+def test_decisions_about_other_nodes_are_refused():
+    graph = make([0], [1], [0.5])
+    for wrong, message in (
+        (decide(3), "3 mentions"),
+        (decide(2, {0: 1}), "entity 1"),
+        (decide(2, same=[(0, 2)]), "mention 2"),
+        (decide(2, wrong=[(0, 7)]), "entity 7"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            partition(graph, decisions=wrong)
+
+
+def test_average_linkage_is_that_of_the_mentions_outside():
+    graph = make([0, 1, 2, 3], [1, 2, 3, 1], [0.1, 0.2, 0.3, 0.9], n_entities=1, n_nodes=4)
+    decisions = decide(3, dict.fromkeys(range(3), OUTSIDE))
+    found = partition(graph, nil_linkage="average", decisions=decisions)
+    alone = Graph.from_edges([0, 1, 2], [1, 2, 0], [0.2, 0.3, 0.9], n_entities=0, n_nodes=3)
+    np.testing.assert_array_equal(found.nil_tree.height, average_tree(alone).height)

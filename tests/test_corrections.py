@@ -1,0 +1,314 @@
+"""Corrections through the linker: what they say holds, what cannot be obeyed is told, and nothing is lost."""
+
+from __future__ import annotations
+
+import json
+from itertools import permutations
+from pathlib import Path
+from typing import Any
+
+import pytest
+from builders import document, linker, passage, save_data, save_lines
+from conftest import Run
+from hypothesis import given, settings, strategies as st
+
+import arbo
+from arbo.linking.corrections import Corrections
+
+KB = arbo.KnowledgeBase(
+    [
+        arbo.Entity("E1", "marsh fever", aliases=("ague",)),
+        arbo.Entity("E2", "spotted fever"),
+        arbo.Entity("E3", "gallbladder stone"),
+    ]
+)
+DOCS = [
+    document("a", "marsh fever", "ague", "tropical fever"),
+    document("b", "Marsh Fever", "gallbladder stones", "tropical fever"),
+    document("c", "tropical fevers", "unheard of"),
+]
+
+
+def link(*records: Any, kb: arbo.KnowledgeBase | None = KB, docs: Any = DOCS, **config: Any) -> arbo.Result:
+    own = linker(kb, **config)
+    return own.discover(docs, list(records)) if kb is None else own.link(docs, list(records))
+
+
+def entities(result: arbo.Result) -> dict[str, str | None]:
+    return {link.mention.id: link.entity for link in result.links}
+
+
+def states(result: arbo.Result) -> list[str]:
+    return [row["status"] for row in result.corrections]
+
+
+@pytest.mark.parametrize("method", ["arborescence", "minimax", "undirected", "independent"])
+def test_each_kind_is_obeyed(method: str) -> None:
+    result = link(
+        {"mention": "a-0", "entity": "E2"},
+        {"mention": "a-1", "entity": None},
+        {"mention": "c-1", "new": "the unheard"},
+        {"mention": "b-1", "not": "E3"},
+        {"same": ["a-2", "c-1"]},
+        {"different": ["b-2", "c-0"]},
+        method=method,
+        spread="none",
+    )
+    assert states(result) == ["obeyed"] * 6
+    found = entities(result)
+    assert (found["a-0"], found["a-1"]) == ("E2", None)
+    assert found["b-1"] != "E3"
+    cluster = {link.mention.id: link.cluster for link in result.links}
+    assert cluster["a-2"] == cluster["c-1"] == "new-a-2"
+    assert cluster["b-2"] != cluster["c-0"]
+    assert next(c.name for c in result.clusters if c.id == "new-a-2") == "the unheard"
+    assert [link.mention.id for link in result.links if link.corrected] == sorted(
+        ["a-0", "a-1", "a-2", "b-1", "b-2", "c-0", "c-1"]
+    )
+    assert result.link_of("a-0").step is None
+    assert result.link_of("a-0").bottleneck is None
+
+
+def test_spread_says_what_follows() -> None:
+    fix = {"mention": "a-0", "entity": "E2"}
+    assert entities(link(fix, spread="none"))["b-0"] == "E1"
+    twin = link(fix, spread="same-name")
+    assert entities(twin)["b-0"] == "E2"
+    assert (twin.link_of("b-0").follows, twin.link_of("b-0").corrected) == ("a-0", False)
+    assert twin.manifest["corrections"] == {
+        "corrections": 1,
+        "obeyed": 1,
+        "replaced": 0,
+        "waiting": 0,
+        "conflict": 0,
+        "mentions": 1,
+        "same_name": 1,
+        "graph": 0,
+    }
+    fix = {"mention": "a-2", "entity": "E3"}
+    far = link(fix, spread="graph", entity_threshold=0.1, mention_threshold=0.6, k=8)
+    assert entities(far)["b-2"] == entities(far)["c-0"] == "E3"
+    assert far.link_of("c-0").follows == "a-2"
+    assert "which is corrected" in str(far.explain("c-0"))
+    assert '{"mention": "a-2", "entity": "E3"}' in str(far.explain("c-0"))
+    near = link(fix, spread="none", entity_threshold=0.1, mention_threshold=0.6, k=8)
+    assert entities(near)["c-0"] is None
+
+
+def test_what_spreads_overrules_no_decision() -> None:
+    result = link({"mention": "a-0", "entity": "E2"}, {"mention": "b-0", "not": "E2"}, spread="graph")
+    assert entities(result)["b-0"] != "E2"
+    result = link({"mention": "a-0", "entity": "E2"}, {"different": ["a-0", "b-0"]}, spread="graph")
+    assert entities(result)["a-0"] == "E2"
+    assert entities(result)["b-0"] != "E2"
+    result = link({"mention": "a-0", "entity": "E2"}, {"mention": "b-0", "entity": "E3"}, spread="graph")
+    assert [entities(result)[name] for name in ("a-0", "b-0")] == ["E2", "E3"]
+
+
+def test_a_later_line_of_an_author_replaces_and_authors_who_disagree_are_a_conflict() -> None:
+    one, other = {"mention": "a-0", "entity": "E2"}, {"mention": "a-0", "entity": "E3"}
+    result = link(one, other)
+    assert (states(result), entities(result)["a-0"]) == (["replaced", "obeyed"], "E3")
+    result = link({**one, "author": "Ann"}, {**other, "author": "Bob"})
+    assert (states(result), entities(result)["a-0"]) == (["conflict", "conflict"], "E1")
+    assert '"author": "Bob"' in result.corrections[0]["reason"]
+    assert "line 1" in result.corrections[1]["reason"]
+    chain = link(one, {"mention": "b-1", "entity": "E3"}, {"same": ["a-0", "c-1"]}, {"same": ["c-1", "b-1"]})
+    assert states(chain) == ["obeyed", "obeyed", "conflict", "conflict"]
+    assert "line 1" in chain.corrections[2]["reason"]
+    assert "line 2" in chain.corrections[2]["reason"]
+    both = link({"same": ["a-0", "a-1", "b-0"]}, {"different": ["a-0", "b-0"]})
+    assert states(both) == ["obeyed", "conflict"]
+
+
+def test_what_is_not_there_waits() -> None:
+    result = link(
+        {"mention": "gone", "entity": "E2"},
+        {"mention": "a-0", "entity": "E9"},
+        {"same": ["a-0", "gone", "a-1"]},
+        {"different": ["a-2", "gone"]},
+        {"document": "z", "spans": [[0, 1]], "drop": True},
+        {"document": "a", "spans": [[0, 1]], "drop": True},
+        {"document": "a", "spans": [[0, 999]], "add": True},
+        {"mention": "a-2", "note": "no such entity", "entity": "E1 "},
+    )
+    assert states(result) == ["waiting", "waiting", "obeyed", "waiting", "waiting", "waiting", "waiting", "waiting"]
+    assert all(row["reason"] for row in result.corrections)
+    # A removed mention still joins, and still says which entity the others are.
+    assert entities(result)["a-0"] == entities(result)["a-1"] == "E2"
+
+
+def test_mentions_are_dropped_added_and_resized() -> None:
+    text = "The marsh fever of swamp fever patients."
+    result = link(
+        {"document": "d", "spans": [[10, 15]], "resize": [[4, 15]]},
+        {"document": "d", "spans": [[19, 30]], "drop": True},
+        {"document": "d", "spans": [[0, 3]], "add": True, "type": "Article"},
+        {"mention": "d:0-3", "entity": "E3"},
+        docs=[passage("d", text, "fever", "swamp fever")],
+    )
+    assert states(result) == ["obeyed"] * 4
+    assert [(m.mention.id, m.mention.text, m.entity) for m in result.links] == [
+        ("d-0", "marsh fever", "E1"),
+        ("d:0-3", "The", "E3"),
+    ]
+    assert result.links[1].mention.type == "Article"
+
+
+def test_without_a_knowledge_base_corrections_make_and_part_clusters() -> None:
+    result = link(
+        {"mention": "a-0", "new": "swamp sickness"},
+        {"same": ["a-0", "c-1"]},
+        {"different": ["a-2", "b-2"]},
+        {"mention": "a-1", "entity": "E1"},
+        kb=None,
+    )
+    assert states(result) == ["obeyed", "obeyed", "obeyed", "waiting"]
+    cluster = {link.mention.id: link.cluster for link in result.links}
+    assert cluster["a-0"] == cluster["b-0"] == cluster["c-1"] == "new-a-0"
+    assert cluster["a-2"] != cluster["b-2"]
+
+
+def test_a_run_keeps_its_corrections(tmp_path: Path) -> None:
+    file = save_lines(
+        tmp_path / "fixes.jsonl",
+        {"mention": "a-0", "entity": "E2", "author": "Ann", "date": "2026-01-01", "note": "see p. 3", "key": [1]},
+        "",
+        {"mention": "gone", "entity": "E2"},
+    )
+    own = linker(KB).link(DOCS, file)
+    own.save(tmp_path / "run")
+    again = arbo.Result.load(tmp_path / "run")
+    assert again.corrections == own.corrections
+    assert [(row["line"], row["status"]) for row in again.corrections] == [(1, "obeyed"), (3, "waiting")]
+    assert again.corrections[0]["record"]["note"] == "see p. 3"
+    assert again.correction_table is not None
+    kept = Corrections.from_table(again.correction_table)
+    assert linker(KB).link(DOCS, kept).link_table == own.link_table
+    assert linker(KB).link(DOCS, [row["record"] for row in own.corrections]).link_table == own.link_table
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("[1]", "must be a JSON object"),
+        ("{", "not JSON"),
+        ('{"mention": "a-0"}', "one of the keys entity"),
+        ('{"mention": "a-0", "entity": "E1", "not": "E2"}', "the keys entity and not"),
+        ('{"mention": 3, "entity": "E1"}', "must be a string"),
+        ('{"entity": "E1"}', "needs the key 'mention'"),
+        ('{"mention": "a-0", "new": " "}', "is empty"),
+        ('{"same": ["a-0"]}', "two or more different ids"),
+        ('{"different": ["a-0", "a-0"]}', "two different ids"),
+        ('{"document": "a", "drop": true}', "needs the key 'spans'"),
+        ('{"document": "a", "spans": [[3, 1]], "drop": true}', "is empty"),
+        ('{"document": "a", "spans": [[0, 1]], "drop": false}', "must be true"),
+    ],
+)
+def test_a_malformed_line_is_refused_with_its_place(line: str, message: str, tmp_path: Path) -> None:
+    file = save_lines(tmp_path / "fixes.jsonl", {"same": ["a-0", "a-1"]}, line)
+    with pytest.raises(arbo.DataError, match=message) as caught:
+        Corrections.of(file)
+    assert (caught.value.file, caught.value.line) == (str(file), 2)
+
+
+MENTIONS = [mention.id for own in DOCS for mention in own.mentions] + ["gone"]
+LINES = st.one_of(
+    st.builds(lambda m, e: {"mention": m, "entity": e}, st.sampled_from(MENTIONS), st.sampled_from(["E1", "E2", None])),
+    st.builds(lambda m, e: {"mention": m, "not": e}, st.sampled_from(MENTIONS), st.sampled_from(["E1", "E2", "E9"])),
+    st.builds(lambda m, e: {"mention": m, "new": e}, st.sampled_from(MENTIONS), st.sampled_from(["N1", "N2"])),
+    st.builds(lambda m: {"same": m}, st.lists(st.sampled_from(MENTIONS), min_size=2, max_size=3, unique=True)),
+    st.builds(lambda m: {"different": m}, st.lists(st.sampled_from(MENTIONS), min_size=2, max_size=2, unique=True)),
+)
+
+
+@given(
+    st.lists(LINES, max_size=7),
+    st.sampled_from(["none", "same-name", "graph"]),
+    st.sampled_from(["arborescence", "minimax", "undirected", "independent"]),
+    st.booleans(),
+    st.randoms(use_true_random=False),
+)
+@settings(deadline=None, max_examples=150, derandomize=True)
+def test_none_is_lost_or_overruled_and_the_order_of_lines_does_not_matter(
+    records: list[dict[str, Any]], spread: Any, method: str, limited: bool, random: Any
+) -> None:
+    """Each line has an author of its own, so that none replaces another."""
+    records = [{**record, "author": f"author {i}"} for i, record in enumerate(records)]
+    config: dict[str, Any] = {"spread": spread, "method": method}
+    if not limited:
+        config |= {"entity_threshold": None, "mention_threshold": None}
+    result = link(*records, **config)
+    assert [row["record"] for row in result.corrections] == records
+    cluster = {link.mention.id: link.cluster for link in result.links}
+    name = {one.id: one.name for one in result.clusters}
+    found = entities(result)
+    for row in result.corrections:
+        record = row["record"]
+        if row["status"] != "obeyed":
+            assert row["status"] in ("waiting", "conflict")
+            assert row["reason"]
+            continue
+        mention = record.get("mention")
+        if "entity" in record:
+            assert found[mention] == record["entity"]
+        elif "new" in record:
+            assert found[mention] is None
+            assert name[cluster[mention]] == record["new"]
+        elif "not" in record:
+            assert found[mention] != record["not"]
+        elif "same" in record:
+            assert len({cluster[one] for one in record["same"] if one in cluster}) == 1
+        else:
+            assert len({cluster[one] for one in record["different"]}) == 2
+    other = records[:]
+    random.shuffle(other)
+    shuffled = link(*other, **config)
+    assert shuffled.link_table == result.link_table
+    assert shuffled.cluster_table == result.cluster_table
+    now = {json.dumps(row["record"]): row["status"] for row in shuffled.corrections}
+    assert now == {json.dumps(row["record"]): row["status"] for row in result.corrections}
+
+
+def test_spans_in_any_order() -> None:
+    text = "The marsh fever of swamp fever patients."
+    docs = [passage("d", text, "fever", "swamp fever")]
+    records = [
+        {"document": "d", "spans": [[10, 15]], "resize": [[4, 15]]},
+        {"document": "d", "spans": [[0, 3]], "add": True},
+        {"document": "d", "spans": [[32, 40]], "add": True},
+        {"document": "d", "spans": [[19, 30]], "drop": True, "author": "Ann"},
+        {"document": "d", "spans": [[19, 30]], "resize": [[20, 30]], "author": "Bob"},
+    ]
+    tables = [link(*order, docs=docs) for order in permutations(records)]
+    assert all(one.link_table == tables[0].link_table for one in tables)
+    assert states(tables[0]) == ["obeyed", "obeyed", "obeyed", "conflict", "conflict"]
+
+
+def test_the_command_line_previews_tells_and_explains(run: Run, tmp_path: Path) -> None:
+    data = save_data(tmp_path, DOCS, KB)
+    fixes = save_lines(
+        tmp_path / "fixes.jsonl",
+        {"mention": "a-0", "entity": "E2"},
+        {"mention": "zzz", "entity": "E2"},
+        {"mention": "c-1", "new": "the unheard", "author": "Ann"},
+        {"mention": "c-1", "new": "the heard", "author": "Bob"},
+    )
+    job = ["link", *data, "--corrections", fixes, "--out", tmp_path / "run"]
+    shown = run(*job, "--preview")
+    assert shown.code == 0
+    assert "mentions: 2 moved" in shown.out
+    assert not (tmp_path / "run").exists()
+    counts = run(*job, "--preview", "--json").json["corrections"]
+    assert (counts["obeyed"], counts["waiting"], counts["conflict"], counts["same_name"]) == (1, 1, 2, 1)
+    done = run(*job)
+    told = " ".join(done.err.split())
+    assert done.code == 0
+    assert "4 corrections: 1 obeyed, 0 replaced, 1 waiting, 2 conflict" in told
+    assert "fixes.jsonl, line 2" in told
+    assert told.count('"the heard"') == 2  # of its own line, and as the reason of the other
+    assert "has the same name as" in run("explain", tmp_path / "run", "b-0").out
+    assert run("link", *data, "--spread", "none", "--out", tmp_path / "other").code == 2
+    assert run("link", *data, "--corrections", tmp_path / "no.jsonl", "--out", tmp_path / "other").code == 3
+    found = run("discover", tmp_path / "docs.jsonl", *job[-4:], "--json").json
+    assert found["corrections"]["waiting"] == 2
