@@ -74,12 +74,11 @@ def review(
 
 
 def _decided(file: Path) -> set[str]:
-    import json
+    """Return the ids of the mentions that corrections name."""
+    from arbo.linking.corrections import Corrections
 
-    if not file.exists():
-        return set()
-    lines = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
-    return {id_ for line in lines for id_ in [line.get("mention"), *line.get("same", [])] if id_}
+    lines = Corrections.of(file).lines if file.exists() else ()
+    return {id_ for line in lines for id_ in line.mentions}
 
 
 def _searching(result: Result, path: Path | None, format_: KnowledgeBaseFormat | None) -> Search:
