@@ -1,0 +1,196 @@
+"""The verb `review`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from functools import cache
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import click
+import typer
+
+from arbo.cli import console, options
+from arbo.cli.inputs import read_kb
+
+if TYPE_CHECKING:
+    from arbo import Linker, Result
+    from arbo.readers import KnowledgeBaseFormat
+    from arbo.results.explanation import Explanation
+    from arbo.results.review import Question, Review
+
+_KEYS = {
+    "a": "accept",
+    "1-9": "this candidate",
+    "/": "search",
+    "n": "NIL",
+    "e": "new entity",
+    "x": "not this",
+    "=": "same as a mention",
+    "s": "skip",
+    "w": "why",
+    "u": "undo",
+    "q": "quit",
+}
+_FOUND = 9
+"""Number of entities that a search shows."""
+_SKIP, _UNDO, _QUIT = "skip", "undo", "quit"
+Search = Callable[[str], list[tuple[str, str, float]]]
+"""Returns id, name and similarity of the entities with names like the words."""
+
+
+def review(
+    run: options.Run,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, help="Number of decisions to ask for.")] = 50,
+    corrections: Annotated[
+        Path | None,
+        typer.Option(
+            "--corrections",
+            metavar="FILE",
+            show_default=False,
+            help="File to append the corrections to. [default: RUN.corrections.jsonl beside the run]",
+        ),
+    ] = None,
+    author: Annotated[str | None, typer.Option("--author", help="Your name, which each correction then has.")] = None,
+    kb: options.OptionalKb = None,
+    kb_format: options.KbFormat = None,
+) -> None:
+    """Decide on the mentions of a run where a decision helps most, by single keys.
+
+    Mentions come in the order of the errors that a decision on their name is expected to mend. Each decision is written
+    at once; `q` ends the review, and the same command goes on with it. `/` searches the names of `--kb`; without it,
+    those of the entities that the run names. `arbo link --corrections FILE` then obeys the decisions.
+    """
+    from arbo import Result
+    from arbo.results.review import Review
+
+    result = Result.load(run)
+    file = corrections or run.with_name(f"{run.resolve().name}.corrections.jsonl")
+    ongoing = Review(result, file, _decided(file), author)
+    asked = _ask_all(ongoing, result, limit, _searching(result, kb, kb_format))
+    console.out.print(f"\n{asked:,} corrections written to {file}")
+
+
+def _decided(file: Path) -> set[str]:
+    """Return the ids of the mentions that corrections name."""
+    from arbo.linking.corrections import Corrections
+
+    lines = Corrections.of(file).lines if file.exists() else ()
+    return {id_ for line in lines for id_ in line.mentions}
+
+
+def _searching(result: Result, path: Path | None, format_: KnowledgeBaseFormat | None) -> Search:
+    """Return a search in the knowledge base, which is read at the first call."""
+
+    @cache
+    def linker() -> Linker:
+        from arbo import KnowledgeBase, Linker
+        from arbo.data.entities import Entity
+
+        if path is not None:
+            return Linker(read_kb(path, format_, None))
+        rows = [] if result.entity_table is None else result.entity_table.to_pylist()
+        return Linker(KnowledgeBase([Entity(row["entity_id"], row["name"], tuple(row["aliases"])) for row in rows]))
+
+    def search(words: str) -> list[tuple[str, str, float]]:
+        known = linker()
+        assert known.kb is not None
+        found = known.candidates([words], k=_FOUND)
+        entities = [known.kb.entities[row] for row in found.entities[0] if row >= 0]
+        return [(one.id, one.name, float(score)) for one, score in zip(entities, found.scores[0], strict=False)]
+
+    return search
+
+
+def _ask_all(ongoing: Review, result: Result, limit: int, search: Search) -> int:
+    """Ask about at most ``limit`` mentions, and return the number of corrections that were written."""
+    questions = list(islice(ongoing.questions(), limit))
+    place, answered = 0, []
+    while place < len(questions):
+        question = questions[place]
+        _show(question, f"{place + 1:,} of {len(questions):,}", result.explain(question.link))
+        answer = _answer(ongoing, result, question, search)
+        if answer == _QUIT:
+            break
+        if answer == _UNDO:
+            place = answered.pop() if ongoing.undo() else place
+            continue
+        if isinstance(answer, dict):
+            ongoing.write(answer)
+            answered.append(place)
+        place += 1
+    return len(answered)
+
+
+def _show(question: Question, place: str, explained: Explanation) -> None:
+    link = question.link
+    name = f"{question.twins:,} mentions of this name" if question.twins > 1 else "the only mention of this name"
+    console.print_title(f"{place}: {link.name}")
+    console.out.print(console.plain(f"{name}; {link.mention.id}", style="dim"))
+    sentence = console.plain(_one_line(question.before))
+    sentence.append_text(console.plain(f"[{_one_line(link.mention.text)}]", "bold"))
+    console.out.print(sentence.append_text(console.plain(_one_line(question.after))))
+    now = "NIL" if link.entity is None else f"{link.entity} {link.entity_name}"
+    console.out.print(
+        console.plain(f"  now  {now}, in cluster {link.cluster}" if link.entity is None else f"  now  {now}")
+    )
+    _list(question.choices)
+
+
+def _list(entities: Sequence[tuple[str, str, float]]) -> None:
+    for number, (id_, name, score) in enumerate(entities[:_FOUND], start=1):
+        console.out.print(console.plain(f"  {number}    {id_} {name} ({score:.3f})"))
+
+
+def _answer(ongoing: Review, result: Result, question: Question, search: Search) -> dict[str, Any] | str:
+    """Read keys until one of them decides."""
+    link, linking = question.link, result.manifest["knowledge_base"] is not None
+    given = {"mention": link.mention.id}
+    choices: Sequence[tuple[str, str, float]] = question.choices
+    without = {"/", "n", "1-9"} if not linking else set()
+    keys = {key: told for key, told in _KEYS.items() if key not in without and (key != "x" or link.entity is not None)}
+    while True:
+        console.out.print(console.plain("  ".join(f"{key} {told}" for key, told in keys.items()), style="dim"))
+        key = _key()
+        if key in "suq":
+            return {"s": _SKIP, "u": _UNDO, "q": _QUIT}[key]
+        if key == "a":
+            return ongoing.accept(link)
+        if key == "n" and linking:
+            return given | {"entity": None}
+        if key == "x" and link.entity is not None:
+            return given | {"not": link.entity}
+        if key.isdigit() and 0 < int(key) <= min(len(choices), _FOUND) and linking:
+            return given | {"entity": choices[int(key) - 1][0]}
+        if key == "e" and (name := _words("name of the new entity", link.name)):
+            return given | {"new": name}
+        if key == "=" and (other := _words("id of a mention of the same entity", link.nearest or "")):
+            if other in result.row_of and other != link.mention.id:
+                return {"same": [link.mention.id, other]}
+            console.out.print(console.plain(f"no other mention has the id {other}; arbo show lists the ids"))
+        elif key == "/" and linking and (words := _words("words", link.name)):
+            choices = search(words)
+            _list(choices)
+        elif key == "w":
+            console.print_links(result, [link])
+
+
+def _key() -> str:
+    """Read a key, from a pipe too; the end of the input is `q`."""
+    try:
+        return (click.getchar() if sys.stdin.isatty() else sys.stdin.read(1)) or "q"
+    except (EOFError, KeyboardInterrupt):
+        return "q"
+
+
+def _words(what: str, default: str) -> str:
+    try:
+        return str(typer.prompt(f"  {what}", default=default, show_default=bool(default))).strip()
+    except (EOFError, click.Abort):
+        return ""
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.replace("\n", " ").split(" "))

@@ -1,0 +1,90 @@
+"""A review of a run: mentions in the order of `arbo.results.queue`, and a file of corrections that grows line by line.
+
+Every decision is on disk before the next mention is shown, so that a review ends at any moment and goes on later. The
+run does not change; `--corrections` of `arbo link` and `arbo discover` obeys the file.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from arbo.errors import UsageError
+from arbo.results.queue import Queue
+from arbo.results.run import Link, Run
+
+AROUND = 60
+"""Characters of context that are shown on either side of a mention."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A mention to decide on."""
+
+    link: Link
+    twins: int
+    """Number of undecided mentions of its name, this one included."""
+    doubt: float
+    """See `arbo.results.queue`."""
+    before: str
+    """The text before the mention, at most `AROUND` characters; empty if the run has no texts."""
+    after: str
+    choices: tuple[tuple[str, str, float], ...]
+    """Id, name and similarity of the candidates, nearest first."""
+
+    @classmethod
+    def of(cls, run: Run, link: Link, twins: int, doubt: float) -> Question:
+        """Collect what is shown of a mention."""
+        text = run.text_of(link.mention.document_id) or ""
+        before, after = text[: link.mention.start][-AROUND:], text[link.mention.end :][:AROUND]
+        names = ((id_, (run.names_of(id_) or [""])[0], score) for id_, score in link.candidates)
+        return cls(link, twins, doubt, before, after, tuple(names))
+
+
+@dataclass
+class Review:
+    """Asks about the mentions of a run, and appends each answer to a file of corrections."""
+
+    run: Run
+    file: Path
+    decided: Mapping[str, Any]
+    """Ids of the mentions on which the file already decides."""
+    author: str | None = None
+    _written: list[int] = field(default_factory=list)
+
+    def questions(self) -> Iterator[Question]:
+        """Yield the mentions to decide on, the most useful first."""
+        queue = Queue.of(self.run, self.decided)
+        for row, twins, doubt in zip(*(values.tolist() for values in queue), strict=True):
+            yield Question.of(self.run, self.run.links[row], twins, doubt)
+
+    def accept(self, link: Link) -> dict[str, Any]:
+        """Return the correction that confirms a link, or that a mention belongs to a discovered entity."""
+        if link.entity is not None or self.run.manifest["knowledge_base"] is not None:
+            return {"mention": link.mention.id, "entity": link.entity}
+        return {"mention": link.mention.id, "new": self.run.cluster_of(link).name}
+
+    def write(self, correction: Mapping[str, Any]) -> None:
+        """Append a correction, with the author and the time; raise UsageError if the file cannot be written."""
+        told = {"author": self.author} if self.author else {}
+        line = {**correction, **told, "date": datetime.now(UTC).isoformat(timespec="seconds")}
+        try:
+            with open(self.file, "ab") as file:
+                self._written.append(file.tell())
+                file.write((json.dumps(line, ensure_ascii=False) + "\n").encode())
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise UsageError(f"cannot write {self.file}: {error.strerror or error}") from error
+
+    def undo(self) -> bool:
+        """Remove the last correction that this review wrote; return whether there was one."""
+        if not self._written:
+            return False
+        os.truncate(self.file, self._written.pop())
+        return True

@@ -1,0 +1,149 @@
+"""The review of a run: what is asked first, and the file of corrections that grows."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from builders import linker
+from conftest import Run, Sample
+
+import arbo
+from arbo.results.queue import Queue, doubts, names_of
+from arbo.text.names import normalize_name
+
+
+@pytest.fixture(scope="module")
+def result(sample: Sample) -> arbo.Result:
+    documents, kb = sample
+    return linker(kb).link(documents)
+
+
+def name_of(link: arbo.Link, result: arbo.Result) -> tuple[str, str | None, str]:
+    domain = result.mention_table["domain"][result.row_of[link.mention.id]].as_py()
+    return normalize_name(link.name), link.mention.type, domain
+
+
+def test_each_name_is_asked_once_with_the_number_of_its_mentions(result: arbo.Result) -> None:
+    names = [name_of(link, result) for link in result.links]
+    assert [names.index(name) for name in names] == [list(names_of(result)).index(code) for code in names_of(result)]
+    queue, count = Queue.of(result), Counter(names)
+    asked = [names[row] for row in queue.rows]
+    assert sorted(map(str, asked)) == sorted(map(str, count))
+    assert [count[name] for name in asked] == queue.twins.tolist()
+
+
+def test_the_most_useful_name_comes_first(result: arbo.Result) -> None:
+    queue, doubt = Queue.of(result), doubts(result)
+    assert (np.diff(queue.gain) <= 0).all()
+    for row, twins, own in zip(*queue, strict=True):
+        assert own == doubt[names_of(result) == names_of(result)[row]].max() == doubt[row]
+        assert twins > 0
+
+
+def test_doubt_of_an_untuned_link_is_the_share_of_surer_ones(result: arbo.Result) -> None:
+    linked = [link for link in result.links if link.entity is not None]
+
+    def above(value: float, values: list[float]) -> float:
+        return (sum(other > value for other in values) + values.count(value) / 2) / len(values)
+
+    scores = [float(link.score or 0) for link in linked]
+    margins = [float("inf") if link.margin is None else link.margin for link in linked]
+    for link, score, margin in zip(linked, scores, margins, strict=True):
+        found = doubts(result)[result.row_of[link.mention.id]]
+        assert found == pytest.approx(above(score, scores) * above(margin, margins), abs=1e-9)
+
+
+def test_a_tuned_link_is_doubted_by_its_confidence(sample: Sample) -> None:
+    documents, kb = sample
+    tuned = arbo.Linker(kb).tune(documents).link(documents)
+    for link, doubt in zip(tuned.links, doubts(tuned), strict=True):
+        if link.confidence is not None:
+            assert doubt == pytest.approx(1 - link.confidence)
+
+
+def test_a_large_cluster_is_doubted_more_than_a_small_one(sample: Sample) -> None:
+    found = linker(None).discover(sample[0])
+    sizes = [len(found.cluster_of(link).mentions) for link in found.links]
+    assert np.array_equal(doubts(found), 0.5 * (1 + np.log2(sizes)))
+
+
+def test_a_decided_name_is_not_asked_again(result: arbo.Result) -> None:
+    first = int(Queue.of(result).rows[0])
+    left = Queue.of(result, [result.links[first].mention.id, "unknown"])
+    assert names_of(result)[first] not in names_of(result)[left.rows]
+    assert len(left.rows) == len(Queue.of(result).rows) - 1
+    assert len(Queue.of(result, result.row_of).rows) == 0
+
+
+Keys = Any
+
+
+@pytest.fixture
+def typed(monkeypatch: pytest.MonkeyPatch, result: arbo.Result, tmp_path: Path, run: Run) -> Keys:
+    """Review the run by typing keys; return the outcome and the corrections."""
+    result.save(tmp_path / "run")
+
+    def review(keys: str, *options: object) -> tuple[Any, list[dict[str, Any]]]:
+        monkeypatch.setattr(sys, "stdin", io.StringIO(keys))
+        outcome = run("review", tmp_path / "run", *options)
+        file = tmp_path / "run.corrections.jsonl"
+        return outcome, [json.loads(line) for line in file.read_text("utf-8").splitlines()] if file.exists() else []
+
+    return review
+
+
+def asked(result: arbo.Result, place: int, decided: Any = ()) -> arbo.Link:
+    return result.links[int(Queue.of(result, decided).rows[place])]
+
+
+def test_each_key_writes_its_correction(typed: Keys, result: arbo.Result) -> None:
+    outcome, lines = typed("an2e new name\ns", "--author", "ann", "--limit", 5)
+    assert outcome.code == 0, outcome.err
+    wanted = [
+        {"entity": asked(result, 0).entity},
+        {"entity": None},
+        {"entity": asked(result, 2).candidates[1][0]},
+        {"new": "new name"},
+    ]
+    for place, (line, want) in enumerate(zip(lines, wanted, strict=True)):
+        assert line.pop("date")
+        assert line == {"mention": asked(result, place).mention.id, "author": "ann", **want}
+    assert "4 corrections written to" in outcome.out
+
+
+def test_a_review_goes_on_where_it_ended(typed: Keys, result: arbo.Result) -> None:
+    _, first = typed("aq")
+    _, lines = typed("a")
+    assert lines[0] == first[0]
+    assert lines[1]["mention"] == asked(result, 0, [first[0]["mention"]]).mention.id != first[0]["mention"]
+
+
+def test_undo_takes_the_last_correction_back_and_asks_again(typed: Keys, result: arbo.Result) -> None:
+    outcome, lines = typed("uanunq")
+    assert [(line["mention"], line["entity"]) for line in lines] == [
+        (asked(result, 0).mention.id, asked(result, 0).entity),
+        (asked(result, 1).mention.id, None),
+    ]
+    assert outcome.out.count(f": {asked(result, 1).name}\n") == 2
+
+
+def test_unknown_keys_and_ids_write_nothing(typed: Keys, result: arbo.Result) -> None:
+    outcome, lines = typed("?Z0\x1b\x00=nobody\n")
+    assert outcome.code == 0
+    assert lines == []
+    assert "no other mention has the id nobody" in outcome.out
+
+
+def test_a_search_offers_its_entities(typed: Keys, result: arbo.Result, sample: Sample) -> None:
+    entity = sample[1].entities[3]
+    _, lines = typed(f"/{entity.name}\n1")
+    assert lines[0]["entity"] in {
+        other.id for other in sample[1].entities if entity.name in (other.name, *other.aliases)
+    }
