@@ -8,6 +8,8 @@ from functools import cached_property
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Self
 
+import numpy as np
+
 from arbo.data.corpus import Corpus
 from arbo.data.gold import Gold
 from arbo.data.inputs import mention_inputs
@@ -16,7 +18,7 @@ from arbo.encoders.encoder import Encoder
 from arbo.encoders.index import encoded
 from arbo.encoders.named import encoder_of
 from arbo.encoders.ngrams import NgramEncoder
-from arbo.engine import Method, Searchable, partition
+from arbo.engine import Embeddings, Method, Searchable, partition
 from arbo.errors import UsageError
 from arbo.linking.config import LinkerConfig
 from arbo.linking.description import describe
@@ -133,8 +135,9 @@ class Linker:
 
         corpus, discovers = Corpus.of(documents), self.kb is None
         sought = objective_of(objective, method, discovers=discovers)
-        retrieval = self.retrieve(corpus, k=max(ks_of(self.config)), discover=discovers)
-        tuning = choose(retrieval, Gold.of(corpus, self.kb), self.config, sought, self.announce("tuning"), method)
+        retrieval = self.retrieve(corpus, k=max(ks_of(self.config)), discover=discovers, in_order=True)
+        gold = Gold.of(corpus, self.kb).taken(corpus.order)
+        tuning = choose(retrieval, gold, self.config, sought, self.announce("tuning"), method)
         return self.configured(config=tuning.applied(self.config), tuning=tuning)
 
     def candidates(self, documents: Iterable[Any], k: int = 64) -> Candidates:
@@ -166,24 +169,32 @@ class Linker:
         to_weigh = self.edges.n_pairs(inputs, kb, self.config.k, self.config.candidates) if self.edges else 0
         return estimate(self.encoder, inputs, kb, self.config, self.reranker, to_weigh)
 
-    def retrieve(self, corpus: Corpus, *, k: int, discover: bool) -> Retrieval:
+    def retrieve(self, corpus: Corpus, *, k: int, discover: bool, in_order: bool = False) -> Retrieval:
         """Find the ``k`` nearest mentions of each mention and, unless ``discover``, its nearest entities.
 
-        A reranker scores these entities again. Learnt edges weigh the edges between mentions anew, keep the ``k``
-        lightest of each mention and, if they were trained with a knowledge base, also weigh the edges from entities.
+        With ``in_order``, the mentions are numbered as `Corpus.order` says, so that ties never depend on the order in
+        which the documents came. A reranker scores these entities again. Learnt edges weigh the edges between mentions
+        anew, keep the ``k`` lightest of each mention and, if they were trained with a knowledge base, also weigh the
+        edges from entities.
         """
         if discover and self.config.rerank_mentions:
             raise UsageError("discover uses no reranker, so rerank_mentions does not apply; leave it out")
         inputs = mention_inputs(corpus, expand_abbreviations=self.config.expand_abbreviations)
         kb = None if discover or not self.kb else self.kb
-        worlds = mention_worlds(inputs, self.config.map_types)
+        order = corpus.order if in_order else np.arange(len(inputs))
+        ordered = [inputs[row] for row in order.tolist()]
         if kb is None:
-            encoder, entities = self.encoder.fit([mention.name for mention in inputs]), None
+            encoder, entities = self.encoder.fit([mention.name for mention in ordered]), None
         else:
             encoder, entities = self._entities[0], self._divided
+        worlds = mention_worlds(ordered, self.config.map_types)
+
+        def encode() -> Embeddings:
+            return encoder.encode_mentions(inputs, self.announce).taken(order)
+
         compared = max(k, self.edges.neighbors) if self.edges and k else k
         sought = Sought(compared, self.config.candidates, self.config.search)
-        found = retrieve(encoder, inputs, entities, worlds, sought, self.announce)
+        found = retrieve(encoder, ordered, encode, entities, worlds, sought, self.announce)
         if self.edges is not None:
             return self.edges.applied(found, kb, k)
         if self.reranker is None or kb is None:
@@ -221,7 +232,7 @@ class Linker:
     def _decide(self, corpus: Corpus, *, discover: bool) -> Result:
         clock = Stopwatch()
         with clock("encode and search"):
-            retrieval = self.retrieve(corpus, k=self.config.k, discover=discover)
+            retrieval = self.retrieve(corpus, k=self.config.k, discover=discover, in_order=True)
         with clock("partition"):
             clusters = partition(
                 retrieval.graph(self.config.k),

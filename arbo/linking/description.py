@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -19,14 +20,18 @@ from arbo.retrieval.retrieval import Retrieval
 def describe(
     corpus: Corpus, kb: KnowledgeBase | None, retrieval: Retrieval, clusters: Partition, config: LinkerConfig
 ) -> Result:
-    """Make the result of a partition."""
+    """Make the result of a partition, whose mentions are those of the retrieval, in its order.
+
+    The rows of its tables, and which mention of a discovered entity is the first, follow the order of ``corpus``.
+    """
     gold = Gold.of(corpus, kb)
+    ordered = pa.array([one.mention.id for one in retrieval.inputs], pa.string())
+    place = pc.index_in(pa.array([mention.id for mention in corpus.mentions], pa.string()), ordered).to_numpy()
     known = NamedEntities.of(kb, gold.rows, clusters.entity, retrieval.entities.ids)
-    mentions = mention_table(corpus, retrieval.inputs, gold, known)
+    mentions = mention_table(corpus, [retrieval.inputs[row] for row in place.tolist()], gold, known)
     names = [mention.name for mention in retrieval.inputs]
-    mention_ids = mentions["mention_id"].combine_chunks()
-    cluster_rows, cluster_ids = cluster_table(kb, known, mention_ids.to_pylist(), names, clusters)
-    links = link_table(mention_ids, known, retrieval, clusters, cluster_ids, config.confidence)
+    cluster_rows, cluster_ids = cluster_table(kb, known, ordered.to_pylist(), names, clusters, np.argsort(place))
+    links = link_table(ordered, known, retrieval, clusters, cluster_ids, config.confidence)
     threshold = dict(zip(("entity", "mention"), config.limits(retrieval.threshold), strict=True))
     if config.nil_linkage == "average":
         threshold["nil"] = config.nil_limit(retrieval.threshold)
@@ -39,7 +44,7 @@ def describe(
         "documents": {"documents": len(corpus), "mentions": len(corpus.mentions), "fingerprint": corpus.fingerprint},
         "index": corpus.index_names,
         "knowledge_base": None if kb is None else {"entities": len(kb), "fingerprint": kb.fingerprint},
-        "giants": describe_giants(names, clusters, mention_ids, cluster_ids),
+        "giants": describe_giants(names, clusters, ordered, cluster_ids),
         "notes": {
             "documents": corpus.notes,
             "knowledge_base": {} if kb is None else kb.notes,
@@ -48,7 +53,7 @@ def describe(
         "warnings": [warning for warning in (_ties(links), gold.doubt()) if warning],
     }
     entities = entity_table(known, retrieval, clusters)
-    return Result(mentions, links, cluster_rows, manifest, document_table(corpus), entities)
+    return Result(mentions, links.take(place), cluster_rows, manifest, document_table(corpus), entities)
 
 
 def _gold_notes(gold: Gold) -> dict[str, int]:

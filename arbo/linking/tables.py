@@ -202,8 +202,12 @@ def cluster_table(
     mention_ids: Sequence[str],
     names: Sequence[str],
     clusters: Partition,
+    arrival: npt.NDArray[np.int64],
 ) -> tuple[pa.Table, pa.Array]:
-    """Make the table of clusters from the id and name of each mention; also return the cluster id of each mention."""
+    """Make the table of clusters from the id and name of each mention; also return the cluster id of each mention.
+
+    ``arrival`` is the place of each mention in the order of the documents as they came.
+    """
     n_entities = clusters.n_entities
     label, place, size = np.unique(clusters.labels[n_entities:], return_inverse=True, return_counts=True)
     is_new = label >= n_entities
@@ -212,7 +216,9 @@ def cluster_table(
     rank[order] = np.arange(len(order))
     label, size, is_new, place = label[order], size[order], is_new[order], rank[place]
     entities, entity_names = (known.column(name, label[~is_new]).to_pylist() for name in ("id", "name"))
-    first = [mention_ids[node - n_entities] for node in label[is_new].tolist()]  # a label is the cluster's first node
+    earliest = np.full(len(label), len(arrival), np.int64)
+    np.minimum.at(earliest, place, arrival)
+    first = [mention_ids[row] for row in np.argsort(arrival)[earliest[is_new]].tolist()]
     ids = entities + _new_ids(first, kb)
     joins = clusters.weakest_joins()
     weakest = dict(zip(clusters.labels[joins.source].tolist(), joins.weight.tolist(), strict=True))

@@ -100,12 +100,13 @@ class Retrieval:
 def retrieve(
     encoder: Encoder,
     inputs: list[MentionInput],
+    encode: Callable[[], Embeddings],
     entities: Divided | None,
     worlds: Sequence[Hashable],
     sought: Sought,
     announce: Announce,
 ) -> Retrieval:
-    """Encode mentions, and search their nearest entities and other mentions, as many as ``sought`` says.
+    """Search the nearest entities and other mentions of mentions, as many as ``sought`` says; ``encode`` them first.
 
     ``worlds`` are those of the mentions, and entities are divided by their worlds. Neighbours belong to the mention's
     world. If the world has fewer of them, lists are padded with -1 and infinity. Raise UsageError if no mention has an
@@ -115,7 +116,7 @@ def retrieve(
     parts = {"mentions": mention_parts(worlds)}
     if entities is not None:
         parts["entities"] = entity_parts(worlds, entities.rows)
-    vectors = encoder.encode_mentions(inputs, announce)
+    vectors = encode()
     if search != "exact" and issparse(vectors.matrix):
         raise UsageError(
             f"search={search!r} needs dense vectors, such as a transformer's; those of the encoder are sparse, so use "
