@@ -1,0 +1,114 @@
+"""Lists that grow and shrink are those of a search from scratch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from engine_builders import FORMS, METRICS, Array, every_metric, gaussian, vectors
+from hypothesis import given, settings, strategies as st
+
+from clustering.growth import added, removed
+from clustering.knn import Neighbors, nearest
+from clustering.vectors import Metric
+
+every_form = pytest.mark.parametrize("form", FORMS)
+
+
+def rows(kind: str, n: int, rng: np.random.Generator) -> Array:
+    """Draw vectors: many ties and zero vectors, few distinct ones, or none alike."""
+    if kind == "ties":
+        return rng.integers(0, 3, (n, 3)).astype(np.float32)
+    if kind == "duplicates":
+        return rng.normal(size=(4, 6)).astype(np.float32)[rng.integers(0, 4, n)]
+    return rng.normal(size=(n, 6)).astype(np.float32)
+
+
+def history(n: int, rng: np.random.Generator) -> Iterator[tuple[Array, Array]]:
+    """Yield what is there before and after each of some additions and removals, among ``n`` things."""
+    there = rng.random(n) < 0.5
+    for _ in range(5):
+        some = rng.random(n) < rng.choice([0.1, 0.4, 0.9])
+        after = np.where(some, rng.random(n) < 0.6, there)
+        for step in (there | after, after):
+            if (step != there).any():
+                yield there, step
+                there = step
+
+
+def prefixes(found: Neighbors, expected: Neighbors, least: int) -> None:
+    """Check that each list is a part of the expected one, from its beginning, with at least so many places."""
+    filled = found.ids >= 0
+    there = (expected.ids >= 0).sum(axis=1)
+    assert (filled.sum(axis=1) >= np.minimum(least, there)).all()
+    np.testing.assert_array_equal(found.ids[filled], expected.ids[filled])
+    np.testing.assert_array_equal(found.dissimilarity[filled], expected.dissimilarity[filled])
+    assert np.isinf(found.dissimilarity[~filled]).all()
+    assert (np.diff(filled.astype(int), axis=1) <= 0).all()
+
+
+@settings(max_examples=120, deadline=None)
+@given(
+    st.integers(0, 2**32 - 1),
+    st.sampled_from(["ties", "duplicates", "gaussian"]),
+    st.sampled_from(FORMS),
+    st.sampled_from(METRICS),
+    st.integers(0, 5),
+    st.integers(0, 4),
+)
+def test_a_history_ends_in_the_lists_of_a_search_from_scratch(
+    seed: int, kind: str, form: str, metric: Metric, least: int, spare: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    n, k = 24, least + spare
+    every = vectors(rows(kind, n, rng), form)
+    lists: Neighbors | None = None
+    for before, after in history(n, rng):
+        if lists is None:
+            own = every.taken(np.flatnonzero(before))
+            lists = nearest(own, own, k, metric=metric, self_ids=np.arange(own.n))
+        grows = bool((after & ~before).any())
+        things = every.taken(np.flatnonzero(after))
+        if grows:
+            lists = added(lists, things, ~before[after], metric=metric)
+        else:
+            lists = removed(lists, things, after[before], least, metric=metric)
+        prefixes(lists, nearest(things, things, k, metric=metric, self_ids=np.arange(things.n)), least)
+
+
+@every_metric
+@every_form
+def test_additions_alone_leave_no_bit_different(form: str, metric: Metric) -> None:
+    matrix, rng = gaussian(3000, 8), np.random.default_rng(0)
+    matrix[::7] = matrix[rng.integers(0, 3000, len(matrix[::7]))]
+    is_new, things = rng.random(3000) < 0.05, vectors(matrix, form)
+    old = things.taken(np.flatnonzero(~is_new))
+    lists = nearest(old, old, 6, metric=metric, self_ids=np.arange(old.n))
+    found, expected = (
+        added(lists, things, is_new, metric=metric),
+        nearest(things, things, 6, metric=metric, self_ids=np.arange(3000)),
+    )
+    for array, other in zip(found, expected, strict=True):
+        assert array.dtype == other.dtype
+        assert array.tobytes() == other.tobytes()
+
+
+def test_a_spare_place_spares_a_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    things = vectors(gaussian(40, 4))
+    lists = nearest(things, things, 5, self_ids=np.arange(40))
+    is_kept = np.arange(40) != lists.ids[0, 1]
+    kept = things.taken(np.flatnonzero(is_kept))
+    searched: list[int] = []
+    monkeypatch.setattr("clustering.growth.nearest", lambda some, *_, **__: searched.append(some.n))
+    assert (removed(lists, kept, is_kept, 4).ids >= 0).sum(axis=1).min() == 4
+    assert searched == []
+
+
+def test_another_number_of_lists_is_refused() -> None:
+    things = vectors(gaussian(5, 4))
+    lists = nearest(things, things, 2, self_ids=np.arange(5))
+    with pytest.raises(ValueError, match="5 lists for 4 things"):
+        added(lists, things, np.arange(5) == 0)
+    with pytest.raises(ValueError, match="5 lists for 4 things"):
+        removed(lists, things, np.ones(4, np.bool_), 1)
