@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .arrays import Ids, Threshold
 from .graph import Graph
-from .growth import added
+from .growth import updated
 from .knn import Neighbors, merged, nearest
 from .methods import METHODS, NIL_LINKAGES, Method, NilLinkage
 from .partitions import Partition, partition
@@ -165,7 +165,8 @@ class ArborescenceClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         stacked = [one.matrix[one.row] for one in (old, new)]
         samples = Vectors.of(sp.vstack(stacked) if sp.issparse(old.matrix) else np.vstack(stacked))
         lists = _widened(self._others, min(self.n_neighbors, samples.n - 1))
-        others = added(lists, samples, np.arange(samples.n) >= old.n, metric=self.metric)
+        place = np.arange(samples.n)
+        others = updated(lists, samples, np.where(place < old.n, place, -1), metric=self.metric)
         entity = self._nearest_entity(new)
         return self._clustered(samples, others, None if entity is None else _joined(self._nearest, entity))
 
@@ -195,13 +196,13 @@ class ArborescenceClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         start = np.searchsorted(entering.ids[order], np.arange(new.n + 1))
         labels = np.full(new.n, -1, np.int64)
         for row in range(new.n):
-            grown = _joined(lists, _row(own, row))
+            grown = _joined(lists, own.of(np.array([row])))
             pairs = order[start[row] : start[row + 1]]
             rows = sample[pairs]
             itself = Neighbors(np.full((len(rows), 1), n, np.int32), entering.dissimilarity[pairs, None])
-            with_it = merged([Neighbors(*(array[rows] for array in grown)), itself], lists.ids.shape[1])
+            with_it = merged([grown.of(rows), itself], lists.ids.shape[1])
             grown.ids[rows], grown.dissimilarity[rows] = with_it
-            nearest_entity = None if entity is None else _joined(self._nearest, _row(entity, row))
+            nearest_entity = None if entity is None else _joined(self._nearest, entity.of(np.array([row])))
             cluster = self._partition(grown, nearest_entity).labels[-n - 1 :]
             together = np.flatnonzero(cluster[:-1] == cluster[-1])
             labels[row] = self.labels_[together[0]] if len(together) else -1
@@ -256,10 +257,6 @@ class ArborescenceClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
 
 def _joined(some: Neighbors, others: Neighbors) -> Neighbors:
     return Neighbors(*map(np.concatenate, zip(some, others, strict=True)))
-
-
-def _row(lists: Neighbors, row: int) -> Neighbors:
-    return Neighbors(*(array[row : row + 1] for array in lists))
 
 
 def _widened(lists: Neighbors, k: int) -> Neighbors:

@@ -56,6 +56,10 @@ class Neighbors(NamedTuple):
         """Return only the ``k`` nearest."""
         return Neighbors(self.ids[:, :k], self.dissimilarity[:, :k])
 
+    def of(self, queries: Ids) -> "Neighbors":
+        """Return the lists of these queries."""
+        return Neighbors(self.ids[queries], self.dissimilarity[queries])
+
 
 def nearest(
     queries: Vectors,

@@ -9,7 +9,7 @@ import pytest
 from engine_builders import FORMS, METRICS, Array, every_metric, gaussian, vectors
 from hypothesis import given, settings, strategies as st
 
-from clustering.growth import added, removed
+from clustering.growth import updated
 from clustering.knn import Neighbors, nearest
 from clustering.vectors import Metric
 
@@ -31,10 +31,13 @@ def history(n: int, rng: np.random.Generator) -> Iterator[tuple[Array, Array]]:
     for _ in range(5):
         some = rng.random(n) < rng.choice([0.1, 0.4, 0.9])
         after = np.where(some, rng.random(n) < 0.6, there)
-        for step in (there | after, after):
-            if (step != there).any():
-                yield there, step
-                there = step
+        yield there, after
+        there = after
+
+
+def rows_of(before: Array, after: Array) -> Array:
+    """Return the row of each thing that is there after among those before, or -1."""
+    return np.where(before, np.cumsum(before) - 1, -1)[after]
 
 
 def prefixes(found: Neighbors, expected: Neighbors, least: int) -> None:
@@ -68,12 +71,8 @@ def test_a_history_ends_in_the_lists_of_a_search_from_scratch(
         if lists is None:
             own = every.taken(np.flatnonzero(before))
             lists = nearest(own, own, k, metric=metric, self_ids=np.arange(own.n))
-        grows = bool((after & ~before).any())
         things = every.taken(np.flatnonzero(after))
-        if grows:
-            lists = added(lists, things, ~before[after], metric=metric)
-        else:
-            lists = removed(lists, things, after[before], least, metric=metric)
+        lists = updated(lists, things, rows_of(before, after), least, metric=metric)
         prefixes(lists, nearest(things, things, k, metric=metric, self_ids=np.arange(things.n)), least)
 
 
@@ -86,7 +85,7 @@ def test_additions_alone_leave_no_bit_different(form: str, metric: Metric) -> No
     old = things.taken(np.flatnonzero(~is_new))
     lists = nearest(old, old, 6, metric=metric, self_ids=np.arange(old.n))
     found, expected = (
-        added(lists, things, is_new, metric=metric),
+        updated(lists, things, rows_of(~is_new, np.ones(3000, np.bool_)), metric=metric),
         nearest(things, things, 6, metric=metric, self_ids=np.arange(3000)),
     )
     for array, other in zip(found, expected, strict=True):
@@ -101,14 +100,13 @@ def test_a_spare_place_spares_a_search(monkeypatch: pytest.MonkeyPatch) -> None:
     kept = things.taken(np.flatnonzero(is_kept))
     searched: list[int] = []
     monkeypatch.setattr("clustering.growth.nearest", lambda some, *_, **__: searched.append(some.n))
-    assert (removed(lists, kept, is_kept, 4).ids >= 0).sum(axis=1).min() == 4
+    found = updated(lists, kept, np.flatnonzero(is_kept), 4)
+    assert (found.ids >= 0).sum(axis=1).min() == 4
     assert searched == []
 
 
-def test_another_number_of_lists_is_refused() -> None:
+@pytest.mark.parametrize("row", [[0, 1, 2, 3], [0, 2, 1, 3, 4], [0, 1, 2, 3, 5]])
+def test_rows_that_do_not_fit_are_refused(row: list[int]) -> None:
     things = vectors(gaussian(5, 4))
-    lists = nearest(things, things, 2, self_ids=np.arange(5))
-    with pytest.raises(ValueError, match="5 lists for 4 things"):
-        added(lists, things, np.arange(5) == 0)
-    with pytest.raises(ValueError, match="5 lists for 4 things"):
-        removed(lists, things, np.ones(4, np.bool_), 1)
+    with pytest.raises(ValueError, match="each of 5 things among 5 lists, ascending"):
+        updated(nearest(things, things, 2, self_ids=np.arange(5)), things, np.array(row))
