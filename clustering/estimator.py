@@ -168,7 +168,7 @@ class ArborescenceClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         place = np.arange(samples.n)
         others = updated(lists, samples, np.where(place < old.n, place, -1), metric=self.metric)
         entity = self._nearest_entity(new)
-        return self._clustered(samples, others, None if entity is None else _joined(self._nearest, entity))
+        return self._clustered(samples, others, _joined(self._nearest, entity))
 
     def predict(self, X: Any) -> npt.NDArray[np.int64]:  # noqa: N803
         """Return the cluster of each new sample as if it were added alone; the clusters stay as they are.
@@ -196,13 +196,13 @@ class ArborescenceClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         start = np.searchsorted(entering.ids[order], np.arange(new.n + 1))
         labels = np.full(new.n, -1, np.int64)
         for row in range(new.n):
-            grown = _joined(lists, own.of(np.array([row])))
+            grown = lists.followed_by(own.of(np.array([row])))
             pairs = order[start[row] : start[row + 1]]
             rows = sample[pairs]
             itself = Neighbors(np.full((len(rows), 1), n, np.int32), entering.dissimilarity[pairs, None])
             with_it = merged([grown.of(rows), itself], lists.ids.shape[1])
             grown.ids[rows], grown.dissimilarity[rows] = with_it
-            nearest_entity = None if entity is None else _joined(self._nearest, entity.of(np.array([row])))
+            nearest_entity = _joined(self._nearest, entity and entity.of(np.array([row])))
             cluster = self._partition(grown, nearest_entity).labels[-n - 1 :]
             together = np.flatnonzero(cluster[:-1] == cluster[-1])
             labels[row] = self.labels_[together[0]] if len(together) else -1
@@ -255,8 +255,8 @@ class ArborescenceClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         return tags
 
 
-def _joined(some: Neighbors, others: Neighbors) -> Neighbors:
-    return Neighbors(*map(np.concatenate, zip(some, others, strict=True)))
+def _joined(some: Neighbors | None, others: Neighbors | None) -> Neighbors | None:
+    return None if some is None or others is None else some.followed_by(others)
 
 
 def _widened(lists: Neighbors, k: int) -> Neighbors:
