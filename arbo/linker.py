@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Self
 
@@ -18,16 +18,19 @@ from arbo.encoders.encoder import Encoder
 from arbo.encoders.index import encoded
 from arbo.encoders.named import encoder_of
 from arbo.encoders.ngrams import NgramEncoder
-from arbo.engine import Embeddings, Method, Searchable, partition
+from arbo.engine import Ids, Method, Searchable, partition
 from arbo.errors import UsageError
 from arbo.linking.config import LinkerConfig
 from arbo.linking.description import describe
+from arbo.linking.growth import SPARE, Mentions, arrays_of, check_same, kept, resumed, without
 from arbo.progress import Announce, Stopwatch, quiet
+from arbo.results.export import corpus_of
 from arbo.results.result import Result
+from arbo.results.run import Run
 from arbo.retrieval.candidates import Candidates
-from arbo.retrieval.domains import Divided
+from arbo.retrieval.domains import Divided, nearest_within
 from arbo.retrieval.reranking import Reranker, reranked
-from arbo.retrieval.retrieval import Retrieval, Sought, retrieve
+from arbo.retrieval.retrieval import Find, Retrieval, Sought, retrieve
 from arbo.retrieval.worlds import entity_worlds, mention_worlds
 
 if TYPE_CHECKING:
@@ -98,14 +101,43 @@ class Linker:
         """
         if self.kb is None:
             raise UsageError("linking needs a knowledge base: use Linker(kb), or discover() to work without one")
-        return self._decide(Corpus.of(documents), discover=False)
+        corpus = Corpus.of(documents)
+        return self._decide(corpus, partial(self._fresh, corpus, False), discover=False)
 
     def discover(self, documents: Iterable[Any]) -> Result:
         """Cluster mentions, or names alone, without a knowledge base; each cluster is a discovered entity.
 
         The reranker is not used. Raise UsageError if the configuration sets `rerank_mentions`.
         """
-        return self._decide(Corpus.of(documents), discover=True)
+        corpus = Corpus.of(documents)
+        return self._decide(corpus, partial(self._fresh, corpus, True), discover=True)
+
+    def add(self, result: Run, documents: Iterable[Any]) -> Result:
+        """Return a new result with further documents; its tables are those of `refit` on all documents.
+
+        Only what is new is encoded and searched. The linker must be as it was when it made ``result``, which does not
+        change. For ``documents`` see `link`. Raise UsageError if the result cannot grow, or was made with another
+        configuration, encoder, edge model or knowledge base; DataError if it has a document with the same id.
+        """
+        before = corpus_of(result)
+        return self._grown(result, before, before.of_documents([*before, *Corpus.of(documents)]))
+
+    def remove(self, result: Run, ids: Iterable[str]) -> Result:
+        """Return a new result without the documents and mentions with these ids; see `add`.
+
+        Raise UsageError for an unknown id, and as `add` does.
+        """
+        before = corpus_of(result)
+        return self._grown(result, before, without(before, ids))
+
+    def refit(self, result: Run) -> Result:
+        """Return the result of searching all documents of a result again, with its mentions and its fitted encoder.
+
+        Dense vectors are not made again, since a transformer repeats them only to rounding. Raise UsageError as `add`
+        does.
+        """
+        before = corpus_of(result)
+        return self._grown(result, before, before, anew=True)
 
     def tune(
         self, documents: Iterable[Any], *, objective: Objective | None = None, method: Method | None = None
@@ -177,36 +209,8 @@ class Linker:
         anew, keep the ``k`` lightest of each mention and, if they were trained with a knowledge base, also weigh the
         edges from entities.
         """
-        if discover and self.config.rerank_mentions:
-            raise UsageError("discover uses no reranker, so rerank_mentions does not apply; leave it out")
-        inputs = mention_inputs(corpus, expand_abbreviations=self.config.expand_abbreviations)
-        kb = None if discover or not self.kb else self.kb
-        order = corpus.order if in_order else np.arange(len(inputs))
-        ordered = [inputs[row] for row in order.tolist()]
-        if kb is None:
-            encoder, entities = self.encoder.fit([mention.name for mention in ordered]), None
-        else:
-            encoder, entities = self._entities[0], self._divided
-        worlds = mention_worlds(ordered, self.config.map_types)
-
-        def encode() -> Embeddings:
-            return encoder.encode_mentions(inputs, self.announce).taken(order)
-
-        compared = max(k, self.edges.neighbors) if self.edges and k else k
-        sought = Sought(compared, self.config.candidates, self.config.search)
-        found = retrieve(encoder, ordered, encode, entities, worlds, sought, self.announce)
-        if self.edges is not None:
-            return self.edges.applied(found, kb, k)
-        if self.reranker is None or kb is None:
-            return found
-        return reranked(
-            found,
-            self.reranker,
-            kb,
-            skip_margin=self.config.skip_margin,
-            mentions=self.config.rerank_mentions,
-            announce=self.announce,
-        )
+        order = corpus.order if in_order else np.arange(len(corpus.mentions))
+        return self._weighed(self._searched(self._mentions(corpus, order, discover), k, discover), k, discover)
 
     def configured(self, **changes: Any) -> Self:
         """Return a copy with changed fields; only a new ``kb`` or ``encoder`` makes it encode the entities again."""
@@ -229,13 +233,76 @@ class Linker:
         assert self.kb is not None
         return Divided(self._entities[1], entity_worlds(self.kb, self.config.map_types))
 
-    def _decide(self, corpus: Corpus, *, discover: bool) -> Result:
-        clock = Stopwatch()
+    def _mentions(self, corpus: Corpus, order: Ids, discover: bool) -> Mentions:
+        if discover and self.config.rerank_mentions:
+            raise UsageError("discover uses no reranker, so rerank_mentions does not apply; leave it out")
+        inputs = mention_inputs(corpus, expand_abbreviations=self.config.expand_abbreviations)
+        if self.kb and not discover:
+            return Mentions.of(inputs, order, self._entities[0], self.announce)
+        encoder = self.encoder.fit([inputs[row].name for row in order.tolist()])
+        return Mentions.of(inputs, order, encoder, self.announce)
+
+    def _searched(
+        self, mentions: Mentions, k: int, discover: bool, spare: int = 0, find: Find = nearest_within
+    ) -> Retrieval:
+        """Return the neighbours by the encoder, with ``spare`` more places in the lists of mentions than are needed."""
+        entities = self._divided if self.kb and not discover else None
+        worlds = mention_worlds(mentions.inputs, self.config.map_types)
+        sought = Sought(self._compared(k) + spare, self.config.candidates, self.config.search)
+        return retrieve(
+            mentions.encoder, mentions.inputs, mentions.encode, entities, worlds, sought, self.announce, find
+        )
+
+    def _compared(self, k: int) -> int:
+        return max(k, self.edges.neighbors) if self.edges and k else k
+
+    def _weighed(self, found: Retrieval, k: int, discover: bool) -> Retrieval:
+        """Return the edges by learnt weights or by the reranker, if there is one."""
+        kb = None if discover or not self.kb else self.kb
+        if self.edges is not None:
+            return self.edges.applied(found, kb, k)
+        if self.reranker is None or kb is None:
+            return found
+        return reranked(
+            found,
+            self.reranker,
+            kb,
+            skip_margin=self.config.skip_margin,
+            mentions=self.config.rerank_mentions,
+            announce=self.announce,
+        )
+
+    def _grown(self, result: Run, before: Corpus, now: Corpus, *, anew: bool = False) -> Result:
+        """Decide on the documents ``now``, with the neighbours of those ``before`` unless all are sought ``anew``."""
+        discover, edges = result.manifest["knowledge_base"] is None, {}
+        if self.edges is not None:
+            edges = {"edges": self.edges.settings}
+        arrays = arrays_of(result)
+        check_same(result, self.config, {**self.encoder.settings, **edges}, None if discover else self.kb)
+
+        def prepare() -> tuple[Mentions, Find]:
+            encoder = self._entities[0] if self.kb and not discover else self.encoder
+            least = self._compared(self.config.k)
+            mentions, earlier = resumed(result, before, now, arrays, encoder, least, self.announce)
+            return mentions, nearest_within if anew else earlier.nearest_within
+
+        return self._decide(now, prepare, discover=discover)
+
+    def _fresh(self, corpus: Corpus, discover: bool) -> tuple[Mentions, Find]:
+        return self._mentions(corpus, corpus.order, discover), nearest_within
+
+    def _decide(self, corpus: Corpus, prepare: Callable[[], tuple[Mentions, Find]], *, discover: bool) -> Result:
+        """Decide on the mentions of documents, which ``prepare`` returns with a search of their neighbours."""
+        clock, k = Stopwatch(), self.config.k
+        grows = self.config.search == "exact" and (self.reranker is None or discover)
         with clock("encode and search"):
-            retrieval = self.retrieve(corpus, k=self.config.k, discover=discover, in_order=True)
+            mentions, find = prepare()
+            found = self._searched(mentions, k, discover, SPARE if grows and k else 0, find)
+            needed = replace(found, mentions=found.mentions.first(self._compared(k)))
+            retrieval = self._weighed(needed, k, discover)
         with clock("partition"):
             clusters = partition(
-                retrieval.graph(self.config.k),
+                retrieval.graph(k),
                 self.config.method,
                 self.config.limits(retrieval.threshold),
                 nil_linkage=self.config.nil_linkage,
@@ -243,4 +310,5 @@ class Linker:
             )
         with clock("describe"):
             result = describe(corpus, None if discover else self.kb, retrieval, clusters, self.config)
-        return result.with_seconds(clock.seconds)
+        arrays = kept(mentions, found, self.encoder) if grows else None
+        return replace(result.with_seconds(clock.seconds), kept=None if arrays is None else lambda: arrays)

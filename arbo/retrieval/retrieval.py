@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +31,9 @@ from arbo.engine import (
 from arbo.errors import UsageError
 from arbo.progress import Announce
 from arbo.retrieval.domains import Divided, entity_parts, mention_parts, nearest_within, recall_within
+
+Find: TypeAlias = Callable[..., Neighbors]
+"""A search like `nearest_within`, such as that of `arbo.retrieval.growth.Earlier`."""
 
 
 class Sought(NamedTuple):
@@ -105,6 +108,7 @@ def retrieve(
     worlds: Sequence[Hashable],
     sought: Sought,
     announce: Announce,
+    find: Find = nearest_within,
 ) -> Retrieval:
     """Search the nearest entities and other mentions of mentions, as many as ``sought`` says; ``encode`` them first.
 
@@ -132,7 +136,7 @@ def retrieve(
     recall = {}
     for name, others in things.items():
         if inputs and most[name] >= 0:
-            found[name] = nearest_within(
+            found[name] = find(
                 parts[name],
                 vectors,
                 others,
