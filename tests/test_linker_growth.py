@@ -13,6 +13,7 @@ from hypothesis import given, settings, strategies as st
 import arbo
 from arbo.errors import DataError, UsageError
 from arbo.files import sha256_of
+from arbo.retrieval.growth import updated
 from clustering import METHODS
 
 NAMES = ["marsh fever", "marsh fevers", "fever", "kelp blight", "kelp", "zzz", "zzz fever", "marsh kelp"]
@@ -63,7 +64,7 @@ def clusters(result: arbo.Result) -> set[frozenset[str]]:
 
 @pytest.mark.parametrize("dense", [False, True])
 @pytest.mark.parametrize("kb", [False, True])
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_any_history_ends_in_the_refit_and_in_the_same_partition(dense: bool, kb: bool, seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -140,3 +141,24 @@ def test_what_cannot_grow_is_refused_with_the_mend(tmp_path: Path) -> None:
     (tmp_path / "run" / "growth.npz").write_bytes(b"")
     with pytest.raises(DataError, match="changed after it was written"):
         linker(KB).add(arbo.Result.load(tmp_path / "run"), [])
+
+
+def test_only_what_is_new_is_searched_among_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    documents, kb = arbo.load_sample()
+    own = arbo.Linker(kb)
+    result = own.link(documents)
+    searched: list[tuple[int, int]] = []
+    inside = updated.__globals__
+    nearest = inside["nearest"]
+
+    def counting(queries: Any, things: Any, *args: Any, **options: Any) -> Any:
+        searched.append((queries.n, things.n))
+        return nearest(queries, things, *args, **options)
+
+    monkeypatch.setitem(inside, "nearest", counting)
+    own.add(result, [document("new", "RV Petrel", "zzz")])
+    n = len(documents.mentions)
+    assert searched == [(2, n + 2), (n, 2)]
+    searched.clear()
+    own.remove(result, [documents[0].id])
+    assert sum(few for few, _ in searched) < n / 20
