@@ -164,7 +164,7 @@ class ArborescenceClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         new, old = self._like_samples(X), self._samples
         stacked = [one.matrix[one.row] for one in (old, new)]
         samples = Vectors.of(sp.vstack(stacked) if sp.issparse(old.matrix) else np.vstack(stacked))
-        lists = _widened(self._others, min(self.n_neighbors, samples.n - 1))
+        lists = self._others.of_width(min(self.n_neighbors, samples.n - 1))
         place = np.arange(samples.n)
         others = updated(lists, samples, np.where(place < old.n, place, -1), metric=self.metric)
         entity = self._nearest_entity(new)
@@ -187,7 +187,7 @@ class ArborescenceClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         new, n = self._like_samples(X), self._samples.n
-        lists = _widened(self._others, min(self.n_neighbors, n))
+        lists = self._others.of_width(min(self.n_neighbors, n))
         own, entity = nearest(new, self._samples, lists.ids.shape[1], metric=self.metric), self._nearest_entity(new)
         is_whole = (lists.ids >= 0).sum(axis=1) == n - 1  # a list of all others takes any further sample
         within = np.where(is_whole, np.inf, lists.dissimilarity.max(axis=1, initial=-np.inf))
@@ -257,13 +257,6 @@ class ArborescenceClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
 
 def _joined(some: Neighbors | None, others: Neighbors | None) -> Neighbors | None:
     return None if some is None or others is None else some.followed_by(others)
-
-
-def _widened(lists: Neighbors, k: int) -> Neighbors:
-    """Return lists of ``k`` places; lists of fewer have all there is."""
-    missing = ((0, 0), (0, k - lists.ids.shape[1]))
-    ids, dissimilarity = lists
-    return Neighbors(np.pad(ids, missing, constant_values=-1), np.pad(dissimilarity, missing, constant_values=np.inf))
 
 
 def _in_order_of_appearance(labels: Ids) -> npt.NDArray[np.int64]:

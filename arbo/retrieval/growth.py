@@ -44,7 +44,7 @@ class Earlier:
         found = Neighbors(np.full((queries.n, k), -1, np.int32), np.full((queries.n, k), np.inf, np.float32))
         if isinstance(things, Divided):
             old, new = np.flatnonzero(self.row >= 0), np.flatnonzero(self.row < 0)
-            found.ids[old], found.dissimilarity[old] = _of_width(self.entities, k).of(self.row[old])
+            found.ids[old], found.dissimilarity[old] = self.entities.of_width(k).of(self.row[old])
             own = [part._replace(queries=_places(new, part.queries)) for part in parts]
             found.ids[new], found.dissimilarity[new] = nearest_within(
                 [part for part in own if len(part.queries)],
@@ -56,7 +56,7 @@ class Earlier:
                 progress=progress,
             )
             return found
-        lists = _of_width(self.mentions, k)
+        lists = self.mentions.of_width(k)
         for part in parts:
             ids, found.dissimilarity[part.queries] = updated(
                 lists,
@@ -74,10 +74,3 @@ class Earlier:
 def _places(new: Ids, rows: Ids) -> Ids:
     """Return the places in ``new`` of those rows that are in it; both ascend."""
     return np.flatnonzero(np.isin(new, rows)).astype(np.int32)
-
-
-def _of_width(lists: Neighbors, k: int) -> Neighbors:
-    """Return lists of ``k`` places; lists with fewer places have all there is."""
-    missing = ((0, 0), (0, max(0, k - lists.ids.shape[1])))
-    ids, dissimilarity = lists.first(k)
-    return Neighbors(np.pad(ids, missing, constant_values=-1), np.pad(dissimilarity, missing, constant_values=np.inf))
