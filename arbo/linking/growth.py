@@ -39,7 +39,6 @@ SPARE = 4
 """Number of places in the kept lists beyond those that are needed, so that a removal seldom needs a new search."""
 
 _FROZEN = "encoder."
-_LISTS = (("mentions", "mention"), ("entities", "entity"))
 
 
 class Mentions(NamedTuple):
@@ -123,14 +122,14 @@ def resumed(
     number = {before.mentions[row].id: place for place, row in enumerate(before.order.tolist())}
     inputs, order = _inputs(run, before, now), now.order
     row = np.array([number.get(inputs[place].mention.id, -1) for place in order.tolist()], np.int64)
-    lists = [Neighbors(arrays[name], arrays[f"{one}_dissimilarity"]) for name, one in _LISTS]
-    earlier = Earlier(*lists, row, least)
+    mentions = Neighbors(arrays["mentions"], arrays["mention_dissimilarity"])
+    earlier = Earlier(mentions, Neighbors(arrays["entities"], arrays["entity_dissimilarity"]), row, least)
     if "vectors" not in arrays:
         return Mentions.of(inputs, order, encoder, announce), earlier
-    mentions = Mentions.of(inputs, order, encoder, announce)
+    made = Mentions.of(inputs, order, encoder, announce)
     if "vectors" not in arrays:
-        return mentions, earlier
-    return mentions._replace(encode=cache(partial(_joined, arrays, row, mentions.inputs, encoder, announce))), earlier
+        return made, earlier
+    return made._replace(encode=cache(partial(_joined, arrays, row, made.inputs, encoder, announce))), earlier
 
 
 def _joined(arrays: Arrays, row: Ids, ordered: list[MentionInput], encoder: Encoder, announce: Announce) -> Vectors:
