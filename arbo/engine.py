@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     )
     from clustering.dense import nearest_others, spanning_tree
     from clustering.dense_search import Scan, Scanner, faiss_scanner
+    from clustering.growth import updated
     from clustering.index import Index
     from clustering.kernels import in_parallel, kernel
     from clustering.knn import Neighbors
@@ -41,6 +42,7 @@ _NAMES = {
     "comparison": "CANDIDATES SAMPLE Embeddings Searchable is_exact measured_recall nearest pair_dissimilarity",
     "dense": "nearest_others spanning_tree",
     "dense_search": "Scan Scanner faiss_scanner",
+    "growth": "updated",
     "index": "Index",
     "kernels": "in_parallel kernel",
     "knn": "Neighbors",

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
 
 from arbo.data.corpus import Corpus
 from arbo.data.gold import Gold
@@ -16,19 +18,22 @@ from arbo.encoders.encoder import Encoder
 from arbo.encoders.index import encoded
 from arbo.encoders.named import encoder_of
 from arbo.encoders.ngrams import NgramEncoder
-from arbo.engine import Method, Searchable, partition
+from arbo.engine import Ids, Method, Searchable, partition
 from arbo.errors import UsageError
 from arbo.linking.config import LinkerConfig
 from arbo.linking.corrections import Correction, corrections_of
 from arbo.linking.description import describe
+from arbo.linking.growth import Mentions, arrays_of, check_same, kept, resumed, without
 from arbo.linking.obedience import obeyed
 from arbo.linking.respanning import respanned
 from arbo.progress import Announce, Stopwatch, quiet
+from arbo.results.export import corpus_of
 from arbo.results.result import Result
+from arbo.results.run import Run
 from arbo.retrieval.candidates import Candidates
-from arbo.retrieval.domains import Divided
+from arbo.retrieval.domains import Divided, nearest_within
 from arbo.retrieval.reranking import Reranker, reranked
-from arbo.retrieval.retrieval import Retrieval, Sought, retrieve
+from arbo.retrieval.retrieval import Find, Retrieval, Sought, retrieve
 from arbo.retrieval.worlds import entity_worlds, mention_worlds
 
 if TYPE_CHECKING:
@@ -110,7 +115,7 @@ class Linker:
         """
         if self.kb is None:
             raise UsageError("linking needs a knowledge base: use Linker(kb), or discover() to work without one")
-        return self._decide(Corpus.of(documents), corrections_of(corrections), discover=False)
+        return self._decide(*respanned(Corpus.of(documents), corrections_of(corrections)), discover=False)
 
     def discover(self, documents: Iterable[Any], corrections: Any = ()) -> Result:
         """Cluster mentions, or names alone, without a knowledge base; each cluster is a discovered entity.
@@ -118,7 +123,34 @@ class Linker:
         For the corrections, see `link`. The reranker is not used. Raise UsageError if the configuration sets
         `rerank_mentions`.
         """
-        return self._decide(Corpus.of(documents), corrections_of(corrections), discover=True)
+        return self._decide(*respanned(Corpus.of(documents), corrections_of(corrections)), discover=True)
+
+    def add(self, result: Run, documents: Iterable[Any]) -> Result:
+        """Return a new result with further documents; its tables are those of `refit` on all documents.
+
+        Only what is new is encoded and searched. The linker must be as it was when it made ``result``, which does not
+        change. For ``documents`` see `link`. Raise UsageError if the result cannot grow, or was made with another
+        configuration, encoder, edge model or knowledge base; DataError if it has a document with the same id.
+        """
+        before = corpus_of(result)
+        return self._grown(result, before, before.of_documents([*before, *Corpus.of(documents)]))
+
+    def remove(self, result: Run, ids: Iterable[str]) -> Result:
+        """Return a new result without the documents and mentions with these ids; see `add`.
+
+        Raise UsageError for an unknown id, and as `add` does.
+        """
+        before = corpus_of(result)
+        return self._grown(result, before, without(before, ids))
+
+    def refit(self, result: Run) -> Result:
+        """Return the result of searching all documents of a result again, with its mentions and its fitted encoder.
+
+        Dense vectors are not made again, since a transformer repeats them only to rounding. Raise UsageError as `add`
+        does.
+        """
+        before = corpus_of(result)
+        return self._grown(result, before, before, anew=True)
 
     def tune(
         self, documents: Iterable[Any], *, objective: Objective | None = None, method: Method | None = None
@@ -151,8 +183,9 @@ class Linker:
 
         corpus, discovers = Corpus.of(documents), self.kb is None
         sought = objective_of(objective, method, discovers=discovers)
-        retrieval = self.retrieve(corpus, k=max(ks_of(self.config)), discover=discovers)
-        tuning = choose(retrieval, Gold.of(corpus, self.kb), self.config, sought, self.announce("tuning"), method)
+        retrieval = self.retrieve(corpus, k=max(ks_of(self.config)), discover=discovers, in_order=True)
+        gold = Gold.of(corpus, self.kb).taken(corpus.order)
+        tuning = choose(retrieval, gold, self.config, sought, self.announce("tuning"), method)
         return self.configured(config=tuning.applied(self.config), tuning=tuning)
 
     def candidates(self, documents: Iterable[Any], k: int = 64) -> Candidates:
@@ -190,40 +223,17 @@ class Linker:
             reads = Reads(self.edges.n_read(inputs, self.config.k), len(inputs), read)
         return estimate(self.encoder, inputs, kb, self.config, self.reranker, to_weigh, reads, within)
 
-    def retrieve(self, corpus: Corpus, *, k: int, discover: bool, within_threshold: bool = False) -> Retrieval:
+    def retrieve(self, corpus: Corpus, *, k: int, discover: bool, in_order: bool = False) -> Retrieval:
         """Find the ``k`` nearest mentions of each mention and, unless ``discover``, its nearest entities.
 
-        With ``within_threshold``, mentions beyond the mention threshold are left out, which is faster; but not if other
-        weights than the encoder's or average linkage decide about them. A reranker scores these entities again. An edge
-        model sets the weights of the edges between mentions, keeps the ``k`` lightest edges into each mention and, if
-        it was trained with a knowledge base, sets the weights of the edges from entities too. Raise UsageError for
-        ``discover`` if the configuration sets `rerank_mentions`.
+        With ``in_order``, the mentions are numbered as `Corpus.order` says, so that ties never depend on the order in
+        which the documents came. A reranker scores these entities again. An edge model sets the weights of the edges
+        between mentions, keeps the ``k`` lightest edges into each mention and, if it was trained with a knowledge base,
+        sets the weights of the edges from entities too. Raise UsageError for ``discover`` if the configuration sets
+        `rerank_mentions`.
         """
-        if discover and self.config.rerank_mentions:
-            raise UsageError("discover uses no reranker, so rerank_mentions does not apply; leave it out")
-        inputs = mention_inputs(corpus, expand_abbreviations=self.config.expand_abbreviations)
-        kb = None if discover or not self.kb else self.kb
-        worlds = mention_worlds(inputs, self.config.map_types)
-        if kb is None:
-            encoder, entities = self.encoder.fit([mention.name for mention in inputs]), None
-        else:
-            encoder, entities = self._entities[0], self._divided
-        compared = max(k, self.edges.neighbors) if self.edges and k else k
-        within = self._mention_limit(encoder) if within_threshold else None
-        sought = Sought(compared, self.config.candidates, self.config.search, within)
-        found = retrieve(encoder, inputs, entities, worlds, sought, self.announce)
-        if self.edges is not None:
-            return self.edges.applied(found, kb, k, self.announce)
-        if self.reranker is None or kb is None:
-            return found
-        return reranked(
-            found,
-            self.reranker,
-            kb,
-            skip_margin=self.config.skip_margin,
-            mentions=self.config.rerank_mentions,
-            announce=self.announce,
-        )
+        order = corpus.order if in_order else np.arange(len(corpus.mentions))
+        return self._weighed(self._searched(self._mentions(corpus, order, discover), k, discover), k, discover)
 
     def configured(self, **changes: Any) -> Self:
         """Return a copy with changed fields; only a new ``kb`` or ``encoder`` makes it encode the entities again."""
@@ -252,17 +262,78 @@ class Linker:
         all_count = self.edges is not None or self.config.rerank_mentions or self.config.nil_linkage == "average"
         return None if all_count or limit == float("inf") else limit
 
-    def _decide(self, corpus: Corpus, corrections: Sequence[Correction], *, discover: bool) -> Result:
-        clock = Stopwatch()
-        corpus, corrections = respanned(corpus, corrections)
+    def _mentions(self, corpus: Corpus, order: Ids, discover: bool) -> Mentions:
+        if discover and self.config.rerank_mentions:
+            raise UsageError("discover uses no reranker, so rerank_mentions does not apply; leave it out")
+        inputs = mention_inputs(corpus, expand_abbreviations=self.config.expand_abbreviations)
+        if self.kb and not discover:
+            return Mentions.of(inputs, order, self._entities[0], self.announce)
+        encoder = self.encoder.fit([inputs[row].name for row in order.tolist()])
+        return Mentions.of(inputs, order, encoder, self.announce)
+
+    def _searched(
+        self, mentions: Mentions, k: int, discover: bool, within: float | None = None, find: Find = nearest_within
+    ) -> Retrieval:
+        """Return the neighbours by the encoder, mentions only up to the dissimilarity ``within``."""
+        entities = self._divided if self.kb and not discover else None
+        worlds = mention_worlds(mentions.inputs, self.config.map_types)
+        compared = max(k, self.edges.neighbors) if self.edges and k else k
+        sought = Sought(compared, self.config.candidates, self.config.search, within)
+        return retrieve(
+            mentions.encoder, mentions.inputs, mentions.encode, entities, worlds, sought, self.announce, find
+        )
+
+    def _weighed(self, found: Retrieval, k: int, discover: bool) -> Retrieval:
+        """Return the edges by learnt weights or by the reranker, if there is one."""
+        kb = None if discover or not self.kb else self.kb
+        if self.edges is not None:
+            return self.edges.applied(found, kb, k, self.announce)
+        if self.reranker is None or kb is None:
+            return found
+        return reranked(
+            found,
+            self.reranker,
+            kb,
+            skip_margin=self.config.skip_margin,
+            mentions=self.config.rerank_mentions,
+            announce=self.announce,
+        )
+
+    def _grown(self, result: Run, before: Corpus, now: Corpus, *, anew: bool = False) -> Result:
+        """Decide on the documents ``now``, with the neighbours of those ``before`` unless all are sought ``anew``."""
+        discover, edges = result.manifest["knowledge_base"] is None, {}
+        if self.edges is not None:
+            edges = {"edges": self.edges.settings}
+        arrays = arrays_of(result)
+        check_same(result, self.config, {**self.encoder.settings, **edges}, None if discover else self.kb)
+
+        def prepare() -> tuple[Mentions, Find]:
+            encoder = self._entities[0] if self.kb and not discover else self.encoder
+            mentions, earlier = resumed(result, before, now, arrays, encoder, self.announce)
+            return mentions, nearest_within if anew else earlier.nearest_within
+
+        return self._decide(now, [], prepare, discover=discover)
+
+    def _decide(
+        self,
+        corpus: Corpus,
+        corrections: Sequence[Correction],
+        prepare: Callable[[], tuple[Mentions, Find]] | None = None,
+        *,
+        discover: bool,
+    ) -> Result:
+        """Decide on the mentions of documents, which ``prepare`` returns with a search of their neighbours."""
+        clock, k = Stopwatch(), self.config.k
         kb = None if discover else self.kb
         with clock("encode and search"):
-            retrieval = self.retrieve(corpus, k=self.config.k, discover=discover, within_threshold=True)
+            mentions, find = prepare() if prepare else (self._mentions(corpus, corpus.order, discover), nearest_within)
+            found = self._searched(mentions, k, discover, self._mention_limit(mentions.encoder), find)
+            retrieval = self._weighed(found, k, discover)
         with clock("partition"):
             told = obeyed(corrections, retrieval.inputs, kb, self.config) if corrections else None
             decisions = None if told is None else told.decisions
             clusters = partition(
-                retrieval.graph(self.config.k, decisions),
+                retrieval.graph(k, decisions),
                 self.config.method,
                 self.config.limits(retrieval.threshold),
                 nil_linkage=self.config.nil_linkage,
@@ -271,4 +342,6 @@ class Linker:
             )
         with clock("describe"):
             result = describe(corpus, kb, retrieval, clusters, self.config, told)
-        return result.with_seconds(clock.seconds)
+        grows = self.config.search == "exact" and (self.reranker is None or discover) and not corrections
+        arrays = kept(mentions, found, self.encoder) if grows else None
+        return replace(result.with_seconds(clock.seconds), kept=None if arrays is None else lambda: arrays)

@@ -4,8 +4,8 @@ One decision is one mention shown. The reviewer answers with the mention's gold 
 lacks it, and without a knowledge base with `new` and the gold cluster. After 25, 50, 100, 200 and 400 decisions the
 documents are linked again with the corrections so far, and the queue is made anew.
 
-**reviewed**: `queue` asks in the order of `arbo review`, and so does `queue, tuned`, with the confidence that `arbo tune`
-fits on the development part; `random` asks in an order drawn at random (the mean of three), `margin` by the lowest
+**reviewed**: `queue` asks in the order of `arbo review`; so does `queue, tuned`, with the confidence that `arbo tune`
+fits on the development part. `random` asks in an order drawn at random (the mean of three), `margin` by the lowest
 margin between the two nearest entities. Each asks a name once. `spread` is that of `arbo link`. k = 8, `arborescence`;
 with a knowledge base no thresholds, and the accuracy of mentions whose entity is there. ECB+ (entities, test part, no
 topics) has the threshold that is chosen on its development part by ARI; its scores are ARI and B-cubed.

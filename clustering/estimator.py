@@ -9,13 +9,15 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClusterMixin, _fit_context
 from sklearn.utils import check_array
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .arrays import Ids, Threshold
 from .graph import Graph
-from .knn import nearest
+from .growth import updated
+from .knn import Neighbors, merged, nearest
 from .methods import METHODS, NIL_LINKAGES, Method, NilLinkage
-from .partitions import partition
+from .partitions import Partition, partition
+from .radius import neighborhoods
 from .vectors import METRICS, Metric, Vectors
 
 # `Vectors.of` refuses values that are not finite, and names their rows.
@@ -130,21 +132,111 @@ class ArborescenceClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         if self.nil_linkage == "average" and self.metric != "cosine":
             raise ValueError("nil_linkage='average' needs similarities of at most 1; use metric='cosine'")
         samples = Vectors.of(validate_data(self, X, **_CHECKS))
-        known = None if entities is None else self._entity_vectors(entities, samples)
-        others = nearest(
-            samples, samples, min(self.n_neighbors, samples.n - 1), metric=self.metric, self_ids=np.arange(samples.n)
-        )
-        if known is None:
-            graph = Graph.from_neighbors(others)
-        else:
-            nearest_entity = nearest(samples, known, 1, metric=self.metric)
-            graph = Graph.from_neighbors(others, nearest_entity, n_entities=known.n)
-        self.partition_ = partition(
-            graph, self.method, self.threshold, nil_linkage=self.nil_linkage, nil_threshold=self.nil_threshold
-        )
+        self._entities = None if entities is None else self._entity_vectors(entities, samples)
+        self._searched = self.n_neighbors, self.metric
+        k = min(self.n_neighbors, samples.n - 1)
+        others = nearest(samples, samples, k, metric=self.metric, self_ids=np.arange(samples.n))
+        return self._clustered(samples, others, self._nearest_entity(samples))
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, X: Any, y: None = None, *, entities: Any = None) -> Self:  # noqa: N803
+        """Add samples after those of earlier calls; the clusters are those that `fit` gives for all samples at once.
+
+        Only the new samples are searched; then all samples are clustered again, which is much faster than the search.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            The new samples.
+        y : None
+            Ignored.
+        entities : {array-like, sparse matrix} of shape (n_entities, n_features), default=None
+            The entities; only for the first call, as for `fit`.
+
+        Returns
+        -------
+        self
+        """
+        if not hasattr(self, "partition_"):
+            return self.fit(X, entities=entities)  # type: ignore[no-any-return]
+        if entities is not None:
+            raise ValueError("entities are fixed by the first call; leave them out, or fit all samples again")
+        new, old = self._like_samples(X), self._samples
+        stacked = [one.matrix[one.row] for one in (old, new)]
+        samples = Vectors.of(sp.vstack(stacked) if sp.issparse(old.matrix) else np.vstack(stacked))
+        lists = self._others.of_width(min(self.n_neighbors, samples.n - 1))
+        place = np.arange(samples.n)
+        others = updated(lists, samples, np.where(place < old.n, place, -1), metric=self.metric)
+        entity = self._nearest_entity(new)
+        return self._clustered(samples, others, _joined(self._nearest, entity))
+
+    def predict(self, X: Any) -> npt.NDArray[np.int64]:  # noqa: N803
+        """Return the cluster of each new sample as if it were added alone; the clusters stay as they are.
+
+        All samples are clustered again for each new one.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            The new samples.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,)
+            Label of the first fitted sample in the cluster of the new one; -1 if there is none.
+        """
+        check_is_fitted(self)
+        new, n = self._like_samples(X), self._samples.n
+        lists = self._others.of_width(min(self.n_neighbors, n))
+        own, entity = nearest(new, self._samples, lists.ids.shape[1], metric=self.metric), self._nearest_entity(new)
+        is_whole = (lists.ids >= 0).sum(axis=1) == n - 1  # a list of all others takes any further sample
+        within = np.where(is_whole, np.inf, lists.dissimilarity.max(axis=1, initial=-np.inf))
+        entering = neighborhoods(self._samples, new, within, metric=self.metric)
+        sample, order = np.repeat(np.arange(n), np.diff(entering.indptr)), np.argsort(entering.ids, kind="stable")
+        start = np.searchsorted(entering.ids[order], np.arange(new.n + 1))
+        labels = np.full(new.n, -1, np.int64)
+        for row in range(new.n):
+            grown = lists.followed_by(own.of(np.array([row])))
+            pairs = order[start[row] : start[row + 1]]
+            rows = sample[pairs]
+            itself = Neighbors(np.full((len(rows), 1), n, np.int32), entering.dissimilarity[pairs, None])
+            with_it = merged([grown.of(rows), itself], lists.ids.shape[1])
+            grown.ids[rows], grown.dissimilarity[rows] = with_it
+            nearest_entity = _joined(self._nearest, entity and entity.of(np.array([row])))
+            cluster = self._partition(grown, nearest_entity).labels[-n - 1 :]
+            together = np.flatnonzero(cluster[:-1] == cluster[-1])
+            labels[row] = self.labels_[together[0]] if len(together) else -1
+        return labels
+
+    def _clustered(self, samples: Vectors, others: Neighbors, entity: Neighbors | None) -> Self:
+        self._samples, self._others, self._nearest = samples, others, entity  # for later samples
+        self.partition_ = self._partition(others, entity)
         self.entity_: Ids = self.partition_.entity
-        self.labels_ = _in_order_of_appearance(self.partition_.labels[graph.n_entities :])
+        self.labels_ = _in_order_of_appearance(self.partition_.labels[self.partition_.n_entities :])
         return self
+
+    def _partition(self, others: Neighbors, entity: Neighbors | None) -> Partition:
+        n_entities = 0 if self._entities is None else self._entities.n
+        return partition(
+            Graph.from_neighbors(others, entity, n_entities=n_entities),
+            self.method,
+            self.threshold,
+            nil_linkage=self.nil_linkage,
+            nil_threshold=self.nil_threshold,
+        )
+
+    def _nearest_entity(self, samples: Vectors) -> Neighbors | None:
+        return None if self._entities is None else nearest(samples, self._entities, 1, metric=self.metric)
+
+    def _like_samples(self, X: Any) -> Vectors:  # noqa: N803
+        given = validate_data(self, X, reset=False, **_CHECKS)
+        if self._searched != (self.n_neighbors, self.metric):
+            raise ValueError(
+                "n_neighbors and metric are fixed by the first call; set them back, or fit all samples again"
+            )
+        if sp.issparse(given) != sp.issparse(self._samples.matrix):
+            raise ValueError("X and the fitted samples must both be dense or both be sparse; convert one of them")
+        return Vectors.of(given)
 
     def _entity_vectors(self, entities: Any, samples: Vectors) -> Vectors:
         given = check_array(entities, ensure_min_samples=0, input_name="entities", estimator=self, **_CHECKS)
@@ -161,6 +253,10 @@ class ArborescenceClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+def _joined(some: Neighbors | None, others: Neighbors | None) -> Neighbors | None:
+    return None if some is None or others is None else some.followed_by(others)
 
 
 def _in_order_of_appearance(labels: Ids) -> npt.NDArray[np.int64]:

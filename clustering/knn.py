@@ -57,6 +57,23 @@ class Neighbors(NamedTuple):
         """Return only the ``k`` nearest."""
         return Neighbors(self.ids[:, :k], self.dissimilarity[:, :k])
 
+    def of_width(self, k: int) -> "Neighbors":
+        """Return lists of ``k`` places: the nearest, and empty places if there are fewer."""
+        missing = ((0, 0), (0, max(0, k - self.ids.shape[1])))
+        ids, dissimilarity = self.first(k)
+        return Neighbors(
+            np.pad(ids, missing, constant_values=-1), np.pad(dissimilarity, missing, constant_values=np.inf)
+        )
+
+    def of(self, queries: Ids) -> "Neighbors":
+        """Return the lists of these queries."""
+        return Neighbors(self.ids[queries], self.dissimilarity[queries])
+
+    def followed_by(self, others: "Neighbors") -> "Neighbors":
+        """Return these lists and those of further queries."""
+        ids = np.concatenate([self.ids, others.ids])
+        return Neighbors(ids, np.concatenate([self.dissimilarity, others.dissimilarity]))
+
 
 def nearest(
     queries: Vectors,
@@ -206,11 +223,8 @@ def lists_of(
     ids[beyond], dissimilarity[beyond] = -1, np.inf
     if self_ids is not None:
         ids, dissimilarity = _without_self(ids, dissimilarity, np.asarray(self_ids))
-    if ids.shape[1] < k:
-        missing = ((0, 0), (0, k - ids.shape[1]))
-        ids = np.pad(ids, missing, constant_values=-1)
-        dissimilarity = np.pad(dissimilarity, missing, constant_values=np.inf)
-    return Neighbors(ids, dissimilarity)
+    found = Neighbors(ids, dissimilarity)
+    return found if ids.shape[1] >= k else found.of_width(k)
 
 
 def limits(within: Limit, n_queries: int) -> Floats:

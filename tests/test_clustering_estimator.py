@@ -345,3 +345,65 @@ def test_entities_that_do_not_match() -> None:
 def test_parameters_out_of_range(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         fitted(gaussian(5, 3), **options)
+
+
+# --- samples that come later
+
+
+def scattered(seed: int, n: int, form: str) -> Any:
+    """Draw samples with ties, duplicates and, if sparse, zero vectors."""
+    rng = np.random.default_rng(seed)
+    return form_of(rng.integers(0 if form == "sparse" else 1, 4, (n, 3)).astype(np.float32), form)
+
+
+def options_of(seed: int) -> dict[str, Any]:
+    rng = np.random.default_rng(seed)
+    average = {"nil_linkage": "average", "nil_threshold": 0.2, "metric": "cosine"}
+    return {
+        "n_neighbors": int(rng.integers(0, 5)),
+        "method": METHODS[rng.integers(len(METHODS))],
+        "threshold": [None, 0.05, (0.2, 0.02)][rng.integers(3)],
+        "metric": METRICS[rng.integers(2)],
+        **(average if rng.random() < 0.3 else {}),
+    }
+
+
+@every_form
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.lists(st.integers(1, 7), min_size=1, max_size=5), st.booleans())
+def test_samples_in_parts_are_clustered_as_at_once(form: str, seed: int, sizes: list[int], linked: bool) -> None:
+    points, centres = scattered(seed, sum(sizes), form), scattered(seed + 1, 3, form) if linked else None
+    parts = ArborescenceClustering(**options_of(seed))
+    begin = 0
+    for size in sizes:
+        parts.partial_fit(points[begin : begin + size], entities=centres if begin == 0 else None)
+        begin += size
+        whole = fitted(points[:begin], entities=centres, **options_of(seed))
+        np.testing.assert_array_equal(parts.labels_, whole.labels_)
+        np.testing.assert_array_equal(parts.entity_, whole.entity_)
+        for name in ("labels", "parent", "weight", "bottleneck"):
+            np.testing.assert_array_equal(getattr(parts.partition_, name), getattr(whole.partition_, name))
+
+
+@every_form
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(1, 12), st.booleans())
+def test_a_prediction_is_the_cluster_after_adding_the_sample_alone(form: str, seed: int, n: int, linked: bool) -> None:
+    points, centres = scattered(seed, n + 5, form), scattered(seed + 1, 3, form) if linked else None
+    known = fitted(points[:n], entities=centres, **options_of(seed))
+    for row, label in enumerate(known.predict(points[n:])):
+        alone = fitted(points[[*range(n), n + row]], entities=centres, **options_of(seed)).labels_
+        together = np.flatnonzero(alone[:-1] == alone[-1])
+        assert label == (known.labels_[together[0]] if len(together) else -1)
+
+
+def test_what_the_first_call_fixes_is_refused_later() -> None:
+    points = gaussian(8, 3)
+    known = fitted(points, 2)
+    with pytest.raises(ValueError, match="entities are fixed by the first call"):
+        known.partial_fit(points, entities=points)
+    with pytest.raises(ValueError, match="both be dense or both be sparse"):
+        known.predict(sp.csr_array(points))
+    for changed in ({"n_neighbors": 3}, {"metric": "dot"}):
+        with pytest.raises(ValueError, match="fixed by the first call; set them back"):
+            clone(known).fit(points).set_params(**changed).partial_fit(points)

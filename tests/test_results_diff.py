@@ -55,6 +55,20 @@ def test_an_entity_that_comes_or_goes_links_and_unlinks() -> None:
     assert {m.change for m in unlinked.mentions} == {"unlinked"}
 
 
+def test_a_change_names_the_lightest_edge_that_is_new() -> None:
+    before = [document("a", "marsh fever", "zzz")]
+    after = [document("b", "marsh fevers", "marsh fever", "zzz")]
+    own = linker(KB)
+    result = own.link(before)
+    edges = {row.cluster: row.edge for row in diff(result, own.add(result, after)).clusters}
+    assert edges == {"E1": ("E1", "b-0", 0.0), "new-a-1": None}
+    assert all(row.edge is None for row in diff(own.link(before + after), result).clusters)
+    (linked,) = diff(linker(arbo.KnowledgeBase([KB["E2"]])).link(before), result).clusters[:1]
+    assert linked.edge == ("E1", "a-0", 0.0)
+    empty = own.link([])
+    assert [row.edge for row in diff(empty, result).clusters] == [("E1", "a-0", 0.0), None]
+
+
 def test_clusters_are_split_and_merged() -> None:
     documents = [document("a", "zzz fever", "zzz fevers"), document("b", "zzz feverish")]
     tight, loose = (arbo.Linker(config=arbo.LinkerConfig(mention_threshold=t)).discover(documents) for t in (0.01, 0.9))

@@ -22,7 +22,7 @@ from arbo.linking.config import Limit
 from arbo.results import run_folder
 
 TABLES = ("mentions", "links", "clusters", "documents", "entities")
-FILES = {"manifest.json", *(f"{name}.parquet" for name in TABLES)}
+FILES = {"manifest.json", "growth.npz", *(f"{name}.parquet" for name in TABLES)}
 
 
 def make(limit: Limit = "default") -> arbo.Result:

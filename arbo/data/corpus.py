@@ -10,6 +10,9 @@ from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import Any, Self, overload
 
+import numpy as np
+import numpy.typing as npt
+
 from arbo.data.documents import Document, Mention
 from arbo.data.objects import document_line
 from arbo.data.rows import are_names, documents_of, documents_of_names, index_of, items_of, numbered
@@ -142,6 +145,12 @@ class Corpus(Sequence[Document]):
             wrong = f"{len(lacking):,} documents, such as {lacking[0]!r}, have no topic in their metadata"
             raise UsageError(f"{wrong}; add the key 'topic', or leave these documents out")
         return self.of_documents(replace(d, domain=str(d.metadata["topic"])) for d in self.documents)
+
+    @property
+    def order(self) -> npt.NDArray[np.int64]:
+        """(mentions,) the rows of the mentions by document id, spans and mention id, however the documents came."""
+        keys = [(mention.document_id, mention.spans, mention.id) for mention in self.mentions]
+        return np.array(sorted(range(len(keys)), key=keys.__getitem__), np.int64)
 
     @property
     def fingerprint(self) -> str:

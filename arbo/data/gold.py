@@ -89,6 +89,11 @@ class Gold:
                 known[given[0]] = row_of[inside[0]]
         return cls(ids, labels, *_joined([[row_of[id_] for id_ in inside] for inside in entities]), known.get)
 
+    def taken(self, rows: Ints) -> Self:
+        """Return the annotations of these mentions, in this order."""
+        ids, labels, lists = ([own[row] for row in rows.tolist()] for own in (self.ids, self.labels, self.lists))
+        return type(self)(ids, labels, *_joined(lists), self.entity_of)
+
     @property
     def annotated(self) -> Bools:
         """(mentions,) whether the mention is annotated."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from arbo.data.arrow import numbers
 from arbo.data.corpus import Corpus
@@ -28,21 +30,26 @@ def describe(
     config: LinkerConfig,
     corrections: Obeyed | None = None,
 ) -> Result:
-    """Make the result of a partition, which obeyed ``corrections``."""
+    """Make the result of a partition, which obeyed ``corrections``; its mentions are those of the retrieval, in order.
+
+    The rows of its tables, and which mention of a discovered entity is the first, follow the order of ``corpus``.
+    """
     gold = Gold.of(corpus, kb)
+    ordered = pa.array([one.mention.id for one in retrieval.inputs], pa.string())
+    place = pc.index_in(pa.array([mention.id for mention in corpus.mentions], pa.string()), ordered).to_numpy()
     known = NamedEntities.of(kb, gold.rows, clusters.entity, retrieval.entities.ids)
-    mentions = mention_table(corpus, retrieval.inputs, gold, known)
+    mentions = mention_table(corpus, [retrieval.inputs[row] for row in place.tolist()], gold, known)
     names = [mention.name for mention in retrieval.inputs]
-    mention_ids = mentions["mention_id"].combine_chunks()
     named = {} if corrections is None else corrections.named(clusters)
-    cluster_rows, cluster_ids = cluster_table(kb, known, mention_ids.to_pylist(), names, clusters, named)
-    links = link_table(mention_ids, known, retrieval, clusters, cluster_ids, config.confidence)
+    arrival = np.argsort(place)
+    cluster_rows, cluster_ids = cluster_table(kb, known, ordered.to_pylist(), names, clusters, named, arrival)
+    links = link_table(ordered, known, retrieval, clusters, cluster_ids, config.confidence)
     told: dict[str, Any] = {}
     if corrections is not None:
         follows = corrections.follows(clusters)
         links = links.append_column("corrected", numbers(corrections.corrected))
         told = {"corrections": corrections.counts(follows)}
-        links = links.append_column("follows", mention_ids.take(numbers(follows, missing=follows < 0)))
+        links = links.append_column("follows", ordered.take(numbers(follows, missing=follows < 0)))
     threshold = dict(zip(("entity", "mention"), config.limits(retrieval.threshold), strict=True))
     if config.nil_linkage == "average":
         threshold["nil"] = config.nil_limit(retrieval.threshold)
@@ -55,7 +62,7 @@ def describe(
         "documents": {"documents": len(corpus), "mentions": len(corpus.mentions), "fingerprint": corpus.fingerprint},
         "index": corpus.index_names,
         "knowledge_base": None if kb is None else {"entities": len(kb), "fingerprint": kb.fingerprint},
-        "giants": describe_giants(names, clusters, mention_ids, cluster_ids),
+        "giants": describe_giants(names, clusters, ordered, cluster_ids),
         "notes": {
             "documents": corpus.notes,
             "knowledge_base": {} if kb is None else kb.notes,
@@ -66,6 +73,7 @@ def describe(
     }
     entities = entity_table(known, retrieval, clusters)
     every = None if corrections is None else correction_table(corrections.lines)
+    links = links.take(numbers(place))
     return Result(mentions, links, cluster_rows, manifest, document_table(corpus), entities, every)
 
 

@@ -223,10 +223,12 @@ def cluster_table(
     names: Sequence[str],
     clusters: Partition,
     named: Mapping[int, tuple[int, str]],
+    arrival: npt.NDArray[np.int64],
 ) -> tuple[pa.Table, pa.Array]:
     """Make the table of clusters from the id and name of each mention; also return the cluster id of each mention.
 
     ``named`` has the mention that gives its id, and the name, of clusters that people named, by their labels.
+    ``arrival`` is the place of each mention in the order of the documents as they came.
     """
     n_entities = clusters.n_entities
     label, place, size = np.unique(clusters.labels[n_entities:], return_inverse=True, return_counts=True)
@@ -236,8 +238,12 @@ def cluster_table(
     rank[order] = np.arange(len(order))
     label, size, is_new, place = label[order], size[order], is_new[order], rank[place]
     entities, entity_names = (known.column(name, label[~is_new]).to_pylist() for name in ("id", "name"))
-    new = label[is_new].tolist()  # a label is the cluster's first node
-    first = [mention_ids[named.get(node, (node - n_entities, ""))[0]] for node in new]
+    earliest = np.full(len(label), len(arrival), np.int64)
+    np.minimum.at(earliest, place, arrival)
+    row_of = np.argsort(arrival)
+    new = label[is_new].tolist()
+    usual_first = row_of[earliest[is_new]].tolist()
+    first = [mention_ids[named.get(node, (row, ""))[0]] for node, row in zip(new, usual_first, strict=True)]
     ids = entities + _new_ids(first, kb)
     joins = clusters.weakest_joins()
     weakest = dict(zip(clusters.labels[joins.source].tolist(), joins.weight.tolist(), strict=True))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -46,6 +46,10 @@ class ClusterChange:
     """Other clusters of the earlier run that had some of its mentions."""
     into: tuple[str, ...]
     """Other clusters of the later run that have some of its mentions."""
+    edge: tuple[str, str, float] | None = None
+    """The lightest edge that leads into the cluster or joins its parts anew: an entity or mention, a mention that was
+    not under it before, and their dissimilarity. None if there is none, and for a discovered entity, whose edges a run
+    does not keep."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,9 +136,29 @@ def diff(a: Run, b: Run) -> Diff:
     """
     place = pc.index_in(b.mention_table["mention_id"], a.mention_table["mention_id"].combine_chunks())
     row_in_a = place.fill_null(-1).to_numpy().astype(np.int64)
-    return Diff(
-        tuple(_cluster_changes(_Clusters.of(a), _Clusters.of(b), row_in_a)), tuple(_mention_changes(a, b, row_in_a))
+    edges = _new_edges(a, b, row_in_a)
+    clusters = (
+        replace(row, edge=edges.get(row.cluster) if row.after else None)
+        for row in _cluster_changes(_Clusters.of(a), _Clusters.of(b), row_in_a)
     )
+    return Diff(tuple(clusters), tuple(_mention_changes(a, b, row_in_a)))
+
+
+def _new_edges(a: Run, b: Run, row_in_a: Ints) -> dict[str, tuple[str, str, float]]:
+    """Return the lightest edge of each cluster whose ends were apart in the earlier run; ties by row."""
+    links, ids = b.link_table, b.mention_table["mention_id"]
+    before = np.full(len(row_in_a), -1)
+    before[row_in_a >= 0] = a.cluster_rows[row_in_a[row_in_a >= 0]]
+    entity = a.cluster_table["entity_id"].take(pa.array(before, mask=before < 0))
+    below_it = pc.fill_null(pc.equal(entity, links["parent"]), False).to_numpy()
+    parent = pc.fill_null(pc.index_in(links["parent"], ids.combine_chunks()), -1).to_numpy()
+    beside_it = (before >= 0) & (before[parent] == before)
+    step = pc.fill_null(links["step"], float("inf")).to_numpy()
+    rows = np.flatnonzero(np.isfinite(step) & ~np.where(links["parent_is_mention"].to_numpy(), beside_it, below_it))
+    rows = rows[np.argsort(step[rows], kind="stable")]
+    rows = rows[np.unique(b.cluster_rows[rows], return_index=True)[1]]
+    columns = (table.take(rows).to_pylist() for table in (links["cluster_id"], links["parent"], ids, links["step"]))
+    return {cluster: (source, target, weight) for cluster, source, target, weight in zip(*columns, strict=True)}
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -49,11 +49,7 @@ def documents_of(run: Run, ids: Ids, *, as_classes: bool = False) -> Corpus:
     With ``as_classes``, annotated ids are replaced by the knowledge base's own ids of the same entities, as in scoring.
     Raise UsageError if the run was saved without texts, ``ids`` is unknown, or ``"gold"`` and no mention is annotated.
     """
-    table, rows = run.document_table, run.mention_table.to_pylist()
-    if table is None or "text" not in table.column_names:
-        raise UsageError(
-            "the run has no texts, which this format needs; make the run again without --no-texts, or export csv"
-        )
+    rows = run.mention_table.to_pylist()
     if ids not in get_args(Ids):
         raise UsageError(f"unknown ids {ids!r}; known: {', '.join(get_args(Ids))}")
     if ids == "gold" and rows and all(own is None for own in run.labels):
@@ -63,11 +59,24 @@ def documents_of(run: Run, ids: Ids, *, as_classes: bool = False) -> Corpus:
             row |= {"gold": [cluster], "cluster": None}
         elif as_classes:
             row["gold"] = row["gold_entities"] or row["gold"]
+    return _corpus(run, rows)
+
+
+def corpus_of(run: Run) -> Corpus:
+    """Return the documents of a run as they came; raise UsageError if it was saved without texts."""
+    return _corpus(run, run.mention_table.to_pylist())
+
+
+def _corpus(run: Run, rows: list[dict[str, Any]]) -> Corpus:
+    table = run.document_table
+    if table is None or "text" not in table.column_names:
+        raise UsageError("the run has no texts, which this needs; link again without --no-texts, or export csv")
     of = {name: tuple(own) for name, own in groupby(map(run.mention_of, rows), attrgetter("document_id"))}
-    return Corpus(
+    documents = (
         Document(row["document_id"], row["text"], of.get(row["document_id"], ()), row["domain"], metadata_of(row))
         for row in table.to_pylist()
     )
+    return Corpus(documents, run.manifest["notes"]["documents"], run.manifest.get("index"))
 
 
 def flat_table(run: Run) -> pa.Table:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Self
 
 from arbo.data.corpus import Corpus
@@ -17,7 +18,7 @@ from arbo.results.giants import Giant, giants_of
 from arbo.results.plots import plot
 from arbo.results.rows import ROWS_SHOWN, table_of
 from arbo.results.run import Link, Run
-from arbo.results.run_folder import LATER, TABLES, load_run, save_run
+from arbo.results.run_folder import KEPT, LATER, TABLES, load_kept, load_run, save_run
 from arbo.results.views import rows_called
 from arbo.writers import ExportFormat, Ids
 
@@ -86,9 +87,9 @@ class Result(Run):
     def save(self, folder: PathLike, *, texts: bool = True) -> None:
         """Write a run folder, completely or not at all; only an earlier run folder is replaced.
 
-        Without ``texts``, the texts of documents and all metadata are left out; mentions keep their texts. Raise
-        UsageError if the folder cannot be written, or has other content, and DataError if its manifest is not that of a
-        run.
+        Without ``texts``, the texts of documents and all metadata are left out, so that the run cannot grow; mentions
+        keep their texts. Raise UsageError if the folder cannot be written, or has other content, and DataError if its
+        manifest is not that of a run.
         """
         tables = {"mentions": self.mention_table, "links": self.link_table, "clusters": self.cluster_table}
         if self.document_table is not None:
@@ -101,7 +102,7 @@ class Result(Run):
             private = {("documents", "text"), ("documents", "metadata"), ("mentions", "metadata")}
             for name, table in tables.items():
                 tables[name] = table.drop_columns([key for key in table.column_names if (name, key) in private])
-        save_run(tables, self.manifest, folder)
+        save_run(tables, self.manifest, folder, self.kept() if self.kept is not None and texts else None)
 
     def export(self, path: PathLike, to: ExportFormat, *, ids: Ids = "links") -> dict[str, int]:
         """Write the result in another format; return the counts of items that the format could not hold.
@@ -139,7 +140,8 @@ class Result(Run):
         """Read a run; raise DataError if there is none, a newer arbo wrote it, or a file is missing or changed."""
         tables, manifest = load_run(folder)
         mentions, links, clusters = (tables.pop(name) for name in TABLES)
-        return cls(mentions, links, clusters, manifest, *(tables.get(name) for name in LATER))
+        kept = partial(load_kept, folder, manifest) if KEPT in manifest["files"] else None
+        return cls(mentions, links, clusters, manifest, *(tables.get(name) for name in LATER), kept)
 
     def with_seconds(self, seconds: dict[str, float]) -> Self:
         """Return the same result, with the seconds of each stage in its manifest."""

@@ -10,6 +10,7 @@ from operator import eq
 from typing import Any, Generic, TypeVar, overload
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -157,6 +158,8 @@ class Run:
     """The entities that are links or candidates; None for a run folder of an earlier arbo."""
     correction_table: pa.Table | None = None
     """The corrections and what became of them; None without corrections."""
+    kept: Callable[[], Mapping[str, npt.NDArray[Any]]] | None = None
+    """Returns the arrays by which the run can grow, see `arbo.linking.growth`; None if it cannot."""
 
     @property
     def links(self) -> Sequence[Link]:

@@ -8,8 +8,10 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
+from zipfile import BadZipFile
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -32,6 +34,8 @@ MANIFEST = "manifest.json"
 TABLES = ("mentions", "links", "clusters")
 LATER = ("documents", "entities", "corrections")
 """Tables that may be missing: an earlier arbo did not write them, or there are no corrections."""
+KEPT = "growth.npz"
+"""The arrays by which a run can grow; missing if it cannot."""
 FORMAT = Format(
     "arbo-run", 2, {"files": dict, "threshold": dict, "notes": dict}, "a run", "run the job again", oldest=1
 )
@@ -48,8 +52,13 @@ _COLUMNS = {
 _VERSIONS = ("arbo", "faiss-cpu", "numba", "numpy", "pyarrow", "scipy")
 
 
-def save_run(tables: Mapping[str, pa.Table], manifest: dict[str, Any], folder: PathLike) -> None:
-    """Write the tables and the manifest of a run; only an earlier run folder is replaced.
+def save_run(
+    tables: Mapping[str, pa.Table],
+    manifest: dict[str, Any],
+    folder: PathLike,
+    kept: Mapping[str, npt.NDArray[Any]] | None = None,
+) -> None:
+    """Write the tables, the manifest and the kept arrays of a run; only an earlier run folder is replaced.
 
     Raise UsageError if the folder cannot be written, and the errors of `check_replaceable`.
     """
@@ -62,6 +71,10 @@ def save_run(tables: Mapping[str, pa.Table], manifest: dict[str, Any], folder: P
                 file = partial / f"{name}.parquet"
                 pq.write_table(table, file)
                 hashes[file.name] = sha256_of(file)
+            if kept is not None:
+                arrays: dict[str, Any] = {**kept}
+                np.savez(partial / KEPT, **arrays)
+                hashes[KEPT] = sha256_of(partial / KEPT)
             content = {
                 "format": FORMAT.name,
                 "format_version": FORMAT.version,
@@ -101,6 +114,17 @@ def load_run(folder: PathLike) -> tuple[dict[str, pa.Table], dict[str, Any]]:
     return tables, {**manifest, "threshold": threshold}
 
 
+def load_kept(folder: PathLike, manifest: Mapping[str, Any]) -> dict[str, npt.NDArray[Any]]:
+    """Read the arrays by which a run can grow; raise DataError if the file is missing, truncated or changed."""
+    file = Path(folder) / KEPT
+    check_hashes(Path(folder), {KEPT: str(manifest["files"].get(KEPT))}, FORMAT.mend)
+    try:
+        with np.load(file, allow_pickle=False) as arrays:
+            return dict(arrays)
+    except (OSError, ValueError, BadZipFile) as error:
+        raise DataError(f"the file cannot be read ({error}); {FORMAT.mend}", file=str(file)) from None
+
+
 def _check_tables(tables: Mapping[str, pa.Table], folder: Path) -> None:
     """Raise DataError for tables that contradict each other; hashes that were computed again do not show this."""
 
@@ -133,7 +157,7 @@ def check_replaceable(target: Path) -> None:
     def files_of(folder: Path) -> list[str]:
         with suppress(FileNotFoundError):  # another process may have moved it away since
             check_format(_read_manifest(folder), FORMAT, folder / MANIFEST)
-        return [f"{name}.parquet" for name in (*TABLES, *LATER)]
+        return [*(f"{name}.parquet" for name in (*TABLES, *LATER)), KEPT]
 
     check_folder_replaceable(target, "run folder", MANIFEST, files_of)
 

@@ -133,7 +133,7 @@ def clusters_of(run: Run, rows: Rows) -> Rows:
 def selected(run: R, rows: Rows) -> R:
     """Return a run of only these mentions and their clusters."""
     tables = {name: getattr(run, name).take(rows) for name in ("mention_table", "link_table")}
-    return replace(run, **tables, cluster_table=run.cluster_table.take(clusters_of(run, rows)))
+    return replace(run, **tables, cluster_table=run.cluster_table.take(clusters_of(run, rows)), kept=None)
 
 
 def cluster_view(run: Run, chosen: Rows, *, examples: int = 3) -> pa.Table:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +32,9 @@ from arbo.engine import (
 from arbo.errors import UsageError
 from arbo.progress import Announce
 from arbo.retrieval.domains import Divided, entity_parts, mention_parts, nearest_within, recall_within
+
+Find: TypeAlias = Callable[..., Neighbors]
+"""A search like `nearest_within`, such as that of `arbo.retrieval.growth.Earlier`."""
 
 
 class Sought(NamedTuple):
@@ -114,12 +117,14 @@ class Retrieval:
 def retrieve(
     encoder: Encoder,
     inputs: list[MentionInput],
+    encode: Callable[[], Embeddings],
     entities: Divided | None,
     worlds: Sequence[Hashable],
     sought: Sought,
     announce: Announce,
+    find: Find = nearest_within,
 ) -> Retrieval:
-    """Encode mentions, and search their nearest entities and other mentions, as many as ``sought`` says.
+    """Search the nearest entities and other mentions of mentions, as many as ``sought`` says; ``encode`` them first.
 
     ``worlds`` are those of the mentions, and ``entities`` are divided by world. Neighbours belong to the world of the
     mention. If a world has fewer neighbours than sought, lists are padded with -1 and infinity. Raise UsageError if no
@@ -129,7 +134,7 @@ def retrieve(
     parts = {"mentions": mention_parts(worlds)}
     if entities is not None:
         parts["entities"] = entity_parts(worlds, entities.rows)
-    vectors = encoder.encode_mentions(inputs, announce)
+    vectors = encode()
     if search != "exact" and issparse(vectors.matrix):
         raise UsageError(
             f"search={search!r} needs dense vectors, such as a transformer's; those of the encoder are sparse, so use "
@@ -147,7 +152,7 @@ def retrieve(
         within = None  # recall is that of complete lists
     for name, others in things.items():
         if inputs and most[name] >= 0:
-            found[name] = nearest_within(
+            found[name] = find(
                 parts[name],
                 vectors,
                 others,

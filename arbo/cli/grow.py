@@ -1,0 +1,123 @@
+"""The verbs `add`, `remove` and `refit`: runs that grow and shrink."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from arbo.cli import console, options
+from arbo.cli.inputs import read_documents, read_kb
+from arbo.errors import UsageError
+
+if TYPE_CHECKING:
+    from arbo.linker import Linker
+    from arbo.results.result import Result
+
+_Kb = Annotated[
+    Path | None, typer.Option("--kb", help="The knowledge base of the run; not for a run of `arbo discover`.")
+]
+_Out = Annotated[Path, typer.Option("--out", help="Run folder to write; RUN is not changed.")]
+
+
+def add(
+    run: options.Run,
+    docs: options.Documents,
+    out: _Out,
+    kb: _Kb = None,
+    kb_format: options.KbFormat = None,
+    kb_xrefs: options.KbXrefs = None,
+    no_generic_names: options.NoGenericNames = False,
+    format_: options.Format = None,
+    types: options.Types = None,
+    edges: options.EdgesFile = None,
+    cache: options.Cache = None,
+    on_error: options.OnErrorOption = "fail",
+    as_json: options.Json = False,
+) -> None:
+    """Add documents to a run, and say what changed; the new run is that of `arbo refit` on all documents.
+
+    Settings, encoder and neighbours are those that RUN keeps; only what is new is encoded and searched.
+    """
+    result, linker = _opened(run, out, kb, edges, cache, kb_format, kb_xrefs, no_generic_names)
+    documents = read_documents(docs, format_, types, on_error)
+    _save(result, lambda: linker.add(result, documents), out, as_json)
+
+
+def remove(
+    run: options.Run,
+    ids: Annotated[list[str], typer.Argument(metavar="IDS", help="Ids of documents or mentions to remove.")],
+    out: _Out,
+    kb: _Kb = None,
+    kb_format: options.KbFormat = None,
+    kb_xrefs: options.KbXrefs = None,
+    no_generic_names: options.NoGenericNames = False,
+    edges: options.EdgesFile = None,
+    cache: options.Cache = None,
+    as_json: options.Json = False,
+) -> None:
+    """Remove documents or mentions from a run, and say what changed."""
+    result, linker = _opened(run, out, kb, edges, cache, kb_format, kb_xrefs, no_generic_names)
+    _save(result, lambda: linker.remove(result, ids), out, as_json)
+
+
+def refit(
+    run: options.Run,
+    out: _Out,
+    kb: _Kb = None,
+    kb_format: options.KbFormat = None,
+    kb_xrefs: options.KbXrefs = None,
+    no_generic_names: options.NoGenericNames = False,
+    edges: options.EdgesFile = None,
+    cache: options.Cache = None,
+    as_json: options.Json = False,
+) -> None:
+    """Search all documents of a run again, with its mentions, settings and encoder: nothing should change."""
+    result, linker = _opened(run, out, kb, edges, cache, kb_format, kb_xrefs, no_generic_names)
+    _save(result, lambda: linker.refit(result), out, as_json)
+
+
+def _opened(
+    run: Path,
+    out: Path,
+    kb: Path | None,
+    edges: Path | None,
+    cache: Path | None,
+    kb_format: options.KbFormat,
+    kb_xrefs: options.KbXrefs,
+    no_generic_names: bool,
+) -> tuple[Result, Linker]:
+    """Read a run, and make the linker that made it."""
+    from arbo import LinkerConfig, Result
+    from arbo.cli.models import encoder_like, load_edges
+    from arbo.linker import Linker
+    from arbo.progress import bars
+    from arbo.results.run_folder import check_replaceable
+
+    if out.resolve() == run.resolve():
+        raise UsageError(f"--out {out} is the run itself, which is not changed; choose another folder")
+    check_replaceable(out)
+    result = Result.load(run)
+    if (kb is None) != (result.manifest["knowledge_base"] is None):
+        wanted = "was linked to a knowledge base; give it to --kb" if kb is None else "has none; leave --kb out"
+        raise UsageError(f"{run} {wanted}")
+    encoder = encoder_like(result.manifest["encoder"], run, None, None, cache)
+    config = LinkerConfig.from_dict(result.manifest["config"], file=str(run))
+    base = None if kb is None else read_kb(kb, kb_format, kb_xrefs, no_generic_names=no_generic_names)
+    return result, Linker(base, encoder, config, announce=bars, edges=load_edges(edges, None))
+
+
+def _save(before: Result, grow: Callable[[], Result], out: Path, as_json: bool) -> None:
+    from arbo.results.diff import diff
+
+    after = grow()
+    after.save(out)
+    changes = diff(before, after)
+    if as_json:
+        console.print_json({"run": str(out), "seconds": after.manifest["seconds"], **changes.as_dict()})
+        return
+    console.print_summary(after)
+    console.out.print(console.plain(str(changes)))
+    console.print_next(out, ["show", "--nil"])

@@ -1,0 +1,58 @@
+"""The verbs `add`, `remove` and `refit`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from builders import data_arguments, save_data
+from conftest import Run, Sample
+
+import arbo
+from arbo.data.corpus import Corpus
+
+
+@pytest.fixture
+def folder(tmp_path: Path, sample: Sample, run: Run) -> Path:
+    """Return a folder with the sample in two parts, and a run on the first part."""
+    documents, kb = sample
+    save_data(tmp_path, documents[:60], kb)
+    Corpus.of(documents[60:]).to_jsonl(tmp_path / "more.jsonl")
+    assert run("link", *data_arguments(tmp_path), "--out", tmp_path / "one", "--k", 3).code == 0
+    return tmp_path
+
+
+def test_runs_grow_shrink_and_are_refitted(folder: Path, sample: Sample, run: Run) -> None:
+    documents, kb = sample
+    base = ["--kb", folder / "kb.jsonl", "--kb-format", "jsonl"]
+    told = run("add", folder / "one", folder / "more.jsonl", *base, "--out", folder / "two")
+    assert told.code == 0, told.err
+    assert "mentions: " in told.out
+    grown = arbo.Result.load(folder / "two")
+    assert grown.link_table == arbo.Linker(kb, config=arbo.LinkerConfig(k=3)).link(documents).link_table
+    refit = run("refit", folder / "two", *base, "--out", folder / "three", "--json").json
+    assert (refit["clusters"], refit["mentions"]) == ([], [])
+    ids = [document.id for document in documents[60:]]
+    assert run("remove", folder / "three", *ids, *base, "--out", folder / "four").code == 0
+    assert arbo.Result.load(folder / "four").link_table == arbo.Result.load(folder / "one").link_table
+
+
+def test_discovered_entities_grow_without_a_knowledge_base(folder: Path, run: Run) -> None:
+    docs = [folder / "docs.jsonl", "--format", "jsonl"]
+    assert run("discover", *docs, "--out", folder / "one").code == 0
+    assert run("add", folder / "one", folder / "more.jsonl", "--out", folder / "two").code == 0
+    again = run("refit", folder / "two", "--out", folder / "three", "--json").json
+    assert again["mentions"] == []
+
+
+def test_mistakes_are_told_before_anything_is_written(folder: Path, run: Run) -> None:
+    more, base = folder / "more.jsonl", ["--kb", folder / "kb.jsonl"]
+    for words, message in (
+        (["add", folder / "one", more, "--out", folder / "two"], "was linked to a knowledge base; give it to --kb"),
+        (["add", folder / "one", more, *base, "--out", folder / "one"], "is the run itself, which is not changed"),
+        (["remove", folder / "one", "nothing", *base, "--out", folder / "two"], "no document or mention 'nothing'"),
+    ):
+        told = run(*words)
+        assert told.code == 2
+        assert message in told.err
+    assert not (folder / "two").exists()

@@ -1,0 +1,102 @@
+"""Lists that grow and shrink are those of a search from scratch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from engine_builders import FORMS, METRICS, Array, every_metric, gaussian, vectors
+from hypothesis import given, settings, strategies as st
+
+from clustering.growth import updated
+from clustering.knn import Neighbors, nearest
+from clustering.vectors import Metric
+
+every_form = pytest.mark.parametrize("form", FORMS)
+
+
+def rows(kind: str, n: int, rng: np.random.Generator) -> Array:
+    """Draw vectors: many ties and zero vectors, few distinct ones, or none alike."""
+    if kind == "ties":
+        return rng.integers(0, 3, (n, 3)).astype(np.float32)
+    if kind == "duplicates":
+        return rng.normal(size=(4, 6)).astype(np.float32)[rng.integers(0, 4, n)]
+    return rng.normal(size=(n, 6)).astype(np.float32)
+
+
+def history(n: int, rng: np.random.Generator) -> Iterator[tuple[Array, Array]]:
+    """Yield what is there before and after each of some additions and removals, among ``n`` things."""
+    there = rng.random(n) < 0.5
+    for _ in range(5):
+        some = rng.random(n) < rng.choice([0.1, 0.4, 0.9])
+        after = np.where(some, rng.random(n) < 0.6, there)
+        yield there, after
+        there = after
+
+
+def rows_of(before: Array, after: Array) -> Array:
+    """Return the row of each thing that is there after among those before, or -1."""
+    return np.where(before, np.cumsum(before) - 1, -1)[after]
+
+
+@settings(max_examples=120, deadline=None)
+@given(
+    st.integers(0, 2**32 - 1),
+    st.sampled_from(["ties", "duplicates", "gaussian"]),
+    st.sampled_from(FORMS),
+    st.sampled_from(METRICS),
+    st.integers(0, 8),
+    st.sampled_from([None, -1.0, 0.0, 0.2, 0.7]),
+)
+def test_a_history_ends_in_the_lists_of_a_search_from_scratch(
+    seed: int, kind: str, form: str, metric: Metric, k: int, within: float | None
+) -> None:
+    rng = np.random.default_rng(seed)
+    n = 24
+    every = vectors(rows(kind, n, rng), form)
+    lists: Neighbors | None = None
+    for before, after in history(n, rng):
+        if lists is None:
+            own = every.taken(np.flatnonzero(before))
+            lists = nearest(own, own, k, metric=metric, self_ids=np.arange(own.n), within=within)
+        things = every.taken(np.flatnonzero(after))
+        lists = updated(lists, things, rows_of(before, after), within=within, metric=metric)
+        expected = nearest(things, things, k, metric=metric, self_ids=np.arange(things.n), within=within)
+        for array, other in zip(lists, expected, strict=True):
+            assert array.tobytes() == other.tobytes()
+
+
+@every_metric
+@every_form
+def test_additions_alone_leave_no_bit_different(form: str, metric: Metric) -> None:
+    matrix, rng = gaussian(3000, 8), np.random.default_rng(0)
+    matrix[::7] = matrix[rng.integers(0, 3000, len(matrix[::7]))]
+    is_new, things = rng.random(3000) < 0.05, vectors(matrix, form)
+    old = things.taken(np.flatnonzero(~is_new))
+    lists = nearest(old, old, 6, metric=metric, self_ids=np.arange(old.n))
+    found, expected = (
+        updated(lists, things, rows_of(~is_new, np.ones(3000, np.bool_)), metric=metric),
+        nearest(things, things, 6, metric=metric, self_ids=np.arange(3000)),
+    )
+    for array, other in zip(found, expected, strict=True):
+        assert array.dtype == other.dtype
+        assert array.tobytes() == other.tobytes()
+
+
+def test_a_list_that_was_not_full_is_not_searched_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    things = vectors(gaussian(40, 4))
+    lists = nearest(things, things, 39, self_ids=np.arange(40), within=0.5)
+    is_kept = np.arange(40) != lists.ids[0, 1]
+    kept = things.taken(np.flatnonzero(is_kept))
+    expected = nearest(kept, kept, 39, self_ids=np.arange(39), within=0.5)
+    monkeypatch.setattr("clustering.growth.nearest", lambda *_, **__: pytest.fail("searched"))
+    found = updated(lists, kept, np.flatnonzero(is_kept), within=0.5)
+    assert found.ids.tolist() == expected.ids.tolist()
+
+
+@pytest.mark.parametrize("row", [[0, 1, 2, 3], [0, 2, 1, 3, 4], [0, 1, 2, 3, 5]])
+def test_rows_that_do_not_fit_are_refused(row: list[int]) -> None:
+    things = vectors(gaussian(5, 4))
+    with pytest.raises(ValueError, match="each of 5 things among 5 lists, ascending"):
+        updated(nearest(things, things, 2, self_ids=np.arange(5)), things, np.array(row))

@@ -1,0 +1,164 @@
+"""Runs that grow and shrink are those of a refit, bit by bit, whatever their history."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from builders import document, linker
+from hypothesis import given, settings, strategies as st
+
+import arbo
+from arbo.errors import DataError, UsageError
+from arbo.files import sha256_of
+from arbo.retrieval.growth import updated
+from clustering import METHODS
+
+NAMES = ["marsh fever", "marsh fevers", "fever", "kelp blight", "kelp", "zzz", "zzz fever", "marsh kelp"]
+KB = arbo.KnowledgeBase(
+    [
+        arbo.Entity("E1", "marsh fever"),
+        arbo.Entity("E2", "marsh fever"),
+        arbo.Entity("E3", "kelp blight"),
+        arbo.Entity("E4", "zzz", domain="x"),
+    ]
+)
+GROWN = ("mention_table", "link_table", "cluster_table", "document_table", "entity_table")
+
+
+def pool(seed: int, n: int) -> list[arbo.Document]:
+    """Make documents of two domains that share names."""
+    rng = np.random.default_rng(seed)
+    return [
+        document(f"d{rng.integers(10**6)}-{i}", *rng.choice(NAMES, rng.integers(0, 4)), domain=[None, "x"][i % 3 == 2])
+        for i in range(n)
+    ]
+
+
+def drawn_linker(seed: int, documents: list[arbo.Document], *, dense: bool, kb: bool) -> arbo.Linker:
+    rng = np.random.default_rng(seed)
+    average = {"nil_linkage": "average", "nil_threshold": 0.3} if rng.random() < 0.3 else {}
+    options: dict[str, Any] = {"method": METHODS[rng.integers(4)], "k": int(rng.integers(0, 4)), **average}
+    own = linker(KB if kb else None, **options)
+    if not dense:
+        return own
+    ids = [mention.id for one in documents for mention in one.mentions]
+    vectors = dict(zip(ids, rng.integers(1, 4, (len(ids), 3)).astype(float), strict=True))
+    metric = "cosine" if average else ["cosine", "dot"][rng.integers(2)]
+    entities = {entity.id: rng.integers(1, 4, 3).astype(float) for entity in KB}
+    return own.configured(encoder=arbo.VectorEncoder(vectors, entities, metric))
+
+
+def equal(one: arbo.Result, other: arbo.Result) -> None:
+    for name in GROWN:
+        assert getattr(one, name).equals(getattr(other, name)) or str(getattr(one, name).to_pylist()) == str(
+            getattr(other, name).to_pylist()
+        ), name
+
+
+def clusters(result: arbo.Result) -> set[frozenset[str]]:
+    return {frozenset(mention.id for mention in cluster.mentions) for cluster in result.clusters}
+
+
+@pytest.mark.parametrize("dense", [False, True])
+@pytest.mark.parametrize("kb", [False, True])
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_any_history_ends_in_the_refit_and_in_the_same_partition(dense: bool, kb: bool, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    documents = pool(seed, 9)
+    own = drawn_linker(seed, documents, dense=dense, kb=kb)
+    first = rng.permutation(9)[: rng.integers(1, 9)].tolist()
+    result = (own.link if kb else own.discover)([documents[i] for i in first])
+    there = list(first)
+    for _ in range(3):
+        gone = [i for i in there if rng.random() < 0.3]
+        result = own.remove(result, [documents[i].id for i in gone])
+        there = [i for i in there if i not in gone]
+        new = [int(i) for i in rng.permutation(9) if i not in there and rng.random() < 0.5]
+        result = own.add(result, [documents[i] for i in new])
+        there += new
+        equal(result, own.refit(result))
+    assert [link.mention.id for link in result.links] == [m.id for i in there for m in documents[i].mentions]
+    if kb or dense:  # the encoder does not depend on the first documents
+        whole = (own.link if kb else own.discover)([documents[i] for i in there])
+        equal(result, whole)
+        assert clusters(result) == clusters((own.link if kb else own.discover)([documents[i] for i in sorted(there)]))
+
+
+def test_saved_runs_grow_and_do_not_change(tmp_path: Path) -> None:
+    documents, kb = arbo.load_sample()
+    own = arbo.Linker(kb)
+    own.link(documents[:60]).save(tmp_path / "one")
+    before = {file.name: sha256_of(file) for file in (tmp_path / "one").iterdir()}
+    grown = own.add(arbo.Result.load(tmp_path / "one"), documents[60:])
+    grown.save(tmp_path / "two")
+    assert before == {file.name: sha256_of(file) for file in (tmp_path / "one").iterdir()}
+    equal(grown, own.link(documents))
+    back = own.remove(arbo.Result.load(tmp_path / "two"), [one.id for one in documents[60:]])
+    equal(back, arbo.Result.load(tmp_path / "one"))
+
+
+def test_learnt_edges_grow_as_they_are_refitted() -> None:
+    documents, kb = arbo.load_sample()
+    for own in (arbo.Linker(kb, edges="english"), arbo.Linker(edges="english")):
+        verb = own.link if own.kb else own.discover
+        grown = own.add(verb(documents[:30]), documents[30:60])
+        equal(grown, own.refit(grown))
+        if own.kb:
+            equal(grown, own.link(documents[:60]))
+
+
+def test_single_mentions_can_be_removed() -> None:
+    result = arbo.Linker().discover([document("a", "zzz", "fever"), document("b", "zzz")])
+    left = arbo.Linker().remove(result, ["a-0"])
+    assert [link.mention.id for link in left.links] == ["a-1", "b-0"]
+    assert left.link_of("b-0").cluster == "new-b-0"
+    with pytest.raises(UsageError, match="no document or mention 'q'"):
+        arbo.Linker().remove(result, ["q", "a"])
+
+
+def test_what_cannot_grow_is_refused_with_the_mend(tmp_path: Path) -> None:
+    documents = [document("a", "zzz", "fever"), document("b", "zzz")]
+    result = linker(KB).link(documents)
+    with pytest.raises(DataError, match="two documents have this id"):
+        linker(KB).add(result, documents[:1])
+    for other, what in (
+        (linker(KB, k=2), "settings"),
+        (linker(arbo.KnowledgeBase(KB.entities[:2])), "knowledge base"),
+        (linker(KB).configured(encoder=arbo.NgramEncoder(sizes=(2,))), "encoder or edges"),
+        (linker(KB).configured(edges="english"), "encoder or edges"),
+        (linker(), "knowledge base"),
+    ):
+        with pytest.raises(UsageError, match=f"other {what}; use the same, or link all documents again"):
+            other.add(result, [])
+    result.save(tmp_path / "run", texts=False)
+    with pytest.raises(UsageError, match="no texts"):
+        linker(KB).add(arbo.Result.load(tmp_path / "run"), [])
+    result.save(tmp_path / "run")
+    (tmp_path / "run" / "growth.npz").write_bytes(b"")
+    with pytest.raises(DataError, match="changed after it was written"):
+        linker(KB).add(arbo.Result.load(tmp_path / "run"), [])
+
+
+def test_only_what_is_new_is_searched_among_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    documents, kb = arbo.load_sample()
+    own = arbo.Linker(kb)
+    result = own.link(documents)
+    searched: list[tuple[int, int]] = []
+    inside = updated.__globals__
+    nearest = inside["nearest"]
+
+    def counting(queries: Any, things: Any, *args: Any, **options: Any) -> Any:
+        searched.append((queries.n, things.n))
+        return nearest(queries, things, *args, **options)
+
+    monkeypatch.setitem(inside, "nearest", counting)
+    own.add(result, [document("new", "RV Petrel", "zzz")])
+    n = len(documents.mentions)
+    assert searched == [(2, n + 2), (n, 2)]
+    searched.clear()
+    own.remove(result, [documents[0].id])
+    assert sum(few for few, _ in searched) < n / 20
