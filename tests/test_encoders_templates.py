@@ -12,7 +12,7 @@ from transformers import PreTrainedTokenizerFast
 import arbo
 from arbo.data.inputs import MentionInput
 from arbo.encoders.dual import _mention_fields
-from arbo.encoders.templates import ENTITY_FIELDS, MENTION_FIELDS, Speller, Template
+from arbo.encoders.templates import ENTITY_FIELDS, MENTION_FIELDS, Speller, Template, TokenRow
 from arbo.encoders.tower import Tower
 from arbo.errors import DataError, UsageError
 
@@ -98,7 +98,7 @@ def test_cls_and_sep_are_what_the_model_calls_them(roberta: Tower) -> None:
 def test_cls_and_sep_are_nothing_where_the_model_has_none() -> None:
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=Tokenizer(models.WordLevel({"a": 0, "b": 1}, unk_token="b")))
     (row,) = Speller.of(tokenizer, mention_template("[CLS] {mention} [SEP]"), 4)([["a"]])
-    assert row == ([0], 0, 1)
+    assert row == TokenRow([0], 0, 1)
 
 
 def test_markers_that_fill_the_window(bert: Tower) -> None:

@@ -151,18 +151,14 @@ class EdgeModel:
 
     def n_pairs(self, inputs: Sequence[MentionInput], kb: KnowledgeBase | None, k: int, candidates: int) -> int:
         """Return roughly how many pairs `applied` compares."""
-        return self._n_of_mentions(inputs, k) + (
-            len(inputs) * min(candidates, len(kb)) if kb is not None and self.entities else 0
-        )
+        sizes = Counter(item.document.id for item in inputs).values()
+        mentions = sum(map(n_within, sizes)) + self.neighbors * len(inputs) if k else 0
+        return mentions + (len(inputs) * min(candidates, len(kb)) if kb is not None and self.entities else 0)
 
     def n_read(self, inputs: Sequence[MentionInput], k: int) -> int:
         """Return roughly how many pairs the cross-encoder reads, by its share of the development pairs."""
         share = self.trained["cross"]["doubtful"] if self.reader is not None else 0.0
-        return round(share * self._n_of_mentions(inputs, k))
-
-    def _n_of_mentions(self, inputs: Sequence[MentionInput], k: int) -> int:
-        sizes = Counter(item.document.id for item in inputs).values()
-        return sum(map(n_within, sizes)) + self.neighbors * len(inputs) if k else 0
+        return round(share * self.n_pairs(inputs, None, k, 0))
 
     @property
     def settings(self) -> dict[str, Any]:
