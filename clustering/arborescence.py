@@ -245,7 +245,7 @@ def _merge(
                 n_held += 1
     heaps[large] = heaps[first]
     heaps[first] = heap
-    return n_held
+    return int(n_held)
 
 
 @kernel
