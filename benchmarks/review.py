@@ -173,7 +173,7 @@ def main() -> None:
         if isinstance(value, float)
     }
     rows = [{name: value for name, value in cell.items() if name not in kept} for cell in cells]
-    parts = {"with a knowledge base": [], "without one": []}
+    parts: dict[str, list[Cell]] = {"with a knowledge base": [], "without one": []}
     for row in rows:
         parts["without one" if row["corpus"] == "ECB+" else "with a knowledge base"].append(row)
     record("review", figures | seconds(), parts, cells=cells)

@@ -76,9 +76,12 @@ class Decisions(NamedTuple):
             kept = ~(between & (begin[source] | end[target]))
         wrong = self.wrong_ones()
         if len(wrong):
-            entity, mention = np.minimum(source, target).astype(np.int64), np.maximum(of_source, of_target)
+            is_about = np.zeros(n + more + graph.n_mentions, np.bool_)
+            is_about[wrong[:, 0] + n + more] = True
+            place = np.flatnonzero((is_about[source] | is_about[target]) & ~between)
+            entity, mention = np.minimum(source, target)[place], np.maximum(of_source, of_target)[place]
             ruled_out = wrong[:, 1].astype(np.int64) * graph.n_mentions + wrong[:, 0]
-            kept &= between | ~np.isin(entity * graph.n_mentions + mention, ruled_out)
+            kept[place[np.isin(entity.astype(np.int64) * graph.n_mentions + mention, ruled_out)]] = False
         mention = np.flatnonzero(self.root != UNDECIDED)
         root = self.root[mention]
         root = np.where(root >= 0, root, np.where(root == OUTSIDE, n + self.n_new, n + NEW - root))

@@ -75,7 +75,7 @@ OptionalKb = Annotated[Path | None, _kb]
 Out = Annotated[Path, typer.Option("--out", help="Run folder to write; replaces an earlier run.")]
 Config = Annotated[
     Path | None,
-    typer.Option("--config", metavar="FILE", help="File that `arbo tune` wrote; options of clustering override it."),
+    typer.Option("--config", metavar="FILE", help="Settings of `arbo tune`; other options override them."),
 ]
 MethodOption = Annotated[
     Method | None,
@@ -92,8 +92,7 @@ K = Annotated[
         "--k",
         metavar="N",
         min=0,
-        help="Number of nearest mentions to connect to each mention; with 0, each mention is linked alone. "
-        "[default: 4]",
+        help="Number of nearest mentions to connect to each mention; 0 links each alone. [default: 4]",
     ),
 ]
 SearchOption = Annotated[
@@ -141,23 +140,6 @@ NilThreshold = Annotated[
         help="Largest average dissimilarity at which --nil-linkage average merges. [default: that of --config, else "
         "of the encoder or edge model]",
     ),
-]
-_correct = partial(typer.Option, rich_help_panel="Corrections")
-CorrectionsFile = Annotated[
-    Path | None,
-    _correct("--corrections", metavar="FILE", help="Corrections of people as JSON lines, which the result obeys."),
-]
-SpreadOption = Annotated[
-    Spread | None,
-    _correct(
-        "--spread",
-        metavar="HOW",
-        case_sensitive=False,
-        help=f"How far corrections spread: {_named(Spread)}. [default: graph]",
-    ),
-]
-Preview = Annotated[
-    bool, _correct("--preview", help="Show what the corrections would change, and write nothing.", show_default=False)
 ]
 EncoderModel = Annotated[
     str | None,
@@ -247,8 +229,8 @@ FindMentions = Annotated[
     _find(
         "--find-mentions",
         metavar="FINDER",
-        help="Find the mentions first, as `arbo spans --finder` does: `dictionary`, `fuzzy`, or a model folder. The "
-        "mentions of DOCS are then only used to score the result. [default: link the mentions of DOCS]",
+        help="Find the mentions first, as `arbo spans --finder` does: `dictionary`, `fuzzy`, or a model folder. "
+        "Mentions of DOCS then only score the result. [default: link those of DOCS]",
     ),
 ]
 FindThreshold = Annotated[
@@ -259,6 +241,17 @@ FindThreshold = Annotated[
         help="Minimum score of a proposed mention, for `fuzzy` or a model. [default: 0.8 for `fuzzy`, or the model's]",
     ),
 ]
+CorrectionsFile = Annotated[
+    Path | None,
+    typer.Option("--corrections", metavar="FILE", help="Corrections as JSON lines, which the result obeys."),
+]
+SpreadOption = Annotated[
+    Spread | None,
+    typer.Option(
+        "--spread", metavar="HOW", case_sensitive=False, help="Reach: none, same-name or graph. [default: graph]"
+    ),
+]
+Preview = Annotated[bool, typer.Option("--preview", help="Show what they change, and write nothing.")]
 NoTexts = Annotated[
     bool,
     typer.Option(

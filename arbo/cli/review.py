@@ -75,9 +75,9 @@ def review(
 
 def _decided(file: Path) -> set[str]:
     """Return the ids of the mentions that corrections name."""
-    from arbo.linking.corrections import Corrections
+    from arbo.linking.corrections import corrections_of
 
-    lines = Corrections.of(file).lines if file.exists() else ()
+    lines = corrections_of(file) if file.exists() else ()
     return {id_ for line in lines for id_ in line.mentions}
 
 
@@ -107,7 +107,8 @@ def _searching(result: Result, path: Path | None, format_: KnowledgeBaseFormat |
 def _ask_all(ongoing: Review, result: Result, limit: int, search: Search) -> int:
     """Ask about at most ``limit`` mentions, and return the number of corrections that were written."""
     questions = list(islice(ongoing.questions(), limit))
-    place, answered = 0, []
+    place = 0
+    answered: list[int] = []
     while place < len(questions):
         question = questions[place]
         _show(question, f"{place + 1:,} of {len(questions):,}", result.explain(question.link))

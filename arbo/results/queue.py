@@ -46,7 +46,8 @@ class Queue(NamedTuple):
     @property
     def gain(self) -> Floats:
         """(names,) the number of wrong mentions that a decision on the name is expected to mend."""
-        return self.twins * self.doubt
+        gain: Floats = self.twins * self.doubt
+        return gain
 
     @classmethod
     def of(cls, run: Run, decided: Iterable[str] = ()) -> Queue:

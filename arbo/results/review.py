@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -52,7 +52,7 @@ class Review:
 
     run: Run
     file: Path
-    decided: Mapping[str, Any]
+    decided: Collection[str]
     """Ids of the mentions on which the file already decides."""
     author: str | None = None
     _written: list[int] = field(default_factory=list)
