@@ -62,7 +62,7 @@ class Queue(NamedTuple):
         first = np.flatnonzero(np.append(True, np.diff(name[rows]) != 0)[: len(rows)])
         queue = cls(rows[first], np.diff(np.append(first, len(rows))), doubt[rows[first]])
         order = np.lexsort([queue.rows, -queue.gain])
-        return cls(*(values[order] for values in queue))
+        return cls(queue.rows[order], queue.twins[order], queue.doubt[order])
 
 
 def names_of(run: Run) -> Ints:
@@ -91,5 +91,5 @@ def doubts(run: Run) -> Floats:
 
 def _above(values: npt.NDArray[np.floating[Any]]) -> Floats:
     """Return the share of the values that are above each; of those equal to it, half count."""
-    share: Floats = 1 - (rankdata(values) - 0.5) / len(values)
-    return share
+    rank: Floats = rankdata(values)
+    return 1 - (rank - 0.5) / len(values)

@@ -141,8 +141,8 @@ class Result(Run):
         tables, manifest = load_run(folder)
         mentions, links, clusters = (tables.pop(name) for name in TABLES)
         kept = partial(load_kept, folder, manifest) if KEPT in manifest["files"] else None
-        later = (tables.get(name) for name in LATER)
-        return cls(mentions, links, clusters, manifest, *later, kept=kept)
+        documents, entities, corrections = (tables.get(name) for name in LATER)
+        return cls(mentions, links, clusters, manifest, documents, entities, corrections, kept)
 
     def with_seconds(self, seconds: dict[str, float]) -> Self:
         """Return the same result, with the seconds of each stage in its manifest."""
