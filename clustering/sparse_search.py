@@ -4,7 +4,8 @@ The features of a query are read from the rarest to the most frequent, and each 
 row. By the Cauchy-Schwarz inequality, the features that are not read yet add at most the length of this rest of the
 query times the length of the row's *tail*, its part in features that are as frequent. Tails are stored for each level
 of frequency. Once no unread row can reach the list, and few of the rows that were read can, these are scored exactly,
-from the rows themselves. Scores are sums in the order of the features, in float64, whatever was skipped; so are ties.
+from the rows themselves, unless *sketches* of query and row refuse them, by the same inequality in each of 64 groups of
+features. Scores are sums in the order of the features, in float64, whatever was skipped; so are ties.
 """
 
 import os
