@@ -209,7 +209,7 @@ def sketch_of(query: Query, longest: float) -> tuple[Ids, float]:
 
 
 @kernel
-def most(lengths: Ids, sketch: npt.NDArray[np.uint8]) -> int:
+def most(lengths: Ids, sketch: npt.NDArray[np.uint8]) -> np.int32:
     """Return the largest score that two sketches allow, in their unit."""
     total = np.int32(0)
     for group in range(_GROUPS):
