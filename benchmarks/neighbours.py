@@ -16,7 +16,11 @@ where a list differs from the full scan's.
 `faiss.IndexHNSWFlat`, and the share of the 16 nearest names of the exact search that it finds.
 
 **self-join**: the 8 nearest others of distinct mentions within the default threshold, and without it, in processor
-seconds. Beyond 100,000, 20,000 of them are searched, and the seconds are multiplied.
+seconds; up to 20,000 mentions, also by a full scan.
+
+**discovery**: `arbo.Linker().discover(names)` as a whole, with the default settings, in a process of its own: seconds
+of the clock and of the processors, those of its stages, and its peak of memory in GB. `growth` is the exponent of the
+processor seconds between two sizes.
 
 **dense**: the 16 nearest of 100,000 vectors with 384 dimensions, 2,000 queries, all cores, in seconds of the clock.
 
@@ -31,12 +35,15 @@ Each cell is kept. `--only KIND` and `--names N` make only some of them; all tha
 
 import importlib
 import json
+import math
 import random
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import pairwise
+from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 from unittest.mock import patch
@@ -60,6 +67,7 @@ from clustering.vectors import Vectors
 
 K, FEW, MENTIONS_K, QUERIES = 16, 4, 8, 300
 ENTITY_LIMIT, MENTION_LIMIT = NgramEncoder().threshold
+SMALL = 20_000
 PEERS = ("sparse_dot_topn", "sp_matmul_rs")
 
 
@@ -192,18 +200,53 @@ def approximate(kind: str, n: int) -> Row:
 def self_join(kind: str, n: int) -> Row:
     """Measure the search of mentions among themselves."""
     mentions = encoded(names_of(kind, n))[0]
-    n_asked = n if n <= 100_000 else 20_000
-    own = np.sort(np.random.default_rng(0).choice(n, n_asked, replace=False))
-    asked = mentions.taken(own)
     begin = time.process_time()
     index = Index.of(mentions, "cosine")
-    nearest(asked.taken(np.arange(9)), index, MENTIONS_K, self_ids=own[:9], within=MENTION_LIMIT)
-    row: Row = {"searched": n_asked, "index seconds": time.process_time() - begin}
-    for name, within in (("within threshold", MENTION_LIMIT), ("without limit", None)):
-        begin = time.process_time()
-        nearest(asked, index, MENTIONS_K, self_ids=own, within=within)
-        row[name] = (time.process_time() - begin) * n / n_asked
+    few = mentions.taken(np.arange(9))
+    for within in (None, MENTION_LIMIT):  # compiles, and makes what is made once
+        nearest(few, index, MENTIONS_K, self_ids=np.arange(9), within=within)
+        nearest(few, few, MENTIONS_K, self_ids=np.arange(9), within=within)
+    row: Row = {"index seconds": time.process_time() - begin}
+    ways = {"within threshold": (index, MENTION_LIMIT), "without limit": (index, None)}
+    if n <= SMALL:
+        ways["full scan within threshold"] = full_scan(mentions), MENTION_LIMIT
+    for name, (made, within) in ways.items():
+        search = partial(nearest, corpus=made, k=MENTIONS_K, self_ids=np.arange(n), within=within)
+        row[name] = min(per_call(search, mentions) for _ in range(5 if n <= SMALL else 1))
     return row
+
+
+def per_call(search: Callable[[Vectors], Any], queries: Vectors) -> float:
+    """Return the processor seconds of a search."""
+    begin = time.process_time()
+    search(queries)
+    return time.process_time() - begin
+
+
+_DISCOVER = """
+import json, resource, sys, time
+sys.path[:0] = sys.argv[3:]
+import arbo
+from neighbours import names_of
+arbo.Linker().discover(names_of("random", 100))
+names = names_of(sys.argv[1], int(sys.argv[2]))
+begin, begun = time.perf_counter(), time.process_time()
+result = arbo.Linker().discover(names)
+print(json.dumps({
+    "seconds": time.perf_counter() - begin, "processor seconds": time.process_time() - begun,
+    **result.manifest["seconds"], "clusters": len(result.clusters),
+    "peak GB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6,
+}))
+"""
+
+
+def discovery(kind: str, n: int) -> Row:
+    """Measure a discovery as a whole."""
+    here = str(Path(__file__).parent)
+    command = [sys.executable, "-c", _DISCOVER, kind, str(n), here]
+    told = subprocess.run(command, check=True, stdout=subprocess.PIPE)
+    found: Row = json.loads(told.stdout.splitlines()[-1])
+    return found
 
 
 def dense(kind: str, n: int) -> Row:
@@ -285,10 +328,11 @@ def encoding(kind: str, n: int) -> Row:
 KINDS: dict[str, tuple[Callable[[str, int], Row], list[tuple[str, int]]]] = {
     "search": (
         search,
-        [("words", 10**5), ("words", 10**6), ("words", 3 * 10**6), ("random", 10**5), ("random", 10**6)],
+        [("words", n) for n in (2000, 5000, SMALL, 10**5, 10**6)] + [("random", 10**5), ("random", 10**6)],
     ),
     "approximate": (approximate, [("words", 10**5)]),
-    "self-join": (self_join, [("words", 80_000), ("words", 10**6)]),
+    "self-join": (self_join, [("words", 2000), ("words", 5000), ("words", SMALL), ("words", 80_000)]),
+    "discovery": (discovery, [("words", 10**5), ("words", 3 * 10**5), ("words", 10**6)]),
     "dense": (dense, [("clustered", 10**5)]),
     "index": (from_index, [("words", 10**5), ("words", 10**6), ("words", 4 * 10**6)]),
     "encoding": (encoding, [("words", 10**5), ("words", 10**6), ("random", 10**6)]),
@@ -321,6 +365,13 @@ def main() -> None:
             for name in ("16 nearest", "sentences", "4 within threshold"):
                 share = key("search", row["names"], f"{row['n']:.0e}", name, "share of full scan")
                 figures[share] = row[name] / row[f"{name} full scan"]
+        if "full scan within threshold" in row:
+            share = key("self-join", row["names"], f"{row['n']:.0e}", "within threshold", "share of full scan")
+            figures[share] = row["within threshold"] / row["full scan within threshold"]
+    seconds = {row["n"]: row["processor seconds"] for row in tables.get("discovery", []) if row["names"] == "words"}
+    for small, large in pairwise(sorted(seconds)):
+        growth = math.log(seconds[large] / seconds[small]) / math.log(large / small)
+        figures[key("discovery.words", f"{large:.0e}", "growth")] = growth
     for rows in tables.values():
         rows.sort(key=lambda row: (row["names"] == "random", row["n"]))
     record("neighbours", figures, tables, cells=kept)

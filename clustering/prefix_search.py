@@ -20,7 +20,7 @@ from .vectors import Csr
 MOST_WITHIN = 0.375
 """Above this dissimilarity, lists are rarely shorter than without a limit, and their own bounds are better."""
 
-QUERIES_SHARE = 8
+QUERIES_SHARE = 2
 """Prefixes are made if there is at least one query for this number of rows, as they take the time of some queries."""
 
 _ROUNDING = 1e-5

@@ -4,8 +4,9 @@ The features of a query are read from the rarest to the most frequent, and each 
 row. By the Cauchy-Schwarz inequality, the features that are not read yet add at most the length of the unread part of
 the query times the length of the row's *tail*, its part in features that are at least as frequent. Tails are stored for
 each level of frequency. Once no unread row can reach the list, and few of the rows that were read can, these are scored
-exactly, from the rows themselves. Scores are sums in float64 in the order of the features, so that neither scores nor
-ties depend on what was skipped.
+exactly, from the rows themselves, unless *sketches* of query and row refuse them, by the same inequality in each of 64
+groups of features. Scores are sums in float64 in the order of the features, so that neither scores nor ties depend on
+what was skipped.
 """
 
 import os
@@ -209,7 +210,7 @@ def sketch_of(query: Query, longest: float) -> tuple[Ids, float]:
 
 
 @kernel
-def most(lengths: Ids, sketch: npt.NDArray[np.uint8]) -> int:
+def most(lengths: Ids, sketch: npt.NDArray[np.uint8]) -> np.int32:
     """Return the largest score that two sketches allow, in their unit."""
     total = np.int32(0)
     for group in range(_GROUPS):

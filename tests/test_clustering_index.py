@@ -206,17 +206,17 @@ def test_many_queries_within_small_limits(form: str, k: int, monkeypatch: pytest
     of = index_module.Prefixes.of
     monkeypatch.setattr(index_module.Prefixes, "of", lambda *given: made.append(given[-1]) or of(*given))
     matrix, points, owner = many(form)
-    asked = matrix[:700].copy()
+    asked = matrix[:1600].copy()
     asked[::9] *= np.float32([1, -1, 1]).repeat(20)
-    own = owner[:700]
+    own = owner[:1600]
     everything = brute(asked, matrix, 1500, owner=owner, self_ids=own)
     some = np.unique(everything.dissimilarity[everything.dissimilarity <= 0.375])
     limits = [some[0], *some[[len(some) // 3, len(some) // 2]], some[-1]]
-    random = np.random.default_rng(5).choice(some, 700)
+    random = np.random.default_rng(5).choice(some, 1600)
     random[:20] = -np.inf
     for within in (*limits, *(np.nextafter(limit, np.float32(-1)) for limit in limits), random, 0.375, 0.38):
         found = nearest(vectors(asked, form), points, k, self_ids=own, within=within)
-        same(found, filtered(everything.first(k), np.broadcast_to(np.float32(within), 700)))
+        same(found, filtered(everything.first(k), np.broadcast_to(np.float32(within), 1600)))
     assert len(made) == (10 if form == "sparse" else 0)
 
 

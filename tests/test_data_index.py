@@ -153,7 +153,7 @@ def _newer(folder: Path) -> None:
         (lambda folder: _flip(folder / "kb/entities.arrow", -9), "entities.arrow: the file was changed after"),
         (lambda folder: _cut(folder / "arbo-index.json"), "the manifest is not JSON"),
         (lambda folder: _flip(folder / "arbo-index.json", -9), "the manifest was changed after it was written"),
-        (_newer, "a newer arbo wrote this .format 2"),
+        (_newer, "a newer arbo wrote this .format 3"),
         (lambda folder: (folder / "arbo-index.json").unlink(), "not an index: arbo-index.json cannot be read"),
         (shutil.rmtree, "not an index: arbo-index.json cannot be read"),
     ],

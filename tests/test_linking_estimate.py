@@ -100,7 +100,7 @@ def test_the_seconds_of_names_are_those_of_both_searches_and_grow_with_the_names
     searched.clear()
     assert trial.name_seconds(encoder, (), queries, 4, 16, 0.2) == pytest.approx(2, rel=0.1)
     assert searched == [(len(queries), len(queries), 5, 0.2)]
-    assert trial.name_seconds(encoder, names, (), 4, 16) == 0
+    assert trial.name_seconds(encoder, names, (), 4, 16, 0.2) == 0
 
 
 def test_an_index_takes_no_time_for_its_names(sample: Sample, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
