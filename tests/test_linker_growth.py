@@ -120,6 +120,16 @@ def test_single_mentions_can_be_removed() -> None:
         arbo.Linker().remove(result, ["q", "a"])
 
 
+def test_vectors_that_were_removed_are_not_kept() -> None:
+    documents = [document("a", "one"), document("b", "two"), document("c", "three")]
+    encoder = arbo.VectorEncoder({"a-0": [1.0, 0.0], "b-0": [0.0, 7.0], "c-0": [1.0, 1.0]})
+    own = arbo.Linker(encoder=encoder)
+    left = own.remove(own.discover(documents), ["b"])
+    assert left.kept is not None
+    assert left.kept()["vectors"].tolist() == [[1.0, 0.0], [1.0, 1.0]]
+    equal(own.add(left, [documents[1]]), own.refit(own.add(left, [documents[1]])))
+
+
 def test_what_cannot_grow_is_refused_with_the_mend(tmp_path: Path) -> None:
     documents = [document("a", "zzz", "fever"), document("b", "zzz")]
     result = linker(KB).link(documents)

@@ -71,7 +71,9 @@ def kept(mentions: Mentions, found: Retrieval, given: Encoder) -> Arrays | None:
         return arrays | {f"{_FROZEN}{name}": array for name, array in state.items()}
     if encoder is not given or not isinstance(vectors, Vectors) or issparse(vectors.matrix):
         return None
-    return {**arrays, "vectors": vectors.matrix, "vector_row": vectors.row}
+    used, row = np.unique(vectors.row, return_inverse=True)  # what was removed is not kept
+    matrix = vectors.matrix if len(used) == len(vectors.matrix) else vectors.matrix[used]
+    return {**arrays, "vectors": matrix, "vector_row": row.astype(np.int32)}
 
 
 def arrays_of(run: Run) -> Arrays:
