@@ -79,7 +79,7 @@ def doubts(run: Run) -> Floats:
     links = run.link_table
     linked = pc.is_valid(links["entity_id"]).to_numpy()
     size = pc.cast(run.cluster_table["size"], pa.float64()).to_numpy()[run.cluster_rows]
-    doubt = _UNKNOWN * (1 + np.log2(size))
+    doubt: Floats = _UNKNOWN * (1 + np.log2(size))
     if "confidence" in links.column_names:
         confidence = pc.fill_null(links["confidence"], _UNKNOWN).to_numpy()
         doubt[linked] = 1 - confidence[linked]
