@@ -100,8 +100,7 @@ SearchOption = Annotated[
     _cluster(
         "--search",
         case_sensitive=False,
-        help="Search method. `hnsw` is approximate and needs a transformer; a note then says which share of the "
-        "nearest neighbours it found. [default: exact]",
+        help="Search method. `hnsw` is approximate, and needs a transformer. [default: exact]",
     ),
 ]
 MapTypes = Annotated[
@@ -119,7 +118,7 @@ Threshold = Annotated[
         "--threshold",
         metavar="E[,M]",
         help="Largest dissimilarity of entity edges and of mention edges: two numbers, or one for both; `none` for "
-        "no limit. [default: those of --config, else of the encoder, reranker or edge model]",
+        "no limit. [default: of --config, else of the model]",
     ),
 ]
 NilLinkageOption = Annotated[
@@ -173,8 +172,7 @@ RerankerModel = Annotated[
     _rerank(
         "--reranker",
         metavar="MODEL",
-        help="Model of `arbo train-reranker`; the threshold of entity edges then limits 1 minus the probability of the "
-        "entity. "
+        help="Model of `arbo train-reranker`; thresholds then limit 1 minus the probability of an entity. "
         "[default: none, or the reranker of --config]",
     ),
 ]
@@ -183,8 +181,8 @@ EdgesFile = Annotated[
     _cluster(
         "--edges",
         metavar="MODEL",
-        help="Edge model of `arbo train-edges`, or `english` for the one that arbo contains. For edges that it "
-        "scores, thresholds limit 1 minus the probability that both ends mean the same. [default: none]",
+        help="Edge model of `arbo train-edges`, or `english`, which arbo contains. For edges that it scores, "
+        "thresholds limit 1 minus the probability that both ends mean the same. [default: none]",
     ),
 ]
 NumberOfCandidates = Annotated[
