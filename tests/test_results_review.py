@@ -147,3 +147,10 @@ def test_a_search_offers_its_entities(typed: Keys, result: arbo.Result, sample: 
     assert lines[0]["entity"] in {
         other.id for other in sample[1].entities if entity.name in (other.name, *other.aliases)
     }
+
+
+def test_the_questions_are_there_for_programs(typed: Keys, result: arbo.Result) -> None:
+    outcome, lines = typed("", "--json", "--limit", 2)
+    questions = outcome.json["questions"]
+    assert [one["link"]["mention"]["id"] for one in questions] == [asked(result, i).mention.id for i in (0, 1)]
+    assert lines == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from functools import cache
 from itertools import islice
 from pathlib import Path
@@ -56,12 +57,14 @@ def review(
     author: Annotated[str | None, typer.Option("--author", help="Your name, which each correction then has.")] = None,
     kb: options.OptionalKb = None,
     kb_format: options.KbFormat = None,
+    as_json: options.Json = False,
 ) -> None:
     """Decide on the mentions of a run where a decision helps most, by single keys.
 
     Mentions come in the order of the errors that a decision on their name is expected to mend. Each decision is written
     at once; `q` ends the review, and the same command goes on with it. `/` searches the names of `--kb`; without it,
     those of the entities that the run names. `arbo link --corrections FILE` then obeys the decisions.
+    `--json` prints the questions, and asks nothing.
     """
     from arbo import Result
     from arbo.results.review import Review
@@ -69,6 +72,9 @@ def review(
     result = Result.load(run)
     file = corrections or run.with_name(f"{run.resolve().name}.corrections.jsonl")
     ongoing = Review(result, file, _decided(file), author)
+    if as_json:
+        console.print_json({"questions": [asdict(question) for question in islice(ongoing.questions(), limit)]})
+        return
     asked = _ask_all(ongoing, result, limit, _searching(result, kb, kb_format))
     console.out.print(f"\n{asked:,} corrections written to {file}")
 
