@@ -223,17 +223,21 @@ class Linker:
             reads = Reads(self.edges.n_read(inputs, self.config.k), len(inputs), read)
         return estimate(self.encoder, inputs, kb, self.config, self.reranker, to_weigh, reads, within)
 
-    def retrieve(self, corpus: Corpus, *, k: int, discover: bool, in_order: bool = False) -> Retrieval:
+    def retrieve(
+        self, corpus: Corpus, *, k: int, discover: bool, in_order: bool = False, within_threshold: bool = False
+    ) -> Retrieval:
         """Find the ``k`` nearest mentions of each mention and, unless ``discover``, its nearest entities.
 
         With ``in_order``, the mentions are numbered as `Corpus.order` says, so that ties never depend on the order in
-        which the documents came. A reranker scores these entities again. An edge model sets the weights of the edges
-        between mentions, keeps the ``k`` lightest edges into each mention and, if it was trained with a knowledge base,
-        sets the weights of the edges from entities too. Raise UsageError for ``discover`` if the configuration sets
-        `rerank_mentions`.
+        which the documents came. With ``within_threshold``, mentions beyond the mention threshold are left out, which
+        is faster; but not if other weights than the encoder's or average linkage decide about them. A reranker scores
+        these entities again. An edge model sets the weights of the edges between mentions, keeps the ``k`` lightest
+        edges into each mention and, if it was trained with a knowledge base, sets the weights of the edges from
+        entities too. Raise UsageError for ``discover`` if the configuration sets `rerank_mentions`.
         """
-        order = corpus.order if in_order else np.arange(len(corpus.mentions))
-        return self._weighed(self._searched(self._mentions(corpus, order, discover), k, discover), k, discover)
+        mentions = self._mentions(corpus, corpus.order if in_order else np.arange(len(corpus.mentions)), discover)
+        within = self._mention_limit(mentions.encoder) if within_threshold else None
+        return self._weighed(self._searched(mentions, k, discover, within), k, discover)
 
     def configured(self, **changes: Any) -> Self:
         """Return a copy with changed fields; only a new ``kb`` or ``encoder`` makes it encode the entities again."""
