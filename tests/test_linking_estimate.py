@@ -108,7 +108,7 @@ def test_an_index_takes_no_time_for_its_names(sample: Sample, tmp_path: Path, mo
     stored = arbo.build_index(kb, tmp_path / "index")
     searched: list[tuple[int, int]] = []
 
-    def search(_: Vectors, things: Vectors | Index, k: int) -> None:
+    def search(_: Vectors, things: Vectors | Index, k: int, within: float | None = None) -> None:
         searched.append((things.n, k))
 
     def unused(*_: object) -> None:

@@ -59,7 +59,10 @@ def test_quirks_are_counted(read: Callable[..., KnowledgeBase]) -> None:
     ("line", "problem"),
     [
         ("D2", "'D2': an entity needs the key 'name'"),
-        ("D2\ta\tb\tc\td", "'D2': the line has 5 cells for 4 columns \\(id, name, aliases, definition\\); put a cell"),
+        (
+            "D2\ta\tb\tc\td",
+            "'D2': the line has 5 cells for 4 columns \\(id, name, aliases, definition\\); quote the cells",
+        ),
         ("\tcold", "the cell 'id' is empty; fill it, or drop the row"),
         ("D2\t ", "'D2': an entity needs the key 'name'"),
         ("D1\tcold", r"'D1': this id is already taken, with different content \(.*, line 1\)"),

@@ -129,7 +129,7 @@ def test_a_zipped_world_is_found(write: Write, tmp_path: Path) -> None:
         ({"label_document_id": 7}, "'label_document_id' of a mention must be a string"),
         ({"mention_id": ""}, "the mention id is empty"),
         ({"text": "ro\0bot"}, "the text of the mention differs from words"),
-        ({"category": "\ud800"}, "the type of the mention has a lone surrogate"),
+        ({"category": "\ud800"}, "the type of the mention has a surrogate"),
     ],
 )
 def test_a_malformed_mention_fails_by_place_or_is_skipped(

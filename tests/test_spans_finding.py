@@ -349,7 +349,7 @@ def test_a_run_is_scored_against_a_corpus(run: Run, linked: Path) -> None:
     assert run("evaluate", linked / "run", *gold, "--json").json["links"] == json.loads(
         json.dumps(expected.links.as_dict())
     )
-    assert "arbo evaluate --gold" in run("evaluate", linked / "run").out
+    assert "the option --gold" in run("evaluate", linked / "run").out
 
 
 def test_a_run_is_scored_against_its_own_documents_alone(run: Run, linked: Path) -> None:

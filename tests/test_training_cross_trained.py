@@ -110,10 +110,10 @@ def test_stale_candidates_are_refused(interrupted: Any, tmp_path: Path, sample: 
         (arbo.Linker(other), {"documents": documents, "dev": dev}[name][:1], "another knowledge base"),
     ):
         linker.candidates(corpus, k=5).save(file)
-        with pytest.raises(DataError, match=f"{file.name}: .*{said}.*; delete the file"):
+        with pytest.raises(DataError, match=f"{file.name}: .*{said}.*, delete the file"):
             interrupted()
     file.write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(DataError, match=r"not a readable file of candidates .*; delete the file"):
+    with pytest.raises(DataError, match=r"not a readable file of candidates .*, delete the file"):
         interrupted()
     file.unlink()
     interrupted()

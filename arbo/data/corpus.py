@@ -8,16 +8,17 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
-from typing import Any, Self, overload
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any, Self, overload
 
 from arbo.data.documents import Document, Mention
 from arbo.data.objects import document_line
 from arbo.data.rows import are_names, documents_of, documents_of_names, index_of, items_of, numbered
 from arbo.errors import DataError, UsageError
 from arbo.files import PathLike, write_lines
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 _IDENTITY = attrgetter("id", "document_id", "spans", "text", "type", "gold")
 
@@ -149,6 +150,8 @@ class Corpus(Sequence[Document]):
     @property
     def order(self) -> npt.NDArray[np.int64]:
         """(mentions,) the rows of the mentions by document id, spans and mention id, however the documents came."""
+        import numpy as np  # readers load none
+
         keys = [(mention.document_id, mention.spans, mention.id) for mention in self.mentions]
         return np.array(sorted(range(len(keys)), key=keys.__getitem__), np.int64)
 

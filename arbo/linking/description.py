@@ -5,10 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
-from arbo.data.arrow import numbers
+from arbo.data.arrow import numbers, strings
 from arbo.data.corpus import Corpus
 from arbo.data.gold import Gold
 from arbo.data.knowledge_base import KnowledgeBase
@@ -35,8 +33,9 @@ def describe(
     The rows of its tables, and which mention of a discovered entity is the first, follow the order of ``corpus``.
     """
     gold = Gold.of(corpus, kb)
-    ordered = pa.array([one.mention.id for one in retrieval.inputs], pa.string())
-    place = pc.index_in(pa.array([mention.id for mention in corpus.mentions], pa.string()), ordered).to_numpy()
+    ordered = strings([one.mention.id for one in retrieval.inputs])
+    row_of = {one.mention.id: row for row, one in enumerate(retrieval.inputs)}
+    place = np.array([row_of[mention.id] for mention in corpus.mentions], np.int64)
     known = NamedEntities.of(kb, gold.rows, clusters.entity, retrieval.entities.ids)
     mentions = mention_table(corpus, [retrieval.inputs[row] for row in place.tolist()], gold, known)
     names = [mention.name for mention in retrieval.inputs]

@@ -71,9 +71,8 @@ def search_seconds(
     few = asked.taken(_places(asked.n, max(1, asked.n // _FEWER)))
     sizes, costs = [], []
     for part in (things,) if whole else (things.taken(_places(things.n, max(1, things.n // _FEWER))), things):
-        search = partial(nearest, corpus=part, k=k, within=within)
-        search(few.taken(np.arange(1)))
-        short, long = (_timed(partial(search, some))[0] for some in (few, asked))
+        nearest(few.taken(np.arange(1)), part, k, within=within)
+        short, long = (_timed(partial(nearest, some, part, k, within=within))[0] for some in (few, asked))
         each = max(long - short, 0.0) / max(1, asked.n - few.n)
         sizes.append(part.n)
         costs.append((each, max(0.0, short - each * few.n)))
