@@ -10,7 +10,6 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import click
 import typer
 
 from arbo.cli import console, options
@@ -187,7 +186,7 @@ def _answer(ongoing: Review, result: Result, question: Question, search: Search)
 def _key() -> str:
     """Read a key, from a pipe too; the end of the input is `q`."""
     try:
-        return (click.getchar() if sys.stdin.isatty() else sys.stdin.read(1)) or "q"
+        return (typer.getchar() if sys.stdin.isatty() else sys.stdin.read(1)) or "q"
     except (EOFError, KeyboardInterrupt):
         return "q"
 
@@ -195,7 +194,7 @@ def _key() -> str:
 def _words(what: str, default: str) -> str:
     try:
         return str(typer.prompt(f"  {what}", default=default, show_default=bool(default))).strip()
-    except (EOFError, click.Abort):
+    except (EOFError, typer.Abort):
         return ""
 
 
