@@ -27,6 +27,7 @@ processor seconds between two sizes.
 **index**: a knowledge base of these names, three to an entity, written by `arbo.build_index`, and linked from in a
 process of its own. Seconds of the clock, memory in GB; *private* memory is written by this process alone, *resident*
 memory has the mapped pages too, which processes share. The mentions are diseases of the test part of BC5CDR.
+**linked**: the same with 100,000 distinct mentions, which are made like the names, and are none of them.
 
 **encoding**: the default encoder is fitted to the names and encodes them; seconds of the clock, and of the processors.
 
@@ -58,6 +59,7 @@ from library.timing import best_of_three
 from search import clustered
 
 import arbo
+from arbo.data.corpus import Corpus
 from arbo.encoders.ngrams import NgramEncoder
 from clustering import index as index_module
 from clustering.index import Index
@@ -67,7 +69,7 @@ from clustering.vectors import Vectors
 
 K, FEW, MENTIONS_K, QUERIES = 16, 4, 8, 300
 ENTITY_LIMIT, MENTION_LIMIT = NgramEncoder().threshold
-SMALL = 20_000
+SMALL, MENTIONS = 20_000, 10**5
 PEERS = ("sparse_dot_topn", "sp_matmul_rs")
 
 
@@ -301,15 +303,27 @@ print(json.dumps({
 
 def from_index(kind: str, n: int) -> Row:
     """Measure an index: how long it takes to build, open and link from, and how much memory."""
-    names, job = names_of(kind, n), JOBS["BC5CDR disease"]
-    entities = (arbo.Entity(f"E{at}", names[at], tuple(names[at + 1 : at + 3])) for at in range(0, n, 3))
+    job = JOBS["BC5CDR disease"]
+    return linked_from(names_of(kind, n), job.documents(job.test))
+
+
+def linked(kind: str, n: int) -> Row:
+    """Measure linking 100,000 distinct mentions, made like the names, but none of them."""
+    names = names_of(kind, n + MENTIONS)
+    return linked_from(names[:n], Corpus.of(names[n:]), again=False)
+
+
+def linked_from(names: list[str], documents: Corpus, *, again: bool = True) -> Row:
+    """Link documents from an index of names; ``again``: in a second process, when all kernels are compiled."""
+    entities = (arbo.Entity(f"E{at}", names[at], tuple(names[at + 1 : at + 3])) for at in range(0, len(names), 3))
     with TemporaryDirectory() as folder:
         kb, begin = arbo.KnowledgeBase(entities), time.perf_counter()
         arbo.build_index(kb, f"{folder}/index")
-        job.documents(job.test).to_jsonl(f"{folder}/documents.jsonl")
+        documents.to_jsonl(f"{folder}/documents.jsonl")
         row: Row = {"built": time.perf_counter() - begin}
         command = [sys.executable, "-c", _FROM_INDEX, f"{folder}/index", f"{folder}/documents.jsonl"]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)  # so that all kernels are compiled
+        if again:
+            subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
         told = subprocess.run(command, check=True, stdout=subprocess.PIPE)
     found: Row = json.loads(told.stdout)
     return row | found
@@ -335,6 +349,7 @@ KINDS: dict[str, tuple[Callable[[str, int], Row], list[tuple[str, int]]]] = {
     "discovery": (discovery, [("words", 10**5), ("words", 3 * 10**5), ("words", 10**6)]),
     "dense": (dense, [("clustered", 10**5)]),
     "index": (from_index, [("words", 10**5), ("words", 10**6), ("words", 4 * 10**6)]),
+    "linked": (linked, [("words", 3 * 10**6)]),
     "encoding": (encoding, [("words", 10**5), ("words", 10**6), ("random", 10**6)]),
 }
 """The function that makes a cell of each table, and its names and sizes."""

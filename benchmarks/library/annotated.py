@@ -153,9 +153,10 @@ def raised(model: arbo.EdgeModel, by: float = ACROSS) -> arbo.EdgeModel:
         "value": [0.0, 0.0, by / trees.slope],
         "roots": [n],
     }
+    arrays: list[Any] = [*trees[:7]]
     columns: dict[str, Any] = {
         name: np.append(column, np.array(more[name], column.dtype))
-        for name, column in zip(trees._fields, trees[:7], strict=False)
+        for name, column in zip(trees._fields, arrays, strict=False)
     }
     return replace(model, mentions=trees._replace(**columns))
 
