@@ -348,4 +348,4 @@ class Linker:
             result = describe(corpus, kb, retrieval, clusters, self.config, told)
         grows = self.config.search == "exact" and (self.reranker is None or discover) and not corrections
         arrays = kept(mentions, found, self.encoder) if grows else None
-        return replace(result.with_seconds(clock.seconds), kept=None if arrays is None else lambda: arrays)
+        return replace(result.with_seconds(clock.seconds), kept=None if arrays is None else partial(dict, arrays))

@@ -345,3 +345,26 @@ def test_what_a_mention_is_not_costs_no_other_mention_its_link(method: str) -> N
     result = link({"mention": "2-0", "not": "E1"}, docs=docs, method=method, k=4, entity_threshold=None)
     assert [link.entity == "E1" for link in result.links] == [True, True, False, True, True]
     assert result.link_of("2-0").entity == "E2"
+
+
+def test_what_one_mention_is_not_its_equal_is_not() -> None:
+    kb = arbo.KnowledgeBase([arbo.Entity("E1", "marsh fever"), arbo.Entity("E2", "marsh fevre")])
+    names = ["marsh fever", "marsh fever"]
+    linker = arbo.Linker(kb, config=arbo.LinkerConfig(entity_threshold=0.9))
+    ids = [link.mention.id for link in linker.link(names).links]
+    found = []
+    for wrong in ids:
+        lines = [{"same": ids}, {"mention": wrong, "not": "E1"}]
+        found.append([link.entity for link in linker.link(names, lines).links])
+    assert found == [["E2", "E2"], ["E2", "E2"]]
+
+
+def test_a_giant_that_people_made_has_no_bridges() -> None:
+    names = [f"{letter}{letter}{letter} {number}" for number, letter in enumerate("abcdefghijklmnopqrstuvwxyz")]
+    linker = arbo.Linker()
+    ids = [link.mention.id for link in linker.discover(names).links]
+    for lines in ([{"same": ids}], [{"mention": id_, "new": "all"} for id_ in ids]):
+        found = linker.discover(names, lines)
+        assert len(found.clusters) == 1
+        assert found.giants == ()
+        assert "any" not in str(found.explain(ids[1]))

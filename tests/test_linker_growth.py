@@ -172,3 +172,28 @@ def test_only_what_is_new_is_searched_among_all(monkeypatch: pytest.MonkeyPatch)
     searched.clear()
     own.remove(result, [documents[0].id])
     assert sum(few for few, _ in searched) < n / 20
+
+
+def test_a_matrix_has_a_row_for_each_new_mention_in_the_order_of_documents() -> None:
+    vectors = {"z-0": [1.0, 0.0], "y-0": [0.0, 1.0], "x-0": [0.1, 0.9], "w-0": [0.9, 0.1]}
+    documents = [
+        {"id": id_[0], "text": "aa", "mentions": [{"id": id_, "spans": [[0, 2]]}]}
+        for id_ in ("z-0", "y-0", "x-0", "w-0")
+    ]
+
+    def linker_of(*ids: str) -> arbo.Linker:
+        matrix = np.array([vectors[id_] for id_ in ids], np.float32)
+        return arbo.Linker(None, arbo.VectorEncoder(matrix), arbo.LinkerConfig(mention_threshold=0.1))
+
+    before = linker_of("z-0", "y-0").discover(documents[:2])
+    grown = linker_of("x-0", "w-0").add(before, documents[2:])
+    assert grown.link_table.equals(linker_of(*vectors).discover(documents).link_table)
+    assert [len(cluster.mentions) for cluster in grown.clusters] == [2, 2]
+    assert linker_of("z-0", "y-0").refit(before).link_table.equals(before.link_table)
+
+
+def test_a_result_that_can_grow_can_be_pickled() -> None:
+    import pickle
+
+    found = pickle.loads(pickle.dumps(arbo.Linker().discover(["marsh fever", "Marsh fevers"])))
+    assert len(arbo.Linker().refit(found).clusters) == 1

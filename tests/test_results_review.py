@@ -16,6 +16,7 @@ from conftest import Run, Sample
 
 import arbo
 from arbo.results.queue import Queue, doubts, names_of
+from arbo.results.review import Review
 from arbo.text.names import normalize_name
 
 
@@ -154,3 +155,31 @@ def test_the_questions_are_there_for_programs(typed: Keys, result: arbo.Result) 
     questions = outcome.json["questions"]
     assert [one["link"]["mention"]["id"] for one in questions] == [asked(result, i).mention.id for i in (0, 1)]
     assert lines == []
+
+
+def test_a_line_without_an_end_is_ended_first(typed: Keys, tmp_path: Path) -> None:
+    (tmp_path / "run.corrections.jsonl").write_text('{"mention": "x", "entity": null}')
+    _, lines = typed("aq")
+    assert [line["mention"] == "x" for line in lines] == [True, False]
+
+
+def test_undo_takes_no_line_of_another_away(result: arbo.Result, tmp_path: Path) -> None:
+    one, other = (Review(result, tmp_path / "corrections.jsonl", ()) for _ in range(2))
+    one.write({"mention": "a", "entity": None})
+    other.write({"mention": "b", "entity": None})
+    assert not one.undo()
+    assert other.undo()
+    assert one.undo()
+    assert (tmp_path / "corrections.jsonl").read_text("utf-8") == ""
+
+
+def test_mentions_that_name_nothing_are_asked_one_by_one() -> None:
+    found = arbo.Linker().discover(["she", "she", "Ada", "Ada"])
+    assert Queue.of(found).twins.tolist() == [2, 1, 1]
+
+
+def test_accepting_a_discovered_entity_says_which_mentions_are_the_same() -> None:
+    found = arbo.Linker().discover(["Paris", "Paris", "Rome"])
+    review, ids = Review(found, Path("unused"), ()), [link.mention.id for link in found.links]
+    assert review.accept(found.links[0]) == {"same": ids[:2]}
+    assert review.accept(found.links[2]) == {"mention": ids[2], "new": f"Rome ({ids[2]})"}

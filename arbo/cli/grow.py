@@ -32,6 +32,7 @@ def add(
     no_generic_names: options.NoGenericNames = False,
     format_: options.Format = None,
     types: options.Types = None,
+    by_topic: options.ByTopic = False,
     edges: options.EdgesFile = None,
     cache: options.Cache = None,
     on_error: options.OnErrorOption = "fail",
@@ -39,11 +40,13 @@ def add(
 ) -> None:
     """Add documents to a run, and say what changed; the new run is that of `arbo refit` on all documents.
 
-    Settings, encoder and neighbours are those that RUN keeps; only what is new is encoded and searched.
+    Settings, encoder and neighbours are those that RUN keeps. Only what is new is encoded and searched, but an edge
+    model weighs all pairs again.
     """
     result, linker = _opened(run, out, kb, edges, cache, kb_format, kb_xrefs, no_generic_names)
     documents = read_documents(docs, format_, types, on_error)
-    _save(result, lambda: linker.add(result, documents), out, as_json)
+    topics = documents.by_topic() if by_topic else documents
+    _save(result, lambda: linker.add(result, topics), out, as_json)
 
 
 def remove(

@@ -124,6 +124,8 @@ def add_discovered(
 ) -> None:
     """Make entities of the discovered entities of RUN that corrections name as new.
 
+    Then leave out the lines `new` of these entities, or their mentions are new once more.
+
     `arbo kb add-discovered run --kb medic.txt --out kb.jsonl`, then `arbo link DOCS --kb kb.jsonl --out run2`.
 
     Without `--kb`, the file has these entities alone. Their ids are those of their clusters, and the names of their

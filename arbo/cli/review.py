@@ -14,12 +14,14 @@ import typer
 
 from arbo.cli import console, options
 from arbo.cli.inputs import read_kb
+from arbo.errors import ArboError
 
 if TYPE_CHECKING:
     from arbo import Linker, Result
     from arbo.readers import KnowledgeBaseFormat
     from arbo.results.explanation import Explanation
     from arbo.results.review import Question, Review
+    from arbo.results.run import Link
 
 _KEYS = {
     "a": "accept",
@@ -37,8 +39,8 @@ _KEYS = {
 _FOUND = 9
 """Number of entities that a search shows."""
 _SKIP, _UNDO, _QUIT = "skip", "undo", "quit"
-Search = Callable[[str], list[tuple[str, str, float]]]
-"""Returns id, name and similarity of the entities with names like the words."""
+Search = Callable[[str, "Link"], list[tuple[str, str, float]]]
+"""Returns id, name and similarity of the entities with names like the words, in the domain of the link's mention."""
 
 
 def review(
@@ -69,7 +71,8 @@ def review(
     from arbo.results.review import Review
 
     result = Result.load(run)
-    file = corrections or run.with_name(f"{run.resolve().name}.corrections.jsonl")
+    folder = run.resolve()
+    file = corrections or folder.with_name(f"{folder.name}.corrections.jsonl")
     ongoing = Review(result, file, _decided(file), author)
     if as_json:
         console.print_json({"questions": [asdict(question) for question in islice(ongoing.questions(), limit)]})
@@ -99,10 +102,13 @@ def _searching(result: Result, path: Path | None, format_: KnowledgeBaseFormat |
         rows = [] if result.entity_table is None else result.entity_table.to_pylist()
         return Linker(KnowledgeBase([Entity(row["entity_id"], row["name"], tuple(row["aliases"])) for row in rows]))
 
-    def search(words: str) -> list[tuple[str, str, float]]:
+    def search(words: str, link: Link) -> list[tuple[str, str, float]]:
         known = linker()
         assert known.kb is not None
-        found = known.candidates([words], k=_FOUND)
+        row = result.row_of[link.mention.id]
+        domain = None if path is None else result.mention_table["domain"][row].as_py()  # a run's entities have none
+        asked = {"id": "search", "text": words, "domain": domain, "mentions": [{"spans": [[0, len(words)]]}]}
+        found = known.candidates([asked], k=_FOUND)
         entities = [known.kb.entities[row] for row in found.entities[0] if row >= 0]
         return [(one.id, one.name, float(score)) for one, score in zip(entities, found.scores[0], strict=False)]
 
@@ -168,7 +174,7 @@ def _answer(ongoing: Review, result: Result, question: Question, search: Search)
             return given | {"entity": None}
         if key == "x" and link.entity is not None:
             return given | {"not": link.entity}
-        if key.isdigit() and 0 < int(key) <= min(len(choices), _FOUND) and linking:
+        if key.isdecimal() and 0 < int(key) <= min(len(choices), _FOUND) and linking:
             return given | {"entity": choices[int(key) - 1][0]}
         if key == "e" and (name := _words("name of the new entity", link.name)):
             return given | {"new": name}
@@ -177,8 +183,11 @@ def _answer(ongoing: Review, result: Result, question: Question, search: Search)
                 return {"same": [link.mention.id, other]}
             console.out.print(console.plain(f"no other mention has the id {other}; arbo show lists the ids"))
         elif key == "/" and linking and (words := _words("words", link.name)):
-            choices = search(words)
-            _list(choices)
+            try:
+                choices = search(words, link)
+                _list(choices)
+            except ArboError as error:
+                console.out.print(console.plain(str(error)))
         elif key == "w":
             console.print_links(result, [link])
 

@@ -41,10 +41,12 @@ def describe_giants(
         return []
     tree = clusters.tree()
     cluster = label[tree.source]
-    inside = cluster == label[tree.target]
+    inside = (cluster == label[tree.target]) & np.isfinite(tree.height)  # without what people joined
     described = []
     for rows in giants:
         merges = np.flatnonzero(inside & (cluster == label[rows[0]]))
+        if not len(merges):  # people decided on the whole cluster
+            continue
         described.append(
             {
                 "cluster": cluster_ids[int(rows[0])].as_py(),

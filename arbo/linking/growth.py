@@ -122,23 +122,24 @@ def resumed(
     row = np.array([number.get(inputs[place].mention.id, -1) for place in order.tolist()], np.int64)
     mentions = Neighbors(arrays["mentions"], arrays["mention_dissimilarity"])
     earlier = Earlier(mentions, Neighbors(arrays["entities"], arrays["entity_dissimilarity"]), row)
-    if "vectors" not in arrays:
-        return Mentions.of(inputs, order, encoder, announce), earlier
     made = Mentions.of(inputs, order, encoder, announce)
     if "vectors" not in arrays:
         return made, earlier
-    return made._replace(encode=cache(partial(_joined, arrays, row, made.inputs, encoder, announce))), earlier
+    return made._replace(encode=cache(partial(_joined, arrays, row, inputs, order, encoder, announce))), earlier
 
 
-def _joined(arrays: Arrays, row: Ids, ordered: list[MentionInput], encoder: Encoder, announce: Announce) -> Vectors:
-    """Return the kept vectors of the mentions that the run has, and make those of the others."""
-    new = np.flatnonzero(row < 0)
-    made = encoder.encode_mentions([ordered[place] for place in new.tolist()], announce)
-    assert isinstance(made, Vectors)
-    vectors, rows = arrays["vectors"], np.empty(len(row), np.int32)
+def _joined(
+    arrays: Arrays, row: Ids, inputs: list[MentionInput], order: Ids, encoder: Encoder, announce: Announce
+) -> Vectors:
+    """Return the kept vectors of the mentions that the run has, and make those of the others, in the given order."""
+    matrix, rows = arrays["vectors"], np.empty(len(row), np.int32)
     rows[row >= 0] = arrays["vector_row"][row[row >= 0]]
-    rows[new] = len(vectors) + made.row
-    matrix = np.vstack([vectors, made.matrix]) if len(new) else vectors
+    new = np.sort(order[row < 0])
+    if len(new):
+        made = encoder.encode_mentions([inputs[place] for place in new.tolist()], announce)
+        assert isinstance(made, Vectors)
+        rows[row < 0] = len(matrix) + made.row[np.searchsorted(new, order[row < 0])]
+        matrix = np.vstack([matrix, made.matrix])
     return Vectors(matrix, rows, np.arange(len(row), dtype=np.int32), len(row))
 
 

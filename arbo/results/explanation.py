@@ -126,7 +126,8 @@ def _explain_nil(result: Run, link: Link) -> Explanation:
         if average is not None:
             join = f"the last two parts of the cluster have the average dissimilarity {_number(cluster.weakest_join)}, "
             join += f"the limit of average linkage is {_number(average)}"
-        lines += [f"    together with {shown}{more}; {join}", *_because(link)]
+        told = "" if cluster.weakest_join is None else f"; {join}"  # people decided on the cluster
+        lines += [f"    together with {shown}{more}{told}", *_because(link)]
     else:
         near = f"no other NIL mention within {_number(mention_limit)}"
         if average is not None:

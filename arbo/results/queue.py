@@ -26,6 +26,7 @@ from scipy.stats import rankdata
 from arbo.data.codes import codes_of
 from arbo.results.run import Run
 from arbo.text.names import normalize_name
+from arbo.text.phrases import refers_back
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -66,12 +67,16 @@ class Queue(NamedTuple):
 
 
 def names_of(run: Run) -> Ints:
-    """Return a number for each mention: the same for the same compared name, type and domain."""
+    """Return a number for each mention: the same for the same compared name, type and domain.
+
+    Mentions such as "she" or "the company" name nothing, and have a number each.
+    """
     table = run.mention_table
     names = pc.coalesce(table["expansion"], table["text"]).to_pylist()
-    known = {name: normalize_name(name) for name in set(names)}
+    known = {name: None if refers_back(name) else normalize_name(name) for name in set(names)}
     others = (table[column].to_pylist() for column in ("type", "domain") if column in table.column_names)
-    return codes_of(zip((known[name] for name in names), *others, strict=True))
+    keys = zip((known[name] for name in names), *others, strict=True)
+    return codes_of(row if key[0] is None else key for row, key in enumerate(keys))
 
 
 def doubts(run: Run) -> Floats:

@@ -55,7 +55,7 @@ class Review:
     decided: Collection[str]
     """Ids of the mentions on which the file already decides."""
     author: str | None = None
-    _written: list[int] = field(default_factory=list)
+    _written: list[tuple[int, int]] = field(default_factory=list)  # begin and end of each line in the file
 
     def questions(self) -> Iterator[Question]:
         """Yield the mentions to decide on, the most useful first."""
@@ -65,26 +65,37 @@ class Review:
 
     def accept(self, link: Link) -> dict[str, Any]:
         """Return the correction that confirms a link, or that a mention belongs to a discovered entity."""
-        if link.entity is not None or self.run.manifest["knowledge_base"] is not None:
-            return {"mention": link.mention.id, "entity": link.entity}
-        return {"mention": link.mention.id, "new": self.run.cluster_of(link).name}
+        mention, cluster = link.mention.id, self.run.cluster_of(link)
+        if link.entity is not None:
+            return {"mention": mention, "entity": link.entity}
+        if link.follows is not None and link.follows != mention:
+            return {"same": [mention, link.follows]}
+        if self.run.manifest["knowledge_base"] is not None:
+            return {"mention": mention, "entity": None}
+        others = [other.id for other in cluster.mentions if other.id != mention]
+        return {"same": [mention, others[0]]} if others else {"mention": mention, "new": f"{cluster.name} ({mention})"}
 
     def write(self, correction: Mapping[str, Any]) -> None:
         """Append a correction, with the author and the time; raise UsageError if the file cannot be written."""
         told = {"author": self.author} if self.author else {}
         line = {**correction, **told, "date": datetime.now(UTC).isoformat(timespec="seconds")}
         try:
-            with open(self.file, "ab") as file:
-                self._written.append(file.tell())
+            with open(self.file, "ab+") as file:
+                begin = file.tell()
+                if begin:
+                    file.seek(-1, os.SEEK_END)
+                    if file.read() != b"\n":  # somebody's editor left it out
+                        file.write(b"\n")
                 file.write((json.dumps(line, ensure_ascii=False) + "\n").encode())
                 file.flush()
                 os.fsync(file.fileno())
+                self._written.append((begin, file.tell()))
         except OSError as error:
             raise UsageError(f"cannot write {self.file}: {error.strerror or error}") from error
 
     def undo(self) -> bool:
-        """Remove the last correction that this review wrote; return whether there was one."""
-        if not self._written:
+        """Remove the last correction that this review wrote; return whether it is the last of the file."""
+        if not self._written or not self.file.exists() or self.file.stat().st_size != self._written[-1][1]:
             return False
-        os.truncate(self.file, self._written.pop())
+        os.truncate(self.file, self._written.pop()[0])
         return True

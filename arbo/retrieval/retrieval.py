@@ -95,7 +95,7 @@ class Retrieval:
         entities = self.entities.first(1)
         if decisions is not None and len(decisions.wrong):
             ids = self.entities.ids.copy()
-            ids[:, 1:][np.isin(np.arange(len(ids)), decisions.wrong[:, 0], invert=True)] = -1
+            ids[:, 1:][np.isin(np.arange(len(ids)), decisions.wrong_ones()[:, 0], invert=True)] = -1
             entities = Neighbors(ids, self.entities.dissimilarity)
         return Graph.from_neighbors(self.mentions.first(k), entities, n_entities=self.n_entities)
 
