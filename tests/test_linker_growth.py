@@ -195,5 +195,5 @@ def test_a_matrix_has_a_row_for_each_new_mention_in_the_order_of_documents() -> 
 def test_a_result_that_can_grow_can_be_pickled() -> None:
     import pickle
 
-    found = pickle.loads(pickle.dumps(arbo.Linker().discover(["marsh fever", "Marsh fevers"])))
+    found = pickle.loads(pickle.dumps(arbo.Linker().discover(["marsh fever", "Marsh fevers"])))  # noqa: S301
     assert len(arbo.Linker().refit(found).clusters) == 1
