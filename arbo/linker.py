@@ -19,7 +19,7 @@ from arbo.encoders.index import encoded
 from arbo.encoders.named import encoder_of
 from arbo.encoders.ngrams import NgramEncoder
 from arbo.engine import Ids, Method, Searchable, partition
-from arbo.errors import UsageError
+from arbo.errors import DataError, UsageError
 from arbo.linking.config import LinkerConfig
 from arbo.linking.corrections import Correction, corrections_of
 from arbo.linking.description import describe
@@ -132,8 +132,10 @@ class Linker:
         change. For ``documents`` see `link`. Raise UsageError if the result cannot grow, or was made with another
         configuration, encoder, edge model or knowledge base; DataError if it has a document with the same id.
         """
-        before = corpus_of(result)
-        return self._grown(result, before, before.of_documents([*before, *Corpus.of(documents)]))
+        before, more = corpus_of(result), Corpus.of(documents)
+        if again := sorted({document.id for document in before} & {document.id for document in more}):
+            raise DataError(f"the run has this document already ({len(again):,} such); remove it first", id=again[0])
+        return self._grown(result, before, before.of_documents([*before, *more]))
 
     def remove(self, result: Run, ids: Iterable[str]) -> Result:
         """Return a new result without the documents and mentions with these ids; see `add`.

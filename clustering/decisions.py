@@ -6,8 +6,8 @@ new entity, and one for all mentions whose entity is outside the knowledge base.
 last root and those that no root reaches are clustered by the edges between mentions, whatever root they came from.
 
 A mention that is not an entity has no edge from it, nor have the mentions that are the same. If others still lead it to
-that entity, it is isolated: edges from others into it (for ``undirected``, also out of it) are left out, and the forest
-is made again, until no mention is wrong. All that are wrong are isolated at once, so that no order matters.
+that entity, it is isolated: the edges between it and other mentions are left out, and the forest is made again, until
+no mention is wrong. All that are wrong are isolated at once, so that no order matters.
 
 Mentions that differ constrain the result. In a cluster that violates this, the edges that hold it together join its
 nodes again, from the lightest to the heaviest, by (weight, source, target), and those that would join such a pair are
@@ -57,9 +57,9 @@ class Decisions(NamedTuple):
     def applied(self, graph: Graph, method: Method, isolated: Bools) -> Graph:
         """Return the graph with the additional roots and the decided edges, and without the edges that are ruled out.
 
-        Also without the edges between mentions into those that are ``isolated``, (mentions,); for ``independent``,
-        without all. Raise ValueError if the decisions are about
-        other mentions or entities than those of the graph.
+        Also without the edges between other mentions and those that are ``isolated``, (mentions,); for ``independent``,
+        without all edges between mentions. Raise ValueError if the decisions are about other mentions or entities than
+        those of the graph.
         """
         self._check(graph)
         n, more = graph.n_entities, self.n_new + 1
@@ -70,9 +70,9 @@ class Decisions(NamedTuple):
             kept = ~between
         else:
             none = np.zeros(n + more, np.bool_)
-            begin, end = np.concatenate([none, self.alone]), np.concatenate([none, isolated])
+            begin, end = np.concatenate([none, self.alone | isolated]), np.concatenate([none, isolated])
             if method == "undirected":
-                begin = end = begin | end
+                end = begin
             kept = ~(between & (begin[source] | end[target]))
         wrong = self.wrong_ones()
         if len(wrong):

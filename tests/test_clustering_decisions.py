@@ -100,8 +100,7 @@ def slow_forest(edges, n_entities, n, threshold, method, decisions, wrong, isola
                 kept.append((w, u, v, ("root", u), group[m]))
             continue
         ends = {u - n_entities} if method != "undirected" else {u - n_entities, m}
-        into = {m} if method != "undirected" else ends
-        if method != "independent" and not ends & alone and not into & isolated:
+        if method != "independent" and not ends & alone and not {u - n_entities, m} & isolated:
             kept.append((w, u, v, group[u - n_entities], group[m]))
     kept = sorted(edge for edge in kept if edge[3] != edge[4])
     found = dict(root_of)

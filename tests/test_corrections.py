@@ -368,3 +368,12 @@ def test_a_giant_that_people_made_has_no_bridges() -> None:
         assert len(found.clusters) == 1
         assert found.giants == ()
         assert "any" not in str(found.explain(ids[1]))
+
+
+def test_nothing_follows_a_guess() -> None:
+    kb = arbo.KnowledgeBase([arbo.Entity("E1", "marsh fever"), arbo.Entity("E2", "marsh fevre")])
+    names = ["marsh fever"] * 4 + ["marsh fevers"]
+    linker = arbo.Linker(kb, config=arbo.LinkerConfig(entity_threshold=0.9, spread="none"))
+    ids = [link.mention.id for link in linker.link(names).links]
+    found = linker.link(names, [{"mention": ids[1], "not": "E1"}])
+    assert [link.entity for link in found.links] == ["E1", "E2", "E1", "E1", "E1"]

@@ -133,7 +133,7 @@ def test_vectors_that_were_removed_are_not_kept() -> None:
 def test_what_cannot_grow_is_refused_with_the_mend(tmp_path: Path) -> None:
     documents = [document("a", "zzz", "fever"), document("b", "zzz")]
     result = linker(KB).link(documents)
-    with pytest.raises(DataError, match="two documents have this id"):
+    with pytest.raises(DataError, match="the run has this document already"):
         linker(KB).add(result, documents[:1])
     for other, what in (
         (linker(KB, k=2), "settings"),

@@ -158,7 +158,7 @@ _NUMBERS = {"start", "end", "score", "margin", "confidence", "size", "weakest jo
 """Columns with numbers, which are right-aligned."""
 
 
-def print_changes(changes: Diff, limit: int) -> None:
+def print_changes(changes: Diff, limit: int, more: str = "--limit shows more, --json prints all") -> None:
     """Print the first changes of clusters and of mentions as tables."""
     clusters = _table(("change", "cluster", "name", "before", "after", "from", "into"), ("before", "after"))
     for row in changes.clusters[:limit]:
@@ -175,7 +175,7 @@ def print_changes(changes: Diff, limit: int) -> None:
         else:
             print_view(changes.mention_view(limit).drop_columns("document"), as_table=True)
         if n > limit:
-            out.print(f"and {n - limit:,} more; --limit shows more, --json prints all")
+            out.print(f"and {n - limit:,} more; {more}")
 
 
 def print_found(found: Found, kb: KnowledgeBase, limit: int | None) -> None:

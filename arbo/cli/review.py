@@ -110,7 +110,8 @@ def _searching(result: Result, path: Path | None, format_: KnowledgeBaseFormat |
         asked = {"id": "search", "text": words, "domain": domain, "mentions": [{"spans": [[0, len(words)]]}]}
         found = known.candidates([asked], k=_FOUND)
         entities = [known.kb.entities[row] for row in found.entities[0] if row >= 0]
-        return [(one.id, one.name, float(score)) for one, score in zip(entities, found.scores[0], strict=False)]
+        named = ((one.id, one.name, float(score)) for one, score in zip(entities, found.scores[0], strict=False))
+        return [one for one in named if one[2] > 0]
 
     return search
 
@@ -127,7 +128,11 @@ def _ask_all(ongoing: Review, result: Result, limit: int, search: Search) -> int
         if answer == _QUIT:
             break
         if answer == _UNDO:
-            place = answered.pop() if ongoing.undo() else place
+            if answered and ongoing.undo():
+                place = answered.pop()
+            else:
+                told = f"somebody else wrote to {ongoing.file} since" if answered else "this review wrote nothing yet"
+                console.out.print(console.plain(f"  nothing to undo: {told}"))
             continue
         if isinstance(answer, dict):
             ongoing.write(answer)
@@ -186,6 +191,8 @@ def _answer(ongoing: Review, result: Result, question: Question, search: Search)
             try:
                 choices = search(words, link)
                 _list(choices)
+                if not choices:
+                    console.out.print(console.plain(f"  no entity has a name like {words!r}"))
             except ArboError as error:
                 console.out.print(console.plain(str(error)))
         elif key == "w":

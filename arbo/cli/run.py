@@ -79,7 +79,7 @@ def _preview(before: Result, after: Result, *, as_json: bool) -> None:
         console.print_json({"corrections": after.manifest["corrections"], **changes.as_dict()})
     else:
         console.out.print(console.plain(str(changes)))
-        console.print_changes(changes, _CHANGES_SHOWN)
+        console.print_changes(changes, _CHANGES_SHOWN, "--json prints all")
 
 
 def _tell_corrections(result: Result) -> None:

@@ -114,7 +114,7 @@ def correction_table(lines: Iterable[Correction]) -> pa.Table:
     """Make the table ``corrections`` of a run: ``record`` (JSON), ``file, line, status, reason``."""
     names = {"record": pa.large_string(), "file": pa.string(), "line": pa.int64(), "status": pa.string()}
     rows = [{name: getattr(one, name) for name in (*names, "reason")} for one in lines]
-    rows = [{**row, "record": json.dumps(row["record"], ensure_ascii=False)} for row in rows]
+    rows = [{**row, "record": json.dumps(row["record"])} for row in rows]
     return pa.Table.from_pylist(rows, pa.schema([*names.items(), ("reason", pa.string())]))
 
 

@@ -78,10 +78,14 @@ def kept(mentions: Mentions, found: Retrieval, given: Encoder) -> Arrays | None:
 
 def arrays_of(run: Run) -> Arrays:
     """Return the arrays that a run keeps; raise UsageError if it has none."""
+    if run.correction_table is not None:
+        raise UsageError(
+            "a run that obeys corrections cannot grow yet; link or discover all documents again, with the corrections"
+        )
     if run.kept is None:
         raise UsageError(
-            "the run cannot grow: an earlier arbo made it, or it has corrections, a reranker, approximate search, "
-            "token vectors or no texts; link or discover all documents again"
+            "the run cannot grow: an earlier arbo made it, or it has a reranker, approximate search, token vectors or "
+            "no texts; link or discover all documents again"
         )
     return run.kept()
 
