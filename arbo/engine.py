@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         nearest,
         pair_dissimilarity,
     )
+    from clustering.decisions import NEW, OUTSIDE, UNDECIDED
     from clustering.dense import nearest_others, spanning_tree
     from clustering.dense_search import Scan, Scanner, faiss_scanner
     from clustering.growth import updated
@@ -40,6 +41,7 @@ _NAMES = {
     "arrays": "Bools Floats Ids Weights id_dtype pairs_of ranges",
     "bridges": "bridges",
     "comparison": "CANDIDATES SAMPLE Embeddings Searchable is_exact measured_recall nearest pair_dissimilarity",
+    "decisions": "NEW OUTSIDE UNDECIDED",
     "dense": "nearest_others spanning_tree",
     "dense_search": "Scan Scanner faiss_scanner",
     "growth": "updated",

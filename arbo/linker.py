@@ -307,9 +307,8 @@ class Linker:
 
     def _grown(self, result: Run, before: Corpus, now: Corpus, *, anew: bool = False) -> Result:
         """Decide on the documents ``now``, with the neighbours of those ``before`` unless all are sought ``anew``."""
-        discover, edges = result.manifest["knowledge_base"] is None, {}
-        if self.edges is not None:
-            edges = {"edges": self.edges.settings}
+        discover = result.manifest["knowledge_base"] is None
+        edges = {} if self.edges is None else {"edges": self.edges.settings}
         arrays = arrays_of(result)
         check_same(result, self.config, {**self.encoder.settings, **edges}, None if discover else self.kb)
 

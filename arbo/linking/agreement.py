@@ -22,8 +22,8 @@ from arbo.linking.corrections import Correction
 Claim = tuple[Any, ...]
 """What a line claims, such as ``("root", "entity", row)`` or ``("not", "entity", row)`` of a mention."""
 Root = tuple[Any, ...]
-"""What a mention is: ``("entity", row)``, `OUTSIDE` of the knowledge base, or ``("new", name)``."""
-OUTSIDE: Root = ("outside",)
+"""What a mention is: ``("entity", row)``, `NO_ENTITY` (none of the knowledge base), or ``("new", name)``."""
+NO_ENTITY: Root = ("outside",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ def _claim(line: Correction, domain_of: Mapping[str, str | None], kb: KnowledgeB
     if line.kind == "new":
         return "root", "new", line.value
     if line.value is None:
-        return "root", *OUTSIDE
+        return "root", *NO_ENTITY
     rows = () if kb is None else kb.rows(line.value)
     if kb is not None and line.mentions[0] in domain_of:
         rows = kb.rows_within([line.value], domain_of[line.mentions[0]])
@@ -170,7 +170,7 @@ def _part(found: Agreement) -> None:
         if line.kind != "different" or line.status != "obeyed":
             continue
         one, other = map(found.group_of, line.mentions)
-        if one != other and (roots.get(one, OUTSIDE) == OUTSIDE or roots.get(one) != roots.get(other)):
+        if one != other and (roots.get(one, NO_ENTITY) == NO_ENTITY or roots.get(one) != roots.get(other)):
             found.different.append((line.mentions[0], line.mentions[1]))
             continue
         about = [own for own in found.lines if own.status == "obeyed" and own.kind in ("entity", "new", "same")]

@@ -20,14 +20,11 @@ import numpy as np
 
 from arbo.data.inputs import MentionInput
 from arbo.data.knowledge_base import KnowledgeBase
-from arbo.engine import Bools, Decisions, Ids, Partition
-from arbo.linking.agreement import OUTSIDE, Agreement, Root, agree
+from arbo.engine import NEW, OUTSIDE, UNDECIDED, Bools, Decisions, Ids, Partition
+from arbo.linking.agreement import NO_ENTITY, Agreement, Root, agree
 from arbo.linking.config import LinkerConfig
 from arbo.linking.corrections import Correction
-from arbo.text.names import normalize_name
-from arbo.text.phrases import refers_back
-
-_UNDECIDED, _OUTSIDE, _NEW = -1, -2, -3  # as in `clustering.decisions`
+from arbo.text.phrases import shared_name
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -48,9 +45,9 @@ class Obeyed:
         """Return the first corrected mention and the name of each cluster of a new entity, by the cluster's label."""
         found: dict[int, tuple[int, str]] = {}
         labels = clusters.labels[clusters.n_entities :]
-        own = (self.decisions.root <= _NEW) & ~self.decisions.passed_on
+        own = (self.decisions.root <= NEW) & ~self.decisions.passed_on
         for mention in np.flatnonzero(own).tolist():
-            found.setdefault(int(labels[mention]), (mention, self.names[_NEW - int(self.decisions.root[mention])]))
+            found.setdefault(int(labels[mention]), (mention, self.names[NEW - int(self.decisions.root[mention])]))
         return found
 
     def follows(self, clusters: Partition) -> Ids:
@@ -60,7 +57,7 @@ class Obeyed:
         found[self.corrected | (found == np.arange(len(found)))] = -1
         # A namesake that `different` or `not` cut off does not follow; neither do mentions that hang below it.
         together = clusters.labels[clusters.n_entities :]
-        outside = self.decisions.root == _OUTSIDE
+        outside = self.decisions.root == OUTSIDE
         cut = (found >= 0) & (together[found] != together) & ~(outside[found] & (clusters.entity < 0))
         return np.where(cut, -1, found)
 
@@ -97,7 +94,7 @@ def obeyed(
     told = (line.mentions for line in lines if line.status == "obeyed")
     corrected[[there[mention] for own in told for mention in own if mention in there]] = True
     stay = config.spread != "graph"
-    decisions = Decisions(roots, namesake >= 0, (roots != _UNDECIDED) & stay, *_pairs(agreed, there))
+    decisions = Decisions(roots, namesake >= 0, (roots != UNDECIDED) & stay, *_pairs(agreed, there))
     return Obeyed(lines, decisions, names, corrected, namesake)
 
 
@@ -105,10 +102,10 @@ def _numbered(root: Mapping[int, Root], inputs: Sequence[MentionInput]) -> tuple
     """Return the roots of the mentions as numbers, and the names of the new entities, each of one domain."""
     domains = {row: inputs[row].document.domain or "" for row in root}
     new = sorted({(str(key[1]), domains[row]) for row, key in root.items() if key[0] == "new"})
-    number = {name: _NEW - i for i, name in enumerate(new)}
-    roots: Ids = np.full(len(inputs), _UNDECIDED, np.int64)
+    number = {name: NEW - i for i, name in enumerate(new)}
+    roots: Ids = np.full(len(inputs), UNDECIDED, np.int64)
     for row, key in root.items():
-        roots[row] = _OUTSIDE if key == OUTSIDE else key[1] if key[0] == "entity" else number[key[1], domains[row]]
+        roots[row] = OUTSIDE if key == NO_ENTITY else key[1] if key[0] == "entity" else number[key[1], domains[row]]
     return roots, tuple(name for name, _ in new)
 
 
@@ -130,11 +127,12 @@ def _namesakes(
     agreed: Agreement, inputs: Sequence[MentionInput], there: Mapping[str, int], root: Mapping[int, Root]
 ) -> dict[int, tuple[int, Root]]:
     """Return a corrected mention of the same name, and its root, for each mention that shall have this root."""
-    compared, is_vague = cache(normalize_name), cache(refers_back)
+    shared = cache(shared_name)
 
     def name_of(row: int) -> tuple[Any, ...]:
         item = inputs[row]
-        return (row,) if is_vague(item.name) else (compared(item.name), item.mention.type, item.document.domain)
+        name = shared(item.name)
+        return (row,) if name is None else (name, item.mention.type, item.document.domain)
 
     decided: defaultdict[tuple[Any, ...], dict[Root, int]] = defaultdict(dict)
     for row in sorted(root):
@@ -163,6 +161,6 @@ def _overruling(agreed: Agreement, proposed: Mapping[str, Root]) -> set[str]:
     found = {group for group, entity in wrong if proposed.get(group) == ("entity", entity)}
     roots = {**proposed, **agreed.roots()}
     for one, other in (map(agreed.group_of, pair) for pair in agreed.different):
-        if roots.get(one, OUTSIDE) == roots.get(other) != OUTSIDE:
+        if roots.get(one, NO_ENTITY) == roots.get(other) != NO_ENTITY:
             found |= {one, other} & proposed.keys()
     return found

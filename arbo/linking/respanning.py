@@ -11,7 +11,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import replace
 
 from arbo.data.corpus import Corpus
-from arbo.data.documents import Document, Mention, text_of
+from arbo.data.documents import Document, Mention, mention_ids, text_of
 from arbo.linking.agreement import Claim, settled
 from arbo.linking.corrections import Correction
 
@@ -54,7 +54,7 @@ def _changed(document: Document, lines: list[Correction], places: list[int], use
         if line.kind != "drop" and max(stop for _, stop in spans) > end:
             lines[place] = line.but("waiting", f"its document has {end:,} characters; correct the offsets")
         elif line.kind == "add":
-            name = f"{document.id}:" + ",".join(f"{start}-{stop}" for start, stop in spans)
+            [name] = mention_ids(document.id, [spans])
             if not there and name in used and name not in added:
                 lines[place] = line.but("conflict", f"another mention has the id {name!r}; give that one another id")
             elif not there:

@@ -25,8 +25,7 @@ from scipy.stats import rankdata
 
 from arbo.data.codes import codes_of
 from arbo.results.run import Run
-from arbo.text.names import normalize_name
-from arbo.text.phrases import refers_back
+from arbo.text.phrases import shared_name
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -73,7 +72,7 @@ def names_of(run: Run) -> Ints:
     """
     table = run.mention_table
     names = pc.coalesce(table["expansion"], table["text"]).to_pylist()
-    known = {name: None if refers_back(name) else normalize_name(name) for name in set(names)}
+    known = {name: shared_name(name) for name in set(names)}
     others = (table[column].to_pylist() for column in ("type", "domain") if column in table.column_names)
     keys = zip((known[name] for name in names), *others, strict=True)
     return codes_of(row if key[0] is None else key for row, key in enumerate(keys))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from arbo.text.names import normalize_name
+
 PRONOUNS = (
     "",
     "i me my mine myself",
@@ -66,6 +68,15 @@ def refers_back(text: str) -> bool:
     first, *others = tokens_of(text)
     is_definite = first.lower() in _DEFINITE and not any(letter.isupper() for token in others for letter in token)
     return kind_of(text) == "pronoun" or is_definite
+
+
+def shared_name(text: str) -> str | None:
+    """Return the normalised name, which namesakes share; None for a phrase that means nothing by itself.
+
+    >>> [shared_name(text) for text in ("Marsh Fevers", "marsh fever", "she")]
+    ['marsh fever', 'marsh fever', None]
+    """
+    return None if refers_back(text) else normalize_name(text)
 
 
 def kind_of(text: str) -> str:
