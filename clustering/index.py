@@ -15,7 +15,7 @@ from .dense_search import Scan, Scanner, dense_search
 from .kernels import kernel
 from .prefix_search import MOST_WITHIN, QUERIES_SHARE, Prefixes, search_prefixes
 from .search import Owners, Search, SearchMethod
-from .sparse_search import ROWS_PER_PLACE, Bounds, Corpus, Scratch, alike_together, sparse_search
+from .sparse_search import FEW_ROWS, ROWS_PER_PLACE, Bounds, Corpus, Scratch, alike_together, sparse_search
 from .vectors import Csr, Matrix, Metric, Vectors, csr, lengths, offset_of, unit
 
 Part = TypeVar("Part")
@@ -113,7 +113,7 @@ class Index:
         """
         offset = offset_of(self.metric)
         if isinstance(self.matrix, Csr):
-            is_bounded = within < np.inf or len(self.owners.start) > ROWS_PER_PLACE * k
+            is_bounded = len(self.owners.start) > (FEW_ROWS if within < np.inf else ROWS_PER_PLACE * k)
             bounds = self.bounds if is_bounded else _fixed(Bounds.none())
             corpus = Corpus(self.matrix, self.owners, self.postings, bounds, self.longest, offset)
             is_small = self.metric == "cosine" and within <= MOST_WITHIN and len(bounds.tail) > 0

@@ -133,8 +133,9 @@ def nearest(
         if len(index.owners.owner) == 0:
             return
         found = index.search(lists.ids.shape[1], search, scanner, within=float(lists.limit.max()), n_queries=len(rows))
-
-        order = alike_together(csr(queries.matrix[rows])) if index.is_sparse else np.arange(len(rows))
+        order = np.arange(len(rows))
+        if index.is_sparse and len(rows) > found.chunk:
+            order = alike_together(csr(queries.matrix[rows]))
 
         def fill_chunk(begin: int) -> None:
             chunk = order[begin : begin + found.chunk]

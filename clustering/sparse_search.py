@@ -37,6 +37,9 @@ _FINE = 1 << 15
 ROWS_PER_PLACE = 1500
 """Below this number of rows for each place of a list without a limit, bounds take longer than they save."""
 
+FEW_ROWS = 200
+"""Below this number of rows, bounds take longer than they save, also for lists with a limit."""
+
 
 class Bounds(NamedTuple):
     """Bounds of the scores of rows whose values are not negative."""
@@ -53,8 +56,8 @@ class Bounds(NamedTuple):
     @classmethod
     def of(cls, rows: Csr, postings: Csr, longest: float) -> Self:
         """Compute the levels, and read all rows for their tails."""
-        frequency = np.maximum(np.diff(postings.indptr), 1)
-        _, level = np.unique(np.frexp(frequency.astype(np.float64))[1], return_inverse=True)
+        doublings = np.frexp(np.maximum(np.diff(postings.indptr), 1).astype(np.float64))[1]
+        level = (np.cumsum(np.bincount(doublings) > 0) - 1)[doublings]
         longest = longest or 1.0
         return cls(level, _tails(rows, level, int(level.max(initial=0)) + 1, longest), _sketches(rows, longest))
 

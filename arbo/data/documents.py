@@ -120,7 +120,7 @@ def text_of(spans: Sequence[Span], text: str) -> str:
     >>> text_of(((0, 4), (15, 21)), "left and right kidney")
     'left kidney'
     """
-    return " ".join(text[start:end] for start, end in spans)
+    return " ".join([text[start:end] for start, end in spans])
 
 
 Marked = tuple[tuple[Span, ...], str | None, tuple[str, ...] | None]

@@ -65,7 +65,7 @@ def check_spans(spans: object, *, of: str | None = None) -> None:
         raise DataError("a mention needs one or more spans (start, end)", id=of)
     for span in spans:
         # `type`, not `isinstance`: True and False are ints in Python, but never offsets.
-        if not isinstance(span, tuple) or len(span) != 2 or any(type(offset) is not int for offset in span):
+        if not isinstance(span, tuple) or len(span) != 2 or type(span[0]) is not int or type(span[1]) is not int:
             raise DataError(f"a span must be a pair of integers (start, end), not {span!r:.60}", id=of)
         start, end = span
         if start < 0:
