@@ -47,7 +47,8 @@ def documents_of(run: Run, ids: Ids, *, as_classes: bool = False) -> Corpus:
     """Return the documents of a run, with the links (for NIL, the discovered entity) or the annotated ids as gold ids.
 
     With ``as_classes``, annotated ids are replaced by the knowledge base's own ids of the same entities, as in scoring.
-    Raise UsageError if the run was saved without texts, ``ids`` is unknown, or ``"gold"`` and no mention is annotated.
+    Raise UsageError if the run was saved without texts, ``ids`` is unknown, or it is ``"gold"`` but no mention is
+    annotated.
     """
     rows = run.mention_table.to_pylist()
     if ids not in get_args(Ids):

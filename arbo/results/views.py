@@ -66,8 +66,7 @@ class Selection:
 def rows_called(run: Run, name: str) -> Rows:
     """Return the row of the mention with this id, else the rows of those with this document, cluster, entity or text.
 
-    Case is ignored in texts, and entities are compared by id and name. Raise UsageError if no mention has this id or
-    text.
+    Case is ignored in texts, and entities are compared by id and name. Raise UsageError if no mention has any of these.
     """
     if name in run.row_of:
         return np.array([run.row_of[name]], np.int64)
