@@ -66,7 +66,7 @@ class Contrast:
 
 
 def check_contrasts(data: Contrasts, purpose: str) -> None:
-    """Raise DataError ("nothing to ``purpose``") unless a query has both positives and negatives."""
+    """Raise DataError ("nothing to ``purpose``") unless at least one query has both positives and negatives."""
     if not len(data.queries):
         raise DataError(
             f"nothing to {purpose}: no entity (of {len(data.entities):,}) has two names that differ; add aliases to "
