@@ -110,7 +110,7 @@ class Scratch(NamedTuple):
 
     @classmethod
     def of(cls, n_rows: int, n_features: int) -> Self:
-        """Return memory that takes no time until it is used."""
+        """Allocate the memory of one worker; this takes time only when it is used."""
         return cls(
             np.zeros(n_rows, np.float32),
             np.empty(n_rows, np.int32),
