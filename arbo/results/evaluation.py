@@ -74,7 +74,10 @@ class Evaluation:
         return self.with_nil.accuracy if self.with_nil else None
 
     def report(self, name: str = "", how: Resampling | None = _USUAL) -> Report:
-        """Return the headline figures of the system ``name`` as a table, with intervals unless ``how`` is None."""
+        """Return the headline figures of the system ``name`` as a table, with intervals unless ``how`` is None.
+
+        Scores of clusters of more than 50,000 mentions have no intervals.
+        """
         return Report.of({name: self.lines}, how=how)
 
     def as_dict(self) -> dict[str, Any]:

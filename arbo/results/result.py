@@ -78,10 +78,11 @@ class Result(Run):
     def plot(self, path: PathLike) -> None:
         """Plot a histogram or a curve: the file's name ends in ``histogram`` or ``curve``, then .png or .svg.
 
-        The histogram shows dissimilarities and the thresholds on them. The curve shows the share of mentions that each
-        threshold on the nearest entity alone, without the graph, would link and, with gold annotations, the share of
-        correct decisions. Raise UsageError for another name, and if the mentions have nothing to plot; for other
-        errors, see `eval.plot_thresholds`.
+        The histogram shows dissimilarities and the thresholds on them; with cosines or probabilities, dissimilarities
+        up to 0.01 are only counted in the legend. The curve shows the share of mentions that each threshold on the
+        nearest entity alone, without the graph, would link and, with gold annotations, the share of correct decisions.
+        Raise UsageError for another name, and if the mentions have nothing to plot; for other errors, see
+        `eval.plot_thresholds`.
         """
         plot(self, path)
 

@@ -130,7 +130,7 @@ def clusters_of(run: Run, rows: Rows) -> Rows:
 
 
 def selected(run: R, rows: Rows) -> R:
-    """Return a run of only these mentions and their clusters."""
+    """Return a run of only these mentions and their clusters, which cannot grow."""
     tables = {name: getattr(run, name).take(rows) for name in ("mention_table", "link_table")}
     return replace(run, **tables, cluster_table=run.cluster_table.take(clusters_of(run, rows)), kept=None)
 
