@@ -194,9 +194,9 @@ class Linker:
     def candidates(self, documents: Iterable[Any], k: int = 64) -> Candidates:
         """Return the ``k`` nearest entities to each mention, for a second stage to rerank.
 
-        Candidates belong to the domain of the mention; a domain with fewer than ``k`` entities gives fewer candidates.
-        They are in the order of the reranker, or of an edge model trained with a knowledge base, if the linker has one
-        of these. Raise UsageError if the linker has no knowledge base.
+        Candidates belong to the domain of the mention and, with `map_types`, to the types mapped to its type; if there
+        are fewer than ``k``, all are returned. They are in the order of the reranker, or of an edge model trained with
+        a knowledge base, if the linker has one of these. Raise UsageError if the linker has no knowledge base.
         """
         if self.kb is None:
             raise UsageError("candidates are entities of a knowledge base, but this linker has none; use Linker(kb)")

@@ -49,7 +49,7 @@ class Mentions(NamedTuple):
 
     @classmethod
     def of(cls, inputs: Sequence[MentionInput], order: Ids, encoder: Encoder, announce: Announce) -> Self:
-        """Make mentions whose vectors the encoder gives in the order of ``inputs``."""
+        """Make mentions in ``order``; the encoder encodes them in the order of ``inputs``."""
         encode = cache(lambda: encoder.encode_mentions(inputs, announce).taken(order))
         return cls(encoder, [inputs[row] for row in order.tolist()], encode)
 
