@@ -52,7 +52,7 @@ class Bounds(NamedTuple):
 
     @classmethod
     def of(cls, rows: Csr, postings: Csr, longest: float) -> Self:
-        """Compute the levels, and read all rows for their tails."""
+        """Compute the levels of the features, and the tails and sketches of all rows."""
         frequency = np.maximum(np.diff(postings.indptr), 1)
         _, level = np.unique(np.frexp(frequency.astype(np.float64))[1], return_inverse=True)
         longest = longest or 1.0

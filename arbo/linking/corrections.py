@@ -82,7 +82,7 @@ class Correction:
         return f"{self.file}, line {self.line}: {json.dumps(self.record, ensure_ascii=False)}"
 
     def but(self, status: Status, reason: str) -> Self:
-        """Return the same correction with another status."""
+        """Return the same correction with this status, and with the reason for it."""
         return replace(self, status=status, reason=reason)
 
 

@@ -82,7 +82,7 @@ def check_contrasts(data: Contrasts, purpose: str) -> None:
 
 
 def contrast(data: Contrasts, others: Others, queries: Ids, config: ContrastiveConfig, step: int) -> Contrast:
-    """Sample the positives and negatives of queries, seeded by ``step``."""
+    """Sample the positives and negatives of queries; ``step`` and the seed of ``config`` determine them."""
     own = data.anchors(queries, config.n_positives, np.random.default_rng([config.seed, _POSITIVES, step]))
     rng = np.random.default_rng([config.seed, NEGATIVES, step])
     return Contrast(queries, np.hstack([own, others.draw(data.avoided(queries), config.n_negatives, rng)]))
