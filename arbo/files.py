@@ -22,7 +22,7 @@ PathLike = str | os.PathLike[str]
 
 
 def write_whole(file: PathLike, write: Callable[[Path], object]) -> None:
-    """Write a file completely or not at all: `write` writes a temporary file, which then moves to ``file``.
+    """Write a file completely or not at all: ``write(path)`` writes a temporary file, which then moves to ``file``.
 
     Raise UsageError if the file cannot be written, for example because the disk is full or ``file`` is a device.
     """
@@ -142,7 +142,7 @@ def check_writable(target: Path) -> None:
 
 
 def check_replaceable(target: Path, what: str, manifest: str, files_of: Callable[[Path], Iterable[str]]) -> None:
-    """Raise UsageError unless `target` is missing, empty, or an earlier folder of the kind to be written.
+    """Raise UsageError unless `target` is writable, and missing, empty, or an earlier folder of the kind to be written.
 
     ``what`` names this kind in errors, such as "model folder of arbo". A folder of this kind has the file ``manifest``
     and the files that ``files_of`` returns, but no others; ``files_of`` is called only if the manifest exists.

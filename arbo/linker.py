@@ -110,8 +110,9 @@ class Linker:
                 `arbo.linking.corrections`. The field ``spread`` of the configuration says how far they spread.
 
         Raises:
-            UsageError: the linker has no knowledge base.
-            DataError: a line is no correction. Corrections that cannot be obeyed are kept and told, see `Result`.
+            UsageError: there is no knowledge base, ``documents`` are not documents, or ``corrections`` is one object.
+            DataError: a line is no correction. Corrections that cannot be obeyed raise no error, but are kept with the
+                reason, see `Result.corrections`.
         """
         if self.kb is None:
             raise UsageError("linking needs a knowledge base: use Linker(kb), or discover() to work without one")
@@ -120,8 +121,8 @@ class Linker:
     def discover(self, documents: Iterable[Any], corrections: Any = ()) -> Result:
         """Cluster mentions, or names alone, without a knowledge base; each cluster is a discovered entity.
 
-        For the corrections, see `link`. The reranker is not used. Raise UsageError if the configuration sets
-        `rerank_mentions`.
+        For the corrections and further errors, see `link`. The reranker is not used. Raise UsageError if the
+        configuration sets `rerank_mentions`.
         """
         return self._decide(*respanned(Corpus.of(documents), corrections_of(corrections)), discover=True)
 
@@ -193,9 +194,9 @@ class Linker:
     def candidates(self, documents: Iterable[Any], k: int = 64) -> Candidates:
         """Return the ``k`` nearest entities to each mention, for a second stage to rerank.
 
-        Candidates belong to the domain of the mention; a domain with fewer than ``k`` entities gives fewer candidates.
-        They are in the order of the reranker, or of an edge model trained with a knowledge base, if the linker has one
-        of these. Raise UsageError if the linker has no knowledge base.
+        Candidates belong to the domain of the mention and, with `map_types`, to the types mapped to its type; if there
+        are fewer than ``k``, all are returned. They are in the order of the reranker, or of an edge model trained with
+        a knowledge base, if the linker has one of these. Raise UsageError if the linker has no knowledge base.
         """
         if self.kb is None:
             raise UsageError("candidates are entities of a knowledge base, but this linker has none; use Linker(kb)")
@@ -210,8 +211,8 @@ class Linker:
         """Estimate the memory and time of `link`, or of `discover` (the default without a knowledge base).
 
         Nothing is linked or stored, but a few texts are embedded to time a transformer. On the jobs of
-        `benchmarks/estimate.py`, the estimate of the memory is right to 10 %, and that of the time is 0.6 to 4 times
-        the true time.
+        `benchmarks/estimate.py`, the estimate of the memory is within 10 % of the truth, and that of the time is 0.6
+        to 4 times the true time.
         """
         from arbo.linking.estimate import Reads, estimate
 
@@ -232,10 +233,10 @@ class Linker:
 
         With ``in_order``, the mentions are numbered as `Corpus.order` says, so that ties never depend on the order in
         which the documents came. With ``within_threshold``, mentions beyond the mention threshold are left out, which
-        is faster; but not if other weights than the encoder's or average linkage decide about them. A reranker scores
-        these entities again. An edge model sets the weights of the edges between mentions, keeps the ``k`` lightest
-        edges into each mention and, if it was trained with a knowledge base, sets the weights of the edges from
-        entities too. Raise UsageError for ``discover`` if the configuration sets `rerank_mentions`.
+        is faster; but all are kept if an edge model, `rerank_mentions` or average linkage needs them. A reranker scores
+        the nearest entities again. An edge model sets the weights of the edges between mentions, keeps the ``k``
+        lightest edges into each mention and, if it was trained with a knowledge base, sets the weights of the edges
+        from entities too. Raise UsageError for ``discover`` if the configuration sets `rerank_mentions`.
         """
         mentions = self._mentions(corpus, corpus.order if in_order else np.arange(len(corpus.mentions)), discover)
         within = self._mention_limit(mentions.encoder) if within_threshold else None

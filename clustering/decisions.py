@@ -57,9 +57,9 @@ class Decisions(NamedTuple):
     def applied(self, graph: Graph, method: Method, isolated: Bools) -> Graph:
         """Return the graph with the additional roots and the decided edges, and without the edges that are ruled out.
 
-        Also without the edges between other mentions and those that are ``isolated``, (mentions,); for ``independent``,
-        without all edges between mentions. Raise ValueError if the decisions are about other mentions or entities than
-        those of the graph.
+        The edges between other mentions and those marked in ``isolated``, (mentions,), are left out too; for
+        ``independent``, all given edges between mentions. Raise ValueError if the decisions are about other mentions or
+        entities than those of the graph.
         """
         self._check(graph)
         n, more = graph.n_entities, self.n_new + 1
@@ -100,7 +100,7 @@ class Decisions(NamedTuple):
         return Edges(both[:, 0], both[:, 1], np.full(len(both), _BY_PERSON, graph.weight.dtype))
 
     def wrong_ones(self) -> Ids:
-        """Return the pairs of mentions and entities that they are not, with all mentions that are the same."""
+        """Return the pairs in ``wrong``, each for its mention and for all mentions that are the same; (pairs, 2)."""
         group = np.arange(len(self.root))
         label_components(self.same[:, 0], self.same[:, 1], group)
         order = np.argsort(group, kind="stable")
@@ -128,9 +128,10 @@ def ends_of(up: Ids) -> Ids:
 
 
 def keep_apart(forest: Forest, nil: Edges, top: Ids, pairs: Ids, n_roots: int) -> tuple[Forest, Edges]:
-    """Leave out the edges that join pairs of mentions, as the module says; ``nil`` are the edges between NIL mentions.
+    """Leave out edges, as the module says, so that no cluster has both mentions of a pair in ``pairs``, (pairs, 2).
 
-    ``top`` is the root of each mention that is reached. Mentions are numbered from 0, and roots are negative.
+    ``nil`` are the edges between NIL mentions, and ``top`` is the root of each mention that is reached. Mentions are
+    numbered from 0, and roots are negative.
     """
     pairs = (pairs + n_roots).astype(top.dtype)
     n_nodes = n_roots + len(top)

@@ -39,7 +39,7 @@ def spanning_tree(vectors: Floats, root: Floats, *, metric: Metric = "dot") -> F
 
 
 def nearest_others(vectors: Floats, *, metric: Metric = "dot") -> Ids:
-    """Return the nearest other node of each node; ties go to the first. Raise ValueError for fewer than two, or NaN."""
+    """Return the nearest other node of each, the first of equals; raise ValueError for < 2 nodes, NaN or infinity."""
     exact = _checked(vectors, metric).astype(np.float64)
     if len(exact) < 2:
         raise ValueError(f"expected two or more nodes, not {len(exact)}")

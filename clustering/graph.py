@@ -101,7 +101,8 @@ class Graph:
 def limits(graph: Graph, threshold: Threshold) -> tuple[float, float]:
     """Return the largest weights of the entity edges and mention edges that are kept, rounded like the weights.
 
-    Rounding ensures that an edge exactly at the threshold is kept: ``float32(0.1) <= 0.1`` must hold.
+    Rounding ensures that an edge exactly at the threshold is kept: ``float32(0.1) <= 0.1`` must hold. Raise ValueError
+    for NaN, and for a tuple of another length than 2.
     """
     pair = threshold if isinstance(threshold, tuple) else (threshold, threshold)
     if len(pair) != 2:

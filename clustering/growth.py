@@ -27,8 +27,8 @@ def updated(
 ) -> Neighbors:
     """Return the nearest others of each thing, from the lists of earlier things, of which some are still there.
 
-    The lists are those of a search from scratch, with as many places as before. The cost is that of two searches: of
-    the new things, and of those whose full list lost one, among all; and of the others among the new.
+    The lists are those of a search from scratch, with as many places as before. The cost is that of two searches: one
+    among all things, for new things and those whose full list lost a thing; and one among the new things, for the rest.
 
     Raise ValueError if ``row`` has another length than ``things``, does not ascend, or is beyond the lists.
 

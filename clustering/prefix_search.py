@@ -77,7 +77,7 @@ def _rests(value: Floats) -> Weights:
 
 @kernel
 def search_prefixes(prefixes: Prefixes, queries: Csr, corpus: Corpus, scratch: Scratch, lists: Lists) -> None:
-    """Fill the lists; no limit may be above that of the prefixes."""
+    """Fill the lists of the queries; no limit may be above the one for which the prefixes were made."""
     for q in range(len(queries.indptr) - 1):
         part = slice(queries.indptr[q], queries.indptr[q + 1])
         query = Query(queries.indices[part], queries.data[part], scratch.weight_of)

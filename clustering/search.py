@@ -91,7 +91,10 @@ def refuses(ids: Ids, dissimilarity: Floats, count: int, thing: int, value: np.f
 
 @kernel
 def offer(ids: Ids, dissimilarity: Floats, count: int, thing: int, value: np.float32, several: bool) -> int:
-    """Offer a thing and return the new count; with ``several`` a thing may be offered more than once."""
+    """Insert a thing into a list if it is near enough, and return the number of places taken.
+
+    With ``several``, a thing may be offered more than once; the nearest offer counts.
+    """
     if refuses(ids, dissimilarity, count, thing, value):
         return count
     place = min(count, len(ids) - 1)

@@ -92,7 +92,7 @@ class _Rounds:
         self.joining: list[Ids] = []  # of each round
 
     def run(self, begin: int, end: int, heaviest: float) -> None:
-        """Join by the edges in a range, none heavier than ``heaviest``, until each is inside a node."""
+        """Join components by the edges in a range, none heavier than ``heaviest``, until none joins two of them."""
         n_parts = min(os.cpu_count() or 1, (end - begin) // _LEAST + 1)
         bounds = np.linspace(begin, end, n_parts + 1).astype(int).tolist()
         parts = list(pairwise(bounds))

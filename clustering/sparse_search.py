@@ -55,7 +55,7 @@ class Bounds(NamedTuple):
 
     @classmethod
     def of(cls, rows: Csr, postings: Csr, longest: float) -> Self:
-        """Compute the levels, and read all rows for their tails."""
+        """Compute the levels of the features, and the tails and sketches of all rows."""
         doublings = np.frexp(np.maximum(np.diff(postings.indptr), 1).astype(np.float64))[1]
         level = (np.cumsum(np.bincount(doublings) > 0) - 1)[doublings]
         longest = longest or 1.0
@@ -113,7 +113,7 @@ class Scratch(NamedTuple):
 
     @classmethod
     def of(cls, n_rows: int, n_features: int) -> Self:
-        """Return memory that takes no time until it is used."""
+        """Allocate the memory of one worker; this takes time only when it is used."""
         return cls(
             np.zeros(n_rows, np.float32),
             np.empty(n_rows, np.int32),

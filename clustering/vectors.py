@@ -249,7 +249,7 @@ def csr(matrix: Any) -> Csr:
 
 @kernel
 def sparse_products(a: Csr, b: Csr, rows_a: Ids, rows_b: Ids) -> Weights:
-    """Like `dense_products`, for sparse rows; sums are in the order of the indices."""
+    """Return the inner products of sparse rows, as `dense_products` does; sums are in the order of the indices."""
     product = np.zeros(len(rows_a), np.float64)
     for p in range(len(rows_a)):
         i, j = a.indptr[rows_a[p]], b.indptr[rows_b[p]]

@@ -114,7 +114,10 @@ def _brief(value: object) -> str:
 
 
 def integer_array(values: npt.ArrayLike, *, name: str, n_axes: int = 1, low: int = 0) -> IntArray:
-    """Return `values` as int64; raise TypeError for other types, ValueError for a wrong shape or values below `low`."""
+    """Return `values` as int64; raise TypeError unless they are integers, and ValueError for a wrong shape.
+
+    Raise ValueError also for values below ``low`` or above 2^63 - 1.
+    """
     try:
         array = np.asarray(values)
     except ValueError:

@@ -49,7 +49,7 @@ class Bracket(NamedTuple):
 
 
 def brackets(column: str) -> list[Bracket]:
-    """Split a column into its brackets, in the order in which they are written.
+    """Split a column into its brackets, in the order in which they are written; raise BracketError for anything else.
 
     >>> [tuple(bracket) for bracket in brackets("(1|2)(3)")]
     [('1', True, False, 0), ('2', False, True, 3), ('3', True, True, 5)]

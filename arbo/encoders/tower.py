@@ -229,7 +229,7 @@ class Tower:
         return vectors * tokens.mask[:, : vectors.shape[1], None]
 
     def encode_apart(self, rows: Sequence[TokenRow], pooling: RowPooling) -> torch.Tensor:
-        """Compute the vectors of `encode` in batches of rows of similar length that fill the device."""
+        """Compute the same vectors as `encode`, in the order of ``rows``, but in batches of rows of similar length."""
         import torch
         from torch.nn.functional import pad
 

@@ -37,6 +37,8 @@ class VectorEncoder:
         limits: default thresholds on entity and mention edges. The defaults (0.35 and 0.2 for cosine, 0 for dot) are a
             guess; choose thresholds with `Linker.tune`, or by inspection.
 
+    Raise UsageError if the metric is unknown, or ``limits`` are not two numbers.
+
     >>> encoder = VectorEncoder({"d:0-3": [1.0, 0.0]}, {"D1": [[0.9, 0.1], [0.0, 1.0]]})
     >>> encoder.metric
     'cosine'
@@ -68,12 +70,12 @@ class VectorEncoder:
         """Look up the vectors of every entity.
 
         Raise DataError if an entity has no vector, or if a vector differs in length from the first one, is not numeric,
-        or has NaN, infinity or a number too large for float32.
+        or has NaN, infinity or a number too large for float32; or if a matrix does not have one row for each entity.
         """
         return _stacked("entity", [id_ for (id_,) in kb.columns("id")], self.entities, self.dim)
 
     def encode_mentions(self, mentions: Sequence[MentionInput], announce: Announce = quiet) -> Vectors:
-        """Look up the vector of every mention; raise the errors of `encode_entities`."""
+        """Look up the vector of every mention, only one for each; raise DataError as `encode_entities` does."""
         return _stacked("mention", [item.mention.id for item in mentions], self.mentions, self.dim)
 
     @property

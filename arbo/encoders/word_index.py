@@ -23,7 +23,7 @@ _PARTS = ("first", "start", "items", "row", "always")
 # Without slots: `cached_property` keeps the small words in the instance's dictionary.
 @dataclass(frozen=True, eq=False)
 class WordIndex:
-    """The normalised words of each name, in the order of the name's rarest word; the arrays may be memory-mapped."""
+    """The names of a knowledge base as normalised words, sorted by their rarest word; arrays may be memory-mapped."""
 
     words: StringTable
     first: Ids  # (words + 1,) the names whose rarest word is ``w`` are ``first[w] .. first[w + 1] - 1``
@@ -56,9 +56,9 @@ class WordIndex:
         return cls(words, first, ends, items[places], row[order], always)
 
     def rows_with(self, words: Iterable[str]) -> Ids:
-        """Return the rows of all entities with a name of these words and small words, ascending.
+        """Return the rows of all entities with a name that consists of these words and of small words, ascending.
 
-        Those of ``always`` are among them.
+        Small words are those in `arbo.text.words.SMALL_WORDS`. The rows in ``always`` are returned too.
         """
         number = self.words.find(words_of([*words])[0].spans)
         known, there = number[number >= 0], self._is_small.copy()

@@ -20,11 +20,12 @@ from arbo.errors import DataError
 
 
 def with_names_of(kb: KnowledgeBase, documents: Corpus, *, expand_abbreviations: bool = True) -> KnowledgeBase:
-    """Return the same entities; each name of a mention becomes an alias of the entity that it means most often.
+    """Return the entities; each name of a mention becomes an alias of the one entity that it means most often.
 
-    Of several gold ids of a mention, the first that the knowledge base has counts. With ``expand_abbreviations``,
-    abbreviations that a document defines are replaced by their long forms, as in linking. Raise DataError if no mention
-    has an entity of the knowledge base in the domain of its document.
+    Other entities of the same domain lose this alias; preferred names stay. Of several gold ids of a mention, the first
+    that the knowledge base has counts. With ``expand_abbreviations``, abbreviations that a document defines are
+    replaced by their long forms, as in linking. Raise DataError if no mention has an entity of the knowledge base in
+    the domain of its document.
 
     >>> mentions = [{"spans": [[0, 6]], "entities": ["D1"]}, {"spans": [[10, 13]], "entities": ["D1"]}]
     >>> document = {"id": "1", "text": "Grippe is flu.", "mentions": mentions}

@@ -23,7 +23,7 @@ _SHARE, _LEAST = 0.08, 20
 
 
 def generic_names(kb: KnowledgeBase, names: Spellings | None = None) -> Iterator[Holders]:
-    """Yield the generic names in all their spellings, with the entities that have them."""
+    """Yield the generic names (see `arbo.kb.names`) in all their spellings, with the entities that have them."""
     names = spellings(kb) if names is None else names
     headed: defaultdict[str, set[int]] = defaultdict(set)
     for form, written in names.items():
@@ -36,7 +36,7 @@ def generic_names(kb: KnowledgeBase, names: Spellings | None = None) -> Iterator
 
 
 def without_names(kb: KnowledgeBase, names: Iterable[str]) -> KnowledgeBase:
-    """Return the entities without these names; case, plural and punctuation are ignored.
+    """Return the entities without these names, in all spellings that are equal after `normalize_name`.
 
     If an entity loses its preferred name, its first remaining alias becomes its name. An entity without any other name
     is left out, so that its mentions count as NIL. Raise DataError if no entity would keep a name.

@@ -39,11 +39,11 @@ class Agreement:
     different: list[tuple[str, str]] = field(default_factory=list)
 
     def group_of(self, mention: str) -> str:
-        """Return the name of the group of a mention, which may be the only one in it."""
+        """Return the name of a mention's group: the id of one of its mentions; without a group, that of the mention."""
         return self.group.get(mention, mention)
 
     def roots(self) -> dict[str, Root]:
-        """Return the root of each group that has one."""
+        """Return the root (`Root`) of each group of mentions that has one, by the name that `group_of` returns."""
         of_mentions = ((mention, claim) for mention, own in self.claims.items() for claim in own if claim[0] == "root")
         return {self.group_of(mention): claim[1:] for mention, claim in of_mentions}
 
@@ -55,9 +55,10 @@ class Agreement:
 def settled(
     lines: Sequence[Correction], claims_of: Callable[[Correction], Iterator[tuple[Hashable, Claim]]]
 ) -> list[Correction]:
-    """Return the lines; those that were replaced, and those that contradict lines of other authors, say so.
+    """Return all lines; one that a later line of its author contradicts gets the status ``replaced``.
 
-    ``claims_of`` yields what a line is about, and what it claims of it.
+    Lines of several authors that contradict each other get the status ``conflict``. ``claims_of`` yields pairs: the
+    subject of a line, and what the line claims about this subject.
     """
     about: defaultdict[Hashable, list[tuple[int, Claim]]] = defaultdict(list)
     for place, line in enumerate(lines):
@@ -89,7 +90,10 @@ def _contradict(one: Claim, other: Claim) -> bool:
 
 
 def agree(lines: Sequence[Correction], domain_of: Mapping[str, str | None], kb: KnowledgeBase | None) -> Agreement:
-    """Return which corrections of mentions can be obeyed together; ``domain_of`` has the mentions that are there."""
+    """Return which corrections of mentions can be obeyed together.
+
+    ``domain_of`` maps the id of each mention in the documents to its domain, or to None.
+    """
 
     def claims(line: Correction) -> Iterator[tuple[Hashable, Claim]]:
         if line.kind in ("same", "different"):

@@ -44,7 +44,7 @@ class Confidence(Settings):
 
 
 def evidence(retrieval: Retrieval, entity: npt.NDArray[np.int32]) -> Floats:
-    """Return two columns: the similarity of each mention and its entity, and the lead over other candidates.
+    """Return (mentions, 2): the similarity of each mention and its entity, and the lead over other candidates.
 
     If there is no other candidate, its similarity counts as 0. For a mention without an entity (-1), both columns are
     -inf.

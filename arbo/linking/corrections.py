@@ -82,14 +82,15 @@ class Correction:
         return f"{self.file}, line {self.line}: {json.dumps(self.record, ensure_ascii=False)}"
 
     def but(self, status: Status, reason: str) -> Self:
-        """Return the same correction with another status."""
+        """Return the same correction with this status, and with the reason for it."""
         return replace(self, status=status, reason=reason)
 
 
 def corrections_of(given: str | OsPathLike[str] | Iterable[Any]) -> tuple[Correction, ...]:
     """Return the corrections in a file of JSON lines, or those that objects describe.
 
-    Raise DataError for an object that is no correction, with its file and line.
+    Raise DataError, with the file and the line, for an object that is no correction, or if the file cannot be read; and
+    UsageError for a single object instead of a list.
     """
     if isinstance(given, Mapping):
         raise UsageError("corrections must be a file or a list of objects; put a single object into a list")

@@ -28,9 +28,10 @@ def describe(
     config: LinkerConfig,
     corrections: Obeyed | None = None,
 ) -> Result:
-    """Make the result of a partition, which obeyed ``corrections``; its mentions are those of the retrieval, in order.
+    """Make the result of a partition that obeyed ``corrections``, and has the mentions of ``retrieval`` in order.
 
-    The rows of its tables, and which mention of a discovered entity is the first, follow the order of ``corpus``.
+    The rows of the result's tables, and which mention of a discovered entity is the first, follow the order of
+    ``corpus``.
     """
     gold = Gold.of(corpus, kb)
     ordered = strings([one.mention.id for one in retrieval.inputs])

@@ -195,7 +195,7 @@ _NOTHING = Cost(0, 0, 0, 0, 0, 0.0)
 
 
 def entity_cost(encoder: Encoder, kb: KnowledgeBase) -> Cost:
-    """Return the cost of encoding the entities; an encoder that arbo does not know counts as 0."""
+    """Return the cost of encoding the entities; for an encoder that arbo does not know, memory and time are 0."""
     if found := indexed(kb, encoder):
         corpus = found[1]
         if isinstance(corpus, Index):  # mapped from files, which nobody needs to wait for
@@ -208,7 +208,7 @@ def entity_cost(encoder: Encoder, kb: KnowledgeBase) -> Cost:
 
 
 def mention_cost(encoder: Encoder, inputs: Sequence[MentionInput]) -> Cost:
-    """Return the cost of encoding the mentions; an encoder that arbo does not know counts as 0."""
+    """Return the cost of encoding the mentions; for an encoder that arbo does not know, memory and time are 0."""
     if isinstance(encoder, NgramEncoder):
         return _ngram_cost({item.name for item in inputs})
     if isinstance(encoder, DualEncoder):

@@ -49,7 +49,7 @@ class Mentions(NamedTuple):
 
     @classmethod
     def of(cls, inputs: Sequence[MentionInput], order: Ids, encoder: Encoder, announce: Announce) -> Self:
-        """Make mentions whose vectors the encoder gives in the order of ``inputs``."""
+        """Make mentions in ``order``; the encoder encodes them in the order of ``inputs``."""
         encode = cache(lambda: encoder.encode_mentions(inputs, announce).taken(order))
         return cls(encoder, [inputs[row] for row in order.tolist()], encode)
 
@@ -77,7 +77,7 @@ def kept(mentions: Mentions, found: Retrieval, given: Encoder) -> Arrays | None:
 
 
 def arrays_of(run: Run) -> Arrays:
-    """Return the arrays that a run keeps; raise UsageError if it has none."""
+    """Return the arrays that a run keeps; raise UsageError if it has none, or obeys corrections."""
     if run.correction_table is not None:
         raise UsageError(
             "a run that obeys corrections cannot grow yet; link or discover all documents again, with the corrections"
@@ -91,7 +91,7 @@ def arrays_of(run: Run) -> Arrays:
 
 
 def check_same(run: Run, config: LinkerConfig, encoder: Mapping[str, Any], kb: KnowledgeBase | None) -> None:
-    """Raise UsageError unless a run was made with these settings and this knowledge base (None to discover)."""
+    """Raise UsageError unless a run was made with these settings, encoder and knowledge base (None for discovery)."""
     made, was = run.manifest["encoder"], run.manifest["knowledge_base"]
     same = {
         "settings": json_ready(run.manifest["config"]) == json_ready(config.as_dict()),
@@ -107,16 +107,15 @@ def check_same(run: Run, config: LinkerConfig, encoder: Mapping[str, Any], kb: K
 def resumed(
     run: Run, before: Corpus, now: Corpus, arrays: Arrays, encoder: Encoder, announce: Announce
 ) -> tuple[Mentions, Earlier]:
-    """Return the mentions of documents, and the lists in ``arrays`` of those that the run has.
+    """Return the mentions of the documents ``now``, and the neighbour lists of those that the run has already.
 
     Args:
         run: the run.
-        before: its documents.
-        now: those that stay, and new ones.
-        arrays: what the run keeps.
+        before: the documents of the run.
+        now: those of ``before`` that stay, and new ones.
+        arrays: what the run keeps, among it these lists.
         encoder: the encoder, fitted if there is a knowledge base.
         announce: see `arbo.progress`.
-
     """
     frozen = {name.removeprefix(_FROZEN): array for name, array in arrays.items() if name.startswith(_FROZEN)}
     if frozen and isinstance(encoder, NgramEncoder):

@@ -51,7 +51,7 @@ class Obeyed:
         return found
 
     def follows(self, clusters: Partition) -> Ids:
-        """Return the mention from which each uncorrected mention got its root by a correction, or -1; (mentions,)."""
+        """Return, for each mention, the corrected mention whose decision it follows, (mentions,); -1 for none."""
         assert clusters.follows is not None
         found = np.where(self.namesake >= 0, self.namesake, clusters.follows)
         found[self.corrected | (found == np.arange(len(found)))] = -1
@@ -73,10 +73,10 @@ class Obeyed:
 def obeyed(
     corrections: Sequence[Correction], inputs: Sequence[MentionInput], kb: KnowledgeBase | None, config: LinkerConfig
 ) -> Obeyed:
-    """Return the decisions that corrections make about the mentions of a graph, of which ``kb`` has the entities.
+    """Return the decisions that corrections make about the mentions of a graph, whose entities are those of ``kb``.
 
-    Corrections of spans stay as they are: `arbo.linking.respanning` obeys them. The decisions are for `partition` and,
-    since a mention that is not its nearest entity needs edges from others, for `Retrieval.graph`.
+    Corrections of spans stay as they are: `arbo.linking.respanning` obeys them. The decisions are for `partition`, and
+    for `Retrieval.graph`, which adds edges from further entities to a mention for which they rule out an entity.
     """
     there = {item.mention.id: row for row, item in enumerate(inputs)}
     about = [line for line in corrections if line.document is None]

@@ -17,7 +17,7 @@ from arbo.linking.corrections import Correction
 
 
 def respanned(corpus: Corpus, corrections: Sequence[Correction]) -> tuple[Corpus, list[Correction]]:
-    """Return the documents with corrected mentions, and the corrections with what became of those of spans."""
+    """Return the documents with corrected mentions, and all corrections; those of spans say what became of them."""
 
     def claims(line: Correction) -> Iterator[tuple[Hashable, Claim]]:
         if line.document is not None:

@@ -227,8 +227,8 @@ def cluster_table(
 ) -> tuple[pa.Table, pa.Array]:
     """Make the table of clusters from the id and name of each mention; also return the cluster id of each mention.
 
-    ``named`` has the mention that gives its id, and the name, of clusters that people named, by their labels.
-    ``arrival`` is the place of each mention in the order of the documents as they came.
+    ``named`` maps the label of each cluster that people named to the row of the mention that gives the cluster its id,
+    and to its name. ``arrival`` is the place of each mention in the order of the documents as they came.
     """
     n_entities = clusters.n_entities
     label, place, size = np.unique(clusters.labels[n_entities:], return_inverse=True, return_counts=True)

@@ -27,10 +27,10 @@ _NAMES, _FEWER, _QUERIES = 1 << 16, 4, 1024
 def name_seconds(
     encoder: NgramEncoder, names: Sequence[str], queries: Sequence[str], k: int, candidates: int, within: float | None
 ) -> float:
-    """Return the seconds of fitting and encoding the names and queries, and of searching both for all queries.
+    """Estimate from samples the seconds of fitting, of encoding names and queries, and of searching both.
 
-    Queries are neighbours up to the dissimilarity ``within``. Without ``names``, the encoder is fitted to the queries.
-    No name and no query may occur twice.
+    The ``candidates`` nearest names and the ``k`` nearest queries are sought, the latter only up to the dissimilarity
+    ``within``. Without ``names``, the encoder is fitted to the queries. No name and no query may occur twice.
     """
     if not queries:
         return 0.0
@@ -50,7 +50,7 @@ def name_seconds(
 def stored_seconds(
     encoder: NgramEncoder, index: Index, queries: Sequence[str], k: int, candidates: int, within: float | None = None
 ) -> float:
-    """Return the seconds of `name_seconds` if the names are in an index, and ``encoder`` is fitted to them."""
+    """Estimate what is left of `name_seconds` if an index has the names, and ``encoder`` is fitted to them."""
     if not queries:
         return 0.0
     _encoded(encoder, queries[:8])  # loads the kernels
@@ -62,7 +62,7 @@ def stored_seconds(
 def search_seconds(
     queries: Vectors, things: Vectors | Index, n_queries: int, n_things: int, k: int, within: float | None = None
 ) -> float:
-    """Return the seconds of searching ``n_things`` for ``n_queries``, timed on samples of both.
+    """Estimate the seconds of searching ``n_things`` for ``n_queries``, from the times of samples of both.
 
     An index is searched as it is, and takes no time for preparing its things.
     """

@@ -342,7 +342,7 @@ class _Scoring:
         return cls(objective, gold.annotated, gold.is_nil, gold.mention, gold.rows)
 
     def score(self, linked: npt.NDArray[np.integer[Any]]) -> float:
-        """Score a link of each mention; -1 means NIL."""
+        """Score the links of all mentions: ``linked``, (mentions,), has rows of entities, or -1 for NIL."""
         return float(self._score(self._flags(linked).sum(axis=0)))
 
     def rightly(self, linked: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.bool_]:
@@ -393,16 +393,20 @@ class _Steps(NamedTuple):
         return cls(threshold[changes], score[changes])
 
     def curve_of_entity_thresholds(self, start: Trial) -> Curve:
-        """Return the curve over entity thresholds; of the best, choose no limit, else the middle of the last range."""
+        """Return the curve over entity thresholds; of the ranges with the best score, choose the last.
+
+        The threshold of ``best`` is the middle of this range, or None for the range without an end.
+        """
         place = int(np.flatnonzero(self.score == self.score.max())[-1])
         chosen = None if place + 1 == len(self.score) else self._middle(place)
         best = replace(start, entity_threshold=chosen, score=float(self.score[place]))
         return Curve(best, "entity", self.threshold, self.score, place)
 
     def curve_of_mention_thresholds(self, start: Trial, own: float, varies: Kind = "mention") -> Curve:
-        """Return the curve over mention thresholds; of the best, choose ``own``, else the middle of the first range.
+        """Return the curve over mention thresholds; choose ``own`` if it has the best score.
 
-        ``varies`` can name another threshold with the same rule.
+        Otherwise choose the middle of the first range with the best score. ``varies`` can name another threshold with
+        the same rule.
         """
         with np.errstate(over="ignore"):
             own_place = int(np.searchsorted(self.threshold, self.threshold.dtype.type(own), side="right")) - 1

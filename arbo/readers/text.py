@@ -16,7 +16,7 @@ SUFFIXES = (".txt",)
 
 
 def read_plain(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
-    """Read a file, or all `.txt` files of a folder, plain or `.gz`."""
+    """Read a file, or each `.txt` or `.txt.gz` file of a folder, as a document without mentions."""
     records: Records[Document] = Records("documents", on_error)
     for file in data_files(path, SUFFIXES):
         with records.record(file):

@@ -66,7 +66,7 @@ Places = Mapping[str, tuple[Path, int]]
 
 
 def read_zeshel(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
-    """Read the documents of a file of mentions, or of all `.json` files of a folder."""
+    """Read the documents of a file of mentions, or of all `.json` files of a folder; texts are in ``../documents``."""
     marked: Records[_Marked] = Records("mentions", on_error)
     places: dict[str, tuple[Path, int]] = {}
     files = data_files(path, SUFFIXES)

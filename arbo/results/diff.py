@@ -93,7 +93,7 @@ class Diff:
         return {"clusters": [asdict(row) for row in self.clusters], "mentions": [asdict(row) for row in self.mentions]}
 
     def mention_view(self, limit: int | None = None) -> pa.Table:
-        """Make a table of the first ``limit`` changed mentions (default: all), with entities or, for NIL, clusters."""
+        """Make a table of the first ``limit`` changed mentions (default: all): entity or NIL cluster, in both runs."""
         rows = self.mentions[:limit]
         return pa.table(
             {

@@ -74,7 +74,10 @@ class Evaluation:
         return self.with_nil.accuracy if self.with_nil else None
 
     def report(self, name: str = "", how: Resampling | None = _USUAL) -> Report:
-        """Return the headline figures of the system ``name`` as a table, with intervals unless ``how`` is None."""
+        """Return the headline figures of the system ``name`` as a table, with intervals unless ``how`` is None.
+
+        Scores of clusters of more than 50,000 mentions have no intervals.
+        """
         return Report.of({name: self.lines}, how=how)
 
     def as_dict(self) -> dict[str, Any]:
@@ -173,7 +176,7 @@ def evaluate_topics(
 ) -> dict[str, dict[str, Evaluation]]:
     """Score several runs of the same documents, separately for each topic, the value of ``topic`` in the metadata.
 
-    Gold clusters and predicted clusters are split by topic. Returns evaluations by topic and name of the run. Raise
+    Gold clusters and predicted clusters are split by topic. Return evaluations by topic and name of the run. Raise
     UsageError as `evaluate_together` does, and if the first run does not know the topic of a document.
     """
     name, first = next(iter(runs.items()))
@@ -331,7 +334,7 @@ def best_scores(run: Run) -> npt.NDArray[np.float64]:
 
 
 def gold_of(run: Run) -> tuple[Gold, dict[str, int]]:
-    """Return the gold annotations of a run, and a number for each gold entity, link and candidate."""
+    """Return the gold annotations of a run, and the number of each gold entity, link and candidate by its id."""
     in_kb = run.mention_table["gold_entities"]
     ids = entities_in(run.link_table, pc.list_flatten(in_kb).combine_chunks())
     row_of = {id_: row for row, id_ in enumerate(ids.to_pylist())}

@@ -47,7 +47,8 @@ def documents_of(run: Run, ids: Ids, *, as_classes: bool = False) -> Corpus:
     """Return the documents of a run, with the links (for NIL, the discovered entity) or the annotated ids as gold ids.
 
     With ``as_classes``, annotated ids are replaced by the knowledge base's own ids of the same entities, as in scoring.
-    Raise UsageError if the run was saved without texts, ``ids`` is unknown, or ``"gold"`` and no mention is annotated.
+    Raise UsageError if the run was saved without texts, ``ids`` is unknown, or it is ``"gold"`` but no mention is
+    annotated.
     """
     rows = run.mention_table.to_pylist()
     if ids not in get_args(Ids):
@@ -84,9 +85,10 @@ def flat_table(run: Run) -> pa.Table:
 
     Columns: those of `mention_view`; ``runner_up_id, runner_up_name, runner_up_score`` (the best candidate other than
     the link; for NIL, the best of all), unless no mention has one; ``cluster_name``; ``nil``; ``path`` (the names from
-    the entity to the mention; null for NIL); ``sentence`` (null without texts); ``gold`` (ids as annotated);
-    ``gold_cluster`` if any mention has one; ``domain`` if any document has one; and a column for each key of the
-    metadata of mentions and documents, called ``own_NAME`` if the table already has a column ``NAME``.
+    the entity to the mention, in a long path only those of the entity and of the last eight mentions; null for NIL);
+    ``sentence`` (null without texts); ``gold`` (ids as annotated); ``gold_cluster`` if any mention has one; ``domain``
+    if any document has one; and a column for each key of the metadata of mentions and documents, called ``own_NAME`` if
+    the table already has a column ``NAME``.
     """
     mentions, links = run.mention_table, run.link_table
     flat = mention_view(run, np.arange(links.num_rows))

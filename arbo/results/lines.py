@@ -102,7 +102,10 @@ def nil_lines(with_nil: LinkingOutcomes, is_nil: Bools, called: Bools, document:
 def cluster_lines(
     truth: Ints, cluster: Ints, document: Ints, chosen: Bools, suffix: str, *, singletons: bool = True
 ) -> list[Line]:
-    """Return the agreement of clusters with gold classes, over the chosen mentions; [] if none is chosen."""
+    """Return the agreement of clusters with gold classes, over the chosen mentions; [] if none is chosen.
+
+    Above `MOST_WITH_INTERVALS` mentions, there are no intervals.
+    """
     if not chosen.any():
         return []
     over = f"{int(chosen.sum()):,} mentions with a gold id or cluster"

@@ -51,7 +51,7 @@ class Queue(NamedTuple):
 
     @classmethod
     def of(cls, run: Run, decided: Iterable[str] = ()) -> Queue:
-        """Order the names of a run by `gain`; names at the same gain are in the order of the documents.
+        """Order the names of a run by `gain`; names with the same gain are in the order of the documents.
 
         ``decided`` are the ids of mentions on which somebody decided: their names are left out.
         """
@@ -79,7 +79,7 @@ def names_of(run: Run) -> Ints:
 
 
 def doubts(run: Run) -> Floats:
-    """Return the doubt about each mention of a run, (mentions,)."""
+    """Return the doubt about each mention of a run, as `arbo.results.queue` defines it; (mentions,)."""
     links = run.link_table
     linked = pc.is_valid(links["entity_id"]).to_numpy()
     size = pc.cast(run.cluster_table["size"], pa.float64()).to_numpy()[run.cluster_rows]

@@ -41,8 +41,9 @@ class Result(Run):
     def corrections(self) -> list[dict[str, Any]]:
         """The corrections: ``record`` (the object), ``file, line``, ``status`` and ``reason``.
 
-        The status is ``obeyed``; ``replaced`` by a later line; ``waiting`` for a mention, a document or an entity that
-        is missing; or ``conflict``. `Linker.link` accepts them again as ``[one["record"] for one in ...]``.
+        The status is ``obeyed``; ``replaced`` by a later line; ``waiting`` for what is missing: a mention, a document,
+        an entity, or text at its spans; or ``conflict`` with other lines or mentions. `Linker.link` accepts them again
+        as ``[one["record"] for one in ...]``.
         """
         rows = [] if self.correction_table is None else self.correction_table.to_pylist()
         return [{**row, "record": json.loads(row["record"])} for row in rows]
@@ -77,10 +78,11 @@ class Result(Run):
     def plot(self, path: PathLike) -> None:
         """Plot a histogram or a curve: the file's name ends in ``histogram`` or ``curve``, then .png or .svg.
 
-        The histogram shows dissimilarities and the thresholds on them. The curve shows the share of mentions that each
-        threshold on the nearest entity alone, without the graph, would link and, with gold annotations, the share of
-        correct decisions. Raise UsageError for another name, and if the mentions have nothing to plot; for other
-        errors, see `eval.plot_thresholds`.
+        The histogram shows dissimilarities and the thresholds on them; with cosines or probabilities, dissimilarities
+        up to 0.01 are only counted in the legend. The curve shows the share of mentions that each threshold on the
+        nearest entity alone, without the graph, would link and, with gold annotations, the share of correct decisions.
+        Raise UsageError for another name, and if the mentions have nothing to plot; for other errors, see
+        `eval.plot_thresholds`.
         """
         plot(self, path)
 
@@ -124,7 +126,8 @@ class Result(Run):
     def to_pandas(self) -> Any:
         """Return a `pandas.DataFrame` with one row for each mention, see `arbo.results.export.flat_table`.
 
-        If the documents were a frame or a Series, the rows have its index, so that `frame.join` joins them.
+        If the documents were a frame or a Series, the rows have its index, so that `frame.join` joins them; a run saved
+        without texts has lost this index.
         """
         from pandas import Index
 

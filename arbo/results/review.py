@@ -58,13 +58,13 @@ class Review:
     _written: list[tuple[int, int]] = field(default_factory=list)  # begin and end of each line in the file
 
     def questions(self) -> Iterator[Question]:
-        """Yield the mentions to decide on, the most useful first."""
+        """Yield a question about a mention of each name that is not decided yet, the most useful first."""
         queue = Queue.of(self.run, self.decided)
         for row, twins, doubt in zip(*(values.tolist() for values in queue), strict=True):
             yield Question.of(self.run, self.run.links[row], twins, doubt)
 
     def accept(self, link: Link) -> dict[str, Any]:
-        """Return the correction that confirms a link, or that a mention belongs to a discovered entity."""
+        """Return the correction that confirms what the run says: the link, the discovered entity, or NIL."""
         mention, cluster = link.mention.id, self.run.cluster_of(link)
         if link.entity is not None:
             return {"mention": mention, "entity": link.entity}
@@ -94,7 +94,7 @@ class Review:
             raise UsageError(f"cannot write {self.file}: {error.strerror or error}") from error
 
     def undo(self) -> bool:
-        """Remove the last correction that this review wrote; return whether it is the last of the file."""
+        """Remove the last correction that this review wrote; return False if there is none, or the file was changed."""
         if not self._written or not self.file.exists() or self.file.stat().st_size != self._written[-1][1]:
             return False
         os.truncate(self.file, self._written.pop()[0])

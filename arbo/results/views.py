@@ -66,8 +66,7 @@ class Selection:
 def rows_called(run: Run, name: str) -> Rows:
     """Return the row of the mention with this id, else the rows of those with this document, cluster, entity or text.
 
-    Case is ignored in texts, and entities are compared by id and name. Raise UsageError if no mention has this id or
-    text.
+    Case is ignored in texts, and entities are compared by id and name. Raise UsageError if no mention has any of these.
     """
     if name in run.row_of:
         return np.array([run.row_of[name]], np.int64)
@@ -131,7 +130,7 @@ def clusters_of(run: Run, rows: Rows) -> Rows:
 
 
 def selected(run: R, rows: Rows) -> R:
-    """Return a run of only these mentions and their clusters."""
+    """Return a run of only these mentions and their clusters, which cannot grow."""
     tables = {name: getattr(run, name).take(rows) for name in ("mention_table", "link_table")}
     return replace(run, **tables, cluster_table=run.cluster_table.take(clusters_of(run, rows)), kept=None)
 

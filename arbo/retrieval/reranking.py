@@ -74,7 +74,7 @@ class _Reading:
         return best_first(entities, said)
 
     def scores(self, kb: KnowledgeBase, entities: Ids, read: Bools, retrieval: Floats) -> Floats:
-        """Score the entities in ``read``, and add the first stage's scores; (mentions, k), -inf elsewhere."""
+        """Score the entities marked in ``read``, adding weighted ``retrieval`` scores; (mentions, k), else -inf."""
         mention, entity = np.nonzero(read)[0], entities[read]
         own = np.asarray(self.reranker.score(self.inputs, kb, mention, entity, self.announce))
         if own.shape != mention.shape:
@@ -158,7 +158,7 @@ def reranked(
 
 
 def as_entities(inputs: Sequence[MentionInput]) -> KnowledgeBase:
-    """Make a knowledge base with one entity for each mention, which has the name and the domain of the mention."""
+    """Make a knowledge base with one entity for each mention, whose name and domain are those of the mention."""
     return KnowledgeBase(
         Entity(str(place), item.name, domain=item.document.domain) for place, item in enumerate(inputs)
     )

@@ -90,7 +90,7 @@ class Retrieval:
     def graph(self, k: int, decisions: Decisions | None = None) -> Graph:
         """Build the graph: edges into each mention from its ``k`` nearest mentions and its nearest entity.
 
-        If decisions say of a mention what it is not, it has edges from all its candidates.
+        A mention for which the decisions rule out an entity has edges from all its candidates.
         """
         entities = self.entities.first(1)
         if decisions is not None and len(decisions.wrong):
@@ -124,11 +124,12 @@ def retrieve(
     announce: Announce,
     find: Find = nearest_within,
 ) -> Retrieval:
-    """Search the nearest entities and other mentions of mentions, as many as ``sought`` says; ``encode`` them first.
+    """Find the nearest entities and the nearest other mentions of each mention, as many as ``sought`` says.
 
-    ``worlds`` are those of the mentions, and ``entities`` are divided by world. Neighbours belong to the world of the
-    mention. If a world has fewer neighbours than sought, lists are padded with -1 and infinity. Raise UsageError if no
-    mention has an entity in its world, or the search is approximate and the vectors are sparse.
+    ``encode`` returns the vectors of the mentions. ``worlds`` are those of the mentions, and ``entities`` are divided
+    by world. Neighbours belong to the world of the mention. If a world has fewer neighbours than sought, lists are
+    padded with -1 and infinity. Raise UsageError if no mention has an entity in its world, or the search is approximate
+    and the vectors are sparse.
     """
     k, candidates, search, within = sought
     parts = {"mentions": mention_parts(worlds)}

@@ -36,7 +36,7 @@ def mention_worlds(inputs: Sequence[MentionInput], map_types: str | None) -> lis
 def entity_worlds(kb: KnowledgeBase, map_types: str | None) -> dict[Hashable, Rows]:
     """Return the ascending rows of the entities of each world.
 
-    Raise UsageError if no entity belongs to one of the groups of mapped types, or if ``map_types`` is malformed.
+    Raise UsageError if a group of mapped types has no entity, or if ``map_types`` is malformed.
     """
     if map_types is None:
         return rows_by(domain for (domain,) in kb.columns("domain"))

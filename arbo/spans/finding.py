@@ -163,7 +163,7 @@ class _Names:
         self._has[rows] = True
 
     def for_text(self, text: str) -> Dictionary:
-        """Return a dictionary that has all names in the text."""
+        """Return the dictionary, after adding the names of the knowledge base that the text may contain."""
         if self._index is not None:
             rows = self._index.rows_with(_forms(text))
             rows = rows[~self._has[rows]]
@@ -196,7 +196,7 @@ class DictionaryFinder:
     _kept: _Kept[_Names] = field(default_factory=lambda: _Kept(), init=False, repr=False, compare=False)
 
     def propose(self, documents: Corpus, kb: KnowledgeBase, announce: Announce = quiet) -> Iterator[Proposal]:
-        """Propose mentions; the time depends on the texts, and hardly on the number of names."""
+        """Propose mentions; once names are indexed, the time depends on the texts, hardly on the number of names."""
         names = self._kept(kb, lambda: _Names(kb, self.normalize))
         for place, document in enumerate(announce("documents")(documents, len(documents))):
             for match in self._matches(names.for_text(document.text), kb, document.text):

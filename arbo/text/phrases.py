@@ -60,7 +60,7 @@ _DEFINITE = {"the", "this", "that", "these", "those", "such", "my", "our", "your
 
 
 def refers_back(text: str) -> bool:
-    """Return whether a phrase means nothing by itself: a pronoun, or one that begins like "the", without a capital.
+    """Return whether a phrase means nothing by itself: a pronoun, or "the", "his" etc. without a capital after it.
 
     >>> [refers_back(text) for text in ("She", "his wife", "the company", "The Hague", "company")]
     [True, True, True, False, False]

@@ -87,7 +87,7 @@ def content_words(text: str) -> list[Span]:
 
 
 def capital_stop_words(text: str) -> list[Span]:
-    """Return the offsets of the stop words of two letters or more that begin in capitals, without articles.
+    """Return the offsets of the stop words of two or more letters that begin with a capital letter, without articles.
 
     >>> [text[begin:end] for text in ["The Down syndrome of May"] for begin, end in capital_stop_words(text)]
     ['Down', 'May']

@@ -208,8 +208,8 @@ def train_reranker(
     See `arbo.train` for further arguments and errors. The configuration of the ``reranker`` (`CrossEncoder.of`) sets
     the number of candidates per mention. The encoder of the ``linker`` finds them in the linker's knowledge base,
     unless ``candidates`` has those of an earlier search with this encoder, for example from a run
-    (`Candidates.of_result`), under a name that errors mention. Of more candidates than needed, the best are used.
-    ``dev`` selects the model whose first candidate is correct most often.
+    (`Candidates.of_result`); its keys are any names, by which errors mention them. Of more candidates than needed, the
+    best are used. ``dev`` selects the model whose first candidate is correct most often.
 
     Raises:
         DataError: the given candidates are too few, or are of other documents, another knowledge base or another

@@ -94,7 +94,8 @@ def with_reader(
 def unseen(pairs: Compared, dev: Compared) -> LogOdds:
     """Return the log-odds of pairs by trees that learnt from the other half of the documents; (pairs,).
 
-    The log-odds of a pair with a mention in each half are NaN. ``dev`` calibrates the trees.
+    The log-odds of a pair with a mention in each half are NaN. ``dev`` calibrates the trees. Raise DataError if the
+    pairs of one half are all correct or all wrong.
     """
     documents = [item.document for item in pairs.found.inputs]
     groups = [str(document.metadata.get("topic", document.id)) for document in documents]

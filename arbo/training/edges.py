@@ -70,7 +70,8 @@ def train_edges(
 
     Raises:
         DataError: in ``documents`` or in ``dev``, the pairs of two mentions, or of a mention and an entity, are all
-            correct or all wrong; or a cross-encoder has no doubtful pairs to learn from.
+            correct or all wrong; or a cross-encoder has no doubtful pairs to learn from, or the pairs of one half of
+            ``documents`` are all correct or all wrong.
         UsageError: ``cross`` is given without ``out``, or is no transformer, or ``out`` has other files.
     """
     start = None if cross is None else _start(cross, out)
@@ -164,7 +165,7 @@ def _joined(parts: list[Examples]) -> Examples:
 
 
 def recall(linker: Linker, corpus: Corpus) -> dict[str, float]:
-    """Return, by the name of each search, which share of the pairs of mentions that mean the same it finds.
+    """Return, by the name of each search, the share that it finds of the pairs of mentions that mean the same.
 
     The name ``all`` stands for all searches together; see `arbo.edges.pairs.searched`.
     """

@@ -52,9 +52,10 @@ class Workplace:
 
 @contextmanager
 def training(out: PathLike, job: dict[str, Any], config: LoopConfig, options: RunOptions | None) -> Iterator[Workplace]:
-    """Prepare a training run; the block writes the model folder ``out``, and the training folder is removed after it.
+    """Prepare a training run; the block writes the model folder ``out``.
 
-    Only a run with the same values in ``job`` can resume it. See `arbo.train` for the errors.
+    The training folder is removed after the block, but kept to resume from if the block raises an error. Only a run
+    with the same values in ``job`` can resume it. See `arbo.train` for the errors.
     """
     target, options = Path(out).resolve(), options or RunOptions()
     check_model_replaceable(target)
@@ -80,7 +81,7 @@ def check_start(out: PathLike, kb: KnowledgeBase | None) -> None:
 
 
 def accelerator_of(config: LoopConfig) -> Accelerator:
-    """Make an accelerator, which finds the devices and processes."""
+    """Make an accelerator, which finds the devices and processes; raise UsageError if they lack the precision."""
     AcceleratorState._reset_state()  # an earlier training of this process may have had another precision
     try:
         return Accelerator(

@@ -22,7 +22,7 @@ _FORMULA = r"\A([=+\-@\t\r\n\x{ff1d}\x{ff0b}\x{ff0d}\x{ff20}])"  # and the full-
 
 
 def write_csv(table: pa.Table, path: PathLike) -> Counter[str]:
-    """Write a CSV file, gzipped if its name ends in `.gz`; return the number of cells that got a `'`."""
+    """Write a CSV file, gzipped if its name ends in `.gz`; count the cells like formulas, which get a `'` in front."""
     columns = _columns(table)
     guarded: Counter[str] = Counter()
     for name, column in columns.items():

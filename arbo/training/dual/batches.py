@@ -107,7 +107,7 @@ class Reader:
         return vectors[torch.from_numpy(np.argsort(places)).to(vectors.device)]
 
     def batches(self, texts: Sequence[Text]) -> Iterator[tuple[Tower, list[int]]]:
-        """Yield the tower and the text indices of batches that fit into memory; ``texts`` must ascend by length."""
+        """Yield the tower and the text indices of each batch (`Tower.tokens_a_batch`); ``texts`` ascend by length."""
         for tower in dict.fromkeys(text.tower for text in texts):
             own = [i for i, text in enumerate(texts) if text.tower is tower]
             for part in packs([len(texts[i].row.ids) for i in own], tower.tokens_a_batch):

@@ -44,9 +44,9 @@ def near(
     """Find the nearest wrong entities and wrong mentions of each mention; (mentions, n_entities + n_mentions).
 
     The search covers the mention's domain. It is exact for pooled vectors; for token vectors a first stage proposes the
-    neighbours, see `clustering.comparison`. The first ``n_entities`` columns are entities, each as its nearest text.
-    The columns of mentions begin with those ``within``, (mentions, any), nodes padded with -1, and go on with the
-    nearest others.
+    neighbours, see `clustering.comparison`. The first ``n_entities`` columns are entities, each as its nearest text. In
+    the columns of mentions, those that are given in ``within`` come first: (mentions, any), nodes padded with -1. The
+    nearest others follow.
     """
     entity = np.full((len(mentions), n_entities), -1)
     mention = np.full((len(mentions), n_mentions), -1)

@@ -82,7 +82,10 @@ def pick_positives(
 
 
 def nearest_text(snapshot: Snapshot, mention: Ids, entity: Ids) -> tuple[Ids, Floats]:
-    """Return the entity's nearest text to the mention, ties to the first, and its dissimilarity; (pairs,) each."""
+    """Return the entity's nearest text to the mention, ties to the first, and its dissimilarity; (pairs,) each.
+
+    Raise ValueError if an entity has no text.
+    """
     text, pair = pairs_of(snapshot.entities.owner, entity)
     count = np.bincount(pair, minlength=len(entity))
     if (count == 0).any():

@@ -204,8 +204,8 @@ def train(
         options: how the training runs: checkpoints, progress, logs.
 
     Raises:
-        DataError: no mention has a gold id that the knowledge base has or, without one, no two mentions have the same
-            gold id or cluster; or a checkpoint cannot be read.
+        DataError: no mention has a gold id that the knowledge base has or, without a knowledge base, no two mentions
+            have the same gold id or cluster; or a checkpoint cannot be read.
         TrainingError: the loss or a gradient is NaN or infinite.
         ArboError: there is not enough memory for the micro-batch.
         UsageError: the folder cannot be written, or is not a model folder of arbo; ``OUT.training`` belongs to another

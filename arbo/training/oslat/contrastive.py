@@ -66,7 +66,7 @@ class Contrast:
 
 
 def check_contrasts(data: Contrasts, purpose: str) -> None:
-    """Raise DataError ("nothing to ``purpose``") unless a query has both positives and negatives."""
+    """Raise DataError ("nothing to ``purpose``") unless at least one query has both positives and negatives."""
     if not len(data.queries):
         raise DataError(
             f"nothing to {purpose}: no entity (of {len(data.entities):,}) has two names that differ; add aliases to "
@@ -82,7 +82,7 @@ def check_contrasts(data: Contrasts, purpose: str) -> None:
 
 
 def contrast(data: Contrasts, others: Others, queries: Ids, config: ContrastiveConfig, step: int) -> Contrast:
-    """Sample the positives and negatives of queries, seeded by ``step``."""
+    """Sample the positives and negatives of queries; ``step`` and the seed of ``config`` determine them."""
     own = data.anchors(queries, config.n_positives, np.random.default_rng([config.seed, _POSITIVES, step]))
     rng = np.random.default_rng([config.seed, NEGATIVES, step])
     return Contrast(queries, np.hstack([own, others.draw(data.avoided(queries), config.n_negatives, rng)]))

@@ -138,7 +138,7 @@ def train_label_attention(
     See `arbo.train` for further arguments and errors. Each document is one text; the positions of mentions are not
     used. Entities with only one name are left out. ``dev`` selects the model with the highest likelihood of synonyms,
     see `development_loss`. Raise DataError also if no entity in the documents has two names, or if every text has all
-    of their entities.
+    entities of the documents.
     """
     check_start(out, kb)
     config, corpora = config or LabelAttentionTraining(), corpora_of(documents, dev)

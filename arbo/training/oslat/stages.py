@@ -38,10 +38,10 @@ def train_oslat(
 ) -> LabelAttention:
     """Train label attention and then its linking head, and write both to a folder.
 
-    See `train_label_attention` and `train_linking_head` for further arguments and errors. Best start from a transformer
-    that `train_self_alignment` has trained. ``split`` divides documents into texts: into sentences by default, or not
-    at all with `whole`; the threshold is tuned on ``dev`` for a finder with the same ``split``. Afterwards, the log of
-    label attention is in ``OUT.attention.log.jsonl``.
+    See `train_label_attention` and `train_linking_head` for further arguments and errors. The best start is a
+    transformer that `train_self_alignment` has trained. ``split`` divides documents into texts: into sentences by
+    default, or not at all with `whole`; the threshold is tuned on ``dev`` for a finder with the same ``split``.
+    Afterwards, the log of label attention is in ``OUT.attention.log.jsonl``.
     """
     check_start(out, kb)
     attention, head = attention or LabelAttentionTraining(), head or LinkingHeadConfig()
