@@ -149,7 +149,7 @@ class Corpus(Sequence[Document]):
 
     @property
     def order(self) -> npt.NDArray[np.int64]:
-        """(mentions,) the rows of the mentions by document id, spans and mention id, however the documents came."""
+        """(mentions,) the rows of the mentions, sorted by document id, spans and mention id."""
         import numpy as np  # readers load none
 
         keys = [(mention.document_id, mention.spans, mention.id) for mention in self.mentions]
