@@ -49,7 +49,8 @@ def updated(
     """
     old, new = np.flatnonzero(row >= 0), np.flatnonzero(row < 0)
     if len(row) != things.n or (np.diff(row[old]) <= 0).any() or row.max(initial=-1) >= len(lists.ids):
-        raise ValueError(f"row must have the row of each of {things.n} things among {len(lists.ids)} lists, ascending")
+        n = len(lists.ids)
+        raise ValueError(f"row must have an ascending row below {n}, or -1 if new, for each of {things.n} things")
     k = lists.ids.shape[1]
     found = Neighbors(np.full((things.n, k), -1, np.int32), np.full((things.n, k), np.inf, np.float32))
     if not k:

@@ -98,5 +98,5 @@ def test_a_list_that_was_not_full_is_not_searched_again(monkeypatch: pytest.Monk
 @pytest.mark.parametrize("row", [[0, 1, 2, 3], [0, 2, 1, 3, 4], [0, 1, 2, 3, 5]])
 def test_rows_that_do_not_fit_are_refused(row: list[int]) -> None:
     things = vectors(gaussian(5, 4))
-    with pytest.raises(ValueError, match="each of 5 things among 5 lists, ascending"):
+    with pytest.raises(ValueError, match="ascending row below 5, or -1 if new, for each of 5 things"):
         updated(nearest(things, things, 2, self_ids=np.arange(5)), things, np.array(row))

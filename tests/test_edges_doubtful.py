@@ -147,7 +147,7 @@ def test_a_model_is_a_folder_that_refuses_damage(folder: Path, model: EdgeModel,
 
 def test_what_a_cross_encoder_needs(bert_folder: Path, tmp_path: Path) -> None:
     documents, _ = arbo.load_sample()
-    with pytest.raises(UsageError, match="name it: out="):
+    with pytest.raises(UsageError, match="name the folder: out="):
         arbo.train_edges(documents, documents, cross=bert_folder)
     with pytest.raises(UsageError, match="starts from a transformer"):
         arbo.train_edges(documents, documents, cross="ngram", out=tmp_path / "edges")

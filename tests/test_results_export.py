@@ -240,7 +240,7 @@ def test_a_run_without_texts_exports_tables_alone(result: arbo.Result, tmp_path:
 def test_what_cannot_be_exported_is_refused(result: arbo.Result, tmp_path: Path) -> None:
     with pytest.raises(arbo.UsageError, match=r"unknown format 'xlsx'; known: csv, .*, clusters"):
         result.export(tmp_path / "out", "xlsx")
-    with pytest.raises(arbo.UsageError, match="unknown ids 'link'; known: links, gold"):
+    with pytest.raises(arbo.UsageError, match="ids must be one of links, gold, not 'link'"):
         result.export(tmp_path / "out", "jsonl", ids="link")  # type: ignore[arg-type]
     with pytest.raises(arbo.UsageError, match="no mention of the run is annotated"):
         arbo.Linker().discover([document("d", "flu")]).export(tmp_path / "out", "jsonl", ids="gold")

@@ -76,7 +76,7 @@ def test_discovery_has_no_entities_to_plot(sample: Sample, drawn: Drawn) -> None
         found.plot("curve.svg")
     with pytest.raises(arbo.UsageError, match="no nearest entity and no edges between them"):
         linker().discover([arbo.Document("d", "x")]).plot("histogram.svg")
-    with pytest.raises(arbo.UsageError, match="must end in `histogram` or `curve`"):
+    with pytest.raises(arbo.UsageError, match="must end in `histogram` or `curve`, before"):
         found.plot("plot.svg")
 
 

@@ -97,7 +97,7 @@ def test_nothing() -> None:
 @pytest.mark.parametrize(
     ("entities", "scores", "told"),
     [
-        ([[1, 2]], [[0.5]], r"\(1, 2\) and scores \(1, 1\)"),
+        ([[1, 2]], [[0.5]], r"not \(1, 2\) and \(1, 1\)"),
         ([[1.0]], [[0.5]], "rows of the knowledge base, not float64"),
         ([[0, 1], [1, 1]], [[0.5, 0.4], [0.5, 0.4]], "mention 1 has the same entity twice"),
         ([[1, 2]], [[0.5, np.nan]], "mention 0 has a score that is NaN"),
@@ -172,7 +172,7 @@ def test_a_file_of_another_kind_is_neither_read_nor_replaced(tmp_path: Path) -> 
     [
         (b'"format_version": 1', b'"format_version": 2', "a newer arbo wrote this"),
         (b'"knowledge_base"', b'"knowledge_bass"', "no valid knowledge_base"),
-        (b'"k": 9', b'"k": 1', "but k is 1"),
+        (b'"k": 9', b'"k": 1', "but the file has k=1"),
         (b'"k": 9', b'"k":"9', "not a readable file of candidates"),
     ],
 )

@@ -39,7 +39,7 @@ _CONTROL = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if
 
 
 def plain(text: str, style: str = "") -> Text:
-    """Return text to print without markup, with control characters escaped."""
+    """Return text to print without markup; control characters are escaped, except tabs and line feeds."""
     return Text(text.translate(_CONTROL), style=style)
 
 

@@ -38,7 +38,7 @@ def add(
     on_error: options.OnErrorOption = "fail",
     as_json: options.Json = False,
 ) -> None:
-    """Add documents to a run, and say what changed; the new run is that of `arbo refit` on all documents.
+    """Add documents to a run, and say what changed; `arbo refit` of the new run should change nothing.
 
     Settings, encoder and neighbours are those that RUN keeps. Only what is new is encoded and searched, but an edge
     model weighs all pairs again.

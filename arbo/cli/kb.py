@@ -103,8 +103,8 @@ def add_names(
     `arbo kb add-names medic.txt train.txt --out kb.jsonl`, then
     `arbo link test.txt --kb kb.jsonl --out run`.
 
-    A name becomes an alias of the entity that it is annotated with most often. The aliases of other entities lose this
-    name, but their preferred names stay. Do not add names from the documents that you evaluate on.
+    A name becomes an alias of the entity that it is annotated with most often. Other entities of its
+    domain lose it as an alias, but keep it as a preferred name. Do not add names from documents that you evaluate on.
     """
     base = _read(kb, kb_format, kb_xrefs, out, *docs)
     named = base.with_names_of(read_documents(docs, format_, types, on_error))
@@ -124,9 +124,9 @@ def add_discovered(
 ) -> None:
     """Make entities of the discovered entities of RUN that corrections name as new.
 
-    Then leave out the lines `new` of these entities, or their mentions are new once more.
-
-    `arbo kb add-discovered run --kb medic.txt --out kb.jsonl`, then `arbo link DOCS --kb kb.jsonl --out run2`.
+    `arbo kb add-discovered run --kb medic.txt --out kb.jsonl`, then `arbo link DOCS --kb kb.jsonl --out run2`. Before
+    you link with `--corrections` again, remove from that file the lines with the key `new` for these entities, or they
+    become new once more.
 
     Without `--kb`, the file has these entities alone. Their ids are those of their clusters, and the names of their
     mentions become aliases.
@@ -160,7 +160,7 @@ def remove_names(
     kb_xrefs: options.KbXrefs = None,
     as_json: options.Json = False,
 ) -> None:
-    """Remove names from all entities; case and plural forms are ignored.
+    """Remove names from all entities, also in spellings that differ in case, plural or punctuation.
 
     If an entity loses its preferred name, its first remaining alias becomes its name. An entity that loses all names is
     left out, and its mentions count as NIL.

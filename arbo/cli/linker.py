@@ -34,8 +34,8 @@ class LinkerOptions:
     def load(self) -> Linker:
         """Return the linker, without a knowledge base.
 
-        Raise UsageError if the configuration file was tuned with another encoder, reranker or edge model, or with other
-        settings of the reranker, so that its thresholds would not fit.
+        Raise UsageError if ``threshold`` is malformed, or the configuration file was tuned with another encoder,
+        reranker or edge model, or with other settings of the reranker, so that its thresholds would not fit.
         """
         from arbo import Linker
         from arbo.progress import bars

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 def load_encoder(model: str | None, encoder_config: Path | None, cache: Path | None, tuned: Path | None) -> Encoder:
     """Return the chosen encoder, else the encoder of the tuned configuration, else the n-gram encoder.
 
-    Raise UsageError if the configuration was tuned with another encoder, so that its thresholds would not fit.
+    Raise UsageError as `encoder_like` does, and if the configuration was tuned with another encoder, so that its
+    thresholds would not fit.
     """
     from arbo.encoders.model_folder import same_model
     from arbo.linking.config import tuned_model
@@ -40,7 +41,10 @@ def load_encoder(model: str | None, encoder_config: Path | None, cache: Path | N
 def encoder_like(
     settings: dict[str, Any], file: Path | None, model: str | None, encoder_config: Path | None, cache: Path | None
 ) -> Encoder:
-    """Return the chosen encoder, else the encoder of the settings in a file, else the n-gram encoder."""
+    """Return the chosen encoder, else the encoder of the settings in a file, else the n-gram encoder.
+
+    Raise UsageError for a name that seems misspelt, or if ``encoder_config`` or ``cache`` is for the n-gram encoder.
+    """
     from arbo.encoders.dual import DualEncoder
     from arbo.encoders.encoder_config import EncoderConfig
     from arbo.encoders.named import NGRAM, check_model_name

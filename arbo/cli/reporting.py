@@ -56,7 +56,7 @@ def name_systems(paths: Sequence[Path], what: str = "system") -> dict[str, Path]
 
 
 def of_systems(scores: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """Return the scores of one system, or the scores of several systems by name."""
+    """Return the scores of one system; those of several systems are under the key ``systems``, by name."""
     return {"systems": scores} if len(scores) > 1 else next(iter(scores.values()))
 
 
@@ -81,7 +81,10 @@ def check_outputs(
 
 
 def check_jsonl_output(out: Path, *inputs: Path, endings: Sequence[str] = (".jsonl", ".jsonl.gz")) -> None:
-    """Create the folder of an output file; raise UsageError if the file cannot be written or would replace an input."""
+    """Create the folder of an output file.
+
+    Raise UsageError if the file has another ending than ``endings``, cannot be written, or would replace an input.
+    """
     from arbo.files import check_writable
 
     if not out.name.lower().endswith(tuple(endings)):
@@ -99,7 +102,7 @@ def check_no_input(option: str, file: Path, inputs: Sequence[Path]) -> None:
 
 
 def save_report(report: Report, files: Sequence[Path] | None) -> None:
-    """Write a report to each file, in the format of its ending."""
+    """Write a report to each file, in the format of its ending; raise UsageError if that fails."""
     for file in files or ():
         try:
             report.save(file)

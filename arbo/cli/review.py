@@ -62,7 +62,7 @@ def review(
 ) -> None:
     """Decide on the mentions of a run where a decision helps most, by single keys.
 
-    Mentions come in the order of the errors that a decision on their name is expected to mend. Each decision is written
+    The first questions are about names where a decision is expected to mend the most errors. Each decision is written
     at once; `q` ends the review, and the same command goes on with it. `/` searches the names of `--kb`; without it,
     those of the entities that the run names. `arbo link --corrections FILE` then obeys the decisions.
     `--json` prints the questions, and asks nothing.

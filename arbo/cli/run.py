@@ -35,9 +35,8 @@ def run(
 ) -> None:
     """Link documents, or discover entities without a knowledge base, and save the run.
 
-    With ``dry_run``, only estimate memory and time. With a preview of
-    corrections, only show what they change. If
-    ``annotated`` has mentions, score the found mentions against them.
+    With ``dry_run``, only estimate memory and time. With ``preview``, only show what ``corrections`` change, and save
+    nothing. If ``annotated`` has mentions, score the found mentions against them.
     """
     from arbo.data.gold import Gold
     from arbo.spans.evaluation import run_scores

@@ -86,7 +86,7 @@ def changed_by(settings: Settings, file: Path | None, **changes: Any) -> Setting
 
 
 def run_options(tensorboard: Path | None, scores: Callable[[Mapping[str, Any]], str | None]) -> RunOptions:
-    """Return options that show progress and, for each line of the log, the text of ``scores``, unless that is None."""
+    """Return options that show progress, and print what ``scores`` returns for each line of the log, if not None."""
     from arbo import RunOptions
     from arbo.cli import console
     from arbo.progress import bars

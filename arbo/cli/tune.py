@@ -76,9 +76,9 @@ def tune(
     """Choose k, method and thresholds on documents with gold annotations.
 
     With a knowledge base, tuning maximises the accuracy including NIL decisions or, with `--objective nil_f1`, the F1
-    of NIL decisions. It also fits a confidence, the probability that a link is correct, which `arbo link --config` then
-    writes for each link. Without a knowledge base, tuning maximises the ARI or, with `--objective`, the F1 of B-cubed,
-    CoNLL or LEA, over all thresholds.
+    of NIL decisions. With enough links, it also fits a confidence, the probability that a link is correct, which `arbo
+    link --config` then writes for each link. Without a knowledge base, tuning maximises the ARI or, with `--objective`,
+    the F1 of B-cubed, CoNLL or LEA, over all thresholds.
     """
     if reranker and kb is None:
         raise UsageError("--reranker needs --kb, since it compares mentions with entities")

@@ -132,7 +132,7 @@ class StoredEntities(Sequence[Entity]):
 
 
 class HashedIds(NamedTuple):
-    """Hashes of ids in ascending order, and the place of each id in the given order; both (ids,)."""
+    """The hashes of ids, ascending, and for each hash the index of its id in the given order; both (ids,)."""
 
     hashes: npt.NDArray[np.uint64]
     places: npt.NDArray[np.int64]

@@ -89,7 +89,7 @@ class Corpus(Sequence[Document]):
 
         `Corpus.of` reads the frame, but refuses a discontinuous mention, since the frame has only its first and last
         offset. The metadata of documents with mentions are left out. `to_jsonl` keeps everything. To store the frame as
-        CSV, first join the ids in `entities` by `|`.
+        CSV, first join the ids in `entities` by `|`; a mention annotated as NIL is then read as not annotated.
         """
         from pandas import DataFrame
 
@@ -149,7 +149,7 @@ class Corpus(Sequence[Document]):
 
     @property
     def order(self) -> npt.NDArray[np.int64]:
-        """(mentions,) the rows of the mentions by document id, spans and mention id, however the documents came."""
+        """(mentions,) the rows of the mentions, sorted by document id, spans and mention id."""
         import numpy as np  # readers load none
 
         keys = [(mention.document_id, mention.spans, mention.id) for mention in self.mentions]

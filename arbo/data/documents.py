@@ -73,7 +73,8 @@ class Document:
     """A text and its mentions, in the given order.
 
     Mentions are compared only with entities and mentions of the same `domain` (see `arbo.retrieval.domains`); None
-    counts as a domain too. For `metadata`, see `Mention`.
+    counts as a domain too. For `metadata`, see `Mention`; its key `topic` divides documents for `Corpus.by_topic`, for
+    scores by topic, and for training the cross-encoder of `arbo.train_edges`.
     """
 
     id: str

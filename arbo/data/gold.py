@@ -149,7 +149,10 @@ class Gold:
 
     @property
     def classes(self) -> Ints:
-        """(mentions,) a code for the correct entities, or else the gold ids, or else the gold cluster; else -1."""
+        """(mentions,) a code for the class of each mention, or -1 if it has none.
+
+        The class is the set of correct entities; without any, the set of gold ids; without any, the gold cluster.
+        """
         number: dict[frozenset[int | str], int] = {}
         keys = (frozenset[int | str](rows or own or ()) for rows, own in zip(self.lists, self.labels, strict=True))
         return np.array([number.setdefault(key, len(number)) if key else -1 for key in keys], np.int64)
@@ -157,8 +160,8 @@ class Gold:
     def doubt(self) -> str | None:
         """Return a warning about a gold id that probably means NIL, or None if there is no such id.
 
-        No single entity has the id. It looks like NIL and occurs several times, or at least ten mentions, and more than
-        half of the mentions with gold ids, have it.
+        No entity, or more than one, has such an id. It looks like NIL and several mentions have it; or it is the id of
+        at least ten mentions, and of more than half of the mentions with gold ids.
 
         >>> Gold.of_ids(ids := [["<NIL>"], ["<NIL>"], ["D1"]], ids, [[], [], []], {}).doubt()[:50]
         "2 of 3 mentions with gold ids have the id '<NIL>',"

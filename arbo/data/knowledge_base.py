@@ -161,13 +161,13 @@ class KnowledgeBase:
         return self.row_of[entity_id]
 
     def rows(self, entity_id: str) -> tuple[int, ...]:
-        """Return the rows of all entities with this id or alternative id, in ascending order."""
+        """Return the row of the entity with this id or, without one, all rows with this alternative id, ascending."""
         if entity_id in self._shared:
             return self._shared[entity_id]
         return (self.row_of[entity_id],) if entity_id in self.row_of else ()
 
     def rows_within(self, ids: Iterable[str], domain: str | None) -> tuple[int, ...]:
-        """Return the distinct rows of all entities of a domain with one of these ids or alternative ids.
+        """Return the distinct rows that `rows` finds for these ids, of entities of the domain, in the order of the ids.
 
         A mention in this domain with these gold ids means one of these entities, or NIL if there are none.
         """
@@ -200,7 +200,8 @@ class KnowledgeBase:
     def with_names_of(self, documents: Iterable[Any], *, expand_abbreviations: bool = True) -> KnowledgeBase:
         """Return the same entities, with the names of annotated mentions as aliases.
 
-        Such a name is removed from the aliases of all other entities of the domain; see `arbo.kb.aliases`.
+        A name becomes an alias of the entity that it means most often, and is removed from the aliases of all other
+        entities of the domain; see `arbo.kb.aliases`. Raise DataError if no mention has an entity.
         """
         from arbo.data.corpus import Corpus
         from arbo.kb.aliases import with_names_of
@@ -208,13 +209,16 @@ class KnowledgeBase:
         return with_names_of(self, Corpus.of(documents), expand_abbreviations=expand_abbreviations)
 
     def without_names(self, names: Iterable[str]) -> KnowledgeBase:
-        """Return the entities without these names; case, plural and punctuation are ignored. See `arbo.kb.names`."""
+        """Return the entities without these names; an entity that loses all its names is left out.
+
+        Case, plural and punctuation are ignored. See `arbo.kb.names`.
+        """
         from arbo.kb.names import without_names
 
         return without_names(self, names)
 
     def generic_names(self) -> list[str]:
-        """Return the single-word names that texts use for many entities; see `arbo.kb.names`."""
+        """Return single-word names, such as "disease", that head the names of many entities; see `arbo.kb.names`."""
         from arbo.kb.names import generic_names
 
         return [name for generic in generic_names(self) for name in generic.values]

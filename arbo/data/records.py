@@ -51,7 +51,7 @@ class Records(Generic[Item]):
 
     @contextmanager
     def record(self, file: Path | str, line: int | None = None, *, kind: str | None = None) -> Iterator[None]:
-        """Add this place to errors inside the block; then raise them, or count them and continue."""
+        """Add this place to a DataError of the block; then raise it or, with `on_error="skip"`, count and log it."""
         try:
             yield
         except DataError as error:

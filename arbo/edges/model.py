@@ -76,7 +76,7 @@ class EdgeModel:
     """Number of nearest mentions by the encoder, among all documents, that each mention is compared with."""
 
     def applied(self, retrieval: Retrieval, kb: KnowledgeBase | None, k: int, announce: Announce = quiet) -> Retrieval:
-        """Return the retrieval with the weights of this model, and at most ``k`` edges from other mentions into each.
+        """Return the retrieval with the weights of this model, and at most ``k`` edges into each mention from others.
 
         Args:
             retrieval: the neighbours of each mention by an encoder; each should have at least `neighbors` of them.
@@ -128,7 +128,10 @@ class EdgeModel:
     def weights(
         self, inputs: Sequence[MentionInput], facts: Facts, first: Ids, second: Ids, announce: Announce = quiet
     ) -> Floats:
-        """Return the weights of edges between pairs of mentions; (pairs,) each, the mention of lower ``rank`` first."""
+        """Return the weight of the edge between ``first[i]`` and ``second[i]``; (pairs,).
+
+        These are rows of ``facts``, and ``first[i]`` must have the lower ``rank``.
+        """
         weight = np.empty(len(first), np.float32)
         for some in blocks(len(first)):
             features = mention_features(facts, first[some], second[some])
@@ -156,7 +159,7 @@ class EdgeModel:
         return mentions + (len(inputs) * min(candidates, len(kb)) if kb is not None and self.entities else 0)
 
     def n_read(self, inputs: Sequence[MentionInput], k: int) -> int:
-        """Return roughly how many pairs the cross-encoder reads, by its share of the development pairs."""
+        """Return roughly how many pairs the cross-encoder reads, from the share of doubtful development pairs."""
         share = self.trained["cross"]["doubtful"] if self.reader is not None else 0.0
         return round(share * self.n_pairs(inputs, None, k, 0))
 
@@ -175,7 +178,7 @@ class EdgeModel:
     def save(self, path: PathLike) -> None:
         """Write the model completely or not at all: as JSON, or as a folder if it has a cross-encoder.
 
-        See `save_model` for the errors of a folder.
+        Raise UsageError if it cannot be written; see `save_model` for further errors of a folder.
         """
         columns = {"mentions": list(MENTION_FEATURES), "entities": list(ENTITY_FEATURES)}
         header = {"format": _FORMAT.name, "format_version": _FORMAT.version}
@@ -194,6 +197,7 @@ class EdgeModel:
         Raises:
             DataError: the file or folder is missing, is not an edge model, is damaged, or was written by a version of
                 arbo with other features.
+            MissingDependency: the model has a cross-encoder, but torch or transformers is not installed.
 
         """
         if fspath(path) == ENGLISH:
@@ -255,7 +259,10 @@ class CandidatePairs(NamedTuple):
 
 
 def lists_of(source: Ids, target: Ids, weight: Floats, rank: Ids, k: int) -> Neighbors:
-    """Return the ``k`` lightest edges into each mention as lists; equal weights are in order of the source's rank."""
+    """Return the ``k`` lightest edges into each mention as lists, padded with -1 and infinity; (mentions, k).
+
+    Edges of equal weight are in order of the source's rank.
+    """
     n = len(rank)
     order = np.lexsort((rank[source], weight, target))
     source, target, weight = source[order], target[order], weight[order]

@@ -30,13 +30,17 @@ def mention_pairs(facts: Facts, worlds: Ids, neighbors: Neighbors) -> tuple[Ids,
 
 
 def distinct(first: Ids, second: Ids, n: int) -> tuple[Ids, Ids]:
-    """Return the distinct pairs of ``n`` mentions, in ascending order."""
+    """Return pairs of mentions without repetition, in ascending order; ``n`` is the number of mentions."""
     key = np.unique(first * n + second)
     return key // max(n, 1), key % max(n, 1)
 
 
 def searched(facts: Facts, neighbors: Neighbors) -> dict[str, tuple[Ids, Ids]]:
-    """Return the pairs of each search: near in a document, sharing a word in one, or neighbours across documents."""
+    """Return the pairs that each search finds, by its name.
+
+    ``near``: mentions near each other in a document; ``words``: mentions of a document that share a word; ``names``:
+    neighbours in different documents. Several searches can find the same pair.
+    """
     of = facts.columns
     content = facts.names.content
     owner = np.repeat(np.arange(len(facts)), np.diff(content.indptr))

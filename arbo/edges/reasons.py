@@ -21,14 +21,14 @@ _BLOCK = 100_000
 
 
 def blocks(n: int) -> Iterator[slice]:
-    """Divide ``n`` pairs into blocks whose features are in memory together."""
+    """Yield slices that divide ``n`` pairs into blocks; only the features of one block are in memory at a time."""
     return (slice(begin, begin + _BLOCK) for begin in range(0, n, _BLOCK))
 
 
 def mention_reasons(
     trees: Trees, reader: Reader | None, mentions: Sequence[MentionInput], facts: Facts, source: Ids, target: Ids
 ) -> Reasons:
-    """Return the features that counted most for edges from mentions to mentions; that of ``reader`` is `CROSS`."""
+    """Return the features that counted most for edges between mentions; what ``reader`` adds counts as `CROSS`."""
     rank = facts.columns["rank"]
     swap = rank[source] > rank[target]
     first, second = np.where(swap, target, source), np.where(swap, source, target)

@@ -40,7 +40,7 @@ class Trees(NamedTuple):
 
     @classmethod
     def fit(cls, features: Matrix, correct: npt.NDArray[np.bool_], *, trees: int = 200, leaves: int = 31) -> Self:
-        """Fit trees, of ``leaves`` leaves at most, that predict from the features of pairs whether they are correct."""
+        """Fit trees of at most ``leaves`` leaves that predict from the features of a pair whether it is correct."""
         unknown = np.isnan(features).all(axis=0)  # which scikit-learn cannot sort into bins
         model = HistGradientBoostingClassifier(
             max_iter=trees, max_leaf_nodes=leaves, l2_regularization=1.0, early_stopping=False, random_state=0
@@ -80,7 +80,7 @@ class Trees(NamedTuple):
         """Divide the log-odds of pairs among the features that the trees compare; (pairs, features).
 
         A feature's share is the sum of the changes of the mean at the nodes that compare it (Saabas). The shares of a
-        pair and the mean of the training pairs add up to its log-odds.
+        pair and the mean log-odds of the training pairs add up to its log-odds.
         """
         total = np.zeros(features.shape)
         _add_changes(features, *self[:7], total)

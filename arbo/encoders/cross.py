@@ -77,6 +77,7 @@ class CrossEncoder(OneTower):
         """Load what `save_pretrained` wrote, with the saved configuration unless another is given; see `Tower.load`.
 
         Raise DataError also for another kind of model, a missing or changed file, or a model that a newer arbo saved.
+        Raise UsageError also if ``config.max_length`` is too small for the templates or too large for the model.
         """
         tower, saved = load_single(model, cls.reads, revision=revision, device=device, precision=precision)
         return cls(tower, config or saved, fspath(model))
@@ -111,7 +112,7 @@ class CrossEncoder(OneTower):
         )
 
     def read(self, pairs: Pairs, first: Ids, second: Ids, announce: Announce) -> Floats:
-        """Score the inputs ``first[i]`` and ``second[i]`` of both parts of pairs; see `score`."""
+        """Score input ``first[i]`` of ``pairs.mentions`` and ``second[i]`` of ``pairs.entities``; see `score`."""
         n = len(pairs.entities.keys)
         distinct, row = np.unique(pairs.mentions.row[first] * n + pairs.entities.row[second], return_inverse=True)
         scores = np.empty(len(distinct), np.float32)
@@ -143,8 +144,8 @@ class Pairs:
     def spell(self, mention: Ids, entity: Ids) -> list[TokenRow]:
         """Tokenise pairs of texts, given by their indices: first the mention, then the entity.
 
-        Each part gets half of the window, and whatever the other part does not use. The focus of the row is the
-        mention, and its second one the name of the entity.
+        Each part gets half of ``max_length``, and whatever the other part does not use. In a row, ``begin`` and ``end``
+        delimit the mention, and ``second`` the name of the entity.
         """
         own, others = _spelt(self.mentions, mention), _spelt(self.entities, entity)
         least, room = self.halves[0], sum(self.halves)

@@ -90,6 +90,7 @@ class DualEncoder:
         folder has this name; raise ArboError if the package is not installed. The configuration is ``config`` if given,
         otherwise the saved one, otherwise `EncoderConfig()`. See `Tower.load` for the other arguments and the errors.
         Raise DataError also for another kind of model, a missing or changed file, or a model that a newer arbo saved.
+        Raise UsageError also if ``config.max_length`` is too small for the templates or too large for the model.
         """
         place = minilm_folder() if fspath(model) == MINILM and not Path(MINILM).is_dir() else model
         towers, saved = load_model(place, EncoderConfig, revision=revision, device=device, precision=precision)

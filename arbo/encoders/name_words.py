@@ -16,8 +16,9 @@ def words_of(
 ) -> tuple[StringTable, tuple[Ids, Ids]]:
     """Return the distinct words of ``normalize(name).split()``, in order of first appearance, and those of each name.
 
-    The words of name ``i`` are ``items[start[i]:start[i + 1]]``, each once. `normalize_name` changes the parts of a
-    name between blanks independently, so it is called once for each distinct part; another function for each name.
+    The words of name ``i`` have the numbers ``items[start[i]:start[i + 1]]``, each once. `normalize_name` changes the
+    parts of a name between blanks independently, so it is called once for each distinct part; another function is
+    called for each name.
 
     >>> words, (start, items) = words_of(["Wilson's Disease", "", "Diseases of Wilson"])
     >>> words.strings(), start.tolist(), items.tolist()

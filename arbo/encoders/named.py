@@ -18,7 +18,8 @@ NGRAM = "ngram"
 def encoder_of(encoder: Encoder | str | PathLike[str]) -> Encoder:
     """Return a given encoder, or load one by name: ``ngram``, or any that `DualEncoder.from_pretrained` takes.
 
-    Raise UsageError for any other object, and for a name that seems misspelt.
+    Raise UsageError for any other object, and for a name that seems misspelt, and the errors of
+    `DualEncoder.from_pretrained`.
     """
     if isinstance(encoder, (str, PathLike)):
         check_model_name(name := fspath(encoder))
@@ -32,7 +33,7 @@ def encoder_of(encoder: Encoder | str | PathLike[str]) -> Encoder:
 
 
 def check_model_name(name: str) -> None:
-    """Raise UsageError for a name that resembles ``ngram`` or the packaged model, and is not a folder."""
+    """Raise UsageError for a name that is almost ``ngram`` or ``all-MiniLM-L6-v2``, and neither of them nor a path."""
     known = {own.lower(): own for own in (NGRAM, MINILM)}
     close = get_close_matches(name.lower(), known, n=1)
     if close and "/" not in name and name not in known.values() and not Path(name).exists():

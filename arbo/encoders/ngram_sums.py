@@ -18,7 +18,7 @@ Items = tuple[Ids, Ids]
 
 
 def grams_of(words: StringTable, sizes: tuple[int, ...], begin: int, end: int) -> tuple[Spans, Ids, Ids]:
-    """Return the n-grams of words ``begin`` to ``end``, where those of each word begin, and their places in the word.
+    """Return the n-grams of words ``begin`` to ``end - 1``, where those of each word begin, and their places in it.
 
     Each word is read with a blank at either end; a word that is then shorter than n has one n-gram, itself.
     """
@@ -45,7 +45,8 @@ def n_holders(in_name: Items, in_word: Items, counts: Bools, n: tuple[int, int])
 def name_vectors(in_name: Items, words: sp.csr_array, alias: Doubles, *, is_ascending: bool) -> sp.csr_array:
     """Return the sum of the words of each name, scaled to length 1, as float32; (names, dimensions of words + 1).
 
-    The last dimension has the value of ``alias`` for each name. The other dimensions of a row ascend or descend.
+    The last dimension has the value of ``alias`` for each name, which is not scaled. The other dimensions of a row
+    ascend if ``is_ascending``, otherwise they descend.
     """
     n, width, in_word = len(alias), words.shape[1], csr(words)
     start = np.zeros(n + 1, np.int64)

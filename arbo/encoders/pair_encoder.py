@@ -18,7 +18,7 @@ from arbo.settings import Count, Number
 
 @dataclass(frozen=True, slots=True)
 class PairConfig(CrossEncoderConfig):
-    """Settings of a cross-encoder of mention pairs; those about entities and candidates mean nothing to it."""
+    """Settings of a cross-encoder of mention pairs; those of entities, candidates and retrieval have no effect."""
 
     format: ClassVar[str] = "arbo-edges"
 

@@ -65,7 +65,10 @@ class Template:
 
     @classmethod
     def parse(cls, text: str, fields: Sequence[str], *, focus: str) -> Self:
-        """Parse a template; raise UsageError if a field is unknown, repeated or formatted, or the focus is missing."""
+        """Parse a template.
+
+        Raise UsageError if its braces do not match, a field is unknown, repeated or formatted, or the focus is missing.
+        """
         parts: list[Part] = []
         literals = ""
         try:

@@ -78,8 +78,8 @@ class Tower:
 
         Raises:
             MissingDependency: torch or transformers is not installed.
-            DataError: the model is missing or has no safetensors weights, its weights or vocabulary are incomplete, or
-                its tokenizer or architecture needs remote code.
+            DataError: the model is not found, cannot be downloaded, has no safetensors weights, is incomplete or
+                damaged, or needs remote code.
             UsageError: the precision or the device is unknown, the device has too little memory, or a revision is
                 given for a local folder.
         """
@@ -117,7 +117,7 @@ class Tower:
         """Return a copy that projects its vectors, of ``parts`` times the model's hidden size, to ``dim`` dimensions.
 
         The projection starts as a fixed orthogonal matrix, which preserves all inner products if ``dim`` is at least
-        the model's hidden size. A bias starts as zeros. An earlier projection is replaced. Raise UsageError unless
+        the length of these vectors. A bias starts as zeros. An earlier projection is replaced. Raise UsageError unless
         ``dim`` is an integer of at least 1.
         """
         import torch

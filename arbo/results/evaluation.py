@@ -184,8 +184,8 @@ def evaluate_topics(
     topics = {row["document_id"]: metadata_of(row).get("topic") for row in documents}
     if lacking := [document for document, topic in topics.items() if topic is None]:
         raise UsageError(
-            f"{name}: {len(lacking):,} documents, such as {lacking[0]!r}, have no topic in their metadata (runs of "
-            "--no-texts have no metadata); leave --by-topic out"
+            f"{name}: {len(lacking):,} documents, such as {lacking[0]!r}, have no topic in their metadata (a run "
+            "made with --no-texts has no metadata); leave --by-topic out"
         )
     of_mentions = np.array([str(topics[document]) for document in first.mention_table["document_id"].to_pylist()])
     return {

@@ -52,7 +52,7 @@ def documents_of(run: Run, ids: Ids, *, as_classes: bool = False) -> Corpus:
     """
     rows = run.mention_table.to_pylist()
     if ids not in get_args(Ids):
-        raise UsageError(f"unknown ids {ids!r}; known: {', '.join(get_args(Ids))}")
+        raise UsageError(f"ids must be one of {', '.join(get_args(Ids))}, not {ids!r}")
     if ids == "gold" and rows and all(own is None for own in run.labels):
         raise UsageError("no mention of the run is annotated; export the links (--ids links)")
     for row, cluster in zip(rows, run.link_table["cluster_id"].to_pylist(), strict=True):
@@ -71,7 +71,7 @@ def corpus_of(run: Run) -> Corpus:
 def _corpus(run: Run, rows: list[dict[str, Any]]) -> Corpus:
     table = run.document_table
     if table is None or "text" not in table.column_names:
-        raise UsageError("the run has no texts, which this needs; link again without --no-texts, or export csv")
+        raise UsageError("the run has no texts, which are needed here; link again without --no-texts, or export as csv")
     of = {name: tuple(own) for name, own in groupby(map(run.mention_of, rows), attrgetter("document_id"))}
     documents = (
         Document(row["document_id"], row["text"], of.get(row["document_id"], ()), row["domain"], metadata_of(row))

@@ -24,7 +24,7 @@ def plot(run: Run, path: PathLike) -> None:
     elif name.endswith("curve"):
         _plot_curve(run, path)
     else:
-        raise UsageError(f"the name of the plot {path} must end in `histogram` or `curve`, such as curve.svg")
+        raise UsageError(f"{path}: the name of a plot must end in `histogram` or `curve`, before .svg or .png")
 
 
 def _plot_histogram(run: Run, path: PathLike) -> None:

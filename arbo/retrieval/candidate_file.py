@@ -54,9 +54,9 @@ def load_candidates(path: PathLike) -> tuple[Ids, Floats, dict[str, Any]]:
         entities, scores = (table[name].combine_chunks() for name in _COLUMNS)
         count = entities.value_lengths().to_numpy(zero_copy_only=False)
         if entities.value_lengths() != scores.value_lengths():
-            raise ValueError("its lists of candidates and of scores differ in length")
+            raise ValueError("the lists of candidates and the lists of scores differ in length")
         if count.max(initial=0) > own["k"]:
-            raise ValueError(f"a list has {count.max():,} candidates, but k is {own['k']:,}")
+            raise ValueError(f"a list has {count.max():,} candidates, but the file has k={own['k']}")
         return *padded(entities.flatten().to_numpy(), scores.flatten().to_numpy(), count, own["k"]), own
     except (OSError, KeyError, AttributeError, ValueError, TypeError, pa.ArrowException) as error:
         raise DataError(f"the candidates cannot be read: {error}; {MEND}", file=fspath(path)) from None

@@ -53,7 +53,8 @@ class Candidates:
     def __post_init__(self) -> None:
         entities, scores = np.asarray(self.entities), np.asarray(self.scores, np.float32)
         if entities.ndim != 2 or entities.shape != scores.shape:
-            raise ValueError(f"entities {entities.shape} and scores {scores.shape} must both be (mentions, k)")
+            shapes = f"{entities.shape} and {scores.shape}"
+            raise ValueError(f"entities and scores must have one shape (mentions, k), not {shapes}")
         if entities.dtype.kind not in "iu":
             raise ValueError(f"entities must be integers, rows of the knowledge base, not {entities.dtype}")
         there = entities >= 0
@@ -81,7 +82,7 @@ class Candidates:
         """
         told, documents = result.manifest["knowledge_base"], result.manifest["documents"]["fingerprint"]
         if told is None:
-            raise UsageError("the run has no candidates: it was made without a knowledge base; use a run of linking")
+            raise UsageError("the run was made without a knowledge base, so it has no candidates; link with one")
         if other := other_origin((documents, told["fingerprint"]), (documents, kb.fingerprint)):
             raise UsageError(f"the run was made with {other}; give that knowledge base, or link again")
         lists = result.link_table["candidates"].combine_chunks()

@@ -61,7 +61,8 @@ def type_pairs(map_types: str) -> list[tuple[str, str]]:
     pairs = [[type_.strip() for type_ in pair.split("=")] for pair in map_types.split(",")]
     if not all(len(pair) == 2 and all(pair) for pair in pairs):
         raise UsageError(
-            f"map_types must be like 'Chemical=drug,Disease=disease' (mention=entity), not {map_types!r:.80}"
+            "map_types must be like 'Chemical=drug,Disease=disease' (type of mentions=type of entities), not "
+            f"{map_types!r:.80}"
         )
     return [(one, other) for one, other in pairs]
 

@@ -20,12 +20,12 @@ def check_text(value: object, what: str, *, of: str | None = None) -> None:
     if not isinstance(value, str):
         raise DataError(f"{what} must be a string, not {type(value).__name__}", id=of)
     if (nul := value.find("\0")) >= 0:
-        raise DataError(f"{what} has a NUL at character {nul}; remove it", id=of)
+        raise DataError(f"{what} has a NUL at character {nul} (from 0); remove it", id=of)
     try:
         value.encode("utf-8")
     except UnicodeEncodeError as error:
         code = ord(value[error.start])
-        wrong = f"{what} has a surrogate (U+{code:04X}) at character {error.start}"
+        wrong = f"{what} has a surrogate (U+{code:04X}) at character {error.start} (from 0)"
         raise DataError(f"{wrong}; write the character itself, or in JSON both of its escapes", id=of) from None
 
 

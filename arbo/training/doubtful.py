@@ -76,7 +76,7 @@ def with_reader(
     """
     chosen = _drawn(doubtful(unseen(train, dev)), config)
     if not len(chosen):
-        raise DataError("the trees leave no pair doubtful, so a cross-encoder has nothing to learn; leave it out")
+        raise DataError("no pair is doubtful, so a cross-encoder has nothing to learn; leave it out (--cross)")
     log_odds = model.mentions.scores(dev.features)
     read = _drawn(doubtful(log_odds), config)
     with training(out, job, config, options) as workplace:
@@ -108,8 +108,8 @@ def unseen(pairs: Compared, dev: Compared) -> LogOdds:
         correct = pairs.correct[own]
         if correct.all() or not correct.any():
             raise DataError(
-                "a cross-encoder needs pairs that mean the same and others in both halves of the training documents "
-                "(of their topics, if they have some); give more documents, or leave it out"
+                "a cross-encoder learns from both halves of the training documents (or of their topics), and each half "
+                "needs pairs that mean the same and pairs that do not; give more documents, or leave it out (--cross)"
             )
         trees = Trees.fit(pairs.features[own], correct).calibrated(dev.features, dev.correct)
         log_odds[others] = trees.scores(pairs.features[others])

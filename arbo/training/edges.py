@@ -103,7 +103,7 @@ def train_edges(
 def _start(cross: Encoder | PathLike, out: PathLike | None) -> PairEncoder:
     """Make an untrained cross-encoder, before any other work; see `train_edges` for the errors."""
     if out is None:
-        raise UsageError("a model with a cross-encoder is trained in a folder; name it: out=...")
+        raise UsageError("an edge model with a cross-encoder is written to a folder; name the folder: out=...")
     check_model_replaceable(Path(out).resolve())
     encoder = encoder_of(cross)
     if not isinstance(encoder, DualEncoder):
