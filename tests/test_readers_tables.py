@@ -87,8 +87,8 @@ def test_a_knowledge_base_of_another_format_is_an_error(tmp_path: Path, format_:
         read_knowledge_base(path, given)
     with pytest.raises(
         DataError,
-        match=r"no entities, read as .*--kb-format|no \[Term\]|give the folder that|must name the c|the Parquet file"
-        "|not an index",
+        match=r"no entities in the format .*--kb-format|no \[Term\]|give the folder that|must name the c|the Parquet "
+        "file|not an index",
     ) as caught:
         read_knowledge_base(path, given, on_error="skip")
     assert caught.value.file == str(path)
@@ -105,7 +105,9 @@ def test_the_sample_as_obo_is_an_error(tmp_path: Path) -> None:
 def test_a_knowledge_base_without_an_entity_is_an_error(tmp_path: Path, format_: str, content: str) -> None:
     path = tmp_path / "kb"
     path.write_text(content)
-    with pytest.raises(DataError, match=f"no entities, read as {format_}; check the file and the format .--kb-format"):
+    with pytest.raises(
+        DataError, match=f"no entities in the format {format_}; check the file and the format .--kb-format"
+    ):
         read_knowledge_base(path, format_)
     assert len(KnowledgeBase.from_jsonl(path)) == 0
 

@@ -136,7 +136,7 @@ def read_knowledge_base(
         records: Records[Entity] = _joined(paths, read, Records("entities", on_error), on_error)
         kb = KnowledgeBase((), records.notes).changed(records)
     if not len(kb):
-        raise DataError(f"no entities, read as {name}; check the file and the format (--kb-format)", file=first)
+        raise DataError(f"no entities in the format {name}; check the file and the format (--kb-format)", file=first)
     kb.notes.update(notes)
     return kb
 
