@@ -158,7 +158,7 @@ def test_the_format_of_a_knowledge_base_is_told_by_its_content(tmp_path: Path, f
         (
             "docs.dat",
             b"flu",
-            r"docs\.dat: the format cannot be guessed from the name and the content; name it; formats: blink, brat",
+            r"docs\.dat: the format cannot be guessed from the name and the content; give it .*; formats: blink, brat",
         ),
         ("docs.dat", b" \n", r"docs\.dat: the file is empty$"),
         ("docs.xlsx", b"PK\3\4", r"docs\.xlsx: this is a zip archive or a spreadsheet"),
@@ -227,7 +227,7 @@ def test_mentions_of_a_document_in_two_files_are_read_as_those_of_a_folder(tmp_p
 def test_a_stray_table_does_not_choose_the_format_of_a_folder(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("Flu.")
     (tmp_path / "notes.csv").write_text("id,text\nx,flu\n")
-    with pytest.raises(DataError, match=r"a\.txt looks like text, but notes\.csv like csv; name the format, or"):
+    with pytest.raises(DataError, match=r"a\.txt looks like text, but notes\.csv like csv; give the format .*, or"):
         read_documents(tmp_path)
     (tmp_path / "b.txt").write_text("Cold.")
     told: list[str] = []
