@@ -135,7 +135,9 @@ class Linker:
         """
         before, more = corpus_of(result), Corpus.of(documents)
         if again := sorted({document.id for document in before} & {document.id for document in more}):
-            raise DataError(f"the run has this document already ({len(again):,} such); remove it first", id=again[0])
+            others = f", and {len(again) - 1:,} others," if len(again) > 1 else ""
+            mend = "leave out what it has, or remove that from the run first"
+            raise DataError(f"the run has this document{others} already; {mend}", id=again[0])
         return self._grown(result, before, before.of_documents([*before, *more]))
 
     def remove(self, result: Run, ids: Iterable[str]) -> Result:

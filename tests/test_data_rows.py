@@ -192,7 +192,7 @@ def test_equal_rows_are_dropped_and_counted() -> None:
 
 def test_two_columns_of_one_name_are_refused() -> None:
     frame = pd.DataFrame([["d1", TEXT, "x"]], columns=["id", "text", "text"])
-    with pytest.raises(DataError, match="the frame has 2 columns 'text'; rename or drop all but one"):
+    with pytest.raises(DataError, match="the frame has 2 columns named 'text'; rename or drop all but one"):
         Corpus.of(frame)
 
 

@@ -132,7 +132,7 @@ def test_a_model_is_a_folder_that_refuses_damage(folder: Path, model: EdgeModel,
     assert EdgeModel.load(copy).mentions.as_dict() == model.mentions.as_dict()
     with pytest.raises(DataError, match="an edge model with a cross-encoder, not a cross-encoder"):
         CrossEncoder.from_pretrained(copy)
-    with pytest.raises(DataError, match="has a cross-encoder beside it; give its folder"):
+    with pytest.raises(DataError, match="needs the cross-encoder beside it; give the folder"):
         EdgeModel.load(copy / "edges.json")
     file = copy / "edges.json"
     file.write_text(file.read_text("utf-8").replace('"slope": ', '"slope": 1'), "utf-8")

@@ -239,7 +239,9 @@ def test_what_cannot_be_meant(changes: dict[str, Any], told: str, tmp_path: Path
 def test_a_window_must_fit(bert: Tower) -> None:
     with pytest.raises(UsageError, match="reads at most 128 tokens"):
         CrossEncoder.of(bert)
-    with pytest.raises(UsageError, match=r"max_length=8 is too small: half of it must hold the markers .*; raise it"):
+    with pytest.raises(
+        UsageError, match=r"max_length=8 is too small: half of it must hold the markers .*; raise max_length"
+    ):
         replace(encoder(bert), config=replace(CONFIG, max_length=8))
     with pytest.raises(UsageError, match=r"CrossEncoder\.of\(tower\)"):
         CrossEncoder(bert, CONFIG)

@@ -138,8 +138,8 @@ def test_what_cannot_grow_is_refused_with_the_mend(tmp_path: Path) -> None:
     for other, what in (
         (linker(KB, k=2), "settings"),
         (linker(arbo.KnowledgeBase(KB.entities[:2])), "knowledge base"),
-        (linker(KB).configured(encoder=arbo.NgramEncoder(sizes=(2,))), "encoder or edges"),
-        (linker(KB).configured(edges="english"), "encoder or edges"),
+        (linker(KB).configured(encoder=arbo.NgramEncoder(sizes=(2,))), "encoder or edge model"),
+        (linker(KB).configured(edges="english"), "encoder or edge model"),
         (linker(), "knowledge base"),
     ):
         with pytest.raises(UsageError, match=f"other {what}; use the same, or link all documents again"):

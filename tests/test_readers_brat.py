@@ -230,7 +230,7 @@ def test_what_is_no_pair_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("")
     (tmp_path / "a.txt.gz").write_bytes(gzip.compress(b""))
     (tmp_path / "b.ann").write_text("")
-    with pytest.raises(DataError, match="this file occurs twice"):
+    with pytest.raises(DataError, match=r"this file occurs again as .*; remove one of the two"):
         read_brat(tmp_path)
 
 

@@ -177,7 +177,7 @@ def test_a_malformed_mention_fails_by_number_or_is_skipped_and_counted(
     ("text", "problem"),
     [
         ('[\n{"doc_id": }]', "line 2: not JSON: Expecting value"),
-        ("{}", "expected a list of mentions"),
+        ("{}", "expected a JSON list of mentions"),
         ("", "not JSON"),
         ("[" * 100_000, "nested too deeply"),
         ("[" + "9" * 5000 + "]", "a number with thousands of digits"),

@@ -87,8 +87,8 @@ def test_a_knowledge_base_of_another_format_is_an_error(tmp_path: Path, format_:
         read_knowledge_base(path, given)
     with pytest.raises(
         DataError,
-        match=r"no entities, read as .*--kb-format|no \[Term\]|give the folder that|must name the c|the Parquet file"
-        "|not an index",
+        match=r"no entities in the format .*--kb-format|no \[Term\]|give the folder that|must name the c|the Parquet "
+        "file|not an index",
     ) as caught:
         read_knowledge_base(path, given, on_error="skip")
     assert caught.value.file == str(path)
@@ -105,7 +105,9 @@ def test_the_sample_as_obo_is_an_error(tmp_path: Path) -> None:
 def test_a_knowledge_base_without_an_entity_is_an_error(tmp_path: Path, format_: str, content: str) -> None:
     path = tmp_path / "kb"
     path.write_text(content)
-    with pytest.raises(DataError, match=f"no entities, read as {format_}; check the file and the format .--kb-format"):
+    with pytest.raises(
+        DataError, match=f"no entities in the format {format_}; check the file and the format .--kb-format"
+    ):
         read_knowledge_base(path, format_)
     assert len(KnowledgeBase.from_jsonl(path)) == 0
 
@@ -156,7 +158,7 @@ def test_the_format_of_a_knowledge_base_is_told_by_its_content(tmp_path: Path, f
         (
             "docs.dat",
             b"flu",
-            r"docs\.dat: the format cannot be guessed from the name and the content; name it; formats: blink, brat",
+            r"docs\.dat: the format cannot be guessed from the name and the content; give it .*; formats: blink, brat",
         ),
         ("docs.dat", b" \n", r"docs\.dat: the file is empty$"),
         ("docs.xlsx", b"PK\3\4", r"docs\.xlsx: this is a zip archive or a spreadsheet"),
@@ -225,7 +227,7 @@ def test_mentions_of_a_document_in_two_files_are_read_as_those_of_a_folder(tmp_p
 def test_a_stray_table_does_not_choose_the_format_of_a_folder(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("Flu.")
     (tmp_path / "notes.csv").write_text("id,text\nx,flu\n")
-    with pytest.raises(DataError, match=r"a\.txt looks like text, but notes\.csv like csv; name the format, or"):
+    with pytest.raises(DataError, match=r"a\.txt looks like text, but notes\.csv like csv; give the format .*, or"):
         read_documents(tmp_path)
     (tmp_path / "b.txt").write_text("Cold.")
     told: list[str] = []

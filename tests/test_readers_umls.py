@@ -115,7 +115,7 @@ def test_concepts_without_a_name_are_counted(write: Write) -> None:
     assert kb.notes == {"concepts without a name in ENG": 2}
     spanish = read_umls(write(rows), language="SPA")
     assert [(entity.id, entity.name) for entity in spanish] == [("C1", "Gripe")]
-    with pytest.raises(DataError, match="no entities, read as umls"):
+    with pytest.raises(DataError, match="no entities in the format umls"):
         read_knowledge_base(write(FLU[1:2]), "umls")
 
 

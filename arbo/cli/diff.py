@@ -13,7 +13,7 @@ from arbo.cli import console, options
 
 def diff(
     run: options.Run,
-    other: Annotated[Path, typer.Argument(metavar="RUN2", help="The later run folder.")],
+    other: Annotated[Path, typer.Argument(metavar="RUN2", help="The run folder to compare with RUN.")],
     limit: options.Limit = None,
     as_json: options.Json = False,
 ) -> None:

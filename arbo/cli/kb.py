@@ -28,7 +28,9 @@ KnowledgeBaseFile = Annotated[
 ]
 Output = Annotated[
     Path,
-    typer.Option("--out", help="File to write, in the format of its ending: .jsonl, .tsv (both also .gz) or .parquet."),
+    typer.Option(
+        "--out", help="File to write, in the format of its ending: .jsonl, .jsonl.gz, .tsv, .tsv.gz or .parquet."
+    ),
 ]
 
 
@@ -150,7 +152,7 @@ def remove_names(
     names: Annotated[
         list[str] | None,
         typer.Option(
-            "--names", metavar="NAME|@FILE", help="A name, or @ and a file with a name on each line; may be repeated."
+            "--names", metavar="NAME|@FILE", help="A name to remove, or @FILE with one on each line; may be repeated."
         ),
     ] = None,
     generic: Annotated[

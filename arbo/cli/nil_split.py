@@ -16,7 +16,10 @@ from arbo.errors import UsageError
 def nil_split(
     docs: Annotated[
         list[Path],
-        typer.Argument(metavar="DOCS", help="The parts of a data set, as files or folders; the training part first."),
+        typer.Argument(
+            metavar="DOCS",
+            help="The parts of a data set: files or folders, also as NAME=PATH; the training part first.",
+        ),
     ],
     kb: options.Kb,
     out: Annotated[Path, typer.Option("--out", help="File to write the smaller knowledge base to, as JSON lines.")],

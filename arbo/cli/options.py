@@ -65,7 +65,7 @@ NoGenericNames = Annotated[
     bool,
     typer.Option(
         "--no-generic-names",
-        help="Leave out names that texts use for many entities, such as `disease`; `arbo kb validate` lists them.",
+        help="Leave out names that end many longer names, such as `disease`; `arbo kb validate` shows some.",
     ),
 ]
 ByTopic = Annotated[
@@ -75,7 +75,7 @@ OptionalKb = Annotated[Path | None, _kb]
 Out = Annotated[Path, typer.Option("--out", help="Run folder to write; replaces an earlier run.")]
 Config = Annotated[
     Path | None,
-    typer.Option("--config", metavar="FILE", help="Settings of `arbo tune`; other options override them."),
+    typer.Option("--config", metavar="FILE", help="File of `arbo tune` with defaults for other options."),
 ]
 MethodOption = Annotated[
     Method | None,
@@ -100,7 +100,7 @@ SearchOption = Annotated[
     _cluster(
         "--search",
         case_sensitive=False,
-        help="Search method. `hnsw` is approximate, and needs a transformer. [default: exact]",
+        help="How to find nearest neighbours; `hnsw` is approximate, and needs a transformer. [default: exact]",
     ),
 ]
 MapTypes = Annotated[
@@ -117,8 +117,8 @@ Threshold = Annotated[
     _cluster(
         "--threshold",
         metavar="E[,M]",
-        help="Largest dissimilarity of entity edges and of mention edges: two numbers, or one for both; `none` for "
-        "no limit. [default: of --config, else of the model]",
+        help="Largest dissimilarity of edges from entities (E) and between mentions (M), or one number for both; "
+        "`none` for no limit. [default: those of the model]",
     ),
 ]
 NilLinkageOption = Annotated[
@@ -128,7 +128,7 @@ NilLinkageOption = Annotated[
         metavar="LINKAGE",
         case_sensitive=False,
         help="How to cluster mentions that no entity reaches: `single` linkage up to the mention threshold, or "
-        "`average` linkage up to the NIL threshold. [default: that of --config, else single]",
+        "`average` up to the NIL threshold. [default: single]",
     ),
 ]
 NilThreshold = Annotated[
@@ -136,8 +136,8 @@ NilThreshold = Annotated[
     _cluster(
         "--nil-threshold",
         metavar="A",
-        help="Largest average dissimilarity at which --nil-linkage average merges. [default: that of --config, else "
-        "of the encoder or edge model]",
+        help="Largest average dissimilarity at which --nil-linkage average merges clusters. [default: that of the "
+        "model]",
     ),
 ]
 EncoderModel = Annotated[
@@ -146,7 +146,7 @@ EncoderModel = Annotated[
         "--encoder",
         metavar="MODEL",
         help="`ngram` (needs no weights), or a transformer: a local folder, `all-MiniLM-L6-v2` from its pip package, "
-        "or a name on the Hugging Face Hub. [default: ngram, or the encoder of --config]",
+        "or a name on the Hugging Face Hub. [default: ngram]",
     ),
 ]
 EncoderConfigFile = Annotated[
@@ -173,7 +173,7 @@ RerankerModel = Annotated[
         "--reranker",
         metavar="MODEL",
         help="Model of `arbo train-reranker`; thresholds then limit 1 minus the probability of an entity. "
-        "[default: none, or the reranker of --config]",
+        "[default: none]",
     ),
 ]
 EdgesFile = Annotated[
@@ -241,15 +241,19 @@ FindThreshold = Annotated[
 ]
 CorrectionsFile = Annotated[
     Path | None,
-    typer.Option("--corrections", metavar="FILE", help="Corrections as JSON lines, which the result obeys."),
+    typer.Option("--corrections", metavar="FILE", help="JSON lines of corrections to obey; see `arbo review`."),
 ]
 SpreadOption = Annotated[
     Spread | None,
     typer.Option(
-        "--spread", metavar="HOW", case_sensitive=False, help="Reach: none, same-name or graph. [default: graph]"
+        "--spread",
+        metavar="HOW",
+        case_sensitive=False,
+        help="How far corrections spread: none, same-name (to mentions of the same name) or graph (also along the "
+        "edges of the graph). [default: graph]",
     ),
 ]
-Preview = Annotated[bool, typer.Option("--preview", help="Show what they change, and write nothing.")]
+Preview = Annotated[bool, typer.Option("--preview", help="Show what --corrections changes, and write nothing.")]
 NoTexts = Annotated[
     bool,
     typer.Option(

@@ -20,7 +20,8 @@ Save = Annotated[
     typer.Option(
         "--save",
         metavar="FILE",
-        help="Also write the table to FILE; its ending is the format: .md, .tex, .csv, .txt or .json; may be repeated.",
+        help="Also write the table to FILE, in the format of its ending: .md, .tex, .csv, .txt or .json; may be "
+        "repeated.",
     ),
 ]
 Seed = Annotated[

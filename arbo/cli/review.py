@@ -55,7 +55,7 @@ def review(
             help="File to append the corrections to. [default: RUN.corrections.jsonl beside the run]",
         ),
     ] = None,
-    author: Annotated[str | None, typer.Option("--author", help="Your name, which each correction then has.")] = None,
+    author: Annotated[str | None, typer.Option("--author", help="Your name, to write into each correction.")] = None,
     kb: options.OptionalKb = None,
     kb_format: options.KbFormat = None,
     as_json: options.Json = False,

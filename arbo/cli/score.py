@@ -33,7 +33,10 @@ ClusterFormat = Literal["conll", "jsonl"]
 
 
 def score(
-    key: Annotated[Path, typer.Argument(metavar="KEY", help="File with true clusters, or an annotated run folder.")],
+    key: Annotated[
+        Path,
+        typer.Argument(metavar="KEY", help="File with the true clusters, or the run folder of annotated documents."),
+    ],
     responses: Annotated[
         list[Path],
         typer.Argument(

@@ -60,9 +60,9 @@ _Preset = Annotated[
         "--preset",
         parser=_preset,
         metavar="PRESET",
-        help="Start from the settings of a paper: arboel; with proxies: pel or pel-fgsm; with adaptive mixup: "
-        "amh-dual, amh-mean or amh-som. --config and --encoder-config override single fields. [default: none, with "
-        "the defaults below]",
+        help="Start from the settings of a paper: arboel; pel or pel-fgsm, with proxies; amh-dual, amh-mean or "
+        "amh-som, with adaptive mixup. --config and --encoder-config override single fields. [default: none, with the "
+        "defaults below]",
     ),
 ]
 _POSITIVES = "[default: entity, or arborescence without --kb]"
@@ -78,8 +78,8 @@ _Edges = Annotated[
     typer.Option(
         "--edges",
         metavar="MODEL",
-        help="Edge model of `arbo train-edges`, or `english` for the one that arbo contains. The trees of --positives "
-        "arborescence then have its edges between mentions. [default: none, the encoder's similarities]",
+        help="Edge model of `arbo train-edges`, or `english` for the one that arbo contains. It needs --positives "
+        "arborescence, where it replaces the encoder's similarities between mentions. [default: none]",
     ),
 ]
 _Loss = Annotated[LossName | None, _choice("--loss", LossName, "Loss")]

@@ -24,7 +24,7 @@ _NAMES = "Also learn to link with a knowledge base to which `arbo kb add-names` 
 def train_edges(
     docs: options.Documents,
     dev: Annotated[
-        Path, typer.Option("--dev", metavar="DOCS", help="Development documents, which calibrate the probabilities.")
+        Path, typer.Option("--dev", metavar="DOCS", help="Annotated documents to calibrate the probabilities on.")
     ],
     out: Annotated[Path, typer.Option("--out", help=_OUT)],
     format_: options.Format = None,

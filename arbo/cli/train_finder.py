@@ -30,7 +30,7 @@ _Config = Annotated[
     typer.Option(
         "--config",
         metavar="FILE",
-        help='All settings: a JSON file {"attention": {...}, "head": {...}} with fields of '
+        help='Settings of training: a JSON file {"attention": {...}, "head": {...}} with fields of '
         "arbo.LabelAttentionTraining and arbo.LinkingHeadConfig; the options below override both.",
     ),
 ]

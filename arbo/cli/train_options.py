@@ -20,7 +20,7 @@ Dev = Annotated[
     typer.Option(
         "--dev",
         metavar="DOCS",
-        help="Documents that select the best model, in the format of DOCS. [default: keep the last model]",
+        help="Annotated documents that select the best model, in the format of DOCS. [default: keep the last model]",
     ),
 ]
 ModelOut = Annotated[Path, typer.Option("--out", help="Model folder to write; replaces an earlier model.")]

@@ -53,7 +53,7 @@ _Runs = Annotated[
         "--run",
         metavar="RUN",
         help="Run of `arbo link` over DOCS or the documents of --dev, with the same knowledge base and no reranker; "
-        "its candidates are used instead of a new search. Repeat for both.",
+        "its candidates are used instead of a new search. May be repeated, once for each.",
     ),
 ]
 _BatchSize = Annotated[

@@ -83,7 +83,7 @@ def tune(
     if reranker and kb is None:
         raise UsageError("--reranker needs --kb, since it compares mentions with entities")
     if plot_confidence and kb is None:
-        raise UsageError("--plot-confidence needs --kb, since a confidence is the probability of a link")
+        raise UsageError("--plot-confidence needs --kb, since a confidence is the probability that a link is correct")
     sought = _objective(objective, nil=nil, kb=kb)
     objective_of(sought, method, discovers=kb is None)
     _check_output(out)

@@ -40,7 +40,7 @@ def items_of(table: Any) -> list[Any] | None:
     if hasattr(table, "to_dict") and hasattr(table, "columns"):  # pandas, which iterates over its columns
         for column, times in Counter(table.columns).items():
             if times > 1:
-                raise DataError(f"the frame has {times} columns {column!r:.60}; rename or drop all but one")
+                raise DataError(f"the frame has {times} columns named {column!r:.60}; rename or drop all but one")
         return list((table.reset_index() if index_of(table) else table).to_dict("records"))
     return list(table) if isinstance(table, Iterable) and not isinstance(table, (str, bytes, Mapping)) else None
 

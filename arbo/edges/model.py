@@ -211,9 +211,12 @@ class EdgeModel:
     def _read(cls, path: PathLike, encoder: PairEncoder | None = None) -> Self:
         content = check_manifest(read_json(path, "the edge model"), _FORMAT, path)
         if encoder is None and _FACTORS in content:
-            raise DataError("this edge model has a cross-encoder beside it; give its folder", file=str(path))
+            raise DataError("this edge model needs the cross-encoder beside it; give the folder", file=str(path))
         if content["features"] != {"mentions": list(MENTION_FEATURES), "entities": list(ENTITY_FEATURES)}:
-            raise DataError(f"the model was trained with other features; {_FORMAT.mend}", file=str(path))
+            raise DataError(
+                f"the model was trained with other features than this version of arbo computes; {_FORMAT.mend}",
+                file=str(path),
+            )
         forests = {
             name: Trees.from_dict(content.get(name), len(features), file=str(path))
             for name, features in (("mentions", MENTION_FEATURES), ("entities", ENTITY_FEATURES))

@@ -51,11 +51,13 @@ class CrossEncoder(OneTower):
     def __post_init__(self) -> None:
         layer, width = self.tower.projection, _parts(self.config) * self.tower.model.config.hidden_size
         if layer is None or (layer.in_features, layer.out_features) != (width, 1):
-            raise UsageError("a cross-encoder needs a linear layer with one output; use CrossEncoder.of(tower)")
+            raise UsageError(
+                f"a cross-encoder needs a projection of {width} values to one; make it with CrossEncoder.of(tower)"
+            )
         if min(self.pairs([], KnowledgeBase()).halves) < 1:
             raise UsageError(
                 f"max_length={self.config.max_length} is too small: half of it must hold the markers of a "
-                "template and at least one more token; raise it"
+                "template and at least one more token; raise max_length"
             )
 
     @classmethod

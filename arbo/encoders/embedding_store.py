@@ -47,7 +47,9 @@ class EmbeddingStore:
         try:
             path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise UsageError(f"cannot keep embeddings in {path}: {error.strerror}; choose another folder") from error
+            raise UsageError(
+                f"cannot keep embeddings in {path}: {error.strerror}; choose another folder (--cache)"
+            ) from error
         return cls(path, dim)
 
     def find(self, keys: Keys, into: Floats | None = None) -> npt.NDArray[np.bool_]:
@@ -85,7 +87,7 @@ class EmbeddingStore:
             write_whole(target, lambda partial: partial.write_bytes(content))
         except UsageError as error:
             raise UsageError(
-                f"cannot keep embeddings in {self.folder}: {error}; free some space, or choose another folder"
+                f"cannot keep embeddings in {self.folder}: {error}; free some space, or choose another folder (--cache)"
             ) from error
 
     def _files(self) -> Iterator[tuple[Keys, Floats]]:
@@ -101,10 +103,14 @@ class EmbeddingStore:
                 tensors = load(content)
                 keys, vectors = tensors["keys"], tensors["vectors"]
                 if keys.dtype != np.uint8 or keys.shape[1:] != (KEY_BYTES,):
-                    raise ValueError(f"its keys are {keys.dtype} {keys.shape}, not uint8 (n, {KEY_BYTES})")
+                    raise ValueError(
+                        f"its keys are {keys.dtype} of shape {keys.shape}, not uint8 of shape (rows, {KEY_BYTES})"
+                    )
                 if vectors.dtype != np.float32 or vectors.shape != (len(keys), self.dim):
                     expected = len(keys), self.dim
-                    raise ValueError(f"its vectors are {vectors.dtype} {vectors.shape}, not float32 {expected}")
+                    raise ValueError(
+                        f"its vectors are {vectors.dtype} of shape {vectors.shape}, not float32 of shape {expected}"
+                    )
                 if not np.isfinite(vectors).all():
                     raise ValueError("it has NaN or infinity")
             except (OSError, ValueError, KeyError, SafetensorError) as error:

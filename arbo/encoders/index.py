@@ -100,8 +100,10 @@ def word_index(kb: KnowledgeBase) -> WordIndex:
         return WordIndex.of(kb)
     try:
         return WordIndex.from_arrays(arrays)
+    except DataError as error:
+        raise error.at(str(kb.stored.folder)) from None
     except KeyError as error:
-        raise DataError(f"the words of names have no {error}; {MEND}", file=str(kb.stored.folder)) from None
+        raise DataError(f"the words of names have no array {error}; {MEND}", file=str(kb.stored.folder)) from None
 
 
 def _state(fitted: Encoder, encoder: Encoder) -> Arrays:
@@ -130,4 +132,6 @@ def _restored(kb: KnowledgeBase, encoder: Encoder) -> tuple[Encoder, Index | Tok
             return encoder, TokenMatrices(matrix, indptr, row, owner, int(vectors["n"]))
         return encoder, Index.from_arrays(vectors, encoder.metric)
     except (KeyError, ValueError) as error:
-        raise DataError(f"the arrays do not fit together ({error}); {MEND}", file=str(kb.stored.folder)) from None
+        raise DataError(
+            f"an array is missing, or the arrays do not fit together ({error}); {MEND}", file=str(kb.stored.folder)
+        ) from None

@@ -61,7 +61,7 @@ class Frequencies:
         words, grams = (StringTable.from_arrays(arrays, name) for name in ("words", "grams"))
         counts = [np.asarray(arrays[name]) for name in ("word_count", "gram_count")]
         if [*map(len, counts)] != [len(words), len(grams)]:
-            raise DataError("the frequencies of words or n-grams are damaged; make them again")
+            raise DataError("the counts of words or n-grams are damaged; make the index or run with them again")
         return cls(int(arrays["names"][0]), words, grams, *counts)
 
 

@@ -83,7 +83,7 @@ class StringTable:
         table = cls(*(np.asarray(arrays[f"{prefix}_{name}"]) for name in ("text", "start", "slots")))
         n_slots = len(table.slots)
         if n_slots & (n_slots - 1) or n_slots < 2 * len(table) or table.start[-1] != len(table.text):
-            raise DataError(f"the table of {prefix} is damaged; make it again")
+            raise DataError(f"the table of {prefix} is damaged; make the index or run with it again")
         return table
 
 

@@ -141,7 +141,8 @@ class Speller:
         taken = sum(len(literals[text]) for text, is_field in template.parts if not is_field)
         if taken >= max_length:
             raise UsageError(
-                f"max_length={max_length} leaves no room for text: the template's markers take {taken} tokens; raise it"
+                f"max_length={max_length} leaves no room for text: the template's markers take {taken} tokens; "
+                "raise max_length"
             )
         return cls(backend, template, literals, markers, max_length - taken)
 

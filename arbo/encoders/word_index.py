@@ -79,7 +79,7 @@ class WordIndex:
         index = cls(StringTable.from_arrays(arrays, "words"), *(np.asarray(arrays[name]) for name in _PARTS))
         sizes = len(index.first) - 1, len(index.start) - 1, int(index.start[-1])
         if sizes != (len(index.words), len(index.row), len(index.items)):
-            raise DataError("the words of names are damaged; make them again")
+            raise DataError("the words of names are damaged; build the index again with `arbo kb index`")
         return index
 
 

@@ -77,7 +77,10 @@ class LinkerConfig(Settings):
             if value == float("-inf"):
                 raise UsageError(f"{name} is -inf, which JSON cannot hold; use a number below all dissimilarities")
         if self.nil_threshold != "default" and self.nil_linkage == "single":
-            raise UsageError("nil_threshold needs nil_linkage 'average'; for 'single', set mention_threshold instead")
+            raise UsageError(
+                "nil_threshold needs nil_linkage 'average'; for 'single', set mention_threshold instead, "
+                "the M of --threshold E,M"
+            )
         if self.rerank_mentions and self.skip_margin is not None:
             raise UsageError(
                 "rerank_mentions needs all mentions reranked, but skip_margin skips some; leave one of the two out"

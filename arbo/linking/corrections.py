@@ -125,7 +125,7 @@ def _correction(record: object, file: str, line: int) -> Correction:
     of = of if isinstance(of, str) else None
     if isinstance(record, Mapping) and len(kinds) != 1:
         found = f"the keys {' and '.join(kinds)}" if kinds else "none of them"
-        raise DataError(f"a correction has one of the keys {', '.join(_KINDS)}; this one has {found}", id=of)
+        raise DataError(f"a correction has exactly one of the keys {', '.join(_KINDS)}; this one has {found}", id=of)
     kind = kinds[0] if kinds else ""
     required = ("mention",) if kind in _OF_MENTIONS else ("document", "spans") if kind in _OF_SPANS else ()
     values = fields(record, "a correction", _KEYS, required=required, of=of)

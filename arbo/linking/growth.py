@@ -84,8 +84,8 @@ def arrays_of(run: Run) -> Arrays:
         )
     if run.kept is None:
         raise UsageError(
-            "the run cannot grow: an earlier arbo made it, or it has a reranker, approximate search, token vectors or "
-            "no texts; link or discover all documents again"
+            "the run cannot grow: an earlier version of arbo made it, or it was made with a reranker, approximate "
+            "search or token vectors, or saved without texts; link or discover all documents again"
         )
     return run.kept()
 
@@ -95,7 +95,7 @@ def check_same(run: Run, config: LinkerConfig, encoder: Mapping[str, Any], kb: K
     made, was = run.manifest["encoder"], run.manifest["knowledge_base"]
     same = {
         "settings": json_ready(run.manifest["config"]) == json_ready(config.as_dict()),
-        "encoder or edges": same_model({**made, "mentions": None}, {**encoder, "mentions": None}),
+        "encoder or edge model": same_model({**made, "mentions": None}, {**encoder, "mentions": None}),
         "knowledge base": (was and was["fingerprint"]) == (kb and kb.fingerprint),
     }
     if other := [name for name, is_same in same.items() if not is_same]:

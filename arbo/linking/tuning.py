@@ -337,7 +337,7 @@ class _Scoring:
         if objective == "nil_f1" and not gold.is_nil.any():
             raise DataError(
                 "tuning for NIL needs NIL mentions, but the knowledge base has an entity for each annotated "
-                "mention; withhold some entities with arbo.nil_split"
+                "mention; withhold some entities with arbo.nil_split (`arbo nil-split`)"
             )
         return cls(objective, gold.annotated, gold.is_nil, gold.mention, gold.rows)
 

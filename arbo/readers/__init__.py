@@ -136,7 +136,7 @@ def read_knowledge_base(
         records: Records[Entity] = _joined(paths, read, Records("entities", on_error), on_error)
         kb = KnowledgeBase((), records.notes).changed(records)
     if not len(kb):
-        raise DataError(f"no entities, read as {name}; check the file and the format (--kb-format)", file=first)
+        raise DataError(f"no entities in the format {name}; check the file and the format (--kb-format)", file=first)
     kb.notes.update(notes)
     return kb
 
@@ -203,11 +203,13 @@ def _guessed(paths: list[Path], formats: Mapping[Any, Format], told: Callable[[s
     chosen, *others = special[:1] or sorted(like, key=lambda name: -len(like[name])) or [None]
     if others and len(like[chosen]) == len(like[others[0]]):
         problem = f"{like[chosen][0]} looks like {chosen}, but {like[others[0]][0]} like {others[0]}"
-        raise DataError(f"{problem}; name the format, or the files of one format", file=str(paths[0]))
+        raise DataError(
+            f"{problem}; give the format (--format, --kb-format), or the files of one format", file=str(paths[0])
+        )
     if chosen:
         told(f"{chosen}, like {len(like[chosen])} of {sum(map(len, like.values()))} files" if others else chosen)
         return str(chosen)
-    problem = "the format cannot be guessed from the name and the content; name it"
+    problem = "the format cannot be guessed from the name and the content; give it (--format, --kb-format)"
     if paths[0].is_dir():
         problem = (
             "the folder has no file of a known format; name files, or a pattern such as 'folder/*/*.txt' in quotes"

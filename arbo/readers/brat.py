@@ -78,7 +78,7 @@ def read_brat(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
         if other is file:
             continue
         if other.is_text == file.is_text:
-            raise DataError(f"this file occurs twice; remove it, or {other.path}", file=str(file.path))
+            raise DataError(f"this file occurs again as {other.path}; remove one of the two", file=str(file.path))
         del waiting[file.pair]
         text, annotations = (file, other) if file.is_text else (other, file)
         with records.record(annotations.path, 1):

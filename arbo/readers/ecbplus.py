@@ -133,7 +133,7 @@ def _parse(source: Path) -> list[Any]:
         problem = "the JSON is nested too deeply, or has a number with thousands of digits"
         raise DataError(problem, file=str(source)) from None
     if not isinstance(mentions, list):
-        raise DataError("expected a list of mentions", file=str(source))
+        raise DataError("expected a JSON list of mentions", file=str(source))
     return mentions
 
 
