@@ -89,7 +89,7 @@ def search_prefixes(prefixes: Prefixes, queries: Csr, corpus: Corpus, scratch: S
 @kernel
 def _fill(prefixes: Prefixes, query: Query, corpus: Corpus, scratch: Scratch, near: List) -> None:
     order = np.argsort(prefixes.place[query.feature])
-    rest, seen, n_seen, taken = _rests(query.weight[order]), scratch.able, 0, 0
+    rest, seen, n_seen, taken = _rests(query.weight[order]), scratch.seen, 0, 0
     lengths, fine = sketch_of(query, corpus.longest)
     for at in range(len(order)):
         feature = query.feature[order[at]]

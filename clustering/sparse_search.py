@@ -25,6 +25,9 @@ from .vectors import Csr, csr, dissimilarity
 _DONE = np.float32(-1e30)
 """The partial score of a row that has been scored exactly."""
 
+_LEAST_SHARE = np.float32(1e-37)
+"""The least partial score of a row that shares a feature with the query, also if the product is rounded to 0."""
+
 _MOST_FEATURES = 128
 """Above this number of features, as in a sentence, a query without a limit is searched by all scores."""
 
@@ -104,9 +107,10 @@ class Scratch(NamedTuple):
 
     score: Floats
     """(rows,) the partial score of each row; `_DONE` once it is scored exactly; all 0 between queries."""
+    seen: Ids
+    """The rows with a score that is not 0."""
     able: Ids
     """The rows that could reach a list."""
-    able_score: Floats
     all_scores: Weights
     weight_of: Floats
     """(features,) the weight of every feature; all 0 between queries."""
@@ -117,7 +121,7 @@ class Scratch(NamedTuple):
         return cls(
             np.zeros(n_rows, np.float32),
             np.empty(n_rows, np.int32),
-            np.empty(n_rows, np.float32),
+            np.empty(n_rows, np.int32),
             np.empty(n_rows, np.float64),
             np.zeros(n_features, np.float32),
         )
@@ -254,52 +258,47 @@ def _near(query: Query, corpus: Corpus, scratch: Scratch, near: List) -> bool:
     to_read = np.append(0, np.cumsum(count))
     if n > _MOST_FEATURES and least_score(near, corpus.offset, slack) <= 0:
         return False
-    taken, n_read, checked, score = 0, 0, 8 * len(near.ids), scratch.score
+    taken, n_seen, checked, score, seen = 0, 0, 8 * len(near.ids), scratch.score, scratch.seen
     for at in range(n):
         for i in range(start[feature[at]], start[feature[at] + 1]):
-            score[row_of[i]] += weight[at] * value_of[i]
-        n_read = at + 1
-        is_last = n_read == n
-        if not is_last and to_read[n_read + 1] < 2 * checked:
+            row, share = row_of[i], weight[at] * value_of[i]
+            if score[row] == 0:
+                seen[n_seen] = row
+                n_seen += 1
+                share = max(share, _LEAST_SHARE)
+            score[row] += share
+        is_last = at + 1 == n
+        if not is_last and to_read[at + 2] < 2 * checked:
             continue
-        checked = to_read[n_read]
-        taken = _score_best(query, corpus, scratch, feature[:n_read], near, taken)
+        checked = to_read[at + 1]
+        taken = _score_best(query, corpus, scratch, n_seen, near, taken)
         least = least_score(near, corpus.offset, slack)
-        if is_last or rest[n_read] < least:
-            tail = corpus.bounds.tail[0 if is_last else corpus.bounds.level[feature[n_read]]]
-            n_able = _able(corpus, scratch, feature[:n_read], tail, rest[n_read], least)
-            able, partial = scratch.able[:n_able], scratch.able_score[:n_able]
+        if is_last or rest[at + 1] < least:
+            tail = corpus.bounds.tail[0 if is_last else corpus.bounds.level[feature[at + 1]]]
+            n_able = _able(scratch, n_seen, tail, rest[at + 1], least)
             if is_last or n_able * len(corpus.rows.indices) < (to_read[n] - checked) * len(tail):
                 lengths, fine = sketch_of(query, corpus.longest)
-                for i in range(n_able):
+                for row in scratch.able[:n_able]:
                     least = least_score(near, corpus.offset, slack)
-                    is_able = partial[i] + rest[n_read] / 255 * tail[able[i]] >= least
-                    if is_able and most(lengths, corpus.bounds.sketch[able[i]]) * fine >= least:
-                        taken = score_row(query, corpus, able[i], near, taken)
+                    is_able = score[row] + rest[at + 1] / 255 * tail[row] >= least
+                    if is_able and most(lengths, corpus.bounds.sketch[row]) * fine >= least:
+                        taken = score_row(query, corpus, row, near, taken)
                 break
-            score[able] = partial
     if min(near.values[-1], near.limit) >= dissimilarity(0.0, corpus.offset):
         _offer_unlike(corpus, scratch, near, taken)
-    for read in feature[:n_read]:
-        for i in range(start[read], start[read + 1]):
-            score[row_of[i]] = 0
+    for row in seen[:n_seen]:
+        score[row] = 0
     return True
 
 
 @kernel
-def _able(
-    corpus: Corpus, scratch: Scratch, features: Ids, tail: npt.NDArray[np.uint8], rest: float, least: float
-) -> int:
-    """Move the rows that can still reach the least score to ``able``; return their number."""
-    start, row_of, _ = corpus.postings
+def _able(scratch: Scratch, n_seen: int, tail: npt.NDArray[np.uint8], rest: float, least: float) -> int:
+    """Write the rows seen that can still reach the least score to ``able``; return their number."""
     score, n_able, scale, least_partial = scratch.score, 0, rest / 255, max(least - rest, np.float64(_DONE) / 2)
-    for feature in features:
-        for i in range(start[feature], start[feature + 1]):
-            row = row_of[i]
-            if score[row] >= least_partial and score[row] + scale * tail[row] >= least:
-                scratch.able[n_able], scratch.able_score[n_able] = row, score[row]
-                n_able += 1
-                score[row] = _DONE
+    for row in scratch.seen[:n_seen]:
+        if score[row] >= least_partial and score[row] + scale * tail[row] >= least:
+            scratch.able[n_able] = row
+            n_able += 1
     return n_able
 
 
@@ -321,27 +320,24 @@ def least_score(near: List, offset: float, slack: float) -> float:
 
 
 @kernel
-def _score_best(query: Query, corpus: Corpus, scratch: Scratch, features: Ids, near: List, taken: int) -> int:
+def _score_best(query: Query, corpus: Corpus, scratch: Scratch, n_seen: int, near: List, taken: int) -> int:
     """Score the rows with the largest partial scores exactly, as many as the list has places, or fewer."""
-    start, row_of, _ = corpus.postings
     score, most, n, least = scratch.score, len(near.ids), 0, np.float32(0)
     best, best_score = np.empty(most, np.int32), np.empty(most, np.float32)
-    for feature in features:
-        for i in range(start[feature], start[feature + 1]):
-            own = score[row_of[i]]
-            if own > least:
-                place = min(n, most - 1)
-                n = place + 1
-                while place > 0 and best_score[place - 1] < own:
-                    best[place], best_score[place] = best[place - 1], best_score[place - 1]
-                    place -= 1
-                best[place], best_score[place] = row_of[i], own
-                if n == most:
-                    least = best_score[-1]
+    for row in scratch.seen[:n_seen]:
+        own = score[row]
+        if own > least:
+            place = min(n, most - 1)
+            n = place + 1
+            while place > 0 and best_score[place - 1] < own:
+                best[place], best_score[place] = best[place - 1], best_score[place - 1]
+                place -= 1
+            best[place], best_score[place] = row, own
+            if n == most:
+                least = best_score[-1]
     for row in best[:n]:
-        if score[row] > 0:  # a row with several of the features is among the best several times
-            taken = score_row(query, corpus, row, near, taken)
-            score[row] = _DONE
+        taken = score_row(query, corpus, row, near, taken)
+        score[row] = _DONE
     return taken
 
 

@@ -43,7 +43,8 @@ def spans(
     Run `arbo spans notes/ --kb kb.obo --out found.jsonl`, correct found.jsonl, and link it with `arbo link found.jsonl
     --kb kb.obo --out run`. To find and link mentions in one step, use `arbo link --find-mentions dictionary`.
 
-    If DOCS have mentions, they only serve to score the found mentions; `--types` chooses among them.
+    If DOCS have mentions already, these are only used to score the found mentions. `--types` limits the mentions to
+    score against, not the found mentions.
     """
     from arbo.spans.evaluation import found_scores
 
