@@ -146,6 +146,7 @@ def main() -> None:
         sys.exit(3 if isinstance(error, DataError) else 2 if isinstance(error, UsageError) else 1)
     finally:
         records.quiet = True
+        gc.freeze()  # so that the exit does not search them for cycles
 
 
 def _interrupted(*_: object) -> NoReturn:
