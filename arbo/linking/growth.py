@@ -8,7 +8,7 @@ mentions; ``entities`` and ``entity_dissimilarity``, the nearest rows of the kno
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from typing import Any, NamedTuple, Self
@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from scipy.sparse import issparse
 
 from arbo.data.corpus import Corpus
+from arbo.data.documents import Mention
 from arbo.data.inputs import MentionInput, mention_inputs
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.encoders.encoder import Encoder
@@ -31,6 +32,7 @@ from arbo.linking.config import LinkerConfig
 from arbo.progress import Announce
 from arbo.results.run import Run
 from arbo.retrieval.growth import Earlier
+from arbo.retrieval.reranking import Reranker
 from arbo.retrieval.retrieval import Retrieval
 
 Arrays = Mapping[str, npt.NDArray[Any]]
@@ -78,14 +80,10 @@ def kept(mentions: Mentions, found: Retrieval, given: Encoder) -> Arrays | None:
 
 def arrays_of(run: Run) -> Arrays:
     """Return the arrays that a run keeps; raise UsageError if it has none."""
-    if run.correction_table is not None:
-        raise UsageError(
-            "a run that obeys corrections cannot grow yet; link or discover all documents again, with the corrections"
-        )
     if run.kept is None:
         raise UsageError(
-            "the run cannot grow: an earlier arbo made it, or it has a reranker, approximate search, token vectors or "
-            "no texts; link or discover all documents again"
+            "the run cannot grow: an earlier arbo made it, or it has approximate search, token vectors or no texts; "
+            "link or discover all documents again"
         )
     return run.kept()
 
@@ -104,6 +102,15 @@ def check_same(run: Run, config: LinkerConfig, encoder: Mapping[str, Any], kb: K
         )
 
 
+def check_reranker(run: Run, reranker: Reranker | None) -> dict[str, Any]:
+    """Return the settings of a run's reranker, if it has one; raise UsageError if the given reranker is another one."""
+    made = run.manifest["encoder"]
+    was, now = made.get("reranker"), None if reranker is None else reranker.settings
+    if (was is None) != (now is None) or not same_model(was or {}, now or {}):
+        raise UsageError("the run was made with another reranker; use the same, or link all documents again")
+    return {name: made[name] for name in ("reranker", "skip_margin") if name in made}
+
+
 def resumed(
     run: Run, before: Corpus, now: Corpus, arrays: Arrays, encoder: Encoder, announce: Announce
 ) -> tuple[Mentions, Earlier]:
@@ -111,8 +118,8 @@ def resumed(
 
     Args:
         run: the run.
-        before: its documents.
-        now: those that stay, and new ones.
+        before: its documents, with the mentions that it linked.
+        now: those that stay, and new ones; a mention with other spans or another type counts as new.
         arrays: what the run keeps.
         encoder: the encoder, fitted if there is a knowledge base.
         announce: see `arbo.progress`.
@@ -121,9 +128,9 @@ def resumed(
     frozen = {name.removeprefix(_FROZEN): array for name, array in arrays.items() if name.startswith(_FROZEN)}
     if frozen and isinstance(encoder, NgramEncoder):
         encoder = replace(encoder, frequencies=Frequencies.from_arrays(frozen))
-    number = {before.mentions[row].id: place for place, row in enumerate(before.order.tolist())}
-    inputs, order = _inputs(run, before, now), now.order
-    row = np.array([number.get(inputs[place].mention.id, -1) for place in order.tolist()], np.int64)
+    number = {_searched_as(before.mentions[row]): place for place, row in enumerate(before.order.tolist())}
+    inputs, order = _inputs(run, number, now), now.order
+    row = np.array([number.get(_searched_as(inputs[place].mention), -1) for place in order.tolist()], np.int64)
     mentions = Neighbors(arrays["mentions"], arrays["mention_dissimilarity"])
     earlier = Earlier(mentions, Neighbors(arrays["entities"], arrays["entity_dissimilarity"]), row)
     made = Mentions.of(inputs, order, encoder, announce)
@@ -147,18 +154,23 @@ def _joined(
     return Vectors(matrix, rows, np.arange(len(row), dtype=np.int32), len(row))
 
 
-def _inputs(run: Run, before: Corpus, now: Corpus) -> list[MentionInput]:
-    """Return the mentions in the order of their documents; those of the run keep the names that were compared."""
+def _searched_as(mention: Mention) -> tuple[Any, ...]:
+    """Return what must be equal in a mention of a run, so that its lists hold."""
+    return mention.id, mention.spans, mention.type
+
+
+def _inputs(run: Run, known: Container[tuple[Any, ...]], now: Corpus) -> list[MentionInput]:
+    """Return the mentions in the order of their documents; those known to the run keep the names that were compared."""
     table = run.mention_table
     names = pc.coalesce(table["expansion"], table["text"]).to_pylist()
     name_of = dict(zip(table["mention_id"].to_pylist(), names, strict=True))
-    there, expand = {document.id for document in before}, run.manifest["config"]["expand_abbreviations"]
+    expand = run.manifest["config"]["expand_abbreviations"]
     inputs: list[MentionInput] = []
     for document in now:
-        if document.id in there:
-            inputs += (MentionInput(name_of[mention.id], mention, document) for mention in document.mentions)
-        else:
-            inputs += mention_inputs(Corpus([document]), expand_abbreviations=expand)
+        own = [name_of[one.id] if _searched_as(one) in known else None for one in document.mentions]
+        made = mention_inputs(Corpus([document]), expand_abbreviations=expand) if None in own else ()
+        given = zip(document.mentions, own, strict=True)
+        inputs += made or (MentionInput(str(name), mention, document) for mention, name in given)
     return inputs
 
 
