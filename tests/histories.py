@@ -12,6 +12,8 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -77,9 +79,12 @@ def taste(item: MentionInput, entity: arbo.Entity) -> float:
 class History:
     """A run, what it was made of, and what may happen to it next."""
 
-    STEPS = ("remove", "add", "remove_mention", "add_with_corrections")
+    STEPS = ("remove", "add", "remove_mention", "save", "add_with_corrections", "add_with_corrections")
 
-    def __init__(self, seed: int, *, dense: bool, kb: bool, reranked: bool = False, corrected: bool = True) -> None:
+    def __init__(
+        self, seed: int, folder: Path, *, dense: bool, kb: bool, reranked: bool = False, corrected: bool = True
+    ) -> None:
+        self.folder = folder
         self.rng = np.random.default_rng(seed)
         self.corrected = corrected
         self.kb = KB if kb else None
@@ -126,7 +131,7 @@ class History:
         return among[self.rng.integers(len(among))]
 
     def _drawn_lines(self) -> list[Any]:
-        return [self._line() for _ in range(self.rng.integers(0, 6))] if self.corrected else []
+        return [self._line() for _ in range(self.rng.integers(0, 10))] if self.corrected else []
 
     def _line(self) -> dict[str, Any]:
         """Draw a correction of any kind; what it is about may be missing, removed, or come later."""
@@ -138,22 +143,23 @@ class History:
         where: dict[str, Any] = {"document": home.id, "spans": self._one(spans)}
         one, two, three = (str(self._one(ids)) for _ in range(3))
         author = self._one([None, "Ann", "Bob"])
-        if self.lines and self.rng.random() < 0.4:  # perhaps the opposite of an earlier line
+        earlier: dict[str, Any] = {}
+        if self.lines and self.rng.random() < 0.5:  # perhaps the opposite of an earlier line
             earlier = self._one(self.lines)
             one, author = earlier.get("mention", one), self._one([author, earlier["author"]])
             where |= {key: earlier[key] for key in where if key in earlier}
-        record = self._one(
-            [
-                {"mention": one, "entity": self._one(["E1", "E2", "E3", "E4", "E9", None])},
-                {"mention": one, "not": self._one(["E1", "E2", "E4", "E9"])},
-                {"mention": one, "new": self._one(["N1", "N2"])},
-                {"same": [one, two, three]},
-                {"different": [one, two]},
-                {**where, "drop": True},
-                {**where, "add": True, "type": self._one(["T", None])},
-                {**where, "resize": self._one([[[0, 2]], *spans])},
-            ]
-        )
+        records = [
+            {"mention": one, "entity": self._one(["E1", "E2", "E3", "E4", "E9", None])},
+            {"mention": one, "not": self._one(["E1", "E2", "E4", "E9"])},
+            {"mention": one, "new": self._one(["N1", "N2"])},
+            {"same": [one, two, three]},
+            {"different": [one, two]},
+            {**where, "drop": True},
+            {**where, "add": True, "type": self._one(["T", None])},
+            {**where, "resize": self._one([[[0, 2]], *spans])},
+        ]
+        about = earlier.keys() & {"mention", "document"}
+        record = self._one([own for own in records if about <= own.keys()])
         group = record.get("same") or record.get("different")
         if group and len(set(group)) < len(group):
             return self._line()
@@ -197,6 +203,12 @@ class History:
         known = [line for line in self.lines if self.rng.random() < 0.3]
         self.add([*known, *self._drawn_lines()])
 
+    def save(self) -> None:
+        """Save the run, and go on with what is read again."""
+        name = self.folder / str(len(self.steps))
+        self.result.save(name)
+        self.result = arbo.Result.load(name)
+
     def check(self) -> None:
         """Fail unless the run equals its refit and, if it must, the run of all at once in this and any other order."""
         before = len(self._asked)
@@ -213,17 +225,17 @@ class History:
         return self.linker.reranker.asked if isinstance(self.linker.reranker, Oracle) else []
 
 
-def live(seed: int, n_steps: int = 4, **kind: bool) -> History:
+def live(seed: int, n_steps: int = 4, **kind: bool) -> None:
     """Live through a history, with a check after each step."""
-    history = History(seed, **kind)
-    for _ in range(n_steps):
-        history.step()
-        try:
-            history.check()
-        except Exception as error:
-            error.add_note(f"seed {seed}, {kind}, {history.steps}, {history.lines}")
-            raise
-    return history
+    with TemporaryDirectory() as folder:
+        history = History(seed, Path(folder), **kind)
+        for _ in range(n_steps):
+            try:
+                history.step()
+                history.check()
+            except Exception as error:
+                error.add_note(f"seed {seed}, {kind}, {history.steps}, {history.lines}")
+                raise
 
 
 def _main(n: int, first: int = 0) -> None:

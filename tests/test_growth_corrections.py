@@ -41,10 +41,10 @@ def test_many_histories_with_corrections(kind: dict[str, bool], first: int) -> N
         live(seed, **kind)
 
 
-def test_histories_have_corrections_of_all_kinds_and_fates() -> None:
+def test_histories_have_corrections_of_all_kinds_and_fates(tmp_path: Path) -> None:
     kinds, fates = set(), set()
     for seed in range(8):
-        history = History(seed, dense=False, kb=True)
+        history = History(seed, tmp_path / str(seed), dense=False, kb=True)
         for _ in range(3):
             history.step()
             kinds |= {key for row in history.result.corrections for key in row["record"] if key not in ("author",)}
@@ -94,6 +94,16 @@ def test_what_corrections_did_to_mentions_is_undone_when_they_no_longer_hold(tmp
     assert [link.mention.text for link in grown.links] == ["marsh", "kelp", "fever", "The"]
     equal(grown, own.link(documents, [*lines, *more]), lines=False)
     equal(grown, own.refit(grown))
+
+
+def test_a_resized_mention_gets_the_long_form_as_in_a_new_run() -> None:
+    text = "Limb stiffness complex (LSC) came. The LSC spreads. Sheep have LSC."
+    late, own = passage("b", text, "LSC)", "The LSC", "Sheep"), linker(KB)
+    line = {"document": "b", "spans": [[35, 42]], "resize": [[39, 42]]}
+    documents = [document("a", "limb stiffness complex"), late]
+    grown = own.add(own.link(documents), [], [line])
+    assert grown.link_of("b-1").name == "Limb stiffness complex"
+    equal(grown, own.link(documents, [line]), lines=False)
 
 
 def test_an_added_mention_goes_by_a_line_and_a_dropped_one_for_good() -> None:
