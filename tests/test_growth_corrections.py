@@ -96,6 +96,26 @@ def test_what_corrections_did_to_mentions_is_undone_when_they_no_longer_hold(tmp
     equal(grown, own.refit(grown))
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("settings", [{}, {"edges": "english"}, {"reranker": knows_gold()}], ids=str)
+def test_the_sample_comes_in_batches_with_corrections(settings: dict[str, Any], sample: Sample) -> None:
+    documents, kb = sample
+    own = arbo.Linker(kb, **settings)
+    lines = []
+    for one in documents.mentions[::9]:
+        outside = str(one.gold[0]).startswith("NEW") if one.gold else True
+        lines.append({"mention": one.id, **({"new": one.text} if outside else {"entity": one.gold[0]})})
+        if len(lines) % 5 == 0:
+            lines.append({"document": one.document_id, "spans": [[*span] for span in one.spans], "drop": True})
+    result = own.link(documents[:15], lines[:10])
+    for batch in range(1, 6):
+        more = lines[10 * batch : 10 * batch + 10] if batch < 5 else lines[50:]
+        result = own.add(result, documents[15 * batch : 15 * batch + 15], more)
+    assert result.manifest["corrections"]["obeyed"] > 50
+    equal(result, own.refit(result))
+    equal(result, own.link(documents, lines), lines=False)
+
+
 def test_a_resized_mention_gets_the_long_form_as_in_a_new_run() -> None:
     text = "Limb stiffness complex (LSC) came. The LSC spreads. Sheep have LSC."
     late, own = passage("b", text, "LSC)", "The LSC", "Sheep"), linker(KB)

@@ -3,7 +3,8 @@
 The arrays, with rows in the order of `Corpus.order`: ``mentions`` and ``mention_dissimilarity``, the nearest other
 mentions; ``entities`` and ``entity_dissimilarity``, the nearest rows of the knowledge base;
 ``vectors`` and ``vector_row``, unless the encoder is that of n-grams, whose vectors are soon made again; and
-``encoder.*``, the fitted state of that encoder, unless it was fitted to a knowledge base.
+``encoder.*``, the fitted state of that encoder, unless it was fitted to a knowledge base. Further arrays are those of
+`arbo.linking.originals` and `arbo.retrieval.scored`.
 """
 
 from __future__ import annotations
