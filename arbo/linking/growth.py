@@ -20,7 +20,6 @@ import pyarrow.compute as pc
 from scipy.sparse import issparse
 
 from arbo.data.corpus import Corpus
-from arbo.data.documents import Mention
 from arbo.data.inputs import MentionInput, mention_inputs
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.encoders.encoder import Encoder
@@ -129,9 +128,11 @@ def resumed(
     frozen = {name.removeprefix(_FROZEN): array for name, array in arrays.items() if name.startswith(_FROZEN)}
     if frozen and isinstance(encoder, NgramEncoder):
         encoder = replace(encoder, frequencies=Frequencies.from_arrays(frozen))
-    number = {_searched_as(before.mentions[row]): place for place, row in enumerate(before.order.tolist())}
+    number = {before.mentions[row].id: place for place, row in enumerate(before.order.tolist())}
+    for changed in _changed(before, now):
+        number.pop(changed, None)
     inputs, order = _inputs(run, number, now), now.order
-    row = np.array([number.get(_searched_as(inputs[place].mention), -1) for place in order.tolist()], np.int64)
+    row = np.array([number.get(inputs[place].mention.id, -1) for place in order.tolist()], np.int64)
     mentions = Neighbors(arrays["mentions"], arrays["mention_dissimilarity"])
     earlier = Earlier(mentions, Neighbors(arrays["entities"], arrays["entity_dissimilarity"]), row)
     made = Mentions.of(inputs, order, encoder, announce)
@@ -155,12 +156,19 @@ def _joined(
     return Vectors(matrix, rows, np.arange(len(row), dtype=np.int32), len(row))
 
 
-def _searched_as(mention: Mention) -> tuple[Any, ...]:
-    """Return what must be equal in a mention of a run, so that its lists hold."""
-    return mention.id, mention.spans, mention.type
+def _changed(before: Corpus, now: Corpus) -> set[str]:
+    """Return the ids of mentions whose spans or type were other ones, in documents that were there."""
+    there = {document.id: document for document in before}
+    found: set[str] = set()
+    for document in now:
+        was = there.get(document.id)
+        if was is not None and was is not document:
+            of = {mention.id: (mention.spans, mention.type) for mention in was.mentions}
+            found |= {one.id for one in document.mentions if of.get(one.id) != (one.spans, one.type)}
+    return found
 
 
-def _inputs(run: Run, known: Container[tuple[Any, ...]], now: Corpus) -> list[MentionInput]:
+def _inputs(run: Run, known: Container[str], now: Corpus) -> list[MentionInput]:
     """Return the mentions in the order of their documents; those known to the run keep the names that were compared."""
     table = run.mention_table
     names = pc.coalesce(table["expansion"], table["text"]).to_pylist()
@@ -168,7 +176,7 @@ def _inputs(run: Run, known: Container[tuple[Any, ...]], now: Corpus) -> list[Me
     expand = run.manifest["config"]["expand_abbreviations"]
     inputs: list[MentionInput] = []
     for document in now:
-        own = [name_of[one.id] if _searched_as(one) in known else None for one in document.mentions]
+        own = [name_of[one.id] if one.id in known else None for one in document.mentions]
         made = mention_inputs(Corpus([document]), expand_abbreviations=expand) if None in own else ()
         given = zip(document.mentions, own, strict=True)
         inputs += made or (MentionInput(str(name), mention, document) for mention, name in given)
