@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import numpy as np
 
@@ -21,10 +21,11 @@ from arbo.encoders.ngrams import NgramEncoder
 from arbo.engine import Ids, Method, Searchable, partition
 from arbo.errors import DataError, UsageError
 from arbo.linking.config import LinkerConfig
-from arbo.linking.corrections import Correction, corrections_of
+from arbo.linking.corrections import Correction, continued, corrections_kept, corrections_of
 from arbo.linking.description import describe
-from arbo.linking.growth import Mentions, arrays_of, check_same, kept, resumed, without
+from arbo.linking.growth import Mentions, arrays_of, check_reranker, check_same, kept, resumed, without
 from arbo.linking.obedience import obeyed
+from arbo.linking.originals import as_given, check_removable, given_arrays
 from arbo.linking.respanning import respanned
 from arbo.progress import Announce, Stopwatch, quiet
 from arbo.results.export import corpus_of
@@ -34,6 +35,7 @@ from arbo.retrieval.candidates import Candidates
 from arbo.retrieval.domains import Divided, nearest_within
 from arbo.retrieval.reranking import Reranker, reranked
 from arbo.retrieval.retrieval import Find, Retrieval, Sought, retrieve
+from arbo.retrieval.scored import Remembering, Scored, known_scores
 from arbo.retrieval.worlds import entity_worlds, mention_worlds
 
 if TYPE_CHECKING:
@@ -41,6 +43,9 @@ if TYPE_CHECKING:
     from arbo.linking.estimate import Estimate
     from arbo.linking.objectives import Objective
     from arbo.linking.tuning import Tuning
+
+Resumed: TypeAlias = tuple[Mentions, Find, Mapping[str, Scored]]
+"""The mentions, a search of their neighbours, and known scores of the reranker."""
 
 
 # Without slots: `cached_property` keeps the entity vectors in the instance's dictionary.
@@ -116,7 +121,7 @@ class Linker:
         """
         if self.kb is None:
             raise UsageError("linking needs a knowledge base: use Linker(kb), or discover() to work without one")
-        return self._decide(*respanned(Corpus.of(documents), corrections_of(corrections)), discover=False)
+        return self._decide(Corpus.of(documents), corrections_of(corrections), discover=False)
 
     def discover(self, documents: Iterable[Any], corrections: Any = ()) -> Result:
         """Cluster mentions, or names alone, without a knowledge base; each cluster is a discovered entity.
@@ -124,38 +129,49 @@ class Linker:
         For the corrections and further errors, see `link`. The reranker is not used. Raise UsageError if the
         configuration sets `rerank_mentions`.
         """
-        return self._decide(*respanned(Corpus.of(documents), corrections_of(corrections)), discover=True)
+        return self._decide(Corpus.of(documents), corrections_of(corrections), discover=True)
 
-    def add(self, result: Run, documents: Iterable[Any]) -> Result:
+    def add(self, result: Run, documents: Iterable[Any] = (), corrections: Any = ()) -> Result:
         """Return a new result with further documents; its tables are those of `refit` on all documents.
 
-        Only what is new is encoded and searched. The linker must be as it was when it made ``result``, which does not
-        change. For ``documents`` see `link`. Raise UsageError if the result cannot grow, or was made with another
-        configuration, encoder, edge model or knowledge base; DataError if it has a document with the same id.
+        Only what is new is encoded, searched and reranked. The linker must be as it was when it made ``result``, which
+        does not change. For ``documents`` see `link`. The corrections of ``result`` are obeyed again, as if the new
+        ``corrections`` were lines after them; those that waited for a new document or mention are obeyed now. Raise
+        UsageError if the result cannot grow, or was made with another configuration, encoder, reranker, edge model or
+        knowledge base; DataError if it has a document with the same id.
         """
-        before, more = corpus_of(result), Corpus.of(documents)
-        if again := sorted({document.id for document in before} & {document.id for document in more}):
-            others = f", and {len(again) - 1:,} others," if len(again) > 1 else ""
-            mend = "leave out what it has, or remove that from the run first"
-            raise DataError(f"the run has this document{others} already; {mend}", id=again[0])
-        return self._grown(result, before, before.of_documents([*before, *more]))
+
+        def joined(before: Corpus) -> Corpus:
+            more = Corpus.of(documents)
+            if again := sorted({document.id for document in before} & {document.id for document in more}):
+                others = f", and {len(again) - 1:,} others," if len(again) > 1 else ""
+                mend = "leave out what it has, or remove that from the run first"
+                raise DataError(f"the run has this document{others} already; {mend}", id=again[0])
+            return before.of_documents([*before, *more])
+
+        return self._grown(result, joined, corrections_of(corrections))
 
     def remove(self, result: Run, ids: Iterable[str]) -> Result:
         """Return a new result without the documents and mentions with these ids; see `add`.
 
-        Raise UsageError for an unknown id, and as `add` does.
+        Corrections stay: those of mentions that are gone wait for them, and still join the mentions that are left.
+        Raise UsageError for an unknown id or a mention that a correction added, and as `add` does.
         """
-        before = corpus_of(result)
-        return self._grown(result, before, without(before, ids))
+        gone = [ids] if isinstance(ids, str) else list(ids)
+
+        def left(before: Corpus) -> Corpus:
+            check_removable(result.row_of, before, gone)
+            return without(before, gone)
+
+        return self._grown(result, left)
 
     def refit(self, result: Run) -> Result:
         """Return the result of searching all documents of a result again, with its mentions and its fitted encoder.
 
-        Dense vectors are not made again, since a transformer repeats them only to rounding. Raise UsageError as `add`
-        does.
+        Dense vectors and scores of rerankers are not made again, since transformers repeat them only to rounding. Raise
+        UsageError as `add` does.
         """
-        before = corpus_of(result)
-        return self._grown(result, before, before, anew=True)
+        return self._grown(result, lambda before: before, anew=True)
 
     def tune(
         self, documents: Iterable[Any], *, objective: Objective | None = None, method: Method | None = None
@@ -242,7 +258,7 @@ class Linker:
         """
         mentions = self._mentions(corpus, corpus.order if in_order else np.arange(len(corpus.mentions)), discover)
         within = self._mention_limit(mentions.encoder) if within_threshold else None
-        return self._weighed(self._searched(mentions, k, discover, within), k, discover)
+        return self._weighed(self._searched(mentions, k, discover, within), k, self.reranker, discover)
 
     def configured(self, **changes: Any) -> Self:
         """Return a copy with changed fields; only a new ``kb`` or ``encoder`` makes it encode the entities again."""
@@ -292,53 +308,65 @@ class Linker:
             mentions.encoder, mentions.inputs, mentions.encode, entities, worlds, sought, self.announce, find
         )
 
-    def _weighed(self, found: Retrieval, k: int, discover: bool) -> Retrieval:
+    def _weighed(self, found: Retrieval, k: int, reranker: Reranker | None, discover: bool) -> Retrieval:
         """Return the edges by learnt weights or by the reranker, if there is one."""
         kb = None if discover or not self.kb else self.kb
         if self.edges is not None:
             return self.edges.applied(found, kb, k, self.announce)
-        if self.reranker is None or kb is None:
+        if reranker is None or kb is None:
             return found
         return reranked(
             found,
-            self.reranker,
+            reranker,
             kb,
             skip_margin=self.config.skip_margin,
             mentions=self.config.rerank_mentions,
             announce=self.announce,
         )
 
-    def _grown(self, result: Run, before: Corpus, now: Corpus, *, anew: bool = False) -> Result:
-        """Decide on the documents ``now``, with the neighbours of those ``before`` unless all are sought ``anew``."""
-        discover = result.manifest["knowledge_base"] is None
-        edges = {} if self.edges is None else {"edges": self.edges.settings}
-        arrays = arrays_of(result)
-        check_same(result, self.config, {**self.encoder.settings, **edges}, None if discover else self.kb)
+    def _grown(
+        self, result: Run, change: Callable[[Corpus], Corpus], more: Sequence[Correction] = (), *, anew: bool = False
+    ) -> Result:
+        """Decide on changed documents, with the neighbours that the result knows unless all are sought ``anew``.
 
-        def prepare() -> tuple[Mentions, Find]:
+        ``change`` gets the documents as they came, before any correction.
+        """
+        discover = result.manifest["knowledge_base"] is None
+        arrays = arrays_of(result)
+        reranking = check_reranker(result, self.reranker if self.kb and not discover else None)
+        edges = {} if self.edges is None else {"edges": self.edges.settings}
+        check_same(result, self.config, {**self.encoder.settings, **reranking, **edges}, None if discover else self.kb)
+        before = corpus_of(result)
+
+        def resume(now: Corpus) -> Resumed:
             encoder = self._entities[0] if self.kb and not discover else self.encoder
             mentions, earlier = resumed(result, before, now, arrays, encoder, self.announce)
-            return mentions, nearest_within if anew else earlier.nearest_within
+            find = nearest_within if anew else earlier.nearest_within
+            return mentions, find, known_scores(arrays, earlier.row)
 
-        return self._decide(now, [], prepare, discover=discover)
+        corrections = continued(corrections_kept(result.correction_table), more)
+        return self._decide(change(as_given(before, arrays)), corrections, resume, discover=discover)
 
     def _decide(
         self,
-        corpus: Corpus,
+        given: Corpus,
         corrections: Sequence[Correction],
-        prepare: Callable[[], tuple[Mentions, Find]] | None = None,
+        resume: Callable[[Corpus], Resumed] | None = None,
         *,
         discover: bool,
     ) -> Result:
-        """Decide on the mentions of documents, which ``prepare`` returns with a search of their neighbours."""
+        """Decide on the mentions of documents, after corrections of spans; ``resume`` begins with earlier lists."""
         clock, k = Stopwatch(), self.config.k
         kb = None if discover else self.kb
+        corpus, lines = respanned(given, corrections)
         with clock("encode and search"):
-            mentions, find = prepare() if prepare else (self._mentions(corpus, corpus.order, discover), nearest_within)
+            begun = resume(corpus) if resume else (self._mentions(corpus, corpus.order, discover), nearest_within, {})
+            mentions, find, known = begun
             found = self._searched(mentions, k, discover, self._mention_limit(mentions.encoder), find)
-            retrieval = self._weighed(found, k, discover)
+            reranker = Remembering(self.reranker, kb, known) if self.reranker is not None and kb else None
+            retrieval = self._weighed(found, k, reranker, discover)
         with clock("partition"):
-            told = obeyed(corrections, retrieval.inputs, kb, self.config) if corrections else None
+            told = obeyed(lines, retrieval.inputs, kb, self.config) if lines else None
             decisions = None if told is None else told.decisions
             clusters = partition(
                 retrieval.graph(k, decisions),
@@ -350,6 +378,7 @@ class Linker:
             )
         with clock("describe"):
             result = describe(corpus, kb, retrieval, clusters, self.config, told)
-        grows = self.config.search == "exact" and (self.reranker is None or discover) and not corrections
-        arrays = kept(mentions, found, self.encoder) if grows else None
+        arrays = kept(mentions, found, self.encoder) if self.config.search == "exact" else None
+        if arrays is not None:
+            arrays = {**arrays, **given_arrays(given, corpus), **(reranker.arrays() if reranker else {})}
         return replace(result.with_seconds(clock.seconds), kept=None if arrays is None else partial(dict, arrays))

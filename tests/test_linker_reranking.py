@@ -180,6 +180,32 @@ def test_link_with_a_cross_encoder(run: Run, files: Path) -> None:
     assert {link.candidates[0][1] for link in result.links} == {1}  # the cross-encoder was spared all
 
 
+def test_a_run_with_a_cross_encoder_grows(run: Run, files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    documents, kb = arbo.read_jsonl(files / "docs.jsonl"), data_arguments(files)[3:]
+    documents[:4].to_jsonl(files / "docs.jsonl")
+    documents[4:].to_jsonl(files / "more.jsonl")
+    first = run("link", *data_arguments(files), "--reranker", files / "cross", "--out", files / "one")
+    assert first.code == 0
+    read: list[int] = []
+    score = CrossEncoder.score
+
+    def counting(self: CrossEncoder, mentions: Any, kb: Any, mention: Any, *others: Any) -> Any:
+        read.append(len(mention))
+        return score(self, mentions, kb, mention, *others)
+
+    monkeypatch.setattr(CrossEncoder, "score", counting)
+    told = run("add", files / "one", files / "more.jsonl", *kb, "--out", files / "two")
+    assert told.code == 0, told.err
+    assert read == [3 * len(documents[4:].mentions)]
+    assert run("refit", files / "two", *kb, "--out", files / "three").code == 0
+    assert len(read) == 1
+    two, three = (arbo.Result.load(files / name) for name in ("two", "three"))
+    assert two.link_table == three.link_table
+    assert two.cluster_table == three.cluster_table
+    was = arbo.Result.load(files / "one").link_table["candidate_scores"]
+    assert two.link_table["candidate_scores"].slice(0, len(was)) == was
+
+
 def test_a_dry_run_counts_the_pairs(run: Run, files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("arbo.linking.estimate.name_seconds", lambda *_: 1.0)  # measured, so that they are not equal
     monkeypatch.setattr("arbo.cli.run.time.process_time", lambda: 1.0)

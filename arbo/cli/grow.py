@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from arbo.cli import console, options
 from arbo.cli.inputs import read_documents, read_kb
+from arbo.cli.run import tell_corrections
 from arbo.errors import UsageError
 
 if TYPE_CHECKING:
@@ -20,13 +21,18 @@ _Kb = Annotated[
     Path | None, typer.Option("--kb", help="The knowledge base of the run; not for a run of `arbo discover`.")
 ]
 _Out = Annotated[Path, typer.Option("--out", help="Run folder to write; RUN is not changed.")]
+_Documents = Annotated[
+    list[Path] | None,
+    typer.Argument(metavar="DOCS", help="Files, folders, patterns in quotes, or `-`; none, to obey --corrections."),
+]
 
 
 def add(
     run: options.Run,
-    docs: options.Documents,
     out: _Out,
+    docs: _Documents = None,
     kb: _Kb = None,
+    corrections: options.CorrectionsFile = None,
     kb_format: options.KbFormat = None,
     kb_xrefs: options.KbXrefs = None,
     no_generic_names: options.NoGenericNames = False,
@@ -40,13 +46,18 @@ def add(
 ) -> None:
     """Add documents to a run, and say what changed; `arbo refit` of the new run should change nothing.
 
-    Settings, encoder and neighbours are those that RUN keeps. Only what is new is encoded and searched, but an edge
-    model weighs all pairs again.
+    Settings, encoder, neighbours, corrections and scores of a reranker are those that RUN keeps. Only what is new is
+    encoded, searched and reranked, but an edge model weighs all pairs again. Lines of --corrections come after those
+    of RUN: a later line of an author replaces earlier ones that it contradicts.
     """
+    from arbo.data.corpus import Corpus
+
+    if not docs and corrections is None:
+        raise UsageError("nothing to add: give documents, --corrections, or both")
     result, linker = _opened(run, out, kb, edges, cache, kb_format, kb_xrefs, no_generic_names)
-    documents = read_documents(docs, format_, types, on_error)
+    documents = read_documents(docs, format_, types, on_error) if docs else Corpus()
     topics = documents.by_topic() if by_topic else documents
-    _save(result, lambda: linker.add(result, topics), out, as_json)
+    _save(result, lambda: linker.add(result, topics, corrections or ()), out, as_json)
 
 
 def remove(
@@ -61,7 +72,7 @@ def remove(
     cache: options.Cache = None,
     as_json: options.Json = False,
 ) -> None:
-    """Remove documents or mentions from a run, and say what changed."""
+    """Remove documents or mentions from a run, and say what changed; its corrections stay."""
     result, linker = _opened(run, out, kb, edges, cache, kb_format, kb_xrefs, no_generic_names)
     _save(result, lambda: linker.remove(result, ids), out, as_json)
 
@@ -77,7 +88,10 @@ def refit(
     cache: options.Cache = None,
     as_json: options.Json = False,
 ) -> None:
-    """Search all documents of a run again, with its mentions, settings and encoder: nothing should change."""
+    """Search all documents of a run again, with its mentions, settings, corrections and encoder.
+
+    Nothing should change.
+    """
     result, linker = _opened(run, out, kb, edges, cache, kb_format, kb_xrefs, no_generic_names)
     _save(result, lambda: linker.refit(result), out, as_json)
 
@@ -94,7 +108,7 @@ def _opened(
 ) -> tuple[Result, Linker]:
     """Read a run, and make the linker that made it."""
     from arbo import LinkerConfig, Result
-    from arbo.cli.models import encoder_like, load_edges
+    from arbo.cli.models import encoder_like, load_edges, load_reranker
     from arbo.linker import Linker
     from arbo.progress import bars
     from arbo.results.run_folder import check_replaceable
@@ -109,7 +123,9 @@ def _opened(
     encoder = encoder_like(result.manifest["encoder"], run, None, None, cache)
     config = LinkerConfig.from_dict(result.manifest["config"], file=str(run))
     base = None if kb is None else read_kb(kb, kb_format, kb_xrefs, no_generic_names=no_generic_names)
-    return result, Linker(base, encoder, config, announce=bars, edges=load_edges(edges, None))
+    reranker = load_reranker(result.manifest["encoder"].get("reranker", {}).get("model"), None)
+    edge_model = load_edges(edges, None)
+    return result, Linker(base, encoder, config, announce=bars, reranker=reranker, edges=edge_model)
 
 
 def _save(before: Result, grow: Callable[[], Result], out: Path, as_json: bool) -> None:
@@ -117,9 +133,13 @@ def _save(before: Result, grow: Callable[[], Result], out: Path, as_json: bool) 
 
     after = grow()
     after.save(out)
+    tell_corrections(after)
     changes = diff(before, after)
     if as_json:
-        console.print_json({"run": str(out), "seconds": after.manifest["seconds"], **changes.as_dict()})
+        told: dict[str, Any] = {
+            name: after.manifest[name] for name in ("corrections", "seconds") if name in after.manifest
+        }
+        console.print_json({"run": str(out), **told, **changes.as_dict()})
         return
     console.print_summary(after)
     console.out.print(console.plain(str(changes)))

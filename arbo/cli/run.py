@@ -53,7 +53,7 @@ def run(
     decide = linker.discover if linker.kb is None else linker.link
     result = decide(documents, corrections or ())
     if preview:
-        _tell_corrections(result)
+        tell_corrections(result)
         _preview(decide(documents), result, as_json=as_json)
         return
     scores = None
@@ -81,7 +81,7 @@ def _preview(before: Result, after: Result, *, as_json: bool) -> None:
         console.print_changes(changes, _CHANGES_SHOWN, "--json prints all")
 
 
-def _tell_corrections(result: Result) -> None:
+def tell_corrections(result: Result) -> None:
     """Print how many corrections were obeyed and what followed, and each correction that was not obeyed."""
     if "corrections" not in result.manifest:
         return
@@ -98,7 +98,7 @@ def _tell_corrections(result: Result) -> None:
 
 
 def _tell_notes(result: Result) -> None:
-    _tell_corrections(result)
+    tell_corrections(result)
     gold = result.mention_table["gold"]
     if annotated := len(gold) - gold.null_count:
         console.say(

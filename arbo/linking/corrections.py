@@ -18,7 +18,7 @@ contradicts; lines without an author have one author. A mention is known by its 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike as OsPathLike, fspath
 from pathlib import Path
@@ -109,6 +109,22 @@ def corrections_of(given: str | OsPathLike[str] | Iterable[Any]) -> tuple[Correc
             except DataError as error:
                 raise error.at(file, number) from None
     return tuple(found)
+
+
+def corrections_kept(table: pa.Table | None) -> tuple[Correction, ...]:
+    """Return the corrections in the table of a run, with their files and lines; whether they are obeyed is open."""
+    rows = [] if table is None else table.to_pylist()
+    return tuple(_correction(json.loads(row["record"]), row["file"], row["line"]) for row in rows)
+
+
+def continued(kept: Sequence[Correction], more: Sequence[Correction]) -> tuple[Correction, ...]:
+    """Return the corrections of a run, and then more; a line that comes again stands only at its later place."""
+
+    def said(line: Correction) -> str:
+        return json.dumps(line.record, sort_keys=True)
+
+    again = {said(line) for line in more}
+    return (*(line for line in kept if said(line) not in again), *more)
 
 
 def correction_table(lines: Iterable[Correction]) -> pa.Table:

@@ -3,12 +3,13 @@
 The arrays, with rows in the order of `Corpus.order`: ``mentions`` and ``mention_dissimilarity``, the nearest other
 mentions; ``entities`` and ``entity_dissimilarity``, the nearest rows of the knowledge base;
 ``vectors`` and ``vector_row``, unless the encoder is that of n-grams, whose vectors are soon made again; and
-``encoder.*``, the fitted state of that encoder, unless it was fitted to a knowledge base.
+``encoder.*``, the fitted state of that encoder, unless it was fitted to a knowledge base. Further arrays are those of
+`arbo.linking.originals` and `arbo.retrieval.scored`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from typing import Any, NamedTuple, Self
@@ -31,6 +32,7 @@ from arbo.linking.config import LinkerConfig
 from arbo.progress import Announce
 from arbo.results.run import Run
 from arbo.retrieval.growth import Earlier
+from arbo.retrieval.reranking import Reranker
 from arbo.retrieval.retrieval import Retrieval
 
 Arrays = Mapping[str, npt.NDArray[Any]]
@@ -77,15 +79,11 @@ def kept(mentions: Mentions, found: Retrieval, given: Encoder) -> Arrays | None:
 
 
 def arrays_of(run: Run) -> Arrays:
-    """Return the arrays that a run keeps; raise UsageError if it has none, or obeys corrections."""
-    if run.correction_table is not None:
-        raise UsageError(
-            "a run that obeys corrections cannot grow yet; link or discover all documents again, with the corrections"
-        )
+    """Return the arrays that a run keeps; raise UsageError if it has none."""
     if run.kept is None:
         raise UsageError(
-            "the run cannot grow: an earlier version of arbo made it, or it was made with a reranker, approximate "
-            "search or token vectors, or saved without texts; link or discover all documents again"
+            "the run cannot grow: an earlier version of arbo made it, or it was made with approximate search or token "
+            "vectors, or saved without texts; link or discover all documents again"
         )
     return run.kept()
 
@@ -104,6 +102,15 @@ def check_same(run: Run, config: LinkerConfig, encoder: Mapping[str, Any], kb: K
         )
 
 
+def check_reranker(run: Run, reranker: Reranker | None) -> dict[str, Any]:
+    """Return the settings of a run's reranker, if it has one; raise UsageError if the given reranker is another one."""
+    made = run.manifest["encoder"]
+    was, now = made.get("reranker"), None if reranker is None else reranker.settings
+    if (was is None) != (now is None) or not same_model(was or {}, now or {}):
+        raise UsageError("the run was made with another reranker; use the same, or link all documents again")
+    return {name: made[name] for name in ("reranker", "skip_margin") if name in made}
+
+
 def resumed(
     run: Run, before: Corpus, now: Corpus, arrays: Arrays, encoder: Encoder, announce: Announce
 ) -> tuple[Mentions, Earlier]:
@@ -111,8 +118,8 @@ def resumed(
 
     Args:
         run: the run.
-        before: the documents of the run.
-        now: those of ``before`` that stay, and new ones.
+        before: the documents of the run, with the mentions that it linked.
+        now: those of ``before`` that stay, and new ones; a mention with other spans or another type counts as new.
         arrays: what the run keeps, among it these lists.
         encoder: the encoder, fitted if there is a knowledge base.
         announce: see `arbo.progress`.
@@ -121,7 +128,9 @@ def resumed(
     if frozen and isinstance(encoder, NgramEncoder):
         encoder = replace(encoder, frequencies=Frequencies.from_arrays(frozen))
     number = {before.mentions[row].id: place for place, row in enumerate(before.order.tolist())}
-    inputs, order = _inputs(run, before, now), now.order
+    for changed in _changed(before, now):
+        number.pop(changed, None)
+    inputs, order = _inputs(run, number, now), now.order
     row = np.array([number.get(inputs[place].mention.id, -1) for place in order.tolist()], np.int64)
     mentions = Neighbors(arrays["mentions"], arrays["mention_dissimilarity"])
     earlier = Earlier(mentions, Neighbors(arrays["entities"], arrays["entity_dissimilarity"]), row)
@@ -146,18 +155,30 @@ def _joined(
     return Vectors(matrix, rows, np.arange(len(row), dtype=np.int32), len(row))
 
 
-def _inputs(run: Run, before: Corpus, now: Corpus) -> list[MentionInput]:
-    """Return the mentions in the order of their documents; those of the run keep the names that were compared."""
+def _changed(before: Corpus, now: Corpus) -> set[str]:
+    """Return the ids of mentions whose spans or type were other ones, in documents that were there."""
+    there = {document.id: document for document in before}
+    found: set[str] = set()
+    for document in now:
+        was = there.get(document.id)
+        if was is not None and was is not document:
+            of = {mention.id: (mention.spans, mention.type) for mention in was.mentions}
+            found |= {one.id for one in document.mentions if of.get(one.id) != (one.spans, one.type)}
+    return found
+
+
+def _inputs(run: Run, known: Container[str], now: Corpus) -> list[MentionInput]:
+    """Return the mentions in the order of their documents; those known to the run keep the names that were compared."""
     table = run.mention_table
     names = pc.coalesce(table["expansion"], table["text"]).to_pylist()
     name_of = dict(zip(table["mention_id"].to_pylist(), names, strict=True))
-    there, expand = {document.id for document in before}, run.manifest["config"]["expand_abbreviations"]
+    expand = run.manifest["config"]["expand_abbreviations"]
     inputs: list[MentionInput] = []
     for document in now:
-        if document.id in there:
-            inputs += (MentionInput(name_of[mention.id], mention, document) for mention in document.mentions)
-        else:
-            inputs += mention_inputs(Corpus([document]), expand_abbreviations=expand)
+        own = [name_of[one.id] if one.id in known else None for one in document.mentions]
+        made = mention_inputs(Corpus([document]), expand_abbreviations=expand) if None in own else ()
+        given = zip(document.mentions, own, strict=True)
+        inputs += made or (MentionInput(str(name), mention, document) for mention, name in given)
     return inputs
 
 

@@ -76,11 +76,7 @@ class _Reading:
     def scores(self, kb: KnowledgeBase, entities: Ids, read: Bools, retrieval: Floats) -> Floats:
         """Score the entities marked in ``read``, adding weighted ``retrieval`` scores; (mentions, k), else -inf."""
         mention, entity = np.nonzero(read)[0], entities[read]
-        own = np.asarray(self.reranker.score(self.inputs, kb, mention, entity, self.announce))
-        if own.shape != mention.shape:
-            raise DataError(
-                f"the reranker returned scores of the shape {own.shape}, not {mention.shape}; return one for each pair"
-            )
+        own = scores_of(self.reranker, self.inputs, kb, mention, entity, self.announce)
         weight = self.reranker.retrieval_weight
         with np.errstate(over="ignore", invalid="ignore"):
             given = own.astype(np.float32) + np.float32(weight) * retrieval[read]
@@ -93,6 +89,18 @@ class _Reading:
         scores = np.full(entities.shape, -np.inf, np.float32)
         scores[read] = given
         return scores
+
+
+def scores_of(
+    reranker: Reranker, mentions: Sequence[MentionInput], kb: KnowledgeBase, mention: Ids, entity: Ids, how: Announce
+) -> Floats:
+    """Return the scores of a reranker, see `Reranker.score`; raise DataError if it returns a wrong number of them."""
+    own = np.asarray(reranker.score(mentions, kb, mention, entity, how))
+    if own.shape != mention.shape:
+        raise DataError(
+            f"the reranker returned scores of the shape {own.shape}, not {mention.shape}; return one for each pair"
+        )
+    return own
 
 
 def rerank(

@@ -1,0 +1,111 @@
+"""A reranker that remembers which pairs it scored, so that a run that grows scores only new pairs.
+
+A transformer repeats scores only to rounding, since they depend a little on the other pairs of a batch. Remembered
+scores are therefore the only ones that equal those of an earlier run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from arbo.data.inputs import MentionInput
+from arbo.data.knowledge_base import KnowledgeBase
+from arbo.engine import Floats, Ids
+from arbo.progress import Announce, quiet
+from arbo.retrieval.reranking import Reranker, scores_of
+
+
+class Scored(NamedTuple):
+    """(pairs, 2) mentions with rows of entities or with other mentions, and (pairs,) their scores."""
+
+    pairs: Ids
+    scores: Floats
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Remembering:
+    """Scores like a reranker, but asks it only about pairs that are unknown."""
+
+    reranker: Reranker
+    kb: KnowledgeBase
+    """The knowledge base; entities of any other one stand for mentions."""
+    known: Mapping[str, Scored] = field(default_factory=dict)
+    """Known scores of pairs with ``entities`` and with ``mentions``."""
+    asked: dict[str, Scored] = field(default_factory=dict)
+    """All pairs that were asked for, with their scores."""
+
+    @property
+    def threshold(self) -> float:
+        """See `Reranker`."""
+        return self.reranker.threshold
+
+    @property
+    def retrieval_weight(self) -> float:
+        """See `Reranker`."""
+        return self.reranker.retrieval_weight
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """See `Reranker`."""
+        return self.reranker.settings
+
+    def score(
+        self, mentions: Sequence[MentionInput], kb: KnowledgeBase, mention: Ids, entity: Ids, announce: Announce = quiet
+    ) -> Floats:
+        """Return the scores of pairs, see `Reranker`; the reranker gets only the mentions of unknown pairs."""
+        what = "entities" if kb is self.kb else "mentions"
+        scores: Floats
+        if what in self.known and len(self.known[what].scores):
+            scores, new = _looked_up(self.known[what], mention, entity)
+            used, place = np.unique(mention[new], return_inverse=True)
+            if len(used):
+                few = [mentions[row] for row in used.tolist()]
+                with np.errstate(over="ignore"):  # told as infinity
+                    scores[new] = scores_of(self.reranker, few, kb, place, entity[new], announce)
+        else:
+            scores = scores_of(self.reranker, mentions, kb, mention, entity, announce)
+        self.asked[what] = Scored(np.column_stack([mention, entity]).astype(np.int32), scores)
+        return scores
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Return the pairs that were asked for, for `known_scores`."""
+        named = {f"scored.{what}": own.pairs for what, own in self.asked.items()}
+        return named | {f"score.{what}": own.scores.astype(np.float32) for what, own in self.asked.items()}
+
+
+def known_scores(arrays: Mapping[str, npt.NDArray[Any]], row: Ids, entity: Ids | None = None) -> dict[str, Scored]:
+    """Return the scores in the arrays of `Remembering.arrays`, of pairs that are still there.
+
+    ``row`` is the earlier number of each mention, or -1 for a new one; ``entity`` the row of each earlier entity now,
+    or -1, and None if they have the same rows.
+    """
+    found = {}
+    number = np.full(row.max(initial=-1) + 2, -1, np.int32)  # the last is that of mentions that are gone
+    number[row[row >= 0]] = np.flatnonzero(row >= 0)
+    for what in ("entities", "mentions"):
+        if f"scored.{what}" not in arrays:
+            continue
+        mention, other = arrays[f"scored.{what}"].T
+        mention = number[np.minimum(mention, len(number) - 1)]
+        if what == "mentions":
+            other = number[np.minimum(other, len(number) - 1)]
+        elif entity is not None:
+            other = entity[other]
+        there = (mention >= 0) & (other >= 0)
+        found[what] = Scored(np.column_stack([mention, other])[there], arrays[f"score.{what}"][there])
+    return found
+
+
+def _looked_up(known: Scored, mention: Ids, other: Ids) -> tuple[Floats, npt.NDArray[np.bool_]]:
+    """Return the known scores of pairs, and which of the pairs are unknown; both (pairs,)."""
+    n = max(int(known.pairs[:, 1].max()), int(other.max(initial=0))) + 1
+    keys = known.pairs[:, 0].astype(np.int64) * n + known.pairs[:, 1]
+    order = np.argsort(keys)
+    wanted = mention.astype(np.int64) * n + other
+    place = order[np.minimum(np.searchsorted(keys, wanted, sorter=order), len(order) - 1)]
+    return known.scores[place], keys[place] != wanted

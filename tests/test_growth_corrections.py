@@ -1,0 +1,227 @@
+"""Runs that obey corrections, and runs with a reranker, grow like any other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from builders import document, linker, passage, save_data, save_lines
+from conftest import Run, Sample
+from histories import History, equal, live
+from rerankers import Oracle, knows_gold
+
+import arbo
+from arbo.data.corpus import Corpus
+from arbo.errors import UsageError
+
+KINDS = [
+    {"dense": dense, "kb": kb, "reranked": reranked}
+    for dense in (False, True)
+    for kb, reranked in ((True, False), (False, False), (True, True))
+]
+KB = arbo.KnowledgeBase([arbo.Entity("E1", "marsh fever"), arbo.Entity("E2", "kelp blight"), arbo.Entity("E3", "zzz")])
+TEXT = "The marsh fever of kelp blight patients."
+
+
+def states(result: arbo.Result) -> list[str]:
+    return [row["status"] for row in result.corrections]
+
+
+@pytest.mark.parametrize("seed", range(len(KINDS)))
+def test_a_history_with_corrections_ends_in_the_refit_and_in_the_run_of_all_at_once(seed: int) -> None:
+    live(seed, n_steps=2, **KINDS[seed])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+@pytest.mark.parametrize("first", [100, 200])
+def test_many_histories_with_corrections(kind: dict[str, bool], first: int) -> None:
+    for seed in range(first, first + 6):
+        live(seed, **kind)
+
+
+def test_histories_have_corrections_of_all_kinds_and_fates(tmp_path: Path) -> None:
+    kinds, fates = set(), set()
+    for seed in range(8):
+        history = History(seed, tmp_path / str(seed), dense=False, kb=True)
+        for _ in range(3):
+            history.step()
+            kinds |= {key for row in history.result.corrections for key in row["record"] if key not in ("author",)}
+            fates |= set(states(history.result))
+    assert kinds >= {"entity", "not", "new", "same", "different", "drop", "add", "resize"}
+    assert fates == {"obeyed", "replaced", "waiting", "conflict"}
+
+
+def test_a_line_waits_until_its_mention_arrives_and_after_it_is_gone() -> None:
+    own, late = linker(KB), document("b", "fever", "zzz")
+    lines = [{"mention": "b-0", "entity": "E2"}, {"document": "b", "spans": [[6, 9]], "drop": True}]
+    first = own.link([document("a", "fever")], lines)
+    assert states(first) == ["waiting", "waiting"]
+    assert first.link_of("a-0").entity != "E2"
+    grown = own.add(first, [late])
+    assert states(grown) == ["obeyed", "obeyed"]
+    assert [(link.mention.id, link.entity) for link in grown.links] == [("a-0", "E2"), ("b-0", "E2")]
+    left = own.remove(grown, ["b"])
+    equal(left, first)
+    equal(own.add(left, [late]), grown)
+
+
+def test_a_mention_that_is_gone_still_joins_others() -> None:
+    documents = [document("a", "one"), document("b", "two"), document("c", "three")]
+    own = linker(KB)
+    lines = [{"same": ["a-0", "b-0"]}, {"same": ["b-0", "c-0"]}, {"mention": "b-0", "entity": "E3"}]
+    left = own.remove(own.link(documents, lines), ["b"])
+    assert [link.entity for link in left.links] == ["E3", "E3"]
+    refused = own.add(left, [], [{"mention": "a-0", "entity": "E1"}])
+    assert states(refused) == ["conflict", "conflict", "waiting", "obeyed"]
+
+
+def test_what_corrections_did_to_mentions_is_undone_when_they_no_longer_hold(tmp_path: Path) -> None:
+    documents, own = [passage("d", TEXT, "marsh", "kelp blight"), passage("e", TEXT, "fever")], linker(KB)
+    where = {"document": "d", "spans": [[4, 9]], "author": "Ann"}
+    lines = [
+        {**where, "resize": [[4, 15]]},
+        {"document": "d", "spans": [[19, 30]], "drop": True},
+        {"document": "e", "spans": [[0, 3]], "add": True},
+    ]
+    own.link(documents, lines).save(tmp_path / "run")
+    run = arbo.Result.load(tmp_path / "run")
+    assert [link.mention.text for link in run.links] == ["marsh fever", "fever", "The"]
+    more = [{**where, "drop": True, "author": "Bob"}, {"document": "d", "spans": [[19, 30]], "resize": [[19, 23]]}]
+    grown = own.add(run, [], more)
+    assert states(grown) == ["conflict", "replaced", "obeyed", "conflict", "obeyed"]
+    assert [link.mention.text for link in grown.links] == ["marsh", "kelp", "fever", "The"]
+    equal(grown, own.link(documents, [*lines, *more]), lines=False)
+    equal(grown, own.refit(grown))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("settings", [{}, {"edges": "english"}, {"reranker": knows_gold()}], ids=str)
+def test_the_sample_comes_in_batches_with_corrections(settings: dict[str, Any], sample: Sample) -> None:
+    documents, kb = sample
+    own = arbo.Linker(kb, **settings)
+    lines = []
+    for one in documents.mentions[::9]:
+        outside = str(one.gold[0]).startswith("NEW") if one.gold else True
+        lines.append({"mention": one.id, **({"new": one.text} if outside else {"entity": one.gold[0]})})
+        if len(lines) % 5 == 0:
+            lines.append({"document": one.document_id, "spans": [[*span] for span in one.spans], "drop": True})
+    result = own.link(documents[:15], lines[:10])
+    for batch in range(1, 6):
+        more = lines[10 * batch : 10 * batch + 10] if batch < 5 else lines[50:]
+        result = own.add(result, documents[15 * batch : 15 * batch + 15], more)
+    assert result.manifest["corrections"]["obeyed"] > 50
+    equal(result, own.refit(result))
+    equal(result, own.link(documents, lines), lines=False)
+
+
+def test_a_resized_mention_gets_the_long_form_as_in_a_new_run() -> None:
+    text = "Limb stiffness complex (LSC) came. The LSC spreads. Sheep have LSC."
+    late, own = passage("b", text, "LSC)", "The LSC", "Sheep"), linker(KB)
+    line = {"document": "b", "spans": [[35, 42]], "resize": [[39, 42]]}
+    documents = [document("a", "limb stiffness complex"), late]
+    grown = own.add(own.link(documents), [], [line])
+    assert grown.link_of("b-1").name == "Limb stiffness complex"
+    equal(grown, own.link(documents, [line]), lines=False)
+
+
+def test_an_added_mention_goes_by_a_line_and_a_dropped_one_for_good() -> None:
+    own = linker(KB)
+    lines = [
+        {"document": "d", "spans": [[0, 3]], "add": True},
+        {"document": "d", "spans": [[4, 15]], "drop": True},
+    ]
+    run = own.link([passage("d", TEXT, "marsh fever", "kelp blight")], lines)
+    with pytest.raises(
+        UsageError, match=r"a correction added the mention 'd:0-3', .*add a later correction with 'drop'"
+    ):
+        own.remove(run, ["d:0-3"])
+    without = own.add(run, [], [{**lines[0], "note": "no"}, {"document": "d", "spans": [[0, 3]], "drop": True}])
+    assert [link.mention.id for link in without.links] == ["d-1"]
+    gone = own.remove(run, (name for name in ["d-0"]))
+    assert states(gone) == ["obeyed", "waiting"]
+    assert b"marsh" not in b"".join(array.tobytes() for array in gone.kept().values() if array.dtype.kind == "u")
+
+
+def test_lines_keep_their_place_and_count_once(tmp_path: Path) -> None:
+    documents, own = [document("a", "fever"), document("b", "fever")], linker(KB)
+    first, second = {"mention": "a-0", "entity": "E1"}, {"mention": "a-0", "entity": "E2"}
+    file = save_lines(tmp_path / "fixes.jsonl", first)
+    run = own.link(documents[:1], file)
+    file = save_lines(tmp_path / "fixes.jsonl", first, second)
+    grown = own.add(run, documents[1:], file)
+    assert [(row["file"], row["line"]) for row in grown.corrections] == [(str(file), 1), (str(file), 2)]
+    assert states(grown) == ["replaced", "obeyed"]
+    back = own.add(grown, [], [first])
+    assert [(row["record"], row["status"]) for row in back.corrections] == [(second, "replaced"), (first, "obeyed")]
+    assert states(own.add(run, [], [{**second, "author": "Bob"}])) == ["conflict", "conflict"]
+
+
+@pytest.mark.parametrize("changes", [{}, {"rerank_mentions": True}, {"skip_margin": 0.2}])
+def test_a_reranker_reads_only_new_pairs(changes: dict[str, Any], sample: Sample, tmp_path: Path) -> None:
+    documents, kb = sample
+    config, oracle = arbo.LinkerConfig(candidates=4, **changes), knows_gold()
+    own = arbo.Linker(kb, config=config, reranker=oracle)
+    own.link(documents[:60]).save(tmp_path / "run")
+    known = set(oracle.asked)
+    oracle.asked.clear()
+    grown = own.add(arbo.Result.load(tmp_path / "run"), documents[60:])
+    new = {mention.id for document in documents[60:] for mention in document.mentions}
+    if not changes.get("rerank_mentions"):
+        assert {mention for mention, _ in oracle.asked} <= new
+    assert len(oracle.asked) < len(known)
+    oracle.asked.clear()
+    equal(grown, own.refit(grown))
+    assert not oracle.asked
+    equal(grown, own.link(documents))
+
+
+def test_scores_are_not_made_again_even_if_the_reranker_would_now_say_otherwise(sample: Sample) -> None:
+    documents, kb = sample
+    before = arbo.Linker(kb, reranker=knows_gold()).link(documents[:9])
+    rounded = arbo.Linker(kb, reranker=Oracle(lambda item, entity: knows_gold().score_of(item, entity) + 1e-5))
+    grown = rounded.add(before, documents[9:12])
+    kept = grown.link_table.slice(0, before.link_table.num_rows)
+    assert kept["candidate_scores"] == before.link_table["candidate_scores"]
+    equal(grown, rounded.refit(grown))
+
+
+def test_another_reranker_is_refused(sample: Sample) -> None:
+    documents, kb = sample
+    own, plain = arbo.Linker(kb, reranker=knows_gold()), arbo.Linker(kb)
+    other = own.configured(reranker=Oracle(lambda item, entity: 0.0, settings={"encoder": "other"}))
+    for made, given in ((own, plain), (plain, own), (own, other)):
+        with pytest.raises(UsageError, match="another reranker; use the same, or link all documents again"):
+            given.add(made.link(documents[:3]), [])
+    short = Oracle(lambda item, entity: 0.0)
+    object.__setattr__(short, "score", lambda *_: [0.0])
+    with pytest.raises(arbo.DataError, match="return one for each pair"):
+        own.configured(reranker=short).add(own.link(documents[:3]), documents[3:6])
+
+
+def test_corrections_are_added_on_the_command_line(sample: Sample, run: Run, tmp_path: Path) -> None:
+    documents, kb = sample
+    data = save_data(tmp_path, documents[:60], kb)
+    Corpus.of(documents[60:]).to_jsonl(tmp_path / "more.jsonl")
+    late = documents[60].mentions[0].id
+    first = save_lines(tmp_path / "one.jsonl", {"mention": late, "new": "a new thing"})
+    second = save_lines(tmp_path / "two.jsonl", {"mention": "D05-4", "entity": "PE:0003"})
+    base = data[3:]
+    assert run("link", *data, "--corrections", first, "--out", tmp_path / "one").code == 0
+    told = run(
+        "add", tmp_path / "one", tmp_path / "more.jsonl", *base, "--corrections", second, "--out", tmp_path / "b"
+    )
+    assert told.code == 0, told.err
+    assert "2 corrections: 2 obeyed, 0 replaced, 0 waiting, 0 conflict" in " ".join(told.err.split())
+    assert arbo.Result.load(tmp_path / "b").link_of("D05-4").entity == "PE:0003"
+    alone = run("add", tmp_path / "one", *base, "--corrections", second, "--out", tmp_path / "c", "--json").json
+    assert (alone["corrections"]["obeyed"], alone["corrections"]["waiting"]) == (1, 1)
+    assert "D05-4" in {row["mention"] for row in alone["mentions"]}
+    again = run("refit", tmp_path / "b", *base, "--out", tmp_path / "d", "--json").json
+    assert (again["clusters"], again["mentions"]) == ([], [])
+    gone = run("remove", tmp_path / "b", late, *base, "--out", tmp_path / "e", "--json").json
+    assert gone["corrections"]["waiting"] == 1
+    nothing = run("add", tmp_path / "one", *base, "--out", tmp_path / "f")
+    assert nothing.code == 2
+    assert "nothing to add: give documents, --corrections, or both" in nothing.told
