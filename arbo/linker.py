@@ -18,13 +18,14 @@ from arbo.encoders.encoder import Encoder
 from arbo.encoders.index import encoded
 from arbo.encoders.named import encoder_of
 from arbo.encoders.ngrams import NgramEncoder
-from arbo.engine import Ids, Method, Searchable, partition
+from arbo.engine import Ids, Index, Method, Searchable, partition
 from arbo.errors import DataError, UsageError
 from arbo.linking.config import LinkerConfig
 from arbo.linking.corrections import Correction, corrections_of
 from arbo.linking.description import describe
 from arbo.linking.growth import Mentions, arrays_of, check_same, kept, resumed, without
 from arbo.linking.obedience import obeyed
+from arbo.linking.releases import check_unchanged, fitted_to, frozen, told
 from arbo.linking.respanning import respanned
 from arbo.progress import Announce, Stopwatch, quiet
 from arbo.results.export import corpus_of
@@ -125,12 +126,13 @@ class Linker:
         """
         return self._decide(*respanned(Corpus.of(documents), corrections_of(corrections)), discover=True)
 
-    def add(self, result: Run, documents: Iterable[Any]) -> Result:
+    def add(self, result: Run, documents: Iterable[Any] = ()) -> Result:
         """Return a new result with further documents; its tables are those of `refit` on all documents.
 
         Only what is new is encoded and searched. The linker must be as it was when it made ``result``, which does not
-        change. For ``documents`` see `link`. Raise UsageError if the result cannot grow, or was made with another
-        configuration, encoder, edge model or knowledge base; DataError if it has a document with the same id.
+        change; but its knowledge base may be a new release, see `arbo.linking.releases`. For ``documents`` see `link`.
+        Raise UsageError if the result cannot grow, or was made with another configuration, encoder or edge model;
+        DataError if it has a document with the same id.
         """
         before, more = corpus_of(result), Corpus.of(documents)
         if again := sorted({document.id for document in before} & {document.id for document in more}):
@@ -140,17 +142,19 @@ class Linker:
     def remove(self, result: Run, ids: Iterable[str]) -> Result:
         """Return a new result without the documents and mentions with these ids; see `add`.
 
-        Raise UsageError for an unknown id, and as `add` does.
+        Raise UsageError for an unknown id or another knowledge base, and as `add` does.
         """
+        check_unchanged(result, self.kb)
         before = corpus_of(result)
         return self._grown(result, before, without(before, ids))
 
     def refit(self, result: Run) -> Result:
         """Return the result of searching all documents of a result again, with its mentions and its fitted encoder.
 
-        Dense vectors are not made again, since a transformer repeats them only to rounding. Raise UsageError as `add`
-        does.
+        Dense vectors are not made again, since a transformer repeats them only to rounding. Raise UsageError as
+        `remove` does.
         """
+        check_unchanged(result, self.kb)
         before = corpus_of(result)
         return self._grown(result, before, before, anew=True)
 
@@ -262,6 +266,14 @@ class Linker:
         assert self.kb is not None
         return Divided(self._entities[1], entity_worlds(self.kb, self.config.map_types))
 
+    def _with(self, fitted: Encoder) -> Self:
+        """Return this linker with an encoder that is fitted already; its own encoder is one if it is never fitted."""
+        other = self.configured()
+        if self.kb is not None and fitted is not self.encoder:
+            vars(other).pop("_divided", None)
+            vars(other)["_entities"] = fitted, Index.of(fitted.encode_entities(self.kb, self.announce), fitted.metric)
+        return other
+
     def _mention_limit(self, encoder: Encoder) -> float | None:
         """Return the threshold on the encoder's mention edges, or None if it has none, or edges beyond it may count."""
         limit = self.config.limits(encoder.threshold)[1]
@@ -308,16 +320,18 @@ class Linker:
     def _grown(self, result: Run, before: Corpus, now: Corpus, *, anew: bool = False) -> Result:
         """Decide on the documents ``now``, with the neighbours of those ``before`` unless all are sought ``anew``."""
         discover = result.manifest["knowledge_base"] is None
+        kb = None if discover else self.kb
         edges = {} if self.edges is None else {"edges": self.edges.settings}
         arrays = arrays_of(result)
-        check_same(result, self.config, {**self.encoder.settings, **edges}, None if discover else self.kb)
+        check_same(result, self.config, {**self.encoder.settings, **edges}, kb)
+        fitted = self if kb is None or fitted_to(result) == kb.fingerprint else self._with(frozen(self.encoder, arrays))
 
         def prepare() -> tuple[Mentions, Find]:
-            encoder = self._entities[0] if self.kb and not discover else self.encoder
-            mentions, earlier = resumed(result, before, now, arrays, encoder, self.announce)
+            encoder = fitted._entities[0] if kb else self.encoder
+            mentions, earlier = resumed(result, before, now, arrays, encoder, kb, self.announce)
             return mentions, nearest_within if anew else earlier.nearest_within
 
-        return self._decide(now, [], prepare, discover=discover)
+        return told(result, fitted._decide(now, [], prepare, discover=discover), self.encoder, kb)
 
     def _decide(
         self,
@@ -348,5 +362,5 @@ class Linker:
         with clock("describe"):
             result = describe(corpus, kb, retrieval, clusters, self.config, told)
         grows = self.config.search == "exact" and (self.reranker is None or discover) and not corrections
-        arrays = kept(mentions, found, self.encoder) if grows else None
+        arrays = kept(mentions, found, self.encoder, kb) if grows else None
         return replace(result.with_seconds(clock.seconds), kept=None if arrays is None else partial(dict, arrays))

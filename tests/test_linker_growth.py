@@ -137,13 +137,15 @@ def test_what_cannot_grow_is_refused_with_the_mend(tmp_path: Path) -> None:
         linker(KB).add(result, documents[:1])
     for other, what in (
         (linker(KB, k=2), "settings"),
-        (linker(arbo.KnowledgeBase(KB.entities[:2])), "knowledge base"),
         (linker(KB).configured(encoder=arbo.NgramEncoder(sizes=(2,))), "encoder or edges"),
         (linker(KB).configured(edges="english"), "encoder or edges"),
         (linker(), "knowledge base"),
     ):
         with pytest.raises(UsageError, match=f"other {what}; use the same, or link all documents again"):
             other.add(result, [])
+    for refused in (lambda own: own.refit(result), lambda own: own.remove(result, [])):
+        with pytest.raises(UsageError, match="made with another knowledge base; use the same, or `add` with the new"):
+            refused(linker(arbo.KnowledgeBase(KB.entities[:2])))
     result.save(tmp_path / "run", texts=False)
     with pytest.raises(UsageError, match="no texts"):
         linker(KB).add(arbo.Result.load(tmp_path / "run"), [])

@@ -2,8 +2,8 @@
 
 The arrays, with rows in the order of `Corpus.order`: ``mentions`` and ``mention_dissimilarity``, the nearest other
 mentions; ``entities`` and ``entity_dissimilarity``, the nearest rows of the knowledge base;
-``vectors`` and ``vector_row``, unless the encoder is that of n-grams, whose vectors are soon made again; and
-``encoder.*``, the fitted state of that encoder, unless it was fitted to a knowledge base.
+``vectors`` and ``vector_row``, unless the encoder is that of n-grams, whose vectors are soon made again, and of which
+``encoder.*`` is the fitted state; and ``kb.*``, hashes of the entities of the knowledge base.
 """
 
 from __future__ import annotations
@@ -23,19 +23,18 @@ from arbo.data.inputs import MentionInput, mention_inputs
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.encoders.encoder import Encoder
 from arbo.encoders.model_folder import same_model
-from arbo.encoders.ngrams import Frequencies, NgramEncoder
+from arbo.encoders.ngrams import NgramEncoder
 from arbo.engine import Embeddings, Ids, Neighbors, Vectors
 from arbo.errors import UsageError
 from arbo.files import json_ready
 from arbo.linking.config import LinkerConfig
+from arbo.linking.releases import FROZEN, frozen, is_same, kept_keys, rows_now
 from arbo.progress import Announce
 from arbo.results.run import Run
 from arbo.retrieval.growth import Earlier
 from arbo.retrieval.retrieval import Retrieval
 
 Arrays = Mapping[str, npt.NDArray[Any]]
-
-_FROZEN = "encoder."
 
 
 class Mentions(NamedTuple):
@@ -54,7 +53,7 @@ class Mentions(NamedTuple):
         return cls(encoder, [inputs[row] for row in order.tolist()], encode)
 
 
-def kept(mentions: Mentions, found: Retrieval, given: Encoder) -> Arrays | None:
+def kept(mentions: Mentions, found: Retrieval, given: Encoder, kb: KnowledgeBase | None) -> Arrays | None:
     """Return the arrays that a run keeps; None if its vectors or its encoder cannot be kept.
 
     ``given`` is the encoder before it was fitted.
@@ -65,10 +64,10 @@ def kept(mentions: Mentions, found: Retrieval, given: Encoder) -> Arrays | None:
         "mention_dissimilarity": found.mentions.dissimilarity,
         "entities": found.entities.ids,
         "entity_dissimilarity": found.entities.dissimilarity,
+        **({} if kb is None else kept_keys(kb)),
     }
     if isinstance(encoder, NgramEncoder) and encoder.frequencies is not None:
-        state = {} if found.n_entities else encoder.frequencies.arrays()
-        return arrays | {f"{_FROZEN}{name}": array for name, array in state.items()}
+        return arrays | {f"{FROZEN}{name}": array for name, array in encoder.frequencies.arrays().items()}
     if encoder is not given or not isinstance(vectors, Vectors) or issparse(vectors.matrix):
         return None
     used, row = np.unique(vectors.row, return_inverse=True)  # what was removed is not kept
@@ -91,12 +90,13 @@ def arrays_of(run: Run) -> Arrays:
 
 
 def check_same(run: Run, config: LinkerConfig, encoder: Mapping[str, Any], kb: KnowledgeBase | None) -> None:
-    """Raise UsageError unless a run was made with these settings and this knowledge base (None to discover)."""
+    """Raise UsageError unless a run was made with these settings, and with a knowledge base if one is given."""
     made, was = run.manifest["encoder"], run.manifest["knowledge_base"]
+    free = {"mentions": None} if kb is None or is_same(was, kb) else {"mentions": None, "entities": None}
     same = {
         "settings": json_ready(run.manifest["config"]) == json_ready(config.as_dict()),
-        "encoder or edges": same_model({**made, "mentions": None}, {**encoder, "mentions": None}),
-        "knowledge base": (was and was["fingerprint"]) == (kb and kb.fingerprint),
+        "encoder or edges": same_model({**made, **free}, {**encoder, **free}),
+        "knowledge base": (was is None) == (kb is None),
     }
     if other := [name for name, is_same in same.items() if not is_same]:
         raise UsageError(
@@ -105,7 +105,13 @@ def check_same(run: Run, config: LinkerConfig, encoder: Mapping[str, Any], kb: K
 
 
 def resumed(
-    run: Run, before: Corpus, now: Corpus, arrays: Arrays, encoder: Encoder, announce: Announce
+    run: Run,
+    before: Corpus,
+    now: Corpus,
+    arrays: Arrays,
+    encoder: Encoder,
+    kb: KnowledgeBase | None,
+    announce: Announce,
 ) -> tuple[Mentions, Earlier]:
     """Return the mentions of documents, and the lists in ``arrays`` of those that the run has.
 
@@ -115,17 +121,17 @@ def resumed(
         now: those that stay, and new ones.
         arrays: what the run keeps.
         encoder: the encoder, fitted if there is a knowledge base.
+        kb: the knowledge base of now.
         announce: see `arbo.progress`.
 
     """
-    frozen = {name.removeprefix(_FROZEN): array for name, array in arrays.items() if name.startswith(_FROZEN)}
-    if frozen and isinstance(encoder, NgramEncoder):
-        encoder = replace(encoder, frequencies=Frequencies.from_arrays(frozen))
+    encoder = frozen(encoder, arrays)
     number = {before.mentions[row].id: place for place, row in enumerate(before.order.tolist())}
     inputs, order = _inputs(run, before, now), now.order
     row = np.array([number.get(inputs[place].mention.id, -1) for place in order.tolist()], np.int64)
     mentions = Neighbors(arrays["mentions"], arrays["mention_dissimilarity"])
-    earlier = Earlier(mentions, Neighbors(arrays["entities"], arrays["entity_dissimilarity"]), row)
+    entities = Neighbors(arrays["entities"], arrays["entity_dissimilarity"])
+    earlier = Earlier(mentions, entities, row, rows_now(run, arrays, encoder, kb))
     made = Mentions.of(inputs, order, encoder, announce)
     if "vectors" not in arrays:
         return made, earlier
