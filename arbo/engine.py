@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from clustering.decisions import NEW, OUTSIDE, UNDECIDED
     from clustering.dense import nearest_others, spanning_tree
     from clustering.dense_search import Scan, Scanner, faiss_scanner
-    from clustering.growth import updated
+    from clustering.growth import renumbered, updated
     from clustering.index import Index
     from clustering.kernels import in_parallel, kernel
-    from clustering.knn import Neighbors
+    from clustering.knn import Neighbors, merged
     from clustering.late_interaction import TokenMatrices
     from clustering.methods import Method, Metric, NilLinkage, SearchMethod
     from clustering.progress import Progress, T, silent
@@ -44,10 +44,10 @@ _NAMES = {
     "decisions": "NEW OUTSIDE UNDECIDED",
     "dense": "nearest_others spanning_tree",
     "dense_search": "Scan Scanner faiss_scanner",
-    "growth": "updated",
+    "growth": "renumbered updated",
     "index": "Index",
     "kernels": "in_parallel kernel",
-    "knn": "Neighbors",
+    "knn": "Neighbors merged",
     "late_interaction": "TokenMatrices",
     "methods": "Method Metric NilLinkage SearchMethod",
     "progress": "Progress T silent",

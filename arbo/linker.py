@@ -18,7 +18,7 @@ from arbo.encoders.encoder import Encoder
 from arbo.encoders.index import encoded
 from arbo.encoders.named import encoder_of
 from arbo.encoders.ngrams import NgramEncoder
-from arbo.engine import Ids, Method, Searchable, partition
+from arbo.engine import Ids, Index, Method, Searchable, partition
 from arbo.errors import DataError, UsageError
 from arbo.linking.config import LinkerConfig
 from arbo.linking.corrections import Correction, continued, corrections_kept, corrections_of
@@ -26,6 +26,7 @@ from arbo.linking.description import describe
 from arbo.linking.growth import Mentions, arrays_of, check_reranker, check_same, kept, resumed, without
 from arbo.linking.obedience import obeyed
 from arbo.linking.originals import as_given, check_removable, given_arrays
+from arbo.linking.releases import check_unchanged, fitted_to, frozen, told
 from arbo.linking.respanning import respanned
 from arbo.progress import Announce, Stopwatch, quiet
 from arbo.results.export import corpus_of
@@ -135,10 +136,11 @@ class Linker:
         """Return a new result with further documents; its tables are those of `refit` on all documents.
 
         Only what is new is encoded, searched and reranked. The linker must be as it was when it made ``result``, which
-        does not change. For ``documents`` see `link`. The corrections of ``result`` are obeyed again, as if the new
-        ``corrections`` were lines after them; those that waited for a new document or mention are obeyed now. Raise
-        UsageError if the result cannot grow, or was made with another configuration, encoder, reranker, edge model or
-        knowledge base; DataError if it has a document with the same id.
+        does not change; but its knowledge base may be a new release, see `arbo.linking.releases`. For ``documents`` see
+        `link`. The corrections of ``result`` are obeyed again, as if the new ``corrections`` were lines after them;
+        those that waited for a new document or mention are obeyed now. Raise UsageError if the result cannot grow, or
+        was made with another configuration, encoder, reranker or edge model; DataError if it has a document with the
+        same id.
         """
 
         def joined(before: Corpus) -> Corpus:
@@ -155,8 +157,10 @@ class Linker:
         """Return a new result without the documents and mentions with these ids; see `add`.
 
         Corrections stay: those of mentions that are gone wait for them, and still join the mentions that are left.
-        Raise UsageError for an unknown id or a mention that a correction added, and as `add` does.
+        Raise UsageError for an unknown id, a mention that a correction added or another knowledge base, and as `add`
+        does.
         """
+        check_unchanged(result, self.kb)
         gone = [ids] if isinstance(ids, str) else list(ids)
 
         def left(before: Corpus) -> Corpus:
@@ -169,8 +173,9 @@ class Linker:
         """Return the result of searching all documents of a result again, with its mentions and its fitted encoder.
 
         Dense vectors and scores of rerankers are not made again, since transformers repeat them only to rounding. Raise
-        UsageError as `add` does.
+        UsageError as `remove` does.
         """
+        check_unchanged(result, self.kb)
         return self._grown(result, lambda before: before, anew=True)
 
     def tune(
@@ -281,6 +286,14 @@ class Linker:
         assert self.kb is not None
         return Divided(self._entities[1], entity_worlds(self.kb, self.config.map_types))
 
+    def _with(self, fitted: Encoder) -> Self:
+        """Return this linker with an encoder that is fitted already; its own encoder is one if it is never fitted."""
+        other = self.configured()
+        if self.kb is not None and fitted is not self.encoder:
+            vars(other).pop("_divided", None)
+            vars(other)["_entities"] = fitted, Index.of(fitted.encode_entities(self.kb, self.announce), fitted.metric)
+        return other
+
     def _mention_limit(self, encoder: Encoder) -> float | None:
         """Return the threshold on the encoder's mention edges, or None if it has none, or edges beyond it may count."""
         limit = self.config.limits(encoder.threshold)[1]
@@ -332,20 +345,23 @@ class Linker:
         ``change`` gets the documents as they came, before any correction.
         """
         discover = result.manifest["knowledge_base"] is None
+        kb = None if discover else self.kb
         arrays = arrays_of(result)
-        reranking = check_reranker(result, self.reranker if self.kb and not discover else None)
+        reranking = check_reranker(result, self.reranker if kb else None)
         edges = {} if self.edges is None else {"edges": self.edges.settings}
-        check_same(result, self.config, {**self.encoder.settings, **reranking, **edges}, None if discover else self.kb)
+        check_same(result, self.config, {**self.encoder.settings, **reranking, **edges}, kb)
+        fitted = self if kb is None or fitted_to(result) == kb.fingerprint else self._with(frozen(self.encoder, arrays))
         before = corpus_of(result)
 
         def resume(now: Corpus) -> Resumed:
-            encoder = self._entities[0] if self.kb and not discover else self.encoder
-            mentions, earlier = resumed(result, before, now, arrays, encoder, self.announce)
+            encoder = fitted._entities[0] if kb else self.encoder
+            mentions, earlier = resumed(result, before, now, arrays, encoder, kb, self.announce)
             find = nearest_within if anew else earlier.nearest_within
-            return mentions, find, known_scores(arrays, earlier.row)
+            return mentions, find, known_scores(arrays, earlier.row, earlier.number)
 
         corrections = continued(corrections_kept(result.correction_table), more)
-        return self._decide(change(as_given(before, arrays)), corrections, resume, discover=discover)
+        decided = fitted._decide(change(as_given(before, arrays)), corrections, resume, discover=discover)
+        return told(result, decided, self.encoder, kb)
 
     def _decide(
         self,
@@ -378,7 +394,7 @@ class Linker:
             )
         with clock("describe"):
             result = describe(corpus, kb, retrieval, clusters, self.config, told)
-        arrays = kept(mentions, found, self.encoder) if self.config.search == "exact" else None
+        arrays = kept(mentions, found, self.encoder, kb) if self.config.search == "exact" else None
         if arrays is not None:
             arrays = {**arrays, **given_arrays(given, corpus), **(reranker.arrays() if reranker else {})}
         return replace(result.with_seconds(clock.seconds), kept=None if arrays is None else partial(dict, arrays))

@@ -53,7 +53,7 @@ def dense_search(matrix: Floats, owners: Owners, longest: float, scan: Scan, off
         score_found(vectors, matrix, found, owners, offset, lists, count)
         if fetched == len(matrix):
             return
-        left_out = dissimilarities(scores[:, -1] + _rounding(vectors, longest), offset)
+        left_out = dissimilarities(scores[:, -1] + product_rounding(vectors, longest), offset)
         unsettled = np.flatnonzero(np.minimum(lists.dissimilarity[:, -1], lists.limit) >= left_out)
 
         def settle(queries: Ids) -> None:
@@ -68,7 +68,7 @@ def dense_search(matrix: Floats, owners: Owners, longest: float, scan: Scan, off
     return Search(fill, chunk=min(_CHUNK, max(1, 1024 * _CHUNK // fetched)), workers=1)
 
 
-def _rounding(vectors: Floats, longest: float) -> Weights:
+def product_rounding(vectors: Floats, longest: float) -> Weights:
     """Bound the rounding errors of float32 products with vectors up to a given length, for any order of summation.
 
     The bound is twice that of Higham (2002, section 3.1), with an allowance for products too small for float32.

@@ -10,9 +10,13 @@ import numpy as np
 
 from .arrays import Ids
 from .dense_search import Scanner, faiss_scanner
-from .knn import Neighbors, merged, nearest
+from .joining import join
+from .knn import Neighbors, SearchOptions, nearest
 from .progress import Progress, silent
 from .vectors import Metric, Vectors
+
+_FEW, _FEW_SHARE = 4096, 16
+"""Up to this number, or one for this number of things, new things are joined to the others in a pass over all."""
 
 
 def updated(
@@ -27,8 +31,9 @@ def updated(
 ) -> Neighbors:
     """Return the nearest others of each thing, from the lists of earlier things, of which some are still there.
 
-    The lists are those of a search from scratch, with as many places as before. The cost is that of two searches: one
-    among all things, for new things and those whose full list lost a thing; and one among the new things, for the rest.
+    The lists are those of a search from scratch, with as many places as before. The cost is that of a pass over all
+    things with the new ones, see `clustering.joining`, or of a search from scratch if many are new; and of a search of
+    the things whose full list lost one.
 
     Raise ValueError if ``row`` has another length than ``things``, does not ascend, or is beyond the lists.
 
@@ -55,50 +60,24 @@ def updated(
     found = Neighbors(np.full((things.n, k), -1, np.int32), np.full((things.n, k), np.inf, np.float32))
     if not k:
         return found
-    own = _without_removed(lists, row[old], old)
-    was_full, is_full = lists.ids[row[old], -1] >= 0, own.ids[:, -1] >= 0
+    place = np.full(len(lists.ids), -1)
+    place[row[old]] = old
+    how: SearchOptions = {"metric": metric, "scanner": scanner, "within": within, "progress": progress}
+    if len(new) > max(_FEW, things.n // _FEW_SHARE):
+        return nearest(things, things, k, self_ids=np.arange(things.n), **how)
+    own = renumbered(lists.of(row[old]), place)
+    torn = old[(lists.ids[row[old], -1] >= 0) & (own.ids[:, -1] < 0)]
     found.ids[old], found.dissimilarity[old] = own
-    searched = np.sort(np.concatenate([new, old[was_full & ~is_full]]))
-    if len(searched):
-        found.ids[searched], found.dissimilarity[searched] = nearest(
-            things.taken(searched),
-            things,
-            k,
-            metric=metric,
-            scanner=scanner,
-            self_ids=searched,
-            within=within,
-            progress=progress,
-        )
-    open_ = np.flatnonzero(was_full == is_full)
-    if len(new) and len(open_):
-        last = own.of(open_)
-        limit = np.where(is_full[open_], last.dissimilarity[:, -1], np.float32(np.inf if within is None else within))
-        entering = nearest(
-            things.taken(old[open_]),
-            things.taken(new),
-            min(k, len(new)),
-            metric=metric,
-            scanner=scanner,
-            within=limit,
-            progress=progress,
-        )
-        ids = _renumbered(entering.ids, new)
-        beyond = (entering.dissimilarity == limit[:, None]) & (ids > last.ids[:, -1:]) & is_full[open_, None]
-        ids[beyond], entering.dissimilarity[beyond] = -1, np.inf
-        changed = np.flatnonzero((ids >= 0).any(axis=1))
-        both = [last.of(changed), Neighbors(ids, entering.dissimilarity).of(changed)]
-        rows = old[open_[changed]]
-        found.ids[rows], found.dissimilarity[rows] = merged(both, k)
+    if len(new):
+        join(found, things, new, np.inf if within is None else within, metric, progress)
+    if len(torn):
+        found.ids[torn], found.dissimilarity[torn] = nearest(things.taken(torn), things, k, self_ids=torn, **how)
     return found
 
 
-def _without_removed(lists: Neighbors, rows: Ids, number: Ids) -> Neighbors:
-    """Return these lists without the other things, which are renumbered and close up."""
-    place = np.full(len(lists.ids), -1)
-    place[rows] = number
-    own = lists.of(rows)
-    ids = _renumbered(own.ids, place)
+def renumbered(own: Neighbors, number: Ids) -> Neighbors:
+    """Return lists with the number of each thing instead of its id, in the same order; -1 leaves a thing out."""
+    ids = _renumbered(own.ids, number)
     torn = np.flatnonzero(((ids < 0) & (own.ids >= 0)).any(axis=1))
     dissimilarity = np.where(ids >= 0, own.dissimilarity, np.float32(np.inf))
     order = np.argsort(ids[torn] < 0, axis=1, kind="stable")

@@ -48,7 +48,7 @@ def test_discovered_entities_grow_without_a_knowledge_base(folder: Path, run: Ru
 def test_mistakes_are_told_before_anything_is_written(folder: Path, run: Run) -> None:
     more, base = folder / "more.jsonl", ["--kb", folder / "kb.jsonl"]
     for words, message in (
-        (["add", folder / "one", more, "--out", folder / "two"], "was linked to a knowledge base; give it to --kb"),
+        (["add", folder / "one", "--out", folder / "two"], "nothing to add"),
         (["add", folder / "one", more, *base, "--out", folder / "one"], "is the run itself, which is not changed"),
         (["remove", folder / "one", "nothing", *base, "--out", folder / "two"], "no document or mention 'nothing'"),
     ):
@@ -56,3 +56,28 @@ def test_mistakes_are_told_before_anything_is_written(folder: Path, run: Run) ->
         assert told.code == 2
         assert message in told.err
     assert not (folder / "two").exists()
+
+
+def test_a_run_finds_its_knowledge_base_and_follows_a_new_release(folder: Path, sample: Sample, run: Run) -> None:
+    documents, kb = sample
+    told = run("add", folder / "one", folder / "more.jsonl", "--out", folder / "two")
+    assert told.code == 0, told.err
+    own = arbo.Linker(kb, config=arbo.LinkerConfig(k=3))
+    assert arbo.Result.load(folder / "two").link_table == own.link(documents).link_table
+
+    release = arbo.KnowledgeBase([*kb.entities[3:], arbo.Entity("N1", "kelp lung")])
+    release.to_jsonl(folder / "kb.jsonl")
+    for verb in (["add", folder / "two", folder / "more.jsonl"], ["refit", folder / "two"]):
+        told = run(*verb, "--out", folder / "three")
+        assert told.code == 2
+        assert "kb.jsonl has changed since" in told.err
+    told = run("add", folder / "two", "--kb", folder / "kb.jsonl", "--out", folder / "three")
+    assert told.code == 0, told.err
+    assert "knowledge base: 1 new, 3 gone\n" in told.out
+    assert run("refit", folder / "three", "--out", folder / "four", "--json").json["mentions"] == []
+    assert "\tcause\t" in run("diff", folder / "two", folder / "three").out.splitlines()[0]
+
+    (folder / "kb.jsonl").unlink()
+    told = run("remove", folder / "three", documents[0].id, "--out", folder / "four")
+    assert told.code == 2
+    assert "is no longer at" in told.err

@@ -100,3 +100,16 @@ def test_rows_that_do_not_fit_are_refused(row: list[int]) -> None:
     things = vectors(gaussian(5, 4))
     with pytest.raises(ValueError, match="ascending row below 5, or -1 if new, for each of 5 things"):
         updated(nearest(things, things, 2, self_ids=np.arange(5)), things, np.array(row))
+
+
+@every_form
+def test_many_new_things_are_searched_as_from_scratch(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    things, row = vectors(gaussian(300, 4), form), np.where(np.arange(300) % 3 == 0, -1, 0)
+    row[row == 0] = np.arange(200)
+    old = things.taken(np.flatnonzero(row >= 0))
+    lists = nearest(old, old, 4, self_ids=np.arange(200))
+    joined = updated(lists, things, row)
+    monkeypatch.setitem(updated.__globals__, "_FEW", 0)
+    monkeypatch.setitem(updated.__globals__, "join", lambda *_: pytest.fail("too many to join"))
+    for array, other in zip(joined, updated(lists, things, row), strict=True):
+        assert array.tobytes() == other.tobytes()

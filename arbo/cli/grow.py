@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,16 +14,19 @@ from arbo.cli.run import tell_corrections
 from arbo.errors import UsageError
 
 if TYPE_CHECKING:
+    from arbo.data.knowledge_base import KnowledgeBase
     from arbo.linker import Linker
     from arbo.results.result import Result
 
-_Kb = Annotated[
-    Path | None, typer.Option("--kb", help="The knowledge base of the run; not for a run of `arbo discover`.")
+_Kb = Annotated[Path | None, typer.Option("--kb", help="The knowledge base of the run, if its file has moved.")]
+_NewKb = Annotated[
+    Path | None,
+    typer.Option("--kb", help="A knowledge base to exchange that of the run for; by default, the file of the run."),
 ]
 _Out = Annotated[Path, typer.Option("--out", help="Run folder to write; RUN is not changed.")]
 _Documents = Annotated[
     list[Path] | None,
-    typer.Argument(metavar="DOCS", help="Files, folders, patterns in quotes, or `-`; none, to obey --corrections."),
+    typer.Argument(metavar="[DOCS]", help="Files, folders, patterns in quotes, or `-`."),
 ]
 
 
@@ -31,7 +34,7 @@ def add(
     run: options.Run,
     out: _Out,
     docs: _Documents = None,
-    kb: _Kb = None,
+    kb: _NewKb = None,
     corrections: options.CorrectionsFile = None,
     kb_format: options.KbFormat = None,
     kb_xrefs: options.KbXrefs = None,
@@ -48,12 +51,13 @@ def add(
 
     Settings, encoder, neighbours, corrections and scores of a reranker are those that RUN keeps. Only what is new is
     encoded, searched and reranked, but an edge model weighs all pairs again. Lines of --corrections come after those
-    of RUN: a later line of an author replaces earlier ones that it contradicts.
+    of RUN: a later line of an author replaces earlier ones that it contradicts. With `--kb`, a new release of the
+    knowledge base takes the place of that of the run.
     """
     from arbo.data.corpus import Corpus
 
-    if not docs and corrections is None:
-        raise UsageError("nothing to add: give documents, --corrections, or both")
+    if not docs and corrections is None and kb is None:
+        raise UsageError("nothing to add: give documents, --corrections, or a new release of the knowledge base (--kb)")
     result, linker = _opened(run, out, kb, edges, cache, kb_format, kb_xrefs, no_generic_names)
     documents = read_documents(docs, format_, types, on_error) if docs else Corpus()
     topics = documents.by_topic() if by_topic else documents
@@ -117,15 +121,37 @@ def _opened(
         raise UsageError(f"--out {out} is the run itself, which is not changed; choose another folder")
     check_replaceable(out)
     result = Result.load(run)
-    if (kb is None) != (result.manifest["knowledge_base"] is None):
-        wanted = "was linked to a knowledge base; give it to --kb" if kb is None else "has none; leave --kb out"
-        raise UsageError(f"{run} {wanted}")
+    if kb is not None and result.manifest["knowledge_base"] is None:
+        raise UsageError(f"{run} has no knowledge base; leave --kb out")
     encoder = encoder_like(result.manifest["encoder"], run, None, None, cache)
     config = LinkerConfig.from_dict(result.manifest["config"], file=str(run))
-    base = None if kb is None else read_kb(kb, kb_format, kb_xrefs, no_generic_names=no_generic_names)
+    if kb is not None:
+        base: KnowledgeBase | None = read_kb(kb, kb_format, kb_xrefs, no_generic_names=no_generic_names)
+    else:
+        base = _kb_of(run, result.manifest)
     reranker = load_reranker(result.manifest["encoder"].get("reranker", {}).get("model"), None)
     edge_model = load_edges(edges, None)
     return result, Linker(base, encoder, config, announce=bars, reranker=reranker, edges=edge_model)
+
+
+def _kb_of(run: Path, manifest: Mapping[str, Any]) -> KnowledgeBase | None:
+    """Read the knowledge base of a run again; raise UsageError if it is not where it was, or has changed."""
+    known, source = manifest["knowledge_base"], manifest.get("kb_source")
+    if known is None:
+        return None
+    if source is None:
+        raise UsageError(f"{run} was linked to a knowledge base, but does not know its file; give it to --kb")
+    path = Path(source["path"])
+    if not path.exists():
+        raise UsageError(f"the knowledge base of {run} is no longer at {path}; give it to --kb")
+    xrefs, no_generic_names = source.get("xrefs"), source.get("no_generic_names", False)
+    kb = read_kb(path, source["format"], xrefs, no_generic_names=no_generic_names)
+    if kb.fingerprint != known["fingerprint"]:
+        raise UsageError(
+            f"the knowledge base {path} has changed since {run} was made; `arbo add {run} --kb {path}` follows the "
+            "change, or give the knowledge base as it was to --kb"
+        )
+    return kb
 
 
 def _save(before: Result, grow: Callable[[], Result], out: Path, as_json: bool) -> None:
@@ -135,6 +161,8 @@ def _save(before: Result, grow: Callable[[], Result], out: Path, as_json: bool) 
     after.save(out)
     tell_corrections(after)
     changes = diff(before, after)
+    for warning in after.warnings:
+        console.warn(warning)
     if as_json:
         told: dict[str, Any] = {
             name: after.manifest[name] for name in ("corrections", "seconds") if name in after.manifest

@@ -34,6 +34,7 @@ def read_kb(
             f"{path.name}: {option} changes the knowledge base, so that its entities are encoded again; give the "
             "option to `arbo kb index` instead"
         )
+    source = kb.source
     if xrefs:
         kb = kb.through_xrefs(*xrefs)
     _tell(kb.notes, path.name)
@@ -42,6 +43,8 @@ def read_kb(
         generic = kb.generic_names()
         kb = kb.without_names(generic)
         console.say(f"{path.name}: left out {len(generic):,} generic names{': ' * bool(generic)}{', '.join(generic)}")
+    if source:
+        vars(kb)["source"] = {**source, "xrefs": xrefs, "no_generic_names": no_generic_names}
     return kb
 
 

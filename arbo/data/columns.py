@@ -9,7 +9,6 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
-from hashlib import blake2b
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple, overload
@@ -20,6 +19,7 @@ import pyarrow as pa
 
 from arbo.data.arrow import numbers
 from arbo.data.entities import Entity
+from arbo.data.releases import hash_of
 from arbo.errors import DataError
 
 _BATCH = 1 << 16
@@ -140,7 +140,7 @@ class HashedIds(NamedTuple):
     @classmethod
     def of(cls, ids: Iterable[str]) -> HashedIds:
         """Hash ids, and sort the hashes."""
-        hashes = np.fromiter(map(_hash, ids), np.uint64)
+        hashes = np.fromiter(map(hash_of, ids), np.uint64)
         order = np.argsort(hashes, kind="stable")
         return cls(hashes[order], order)
 
@@ -153,7 +153,7 @@ class StoredRows(Mapping[str, tuple[int, ...]]):
 
     def __getitem__(self, id_: str) -> tuple[int, ...]:
         if isinstance(id_, str):
-            hash_, n = _hash(id_), len(self._entities)
+            hash_, n = hash_of(id_), len(self._entities)
             for at in range(int(np.searchsorted(self._hashed.hashes, hash_)), len(self)):
                 if self._hashed.hashes[at] != hash_:
                     break
@@ -188,11 +188,6 @@ class FirstRows(Mapping[str, int]):
 
     def __len__(self) -> int:
         return len(self._rows)
-
-
-def _hash(id_: str) -> np.uint64:
-    digest = blake2b(id_.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-    return np.uint64(int.from_bytes(digest, "little"))
 
 
 def _stored(field: pa.Field, values: tuple[Any, ...]) -> pa.Array:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from arbo.data.columns import Table
     from arbo.data.index_folder import IndexFolder
+    from arbo.data.releases import Keys
     from arbo.kb.problems import Problem
     from arbo.kb.stats import KnowledgeBaseStats
 
@@ -271,10 +272,31 @@ class KnowledgeBase:
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 of the entities without metadata, in order, since embeddings refer to entities by row."""
-        digest = hashlib.sha256()
+        return self._hashes[0]
+
+    @cached_property
+    def keys(self) -> Keys:
+        """Hashes of the entities, by which `arbo.data.releases` compares two knowledge bases; an index has them."""
+        from arbo.data.releases import Keys
+
+        stored = {} if self.stored is None else self.stored.arrays("keys")
+        return Keys(**stored) if stored else self._hashes[1]
+
+    @cached_property
+    def _hashes(self) -> tuple[str, Keys]:
+        from arbo.data.releases import Keys, hash_of
+
+        digest, ids, contents = hashlib.sha256(), [], []
         for values in self.columns(*_CONTENT):
             digest.update(json.dumps(values).encode("ascii") + b"\n")
-        return digest.hexdigest()
+            ids.append(hash_of(values[0]))
+            contents.append(hash_of(repr(values[1:5] + values[7:])))  # without alternative ids and cross-references
+        return digest.hexdigest(), Keys.of(ids, contents)
+
+    @cached_property
+    def source(self) -> Mapping[str, Any] | None:
+        """The file or folder that it was read from (``path``), and how; None if that would not give it again."""
+        return None
 
     def __getitem__(self, entity_id: str) -> Entity:
         return self.entities[self.index(entity_id)]

@@ -56,7 +56,7 @@ def build_index(
     base, maker = KnowledgeBase.of(kb), encoder_of(encoder)
     fitted, corpus = encoded(base, maker, announce)
     arrays = {"kb": HashedIds.of(base.row_of)._asdict(), "encoder": _state(fitted, maker), "vectors": _arrays(corpus)}
-    arrays["words"] = word_index(base).arrays()
+    arrays |= {"words": word_index(base).arrays(), "keys": base.keys._asdict()}
     others = [(id_, base.rows(id_)) for id_ in islice(base.row_of, len(base), None)]  # own ids come first
     sizes = {"entities": len(base), "other_ids": len(others)}
     known = {**sizes, "fingerprint": base.fingerprint, "notes": base.notes}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import count
@@ -123,6 +123,14 @@ class NgramEncoder:
         place: dict[str, int] = {}
         row = np.array([place.setdefault(mention.name, len(place)) for mention in mentions], np.int32)
         return Vectors(self._encode(list(place)), row, np.arange(len(row), dtype=np.int32), len(row))
+
+    def unseen(self, names: Iterable[str]) -> float:
+        """Return the share of the n-grams in the distinct words of names that the fitted names do not have."""
+        assert self.frequencies is not None  # the encoder of a run is fitted
+        words, _ = words_of(list(names), self.normalize)
+        grams, _, _ = grams_of(words, self.sizes, 0, len(words))
+        number = self.frequencies.grams.find(grams)
+        return float((number < 0).mean()) if len(number) else 0.0
 
     @property
     def settings(self) -> dict[str, Any]:

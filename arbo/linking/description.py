@@ -62,6 +62,7 @@ def describe(
         "documents": {"documents": len(corpus), "mentions": len(corpus.mentions), "fingerprint": corpus.fingerprint},
         "index": corpus.index_names,
         "knowledge_base": None if kb is None else {"entities": len(kb), "fingerprint": kb.fingerprint},
+        "kb_source": None if kb is None else kb.source,
         "giants": describe_giants(names, clusters, ordered, cluster_ids),
         "notes": {
             "documents": corpus.notes,

@@ -2,9 +2,9 @@
 
 The arrays, with rows in the order of `Corpus.order`: ``mentions`` and ``mention_dissimilarity``, the nearest other
 mentions; ``entities`` and ``entity_dissimilarity``, the nearest rows of the knowledge base;
-``vectors`` and ``vector_row``, unless the encoder is that of n-grams, whose vectors are soon made again; and
-``encoder.*``, the fitted state of that encoder, unless it was fitted to a knowledge base. Further arrays are those of
-`arbo.linking.originals` and `arbo.retrieval.scored`.
+``vectors`` and ``vector_row``, unless the encoder is that of n-grams, whose vectors are soon made again, and of which
+``encoder.*`` is the fitted state; and ``kb.*``, hashes of the entities of the knowledge base. Further arrays are those
+of `arbo.linking.originals` and `arbo.retrieval.scored`.
 """
 
 from __future__ import annotations
@@ -24,11 +24,12 @@ from arbo.data.inputs import MentionInput, mention_inputs
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.encoders.encoder import Encoder
 from arbo.encoders.model_folder import same_model
-from arbo.encoders.ngrams import Frequencies, NgramEncoder
+from arbo.encoders.ngrams import NgramEncoder
 from arbo.engine import Embeddings, Ids, Neighbors, Vectors
 from arbo.errors import UsageError
 from arbo.files import json_ready
 from arbo.linking.config import LinkerConfig
+from arbo.linking.releases import FROZEN, frozen, is_same, kept_keys, rows_now
 from arbo.progress import Announce
 from arbo.results.run import Run
 from arbo.retrieval.growth import Earlier
@@ -36,8 +37,6 @@ from arbo.retrieval.reranking import Reranker
 from arbo.retrieval.retrieval import Retrieval
 
 Arrays = Mapping[str, npt.NDArray[Any]]
-
-_FROZEN = "encoder."
 
 
 class Mentions(NamedTuple):
@@ -56,7 +55,7 @@ class Mentions(NamedTuple):
         return cls(encoder, [inputs[row] for row in order.tolist()], encode)
 
 
-def kept(mentions: Mentions, found: Retrieval, given: Encoder) -> Arrays | None:
+def kept(mentions: Mentions, found: Retrieval, given: Encoder, kb: KnowledgeBase | None) -> Arrays | None:
     """Return the arrays that a run keeps; None if its vectors or its encoder cannot be kept.
 
     ``given`` is the encoder before it was fitted.
@@ -67,10 +66,10 @@ def kept(mentions: Mentions, found: Retrieval, given: Encoder) -> Arrays | None:
         "mention_dissimilarity": found.mentions.dissimilarity,
         "entities": found.entities.ids,
         "entity_dissimilarity": found.entities.dissimilarity,
+        **({} if kb is None else kept_keys(kb)),
     }
     if isinstance(encoder, NgramEncoder) and encoder.frequencies is not None:
-        state = {} if found.n_entities else encoder.frequencies.arrays()
-        return arrays | {f"{_FROZEN}{name}": array for name, array in state.items()}
+        return arrays | {f"{FROZEN}{name}": array for name, array in encoder.frequencies.arrays().items()}
     if encoder is not given or not isinstance(vectors, Vectors) or issparse(vectors.matrix):
         return None
     used, row = np.unique(vectors.row, return_inverse=True)  # what was removed is not kept
@@ -89,12 +88,13 @@ def arrays_of(run: Run) -> Arrays:
 
 
 def check_same(run: Run, config: LinkerConfig, encoder: Mapping[str, Any], kb: KnowledgeBase | None) -> None:
-    """Raise UsageError unless a run was made with these settings, encoder and knowledge base (None for discovery)."""
+    """Raise UsageError unless a run was made with these settings and this encoder, and with a knowledge base or not."""
     made, was = run.manifest["encoder"], run.manifest["knowledge_base"]
+    free = {"mentions": None} if kb is None or is_same(was, kb) else {"mentions": None, "entities": None}
     same = {
         "settings": json_ready(run.manifest["config"]) == json_ready(config.as_dict()),
-        "encoder or edge model": same_model({**made, "mentions": None}, {**encoder, "mentions": None}),
-        "knowledge base": (was and was["fingerprint"]) == (kb and kb.fingerprint),
+        "encoder or edge model": same_model({**made, **free}, {**encoder, **free}),
+        "knowledge base": (was is None) == (kb is None),
     }
     if other := [name for name, is_same in same.items() if not is_same]:
         raise UsageError(
@@ -112,7 +112,13 @@ def check_reranker(run: Run, reranker: Reranker | None) -> dict[str, Any]:
 
 
 def resumed(
-    run: Run, before: Corpus, now: Corpus, arrays: Arrays, encoder: Encoder, announce: Announce
+    run: Run,
+    before: Corpus,
+    now: Corpus,
+    arrays: Arrays,
+    encoder: Encoder,
+    kb: KnowledgeBase | None,
+    announce: Announce,
 ) -> tuple[Mentions, Earlier]:
     """Return the mentions of the documents ``now``, and the neighbour lists of those that the run has already.
 
@@ -122,18 +128,18 @@ def resumed(
         now: those of ``before`` that stay, and new ones; a mention with other spans or another type counts as new.
         arrays: what the run keeps, among it these lists.
         encoder: the encoder, fitted if there is a knowledge base.
+        kb: the knowledge base of now.
         announce: see `arbo.progress`.
     """
-    frozen = {name.removeprefix(_FROZEN): array for name, array in arrays.items() if name.startswith(_FROZEN)}
-    if frozen and isinstance(encoder, NgramEncoder):
-        encoder = replace(encoder, frequencies=Frequencies.from_arrays(frozen))
+    encoder = frozen(encoder, arrays)
     number = {before.mentions[row].id: place for place, row in enumerate(before.order.tolist())}
     for changed in _changed(before, now):
         number.pop(changed, None)
     inputs, order = _inputs(run, number, now), now.order
     row = np.array([number.get(inputs[place].mention.id, -1) for place in order.tolist()], np.int64)
     mentions = Neighbors(arrays["mentions"], arrays["mention_dissimilarity"])
-    earlier = Earlier(mentions, Neighbors(arrays["entities"], arrays["entity_dissimilarity"]), row)
+    entities = Neighbors(arrays["entities"], arrays["entity_dissimilarity"])
+    earlier = Earlier(mentions, entities, row, rows_now(run, arrays, encoder, kb))
     made = Mentions.of(inputs, order, encoder, announce)
     if "vectors" not in arrays:
         return made, earlier

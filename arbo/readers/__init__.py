@@ -138,6 +138,8 @@ def read_knowledge_base(
     if not len(kb):
         raise DataError(f"no entities in the format {name}; check the file and the format (--kb-format)", file=first)
     kb.notes.update(notes)
+    if isinstance(path, (str, os.PathLike)) and os.path.exists(path):
+        vars(kb)["source"] = {"path": os.path.abspath(path), "format": name}
     return kb
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from arbo.data.releases import Exchange, Keys
 from arbo.results.export import sentences_of
 from arbo.results.run import Run
 from arbo.results.views import mention_view
@@ -21,6 +22,7 @@ ClusterChangeKind = Literal[
 ]
 MentionChangeKind = Literal["new", "gone", "linked", "unlinked", "moved", "regrouped"]
 Ints = npt.NDArray[np.int64]
+_NO_KEYS = np.empty(0, np.uint64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,8 @@ class ClusterChange:
     """The lightest edge that leads into the cluster or joins its parts anew: an entity or mention, a mention that was
     not under it before, and their dissimilarity. None if there is none, and for a discovered entity, whose edges a run
     does not keep."""
+    cause: str | None = None
+    """The change of its entity in the knowledge base, such as ``D1 is gone``; None if the entity has not changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +81,9 @@ class MentionChange:
     """The gold ids; None if the mention is not annotated."""
     sentence: str | None
     """The sentence of the mention; None if the run was saved without texts."""
+    cause: str | None = None
+    """The change of its entity before or after in the knowledge base, such as ``D5 replaces D1``; None if these have
+    not changed, or a run does not keep what the knowledge base had."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -87,10 +94,14 @@ class Diff:
     """In the order of the later run; clusters that are only in the earlier run come last."""
     mentions: tuple[MentionChange, ...]
     """In the order of the later run; mentions that are only in the earlier run come last."""
+    knowledge_base: Mapping[str, int] = field(default_factory=dict)
+    """The numbers of entities that are ``new``, ``gone`` or ``changed`` in the knowledge base of the later run, and of
+    those in the earlier run that are ``replaced``, which are also gone."""
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the rows, ready for JSON."""
-        return {"clusters": [asdict(row) for row in self.clusters], "mentions": [asdict(row) for row in self.mentions]}
+        """Return the rows and, if there are any, the changes of the knowledge base; ready for JSON."""
+        rows = {"clusters": [asdict(row) for row in self.clusters], "mentions": [asdict(row) for row in self.mentions]}
+        return {**rows, **({"knowledge_base": dict(self.knowledge_base)} if self.knowledge_base else {})}
 
     def mention_view(self, limit: int | None = None) -> pa.Table:
         """Make a table of the first ``limit`` changed mentions (default: all): entity or NIL cluster, in both runs."""
@@ -101,20 +112,23 @@ class Diff:
                 "before": pa.array([row.entity_before or row.cluster_before for row in rows], pa.string()),
                 "after": pa.array([row.entity_after or row.cluster_after for row in rows], pa.string()),
                 "gold": pa.array([row.gold for row in rows], pa.list_(pa.string())),
+                **({"cause": pa.array([row.cause for row in rows], pa.string())} if self.knowledge_base else {}),
                 "sentence": pa.array([row.sentence for row in rows], pa.string()),
             }
         )
 
     def counts(self) -> dict[str, dict[str, int]]:
-        """Return the number of changes of each kind, under ``clusters`` and under ``mentions``."""
+        """Return the numbers of changes under ``clusters``, ``mentions`` and, if there are any, ``knowledge_base``."""
         return {
+            **({"knowledge_base": dict(self.knowledge_base)} if self.knowledge_base else {}),
             "clusters": dict(Counter(row.change for row in self.clusters)),
             "mentions": dict(Counter(row.change for row in self.mentions)),
         }
 
     def __str__(self) -> str:
         return "\n".join(
-            f"{what}: " + (", ".join(f"{count:,} {kind}" for kind, count in kinds.items()) or "no change")
+            f"{what.replace('_', ' ')}: "
+            + (", ".join(f"{count:,} {kind}" for kind, count in kinds.items()) or "no change")
             for what, kinds in self.counts().items()
         )
 
@@ -137,11 +151,35 @@ def diff(a: Run, b: Run) -> Diff:
     place = pc.index_in(b.mention_table["mention_id"], a.mention_table["mention_id"].combine_chunks())
     row_in_a = place.fill_null(-1).to_numpy().astype(np.int64)
     edges = _new_edges(a, b, row_in_a)
-    clusters = (
-        replace(row, edge=edges.get(row.cluster) if row.after else None)
-        for row in _cluster_changes(_Clusters.of(a), _Clusters.of(b), row_in_a)
+    exchange = exchange_of(a, b)
+    changes = list(_cluster_changes(_Clusters.of(a), _Clusters.of(b), row_in_a))
+    mentions = list(_mention_changes(a, b, row_in_a))
+    answers = {id_ for row in mentions for id_ in (row.entity_before, row.entity_after) if id_ is not None}
+    causes = exchange.causes(sorted(answers | {row.cluster for row in changes})) if exchange else {}
+    return Diff(
+        tuple(
+            replace(row, edge=edges.get(row.cluster) if row.after else None, cause=causes.get(row.cluster))
+            for row in changes
+        ),
+        tuple(
+            replace(row, cause=causes.get(row.entity_before or "") or causes.get(row.entity_after or ""))
+            for row in mentions
+        ),
+        exchange.counts if exchange else {},
     )
-    return Diff(tuple(clusters), tuple(_mention_changes(a, b, row_in_a)))
+
+
+def exchange_of(a: Run, b: Run) -> Exchange | None:
+    """Return what changed in the knowledge base; None if it is the same, or a run does not keep what it had."""
+    was, now = (run.manifest["knowledge_base"] for run in (a, b))
+    if None in (was, now, a.kept, b.kept) or was["fingerprint"] == now["fingerprint"]:
+        return None
+    assert a.kept is not None
+    assert b.kept is not None
+    before, after = (
+        Keys(kept.get("kb.ids", _NO_KEYS), kept.get("kb.contents", _NO_KEYS)) for kept in (a.kept(), b.kept())
+    )
+    return Exchange(before, after, now.get("replaced", {})) if len(before.ids) and len(after.ids) else None
 
 
 def _new_edges(a: Run, b: Run, row_in_a: Ints) -> dict[str, tuple[str, str, float]]:

@@ -1,0 +1,123 @@
+"""Runs whose knowledge base is exchanged for another release, and the drift of what is added to them.
+
+The n-grams of a run stay those that it was fitted to, so that growing it equals its refit. A run whose knowledge base
+was exchanged therefore differs from a new one in the weights of n-grams; the drift says when a new one is advisable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow.compute as pc
+
+from arbo.data.knowledge_base import KnowledgeBase
+from arbo.data.releases import Exchange, Keys
+from arbo.encoders.encoder import Encoder
+from arbo.encoders.ngrams import Frequencies, NgramEncoder
+from arbo.engine import Ids
+from arbo.errors import UsageError
+from arbo.results.result import Result
+from arbo.results.run import Run
+
+Arrays = Mapping[str, npt.NDArray[Any]]
+
+
+FROZEN = "encoder."
+"""What the names of the arrays of an encoder's state begin with."""
+MOST_UNSEEN = 0.1
+"""A new run is advised if more of the n-grams in added names are unseen, see `benchmarks/growth.py`."""
+
+
+def kept_keys(kb: KnowledgeBase) -> Arrays:
+    """Return the hashes of a knowledge base, as arrays that a run keeps."""
+    return {f"kb.{name}": array for name, array in kb.keys._asdict().items()}
+
+
+def is_same(was: Mapping[str, Any] | None, kb: KnowledgeBase) -> bool:
+    """Return whether a run's manifest describes this knowledge base."""
+    return was is not None and was["fingerprint"] == kb.fingerprint
+
+
+def rows_now(run: Run, arrays: Arrays, encoder: Encoder, kb: KnowledgeBase | None) -> Ids:
+    """Return the row of each entity of a run in the knowledge base of now, ascending, or -1 if it must be sought again.
+
+    With n-grams, these are entities that are gone or have changed; with another encoder, which may not give the same
+    vector twice, all entities of another knowledge base.
+    """
+    if kb is None:
+        return np.empty(0, np.int64)
+    was = run.manifest["knowledge_base"]
+    if is_same(was, kb):
+        return np.arange(len(kb))
+    if not isinstance(encoder, NgramEncoder) or "kb.ids" not in arrays:
+        return np.full(was["entities"], -1)
+    return Exchange(Keys(arrays["kb.ids"], arrays["kb.contents"]), kb.keys).unchanged()
+
+
+def frozen(encoder: Encoder, arrays: Arrays) -> Encoder:
+    """Return an encoder of n-grams with the state that a run keeps; another encoder has no such state."""
+    state = {name.removeprefix(FROZEN): array for name, array in arrays.items() if name.startswith(FROZEN)}
+    if not (state and isinstance(encoder, NgramEncoder)):
+        return encoder
+    return replace(encoder, frequencies=Frequencies.from_arrays(state))
+
+
+def fitted_to(run: Run) -> str | None:
+    """Return the fingerprint of the knowledge base to whose names the encoder of a run was fitted."""
+    was = run.manifest["knowledge_base"]
+    return None if was is None else was.get("fitted", was["fingerprint"])
+
+
+def check_unchanged(run: Run, kb: KnowledgeBase | None) -> None:
+    """Raise UsageError if the run has another knowledge base."""
+    if (
+        run.manifest["knowledge_base"] is not None
+        and kb is not None
+        and not is_same(run.manifest["knowledge_base"], kb)
+    ):
+        raise UsageError("the run was made with another knowledge base; use the same, or `add` with the new one first")
+
+
+def told(before: Run, after: Result, encoder: Encoder, kb: KnowledgeBase | None) -> Result:
+    """Return a grown run that also says to which release its n-grams were fitted, what was replaced, and the drift.
+
+    ``encoder`` is that of the linker, which is not fitted.
+    """
+    manifest = dict(after.manifest)
+    if kb is not None:
+        was, now = (dict(run.manifest["knowledge_base"]) for run in (before, after))
+        if (fitted := fitted_to(before)) != kb.fingerprint:
+            now["fitted"] = fitted
+        ids = set(was.get("replaced", ()))
+        if before.entity_table is not None:
+            ids.update(before.entity_table["entity_id"].to_pylist())
+        own = {id_: kb.entities[kb.index(id_)].id for id_ in sorted(ids) if id_ in kb}
+        if replaced := {id_: other for id_, other in own.items() if id_ != other}:
+            now["replaced"] = replaced
+        manifest["knowledge_base"] = now
+    if drift := _drift(before, after, encoder, kb):
+        manifest["drift"] = drift
+        if (most := max(drift.values())) > MOST_UNSEEN:
+            verb = "discover" if kb is None else "link"
+            told = f"{most:.0%} of the n-grams in added names are unseen, so that their weights no longer fit; "
+            manifest["warnings"] = [*manifest["warnings"], f"{told}`arbo {verb}` all documents again"]
+    return replace(after, manifest=manifest)
+
+
+def _drift(before: Run, after: Result, encoder: Encoder, kb: KnowledgeBase | None) -> dict[str, float]:
+    """Return the shares of unseen n-grams in the names of new mentions and, after an exchange, of entities."""
+    if not isinstance(encoder, NgramEncoder) or after.kept is None:
+        return {}
+    fitted = frozen(encoder, after.kept())
+    assert isinstance(fitted, NgramEncoder)
+    table = after.mention_table
+    is_new = pc.invert(pc.is_in(table["mention_id"], before.mention_table["mention_id"].combine_chunks()))
+    names = pc.coalesce(table["expansion"], table["text"]).filter(is_new)
+    drift = {"mentions": fitted.unseen(pc.unique(names).to_pylist())}
+    if kb is not None and fitted_to(before) != kb.fingerprint:
+        drift["entities"] = fitted.unseen(kb.names().names)
+    return drift

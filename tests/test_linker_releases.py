@@ -1,0 +1,155 @@
+"""Runs whose knowledge base is exchanged for another release are those of a refit, bit by bit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from builders import document, linker
+from hypothesis import given, settings, strategies as st
+from test_linker_growth import clusters, equal
+
+import arbo
+from arbo.data.releases import Exchange
+
+NAMES = ["marsh fever", "marsh fevers", "fever", "kelp blight", "kelp", "zzz", "zzz fever", "marsh kelp", "quagga rot"]
+
+
+def release(rng: np.random.Generator) -> arbo.KnowledgeBase:
+    """Draw some of eight entities, in any order, with names that change from one release to the next."""
+    entities = []
+    for i in rng.permutation(8)[: rng.integers(3, 9)].tolist():
+        names = [NAMES[i], *(rng.choice(NAMES, rng.integers(0, 2)).tolist() if rng.random() < 0.3 else [])]
+        entities.append(arbo.Entity(f"E{i}", names[0], tuple(names[1:]), domain="x" if i in (2, 5) else None))
+    if rng.random() < 0.5:
+        entities.sort(key=lambda entity: entity.id)
+    return arbo.KnowledgeBase([*entities, arbo.Entity("E9", "dew lung", domain="x"), arbo.Entity("E8", "sea lung")])
+
+
+@pytest.mark.parametrize("kind", ["ngram", "vectors"])
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_releases_and_documents_in_any_order_end_in_the_refit(kind: str, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    documents = [
+        document(f"d{i}", *rng.choice(NAMES, rng.integers(1, 4)), domain=[None, "x"][i % 3 == 2]) for i in range(9)
+    ]
+    releases = [release(rng) for _ in range(3)]
+    options: dict[str, Any] = {"candidates": int(rng.integers(1, 6)), "k": 2}
+
+    def own(kb: arbo.KnowledgeBase) -> arbo.Linker:
+        made = linker(kb, **options)
+        if kind != "vectors":
+            return made
+        ids = [mention.id for one in documents for mention in one.mentions]
+        draw = np.random.default_rng(seed)
+        vectors = {id_: draw.integers(1, 4, 3).astype(float) for id_ in (*ids, *(f"E{i}" for i in range(10)))}
+        return made.configured(encoder=arbo.VectorEncoder(vectors, {one.id: vectors[one.id] for one in kb}))
+
+    result, there = own(releases[0]).link(documents[:3]), [0, 1, 2]
+    for kb in (*releases, *releases):
+        new = [i for i in range(9) if i not in there and rng.random() < 0.4]
+        result = own(kb).add(result, [documents[i] for i in new])
+        there += new
+        equal(result, own(kb).refit(result))
+        gone = [i for i in there if rng.random() < 0.2]
+        result = own(kb).remove(result, [documents[i].id for i in gone])
+        there = [i for i in there if i not in gone]
+        equal(result, own(kb).refit(result))
+    if kind == "vectors":  # they do not depend on the first release
+        equal(result, own(releases[-1]).link([documents[i] for i in there]))
+    back = own(releases[0]).add(result)
+    back = own(releases[0]).add(back, [one for i, one in enumerate(documents) if i not in there])
+    assert clusters(back) == clusters(own(releases[0]).link(documents))
+
+
+def test_what_a_release_changed_is_told() -> None:
+    documents = [document("a", "marsh fever", "kelp blight", "zzz")]
+    one = arbo.KnowledgeBase(
+        [arbo.Entity("D1", "marsh fever"), arbo.Entity("D2", "kelp blight"), arbo.Entity("D3", "qq")]
+    )
+    other = arbo.KnowledgeBase(
+        [
+            arbo.Entity("D5", "fever of marshes", ("marsh fever",), alternative_ids=("D1",)),
+            arbo.Entity("D2", "quagga rot"),
+            arbo.Entity("D4", "zzz"),
+        ]
+    )
+    before = linker(one).link(documents)
+    after = linker(other).add(before)
+    changes = arbo.diff(before, after)
+    assert changes.knowledge_base == {"new": 2, "gone": 2, "changed": 1, "replaced": 1}
+    assert str(changes).startswith("knowledge base: 2 new, 2 gone, 1 changed, 1 replaced\n")
+    causes = {row.mention: (row.entity_before, row.entity_after, row.cause) for row in changes.mentions}
+    assert causes["a-0"] == ("D1", "D5", "D5 replaces D1")
+    assert causes["a-1"] == ("D2", None, "D2 has changed")
+    assert causes["a-2"] == (None, "D4", "D4 is new")
+    assert {row.cluster: row.cause for row in changes.clusters}["D4"] == "D4 is new"
+    again = linker(one).add(after)
+    equal(again, before)
+    assert "fitted" not in again.manifest["knowledge_base"]
+    assert arbo.diff(before, again).knowledge_base == {}
+
+
+def test_unseen_n_grams_are_told_and_many_of_them_warned_of() -> None:
+    documents, kb = arbo.load_sample()
+    for own, verb in ((arbo.Linker(kb), "link"), (arbo.Linker(), "discover")):
+        before = own.link(documents[:60]) if own.kb else own.discover(documents[:60])
+        after = own.add(before, [document("q", "Qqxyz wvutsr")])
+        assert after.manifest["drift"] == {"mentions": 1.0}
+        assert (
+            f"100% of the n-grams in added names are unseen, so that their weights no longer fit; `arbo {verb}`"
+            in str(after.warnings)
+        )
+        again = own.add(after, [document("r", documents.mentions[0].text)])
+        assert again.manifest["drift"]["mentions"] < 0.1
+        assert not again.warnings
+    release = arbo.KnowledgeBase([*kb.entities, *(arbo.Entity(f"N{i}", f"Qqxyz wvutsr {i}") for i in range(20))])
+    after = arbo.Linker(release).add(arbo.Linker(kb).link(documents[:9]))
+    assert after.manifest["drift"]["mentions"] == 0
+    assert 0 < after.manifest["drift"]["entities"] < 0.1
+
+
+def test_only_what_a_release_changed_is_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+    documents, kb = arbo.load_sample()
+    few = arbo.LinkerConfig(candidates=2)
+    before = arbo.Linker(kb, config=few).link(documents)
+    searched: list[tuple[int, int]] = []
+    from arbo.retrieval import growth
+
+    def counted(search: Any, n_queries: Any) -> Any:
+        def counting(first: Any, queries: Any, *args: Any, **options: Any) -> Any:
+            searched.append(n_queries(first, queries))
+            return search(first, queries, *args, **options)
+
+        return counting
+
+    monkeypatch.setattr(growth, "nearest", counted(growth.nearest, lambda queries, things: (queries.n, things.n)))
+    monkeypatch.setattr(
+        growth, "nearest_within", counted(growth.nearest_within, lambda _, queries: (queries.n, len(kb) + 1))
+    )
+    renamed = replace(kb.entities[-1], aliases=(*kb.entities[-1].aliases, "a quite unheard of name"))
+    release = arbo.KnowledgeBase([arbo.Entity("N1", "unheard of"), *kb.entities[:-1], renamed])
+    after = arbo.Linker(release, config=few).add(before)
+    assert {things for _, things in searched} == {2, len(kb) + 1}
+    assert sum(n for n, things in searched if things > 2) < len(documents.mentions) / 20
+    assert arbo.diff(before, after).knowledge_base == {"new": 1, "changed": 1}
+
+
+def test_an_index_and_a_file_have_the_same_keys(tmp_path: Path) -> None:
+    _, kb = arbo.load_sample()
+    index = arbo.build_index(kb, tmp_path / "index")
+    for one, other in zip(kb.keys, index.keys, strict=True):
+        np.testing.assert_array_equal(one, other)
+    documents, _ = arbo.load_sample()
+    before = arbo.Linker(arbo.KnowledgeBase(kb.entities[5:])).link(documents)
+    equal(arbo.Linker(kb).add(before), arbo.Linker(index).add(before))
+
+
+def test_entities_out_of_order_are_sought_again() -> None:
+    one = arbo.KnowledgeBase([arbo.Entity(f"D{i}", f"name {i}") for i in range(6)])
+    other = arbo.KnowledgeBase([one.entities[i] for i in (3, 0, 1, 4, 2)])
+    assert Exchange(one.keys, other.keys).unchanged().tolist() == [1, 2, 4, -1, -1, -1]
