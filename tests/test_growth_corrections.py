@@ -97,10 +97,11 @@ def test_what_corrections_did_to_mentions_is_undone_when_they_no_longer_hold(tmp
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("settings", [{}, {"edges": "english"}, {"reranker": knows_gold()}], ids=str)
-def test_the_sample_comes_in_batches_with_corrections(settings: dict[str, Any], sample: Sample) -> None:
+@pytest.mark.parametrize("weighed_by", ["encoder", "edges", "reranker"])
+def test_the_sample_comes_in_batches_with_corrections(weighed_by: str, sample: Sample) -> None:
     documents, kb = sample
-    own = arbo.Linker(kb, **settings)
+    settings: dict[str, Any] = {"encoder": {}, "edges": {"edges": "english"}, "reranker": {"reranker": knows_gold()}}
+    own = arbo.Linker(kb, **settings[weighed_by])
     lines = []
     for one in documents.mentions[::9]:
         outside = str(one.gold[0]).startswith("NEW") if one.gold else True
