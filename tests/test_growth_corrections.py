@@ -145,6 +145,17 @@ def test_an_added_mention_goes_by_a_line_and_a_dropped_one_for_good() -> None:
     assert b"marsh" not in b"".join(array.tobytes() for array in gone.kept().values() if array.dtype.kind == "u")
 
 
+def test_a_new_document_may_take_the_id_of_an_added_mention() -> None:
+    own, line = linker(KB), {"document": "d", "spans": [[0, 3]], "add": True}
+    text = "Kelp blight"
+    taken = arbo.Document("e", text, (arbo.Mention("d:0-3", "e", ((0, 11),), text),))
+    one, other = passage("d", TEXT, "marsh fever"), passage("f", TEXT, "patients")
+    grown = own.add(own.link([one, other], [line]), [taken])
+    assert states(grown) == ["conflict"]
+    assert grown.link_of("d:0-3").entity == "E2"
+    equal(grown, own.link([one, other, taken], [line]), lines=False)
+
+
 def test_lines_keep_their_place_and_count_once(tmp_path: Path) -> None:
     documents, own = [document("a", "fever"), document("b", "fever")], linker(KB)
     first, second = {"mention": "a-0", "entity": "E1"}, {"mention": "a-0", "entity": "E2"}
