@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from builders import document, linker, passage, save_data, save_lines
 from conftest import Run, Sample
@@ -14,6 +15,7 @@ from rerankers import Oracle, knows_gold
 import arbo
 from arbo.data.corpus import Corpus
 from arbo.errors import UsageError
+from arbo.retrieval.scored import known_scores
 
 KINDS = [
     {"dense": dense, "kb": kb, "reranked": reranked}
@@ -197,6 +199,19 @@ def test_scores_are_not_made_again_even_if_the_reranker_would_now_say_otherwise(
     kept = grown.link_table.slice(0, before.link_table.num_rows)
     assert kept["candidate_scores"] == before.link_table["candidate_scores"]
     equal(grown, rounded.refit(grown))
+
+
+def test_known_scores_follow_mentions_and_entities_to_their_new_rows() -> None:
+    pairs = np.array([[0, 5], [1, 5], [2, 4], [2, 0]], np.int32)
+    arrays = {f"scored.{what}": pairs for what in ("entities", "mentions")}
+    arrays |= {f"score.{what}": np.arange(4, dtype=np.float32) for what in ("entities", "mentions")}
+    row, entity = np.array([0, -1, 2]), np.array([3, -1, -1, -1, -1, 6])  # mention 1 and entity 4 are gone
+    found = known_scores(arrays, row, entity)
+    assert found["entities"].pairs.tolist() == [[0, 6], [2, 3]]
+    assert found["entities"].scores.tolist() == [0, 3]
+    assert found["mentions"].pairs.tolist() == [[2, 0]]
+    assert known_scores(arrays, row)["entities"].pairs.tolist() == [[0, 5], [2, 4], [2, 0]]
+    assert known_scores(arrays, np.array([-1, -1]))["mentions"].scores.tolist() == []
 
 
 def test_another_reranker_is_refused(sample: Sample) -> None:
