@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from builders import document, linker, passage, save_data, save_lines
 from conftest import Run, Sample
@@ -14,6 +15,7 @@ from rerankers import Oracle, knows_gold
 import arbo
 from arbo.data.corpus import Corpus
 from arbo.errors import UsageError
+from arbo.retrieval.scored import known_scores
 
 KINDS = [
     {"dense": dense, "kb": kb, "reranked": reranked}
@@ -97,10 +99,11 @@ def test_what_corrections_did_to_mentions_is_undone_when_they_no_longer_hold(tmp
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("settings", [{}, {"edges": "english"}, {"reranker": knows_gold()}], ids=str)
-def test_the_sample_comes_in_batches_with_corrections(settings: dict[str, Any], sample: Sample) -> None:
+@pytest.mark.parametrize("weighed_by", ["encoder", "edges", "reranker"])
+def test_the_sample_comes_in_batches_with_corrections(weighed_by: str, sample: Sample) -> None:
     documents, kb = sample
-    own = arbo.Linker(kb, **settings)
+    settings: dict[str, Any] = {"encoder": {}, "edges": {"edges": "english"}, "reranker": {"reranker": knows_gold()}}
+    own = arbo.Linker(kb, **settings[weighed_by])
     lines = []
     for one in documents.mentions[::9]:
         outside = str(one.gold[0]).startswith("NEW") if one.gold else True
@@ -144,6 +147,17 @@ def test_an_added_mention_goes_by_a_line_and_a_dropped_one_for_good() -> None:
     assert b"marsh" not in b"".join(array.tobytes() for array in gone.kept().values() if array.dtype.kind == "u")
 
 
+def test_a_new_document_may_take_the_id_of_an_added_mention() -> None:
+    own, line = linker(KB), {"document": "d", "spans": [[0, 3]], "add": True}
+    text = "Kelp blight"
+    taken = arbo.Document("e", text, (arbo.Mention("d:0-3", "e", ((0, 11),), text),))
+    one, other = passage("d", TEXT, "marsh fever"), passage("f", TEXT, "patients")
+    grown = own.add(own.link([one, other], [line]), [taken])
+    assert states(grown) == ["conflict"]
+    assert grown.link_of("d:0-3").entity == "E2"
+    equal(grown, own.link([one, other, taken], [line]), lines=False)
+
+
 def test_lines_keep_their_place_and_count_once(tmp_path: Path) -> None:
     documents, own = [document("a", "fever"), document("b", "fever")], linker(KB)
     first, second = {"mention": "a-0", "entity": "E1"}, {"mention": "a-0", "entity": "E2"}
@@ -185,6 +199,19 @@ def test_scores_are_not_made_again_even_if_the_reranker_would_now_say_otherwise(
     kept = grown.link_table.slice(0, before.link_table.num_rows)
     assert kept["candidate_scores"] == before.link_table["candidate_scores"]
     equal(grown, rounded.refit(grown))
+
+
+def test_known_scores_follow_mentions_and_entities_to_their_new_rows() -> None:
+    pairs = np.array([[0, 5], [1, 5], [2, 4], [2, 0]], np.int32)
+    arrays = {f"scored.{what}": pairs for what in ("entities", "mentions")}
+    arrays |= {f"score.{what}": np.arange(4, dtype=np.float32) for what in ("entities", "mentions")}
+    row, entity = np.array([0, -1, 2]), np.array([3, -1, -1, -1, -1, 6])  # mention 1 and entity 4 are gone
+    found = known_scores(arrays, row, entity)
+    assert found["entities"].pairs.tolist() == [[0, 6], [2, 3]]
+    assert found["entities"].scores.tolist() == [0, 3]
+    assert found["mentions"].pairs.tolist() == [[2, 0]]
+    assert known_scores(arrays, row)["entities"].pairs.tolist() == [[0, 5], [2, 4], [2, 0]]
+    assert known_scores(arrays, np.array([-1, -1]))["mentions"].scores.tolist() == []
 
 
 def test_another_reranker_is_refused(sample: Sample) -> None:

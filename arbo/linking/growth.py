@@ -162,13 +162,13 @@ def _joined(
 
 
 def _changed(before: Corpus, now: Corpus) -> set[str]:
-    """Return the ids of mentions whose spans or type were other ones, in documents that were there."""
+    """Return the ids of mentions that are in new documents, or had other spans or another type."""
     there = {document.id: document for document in before}
     found: set[str] = set()
     for document in now:
         was = there.get(document.id)
-        if was is not None and was is not document:
-            of = {mention.id: (mention.spans, mention.type) for mention in was.mentions}
+        if was is not document:
+            of = {mention.id: (mention.spans, mention.type) for mention in (was.mentions if was else ())}
             found |= {one.id for one in document.mentions if of.get(one.id) != (one.spans, one.type)}
     return found
 
