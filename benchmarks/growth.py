@@ -4,13 +4,13 @@
 encoded by the default encoder, or vectors of 384 dimensions (those of `search.py`); the 8 nearest others of each.
 `grown.search.seconds` updates the lists (`clustering.growth.updated`), `forest.seconds` is the clustering of all at the
 threshold 0.2. *within threshold* has a limit of 0.2, as `arbo discover` has by default: `refit.search.seconds` searches
-all again. *without limit* the lists of the old things are drawn from those of 2,000, as all would take an hour or more;
+all again. *without limit* the lists of the old things are drawn from those of 500, as all would take an hour or more;
 `refit.search.seconds` is that of these, for all. The script stops where lists of new things differ from a search.
 `bytes_per_mention` is the size of the kept lists. Seconds are of the clock, least of two, beside other work;
 processor seconds are those of both cores together.
 
-**run**: `Linker.add` of 1,000 names to a run of 999,000, read from a folder and written to another, and what
-`Linker.discover` of all takes; by stage.
+**run**: `Linker.add` of 1,000 names to a run of 999,000, read from a folder and written to another, by stage;
+`refit` is `Linker.discover` of these 999,000, written. `times_faster` compares processor seconds.
 
 **stability**: the documents of a test part, in random order, come in 20 steps of 5 %: `changed.mean` and `changed.max`
 are the shares of the earlier mentions whose cluster has another id after a step, for whatever reason. The script stops
@@ -23,6 +23,7 @@ accuracy of the run that grew, and of a new one (`fresh`).
 The parts are made once, and kept; `--only` makes one of them.
 """
 
+import json
 import time
 from collections.abc import Callable
 from functools import partial
@@ -31,9 +32,11 @@ from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
 import numpy as np
+import scipy.sparse as sp
 from library.cells import Cells, key
 from library.command import parser_of
 from library.corpora import JOBS
+from library.folders import CACHE
 from library.results import Figures, record, say
 from library.timing import in_process, resident
 from neighbours import encoded, names_of
@@ -46,7 +49,7 @@ from clustering.index import Index
 from clustering.knn import Neighbors, nearest
 from clustering.vectors import Vectors
 
-K, ADDED, STEPS, N, SAMPLE = 8, 1000, 20, 10**6, 2000
+K, ADDED, STEPS, N, SAMPLE = 8, 1000, 20, 10**6, 500
 LIMIT = arbo.NgramEncoder().threshold[1]
 Made = TypeVar("Made")
 
@@ -68,81 +71,105 @@ def fastest(make: Callable[[], Made]) -> tuple[float, float, Made]:
     return (*np.min(runs, axis=0).tolist(), made)
 
 
-def search(form: str, n: int = N) -> Figures:
+def search(form: str, within: float | None) -> Figures:
     """Add things to others, and search all again."""
-    rng = np.random.default_rng(0)
-    if form == "ngrams":
-        names = names_of("words", n)
-        rng.shuffle(names)
-        things = encoded(names)[0]
-    else:
-        things = Vectors.of(clustered(n, 384))
-    is_new = np.zeros(n, np.bool_)
-    is_new[rng.permutation(n)[:ADDED]] = True
-    row = np.where(is_new, -1, np.cumsum(~is_new) - 1)
+    with np.load(prepared(form, within)) as arrays:
+        things, row = _things(arrays), arrays["row"]
+        lists, expected = (
+            Neighbors(arrays[f"{of}.ids"], arrays[f"{of}.dissimilarity"]) for of in ("lists", "expected")
+        )
+        refit = float(arrays["refit"])
     few = things.taken(np.arange(ADDED))
-    for within in (None, LIMIT):  # compiles kernels
-        lists = nearest(few, few, K, self_ids=np.arange(few.n), within=within)
-        updated(lists, few, np.append(np.arange(few.n - 9), np.full(9, -1)), within=within)
-    figures = _added(things, row, LIMIT, form, "within threshold") if form == "ngrams" else {}
-    return figures | _added(things, row, None, form, "without limit")
-
-
-def _added(things: Vectors, row: Any, within: float | None, *named: str) -> Figures:
+    some = nearest(few, few, K, self_ids=np.arange(few.n), within=within)
+    updated(some, few, np.append(np.arange(few.n - 9), np.full(9, -1)), within=within)  # compiles kernels
     old, new = np.flatnonzero(row >= 0), np.flatnonzero(row < 0)
-    if within is None:
-        index = Index.of(things, "cosine")
-        some = np.random.default_rng(1).permutation(old)[:SAMPLE]
-        few = things.taken(some)
-        nearest(few.taken(np.arange(99)), index, K, self_ids=some[:99])  # makes what is made once
-        refit, found = timed(partial(nearest, few, index, K, self_ids=some))
-        refit *= things.n / SAMPLE
-        expected = nearest(things.taken(new), index, K, self_ids=new)
-        del index
-        drawn = np.random.default_rng(2).integers(0, SAMPLE, len(old))
-        ids = (np.arange(len(old))[:, None] + 1 + np.arange(K)) % len(old)
-        lists = Neighbors(ids.astype(np.int32), found.dissimilarity[drawn])
-    else:
-        those = things.taken(old)
-        refit, lists = timed(partial(nearest, those, those, K, self_ids=np.arange(those.n), within=within))
-        expected = nearest(things.taken(new), things, K, self_ids=new, within=within)
     grown, processor, found = fastest(partial(updated, lists, things, row, within=within))
     for one, other in zip(found.of(new), expected, strict=True):
         np.testing.assert_array_equal(one, other)
     graph = Graph.from_neighbors(found)
     forest, _, _ = fastest(partial(partition, graph, threshold=LIMIT))
-    figures = {"refit.search.seconds": refit, "grown.search.seconds": grown, "search.times_faster": refit / grown}
-    figures |= {"grown.search.processor_seconds": processor, "forest.seconds": forest}
+    figures: Figures = {"refit.search.seconds": refit, "grown.search.seconds": grown}
+    figures |= {"grown.search.processor_seconds": processor, "search.times_faster": refit / grown}
+    figures |= {"forest.seconds": forest, "peak_gb": resident("VmHWM") / 1e9}
     figures["lists_changed"] = int((found.dissimilarity[old] != lists.dissimilarity).any(axis=1).sum())
     figures["bytes_per_mention"] = (found.ids.nbytes + found.dissimilarity.nbytes) / things.n
-    figures["peak_gb"] = resident("VmHWM") / 1e9
-    return {key(*named, name): value for name, value in figures.items()}
+    how = "without limit" if within is None else "within threshold"
+    return {key(form, how, name): value for name, value in figures.items()}
 
 
-def run(n: int = N) -> Figures:
-    """Add names to a run, from a folder to a folder."""
-    names = names_of("words", n)
-    linker = arbo.Linker()
-    linker.add(linker.discover(names[:99]), arbo.Corpus.of([{"id": "first", "text": ""}]))  # compiles kernels
-    documents = arbo.Corpus.of(names)
+def prepared(form: str, within: float | None) -> Path:
+    """Make the things, their lists before the addition, and the lists that are expected of the new ones; keep them."""
+    file = CACHE / "growth" / f"{form}.{within}.{N}.npz"
+    if file.exists():
+        return file
+    rng = np.random.default_rng(0)
+    things = encoded(names_of("words", N))[0] if form == "ngrams" else Vectors.of(clustered(N, 384))
+    is_new = np.zeros(N, np.bool_)
+    is_new[rng.permutation(N)[:ADDED]] = True
+    old, new = np.flatnonzero(~is_new), np.flatnonzero(is_new)
+    index = Index.of(things, "cosine")
+    some = old if within else rng.permutation(old)[:SAMPLE]
     begin = time.perf_counter()
-    before = linker.discover(documents[: n - ADDED])
-    figures = {"discover.seconds": time.perf_counter() - begin}
-    figures |= {f"discover.{key(name)}.seconds": value for name, value in before.manifest["seconds"].items()}
-    with TemporaryDirectory() as folder:
-        figures["write.seconds"], _ = timed(partial(before.save, Path(folder) / "one"))
-        del before
-        begin = time.perf_counter()
-        figures["add.read.seconds"], read = timed(lambda: arbo.Result.load(Path(folder) / "one"))
-        figures["add.grow.seconds"], after = timed(lambda: linker.add(read, documents[n - ADDED :]))
-        figures["add.write.seconds"], _ = timed(lambda: after.save(Path(folder) / "two"))
-        figures["add.seconds"] = time.perf_counter() - begin
-        figures |= {f"add.{key(name)}.seconds": value for name, value in after.manifest["seconds"].items()}
-        figures["diff.seconds"], _ = timed(lambda: arbo.diff(read, after))
-        figures["growth_npz_gb"] = (Path(folder) / "two" / "growth.npz").stat().st_size / 1e9
-    figures["add.times_faster"] = (figures["discover.seconds"] + figures["write.seconds"]) / figures["add.seconds"]
+    if within:
+        lists = nearest(things.taken(old), things.taken(old), K, self_ids=np.arange(len(old)), within=within)
+    else:
+        lists = nearest(things.taken(some), index, K, self_ids=some).of(rng.integers(0, SAMPLE, len(old)))
+        lists = lists._replace(ids=((np.arange(len(old))[:, None] + 1 + np.arange(K)) % len(old)).astype(np.int32))
+    refit = (time.perf_counter() - begin) * N / len(some)
+    expected = nearest(things.taken(new), index, K, self_ids=new, within=within)
+    arrays: dict[str, Any] = {"row": np.where(is_new, -1, np.cumsum(~is_new) - 1), "refit": np.array(refit)}
+    for name, own in (("lists", lists), ("expected", expected)):
+        arrays |= {f"{name}.ids": own.ids, f"{name}.dissimilarity": own.dissimilarity}
+    matrix: Any = things.matrix
+    parts = ("data", "indices", "indptr") if form == "ngrams" else ("base",)
+    arrays |= {f"matrix.{part}": matrix if part == "base" else getattr(matrix, part) for part in parts}
+    file.parent.mkdir(parents=True, exist_ok=True)
+    np.savez(file, **arrays, place=things.row, shape=np.array(matrix.shape))
+    return file
+
+
+def _things(arrays: Any) -> Vectors:
+    """Return the vectors that `prepared` kept."""
+    if "matrix.base" in arrays:
+        matrix = arrays["matrix.base"]
+    else:
+        parts = (arrays["matrix.data"], arrays["matrix.indices"], arrays["matrix.indptr"])
+        matrix = sp.csr_array(parts, shape=tuple(arrays["shape"]))
+    return Vectors(matrix, arrays["place"], np.arange(N, dtype=np.int32), N)
+
+
+def run() -> Figures:
+    """Add names to a run, from a folder to a folder."""
+    folder, names = prepared_run(), names_of("words", N)
+    few, linker = arbo.Corpus.of(names[:99]), arbo.Linker()
+    linker.add(linker.discover(few[:90]), few[90:])  # compiles kernels
+    figures: Figures = json.loads((folder / "refit.json").read_text("utf-8"))
+    begin = time.process_time()
+    figures["add.read.seconds"], read = timed(lambda: arbo.Result.load(folder / "run"))
+    figures["add.grow.seconds"], after = timed(lambda: linker.add(read, arbo.Corpus.of(names)[N - ADDED :]))
+    with TemporaryDirectory() as other:
+        figures["add.write.seconds"], _ = timed(lambda: after.save(Path(other) / "run"))
+        figures["add.processor_seconds"] = time.process_time() - begin
+        figures["growth_npz_gb"] = (Path(other) / "run" / "growth.npz").stat().st_size / 1e9
+    figures |= {f"add.{key(name)}.seconds": value for name, value in after.manifest["seconds"].items()}
+    figures["diff.seconds"], _ = timed(lambda: arbo.diff(read, after))
+    figures["add.times_faster"] = figures["refit.processor_seconds"] / figures["add.processor_seconds"]
     figures["peak_gb"] = resident("VmHWM") / 1e9
     return {key("run", name): value for name, value in figures.items()}
+
+
+def prepared_run() -> Path:
+    """Discover all names but the last, and keep the run."""
+    folder = CACHE / "growth" / f"run.{N}"
+    if (folder / "refit.json").exists():
+        return folder
+    documents = arbo.Corpus.of(names_of("words", N))[: N - ADDED]
+    arbo.Linker().discover(documents[:99])
+    begin, begun = time.perf_counter(), time.process_time()
+    arbo.Linker().discover(documents).save(folder / "run")
+    figures = {"refit.seconds": time.perf_counter() - begin, "refit.processor_seconds": time.process_time() - begun}
+    (folder / "refit.json").write_text(json.dumps(figures), "utf-8")
+    return folder
 
 
 def drift(name: str) -> Figures:
@@ -163,7 +190,7 @@ def drift(name: str) -> Figures:
             else:
                 grown = arbo.Linker().add(arbo.Linker().discover(first), rest)
             scores = [one.evaluate() for one in (grown, whole[linked])]
-            score, fresh = (one.linking.accuracy_with_nil if linked else one.coreference.ari for one in scores)
+            score, fresh = (one.accuracy_with_nil if linked else one.clustering["ari"] for one in scores)
             own = key("drift", name, "link" if linked else "discover", share)
             unseen = grown.manifest["drift"]["entities" if linked else "mentions"]
             figures |= {f"{own}.unseen": unseen, f"{own}.score": score, f"{own}.fresh": fresh}
@@ -195,8 +222,9 @@ def stability(name: str, *, linked: bool) -> Figures:
 
 
 PARTS: dict[str, Callable[[], Figures]] = {
-    "ngrams": partial(search, "ngrams"),
-    "dense": partial(search, "dense"),
+    "ngrams within threshold": partial(search, "ngrams", LIMIT),
+    "ngrams without limit": partial(search, "ngrams", None),
+    "dense without limit": partial(search, "dense", None),
     "run": run,
     **{
         f"stability {name} {'link' if linked else 'discover'}": partial(stability, name, linked=linked)

@@ -152,7 +152,7 @@ def diff(a: Run, b: Run) -> Diff:
     row_in_a = place.fill_null(-1).to_numpy().astype(np.int64)
     edges = _new_edges(a, b, row_in_a)
     exchange = exchange_of(a, b)
-    changes = list(_cluster_changes(_Clusters.of(a), _Clusters.of(b), row_in_a))
+    changes = list(_cluster_changes(*_changed(a, b, row_in_a)))
     mentions = list(_mention_changes(a, b, row_in_a))
     answers = {id_ for row in mentions for id_ in (row.entity_before, row.entity_after) if id_ is not None}
     causes = exchange.causes(sorted(answers | {row.cluster for row in changes})) if exchange else {}
@@ -204,20 +204,41 @@ class _Clusters:
     ids: list[str]
     entities: list[str | None]
     names: list[str]
-    of_mention: Ints
-    """(mentions,) the row of each mention's cluster."""
     sizes: Ints
 
     @classmethod
-    def of(cls, run: Run) -> Self:
-        table = run.cluster_table
+    def of(cls, run: Run, rows: Ints) -> Self:
+        table = run.cluster_table.take(pa.array(rows))
         ids, entities, names = (table[name].to_pylist() for name in ("cluster_id", "entity_id", "name"))
-        return cls(ids, entities, names, run.cluster_rows, table["size"].to_numpy().astype(np.int64))
+        return cls(ids, entities, names, table["size"].to_numpy().astype(np.int64))
 
 
-def _cluster_changes(before: _Clusters, after: _Clusters, row_in_a: Ints) -> Iterator[ClusterChange]:
+def _changed(a: Run, b: Run, row_in_a: Ints) -> tuple[_Clusters, _Clusters, Ints]:
+    """Return the clusters that are not the same in both runs, and the pairs of these that a mention moved between.
+
+    A pair has a row for each mention that both runs have: the place of its earlier and of its later cluster.
+    """
     kept = row_in_a >= 0
-    pairs = np.column_stack([before.of_mention[row_in_a[kept]], after.of_mention[kept]])
+    before, after = a.cluster_rows[row_in_a[kept]], b.cluster_rows[kept]
+    tables = a.cluster_table, b.cluster_table
+    heir = pc.index_in(tables[0]["cluster_id"], tables[1]["cluster_id"].combine_chunks())
+    heir = pc.fill_null(heir, -1).to_numpy().astype(np.int64)
+    size, size_now = (table["size"].to_numpy() for table in tables)
+    is_same = (heir >= 0) & (np.bincount(before, minlength=len(heir)) == size) & (np.append(size_now, -1)[heir] == size)
+    is_same[before[heir[before] != after]] = False
+    there = np.flatnonzero(is_same)
+    entities = zip(tables, (there, heir[there]), strict=True)
+    was, now = (pc.fill_null(table["entity_id"].take(pa.array(rows)), "") for table, rows in entities)
+    is_same[there] = pc.equal(was, now).to_numpy()
+    left = np.ones(len(tables[1]), np.bool_)
+    left[heir[is_same]] = False
+    rows = np.flatnonzero(~is_same), np.flatnonzero(left)
+    moved = ~is_same[before]
+    pairs = np.column_stack([np.searchsorted(rows[0], before[moved]), np.searchsorted(rows[1], after[moved])])
+    return _Clusters.of(a, rows[0]), _Clusters.of(b, rows[1]), pairs
+
+
+def _cluster_changes(before: _Clusters, after: _Clusters, pairs: Ints) -> Iterator[ClusterChange]:
     sources: defaultdict[int, list[int]] = defaultdict(list)
     targets: defaultdict[int, list[int]] = defaultdict(list)
     for old, new in np.unique(pairs, axis=0).tolist():

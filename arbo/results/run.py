@@ -298,4 +298,5 @@ def _row(table: pa.Table, row: int) -> dict[str, Any]:
 
 def metadata_of(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return the metadata of a mention or document of a run: columns or keys of the input that arbo does not know."""
-    return json.loads(row.get("metadata") or "{}")  # type: ignore[no-any-return]
+    text = row.get("metadata")
+    return json.loads(text) if text else {}
