@@ -54,14 +54,21 @@ class Review:
     file: Path
     decided: Collection[str]
     """Ids of the mentions on which the file already decides."""
+    dropped: Collection[str] = ()
+    """Ids of the mentions that the file drops; others of their names are asked."""
     author: str | None = None
     _written: list[tuple[int, int]] = field(default_factory=list)  # begin and end of each line in the file
 
     def questions(self) -> Iterator[Question]:
         """Yield the mentions to decide on, the most useful first."""
-        queue = Queue.of(self.run, self.decided)
+        queue = Queue.of(self.run, self.decided, self.dropped)
         for row, twins, doubt in zip(*(values.tolist() for values in queue), strict=True):
             yield Question.of(self.run, self.run.links[row], twins, doubt)
+
+    @property
+    def written(self) -> int:
+        """Number of corrections that this review wrote and did not undo."""
+        return len(self._written)
 
     def accept(self, link: Link) -> dict[str, Any]:
         """Return the correction that confirms a link, or that a mention belongs to a discovered entity."""
