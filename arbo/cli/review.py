@@ -63,8 +63,8 @@ def review(
     """Decide on the mentions of a run where a decision helps most, by single keys.
 
     Mentions come in the order of the errors that a decision on their name is expected to mend. Each decision is written
-    at once; `q` or Ctrl-C ends the review, and the same command goes on with it. `/` searches the names of `--kb`; without it,
-    those of the entities that the run names. `arbo link --corrections FILE` then obeys the decisions.
+    at once; `q` or Ctrl-C ends the review, and the same command goes on with it. `/` searches the names of `--kb`;
+    without it, those of the entities that the run names. `arbo link --corrections FILE` then obeys the decisions.
     `--json` prints the questions, and asks nothing.
     """
     from arbo import Result
