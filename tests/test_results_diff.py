@@ -127,7 +127,7 @@ def test_changes_name_corrections_and_removed_mentions(gone: list[int], n: int, 
             decided += [line for line in lines if any(id_ in line for id_ in about)]
             lost += [link.mention.id for link in a.links if link.cluster == cluster and link.mention.id not in left]
         assert (row.correction, row.removed) == (next(iter(decided), None), next(iter(lost), None))
-        assert row.cause.endswith(f"{row.removed} is gone") == bool(lost)
+        assert row.causes.endswith(f"{row.removed} is gone") == bool(lost)
 
 
 def test_clusters_are_split_and_merged() -> None:

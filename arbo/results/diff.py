@@ -59,8 +59,8 @@ class ClusterChange:
     """The first mention of the cluster, or of one in ``of``, that the later run lacks."""
 
     @property
-    def cause(self) -> str:
-        """Name the correction, the edge and the removed mention in words; empty if none is known."""
+    def causes(self) -> str:
+        """The correction, the edge and the removed mention in words; empty if none is known."""
         edge = None if self.edge is None else f"edge {self.edge[0]} -> {self.edge[1]} ({self.edge[2] + 0.0:.3f})"
         told = (self.correction, edge, None if self.removed is None else f"{self.removed} is gone")
         return "; ".join(cause for cause in told if cause is not None)
