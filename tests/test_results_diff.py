@@ -68,6 +68,7 @@ def test_a_change_names_the_lightest_edge_that_is_new() -> None:
     assert linked.edge == ("E1", "a-0", 0.0)
     empty = own.link([])
     assert [row.edge for row in diff(empty, result).clusters] == [("E1", "a-0", 0.0), None]
+    assert diff(empty, empty) == Diff((), ())
 
 
 NAMES = ["zzz", "zzz fever", "zzz fevers", "marsh", "marshes", "yyy", "yyyy"]

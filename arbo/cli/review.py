@@ -82,7 +82,7 @@ def review(
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
     finally:
-        kept = f"{ongoing.written:,} corrections written to {file}"
+        kept = f"{len(ongoing.written):,} corrections written to {file}"
         console.out.print(console.plain(f"\n{kept}; the same command goes on from there"))
 
 

@@ -172,25 +172,22 @@ def _gone(a: Run, row_in_a: Ints) -> dict[str, str]:
 
 def _new_corrections(a: Run, b: Run) -> dict[str, str]:
     """Return the first correction that only one run obeys, of each cluster that has a mention on which it decides."""
-    earlier, later = _obeyed(a), _obeyed(b)
+    tables = ([] if run.correction_table is None else run.correction_table.to_pylist() for run in (a, b))
+    earlier, later = ({row["record"]: None for row in table if row["status"] == "obeyed"} for table in tables)
     lines = [line for line in later if line not in earlier] + [line for line in earlier if line not in later]
     first: dict[str, int] = {}
     for number, record in enumerate(map(json.loads, lines)):
         for mention in (record.get("mention"), *record.get("same", ()), *record.get("different", ())):
             first.setdefault(mention, number)
-    about, found = pa.array([id_ for id_ in first if id_ is not None], pa.string()), []
+    about = pa.array([id_ for id_ in first if id_ is not None], pa.string())
+    found: list[tuple[int, str]] = []
     for run in (a, b) if first else ():
         for column in {"mention_id", "follows"}.intersection(run.link_table.column_names):
             links = run.link_table.filter(pc.is_in(run.link_table[column], about))
-            found += zip(map(first.get, links[column].to_pylist()), links["cluster_id"].to_pylist(), strict=True)
+            found += zip(
+                map(first.__getitem__, links[column].to_pylist()), links["cluster_id"].to_pylist(), strict=True
+            )
     return {cluster: lines[number] for number, cluster in sorted(found, reverse=True)}
-
-
-def _obeyed(run: Run) -> dict[str, None]:
-    """Return the corrections that a run obeys, in order."""
-    table = run.correction_table
-    rows = [] if table is None else table.filter(pc.equal(table["status"], "obeyed"))["record"].to_pylist()
-    return dict.fromkeys(rows)
 
 
 def _new_edges(a: Run, b: Run, row_in_a: Ints) -> dict[str, tuple[str, str, float]]:
@@ -215,7 +212,7 @@ def _new_nil_edges(b: Run, before: Ints) -> dict[str, tuple[str, str, float]]:
     """Return the lightest listed edge of each discovered entity whose mentions were apart, or new; ties by row."""
     if b.kept is None or "edges" in b.manifest["encoder"]:
         return {}
-    kept = b.kept()  # no list is longer than the threshold
+    kept = b.kept()  # its lists end at the threshold
     order, is_nil = _numbered(b.mention_table), pc.is_null(b.link_table["entity_id"]).to_numpy()
     found: list[tuple[Ints, Ints, npt.NDArray[np.float32]]] = []
     for place in range(min(b.manifest["config"]["k"], kept["mentions"].shape[1])):
