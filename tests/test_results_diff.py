@@ -11,6 +11,7 @@ from hypothesis import given, settings, strategies as st
 
 import arbo
 from arbo.cli.console import print_changes
+from arbo.data.corpus import Corpus
 from arbo.results.diff import Diff, diff
 
 KB = arbo.KnowledgeBase([arbo.Entity("E1", "marsh fever"), arbo.Entity("E2", "kelp blight")])
@@ -61,12 +62,73 @@ def test_a_change_names_the_lightest_edge_that_is_new() -> None:
     own = linker(KB)
     result = own.link(before)
     edges = {row.cluster: row.edge for row in diff(result, own.add(result, after)).clusters}
-    assert edges == {"E1": ("E1", "b-0", 0.0), "new-a-1": None}
+    assert edges == {"E1": ("E1", "b-0", 0.0), "new-a-1": ("a-1", "b-2", 0.0)}
     assert all(row.edge is None for row in diff(own.link(before + after), result).clusters)
     (linked,) = diff(linker(arbo.KnowledgeBase([KB["E2"]])).link(before), result).clusters[:1]
     assert linked.edge == ("E1", "a-0", 0.0)
     empty = own.link([])
     assert [row.edge for row in diff(empty, result).clusters] == [("E1", "a-0", 0.0), None]
+    assert diff(empty, empty) == Diff((), ())
+
+
+NAMES = ["zzz", "zzz fever", "zzz fevers", "marsh", "marshes", "yyy", "yyyy"]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.integers(0, 20), max_size=12, unique=True), st.permutations(range(21)), st.booleans())
+def test_a_discovered_entity_names_its_lightest_new_edge(first: list[int], order: list[int], average: bool) -> None:
+    """By brute force: of all pairs in a cluster that were apart or new, the lightest within the threshold."""
+    kept = {"nil_linkage": "average", "nil_threshold": 0.4} if average else {"mention_threshold": 0.4}
+    own = arbo.Linker(config=arbo.LinkerConfig(k=30, **kept))
+    now = [document(f"d{i:02}", NAMES[i % 7], NAMES[i * 5 % 6]) for i in order]
+    b = own.discover(now)
+    a = own.discover([one for i, one in zip(order, now, strict=True) if i in first])
+    was = {link.mention.id: link.cluster for link in a.links}
+    found = own.retrieve(Corpus.of(now), k=30, discover=True).mentions
+    ids = [mention.id for one in now for mention in one.mentions]
+    for row in diff(a, b).clusters:
+        inside = {link.mention.id for link in b.links if link.cluster == row.cluster and row.after}
+        pairs = {
+            (float(weight), *sorted((ids[near], id_), key=ids.index))
+            for id_, *lists in zip(ids, *found, strict=True)
+            for near, weight in zip(*lists, strict=True)
+            if {id_, ids[near]} <= inside and near >= 0 and (average or weight <= 0.4)
+            if id_ not in was or was[id_] != was.get(ids[near])
+        }
+        expected = None
+        if pairs:
+            weight, one, other = min(pairs, key=lambda pair: (pair[0], ids.index(pair[1]), ids.index(pair[2])))
+            expected = (other, one, weight) if one not in was and other in was else (one, other, weight)
+        assert row.edge == expected
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.integers(0, 11), max_size=4, unique=True), st.integers(0, 3), st.integers(0, 3), st.data())
+def test_changes_name_corrections_and_removed_mentions(gone: list[int], n: int, m: int, data: st.DataObject) -> None:
+    """By brute force, from every line and every mention."""
+    documents = [document(f"d{i:02}", NAMES[i % 5]) for i in range(12)]
+    some = st.integers(0, 11).map("d{:02}-0".format)
+    line = st.one_of(
+        st.builds(lambda id_, name: {"mention": id_, "new": name}, some, st.sampled_from("AB")),
+        st.lists(some, min_size=2, max_size=2, unique=True).map(lambda ids: {"same": ids}),
+        st.lists(some, min_size=2, max_size=2, unique=True).map(lambda ids: {"different": ids}),
+    )
+    lines = data.draw(st.lists(line, min_size=3, max_size=3))
+    a = arbo.Linker().discover(documents, lines[:n])
+    b = arbo.Linker().discover([one for i, one in enumerate(documents) if i not in gone], lines[m:])
+    tables = [[] if run.correction_table is None else run.correction_table.to_pylist() for run in (b, a)]
+    later, earlier = ([row["record"] for row in rows if row["status"] == "obeyed"] for rows in tables)
+    lines = [line for line in later if line not in earlier] + [line for line in earlier if line not in later]
+    left = {link.mention.id for link in b.links}
+    for row in diff(a, b).clusters:
+        decided, lost = [], []
+        for cluster in (row.cluster, *row.of):
+            own = [link for run in (a, b) for link in run.links if link.cluster == cluster]
+            about = {f'"{id_}"' for link in own for id_ in (link.mention.id, link.follows)}
+            decided += [line for line in lines if any(id_ in line for id_ in about)]
+            lost += [link.mention.id for link in a.links if link.cluster == cluster and link.mention.id not in left]
+        assert (row.correction, row.removed) == (next(iter(decided), None), next(iter(lost), None))
+        assert row.causes.endswith(f"{row.removed} is gone") == bool(lost)
 
 
 def test_clusters_are_split_and_merged() -> None:

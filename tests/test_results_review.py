@@ -135,11 +135,58 @@ def test_undo_takes_the_last_correction_back_and_asks_again(typed: Keys, result:
     assert outcome.out.count(f": {asked(result, 1).name}\n") == 2
 
 
-def test_unknown_keys_and_ids_write_nothing(typed: Keys, result: arbo.Result) -> None:
+def test_unknown_keys_and_ids_write_nothing_and_say_why(typed: Keys, result: arbo.Result) -> None:
     outcome, lines = typed("?Z0\x1b\x00=nobody\n")
     assert outcome.code == 0
     assert lines == []
+    assert "'?': unknown key" in outcome.out
+    assert "'0': no entity above has this number" in outcome.out
     assert "no other mention has the id nobody" in outcome.out
+
+
+def test_keys_that_do_not_apply_say_why(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    arbo.Linker().discover(["Paris", "Paris"]).save(tmp_path / "run")
+    monkeypatch.setattr(sys, "stdin", io.StringIO("n1/x"))
+    told = run("review", tmp_path / "run").out
+    assert [told.count(f"'{key}': the run has no knowledge base") for key in "n1/"] == [1, 1, 1]
+    assert "'x': the mention has no entity" in told
+
+
+def test_a_dropped_mention_is_not_asked_again_but_others_of_its_name_are(typed: Keys, result: arbo.Result) -> None:
+    row = next(int(row) for row, twins in zip(*Queue.of(result)[:2], strict=True) if twins > 1)
+    place = Queue.of(result).rows.tolist().index(row)
+    mention = result.links[row].mention
+    _, (line,) = typed("s" * place + "dq")
+    assert line.pop("date")
+    assert line == {"document": mention.document_id, "spans": [list(span) for span in mention.spans], "drop": True}
+    again = Queue.of(result, (), [mention.id])
+    (twin,) = again.rows[names_of(result)[again.rows] == names_of(result)[row]].tolist()
+    assert twin != row
+    outcome, _ = typed("", "--json", "--limit", 1000)
+    ids = [one["link"]["mention"]["id"] for one in outcome.json["questions"]]
+    assert ids == [result.links[int(row)].mention.id for row in again.rows]
+
+
+def test_an_interrupt_says_what_is_kept(typed: Keys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Keyboard(io.StringIO):
+        def read(self, size: int | None = -1) -> str:
+            if not (key := super().read(size)):
+                raise KeyboardInterrupt
+            return key
+
+    monkeypatch.setattr(io, "StringIO", Keyboard)
+    outcome, lines = typed("a")
+    assert (outcome.code, len(lines)) == (130, 1)
+    assert f"1 corrections written to {tmp_path / 'run.corrections.jsonl'}" in outcome.out.replace("\n", "")
+
+
+def test_undo_says_where_earlier_answers_are(typed: Keys) -> None:
+    typed("aq")
+    outcome, lines = typed("u")
+    assert "nothing to undo: this sitting wrote nothing yet; earlier answers are lines of" in " ".join(
+        outcome.out.split()
+    )
+    assert len(lines) == 1
 
 
 def test_a_search_offers_its_entities(typed: Keys, result: arbo.Result, sample: Sample) -> None:

@@ -160,12 +160,11 @@ _NUMBERS = {"start", "end", "score", "margin", "confidence", "size", "weakest jo
 
 def print_changes(changes: Diff, limit: int, more: str = "--limit shows more, --json prints all") -> None:
     """Print the first changes of clusters and of mentions as tables."""
-    clusters = _table(("change", "cluster", "name", "before", "after", "from", "into"), ("before", "after"))
+    clusters = _table(("change", "cluster", "name", "before", "after", "from", "into", "causes"), ("before", "after"))
     for row in changes.clusters[:limit]:
         sizes = f"{row.before:,}", f"{row.after:,}"
-        clusters.add_row(
-            *map(plain, (row.change, row.cluster, row.name, *sizes, ", ".join(row.of), ", ".join(row.into)))
-        )
+        others = ", ".join(row.of), ", ".join(row.into)
+        clusters.add_row(*map(plain, (row.change, row.cluster, row.name, *sizes, *others, row.causes)))
     for title, n in (("Clusters", len(changes.clusters)), ("Mentions", len(changes.mentions))):
         if not min(n, limit):
             continue

@@ -31,6 +31,7 @@ _KEYS = {
     "e": "new entity",
     "x": "not this",
     "=": "same as a mention",
+    "d": "no mention",
     "s": "skip",
     "w": "why",
     "u": "undo",
@@ -38,7 +39,6 @@ _KEYS = {
 }
 _FOUND = 9
 """Number of entities that a search shows."""
-_SKIP, _UNDO, _QUIT = "skip", "undo", "quit"
 Search = Callable[[str, "Link"], list[tuple[str, str, float]]]
 """Returns id, name and similarity of the entities with names like the words, in the domain of the link's mention."""
 
@@ -63,8 +63,8 @@ def review(
     """Decide on the mentions of a run where a decision helps most, by single keys.
 
     The first questions are about names where a decision is expected to mend the most errors. Each decision is written
-    at once; `q` ends the review, and the same command goes on with it. `/` searches the names of `--kb`; without it,
-    those of the entities that the run names. `arbo link --corrections FILE` then obeys the decisions.
+    at once; `q` or Ctrl-C ends the review, and the same command goes on with it. `/` searches the names of `--kb`;
+    without it, those of the entities that the run names. `arbo link --corrections FILE` then obeys the decisions.
     `--json` prints the questions, and asks nothing.
     """
     from arbo import Result
@@ -73,20 +73,33 @@ def review(
     result = Result.load(run)
     folder = run.resolve()
     file = corrections or folder.with_name(f"{folder.name}.corrections.jsonl")
-    ongoing = Review(result, file, _decided(file), author)
+    ongoing = Review(result, file, *_decided(result, file), author)
     if as_json:
         console.print_json({"questions": [asdict(question) for question in islice(ongoing.questions(), limit)]})
         return
-    asked = _ask_all(ongoing, result, limit, _searching(result, kb, kb_format))
-    console.out.print(f"\n{asked:,} corrections written to {file}")
+    try:
+        _ask_all(ongoing, result, limit, _searching(result, kb, kb_format))
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+    finally:
+        kept = f"{len(ongoing.written):,} corrections written to {file}"
+        console.out.print(console.plain(f"\n{kept}; the same command goes on from there"))
 
 
-def _decided(file: Path) -> set[str]:
-    """Return the ids of the mentions that corrections name."""
+def _decided(result: Result, file: Path) -> tuple[set[str], set[str]]:
+    """Return the ids of the mentions that corrections decide on, and of those that they drop."""
     from arbo.linking.corrections import corrections_of
 
     lines = corrections_of(file) if file.exists() else ()
-    return {id_ for line in lines for id_ in line.mentions}
+    dropped = {(line.document, line.spans) for line in lines if line.kind == "drop"}
+    gone = set()
+    if dropped:
+        ids, documents, spans = (
+            result.mention_table[name].to_pylist() for name in ("mention_id", "document_id", "spans")
+        )
+        places = zip(documents, (tuple((one["start"], one["end"]) for one in own) for own in spans), strict=True)
+        gone = {id_ for id_, place in zip(ids, places, strict=True) if place in dropped}
+    return {id_ for line in lines for id_ in line.mentions}, gone
 
 
 def _searching(result: Result, path: Path | None, format_: KnowledgeBaseFormat | None) -> Search:
@@ -116,8 +129,8 @@ def _searching(result: Result, path: Path | None, format_: KnowledgeBaseFormat |
     return search
 
 
-def _ask_all(ongoing: Review, result: Result, limit: int, search: Search) -> int:
-    """Ask about at most ``limit`` mentions, and return the number of corrections that were written."""
+def _ask_all(ongoing: Review, result: Result, limit: int, search: Search) -> None:
+    """Ask about at most ``limit`` mentions."""
     questions = list(islice(ongoing.questions(), limit))
     place = 0
     answered: list[int] = []
@@ -125,20 +138,21 @@ def _ask_all(ongoing: Review, result: Result, limit: int, search: Search) -> int
         question = questions[place]
         _show(question, f"{place + 1:,} of {len(questions):,}", result.explain(question.link))
         answer = _answer(ongoing, result, question, search)
-        if answer == _QUIT:
+        if answer == "q":
             break
-        if answer == _UNDO:
+        if answer == "u":
             if answered and ongoing.undo():
                 place = answered.pop()
             else:
-                told = f"somebody else wrote to {ongoing.file} since" if answered else "this review wrote nothing yet"
-                console.out.print(console.plain(f"  nothing to undo: {told}"))
+                told = "somebody else wrote to the file since" if answered else "this sitting wrote nothing yet"
+                console.out.print(
+                    console.plain(f"  nothing to undo: {told}; earlier answers are lines of {ongoing.file}")
+                )
             continue
         if isinstance(answer, dict):
             ongoing.write(answer)
             answered.append(place)
         place += 1
-    return len(answered)
 
 
 def _show(question: Question, place: str, explained: Explanation) -> None:
@@ -162,32 +176,35 @@ def _list(entities: Sequence[tuple[str, str, float]]) -> None:
 
 
 def _answer(ongoing: Review, result: Result, question: Question, search: Search) -> dict[str, Any] | str:
-    """Read keys until one of them decides."""
+    """Read keys until one of them decides: return a correction, or the key that skips, undoes or quits."""
     link, linking = question.link, result.manifest["knowledge_base"] is not None
     given = {"mention": link.mention.id}
     choices: Sequence[tuple[str, str, float]] = question.choices
-    without = {"/", "n", "1-9"} if not linking else set()
-    keys = {key: told for key, told in _KEYS.items() if key not in without and (key != "x" or link.entity is not None)}
+    keys = "  ".join(f"{key} {told}" for key, told in _KEYS.items() if _why_not(key[0], link, 1, linking) is None)
     while True:
-        console.out.print(console.plain("  ".join(f"{key} {told}" for key, told in keys.items()), style="dim"))
+        console.out.print(console.plain(keys, style="dim"))
         key = _key()
-        if key in "suq":
-            return {"s": _SKIP, "u": _UNDO, "q": _QUIT}[key]
-        if key == "a":
+        if why_not := _why_not(key, link, len(choices), linking):
+            console.out.print(console.plain(f"  {key!r}: {why_not}"))
+        elif key in "suq":
+            return key
+        elif key == "a":
             return ongoing.accept(link)
-        if key == "n" and linking:
+        elif key == "n":
             return given | {"entity": None}
-        if key == "x" and link.entity is not None:
+        elif key == "x":
             return given | {"not": link.entity}
-        if key.isdecimal() and 0 < int(key) <= min(len(choices), _FOUND) and linking:
+        elif key == "d":
+            return {"document": link.mention.document_id, "spans": link.mention.spans, "drop": True}
+        elif key.isdecimal():
             return given | {"entity": choices[int(key) - 1][0]}
-        if key == "e" and (name := _words("name of the new entity", link.name)):
+        elif key == "e" and (name := _words("name of the new entity", link.name)):
             return given | {"new": name}
-        if key == "=" and (other := _words("id of a mention of the same entity", link.nearest or "")):
+        elif key == "=" and (other := _words("id of a mention of the same entity", link.nearest or "")):
             if other in result.row_of and other != link.mention.id:
                 return {"same": [link.mention.id, other]}
             console.out.print(console.plain(f"no other mention has the id {other}; arbo show lists the ids"))
-        elif key == "/" and linking and (words := _words("words", link.name)):
+        elif key == "/" and (words := _words("words", link.name)):
             try:
                 choices = search(words, link)
                 _list(choices)
@@ -199,11 +216,22 @@ def _answer(ongoing: Review, result: Result, question: Question, search: Search)
             console.print_links(result, [link])
 
 
+def _why_not(key: str, link: Link, choices: int, linking: bool) -> str | None:
+    """Return why a key cannot be used for a mention, None if it can."""
+    if not (key in _KEYS or key.isdecimal() or key.isspace()):
+        return "unknown key"
+    if not linking and (key in {"/", "n"} or key.isdecimal()):
+        return "the run has no knowledge base"
+    if key.isdecimal() and not 0 < int(key) <= min(choices, _FOUND):
+        return "no entity above has this number"
+    return "the mention has no entity" if key == "x" and link.entity is None else None
+
+
 def _key() -> str:
     """Read a key, from a pipe too; the end of the input is `q`."""
     try:
         return (typer.getchar() if sys.stdin.isatty() else sys.stdin.read(1)) or "q"
-    except (EOFError, KeyboardInterrupt):
+    except EOFError:
         return "q"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -50,10 +51,23 @@ class ClusterChange:
     """Other clusters of the later run that have some of its mentions."""
     edge: tuple[str, str, float] | None = None
     """The lightest edge that leads into the cluster or joins its parts anew: an entity or mention, a mention that was
-    not under it before, and their dissimilarity. None if there is none, and for a discovered entity, whose edges a run
-    does not keep."""
+    not under or beside it before, and their dissimilarity. None if there is none. For a discovered entity, it comes
+    from the lists by which the later run can grow; None if it has no lists, or learnt edges, whose weights it does not
+    keep."""
+    correction: str | None = None
+    """The first correction, as JSON, that only one of the runs obeys, the later one first, and that decides on a
+    mention of the cluster or of one in ``of``, in either run, itself or because the mention follows another."""
+    removed: str | None = None
+    """The first mention of the cluster, or of one in ``of``, that the later run lacks."""
     cause: str | None = None
     """The change of its entity in the knowledge base, such as ``D1 is gone``; None if the entity has not changed."""
+
+    @property
+    def causes(self) -> str:
+        """The change of the entity, the correction, the edge and the removed mention in words; empty without any."""
+        edge = None if self.edge is None else f"edge {self.edge[0]} -> {self.edge[1]} ({self.edge[2] + 0.0:.3f})"
+        told = (self.cause, self.correction, edge, None if self.removed is None else f"{self.removed} is gone")
+        return "; ".join(cause for cause in told if cause is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +164,7 @@ def diff(a: Run, b: Run) -> Diff:
     """
     place = pc.index_in(b.mention_table["mention_id"], a.mention_table["mention_id"].combine_chunks())
     row_in_a = place.fill_null(-1).to_numpy().astype(np.int64)
-    edges = _new_edges(a, b, row_in_a)
+    edges, decided, gone = _new_edges(a, b, row_in_a), _new_corrections(a, b), _gone(a, row_in_a)
     exchange = exchange_of(a, b)
     changes = list(_cluster_changes(*_changed(a, b, row_in_a)))
     mentions = list(_mention_changes(a, b, row_in_a))
@@ -158,7 +172,13 @@ def diff(a: Run, b: Run) -> Diff:
     causes = exchange.causes(sorted(answers | {row.cluster for row in changes})) if exchange else {}
     return Diff(
         tuple(
-            replace(row, edge=edges.get(row.cluster) if row.after else None, cause=causes.get(row.cluster))
+            replace(
+                row,
+                edge=edges.get(row.cluster) if row.after else None,
+                correction=next((decided[id_] for id_ in (row.cluster, *row.of) if id_ in decided), None),
+                removed=next((gone[id_] for id_ in (row.cluster, *row.of) if id_ in gone), None),
+                cause=causes.get(row.cluster),
+            )
             for row in changes
         ),
         tuple(
@@ -182,6 +202,33 @@ def exchange_of(a: Run, b: Run) -> Exchange | None:
     return Exchange(before, after, now.get("replaced", {})) if len(before.ids) and len(after.ids) else None
 
 
+def _gone(a: Run, row_in_a: Ints) -> dict[str, str]:
+    """Return the first mention of each cluster of the earlier run that the later one lacks."""
+    left = np.setdiff1d(np.arange(a.mention_table.num_rows), row_in_a)[::-1]
+    columns = (a.link_table[name].take(pa.array(left)).to_pylist() for name in ("cluster_id", "mention_id"))
+    return dict(zip(*columns, strict=True))
+
+
+def _new_corrections(a: Run, b: Run) -> dict[str, str]:
+    """Return the first correction that only one run obeys, of each cluster that has a mention on which it decides."""
+    tables = ([] if run.correction_table is None else run.correction_table.to_pylist() for run in (a, b))
+    earlier, later = ({row["record"]: None for row in table if row["status"] == "obeyed"} for table in tables)
+    lines = [line for line in later if line not in earlier] + [line for line in earlier if line not in later]
+    first: dict[str, int] = {}
+    for number, record in enumerate(map(json.loads, lines)):
+        for mention in (record.get("mention"), *record.get("same", ()), *record.get("different", ())):
+            first.setdefault(mention, number)
+    about = pa.array([id_ for id_ in first if id_ is not None], pa.string())
+    found: list[tuple[int, str]] = []
+    for run in (a, b) if first else ():
+        for column in {"mention_id", "follows"}.intersection(run.link_table.column_names):
+            links = run.link_table.filter(pc.is_in(run.link_table[column], about))
+            found += zip(
+                map(first.__getitem__, links[column].to_pylist()), links["cluster_id"].to_pylist(), strict=True
+            )
+    return {cluster: lines[number] for number, cluster in sorted(found, reverse=True)}
+
+
 def _new_edges(a: Run, b: Run, row_in_a: Ints) -> dict[str, tuple[str, str, float]]:
     """Return the lightest edge of each cluster whose ends were apart in the earlier run; ties by row."""
     links, ids = b.link_table, b.mention_table["mention_id"]
@@ -196,7 +243,49 @@ def _new_edges(a: Run, b: Run, row_in_a: Ints) -> dict[str, tuple[str, str, floa
     rows = rows[np.argsort(step[rows], kind="stable")]
     rows = rows[np.unique(b.cluster_rows[rows], return_index=True)[1]]
     columns = (table.take(rows).to_pylist() for table in (links["cluster_id"], links["parent"], ids, links["step"]))
-    return {cluster: (source, target, weight) for cluster, source, target, weight in zip(*columns, strict=True)}
+    found = {cluster: (source, target, weight) for cluster, source, target, weight in zip(*columns, strict=True)}
+    return found | _new_nil_edges(b, before)
+
+
+def _new_nil_edges(b: Run, before: Ints) -> dict[str, tuple[str, str, float]]:
+    """Return the lightest listed edge of each discovered entity whose mentions were apart, or new; ties by row."""
+    if b.kept is None or "edges" in b.manifest["encoder"]:
+        return {}
+    kept = b.kept()  # its lists end at the threshold
+    order, is_nil = _numbered(b.mention_table), pc.is_null(b.link_table["entity_id"]).to_numpy()
+    found: list[tuple[Ints, Ints, npt.NDArray[np.float32]]] = []
+    for place in range(min(b.manifest["config"]["k"], kept["mentions"].shape[1])):
+        near, weight = (kept[name][:, place] for name in ("mentions", "mention_dissimilarity"))
+        near, row, weight = (values[near >= 0] for values in (order[near], order, weight))
+        apart = (before[row] != before[near]) | (before[row] < 0)
+        new = apart & is_nil[row] & (b.cluster_rows[row] == b.cluster_rows[near])
+        found.append((row[new], near[new], weight[new]))
+    if not found:
+        return {}
+    row, near, weight = map(np.concatenate, zip(*found, strict=True))
+    ends = np.sort([row, near], axis=0)
+    cluster, was = b.cluster_rows[row], before[ends]
+    best = np.lexsort([ends[1], ends[0], weight, cluster])
+    best = best[np.unique(cluster[best], return_index=True)[1]]
+    source, target = np.where((was[0, best] < 0) & (was[1, best] >= 0), ends[::-1, best], ends[:, best])
+    ids = b.mention_table["mention_id"]
+    columns = b.cluster_table["cluster_id"].take(cluster[best]), ids.take(source), ids.take(target)
+    rows = zip(*(column.to_pylist() for column in columns), weight[best].tolist(), strict=True)
+    return {id_: (one, other, own) for id_, one, other, own in rows}
+
+
+def _numbered(mentions: pa.Table) -> Ints:
+    """Return the rows of the mentions by document id, spans and mention id, as `Corpus.order` does."""
+    spans = mentions["spans"].combine_chunks()
+    length, start = pc.list_value_length(spans).to_numpy(), spans.offsets.to_numpy()[:-1]
+    flat = np.column_stack([spans.values.field(name).to_numpy() for name in ("start", "end")])
+    keys = [pc.rank(mentions["document_id"], tiebreaker="dense").to_numpy()]
+    for place in range(length.max(initial=0)):
+        there = flat[np.minimum(start + place, len(flat) - 1)]
+        keys += list(np.where(place < length[:, None], there, -1).T)
+    keys.append(pc.rank(mentions["mention_id"], tiebreaker="dense").to_numpy())
+    order: Ints = np.lexsort(keys[::-1])
+    return order
 
 
 @dataclass(frozen=True, eq=False, slots=True)

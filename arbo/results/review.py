@@ -54,12 +54,15 @@ class Review:
     file: Path
     decided: Collection[str]
     """Ids of the mentions on which the file already decides."""
+    dropped: Collection[str] = ()
+    """Ids of the mentions that the file drops; others of their names are asked."""
     author: str | None = None
-    _written: list[tuple[int, int]] = field(default_factory=list)  # begin and end of each line in the file
+    written: list[tuple[int, int]] = field(default_factory=list)
+    """Begin and end in the file of each line that this review wrote and did not undo."""
 
     def questions(self) -> Iterator[Question]:
         """Yield a question about a mention of each name that is not decided yet, the most useful first."""
-        queue = Queue.of(self.run, self.decided)
+        queue = Queue.of(self.run, self.decided, self.dropped)
         for row, twins, doubt in zip(*(values.tolist() for values in queue), strict=True):
             yield Question.of(self.run, self.run.links[row], twins, doubt)
 
@@ -89,13 +92,13 @@ class Review:
                 file.write((json.dumps(line, ensure_ascii=False) + "\n").encode())
                 file.flush()
                 os.fsync(file.fileno())
-                self._written.append((begin, file.tell()))
+                self.written.append((begin, file.tell()))
         except OSError as error:
             raise UsageError(f"cannot write {self.file}: {error.strerror or error}") from error
 
     def undo(self) -> bool:
         """Remove the last correction that this review wrote; return False if there is none, or the file was changed."""
-        if not self._written or not self.file.exists() or self.file.stat().st_size != self._written[-1][1]:
+        if not self.written or not self.file.exists() or self.file.stat().st_size != self.written[-1][1]:
             return False
-        os.truncate(self.file, self._written.pop()[0])
+        os.truncate(self.file, self.written.pop()[0])
         return True
