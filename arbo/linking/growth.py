@@ -26,7 +26,6 @@ from arbo.encoders.model_folder import same_model
 from arbo.encoders.ngrams import Frequencies, NgramEncoder
 from arbo.engine import Embeddings, Ids, Neighbors, Vectors
 from arbo.errors import UsageError
-from arbo.files import json_ready
 from arbo.linking.config import LinkerConfig
 from arbo.progress import Announce
 from arbo.results.run import Run
@@ -94,7 +93,7 @@ def check_same(run: Run, config: LinkerConfig, encoder: Mapping[str, Any], kb: K
     """Raise UsageError unless a run was made with these settings and this knowledge base (None to discover)."""
     made, was = run.manifest["encoder"], run.manifest["knowledge_base"]
     same = {
-        "settings": json_ready(run.manifest["config"]) == json_ready(config.as_dict()),
+        "settings": LinkerConfig.from_dict(run.manifest["config"]).as_dict() == config.as_dict(),
         "encoder or edges": same_model({**made, "mentions": None}, {**encoder, "mentions": None}),
         "knowledge base": (was and was["fingerprint"]) == (kb and kb.fingerprint),
     }
