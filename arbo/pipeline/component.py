@@ -35,6 +35,10 @@ from arbo.pipeline.linker_folder import load_linker, save_linker
 from arbo.readers import read_knowledge_base
 from arbo.results.result import Result
 
+_COLUMNS = (
+    *("entity_id", "entity_name", "cluster_id", "score", "margin", "parent", "parent_is_mention"),
+    *("candidates", "candidate_scores", "confidence"),
+)
 NAME = "arbo"
 """The name of the component, of its span group and of its extension attribute."""
 
@@ -159,7 +163,7 @@ def _ids_of_texts(docs: Iterable[Doc]) -> Iterator[str]:
 
 def _links(result: Result, *, per_document: bool) -> Iterator[dict[str, Any]]:
     """Yield the link of each mention, with values that spaCy can store."""
-    columns = result.link_table.to_pydict()
+    columns = {name: result.link_table[name].to_pylist() for name in _COLUMNS if name in result.link_table.column_names}
     paths = _paths(result, columns)
     document_ids = result.mention_table["document_id"].to_pylist()
     confidence = columns.get("confidence") or [None] * len(paths)
