@@ -31,7 +31,8 @@ def documents_of_docs(docs: Iterable[tuple[str, Any]], spans_key: str | None = N
 
 def spans_of(doc: Any, spans_key: str | None) -> Iterable[Any]:
     """Return the entities of a `Doc`, or the spans of a span group."""
-    return doc.ents if spans_key is None else doc.spans.get(spans_key, ())
+    spans: Iterable[Any] = doc.ents if spans_key is None else doc.spans.get(spans_key, ())
+    return spans
 
 
 def docs_in(bin_: Any) -> list[Any]:
