@@ -314,9 +314,9 @@ class Linker:
     ) -> Retrieval:
         """Return the neighbours by the encoder, mentions only up to the dissimilarity ``within``."""
         entities = self._divided if self.kb and not discover else None
-        worlds = mention_worlds(mentions.inputs, self.config.map_types)
+        worlds = mention_worlds(mentions.inputs, self.config.map_types, some=not self.config.per_document)
         compared = max(k, self.edges.neighbors) if self.edges and k else k
-        sought = Sought(compared, self.config.candidates, self.config.search, within)
+        sought = Sought(compared, self.config.candidates, self.config.search, within, self.config.per_document)
         return retrieve(
             mentions.encoder, mentions.inputs, mentions.encode, entities, worlds, sought, self.announce, find
         )

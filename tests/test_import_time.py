@@ -23,6 +23,7 @@ HEAVY = (
     "obonet",
     "pandas",
     "datasets",
+    "spacy",
 )
 
 

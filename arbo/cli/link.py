@@ -27,6 +27,7 @@ def link(
     method: options.MethodOption = None,
     map_types: options.MapTypes = None,
     k: options.K = None,
+    per_document: options.PerDocument = None,
     threshold: options.Threshold = None,
     nil_linkage: options.NilLinkageOption = None,
     nil_threshold: options.NilThreshold = None,
@@ -58,15 +59,14 @@ def link(
     check_replaceable(out)
     fields: dict[str, Any] = {"method": method, "k": k, "map_types": map_types, "search": search, "spread": spread}
     fields |= {"candidates": candidates, "skip_margin": skip_margin, "rerank_mentions": rerank_mentions}
-    fields |= {"nil_linkage": nil_linkage, "nil_threshold": nil_threshold}
+    fields |= {"nil_linkage": nil_linkage, "nil_threshold": nil_threshold, "per_document": per_document}
     linker = LinkerOptions(fields, encoder, encoder_config, cache, reranker, threshold, config, edges).load()
     finder = None if find_mentions is None else load_finder(find_mentions, "--find-mentions", find_threshold)
     base = read_kb(kb, kb_format, kb_xrefs, no_generic_names=no_generic_names)
-    linker = linker.configured(kb=base)
     documents = read_documents(docs, format_, types, on_error, mentions=finder is None)
     found = documents if finder is None else find_in(documents, base, finder).corpus
     run(
-        linker,
+        linker.configured(kb=base),
         found,
         out,
         corrections=corrections,

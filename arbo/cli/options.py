@@ -19,7 +19,7 @@ def _named(choices: Any) -> str:
 
 
 def _formats(choices: Any) -> str:
-    return f"{', '.join(sorted(get_args(choices)))}. [default: guessed from name and content]"
+    return f"{', '.join(sorted(get_args(choices)))}. [default: guessed]"
 
 
 def document_format(what: str) -> Any:
@@ -94,6 +94,10 @@ K = Annotated[
         min=0,
         help="Number of nearest mentions to connect to each mention; 0 links each alone. [default: 4]",
     ),
+]
+PerDocument = Annotated[
+    bool | None,
+    _cluster("--per-document", help="Link each document alone, in a graph of its own.", show_default=False),
 ]
 SearchOption = Annotated[
     SearchMethod | None,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self, overload
 from arbo.data.documents import Document, Mention
 from arbo.data.objects import document_line
 from arbo.data.rows import are_names, documents_of, documents_of_names, index_of, items_of, numbered
+from arbo.data.spacy_docs import documents_of_docs, is_doc
 from arbo.errors import DataError, UsageError
 from arbo.files import PathLike, write_lines
 
@@ -59,8 +60,9 @@ class Corpus(Sequence[Document]):
         """Make a corpus from documents, rows of a frame or a `Dataset`, or names; a corpus is returned as it is.
 
         A row is a document or a mention, see `arbo.data.rows`. Names come as a list of strings or a pandas Series; each
-        name becomes a mention in a document of its own. Raise UsageError for other objects, and DataError for invalid
-        rows or names.
+        name becomes a mention in a document of its own. The documents may be those of spaCy, in a list or a `DocBin`;
+        their ids are their places, from 0, see `arbo.data.spacy_docs`. Raise UsageError for other objects, and
+        DataError for invalid rows or names.
         """
         if isinstance(documents, Corpus):
             return documents
@@ -72,6 +74,8 @@ class Corpus(Sequence[Document]):
             raise UsageError(f"expected documents, not {type(documents).__name__}; {mend}")
         if are_names(documents, items):
             return cls(documents_of_names(documents, items), None, index_of(documents))
+        if items and is_doc(items[0]):
+            return cls(documents_of_docs(zip(map(str, range(len(items))), items, strict=True)))
         if not (items and isinstance(items[0], Mapping)):
             return cls(items)
         records = documents_of(numbered(items))

@@ -22,6 +22,7 @@ from arbo.data.entities import Entity
 from arbo.data.mention_rows import MENTION_IDS, REQUIRED, from_mentions
 from arbo.data.objects import to_document, to_entity
 from arbo.data.records import Item, OnError, Records
+from arbo.data.spacy_docs import docs_in, is_doc
 from arbo.errors import DataError
 
 Placed = tuple[str, Any]
@@ -29,8 +30,9 @@ Placed = tuple[str, Any]
 
 
 def items_of(table: Any) -> list[Any] | None:
-    """Return the rows of a frame, or the items of another iterable; None for a string, a mapping or a non-iterable.
+    """Return the rows of a frame, or the items of another iterable; None for anything else, such as a string.
 
+    A mapping and a `Doc` of spaCy are one document, and also give None; a `DocBin` gives its `Doc`s.
     Raise DataError if a pandas frame has two columns of the same name.
     """
     if hasattr(table, "to_pylist"):  # Arrow
@@ -42,6 +44,10 @@ def items_of(table: Any) -> list[Any] | None:
             if times > 1:
                 raise DataError(f"the frame has {times} columns named {column!r:.60}; rename or drop all but one")
         return list((table.reset_index() if index_of(table) else table).to_dict("records"))
+    if hasattr(table, "get_docs"):  # a DocBin of spaCy
+        return docs_in(table)
+    if is_doc(table):
+        return None
     return list(table) if isinstance(table, Iterable) and not isinstance(table, (str, bytes, Mapping)) else None
 
 

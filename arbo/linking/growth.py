@@ -27,7 +27,6 @@ from arbo.encoders.model_folder import same_model
 from arbo.encoders.ngrams import NgramEncoder
 from arbo.engine import Embeddings, Ids, Neighbors, Vectors
 from arbo.errors import UsageError
-from arbo.files import json_ready
 from arbo.linking.config import LinkerConfig
 from arbo.linking.releases import FROZEN, frozen, is_same, kept_keys, rows_now
 from arbo.progress import Announce
@@ -92,7 +91,7 @@ def check_same(run: Run, config: LinkerConfig, encoder: Mapping[str, Any], kb: K
     made, was = run.manifest["encoder"], run.manifest["knowledge_base"]
     free = {"mentions": None} if kb is None or is_same(was, kb) else {"mentions": None, "entities": None}
     same = {
-        "settings": json_ready(run.manifest["config"]) == json_ready(config.as_dict()),
+        "settings": LinkerConfig.from_dict(run.manifest["config"]).as_dict() == config.as_dict(),
         "encoder or edge model": same_model({**made, **free}, {**encoder, **free}),
         "knowledge base": (was is None) == (kb is None),
     }

@@ -87,7 +87,8 @@ def obeyed(
     root = {row: of_groups[group] for m, row in there.items() if (group := agreed.group_of(m)) in of_groups}
     namesake: Ids = np.full(len(inputs), -1, np.int64)
     if config.spread != "none":
-        for row, (twin, key) in _namesakes(agreed, inputs, there, root).items():
+        twins = _namesakes(agreed, inputs, there, root, per_document=config.per_document)
+        for row, (twin, key) in twins.items():
             root[row], namesake[row] = key, twin
     roots, names = _numbered(root, inputs)
     corrected = np.zeros(len(inputs), np.bool_)
@@ -124,7 +125,12 @@ def _pairs(agreed: Agreement, there: Mapping[str, int]) -> Iterator[Ids]:
 
 
 def _namesakes(
-    agreed: Agreement, inputs: Sequence[MentionInput], there: Mapping[str, int], root: Mapping[int, Root]
+    agreed: Agreement,
+    inputs: Sequence[MentionInput],
+    there: Mapping[str, int],
+    root: Mapping[int, Root],
+    *,
+    per_document: bool,
 ) -> dict[int, tuple[int, Root]]:
     """Return a corrected mention of the same name, and its root, for each mention that shall have this root."""
     shared = cache(shared_name)
@@ -132,7 +138,9 @@ def _namesakes(
     def name_of(row: int) -> tuple[Any, ...]:
         item = inputs[row]
         name = shared(item.name)
-        return (row,) if name is None else (name, item.mention.type, item.document.domain)
+        if name is None:
+            return (row,)
+        return name, item.mention.type, item.document.domain, item.document.id if per_document else None
 
     decided: defaultdict[tuple[Any, ...], dict[Root, int]] = defaultdict(dict)
     for row in sorted(root):

@@ -7,19 +7,32 @@ The order of equally near neighbours does not depend on other domains.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import compress, islice, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from arbo.engine import Embeddings, Metric, Neighbors, Progress, Searchable, SearchMethod, measured_recall, nearest
+from arbo.engine import (
+    Embeddings,
+    Metric,
+    Neighbors,
+    Progress,
+    Searchable,
+    SearchMethod,
+    measured_recall,
+    nearest,
+    pair_dissimilarity,
+)
 from arbo.errors import UsageError
 from arbo.retrieval.gpu import best_scanner
 
 Rows = npt.NDArray[np.int32]
+
+_SMALL = 128
+"""In parts of at most so many mentions, such as documents, all pairs are compared: that is faster than a search."""
 
 
 class Part(NamedTuple):
@@ -69,7 +82,7 @@ def entity_parts(mentions: Sequence[Hashable], entities: Mapping[Hashable, Rows]
     """
     none = np.empty(0, np.int32)
     parts = [Part(rows, entities.get(domain, none), domain) for domain, rows in rows_by(mentions).items()]
-    if len(mentions) and len(entities) and not any(len(part.things) for part in parts):
+    if len(mentions) and len(entities) and {*map(_domain_of, mentions)}.isdisjoint(map(_domain_of, entities)):
         raise UsageError(
             f"no entity is in a domain of the documents: the documents have {_named(mentions)}, the knowledge base "
             f"{_named(entities)}; mentions are compared only with entities of their own domain, so use the same "
@@ -104,11 +117,36 @@ def nearest_within(
     if len(parts) == 1 and len(parts[0].things) == n:
         return search_part(parts[0])
     found = Neighbors(np.full((queries.n, k), -1, np.int32), np.full((queries.n, k), np.inf, np.float32))
-    for part in parts:
+    is_small = [search == "exact" and not isinstance(things, Divided) and len(part.things) <= _SMALL for part in parts]
+    for block in _blocks(compress(parts, is_small)):
+        _compare_all(block, queries, found, metric, np.inf if within is None else within)
+    for part in compress(parts, (not small for small in is_small)):
         if len(part.things):
             ids, found.dissimilarity[part.queries] = search_part(part)
             found.ids[part.queries] = np.where(ids >= 0, part.things[ids], -1)
     return found
+
+
+def _blocks(parts: Iterable[Part], most: int = 1000) -> Iterator[list[Part]]:
+    """Yield parts, so many together that their pairs are few."""
+    remaining = iter(parts)
+    while block := list(islice(remaining, most)):
+        yield block
+
+
+def _compare_all(parts: Sequence[Part], queries: Embeddings, found: Neighbors, metric: Metric, within: float) -> None:
+    """Write the lists of the mentions of small parts, as `nearest` finds them, by comparing all pairs in each part."""
+    query = np.concatenate([np.repeat(part.queries, len(part.queries)) for part in parts])
+    thing = np.concatenate([np.tile(part.queries, len(part.queries)) for part in parts])
+    query, thing = query[query != thing], thing[query != thing]
+    dissimilarity = pair_dissimilarity(queries, queries, query, thing, metric=metric)
+    near = dissimilarity <= np.float32(within)
+    query, thing, dissimilarity = query[near], thing[near], dissimilarity[near]
+    order = np.lexsort((thing, dissimilarity, query))
+    query = query[order]
+    place = np.arange(len(query)) - np.searchsorted(query, query)
+    order, query, place = (values[place < found.ids.shape[1]] for values in (order, query, place))
+    found.ids[query, place], found.dissimilarity[query, place] = thing[order], dissimilarity[order]
 
 
 def recall_within(
@@ -151,8 +189,11 @@ def _inside(
     return some, some, np.arange(len(some), dtype=np.int32)
 
 
-def _named(domains: Iterable[Hashable], most: int = 3) -> str:
-    # With mapped types, a part is a domain and a group of types.
-    distinct = list(dict.fromkeys(domain[0] if isinstance(domain, tuple) else domain for domain in domains))
+def _domain_of(world: Hashable) -> Hashable:
+    return world[0] if isinstance(world, tuple) else world  # with mapped types, a domain and a group of types
+
+
+def _named(worlds: Iterable[Hashable], most: int = 3) -> str:
+    distinct = list(dict.fromkeys(map(_domain_of, worlds)))
     shown = ["none" if domain is None else f"{domain!r:.60}" for domain in distinct[:most]]
     return ", ".join(shown) + (f" and {len(distinct) - most:,} more" if len(distinct) > most else "")

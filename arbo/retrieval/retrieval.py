@@ -47,6 +47,8 @@ class Sought(NamedTuple):
     search: SearchMethod
     within: float | None = None
     """Largest dissimilarity of mentions to list; None for no limit."""
+    per_document: bool = False
+    """Whether mentions are compared only with mentions of their own document."""
 
 
 class Reasons(NamedTuple):
@@ -64,7 +66,7 @@ class Retrieval:
 
     inputs: list[MentionInput]
     worlds: Sequence[Hashable]
-    """(mentions,) the world of each mention."""
+    """(mentions,) the world of each mention and, if documents are linked each alone, its document."""
     n_entities: int
     entities: Neighbors
     mentions: Neighbors
@@ -131,10 +133,11 @@ def retrieve(
     padded with -1 and infinity. Raise UsageError if no mention has an entity in its world, or the search is approximate
     and the vectors are sparse.
     """
-    k, candidates, search, within = sought
-    parts = {"mentions": mention_parts(worlds)}
-    if entities is not None:
-        parts["entities"] = entity_parts(worlds, entities.rows)
+    k, candidates, search, within, per_document = sought
+    parts = {} if entities is None else {"entities": entity_parts(worlds, entities.rows)}
+    if per_document:
+        worlds = list(zip(worlds, (item.document.id for item in inputs), strict=True))
+    parts["mentions"] = mention_parts(worlds)
     vectors = encode()
     if search != "exact" and issparse(vectors.matrix):
         raise UsageError(

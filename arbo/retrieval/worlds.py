@@ -17,10 +17,10 @@ from arbo.errors import UsageError
 from arbo.retrieval.domains import Rows, rows_by
 
 
-def mention_worlds(inputs: Sequence[MentionInput], map_types: str | None) -> list[Hashable]:
+def mention_worlds(inputs: Sequence[MentionInput], map_types: str | None, *, some: bool = True) -> list[Hashable]:
     """Return the world of each mention: its domain and, with ``map_types``, the group of its type.
 
-    Raise UsageError if no mention has a mapped type, or if ``map_types`` is malformed.
+    Raise UsageError if ``map_types`` is malformed or, with ``some``, if no mention has a mapped type.
     """
     domains: list[Hashable] = [item.document.domain for item in inputs]
     if map_types is None:
@@ -28,7 +28,7 @@ def mention_worlds(inputs: Sequence[MentionInput], map_types: str | None) -> lis
     pairs = type_pairs(map_types)
     group_of = _groups(pairs)
     groups = [group_of.get(("mention", item.mention.type or "")) for item in inputs]
-    if set(groups) == {None}:
+    if some and set(groups) == {None}:
         raise _unknown("mention", (one for one, _ in pairs), (item.mention.type for item in inputs))
     return list(zip(domains, groups, strict=True))
 

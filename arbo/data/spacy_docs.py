@@ -1,0 +1,50 @@
+"""Documents of spaCy as documents of arbo.
+
+The entities of a `Doc`, or the spans of one of its span groups, are mentions: the label is the type, and the knowledge
+base id the gold id, if there is one. The id ``NIL`` means an entity that is in no knowledge base, as in spaCy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from arbo.data.documents import Document, Marked, marked_document
+from arbo.errors import MissingDependency
+
+NIL = "NIL"
+
+
+def is_doc(item: Any) -> bool:
+    """Return whether an object is a `Doc`; spaCy is not loaded for it."""
+    return hasattr(item, "ents") and hasattr(item, "user_data")
+
+
+def documents_of_docs(docs: Iterable[tuple[str, Any]], spans_key: str | None = None) -> Iterator[Document]:
+    """Make a document from each id and `Doc`; the mentions are its entities or, by ``spans_key``, a span group.
+
+    A `Doc` without this span group has no mentions.
+    """
+    for id_, doc in docs:
+        yield marked_document(id_, doc.text, [_marked(span) for span in spans_of(doc, spans_key)])
+
+
+def spans_of(doc: Any, spans_key: str | None) -> Iterable[Any]:
+    """Return the entities of a `Doc`, or the spans of a span group."""
+    spans: Iterable[Any] = doc.ents if spans_key is None else doc.spans.get(spans_key, ())
+    return spans
+
+
+def docs_in(bin_: Any) -> list[Any]:
+    """Return the `Doc`s of a `DocBin`; raise MissingDependency if spaCy is not installed."""
+    try:
+        from spacy.vocab import Vocab
+    except ImportError:
+        raise MissingDependency("reading documents of spaCy", extra="spacy") from None
+    return list(bin_.get_docs(Vocab()))
+
+
+def _marked(span: Any) -> Marked:
+    known = span.kb_id_
+    gold = None if not known else () if known == NIL else (known,)
+    return ((span.start_char, span.end_char),), span.label_ or None, gold

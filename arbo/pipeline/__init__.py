@@ -1,0 +1,1 @@
+"""Pipelines of other libraries that contain arbo."""

