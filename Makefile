@@ -62,7 +62,7 @@ $(VENV)/installed: pyproject.toml constraints.txt
 	touch $@
 
 $(VENV)/checkable: $(VENV)/installed
-	$(PIP) --editable '.[check,torch]'
+	$(PIP) --editable '.[check,serve,torch]'
 	touch $@
 
 $(VENV)/complete: $(VENV)/installed

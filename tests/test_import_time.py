@@ -23,6 +23,9 @@ HEAVY = (
     "obonet",
     "pandas",
     "datasets",
+    "starlette",
+    "uvicorn",
+    "anyio",
 )
 
 
@@ -75,6 +78,7 @@ def test_reading_documents_loads_nothing_heavy() -> None:
         ("train-names",),
         ("train-finder",),
         ("train-reranker",),
+        ("serve",),
         ("kb",),
         ("kb", "stats"),
         ("kb", "validate"),
