@@ -54,10 +54,10 @@ class Service:
 
     def warm(self) -> None:
         """Encode the entities and load what requests need, so that the first one does not wait."""
-        name = self.kb.entities[0].name
-        find_mentions(self.finder, [Document("1", name)], self.kb)
-        self.linker.link([name])
-        self.nearest([name], 1)
+        first = self.kb.entities[0]
+        twice = {"text": f"{first.name} {first.name}", "domain": first.domain}
+        self.explain(twice)
+        self.link({**twice, "spans": [[0, len(first.name)], [len(first.name) + 1, len(first.name)]]})
 
     def link(self, body: object, *, collective: bool = False, candidates: int = 5) -> list[Any]:
         """Link a text, or each text of a list; return a list of links for a text, and a list of these for a list.
