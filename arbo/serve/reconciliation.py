@@ -1,9 +1,9 @@
 """The Reconciliation Service API 0.2, which OpenRefine speaks, over one knowledge base; without HTTP.
 
 Queries are answered one by one: a query never depends on the others of its batch. The score of a candidate is 100 times
-the mean of the similarity of its name and of its evidence: a property is 1 if the entity has one of the values of the
-query, else 0. The type is evidence if ``type_strict`` is ``should``, as OpenRefine sets it; otherwise candidates of
-other types are left out. A name that is the id of an entity means this entity.
+the mean of the similarity of its name and of its properties, which are 1 if the entity has one of the values of the
+query, else 0. Candidates of other types are left out or, if ``type_strict`` is ``should``, as OpenRefine sets it, have
+half the score. A name that is the id of an entity means this entity.
 
 https://www.w3.org/community/reports/reconciliation/CG-FINAL-specs-0.2-20230410/
 """
@@ -99,9 +99,12 @@ class Reconciliation:
             row = kb.index(query.name)
             near = [(row, 1.0), *(one for one in near if one[0] != row)]
         for entity, similarity in ((kb.entities[row], similarity) for row, similarity in near):
-            if query.admits(entity):
-                evidence = {"name": similarity, **query.evidence(entity)}
-                rated.append((100 * sum(evidence.values()) / len(evidence), evidence, entity))
+            evidence = {"name": similarity, **query.agreeing(entity)}
+            score = 100 * sum(evidence.values()) / len(evidence)
+            if query.has_type(entity):
+                rated.append((score, evidence, entity))
+            elif query.strict == "should":
+                rated.append((score / 2, evidence, entity))
         rated.sort(key=lambda one: -one[0])
         second = rated[1][0] if len(rated) > 1 else 0.0
         return [
@@ -193,17 +196,14 @@ class _Query:
         """The number of candidates to look at; two are needed to tell a match."""
         return _DEEP if self.types or self.properties else max(self.limit, 2)
 
-    def admits(self, entity: Entity) -> bool:
-        """Whether the entity has the types that the query insists on."""
+    def has_type(self, entity: Entity) -> bool:
+        """Whether the entity has the type that is asked for or, with several, one or all of them."""
         held = self.types & {*entity.types}
-        return not self.types or self.strict == "should" or (held == self.types if self.strict == "all" else bool(held))
+        return held == self.types if self.strict == "all" or not self.types else bool(held)
 
-    def evidence(self, entity: Entity) -> dict[str, float]:
-        """Return 1 or 0 for each property, and for the type if the query does not insist on it."""
-        found = {name: float(bool(values & _folded(_values(entity, name)))) for name, values in self.properties}
-        if self.types and self.strict == "should":
-            found["type"] = float(bool(self.types & {*entity.types}))
-        return found
+    def agreeing(self, entity: Entity) -> dict[str, float]:
+        """Return 1 for each property with a value of the query, and 0 for the others."""
+        return {name: float(bool(values & _folded(_values(entity, name)))) for name, values in self.properties}
 
 
 def _string(value: object, what: str) -> str:
