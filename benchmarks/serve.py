@@ -1,7 +1,7 @@
 """The HTTP service over MEDIC, from an index: milliseconds of requests, sixteen clients for a minute, matches.
 
 `arbo serve` runs in a process of its own; clients keep their connections. All figures in milliseconds are what a client
-waits for, for one client at a time, the best of three rounds.
+waits for, for one client at a time, the best of three rounds; `processor_ms` is what a request takes of the processors.
 
 **Texts**: `link.*` of the 100 abstracts of the test part of NCBI disease, with the spans of their mentions; `found.*`
 without spans, so that the names of the knowledge base are found first. `linker.*` is `Linker.link` on the same texts in
@@ -21,6 +21,7 @@ match (`arbo.serve.reconciliation`), `matched.right` the share of the mentions w
 
 import http.client
 import json
+import os
 import re
 import statistics
 import subprocess
@@ -97,12 +98,14 @@ def batches(names: Sequence[str], most: int) -> list[Asked]:
     return made
 
 
-def timed(name: str, client: Client, asked: Sequence[Asked]) -> Figures:
+def timed(name: str, client: Client, process: int, asked: Sequence[Asked]) -> Figures:
     """Ask one request after another."""
     client.ask(asked[0])
+    before = processor_ms(process)
     answers = [client.ask(one) for one in asked]
     assert {status for status, _ in answers} == {200}, name
-    return spread(name, [took for _, took in answers])
+    used = (processor_ms(process) - before) / len(asked)
+    return {**spread(name, [took for _, took in answers]), f"{name}.processor_ms": used}
 
 
 def linked(linker: arbo.Linker, documents: Sequence[arbo.Document]) -> Figures:
@@ -120,6 +123,12 @@ def spread(name: str, took: Sequence[float]) -> Figures:
     centiles = statistics.quantiles(took, n=20)
     say(f"{name}: median {centiles[9]:.1f} ms, 95th percentile {centiles[18]:.1f} ms")
     return {f"{name}.p50_ms": centiles[9], f"{name}.p95_ms": centiles[18]}
+
+
+def processor_ms(process: int) -> float:
+    """Return the milliseconds that a process has used of all processors."""
+    fields = Path(f"/proc/{process}/stat").read_text("ascii").rpartition(")")[2].split()
+    return 1000 * (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def memory(process: int) -> float:
@@ -205,7 +214,7 @@ def measure(quick: bool) -> Figures:
         with served(index) as (port, process):
             client = Client(port)
             for name, asked in (("link", given), ("found", without), ("reconcile", ten), ("search", searches)):
-                figures |= best(lambda name=name, asked=asked: timed(name, client, asked), rounds)  # type: ignore[misc]
+                figures |= best(lambda name=name, asked=asked: timed(name, client, process, asked), rounds)  # type: ignore[misc]
             mixed = [one for group in zip(given, without, ten, searches, strict=False) for one in group]
             figures |= load(port, process, mixed, 10 if quick else 60)
         linker = arbo.Linker(kb)

@@ -7,6 +7,7 @@ import logging
 from typing import Any
 
 import pytest
+from hypothesis import given, settings, strategies as st
 from serve_builders import KB, client_of, fits, service_of
 
 import arbo
@@ -108,6 +109,17 @@ def test_entities_and_searches() -> None:
     assert [(one["id"], one["types"]) for one in found] == [("D:1", ["Disease"]), ("D:2", ["Disease"])]
     assert service.search(q=" ") == []
     assert service.health()["entities"] == 4
+
+
+def test_domains_are_kept_apart() -> None:
+    from arbo.serve.service import Service
+
+    kb = arbo.KnowledgeBase([arbo.Entity("A:1", "mercury", domain="a"), arbo.Entity("B:1", "mercury", domain="b")])
+    service = Service(arbo.Linker(kb))
+    service.warm()
+    texts = [{"text": "Mercury", "spans": [[0, 7]], "domain": domain} for domain in ("a", "b")]
+    assert [link["id"] for (link,) in service.link(texts)] == ["A:1", "B:1"]
+    assert [link["id"] for (link,) in service.link(texts, collective=True)] == ["A:1", "B:1"]
 
 
 def test_a_service_needs_entities() -> None:
@@ -261,6 +273,49 @@ def test_a_hostile_body_gets_4xx_and_a_plain_message(path: str, body: bytes, cap
     assert "Traceback" not in told
     assert len(told) < 400
     assert not [record for record in caplog.records if record.levelno > logging.INFO]
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-2, 40) | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    max_leaves=8,
+)
+SPANS = st.lists(st.lists(st.integers(-1, 12), min_size=1, max_size=3), max_size=4)
+BODIES = st.fixed_dictionaries(
+    {},
+    optional={
+        "text": st.text(max_size=12) | VALUES,
+        "spans": SPANS | VALUES,
+        "id": st.text(max_size=3) | VALUES,
+        "denotations": st.lists(st.fixed_dictionaries({"span": VALUES}), max_size=2) | VALUES,
+        "query": VALUES,
+        "type": VALUES,
+        "properties": st.lists(st.fixed_dictionaries({"pid": VALUES, "v": VALUES}), max_size=2) | VALUES,
+        "ids": VALUES,
+    },
+)
+
+
+@pytest.mark.slow
+@settings(max_examples=50)
+@given(body=BODIES | st.lists(BODIES, max_size=2) | VALUES)
+def test_no_body_is_an_error_of_the_service(body: Any) -> None:
+    """NaN and infinity are written as Python writes them, surrogates as escapes."""
+    client, text = client_of(), json.dumps(body)
+    for path in ("/link?collective=true", "/explain", "/pubannotation"):
+        assert client.post(path, content=text.encode()).status_code in (200, 400, 413), (path, body)
+    for form in ({"queries": text}, {"queries": json.dumps({"q": body})}, {"extend": text}):
+        assert client.post("/reconcile", data=form).status_code in (200, 400, 413), (form, body)
+
+
+@pytest.mark.parametrize(
+    "path", ["/entities/", "/reconcile/preview?id=", "/search?q=", "/reconcile/suggest/entity?prefix="]
+)
+@pytest.mark.parametrize(
+    "text", ["%00", "%ff", "%ED%A0%80", "..%2f..%2fetc", "%", "x" * 20_000, "{{id}}", "%F0%9F%98%80"]
+)
+def test_no_address_is_an_error_of_the_service(path: str, text: str) -> None:
+    assert client_of().get(path + text).status_code in (200, 400, 404)
 
 
 @pytest.mark.parametrize(

@@ -46,9 +46,10 @@ def serve(
 
     linker = LinkerOptions({}, encoder, None, None, reranker, None, config, edges).load()
     found, base = load_finder(finder, "--finder"), read_kb(kb, kb_format, None)
-    service = Service(linker.configured(kb=base, announce=quiet), found)
+    linker = linker.configured(kb=base)
     with _listening(host, port) as listening:
-        service.warm()
+        Service(linker, found).warm()
+        service = Service(linker.configured(announce=quiet), found)
         logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(message)s")
         address = f"[{host}]" if ":" in host else host
         console.say(f"serving {len(base):,} entities at http://{address}:{listening.getsockname()[1]}; Ctrl-C stops")
