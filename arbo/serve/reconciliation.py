@@ -127,7 +127,8 @@ class Reconciliation:
         found = [kb.entities[row] for row, _ in self.service.nearest([prefix], _DEEP)[0]]
         found.sort(key=lambda one: not any(normalize_name(name).startswith(begin) for name in (one.name, *one.aliases)))
         if prefix in kb:
-            found = [own := kb[prefix], *(one for one in found if one.id != own.id)]
+            own = kb[prefix]
+            found = [own, *(one for one in found if one.id != own.id)]
         return {"result": [{**_described(one), "notable": _named(one.types)} for one in found[cursor : cursor + 10]]}
 
     def propose(self, *, type: str | None = None, limit: int = 100) -> Answer:  # noqa: A002

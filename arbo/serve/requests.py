@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,7 +69,7 @@ def parsed(text: bytes | str) -> Any:
     return value
 
 
-def only(record: object, what: str, known: dict[str, Convert], *required: str) -> dict[str, Any]:
+def only(record: object, what: str, known: Mapping[str, Convert], *required: str) -> dict[str, Any]:
     """Check a JSON object as `fields` does; raise DataError for an unknown key."""
     values = fields(record, what, known, required=required)
     if unknown := next(iter(values.pop("metadata")), None):
@@ -116,9 +117,8 @@ def annotated_text(body: object, limits: Limits) -> Given:
     values = fields(body, "a PubAnnotation document", {"text": string, "denotations": any_list}, required=("text",))
     given = values.get("denotations")
     limits.check("mentions", len(given or ()), "denotations")
-    return marked_document(
-        "1", values["text"], [_marked(one, values["text"]) for one in given or ()]
-    ), given is not None
+    marked = [_marked(one, values["text"]) for one in given or ()]
+    return marked_document("1", values["text"], marked), given is not None
 
 
 def _marked(given: object, text: str) -> Marked:

@@ -74,8 +74,10 @@ class Service:
         if isinstance(body, list):
             raise UsageError("explain one text at a time: send an object, not a list")
         ((result, links),) = self._linked(texts_of(body, self.limits))
+        if result is None:
+            return []
         answers = []
-        for link in links if result else ():
+        for link in links:
             why = json_ready(asdict(result.explain(link)))
             told = {"explanation": why["text"], **{key: why[key] for key in ("path", "weakest", "rivals")}}
             answers.append(_place(link) | told)
