@@ -167,8 +167,9 @@ def test_properties_are_evidence() -> None:
         query="fever", properties=[{"pid": "xrefs", "v": ["M:7", "m:1 "]}, {"pid": "nothing", "v": {"id": "x"}}]
     )
     assert first["id"] == "D:1"
-    assert [one["id"] for one in first["features"]] == ["name", "xrefs", "nothing"]
-    assert first["score"] == pytest.approx(100 * (first["features"][0]["value"] + 1) / 3)
+    assert [one["id"] for one in first["features"]] == ["xrefs", "nothing", "name"]
+    assert first["score"] == pytest.approx(100 * (1 + 0 + first["features"][2]["value"]) / 3)
+    assert ranked(query="fen", properties=[{"pid": "name", "v": "x"}]) == ranked(query="fen", limit=5)
 
 
 def test_an_id_as_query_means_its_entity() -> None:

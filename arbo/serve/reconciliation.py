@@ -99,7 +99,7 @@ class Reconciliation:
             row = kb.index(query.name)
             near = [(row, 1.0), *(one for one in near if one[0] != row)]
         for entity, similarity in ((kb.entities[row], similarity) for row, similarity in near):
-            evidence = {"name": similarity, **query.agreeing(entity)}
+            evidence = {**query.agreeing(entity), "name": similarity}
             score = 100 * sum(evidence.values()) / len(evidence)
             if query.has_type(entity):
                 rated.append((score, evidence, entity))
