@@ -18,6 +18,8 @@ import pytest
 from conftest import Run
 from serve_builders import KB
 
+from arbo.serve.service import Service
+
 pytest.importorskip("uvicorn")
 
 
@@ -95,3 +97,17 @@ def test_without_the_extra_the_verb_says_what_to_install(
     monkeypatch.setitem(sys.modules, "arbo.serve.app", None)
     told = run("serve", "--kb", kb_file)
     assert (told.code, "run: pip install 'arbo[serve]'" in told.told) == (1, True)
+
+
+def test_a_transformer_leaves_nothing_of_a_request_on_disk(
+    run: Run, kb_file: Path, bert_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the web server: it gets a service that is warm, and its socket."""
+    served: list[Service] = []
+    monkeypatch.setattr("arbo.serve.app.run", lambda service, *_, **__: served.append(service))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    told = run("serve", "--kb", kb_file, "--encoder", bert_folder, "--port", 0)
+    assert told.code == 0, told.err
+    assert f"serving {len(KB)} entities at http://127.0.0.1:" in told.told
+    served[0].link({"text": "marsh fever"})
+    assert not [file for file in tmp_path.rglob("*") if file.is_file()]

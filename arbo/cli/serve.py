@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import logging
 import socket
-import sys
+from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -37,6 +36,8 @@ def serve(
 
     `arbo serve --kb medic.index`, then `curl 127.0.0.1:8000/link -d '{"text": "..."}'`; GET /openapi.json describes all
     operations. In OpenRefine, add the reconciliation service http://127.0.0.1:8000/reconcile. Ctrl-C stops.
+
+    With a transformer, make an index with the same `--encoder`: a service keeps no embeddings on disk.
     """
     try:
         from arbo.serve.app import LOCAL, run
@@ -46,11 +47,12 @@ def serve(
 
     linker = LinkerOptions({}, encoder, None, None, reranker, None, config, edges).load()
     found, base = load_finder(finder, "--finder"), read_kb(kb, kb_format, None)
+    if getattr(linker.encoder, "cache", None) is not None:
+        linker = linker.configured(encoder=replace(linker.encoder, cache=None))  # type: ignore[type-var]
     linker = linker.configured(kb=base)
     with _listening(host, port) as listening:
         Service(linker, found).warm()
         service = Service(linker.configured(announce=quiet), found)
-        logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(message)s")
         address = f"[{host}]" if ":" in host else host
         console.say(f"serving {len(base):,} entities at http://{address}:{listening.getsockname()[1]}; Ctrl-C stops")
         run(service, listening, name=f"{kb.name} (arbo)", hosts=LOCAL if host in LOCAL else ("*",))

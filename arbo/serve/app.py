@@ -63,7 +63,8 @@ def app_of(service: Service, *, name: str = "arbo", hosts: Sequence[str] = LOCAL
 
 
 def run(service: Service, listening: socket.socket, *, name: str, hosts: Sequence[str]) -> None:
-    """Serve until SIGINT or SIGTERM; requests that were begun are answered first."""
+    """Serve until SIGINT or SIGTERM, with a log on stderr; requests that were begun are answered first."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
     for stop in (signal.SIGINT, signal.SIGTERM):
         signal.signal(stop, signal.SIG_IGN)  # the server raises the signal once more when it has stopped
     config = uvicorn.Config(
