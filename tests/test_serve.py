@@ -409,3 +409,29 @@ def test_a_request_waits_for_its_turn_and_then_gives_up() -> None:
         assert (busy.status_code, "busy" in json.loads(busy.text)["error"]) == (503, True)
         go_on.set()
         first.join(30)
+
+
+def test_a_slow_body_is_given_up() -> None:
+    import anyio
+
+    from arbo.serve.app import app_of
+
+    sent: list[Any] = []
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": "/link",
+        "query_string": b"",
+        "headers": [(b"host", b"localhost")],
+    }
+
+    async def receive() -> dict[str, Any]:
+        await anyio.sleep(60)
+        raise AssertionError
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    anyio.run(app_of(service_of(seconds=0)), {**scope, "scheme": "http", "server": ("localhost", 80)}, receive, send)
+    assert sent[0]["status"] == 408
+    assert b"did not arrive within 0 seconds" in sent[1]["body"]
