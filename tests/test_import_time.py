@@ -24,6 +24,9 @@ HEAVY = (
     "pandas",
     "datasets",
     "spacy",
+    "starlette",
+    "uvicorn",
+    "anyio",
 )
 
 
@@ -76,6 +79,7 @@ def test_reading_documents_loads_nothing_heavy() -> None:
         ("train-names",),
         ("train-finder",),
         ("train-reranker",),
+        ("serve",),
         ("kb",),
         ("kb", "stats"),
         ("kb", "validate"),

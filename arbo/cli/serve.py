@@ -1,0 +1,68 @@
+"""The verb `serve`."""
+
+from __future__ import annotations
+
+import socket
+from dataclasses import replace
+from typing import Annotated
+
+import typer
+
+from arbo.cli import console, options
+from arbo.cli.finding import load_finder
+from arbo.cli.inputs import read_kb
+from arbo.cli.linker import LinkerOptions
+from arbo.errors import MissingDependency, UsageError
+from arbo.progress import quiet
+
+
+def serve(
+    kb: options.Kb,
+    kb_format: options.KbFormat = None,
+    finder: options.Finder = "dictionary",
+    config: options.Config = None,
+    edges: options.EdgesFile = None,
+    encoder: options.EncoderModel = None,
+    reranker: options.RerankerModel = None,
+    host: Annotated[
+        str,
+        typer.Option("--host", help="Address to listen at; `0.0.0.0` lets other computers in, without a password."),
+    ] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option("--port", min=0, max=65535, help="Port to listen at; 0 for any free one.")
+    ] = 8000,
+) -> None:
+    """Answer requests over HTTP: links, explanations, entities, searches, PubAnnotation, and OpenRefine.
+
+    `arbo serve --kb medic.index`, then `curl 127.0.0.1:8000/link -d '{"text": "..."}'`; GET /openapi.json describes all
+    operations. In OpenRefine, add the reconciliation service http://127.0.0.1:8000/reconcile. Ctrl-C stops.
+
+    With a transformer, make an index with the same `--encoder`: a service keeps no embeddings on disk.
+    """
+    try:
+        from arbo.serve.app import LOCAL, run
+    except ImportError as error:
+        raise MissingDependency("arbo serve", extra="serve") from error
+    from arbo.serve.service import Service
+
+    linker = LinkerOptions({}, encoder, None, None, reranker, None, config, edges).load()
+    found, base = load_finder(finder, "--finder"), read_kb(kb, kb_format, None)
+    if getattr(linker.encoder, "cache", None) is not None:
+        linker = linker.configured(encoder=replace(linker.encoder, cache=None))  # type: ignore[type-var]
+    linker = linker.configured(kb=base)
+    with _listening(host, port) as listening:
+        Service(linker, found).warm()
+        service = Service(linker.configured(announce=quiet), found)
+        address = f"[{host}]" if ":" in host else host
+        console.say(f"serving {len(base):,} entities at http://{address}:{listening.getsockname()[1]}; Ctrl-C stops")
+        run(service, listening, name=f"{kb.name} (arbo)", hosts=LOCAL if host in LOCAL else ("*",))
+    console.say("stopped")
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    try:
+        made = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # or each answer waits 40 ms for the client's ACK
+        return made
+    except OSError as error:
+        raise UsageError(f"cannot listen at {host}, port {port}: {error.strerror}; choose another --port") from None

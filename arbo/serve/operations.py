@@ -1,0 +1,120 @@
+"""The operations of the HTTP service: `openapi.json` describes them, and `CALLS` has the function that answers each."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import version
+from importlib.resources import files
+from typing import Any, NamedTuple
+
+from arbo.errors import UsageError
+from arbo.serve.reconciliation import Reconciliation
+
+Described = dict[str, Any]
+
+
+@cache
+def openapi() -> Described:
+    """Return the OpenAPI document."""
+    described: Described = json.loads(files("arbo.serve").joinpath("openapi.json").read_text("utf-8"))
+    described["info"]["version"] = version("arbo")
+    return described
+
+
+class Asked(NamedTuple):
+    """What a request asks for."""
+
+    body: Any
+    """The parsed JSON; None if there is none."""
+    form: Mapping[str, str]
+    """The query string and the fields of a form."""
+    base: str
+    """The URL of the service, with a slash at the end."""
+
+
+def _reconcile(own: Reconciliation, asked: Asked, **_: str | None) -> Described:
+    if queries := asked.form.get("queries"):
+        return own.queries(queries)
+    extend = asked.form.get("extend")
+    return own.extend(extend) if extend else own.manifest(asked.base)
+
+
+CALLS: Mapping[str, Callable[..., Any]] = {
+    "health": lambda own, _: own.service.health(),
+    "link": lambda own, asked, **values: own.service.link(asked.body, **values),
+    "explain": lambda own, asked: own.service.explain(asked.body),
+    "pubannotation": lambda own, asked: own.service.pubannotation(asked.body),
+    "entity": lambda own, _, **values: own.service.entity(**values),
+    "search": lambda own, _, **values: own.service.search(**values),
+    "openapi": lambda *_: openapi(),
+    "reconcile": _reconcile,
+    "reconcile_form": _reconcile,
+    "suggest": lambda own, _, **values: own.suggest(**values),
+    "propose": lambda own, _, **values: own.propose(**values),
+    "preview": lambda own, _, **values: own.preview(**values),
+}
+"""Functions of a `Reconciliation`, what is asked, and the parameters by name."""
+_QUICK = {"health", "entity", "openapi", "preview"}
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """A method of a path."""
+
+    method: str
+    path: str
+    described: Described
+
+    @property
+    def body(self) -> str | None:
+        """The type of its body, if it has one."""
+        return next(iter(self.described.get("requestBody", {"content": ()})["content"]), None)
+
+    @property
+    def shared(self) -> bool:
+        """Whether pages of any origin may read its answers."""
+        return self.path.startswith("/reconcile")
+
+    @property
+    def quick(self) -> bool:
+        """Whether it is answered at once, without waiting for its turn."""
+        return self.described["operationId"] in _QUICK
+
+    def answer(self, own: Reconciliation, asked: Asked, path: Mapping[str, str]) -> Any:
+        """Answer a request; raise UsageError for an unknown, missing or invalid parameter."""
+        parameters = {one["name"]: one for one in self.described.get("parameters", ())}
+        if not self.shared and (unknown := sorted(asked.form.keys() - parameters)):
+            known = f"; known are {', '.join(parameters)}" if parameters else ""
+            raise UsageError(f"unknown parameter {unknown[0]!r:.60}{known}")
+        values = {name: _value(one, {**asked.form, **path}.get(name)) for name, one in parameters.items()}
+        return CALLS[self.described["operationId"]](own, asked, **values)
+
+
+def _value(parameter: Described, text: str | None) -> Any:
+    schema, told = parameter["schema"], f"the parameter {parameter['name']!r}"
+    if text is None:
+        if parameter.get("required"):
+            raise UsageError(f"{told} is missing")
+        return schema.get("default")
+    if schema["type"] == "boolean":
+        if text not in ("true", "false"):
+            raise UsageError(f"{told} must be true or false")
+        return text == "true"
+    if schema["type"] == "integer":
+        least, most = schema["minimum"], schema["maximum"]
+        if not (text.isascii() and text.isdecimal() and len(text) < 9 and least <= int(text) <= most):
+            raise UsageError(f"{told} must be a number from {least} to {most}")
+        return int(text)
+    if text not in schema.get("enum", (text,)):
+        raise UsageError(f"{told} must be one of {', '.join(schema['enum'])}")
+    return text
+
+
+OPERATIONS = [
+    Operation(method, path, described)
+    for path, methods in openapi()["paths"].items()
+    for method, described in methods.items()
+]

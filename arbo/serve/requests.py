@@ -1,0 +1,131 @@
+"""Read the bodies of requests: texts with spans, and PubAnnotation documents; errors never quote a text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from arbo.data.documents import Document, Marked, marked_document
+from arbo.data.fields import Convert, any_list, fields, string, string_or_null
+from arbo.data.objects import parse
+from arbo.errors import DataError, UsageError
+from arbo.text.checks import Span, check_text
+
+Given = tuple[Document, bool]
+"""A document, and whether its mentions are given."""
+
+
+class Refused(UsageError):  # noqa: N818
+    """A request that gets another status of HTTP than 400, by default that of a request beyond a limit."""
+
+    def __init__(self, told: str, status: int = 413) -> None:
+        super().__init__(told)
+        self.status = status
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The limits of requests; a request beyond one gets a status of 4xx."""
+
+    body: int = 2_000_000
+    """Bytes of a body."""
+    texts: int = 100
+    """Texts, or queries, of one request."""
+    mentions: int = 5_000
+    """Mentions of all texts of one request, given or found."""
+    seconds: int = 30
+    """Seconds for a body to arrive, for a request to wait for its turn, and for its texts to be linked."""
+
+    def check(self, name: str, number: int, what: str) -> None:
+        """Raise Refused if a number exceeds the limit ``name``."""
+        if number > (most := getattr(self, name)):
+            raise Refused(f"the request has {number:,} {what}, but at most {most:,} are allowed; send fewer at a time")
+
+
+def parsed(text: bytes | str) -> Any:
+    """Parse JSON in UTF-8; raise DataError for NaN, infinity, and strings that `check_text` refuses.
+
+    >>> parsed(b'{"text": "flu"}')
+    {'text': 'flu'}
+    """
+    try:
+        value = parse(text if isinstance(text, str) else text.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        raise DataError(f"the body is not UTF-8 (byte {error.start}); encode it as UTF-8") from None
+    except DataError as error:
+        raise DataError(error.problem.removesuffix("; write each object on one line")) from None
+    rest = [value]
+    while rest:
+        item = rest.pop()
+        if isinstance(item, str):
+            check_text(item, "a string of the body")
+        elif isinstance(item, float) and item - item != 0:
+            raise DataError("the body has a number that is NaN or too large")
+        elif isinstance(item, list):
+            rest += item
+        elif isinstance(item, dict):
+            rest += [*item, *item.values()]
+    return value
+
+
+def only(record: object, what: str, known: Mapping[str, Convert], *required: str) -> dict[str, Any]:
+    """Check a JSON object as `fields` does; raise DataError for an unknown key."""
+    values = fields(record, what, known, required=required)
+    if unknown := next(iter(values.pop("metadata")), None):
+        raise DataError(f"unknown key {unknown!r:.60} of {what}; known are {', '.join(known)}")
+    return values
+
+
+def texts_of(body: object, limits: Limits) -> list[Given]:
+    """Return the documents of a body, one object or a list; a text without an id has its number, from 1, as id."""
+    records = body if isinstance(body, list) else [body]
+    limits.check("texts", len(records), "texts")
+    found = [_text(record, number) for number, record in enumerate(records, 1)]
+    limits.check("mentions", sum(len(document.mentions) for document, _ in found), "spans")
+    return found
+
+
+def _text(record: object, number: int) -> Given:
+    known: dict[str, Convert] = {"text": string, "spans": _list_or_null, "id": string, "domain": string_or_null}
+    values = only(record, f"text {number}", known, "text")
+    text, spans = values["text"], values.get("spans")
+    marked: list[Marked] = [((_span(span, text, number),), None, None) for span in spans or ()]
+    document = marked_document(values.get("id", str(number)), text, marked)
+    return Document(document.id, text, document.mentions, values.get("domain")), spans is not None
+
+
+def _list_or_null(value: object) -> list[object] | None:
+    return None if value is None else any_list(value)
+
+
+def _span(given: object, text: str, number: int) -> Span:
+    pair = given if isinstance(given, list) and len(given) == 2 else [None]
+    whole = all(type(offset) is int for offset in pair)
+    return _inside(pair[0], sum(pair) if whole else None, text, f"a span [start, length] of text {number}")
+
+
+def _inside(start: object, end: object, text: str, what: str) -> Span:
+    if type(start) is int and type(end) is int and 0 <= start < end <= len(text):
+        return start, end
+    size = f"{len(text):,} Unicode code points"
+    raise DataError(f"{what} must have integers, and lie inside the text, which has {size}, counted from 0")
+
+
+def annotated_text(body: object, limits: Limits) -> Given:
+    """Return the document of a PubAnnotation object; keys besides its text and denotations are not read."""
+    values = fields(body, "a PubAnnotation document", {"text": string, "denotations": any_list}, required=("text",))
+    given = values.get("denotations")
+    limits.check("mentions", len(given or ()), "denotations")
+    marked = [_marked(one, values["text"]) for one in given or ()]
+    return marked_document("1", values["text"], marked), given is not None
+
+
+def _marked(given: object, text: str) -> Marked:
+    values = given if isinstance(given, dict) else {}
+    pieces = values.get("span")
+    ends = [one if isinstance(one, dict) else {} for one in (pieces if isinstance(pieces, list) else [pieces])]
+    what = "the span {begin, end} of a denotation"
+    spans = [_inside(one.get("begin"), one.get("end"), text, what) for one in ends or [{}]]
+    kind = values.get("obj")
+    return tuple(sorted(spans)), kind if isinstance(kind, str) else None, None

@@ -1,0 +1,169 @@
+"""What the HTTP service answers, without HTTP: links, explanations, entities and searches of one knowledge base."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from importlib.metadata import version
+from time import monotonic
+from typing import Any
+
+from arbo.data.documents import Document
+from arbo.data.knowledge_base import KnowledgeBase
+from arbo.data.objects import entity_line
+from arbo.errors import UsageError
+from arbo.files import json_ready
+from arbo.linker import Linker
+from arbo.results.result import Result
+from arbo.results.run import Link
+from arbo.serve.requests import Given, Limits, Refused, annotated_text, texts_of
+from arbo.spans.finding import DictionaryFinder, Finder, find_mentions
+from arbo.text.checks import check_text
+
+Answer = dict[str, Any]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Service:
+    """Answers requests about one knowledge base, which stays in memory; use it from one thread at a time.
+
+    Bodies are parsed JSON, answers are ready for JSON. Raise DataError or UsageError for an invalid request, Refused
+    for an unknown entity or beyond a limit.
+
+    >>> import arbo
+    >>> service = Service(arbo.Linker(arbo.load_sample()[1]))
+    >>> [link["name"] for link in service.link({"text": "The RV Petrel lay at anchor.", "spans": [[4, 9]]})]
+    ['RV Petrel']
+    """
+
+    linker: Linker
+    finder: Finder = field(default_factory=DictionaryFinder)
+    """Finds the mentions of texts without spans."""
+    limits: Limits = field(default_factory=Limits)
+
+    def __post_init__(self) -> None:
+        if self.linker.kb is None or not len(self.linker.kb):
+            raise UsageError("a service needs a knowledge base with entities: use Linker(kb)")
+
+    @property
+    def kb(self) -> KnowledgeBase:
+        """The knowledge base."""
+        assert self.linker.kb is not None
+        return self.linker.kb
+
+    def warm(self) -> None:
+        """Encode the entities and load what requests need, so that the first one does not wait."""
+        first = self.kb.entities[0]
+        twice = {"text": f"{first.name} {first.name}", "domain": first.domain}
+        self.explain(twice)
+        self.link({**twice, "spans": [[0, len(first.name)], [len(first.name) + 1, len(first.name)]]})
+
+    def link(self, body: object, *, collective: bool = False, candidates: int = 5) -> list[Any]:
+        """Link a text, or each text of a list; return a list of links for a text, and a list of these for a list.
+
+        Texts of a list are linked one after another, or together if ``collective``, so that their mentions help each
+        other. Up to ``candidates`` nearest entities are returned with each link.
+        """
+        linked = self._linked(texts_of(body, self.limits), collective=collective)
+        answers = [_answers(*one, candidates) for one in linked]
+        return answers if isinstance(body, list) else answers[0]
+
+    def explain(self, body: object) -> list[Answer]:
+        """Explain the decision on each mention of one text, see `arbo.Result.explain`."""
+        if isinstance(body, list):
+            raise UsageError("explain one text at a time: send an object, not a list")
+        ((result, links),) = self._linked(texts_of(body, self.limits))
+        if result is None:
+            return []
+        answers = []
+        for link in links:
+            why = json_ready(asdict(result.explain(link)))
+            told = {"explanation": why["text"], **{key: why[key] for key in ("path", "weakest", "rivals")}}
+            answers.append(_place(link) | told)
+        return answers
+
+    def pubannotation(self, body: Any) -> Answer:
+        """Return a PubAnnotation document with ids of entities as ``obj`` of its denotations; those of NIL stay.
+
+        A document without ``denotations`` gets those that the finder finds and links.
+        """
+        given = annotated_text(body, self.limits)
+        ((_, links),) = self._linked([given])
+        spans = ({"begin": link.mention.start, "end": link.mention.end} for link in links)
+        old = body["denotations"] if given[1] else [{"id": f"T{n}", "span": span} for n, span in enumerate(spans, 1)]
+        linked = [one | ({"obj": link.entity} if link.entity else {}) for one, link in zip(old, links, strict=True)]
+        return {**body, "denotations": [one for one in linked if given[1] or "obj" in one]}
+
+    def entity(self, *, id: str) -> Answer:  # noqa: A002
+        """Return the entity with this id or alternative id, with the keys of arbo's JSON lines."""
+        if id not in self.kb:
+            raise Refused(f"no entity has the id or alternative id {id!r:.100}", 404)
+        found: Answer = json.loads(entity_line(self.kb[id]))
+        return found
+
+    def search(self, *, q: str, limit: int = 10) -> list[Answer]:
+        """Return the entities whose names are nearest to ``q``, nearest first."""
+        found = ((self.kb.entities[row], score) for row, score in self.nearest([q], limit)[0])
+        return [{"id": one.id, "name": one.name, "types": list(one.types), "score": score} for one, score in found]
+
+    def health(self) -> Answer:
+        """Return the version of arbo, and the number of entities and the fingerprint of the knowledge base."""
+        return {
+            "status": "ok",
+            "version": version("arbo"),
+            "entities": len(self.kb),
+            "knowledge_base": self.kb.fingerprint,
+            "encoder": self.linker.encoder.settings.get("encoder"),
+        }
+
+    def nearest(self, names: Sequence[str], k: int) -> list[list[tuple[int, float]]]:
+        """Return the rows and scores of the ``k`` entities nearest to each name, which no other name changes."""
+        for name in names:
+            check_text(name, "a name")
+        asked = [name for name in names if name.strip()]
+        if not asked or k < 1:
+            return [[] for _ in names]
+        found = self.linker.candidates(asked, k)
+        lists = iter(
+            [(row, float(score)) for row, score in zip(rows, scores, strict=True) if row >= 0]
+            for rows, scores in zip(found.entities.tolist(), found.scores.tolist(), strict=True)
+        )
+        return [next(lists) if name.strip() else [] for name in names]
+
+    def _linked(
+        self, given: Sequence[Given], *, collective: bool = False
+    ) -> Iterator[tuple[Result | None, list[Link]]]:
+        """Find and link the mentions of documents; yield for each its result, None without mentions, and its links."""
+        end = monotonic() + self.limits.seconds
+        found: list[Document] = []
+        for document, has_spans in given:
+            self._check_time(end)
+            found += [document] if has_spans else find_mentions(self.finder, [document], self.kb)
+        self.limits.check("mentions", sum(len(document.mentions) for document in found), "mentions")
+        for together in [found] if collective else [[one] for one in found]:
+            self._check_time(end)
+            result = self.linker.link(together) if any(one.mentions for one in together) else None
+            links = iter(result.links if result else ())
+            for one in together:
+                yield result, [next(links) for _ in one.mentions]
+
+    def _check_time(self, end: float) -> None:
+        if monotonic() > end:
+            raise Refused(f"the texts take more than {self.limits.seconds} seconds; send fewer at a time")
+
+
+def _answers(result: Result | None, links: Sequence[Link], most: int) -> list[Answer]:
+    table = None if result is None else result.entity_table
+    names = {} if table is None else dict(zip(*(table[key].to_pylist() for key in ("entity_id", "name")), strict=True))
+    return [
+        _place(link)
+        | {"name": link.entity_name, "score": link.score, "cluster": link.cluster}
+        | {"candidates": [{"id": i, "name": names.get(i), "score": s} for i, s in link.candidates[:most]]}
+        for link in links
+    ]
+
+
+def _place(link: Link) -> Answer:
+    mention = link.mention
+    return {"start": mention.start, "end": mention.end, "text": mention.text, "id": link.entity}

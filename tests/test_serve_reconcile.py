@@ -1,0 +1,280 @@
+"""The reconciliation service: its answers, and the constraints of the specification, version 0.2."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from serve_builders import KB, client_of, fits, linker, service_of
+
+import arbo
+from arbo.errors import DataError, UsageError
+from arbo.serve.reconciliation import Reconciliation
+from arbo.serve.requests import Refused
+from arbo.serve.service import Service
+
+pytest.importorskip("starlette")
+
+OWN = Reconciliation(service_of(), "fevers")
+
+# By hand from the schemas of the specification
+ID = {"type": "object", "required": ["id"], "properties": {"id": {"type": "string"}, "name": {"type": "string"}}}
+NAMED = {**ID, "required": ["id", "name"], "properties": {**ID["properties"], "description": {"type": "string"}}}  # type: ignore[dict-item]
+URL = {"type": "string", "pattern": "^https?://"}
+WITH_ID = {"type": "string", "pattern": r"\{\{id\}\}"}
+PLACE = {"type": "object", "properties": {"service_url": URL, "service_path": {"type": "string", "pattern": "^/"}}}
+MANIFEST = {
+    "type": "object",
+    "required": ["versions", "name", "identifierSpace", "schemaSpace", "view", "preview", "suggest", "extend"],
+    "properties": {
+        "versions": {"type": "array", "items": {"type": "string", "pattern": "^0.2$"}},
+        "name": {"type": "string"},
+        "identifierSpace": URL,
+        "schemaSpace": URL,
+        "serviceVersion": {"type": "string"},
+        "view": {"type": "object", "required": ["url"], "properties": {"url": WITH_ID}},
+        "preview": {
+            "type": "object",
+            "required": ["url", "width", "height"],
+            "properties": {"url": WITH_ID, "width": {"type": "integer"}, "height": {"type": "integer"}},
+        },
+        "suggest": {
+            "type": "object",
+            "required": ["entity", "property", "type"],
+            "properties": {"entity": PLACE, "property": PLACE, "type": PLACE},
+        },
+        "extend": {"type": "object", "properties": {"propose_properties": PLACE}},
+        "defaultTypes": {"type": "array", "items": NAMED},
+    },
+}
+CANDIDATE = {
+    "type": "object",
+    "required": ["id", "name", "score"],
+    "properties": {
+        "id": {"type": "string"},
+        "name": {"type": "string"},
+        "description": {"type": "string"},
+        "score": {"type": "number"},
+        "match": {"type": "boolean"},
+        "type": {"type": "array", "items": ID},
+        "features": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "required": ["id", "value"],
+                "properties": {"id": {"type": "string"}, "value": {"type": ["number", "boolean"]}},
+            },
+        },
+    },
+}
+RESULTS = {"type": "object", "required": ["result"], "properties": {"result": {"type": "array", "items": CANDIDATE}}}
+BATCH = {"type": "object", "additionalProperties": RESULTS}
+SUGGESTED = {"type": "object", "required": ["result"], "properties": {"result": {"type": "array", "items": NAMED}}}
+
+
+def cell(**properties: str) -> dict[str, Any]:
+    own = {name: {"type": kind} for name, kind in properties.items()}
+    return {"type": "object", "required": [*own], "properties": own, "additionalProperties": False}
+
+
+CELL = {"oneOf": [cell(id="string", name="string"), cell(str="string"), cell(float="number"), cell(int="integer")]}
+EXTENDED = {
+    "type": "object",
+    "required": ["rows", "meta"],
+    "properties": {
+        "meta": {"type": "array", "items": NAMED},
+        "rows": {
+            "type": "object",
+            "additionalProperties": {"type": "object", "additionalProperties": {"type": "array", "items": CELL}},
+        },
+    },
+}
+
+
+def ranked(**query: Any) -> list[dict[str, Any]]:
+    answer = OWN.queries(json.dumps({"q": query}))
+    assert fits(answer, BATCH)
+    return answer["q"]["result"]  # type: ignore[no-any-return]
+
+
+def test_the_constraints_are_none_of_those_that_accept_all() -> None:
+    assert not fits({}, MANIFEST)
+    assert not fits({"q": {"result": [{"id": "1", "name": "x"}]}}, BATCH)
+    assert not fits({"q": {"result": [{"id": "1", "name": "x", "score": True}]}}, BATCH)
+    assert not fits({"meta": [], "rows": {"1": {"p": [{"str": "a", "int": 1}]}}}, EXTENDED)
+    assert not fits({"result": [{"id": "1"}]}, SUGGESTED)
+
+
+def test_the_manifest() -> None:
+    manifest = OWN.manifest("http://127.0.0.1:8000/")
+    assert fits(manifest, MANIFEST)
+    assert manifest["name"] == "fevers"
+    assert manifest["defaultTypes"] == [{"id": "Disease", "name": "Disease"}, {"id": "Place", "name": "Place"}]
+    assert manifest["suggest"]["type"] == {
+        "service_url": "http://127.0.0.1:8000/reconcile",
+        "service_path": "/suggest/type",
+    }
+
+
+def test_a_clear_leader_is_a_match_and_others_are_not() -> None:
+    first, second, *_ = ranked(query="Marsh fevers")
+    assert (first["id"], first["score"], first["match"]) == ("D:1", 100.0, True)
+    assert (second["match"], second["score"] < 90) == (False, True)
+    assert first["description"] == "A fever of the <marsh>."
+    assert first["type"] == [{"id": "Disease", "name": "Disease"}]
+    assert not any(one["match"] for one in ranked(query="zzz"))
+    twins = arbo.KnowledgeBase([arbo.Entity("1", "fever"), arbo.Entity("2", "fever")])
+    equal = Reconciliation(Service(arbo.Linker(twins))).queries('{"q": {"query": "fever", "limit": 1}}')
+    assert [(one["id"], one["match"]) for one in equal["q"]["result"]] == [("1", False)]
+
+
+def test_a_threshold_of_the_configuration_is_that_of_a_match() -> None:
+    strict = linker().configured(config=arbo.LinkerConfig(entity_threshold=0.0))
+    assert Reconciliation(Service(strict)).threshold == 100
+    assert OWN.threshold == pytest.approx(100 * (1 - arbo.NgramEncoder().threshold[0]))
+
+
+def test_a_query_does_not_depend_on_others_of_its_batch() -> None:
+    queries: dict[str, Any] = {
+        "a": {"query": "hill fever", "limit": 1},
+        "b": {"query": "marsh", "type": "Place", "limit": 3},
+        "c": {"query": ""},
+        "d": {"query": "marsh fever", "properties": [{"pid": "xrefs", "v": "m:1"}]},
+    }
+    together = OWN.queries(json.dumps(queries))
+    assert fits(together, BATCH)
+    for key, query in queries.items():
+        assert together[key] == OWN.queries(json.dumps({key: query}))[key]
+    assert together["c"] == {"result": []}
+    assert OWN.queries("{}") == {}
+
+
+def test_types_filter_or_weigh() -> None:
+    assert [one["id"] for one in ranked(query="marsh", type="Place")] == ["P:1"]
+    assert [one["id"] for one in ranked(query="marsh", type=["Place", "Disease"], type_strict="all")] == []
+    every = ranked(query="marsh", type=["Disease"], type_strict="should")
+    assert {one["id"] for one in every} == {"D:1", "D:2", "P:1", "X/1 ü"}
+    alone = {one["id"]: one["score"] for one in ranked(query="marsh")}
+    assert {one["id"]: one["score"] for one in every} == {**alone, "P:1": 50.0, "X/1 ü": alone["X/1 ü"] / 2}
+    assert ranked(query="marsh fever", type="Disease", type_strict="should", limit=2)[0]["match"]
+
+
+def test_properties_are_evidence() -> None:
+    fevers = [one["id"] for one in ranked(query="fever", properties=[{"pid": "year", "v": 1990}])]
+    assert fevers[0] == "D:2"
+    first, *_ = ranked(
+        query="fever", properties=[{"pid": "xrefs", "v": ["M:7", "m:1 "]}, {"pid": "nothing", "v": {"id": "x"}}]
+    )
+    assert first["id"] == "D:1"
+    assert [one["id"] for one in first["features"]] == ["xrefs", "nothing", "name"]
+    assert first["score"] == pytest.approx(100 * (1 + 0 + first["features"][2]["value"]) / 3)
+    assert ranked(query="fen", properties=[{"pid": "name", "v": "x"}]) == ranked(query="fen", limit=5)
+
+
+def test_an_id_as_query_means_its_entity() -> None:
+    assert [(one["id"], one["match"]) for one in ranked(query="D:9", limit=1)] == [("D:2", True)]
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ("[]", "must be a JSON object"),
+        ('{"q": 1}', "a query must be a JSON object"),
+        ('{"q": {"query": 1}}', "'query' of a query must be a string"),
+        ('{"q": {"query": "a", "type": [1]}}', "a type must be a string"),
+        ('{"q": {"query": "a", "limit": "3"}}', "'limit' of a query must be a finite number"),
+        ('{"q": {"query": "a", "limit": 1e400}}', "too large"),
+        ('{"q": {"query": "a", "type_strict": "no"}}', "type_strict 'no' is not one of any, should, all"),
+        ('{"q": {"query": "a", "properties": [{"pid": 1, "v": 1}]}}', "'pid' of a property must be a string"),
+        ('{"q": {"query": "a", "properties": [{"pid": "x"}]}}', "needs the key 'v'"),
+        ('{"q": {"qeury": "a"}}', "unknown key 'qeury'"),
+    ],
+)
+def test_invalid_queries_say_what_is_wrong(given: str, told: str) -> None:
+    with pytest.raises((DataError, UsageError), match=told):
+        OWN.queries(given)
+
+
+def test_limits() -> None:
+    with pytest.raises(Refused, match="2 queries, but at most 1"):
+        Reconciliation(service_of(texts=1)).queries('{"a": {"query": "x"}, "b": {"query": "x"}}')
+    with pytest.raises(Refused, match="2 values, but at most 1"):
+        Reconciliation(service_of(mentions=1)).extend('{"ids": ["a", "b"], "properties": [{"id": "x"}]}')
+    assert len(ranked(query="marsh", limit=1e6)) == len(KB)
+    assert len(ranked(query="marsh", limit=-1)) == 1
+
+
+def test_suggestions() -> None:
+    entities = OWN.suggest(kind="entity", prefix="mars")
+    assert fits(entities, SUGGESTED)
+    assert {one["id"] for one in entities["result"][:2]} == {"D:1", "P:1"}
+    assert OWN.suggest(kind="entity", prefix="D:2")["result"][0]["id"] == "D:2"
+    assert OWN.suggest(kind="entity", prefix="mars", cursor=1)["result"] == entities["result"][1:]
+    for kind, prefix, found in (("property", "YEA", ["year"]), ("type", "dis", ["Disease"]), ("type", "zz", [])):
+        told = OWN.suggest(kind=kind, prefix=prefix)
+        assert fits(told, SUGGESTED)
+        assert [one["id"] for one in told["result"]] == found
+
+
+def test_data_are_extended_by_fields_and_metadata() -> None:
+    proposed = OWN.propose(type="Disease", limit=7)
+    assert [one["id"] for one in proposed["properties"]][-2:] == ["is_a", "year"]
+    query = {"ids": ["D:2", "D:3"], "properties": [{"id": "is_a"}, {"id": "year"}, {"id": "aliases"}, {"id": "types"}]}
+    told = OWN.extend(json.dumps(query))
+    assert fits(told, EXTENDED)
+    assert told["rows"] == {
+        "D:2": {
+            "is_a": [{"id": "D:1", "name": "marsh fever"}],
+            "year": [{"int": 1990}],
+            "aliases": [],
+            "types": [{"str": "Disease"}],
+        },
+        "D:3": {"is_a": [], "year": [], "aliases": [], "types": []},
+    }
+    for wrong in (
+        '{"ids": 1, "properties": []}',
+        '{"ids": [1], "properties": []}',
+        '{"ids": [], "properties": ["x"]}',
+        "{}",
+    ):
+        with pytest.raises(DataError):
+            OWN.extend(wrong)
+
+
+# By HTTP
+
+
+def test_pages_of_any_origin_may_ask_the_reconciliation_service_and_no_other_path() -> None:
+    client = client_of(name="fevers")
+    origin = {"Origin": "http://elsewhere.example"}
+    assert fits(client.get("/reconcile", headers=origin).json(), MANIFEST)
+    queries = json.dumps({"q0": {"query": "marsh fever"}})
+    for response in (
+        client.get("/reconcile", params={"queries": queries}, headers=origin),
+        client.post("/reconcile", data={"queries": queries}, headers=origin),
+    ):
+        assert response.headers["access-control-allow-origin"] == "*"
+        assert response.json()["q0"]["result"][0]["id"] == "D:1"
+    asked = client.options("/reconcile/suggest/entity", headers={**origin, "Access-Control-Request-Method": "GET"})
+    assert (asked.status_code, asked.headers["access-control-allow-origin"]) == (204, "*")
+    assert (
+        client.post("/reconcile", data={"queries": "{"}, headers=origin).headers["access-control-allow-origin"] == "*"
+    )
+    for path in ("/health", "/search?q=a", "/entities/D:1", "/openapi.json"):
+        assert "access-control-allow-origin" not in client.get(path, headers=origin).headers
+    assert client.options("/link", headers=origin).status_code == 405
+
+
+def test_further_parameters_of_clients_are_ignored() -> None:
+    assert client_of().get("/reconcile/suggest/type?prefix=p&callback=x&_=17").json()["result"][0]["id"] == "Place"
+
+
+def test_previews_are_escaped() -> None:
+    response = client_of().get("/reconcile/preview", params={"id": "X/1 ü"})
+    assert response.headers["content-type"] == "text/html; charset=utf-8"
+    assert "default-src 'none'" in response.headers["content-security-policy"]
+    assert "<script>" not in response.text
+    assert "&lt;script&gt;alert(1)&lt;/script&gt; &amp; co" in response.text
+    assert "A fever of the &lt;marsh&gt;." in client_of().get("/reconcile/preview?id=D:1").text
+    assert client_of().get("/reconcile/preview?id=<b>").status_code == 404
