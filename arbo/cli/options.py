@@ -19,7 +19,7 @@ def _named(choices: Any) -> str:
 
 
 def _formats(choices: Any) -> str:
-    return f"{', '.join(sorted(get_args(choices)))}. [default: guessed from name and content]"
+    return f"{', '.join(sorted(get_args(choices)))}. [default: guessed]"
 
 
 def document_format(what: str) -> Any:
@@ -47,6 +47,9 @@ Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, written 
 Format = Annotated[DocumentFormat | None, document_format("DOCS")]
 Types = Annotated[
     list[str] | None, typer.Option("--types", metavar="TYPE", help="Keep only mentions of this type; may be repeated.")
+]
+TextColumn = Annotated[
+    str | None, typer.Option("--text-column", metavar="NAME", help="Column of a table whose cells are mentions.")
 ]
 _kb = typer.Option(
     "--kb", help="The knowledge base: a file, a folder, a pattern in quotes, or an index of `arbo kb index`."
@@ -136,8 +139,8 @@ NilThreshold = Annotated[
     _cluster(
         "--nil-threshold",
         metavar="A",
-        help="Largest average dissimilarity at which --nil-linkage average merges. [default: that of --config, else "
-        "of the encoder or edge model]",
+        help="Largest average dissimilarity at which --nil-linkage average merges. [default: of --config, else of the "
+        "model]",
     ),
 ]
 EncoderModel = Annotated[
