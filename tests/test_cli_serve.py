@@ -106,8 +106,8 @@ def test_a_transformer_leaves_nothing_of_a_request_on_disk(
     served: list[Service] = []
     monkeypatch.setattr("arbo.serve.app.run", lambda service, *_, **__: served.append(service))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    told = run("serve", "--kb", kb_file, "--encoder", bert_folder, "--port", 0)
+    told = run("serve", "--kb", kb_file, "--encoder", bert_folder, "--port", 0, "--json")
     assert told.code == 0, told.err
-    assert f"serving {len(KB)} entities at http://127.0.0.1:" in told.told
+    assert f"serving {len(KB)} entities at {told.json['address']}; Ctrl-C stops" in told.told
     served[0].link({"text": "marsh fever"})
     assert not [file for file in tmp_path.rglob("*") if file.is_file()]

@@ -14,6 +14,7 @@ def discover(
     out: options.Out,
     format_: options.Format = None,
     types: options.Types = None,
+    text_column: options.TextColumn = None,
     by_topic: options.ByTopic = False,
     config: options.Config = None,
     k: options.K = None,
@@ -45,7 +46,7 @@ def discover(
     check_replaceable(out)
     fields = {"k": k, "search": search, "nil_linkage": nil_linkage, "nil_threshold": nil_threshold, "spread": spread}
     linker = LinkerOptions(fields, encoder, encoder_config, cache, None, threshold, config, edges).load()
-    documents = read_documents(docs, format_, types, on_error)
+    documents = read_documents(docs, format_, types, on_error, column=text_column)
     run(
         linker,
         documents.by_topic() if by_topic else documents,

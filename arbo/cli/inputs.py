@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from arbo import readers
 from arbo.cli import console
-from arbo.errors import DataError
+from arbo.errors import DataError, UsageError
 
 if TYPE_CHECKING:
     from arbo.data.corpus import Corpus
@@ -55,15 +55,24 @@ def read_documents(
     on_error: OnError,
     *,
     mentions: bool = True,
+    column: str | None = None,
 ) -> Corpus:
-    """Read documents, with all mentions or only mentions of ``types``.
+    """Read documents, with all mentions or only mentions of ``types``, or the names in a ``column`` of a table.
 
     Raise DataError if the documents have no mentions, unless ``mentions`` is false.
     """
     first = docs if isinstance(docs, Path) else docs[0]
-    documents = readers.read_documents(
-        docs, format_, types=types, on_error=on_error, told=tell_format(first, "--format")
-    )
+    if column is None:
+        documents = readers.read_documents(
+            docs, format_, types=types, on_error=on_error, told=tell_format(first, "--format")
+        )
+    else:
+        from arbo.readers.table import read_column
+
+        if docs not in (first, [first]):
+            raise UsageError("--text-column reads one table at a time; give one file")
+        documents = read_column(first, column, on_error=on_error)
+        documents = documents if types is None else documents.of_types(types)
     name = first.name if isinstance(docs, Path) or len(docs) == 1 else f"{len(docs)} inputs"
     _tell(documents.notes, name)
     _tell_kept("documents", (document.metadata for document in documents), name)

@@ -21,6 +21,7 @@ def link(
     kb_xrefs: options.KbXrefs = None,
     no_generic_names: options.NoGenericNames = False,
     types: options.Types = None,
+    text_column: options.TextColumn = None,
     find_mentions: options.FindMentions = None,
     find_threshold: options.FindThreshold = None,
     config: options.Config = None,
@@ -63,7 +64,7 @@ def link(
     linker = LinkerOptions(fields, encoder, encoder_config, cache, reranker, threshold, config, edges).load()
     finder = None if find_mentions is None else load_finder(find_mentions, "--find-mentions", find_threshold)
     base = read_kb(kb, kb_format, kb_xrefs, no_generic_names=no_generic_names)
-    documents = read_documents(docs, format_, types, on_error, mentions=finder is None)
+    documents = read_documents(docs, format_, types, on_error, mentions=finder is None, column=text_column)
     found = documents if finder is None else find_in(documents, base, finder).corpus
     run(
         linker.configured(kb=base),

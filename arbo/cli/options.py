@@ -48,6 +48,9 @@ Format = Annotated[DocumentFormat | None, document_format("DOCS")]
 Types = Annotated[
     list[str] | None, typer.Option("--types", metavar="TYPE", help="Keep only mentions of this type; may be repeated.")
 ]
+TextColumn = Annotated[
+    str | None, typer.Option("--text-column", metavar="NAME", help="Column of a table whose cells are mentions.")
+]
 _kb = typer.Option(
     "--kb", help="The knowledge base: a file, a folder, a pattern in quotes, or an index of `arbo kb index`."
 )

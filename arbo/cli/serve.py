@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import sys
 from dataclasses import replace
 from typing import Annotated
 
@@ -31,6 +32,7 @@ def serve(
     port: Annotated[
         int, typer.Option("--port", min=0, max=65535, help="Port to listen at; 0 for any free one.")
     ] = 8000,
+    as_json: options.Json = False,
 ) -> None:
     """Answer requests over HTTP: links, explanations, entities, searches, PubAnnotation, and OpenRefine.
 
@@ -54,7 +56,11 @@ def serve(
         Service(linker, found).warm()
         service = Service(linker.configured(announce=quiet), found)
         address = f"[{host}]" if ":" in host else host
-        console.say(f"serving {len(base):,} entities at http://{address}:{listening.getsockname()[1]}; Ctrl-C stops")
+        address = f"http://{address}:{listening.getsockname()[1]}"
+        console.say(f"serving {len(base):,} entities at {address}; Ctrl-C stops")
+        if as_json:
+            console.print_json({"address": address, "entities": len(base)})
+            sys.stdout.flush()
         run(service, listening, name=f"{kb.name} (arbo)", hosts=LOCAL if host in LOCAL else ("*",))
     console.say("stopped")
 

@@ -16,6 +16,7 @@ do not match, all are kept as part of the cells, since many programs never quote
 from __future__ import annotations
 
 import csv
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from io import BytesIO, StringIO
@@ -50,6 +51,30 @@ def read_documents(path: Paths, kind: Kind, *, on_error: OnError = "fail") -> Co
     return Corpus(records, records.notes)
 
 
+def read_column(path: Path, column: str, *, on_error: OnError = "fail") -> Corpus:
+    """Make a mention of each cell of a column; rows with an empty cell are left out and counted.
+
+    Other columns keep their meaning; ``id`` is that of the document, and ``context`` is the text after the mention.
+    Raise DataError if there is no such column.
+    """
+    kind: Kind = "parquet" if ".parquet" in path.name else "tsv" if ".tsv" in path.name else "csv"
+    own = column.lower() if column.lower() in _KNOWN else column
+    rows: list[Placed] = []
+    left_out = 0
+    for number, (place, row) in enumerate(_parquet(path) if kind == "parquet" else _delimited(path, kind, (), own), 1):
+        if isinstance(row, dict):
+            if own not in row:
+                raise DataError(f"there is no column {column!r}; the columns are {', '.join(row)}", file=place)
+            name = str(row.pop(own) or "").strip()
+            left_out += not name
+            text = f"{name}\n{row.pop('context')}" if row.get("context") else name
+            row |= {"document_id": str(row.pop("id", number)), "text": text, "start": 0, "end": len(name)}
+        if not isinstance(row, dict) or row["end"]:
+            rows.append((place, row))
+    records = documents_of(rows, on_error)
+    return Corpus(records, records.notes + Counter({"rows with an empty cell left out": left_out}))
+
+
 def read_entities(path: Paths, kind: Kind = "tsv", *, on_error: OnError = "fail") -> KnowledgeBase:
     """Read entities from one or several tables, or from all tables of this kind in a folder."""
     records = entities_of(_rows(path, kind, _WITHOUT_NAMES if kind == "tsv" else ()), on_error)
@@ -72,18 +97,21 @@ def _parquet(file: Path) -> Iterable[Placed]:
     return ((f"{file}, row {number}", row) for number, row in enumerate(rows))
 
 
-def _delimited(file: Path, kind: Kind, names: tuple[str, ...]) -> Iterable[Placed]:
+def _delimited(file: Path, kind: Kind, names: tuple[str, ...], column: str | None = None) -> Iterable[Placed]:
     lines = _cells(file, _DELIMITERS[kind])
     if not lines:
         return
     first = [cell.strip() for cell in lines[0][1]]
     header = [name.lower() if name.lower() in _KNOWN else name for name in first]
-    if {"id", "document_id"} & {*header}:
+    wanted = ("id", "document_id") if column is None else (column,)
+    if {*wanted} & {*header}:
         del lines[0]
     elif names:
         header = [*names]
     else:
-        told = f"the first line must name the columns, among them id or document_id; it has {', '.join(first)!r:.100}"
+        told = (
+            f"the first line must name the columns, among them {' or '.join(wanted)}; it has {', '.join(first)!r:.100}"
+        )
         raise DataError(told, file=str(file), line=1)
     if twice := [name for name in header if name and header.count(name) > 1]:
         raise DataError(f"two columns are named {twice[0]!r:.60}; rename one", file=str(file), line=1)
