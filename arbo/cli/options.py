@@ -256,8 +256,7 @@ SpreadOption = Annotated[
         "--spread",
         metavar="HOW",
         case_sensitive=False,
-        help="How far corrections spread: none, same-name (to mentions of the same name) or graph (also along the "
-        "edges of the graph). [default: graph]",
+        help="How far corrections spread: none, same-name, or graph (same-name, then along edges). [default: graph]",
     ),
 ]
 Preview = Annotated[bool, typer.Option("--preview", help="Show what --corrections changes, and write nothing.")]
