@@ -256,7 +256,7 @@ SpreadOption = Annotated[
         "--spread",
         metavar="HOW",
         case_sensitive=False,
-        help="How far corrections spread: none, same-name, or graph (same-name, then along edges). [default: graph]",
+        help="How corrections spread: none, same-name, or graph (same-name, then along edges). [default: graph]",
     ),
 ]
 Preview = Annotated[bool, typer.Option("--preview", help="Show what --corrections changes, and write nothing.")]
