@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from builders import document, linker
+from builders import document, drawn_documents, linker
 from conftest import Run, Sample
 from hypothesis import given, settings, strategies as st
 
 import arbo
 from arbo.cli.console import print_changes
 from arbo.data.corpus import Corpus
-from arbo.results.diff import Diff, diff
+from arbo.results.diff import Diff, _numbered, diff
 
 KB = arbo.KnowledgeBase([arbo.Entity("E1", "marsh fever"), arbo.Entity("E2", "kelp blight")])
 
@@ -100,6 +100,13 @@ def test_a_discovered_entity_names_its_lightest_new_edge(first: list[int], order
             weight, one, other = min(pairs, key=lambda pair: (pair[0], ids.index(pair[1]), ids.index(pair[2])))
             expected = (other, one, weight) if one not in was and other in was else (one, other, weight)
         assert row.edge == expected
+
+
+@settings(max_examples=40, deadline=None)
+@given(drawn_documents())
+def test_mentions_are_numbered_as_in_a_corpus(documents: tuple[arbo.Document, ...]) -> None:
+    corpus = Corpus.of(documents)
+    assert _numbered(arbo.Linker().discover(corpus).mention_table).tolist() == corpus.order.tolist()
 
 
 @settings(max_examples=60, deadline=None)
