@@ -56,9 +56,9 @@ def add(
     if not docs and kb is None:
         raise UsageError("nothing to add: give documents, or a new release of the knowledge base (--kb)")
     result, linker = _opened(run, out, kb, edges, cache, kb_format, kb_xrefs, no_generic_names)
-    documents = read_documents(docs, format_, types, on_error) if docs else ()
-    topics = documents.by_topic() if by_topic and docs else documents
-    _save(result, lambda: linker.add(result, topics), out, as_json)
+    documents = read_documents(docs, format_, types, on_error) if docs else None
+    topics = documents.by_topic() if documents and by_topic else documents
+    _save(result, lambda: linker.add(result, topics or ()), out, as_json)
 
 
 def remove(
