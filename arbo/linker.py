@@ -18,7 +18,7 @@ from arbo.encoders.encoder import Encoder
 from arbo.encoders.index import encoded
 from arbo.encoders.named import encoder_of
 from arbo.encoders.ngrams import NgramEncoder
-from arbo.engine import Ids, Index, Method, Searchable, partition
+from arbo.engine import Ids, Index, Method, Searchable, Vectors, partition
 from arbo.errors import DataError, UsageError
 from arbo.linking.config import LinkerConfig
 from arbo.linking.corrections import Correction, continued, corrections_kept, corrections_of
@@ -291,7 +291,9 @@ class Linker:
         other = self.configured()
         if self.kb is not None and fitted is not self.encoder:
             vars(other).pop("_divided", None)
-            vars(other)["_entities"] = fitted, Index.of(fitted.encode_entities(self.kb, self.announce), fitted.metric)
+            vectors = fitted.encode_entities(self.kb, self.announce)
+            assert isinstance(vectors, Vectors)  # only that of n-grams is ever fitted
+            vars(other)["_entities"] = fitted, Index.of(vectors, fitted.metric)
         return other
 
     def _mention_limit(self, encoder: Encoder) -> float | None:

@@ -3,11 +3,13 @@
 **ngrams** and **dense**: 1,000 things are added to 999,000 others: distinct names (those of `neighbours.py`, *words*),
 encoded by the default encoder, or vectors of 384 dimensions (those of `search.py`); the 8 nearest others of each.
 `grown.search.seconds` updates the lists (`clustering.growth.updated`), `forest.seconds` is the clustering of all at the
-threshold 0.2. *within threshold* has a limit of 0.2, as `arbo discover` has by default: `refit.search.seconds` searches
-all again. *without limit* the lists of the old things are drawn from those of 500, as all would take an hour or more;
+threshold 0.2. There is no limit. The lists of the old things are drawn from those of 500, as all would take hours;
 `refit.search.seconds` is that of these, for all. The script stops where lists of new things differ from a search.
-`bytes_per_mention` is the size of the kept lists. Seconds are of the clock, least of two, beside other work;
+`bytes_per_mention` is the size of the kept lists. Seconds are of the clock, least of two, beside much other work;
 processor seconds are those of both cores together.
+
+**run**: `Linker.add` of 1,000 names to a run of 99,000, read from a folder and written to another, by stage;
+`refit` is `Linker.discover` of these 99,000, written. `times_faster` compares processor seconds.
 
 **stability**: the documents of a test part, in random order, come in 20 steps of 5 %: `changed.mean` and `changed.max`
 are the shares of the earlier mentions whose cluster has another id after a step, for whatever reason; `least.mean` is
@@ -48,7 +50,7 @@ from clustering.knn import Neighbors, nearest
 from clustering.vectors import Vectors
 from eval import coreference_scores_from_labels
 
-K, ADDED, STEPS, N, SAMPLE = 8, 1000, 20, 10**6, 500
+K, ADDED, STEPS, N, SAMPLE, RUN = 8, 1000, 20, 10**6, 500, 10**5
 LIMIT = arbo.NgramEncoder().threshold[1]
 Made = TypeVar("Made")
 
@@ -70,19 +72,19 @@ def fastest(make: Callable[[], Made]) -> tuple[float, float, Made]:
     return (*np.min(runs, axis=0).tolist(), made)
 
 
-def search(form: str, within: float | None) -> Figures:
+def search(form: str) -> Figures:
     """Add things to others, and search all again."""
-    with np.load(prepared(form, within)) as arrays:
+    with np.load(prepared(form)) as arrays:
         things, row = _things(arrays), arrays["row"]
         lists, expected = (
             Neighbors(arrays[f"{of}.ids"], arrays[f"{of}.dissimilarity"]) for of in ("lists", "expected")
         )
         refit = float(arrays["refit"])
     few = things.taken(np.arange(ADDED))
-    some = nearest(few, few, K, self_ids=np.arange(few.n), within=within)
-    updated(some, few, np.append(np.arange(few.n - 9), np.full(9, -1)), within=within)  # compiles kernels
+    some = nearest(few, few, K, self_ids=np.arange(few.n))
+    updated(some, few, np.append(np.arange(few.n - 9), np.full(9, -1)))  # compiles kernels
     old, new = np.flatnonzero(row >= 0), np.flatnonzero(row < 0)
-    grown, processor, found = fastest(partial(updated, lists, things, row, within=within))
+    grown, processor, found = fastest(partial(updated, lists, things, row))
     for one, other in zip(found.of(new), expected, strict=True):
         np.testing.assert_array_equal(one, other)
     graph = Graph.from_neighbors(found)
@@ -92,13 +94,12 @@ def search(form: str, within: float | None) -> Figures:
     figures |= {"forest.seconds": forest, "peak_gb": resident("VmHWM") / 1e9}
     figures["lists_changed"] = int((found.dissimilarity[old] != lists.dissimilarity).any(axis=1).sum())
     figures["bytes_per_mention"] = (found.ids.nbytes + found.dissimilarity.nbytes) / things.n
-    how = "without limit" if within is None else "within threshold"
-    return {key(form, how, name): value for name, value in figures.items()}
+    return {key(form, "without limit", name): value for name, value in figures.items()}
 
 
-def prepared(form: str, within: float | None) -> Path:
+def prepared(form: str) -> Path:
     """Make the things, their lists before the addition, and the lists that are expected of the new ones; keep them."""
-    file = CACHE / "growth" / f"{form}.{within}.{N}.npz"
+    file = CACHE / "growth" / f"{form}.{N}.npz"
     if file.exists():
         return file
     rng = np.random.default_rng(0)
@@ -107,15 +108,12 @@ def prepared(form: str, within: float | None) -> Path:
     is_new[rng.permutation(N)[:ADDED]] = True
     old, new = np.flatnonzero(~is_new), np.flatnonzero(is_new)
     index = Index.of(things, "cosine")
-    some = old if within else rng.permutation(old)[:SAMPLE]
+    some = rng.permutation(old)[:SAMPLE]
     begin = time.perf_counter()
-    if within:
-        lists = nearest(things.taken(old), things.taken(old), K, self_ids=np.arange(len(old)), within=within)
-    else:
-        lists = nearest(things.taken(some), index, K, self_ids=some).of(rng.integers(0, SAMPLE, len(old)))
-        lists = lists._replace(ids=((np.arange(len(old))[:, None] + 1 + np.arange(K)) % len(old)).astype(np.int32))
+    lists = nearest(things.taken(some), index, K, self_ids=some).of(rng.integers(0, SAMPLE, len(old)))
+    lists = lists._replace(ids=((np.arange(len(old))[:, None] + 1 + np.arange(K)) % len(old)).astype(np.int32))
     refit = (time.perf_counter() - begin) * N / len(some)
-    expected = nearest(things.taken(new), index, K, self_ids=new, within=within)
+    expected = nearest(things.taken(new), index, K, self_ids=new)
     arrays: dict[str, Any] = {"row": np.where(is_new, -1, np.cumsum(~is_new) - 1), "refit": np.array(refit)}
     for name, own in (("lists", lists), ("expected", expected)):
         arrays |= {f"{name}.ids": own.ids, f"{name}.dissimilarity": own.dissimilarity}
@@ -139,13 +137,13 @@ def _things(arrays: Any) -> Vectors:
 
 def run() -> Figures:
     """Add names to a run, from a folder to a folder."""
-    folder, names = prepared_run(), names_of("words", N)
+    folder, names = prepared_run(), names_of("words", RUN)
     few, linker = arbo.Corpus.of(names[:99]), arbo.Linker()
     linker.add(linker.discover(few[:90]), few[90:])  # compiles kernels
     figures: Figures = json.loads((folder / "refit.json").read_text("utf-8"))
     begin = time.process_time()
     figures["add.read.seconds"], read = timed(lambda: arbo.Result.load(folder / "run"))
-    figures["add.grow.seconds"], after = timed(lambda: linker.add(read, arbo.Corpus.of(names)[N - ADDED :]))
+    figures["add.grow.seconds"], after = timed(lambda: linker.add(read, arbo.Corpus.of(names)[RUN - ADDED :]))
     with TemporaryDirectory() as other:
         figures["add.write.seconds"], _ = timed(lambda: after.save(Path(other) / "run"))
         figures["add.processor_seconds"] = time.process_time() - begin
@@ -159,10 +157,10 @@ def run() -> Figures:
 
 def prepared_run() -> Path:
     """Discover all names but the last, and keep the run."""
-    folder = CACHE / "growth" / f"run.{N}"
+    folder = CACHE / "growth" / f"run.{RUN}"
     if (folder / "refit.json").exists():
         return folder
-    documents = arbo.Corpus.of(names_of("words", N))[: N - ADDED]
+    documents = arbo.Corpus.of(names_of("words", RUN))[: RUN - ADDED]
     arbo.Linker().discover(documents[:99])
     begin, begun = time.perf_counter(), time.process_time()
     arbo.Linker().discover(documents).save(folder / "run")
@@ -188,8 +186,7 @@ def drift(name: str) -> Figures:
                 grown = arbo.Linker(kb).add(arbo.Linker(part).link(documents))
             else:
                 grown = arbo.Linker().add(arbo.Linker().discover(first), rest)
-            scores = [one.evaluate() for one in (grown, whole[linked])]
-            score, fresh = (one.accuracy_with_nil if linked else one.clustering["ari"] for one in scores)
+            score, fresh = (_score(one, linked=linked) for one in (grown, whole[linked]))
             own = key("drift", name, "link" if linked else "discover", share)
             unseen = grown.manifest["drift"]["entities" if linked else "mentions"]
             figures |= {f"{own}.unseen": unseen, f"{own}.score": score, f"{own}.fresh": fresh}
@@ -223,10 +220,16 @@ def stability(name: str, *, linked: bool) -> Figures:
     return changed_shares | {f"{key}.least.mean": float(np.mean(least))}
 
 
+def _score(result: arbo.Result, *, linked: bool) -> float:
+    scores = result.evaluate()
+    score = scores.accuracy_with_nil if linked else scores.clustering and scores.clustering["ari"]
+    assert score is not None  # all mentions are annotated
+    return score
+
+
 PARTS: dict[str, Callable[[], Figures]] = {
-    "ngrams within threshold": partial(search, "ngrams", LIMIT),
-    "ngrams without limit": partial(search, "ngrams", None),
-    "dense without limit": partial(search, "dense", None),
+    "ngrams without limit": partial(search, "ngrams"),
+    "dense without limit": partial(search, "dense"),
     "run": run,
     **{
         f"stability {name} {'link' if linked else 'discover'}": partial(stability, name, linked=linked)

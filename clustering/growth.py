@@ -6,12 +6,14 @@ so that ties are decided as before. A new thing can enter a full list only befor
 a thing is searched again. Dissimilarities are the same in both directions, see `clustering.vectors.dot`.
 """
 
+from typing import Any
+
 import numpy as np
 
 from .arrays import Ids
 from .dense_search import Scanner, faiss_scanner
 from .joining import join
-from .knn import Neighbors, SearchOptions, nearest
+from .knn import Neighbors, nearest
 from .progress import Progress, silent
 from .vectors import Metric, Vectors
 
@@ -62,16 +64,16 @@ def updated(
         return found
     place = np.full(len(lists.ids), -1)
     place[row[old]] = old
-    how: SearchOptions = {"metric": metric, "scanner": scanner, "within": within, "progress": progress}
+    how: Any = {"metric": metric, "scanner": scanner, "within": within, "progress": progress}
     if len(new) > max(_FEW, things.n // _FEW_SHARE):
-        return nearest(things, things, k, self_ids=np.arange(things.n), **how)
+        return nearest(things, things, k, **how, self_ids=np.arange(things.n))
     own = renumbered(lists.of(row[old]), place)
     torn = old[(lists.ids[row[old], -1] >= 0) & (own.ids[:, -1] < 0)]
     found.ids[old], found.dissimilarity[old] = own
     if len(new):
         join(found, things, new, np.inf if within is None else within, metric, progress)
     if len(torn):
-        found.ids[torn], found.dissimilarity[torn] = nearest(things.taken(torn), things, k, self_ids=torn, **how)
+        found.ids[torn], found.dissimilarity[torn] = nearest(things.taken(torn), things, k, **how, self_ids=torn)
     return found
 
 

@@ -74,7 +74,7 @@ def join(
     every = _Lists.of(lists, within)
 
     def search(worker: int) -> Neighbors:
-        own = Neighbors(*(array[new].copy() for array in lists))
+        own = lists.of(new)
         found = _Lists.of(own, within)
         reach = np.full(len(fresh.owners.start) - 1, np.float32(within))
         for begin in range(worker * step, len(used), workers * step):

@@ -54,14 +54,12 @@ def add(
     of RUN: a later line of an author replaces earlier ones that it contradicts. With `--kb`, a new release of the
     knowledge base takes the place of that of the run.
     """
-    from arbo.data.corpus import Corpus
-
     if not docs and corrections is None and kb is None:
         raise UsageError("nothing to add: give documents, --corrections, or a new release of the knowledge base (--kb)")
     result, linker = _opened(run, out, kb, edges, cache, kb_format, kb_xrefs, no_generic_names)
-    documents = read_documents(docs, format_, types, on_error) if docs else Corpus()
-    topics = documents.by_topic() if by_topic else documents
-    _save(result, lambda: linker.add(result, topics, corrections or ()), out, as_json)
+    documents = read_documents(docs, format_, types, on_error) if docs else None
+    topics = documents.by_topic() if documents and by_topic else documents
+    _save(result, lambda: linker.add(result, topics or (), corrections or ()), out, as_json)
 
 
 def remove(

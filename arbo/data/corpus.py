@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Self, overload
@@ -178,6 +178,9 @@ class Corpus(Sequence[Document]):
         if isinstance(index, slice):
             return self.of_documents(self.documents[index])
         return self.documents[index]
+
+    def __iter__(self) -> Iterator[Document]:
+        return iter(self.documents)
 
     def __len__(self) -> int:
         return len(self.documents)

@@ -391,7 +391,9 @@ def _mention_changes(a: Run, b: Run, row_in_a: Ints) -> Iterator[MentionChange]:
     rows = np.flatnonzero(changed)
     for row, sentence in zip(rows.tolist(), sentences_of(b, mention_view(b, rows)), strict=True):
         yield _mention_change(a, int(row_in_a[row]), b, row, sentence)
-    left = np.setdiff1d(np.arange(a.mention_table.num_rows), row_in_a[kept])
+    is_left = np.ones(a.mention_table.num_rows, np.bool_)
+    is_left[row_in_a[kept]] = False
+    left = np.flatnonzero(is_left)
     for row, sentence in zip(left.tolist(), sentences_of(a, mention_view(a, left)), strict=True):
         yield _mention_change(a, row, b, -1, sentence)
 
