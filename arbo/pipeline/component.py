@@ -47,6 +47,8 @@ class SpacyLinker:
     """Links the spans of each `Doc` by a `Linker`, which is made when it is first needed.
 
     Args:
+        nlp: unused, as is ``name``; spaCy gives both.
+        name: see ``nlp``.
         kb: the knowledge base, in any format of `arbo.readers`; None if `linker` is set, or loaded by `from_disk`.
         encoder: the name of the encoder, see `Linker`.
         edges: the edge model, see `Linker`; None for none.
@@ -59,6 +61,9 @@ class SpacyLinker:
 
     def __init__(
         self,
+        nlp: Language | None = None,
+        name: str = NAME,
+        *,
         kb: str | None = None,
         encoder: str = "ngram",
         edges: str | None = None,
@@ -122,20 +127,6 @@ class SpacyLinker:
                         token.ent_kb_id = span.kb_id
 
 
-def make(
-    nlp: Language,
-    name: str,
-    kb: str | None,
-    encoder: str,
-    edges: str | None,
-    settings: dict[str, Any] | None,
-    spans_key: str | None,
-    collective: bool,
-) -> SpacyLinker:
-    """Make the component, for ``nlp.add_pipe("arbo", config={...})``; for the settings, see `SpacyLinker`."""
-    return SpacyLinker(kb, encoder, edges, settings, spans_key, collective)
-
-
 def _key(span: Span) -> tuple[str, int, int, str]:
     return NAME, span.start_char, span.end_char, span.label_
 
@@ -197,9 +188,7 @@ def _paths(result: Result, columns: dict[str, list[Any]]) -> list[list[str]]:
     return paths
 
 
-_DEFAULTS = {"kb": None, "encoder": "ngram", "edges": None, "settings": None, "spans_key": None, "collective": False}
-
-Language.factory(NAME, assigns=["token.ent_kb_id", f"span._.{NAME}"], default_config=_DEFAULTS, func=make)
+Language.factory(NAME, assigns=["token.ent_kb_id", f"span._.{NAME}"], func=SpacyLinker)
 if not Span.has_extension(NAME):
     # An attribute with a value of spaCy's own would be the same for two spans that differ only in their labels.
     Span.set_extension(NAME, getter=_link_of)
