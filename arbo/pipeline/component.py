@@ -27,6 +27,7 @@ from spacy.util import minibatch
 
 from arbo.data.corpus import Corpus
 from arbo.data.spacy_docs import NIL, documents_of_docs, spans_of
+from arbo.encoders.named import encoder_of
 from arbo.errors import UsageError
 from arbo.files import PathLike
 from arbo.linker import Linker
@@ -35,10 +36,6 @@ from arbo.pipeline.linker_folder import load_linker, save_linker
 from arbo.readers import read_knowledge_base
 from arbo.results.result import Result
 
-_COLUMNS = (
-    *("entity_id", "entity_name", "cluster_id", "score", "margin", "parent", "parent_is_mention"),
-    *("candidates", "candidate_scores", "confidence"),
-)
 NAME = "arbo"
 """The name of the component, of its span group and of its extension attribute."""
 
@@ -51,7 +48,6 @@ class SpacyLinker:
         name: see ``nlp``.
         kb: the knowledge base, in any format of `arbo.readers`; None if `linker` is set, or loaded by `from_disk`.
         encoder: the name of the encoder, see `Linker`.
-        edges: the edge model, see `Linker`; None for none.
         settings: fields of `LinkerConfig`, such as the ``config`` of a file of `arbo tune`.
         spans_key: the span group to link; None for ``doc.ents``.
         collective: whether all documents of a batch are one graph, as in `Linker.link`; then the size of the batches
@@ -66,14 +62,12 @@ class SpacyLinker:
         *,
         kb: str | None = None,
         encoder: str = "ngram",
-        edges: str | None = None,
         settings: dict[str, Any] | None = None,
         spans_key: str | None = None,
         collective: bool = False,
     ) -> None:
         self.config = LinkerConfig.from_dict(settings or {})
-        self.kb, self.encoder, self.edges = kb, encoder, edges
-        self.spans_key, self.collective = spans_key, collective
+        self.kb, self.encoder, self.spans_key, self.collective = kb, encoder, spans_key, collective
         self._linker: Linker | None = None
 
     @property
@@ -83,8 +77,7 @@ class SpacyLinker:
             if self.kb is None:
                 mend = 'add the pipe with config={"kb": "path"}, or set the attribute `linker` of the pipe'
                 raise UsageError(f"the pipe {NAME!r} has no knowledge base; {mend}")
-            edges: Any = self.edges
-            self.linker = Linker(read_knowledge_base(self.kb), self.encoder, self.config, edges=edges)  # type: ignore[arg-type]
+            self.linker = Linker(read_knowledge_base(self.kb), encoder_of(self.encoder), self.config)
         assert self._linker is not None
         return self._linker
 
@@ -154,7 +147,7 @@ def _ids_of_texts(docs: Iterable[Doc]) -> Iterator[str]:
 
 def _links(result: Result, *, per_document: bool) -> Iterator[dict[str, Any]]:
     """Yield the link of each mention, with values that spaCy can store."""
-    columns = {name: result.link_table[name].to_pylist() for name in _COLUMNS if name in result.link_table.column_names}
+    columns = result.link_table.to_pydict()
     paths = _paths(result, columns)
     document_ids = result.mention_table["document_id"].to_pylist()
     confidence = columns.get("confidence") or [None] * len(paths)
