@@ -89,9 +89,9 @@ def test_pairs_within_small_parts_give_the_lists_of_a_search(
     sparse: bool, within: float | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rng = np.random.default_rng(3)
-    matrix = rng.integers(0, 3, (200, 4)).astype(np.float32) / 3
+    matrix = rng.integers(0, 3, (350, 4)).astype(np.float32) / 3
     vectors = Vectors.of(sp.csr_array(matrix) if sparse else matrix)
-    parts = mention_parts([*rng.integers(0, 40, 199).tolist(), "alone"])
+    parts = mention_parts([*rng.integers(0, 40, 199).tolist(), "alone", *["large"] * 150])
     how: Any = {"metric": "cosine", "search": "exact", "progress": silent, "within": within}
     paired = nearest_within(parts, vectors, vectors, 5, **how)
     monkeypatch.setattr(domains, "_SMALL", -1)

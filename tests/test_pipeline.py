@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import tomllib
 from collections.abc import Callable, Iterable, Iterator
@@ -202,10 +201,6 @@ def test_mistakes_are_told(sample: tuple[Corpus, arbo.KnowledgeBase], docs: list
     (tmp_path / "arbo-linker.json").write_text('{"format": "arbo-linker", "format_version": 9}')
     with pytest.raises(arbo.DataError, match="a newer arbo wrote this"):
         SpacyLinker().from_disk(tmp_path)
-    good = {"format": "arbo-linker", "format_version": 1, "config": {}, "parts": ["../x"]}
-    (tmp_path / "arbo-linker.json").write_text(json.dumps(good))
-    with pytest.raises(arbo.DataError, match=r"unknown part '\.\./x'; save the pipeline again"):
-        SpacyLinker().from_disk(tmp_path)
 
 
 def test_documents_of_spacy_are_documents(docs: list[Any], tmp_path: Path) -> None:
@@ -241,13 +236,10 @@ def test_the_command_reads_files_of_spacy(
 
 
 def test_without_spacy_the_extra_is_named(docs: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    bin_ = DocBin(docs=docs[:1])
-    bin_.to_disk(tmp_path / "docs.spacy")
-    for name in ("spacy.vocab", "spacy.tokens"):
-        monkeypatch.setitem(sys.modules, name, None)
-    for read in (lambda: arbo.read_documents(tmp_path / "docs.spacy"), lambda: Corpus.of(bin_)):
-        with pytest.raises(arbo.MissingDependency, match=r"pip install 'arbo\[spacy\]'"):
-            read()
+    DocBin(docs=docs[:1]).to_disk(tmp_path / "docs.spacy")
+    monkeypatch.setitem(sys.modules, "spacy.tokens", None)
+    with pytest.raises(arbo.MissingDependency, match=r"pip install 'arbo\[spacy\]'"):
+        arbo.read_documents(tmp_path / "docs.spacy")
 
 
 def test_the_entry_point_is_the_factory() -> None:

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from arbo.data.documents import Document, Marked, marked_document
-from arbo.errors import MissingDependency
 
 NIL = "NIL"
 
@@ -36,11 +35,9 @@ def spans_of(doc: Any, spans_key: str | None) -> Iterable[Any]:
 
 
 def docs_in(bin_: Any) -> list[Any]:
-    """Return the `Doc`s of a `DocBin`; raise MissingDependency if spaCy is not installed."""
-    try:
-        from spacy.vocab import Vocab
-    except ImportError:
-        raise MissingDependency("reading documents of spaCy", extra="spacy") from None
+    """Return the `Doc`s of a `DocBin`."""
+    from spacy.vocab import Vocab  # whoever has a `DocBin` has spaCy
+
     return list(bin_.get_docs(Vocab()))
 
 

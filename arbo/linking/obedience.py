@@ -87,8 +87,7 @@ def obeyed(
     root = {row: of_groups[group] for m, row in there.items() if (group := agreed.group_of(m)) in of_groups}
     namesake: Ids = np.full(len(inputs), -1, np.int64)
     if config.spread != "none":
-        twins = _namesakes(agreed, inputs, there, root, per_document=config.per_document)
-        for row, (twin, key) in twins.items():
+        for row, (twin, key) in _namesakes(agreed, inputs, there, root, config.per_document).items():
             root[row], namesake[row] = key, twin
     roots, names = _numbered(root, inputs)
     corrected = np.zeros(len(inputs), np.bool_)
@@ -125,22 +124,18 @@ def _pairs(agreed: Agreement, there: Mapping[str, int]) -> Iterator[Ids]:
 
 
 def _namesakes(
-    agreed: Agreement,
-    inputs: Sequence[MentionInput],
-    there: Mapping[str, int],
-    root: Mapping[int, Root],
-    *,
-    per_document: bool,
+    agreed: Agreement, inputs: Sequence[MentionInput], there: Mapping[str, int], root: Mapping[int, Root], alone: bool
 ) -> dict[int, tuple[int, Root]]:
-    """Return a corrected mention of the same name, and its root, for each mention that shall have this root."""
+    """Return a corrected mention of the same name, and its root, for each mention that shall have this root.
+
+    With ``alone``, both are mentions of one document.
+    """
     shared = cache(shared_name)
 
     def name_of(row: int) -> tuple[Any, ...]:
         item = inputs[row]
         name = shared(item.name)
-        if name is None:
-            return (row,)
-        return name, item.mention.type, item.document.domain, item.document.id if per_document else None
+        return (row,) if name is None else (name, item.mention.type, item.document.domain, alone and item.document.id)
 
     decided: defaultdict[tuple[Any, ...], dict[Root, int]] = defaultdict(dict)
     for row in sorted(root):

@@ -27,6 +27,7 @@ from spacy.util import minibatch
 
 from arbo.data.corpus import Corpus
 from arbo.data.spacy_docs import NIL, documents_of_docs, spans_of
+from arbo.encoders.named import encoder_of
 from arbo.errors import UsageError
 from arbo.files import PathLike
 from arbo.linker import Linker
@@ -35,10 +36,6 @@ from arbo.pipeline.linker_folder import load_linker, save_linker
 from arbo.readers import read_knowledge_base
 from arbo.results.result import Result
 
-_COLUMNS = (
-    *("entity_id", "entity_name", "cluster_id", "score", "margin", "parent", "parent_is_mention"),
-    *("candidates", "candidate_scores", "confidence"),
-)
 NAME = "arbo"
 """The name of the component, of its span group and of its extension attribute."""
 
@@ -47,9 +44,10 @@ class SpacyLinker:
     """Links the spans of each `Doc` by a `Linker`, which is made when it is first needed.
 
     Args:
+        nlp: unused, as is ``name``; spaCy gives both.
+        name: see ``nlp``.
         kb: the knowledge base, in any format of `arbo.readers`; None if `linker` is set, or loaded by `from_disk`.
         encoder: the name of the encoder, see `Linker`.
-        edges: the edge model, see `Linker`; None for none.
         settings: fields of `LinkerConfig`, such as the ``config`` of a file of `arbo tune`.
         spans_key: the span group to link; None for ``doc.ents``.
         collective: whether all documents of a batch are one graph, as in `Linker.link`; then the size of the batches
@@ -59,16 +57,17 @@ class SpacyLinker:
 
     def __init__(
         self,
+        nlp: Language | None = None,
+        name: str = NAME,
+        *,
         kb: str | None = None,
         encoder: str = "ngram",
-        edges: str | None = None,
         settings: dict[str, Any] | None = None,
         spans_key: str | None = None,
         collective: bool = False,
     ) -> None:
         self.config = LinkerConfig.from_dict(settings or {})
-        self.kb, self.encoder, self.edges = kb, encoder, edges
-        self.spans_key, self.collective = spans_key, collective
+        self.kb, self.encoder, self.spans_key, self.collective = kb, encoder, spans_key, collective
         self._linker: Linker | None = None
 
     @property
@@ -78,8 +77,7 @@ class SpacyLinker:
             if self.kb is None:
                 mend = 'add the pipe with config={"kb": "path"}, or set the attribute `linker` of the pipe'
                 raise UsageError(f"the pipe {NAME!r} has no knowledge base; {mend}")
-            edges: Any = self.edges
-            self.linker = Linker(read_knowledge_base(self.kb), self.encoder, self.config, edges=edges)  # type: ignore[arg-type]
+            self.linker = Linker(read_knowledge_base(self.kb), encoder_of(self.encoder), self.config)
         assert self._linker is not None
         return self._linker
 
@@ -122,20 +120,6 @@ class SpacyLinker:
                         token.ent_kb_id = span.kb_id
 
 
-def make(
-    nlp: Language,
-    name: str,
-    kb: str | None,
-    encoder: str,
-    edges: str | None,
-    settings: dict[str, Any] | None,
-    spans_key: str | None,
-    collective: bool,
-) -> SpacyLinker:
-    """Make the component, for ``nlp.add_pipe("arbo", config={...})``; for the settings, see `SpacyLinker`."""
-    return SpacyLinker(kb, encoder, edges, settings, spans_key, collective)
-
-
 def _key(span: Span) -> tuple[str, int, int, str]:
     return NAME, span.start_char, span.end_char, span.label_
 
@@ -163,7 +147,7 @@ def _ids_of_texts(docs: Iterable[Doc]) -> Iterator[str]:
 
 def _links(result: Result, *, per_document: bool) -> Iterator[dict[str, Any]]:
     """Yield the link of each mention, with values that spaCy can store."""
-    columns = {name: result.link_table[name].to_pylist() for name in _COLUMNS if name in result.link_table.column_names}
+    columns = result.link_table.to_pydict()
     paths = _paths(result, columns)
     document_ids = result.mention_table["document_id"].to_pylist()
     confidence = columns.get("confidence") or [None] * len(paths)
@@ -197,9 +181,7 @@ def _paths(result: Result, columns: dict[str, list[Any]]) -> list[list[str]]:
     return paths
 
 
-_DEFAULTS = {"kb": None, "encoder": "ngram", "edges": None, "settings": None, "spans_key": None, "collective": False}
-
-Language.factory(NAME, assigns=["token.ent_kb_id", f"span._.{NAME}"], default_config=_DEFAULTS, func=make)
+Language.factory(NAME, assigns=["token.ent_kb_id", f"span._.{NAME}"], func=SpacyLinker)
 if not Span.has_extension(NAME):
     # An attribute with a value of spaCy's own would be the same for two spans that differ only in their labels.
     Span.set_extension(NAME, getter=_link_of)

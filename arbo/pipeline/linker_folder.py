@@ -9,7 +9,7 @@ from arbo.data.knowledge_base import KnowledgeBase
 from arbo.encoders.encoder import Encoder
 from arbo.encoders.index import build_index
 from arbo.encoders.ngrams import NgramEncoder
-from arbo.errors import DataError, UsageError
+from arbo.errors import UsageError
 from arbo.files import Format, PathLike, check_manifest, write_json
 from arbo.linker import Linker
 from arbo.linking.config import LinkerConfig
@@ -49,8 +49,6 @@ def load_linker(path: PathLike) -> Linker:
     folder = Path(path)
     content = check_manifest(read_json(folder / _MANIFEST, "the linker"), _FORMAT, folder / _MANIFEST)
     parts = content["parts"]
-    if unknown := [part for part in parts if part not in ("encoder", "reranker", "edges")]:
-        raise DataError(f"unknown part {unknown[0]!r:.60}; {_FORMAT.mend}", file=str(folder / _MANIFEST))
     config = LinkerConfig.from_dict(content["config"], file=str(folder / _MANIFEST))
     encoder: Encoder = NgramEncoder()
     reranker = None

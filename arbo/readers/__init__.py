@@ -24,7 +24,7 @@ from arbo.readers.files import data_files, read_head, read_lines
 
 _Shared = Literal["blink", "csv", "jsonl", "parquet", "tsv", "zeshel"]
 DocumentFormat = Literal[
-    _Shared, "brat", "conll", "ecbplus", "ecbplus-events", "gsc", "hipe", "pubtator", "spacy", "text"
+    _Shared, "brat", "conll", "docbin", "ecbplus", "ecbplus-events", "gsc", "hipe", "pubtator", "text"
 ]
 KnowledgeBaseFormat = Literal[_Shared, "index", "medic", "obo", "umls"]
 Inputs = PathLike | Iterable[PathLike]
@@ -47,7 +47,7 @@ _CSV = r'\A(.*\.csv\n|.*\n(["\w-]+[,;])*"?(document_)?id"?[,;]["\w])'
 
 DOCUMENT_FORMATS: Mapping[DocumentFormat, Format] = {
     "parquet": Format("arbo.readers.table:read_documents", r"\A.*\nPAR1", {"kind": "parquet"}),
-    "spacy": Format("arbo.readers.docbin:read_docbin", r"\A.*\.spacy\n"),
+    "docbin": Format("arbo.readers.docbin:read_docbin", r"\A.*\.spacy\n"),
     "brat": Format("arbo.readers.brat:read_brat", r"\A.*\.(ann|tar|tgz)\n"),
     "ecbplus": Format("arbo.readers.ecbplus:read_ecbplus", r"\A.*\n\s*[^\t\n]+\t[0-9]+\t[0-9]+\t\S"),
     "ecbplus-events": Format("arbo.readers.ecbplus:read_ecbplus_events", r"(?!)"),  # never guessed: the same files

@@ -7,9 +7,9 @@ The order of equally near neighbours does not depend on other domains.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import compress, islice, pairwise
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,6 +33,7 @@ Rows = npt.NDArray[np.int32]
 
 _SMALL = 128
 """In parts of at most so many mentions, such as documents, all pairs are compared: that is faster than a search."""
+_TOGETHER = 100  # number of such parts whose pairs are in memory
 
 
 class Part(NamedTuple):
@@ -117,21 +118,15 @@ def nearest_within(
     if len(parts) == 1 and len(parts[0].things) == n:
         return search_part(parts[0])
     found = Neighbors(np.full((queries.n, k), -1, np.int32), np.full((queries.n, k), np.inf, np.float32))
-    is_small = [search == "exact" and not isinstance(things, Divided) and len(part.things) <= _SMALL for part in parts]
-    for block in _blocks(compress(parts, is_small)):
-        _compare_all(block, queries, found, metric, np.inf if within is None else within)
-    for part in compress(parts, (not small for small in is_small)):
-        if len(part.things):
+    most = _SMALL if search == "exact" and not isinstance(things, Divided) else 0
+    small = [part for part in parts if len(part.things) <= most]
+    for begin in range(0, len(small), _TOGETHER) if most else ():
+        _compare_all(small[begin : begin + _TOGETHER], queries, found, metric, np.inf if within is None else within)
+    for part in parts:
+        if len(part.things) > most:
             ids, found.dissimilarity[part.queries] = search_part(part)
             found.ids[part.queries] = np.where(ids >= 0, part.things[ids], -1)
     return found
-
-
-def _blocks(parts: Iterable[Part], most: int = 1000) -> Iterator[list[Part]]:
-    """Yield parts, so many together that their pairs are few."""
-    remaining = iter(parts)
-    while block := list(islice(remaining, most)):
-        yield block
 
 
 def _compare_all(parts: Sequence[Part], queries: Embeddings, found: Neighbors, metric: Metric, within: float) -> None:
