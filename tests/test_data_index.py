@@ -120,7 +120,7 @@ def test_an_index_of_many_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_ids_with_one_hash_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("arbo.data.columns._hash", lambda id_: np.uint64(len(id_)))
+    monkeypatch.setattr("arbo.data.columns.hash_of", lambda id_: np.uint64(len(id_)))
     other = stored(KB, tmp_path)
     assert {id_: other.rows(id_) for id_ in other.row_of} == {id_: KB.rows(id_) for id_ in KB.row_of}
     assert other.rows("Z9") == ()

@@ -284,14 +284,14 @@ class KnowledgeBase:
 
     @cached_property
     def _hashes(self) -> tuple[str, Keys]:
-        from arbo.data.releases import Keys, hash_of
+        from arbo.data.releases import Keys, digest_of
 
-        digest, ids, contents = hashlib.sha256(), [], []
+        digest, ids, contents = hashlib.sha256(), bytearray(), bytearray()
         for values in self.columns(*_CONTENT):
             digest.update(json.dumps(values).encode("ascii") + b"\n")
-            ids.append(hash_of(values[0]))
-            contents.append(hash_of(repr(values[1:5] + values[7:])))  # without alternative ids and cross-references
-        return digest.hexdigest(), Keys.of(ids, contents)
+            ids += digest_of(values[0])
+            contents += digest_of(repr(values[1:5] + values[7:]))  # without alternative ids and cross-references
+        return digest.hexdigest(), Keys.of(bytes(ids), bytes(contents))
 
     @cached_property
     def source(self) -> Mapping[str, Any] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from hashlib import blake2b
 from typing import NamedTuple, Self
 
@@ -21,9 +21,9 @@ class Keys(NamedTuple):
     """Of name, aliases, definition, types and domain."""
 
     @classmethod
-    def of(cls, ids: Sequence[np.uint64], contents: Sequence[np.uint64]) -> Self:
-        """Make keys from lists of hashes."""
-        return cls(np.array(ids, np.uint64), np.array(contents, np.uint64))
+    def of(cls, ids: bytes, contents: bytes) -> Self:
+        """Make keys from the joined results of `digest_of`."""
+        return cls(np.frombuffer(ids, "<u8"), np.frombuffer(contents, "<u8"))
 
 
 class Exchange(NamedTuple):
@@ -72,10 +72,14 @@ class Exchange(NamedTuple):
         return row, (row >= 0) & (np.append(self.after.contents, np.uint64(0))[row] == self.before.contents)
 
 
+def digest_of(text: str) -> bytes:
+    """Return 8 bytes of the BLAKE2 hash of a text."""
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+
+
 def hash_of(text: str) -> np.uint64:
-    """Return 64 bits of the BLAKE2 hash of a text."""
-    digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-    return np.uint64(int.from_bytes(digest, "little"))
+    """Return `digest_of` as a number."""
+    return np.uint64(int.from_bytes(digest_of(text), "little"))
 
 
 def _rows_of(ids: Hashes, there: Hashes) -> Rows:

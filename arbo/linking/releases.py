@@ -53,8 +53,10 @@ def rows_now(run: Run, arrays: Arrays, encoder: Encoder, kb: KnowledgeBase | Non
     was = run.manifest["knowledge_base"]
     if is_same(was, kb):
         return np.arange(len(kb))
-    if not isinstance(encoder, NgramEncoder) or "kb.ids" not in arrays:
+    if not isinstance(encoder, NgramEncoder):
         return np.full(was["entities"], -1)
+    if "kb.ids" not in arrays:
+        raise UsageError("an earlier arbo made the run, and did not keep its n-grams; link all documents again")
     return Exchange(Keys(arrays["kb.ids"], arrays["kb.contents"]), kb.keys).unchanged()
 
 
@@ -92,11 +94,8 @@ def told(before: Run, after: Result, encoder: Encoder, kb: KnowledgeBase | None)
         was, now = (dict(run.manifest["knowledge_base"]) for run in (before, after))
         if (fitted := fitted_to(before)) != kb.fingerprint:
             now["fitted"] = fitted
-        ids = set(was.get("replaced", ()))
-        if before.entity_table is not None:
-            ids.update(before.entity_table["entity_id"].to_pylist())
-        own = {id_: kb.entities[kb.index(id_)].id for id_ in sorted(ids) if id_ in kb}
-        if replaced := {id_: other for id_, other in own.items() if id_ != other}:
+        replaced = was.get("replaced", {}) if is_same(was, kb) else _replaced(before, kb)
+        if replaced:
             now["replaced"] = replaced
         manifest["knowledge_base"] = now
     if drift := _drift(before, after, encoder, kb):
@@ -106,6 +105,14 @@ def told(before: Run, after: Result, encoder: Encoder, kb: KnowledgeBase | None)
             told = f"{most:.0%} of the n-grams in added names are unseen, so that their weights no longer fit; "
             manifest["warnings"] = [*manifest["warnings"], f"{told}`arbo {verb}` all documents again"]
     return replace(after, manifest=manifest)
+
+
+def _replaced(before: Run, kb: KnowledgeBase) -> dict[str, str]:
+    """Return the ids that a run names and a release has as alternative ids, and the ids that it has instead."""
+    named = [] if before.entity_table is None else before.entity_table["entity_id"].to_pylist()
+    ids = [id_ for id_ in (*before.manifest["knowledge_base"].get("replaced", ()), *named) if id_ in kb]
+    (own,) = kb.taken(("id",), np.array([kb.index(id_) for id_ in ids], np.int64))
+    return {id_: other for id_, other in zip(ids, own.to_pylist(), strict=True) if id_ != other}
 
 
 def _drift(before: Run, after: Result, encoder: Encoder, kb: KnowledgeBase | None) -> dict[str, float]:
