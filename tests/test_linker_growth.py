@@ -147,7 +147,7 @@ def test_what_cannot_grow_is_refused_with_the_mend(tmp_path: Path) -> None:
         with pytest.raises(UsageError, match="made with another knowledge base; use the same, or `add` with the new"):
             refused(linker(arbo.KnowledgeBase(KB.entities[:2])))
     result.save(tmp_path / "run", texts=False)
-    with pytest.raises(UsageError, match="no texts"):
+    with pytest.raises(UsageError, match="without texts"):
         linker(KB).add(arbo.Result.load(tmp_path / "run"), [])
     result.save(tmp_path / "run")
     (tmp_path / "run" / "growth.npz").write_bytes(b"")
