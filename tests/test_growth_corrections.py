@@ -251,4 +251,4 @@ def test_corrections_are_added_on_the_command_line(sample: Sample, run: Run, tmp
     assert gone["corrections"]["waiting"] == 1
     nothing = run("add", tmp_path / "one", "--out", tmp_path / "f")
     assert nothing.code == 2
-    assert "nothing to add: give documents, --corrections, or both" in nothing.told
+    assert "nothing to add: give documents, --corrections, or a new release" in nothing.told
