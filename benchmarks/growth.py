@@ -16,6 +16,13 @@ are the shares of the earlier mentions whose cluster has another id after a step
 the smallest mean share that any names could have, where names stay with their clusters as CEAF-m matches them. The
 script stops where the last run differs from its refit, or with a knowledge base from one run on all documents.
 
+**year**: BC5CDR diseases (test part) and MEDIC. Half of the documents are linked; then, for 52 weeks, five documents
+come, one goes and comes back four weeks later, and the five mentions that `arbo review` asks about first are answered
+from the gold annotations. The knowledge base begins without a tenth of its entities, and with the last alias of a
+twentieth of the others as an entity of its own; half of what is missing comes in week 18, all in week 36, when these
+entities become alternative ids. `changed` are the shares of the earlier mentions that have another cluster id, or
+another answer, after a week without and with a release. The script stops where the last run differs from its refit.
+
 **drift**: n-grams fitted to a random share of the documents (discover) or of the entities (link), which then get all
 documents or entities; `unseen` is the share of the n-grams of what was added that the first part does not have; ARI or
 accuracy of the run that grew, and of a new one (`fresh`).
@@ -25,7 +32,8 @@ The parts are made once, and kept; `--only` makes one of them.
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -40,9 +48,11 @@ from library.folders import CACHE
 from library.results import Figures, record, say
 from library.timing import in_process, resident
 from neighbours import encoded, names_of
+from review import answer
 from search import clustered
 
 import arbo
+from arbo.results.queue import Queue
 from clustering import Graph, partition
 from clustering.growth import updated
 from clustering.index import Index
@@ -220,6 +230,75 @@ def stability(name: str, *, linked: bool) -> Figures:
     return changed_shares | {f"{key}.least.mean": float(np.mean(least))}
 
 
+def year(corpus: str = "BC5CDR disease", weeks: int = 52) -> Figures:
+    """Let a run live for a year."""
+    job, rng = JOBS[corpus], np.random.default_rng(0)
+    whole, documents = job.knowledge_base(), list(job.documents(job.test))
+    rng.shuffle(documents)  # type: ignore[arg-type]
+    half = len(documents) // 2
+    linker = arbo.Linker(released(whole, 0))
+    result, coming = linker.link(documents[:half]), documents[half:]
+    gone: list[arbo.Document] = []
+    told: dict[str, list[float]] = {}
+    for week in range(weeks):
+        has_release, before = week in (18, 36), result
+        kind = "release" if has_release else "week"
+        if has_release:
+            linker = arbo.Linker(released(whole, 1 if week == 18 else 2))
+        leaves = before.document_table["document_id"][int(rng.integers(before.document_table.num_rows))].as_py()
+        begin = time.perf_counter()
+        result = linker.remove(linker.add(before) if has_release else before, [leaves])
+        gone.append(next(document for document in documents if document.id == leaves))
+        decided = [row["record"]["mention"] for row in result.corrections]
+        lines = [
+            line for row in Queue.of(result, decided).rows[:5].tolist() if (line := answer(result, row)) is not None
+        ]
+        more = coming[5 * week : 5 * week + 5] + (gone[week - 4 : week - 3] if week >= 4 else [])
+        result = linker.add(result, more, lines)
+        told.setdefault(f"seconds.{kind}", []).append(time.perf_counter() - begin)
+        for what in ("cluster_id", "entity_id"):
+            was, now = (
+                dict(zip(*(one.link_table[name].to_pylist() for name in ("mention_id", what)), strict=True))
+                for one in (before, result)
+            )
+            both = was.keys() & now.keys()
+            told.setdefault(f"changed.{what}.{kind}", []).append(sum(was[id_] != now[id_] for id_ in both) / len(both))
+    seconds, again = timed(lambda: linker.refit(result))
+    assert again.link_table == result.link_table, "a year differs from its refit"
+    figures: Figures = {key("year", f"{name}.mean"): float(np.mean(own)) for name, own in told.items()}
+    figures |= {key("year", f"{name}.max"): max(own) for name, own in told.items()}
+    figures |= {"year.refit.seconds": seconds, "year.mentions": result.mention_table.num_rows}
+    figures["year.corrections"] = len(result.corrections)
+    figures["year.corrections_obeyed"] = sum(row["status"] == "obeyed" for row in result.corrections)
+    ids = set(result.document_table["document_id"].to_pylist())
+    alone = arbo.Linker(whole).link([document for document in documents if document.id in ids])
+    for name, one in (("accuracy", result), ("accuracy_without_corrections", alone)):
+        figures[f"year.{name}"] = _score(one, linked=True)
+    return figures
+
+
+def released(kb: arbo.KnowledgeBase, release: int) -> arbo.KnowledgeBase:
+    """Return an earlier release of a knowledge base: 0, 1, or 2 for the last, which has the ids of earlier entities."""
+    rng = np.random.default_rng(1)
+    fate = rng.random(len(kb))
+
+    def entities() -> Iterator[arbo.Entity]:
+        for entity, own in zip(kb, fate.tolist(), strict=True):
+            if own < (0.1, 0.05, 0.0)[release]:
+                continue
+            if 0.1 <= own < 0.145 and entity.aliases:
+                old = f"OLD:{entity.id}"
+                if release < 2:
+                    yield replace(entity, aliases=entity.aliases[:-1])
+                    yield arbo.Entity(old, entity.aliases[-1])
+                else:
+                    yield replace(entity, alternative_ids=(*entity.alternative_ids, old))
+            else:
+                yield entity
+
+    return arbo.KnowledgeBase(entities())
+
+
 def _score(result: arbo.Result, *, linked: bool) -> float:
     scores = result.evaluate()
     score = scores.accuracy_with_nil if linked else scores.clustering and scores.clustering["ari"]
@@ -236,6 +315,7 @@ PARTS: dict[str, Callable[[], Figures]] = {
         for name in ("NCBI disease", "BC5CDR disease")
         for linked in (True, False)
     },
+    "year": year,
     **{f"drift {name}": partial(drift, name) for name in ("NCBI disease", "BC5CDR disease")},
 }
 CELLS = Cells("growth", lambda cell: (cell["part"], K, ADDED, STEPS, N, SAMPLE))
