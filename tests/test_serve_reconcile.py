@@ -199,6 +199,9 @@ def test_invalid_queries_say_what_is_wrong(given: str, told: str) -> None:
 def test_limits() -> None:
     with pytest.raises(Refused, match="2 queries, but at most 1"):
         Reconciliation(service_of(texts=1)).queries('{"a": {"query": "x"}, "b": {"query": "x"}}')
+    pair = [{"pid": "a", "v": 1}, {"pid": "b", "v": 1}]
+    with pytest.raises(Refused, match="2 properties, but at most 1"):
+        Reconciliation(service_of(texts=1)).queries(json.dumps({"a": {"query": "x", "properties": pair}}))
     with pytest.raises(Refused, match="2 values, but at most 1"):
         Reconciliation(service_of(mentions=1)).extend('{"ids": ["a", "b"], "properties": [{"id": "x"}]}')
     assert len(ranked(query="marsh", limit=1e6)) == len(KB)

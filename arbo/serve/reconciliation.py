@@ -58,7 +58,7 @@ class Reconciliation:
     @cached_property
     def threshold(self) -> float:
         """The score from which a candidate may be a match: that from which the linker links a mention on its own."""
-        linker = self.service.linker
+        linker = self.service.linker.undivided
         found = linker.retrieve(Corpus.of([self.service.kb.entities[0].name]), k=0, discover=False)
         return 100 * (found.offset - linker.config.limits(found.threshold)[0])
 
@@ -89,6 +89,7 @@ class Reconciliation:
             raise DataError("'queries' must be a JSON object of queries by key")
         self.service.limits.check("texts", len(batch), "queries")
         read = [_Query.of(query) for query in batch.values()]
+        self.service.limits.check("texts", max((len(query.properties) for query in read), default=0), "properties")
         found = self.service.nearest([query.name for query in read], _DEEP)
         answers = (self._ranked(query, near[: query.depth]) for query, near in zip(read, found, strict=True))
         return {key: {"result": answer} for key, answer in zip(batch, answers, strict=True)}
