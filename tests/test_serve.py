@@ -118,6 +118,18 @@ def test_entities_and_searches() -> None:
     assert service.health()["entities"] == 4
 
 
+def test_metadata_without_a_number_are_answered() -> None:
+    """Python reads NaN from a file of JSON, but JSON has none."""
+    from arbo.serve.reconciliation import Reconciliation
+    from arbo.serve.service import Service
+
+    kb = arbo.KnowledgeBase([arbo.Entity("D:1", "fever", metadata={"w": [float("nan"), 1.0]})])
+    client = client_of(service := Service(arbo.Linker(kb)))
+    assert client.get("/entities/D:1").json()["w"] == [None, 1.0]
+    told = Reconciliation(service).extend('{"ids": ["D:1"], "properties": [{"id": "w"}]}')
+    assert told["rows"] == {"D:1": {"w": [{"float": 1.0}]}}
+
+
 def test_domains_are_kept_apart() -> None:
     from arbo.serve.service import Service
 

@@ -104,7 +104,7 @@ class Service:
         """Return the entity with this id or alternative id, with the keys of arbo's JSON lines."""
         if id not in self.kb:
             raise Refused(f"no entity has the id or alternative id {id!r:.100}", 404)
-        found: Answer = json.loads(entity_line(self.kb[id]))
+        found: Answer = json_ready(json.loads(entity_line(self.kb[id])))
         return found
 
     def search(self, *, q: str, limit: int = 10) -> list[Answer]:
