@@ -14,8 +14,7 @@ from arbo.data.records import OnError, Records
 from arbo.data.spacy_docs import docs_in, documents_of_docs
 from arbo.errors import DataError, MissingDependency
 from arbo.files import PathLike
-from arbo.readers.brat import LARGEST_ARCHIVE
-from arbo.readers.files import data_files
+from arbo.readers.files import LARGEST_ARCHIVE, data_files
 
 SUFFIXES = (".spacy",)
 
