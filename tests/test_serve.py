@@ -54,12 +54,18 @@ def test_texts_of_a_list_are_linked_alone_unless_asked_otherwise() -> None:
     assert (one["cluster"], same["cluster"]) == ("new-1:0-18", "new-1:0-18")
     assert service_of().link([TEXT, {"text": "fen"}])[0] == service_of().link(TEXT)
     assert service_of().link([TEXT, TEXT])[1] == service_of().link(TEXT)
-    service = service_of()
-    with pytest.MonkeyPatch.context() as patch:
-        link, calls = arbo.Linker.link, []
-        patch.setattr(arbo.Linker, "link", lambda self, given: (calls.append(len(given)), link(self, given))[1])
-        service.link([TEXT, TEXT, {"text": "fen"}])
-    assert calls == [3]  # one search for all texts
+
+
+def test_texts_of_a_list_are_searched_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    link, sizes = arbo.Linker.link, []
+
+    def counted(linker: arbo.Linker, documents: list[arbo.Document]) -> arbo.Result:
+        sizes.append(len(documents))
+        return link(linker, documents)
+
+    monkeypatch.setattr(arbo.Linker, "link", counted)
+    service_of().link([TEXT, TEXT, {"text": "fen"}])
+    assert sizes == [3]
 
 
 def test_links_equal_those_of_the_library() -> None:

@@ -26,6 +26,7 @@ from spacy.tokens import Doc, Span
 from spacy.util import minibatch, raise_error
 
 from arbo.data.corpus import Corpus
+from arbo.data.documents import Document
 from arbo.data.spacy_docs import NIL, documents_of_docs, spans_of
 from arbo.encoders.named import encoder_of
 from arbo.errors import DataError, UsageError
@@ -114,7 +115,8 @@ class SpacyLinker:
     def _link(self, given: Sequence[Doc]) -> list[Doc]:
         """Link the spans of `Doc`s, and return the valid ones."""
         ids = _ids_of_texts(given) if self.collective else map(str, range(len(given)))
-        documents, docs = [], []
+        documents: list[Document] = []
+        docs = []
         for id_, doc in zip(ids, given, strict=True):
             try:
                 documents += documents_of_docs([(id_, doc)], self.spans_key)

@@ -28,7 +28,7 @@ def save_linker(linker: Linker, path: PathLike) -> None:
     own: dict[str, Any] = {"encoder": linker.encoder, "reranker": linker.reranker, "edges": linker.edges}
     if isinstance(linker.encoder, NgramEncoder) and linker.encoder.settings == NgramEncoder().settings:
         del own["encoder"]
-    savers = {
+    savers: dict[str, Any] = {
         name: getattr(part, "save" if name == "edges" else "save_pretrained", None)
         for name, part in own.items()
         if part is not None
