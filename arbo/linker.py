@@ -275,6 +275,17 @@ class Linker:
         return other
 
     @cached_property
+    def undivided(self) -> Self:
+        """The linker that compares each mention with all entities, whatever their domains and types.
+
+        Whoever asks for it makes this linker encode the entities, so that `configured` copies share them.
+        """
+        whole = self._divided.whole
+        other = self.configured(config=replace(self.config, map_types=None))
+        vars(other)["_divided"] = Divided(whole, {None: np.arange(whole.n, dtype=np.int32)})
+        return other
+
+    @cached_property
     def _entities(self) -> tuple[Encoder, Searchable]:
         """The encoder, fitted only to the entities so that links do not depend on other documents, and the vectors."""
         assert self.kb is not None

@@ -198,14 +198,42 @@ def test_mistakes_are_told(sample: tuple[Corpus, arbo.KnowledgeBase], docs: list
     pipe.linker = arbo.Linker(sample[1], vectors)
     with pytest.raises(arbo.UsageError, match="cannot save the encoder VectorEncoder"):
         pipe.to_disk(tmp_path / "pipe")
+    pipe.linker = arbo.Linker(sample[1], reranker=lambda *_, **__: None)
+    with pytest.raises(arbo.UsageError, match="cannot save the reranker function"):
+        pipe.to_disk(tmp_path / "pipe")
+    assert not (tmp_path / "pipe").exists()
     (tmp_path / "arbo-linker.json").write_text('{"format": "arbo-linker", "format_version": 9}')
     with pytest.raises(arbo.DataError, match="a newer arbo wrote this"):
         SpacyLinker().from_disk(tmp_path)
 
 
+def test_parts_of_documents_keep_their_links(kb_file: Path) -> None:
+    nlp = pipeline(kb_file)
+    doc = nlp.make_doc("ribbon kelp and comb kelp")
+    doc.ents = [Span(doc, 0, 2, "A"), Span(doc, 3, 5, "A")]
+    first, second = (span._.arbo for span in nlp(doc).ents)
+    part = doc[3:5].as_doc(copy_user_data=True)
+    assert [span._.arbo for span in part.ents] == [second] != [first]
+    joined = type(doc).from_docs([part, doc])
+    assert [span._.arbo for span in joined.ents] == [second, first, second]
+
+
+def test_an_invalid_document_is_given_to_the_error_handler(kb_file: Path) -> None:
+    nlp, failed = pipeline(kb_file, spans_key="sc"), []
+    docs = [nlp.make_doc(text) for text in ("ribbon kelp", "a \0 b", "comb kelp", "")]
+    for doc in docs[:3]:
+        doc.spans["sc"] = [doc[0:2], doc[0:0]]  # an empty span is no mention
+    with pytest.raises(arbo.DataError, match="NUL"):
+        list(nlp.pipe(docs))
+    nlp.set_error_handler(lambda name, _, batch, error: failed.append((name, batch[0].text, type(error))))
+    linked = list(nlp.pipe(docs))
+    assert [[span.text for span in doc.spans["arbo"]] for doc in linked] == [["ribbon kelp"], ["comb kelp"], []]
+    assert failed == [("arbo", "a \0 b", arbo.DataError)]
+
+
 def test_documents_of_spacy_are_documents(docs: list[Any], tmp_path: Path) -> None:
     doc = docs[0].copy()
-    doc.ents = [Span(doc, 0, 1, "A", kb_id="E1"), Span(doc, 1, 2, "C", kb_id="NIL"), Span(doc, 2, 3, "B")]
+    doc.ents = [Span(doc, 0, 1, "A", kb_id="E1"), Span(doc, 1, 2, "C", kb_id="NIL"), Span(doc, 2, 3, "B", kb_id=" ")]
     expected = [("A", ("E1",)), ("C", ()), ("B", None)]
     bin_ = DocBin(docs=[doc, docs[1]])
     bin_.to_disk(tmp_path / "some.spacy")
@@ -232,6 +260,15 @@ def test_the_command_reads_files_of_spacy(
     assert [link.entity or "NIL" for link in arbo.Result.load(tmp_path / "run").links] == linked
     (tmp_path / "docs.spacy").write_bytes(b"\x80\x04nonsense")
     with pytest.raises(arbo.DataError, match=r"docs.spacy: not a file of spaCy .*; write one with DocBin.to_disk"):
+        arbo.read_documents(tmp_path / "docs.spacy")
+
+
+def test_a_small_file_that_unpacks_to_much_is_refused(
+    docs: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    DocBin(docs=docs).to_disk(tmp_path / "docs.spacy")
+    monkeypatch.setattr("arbo.readers.docbin.LARGEST_ARCHIVE", 1000)
+    with pytest.raises(arbo.DataError, match=r"docs.spacy: the file unpacks to more than 0 MiB; write several"):
         arbo.read_documents(tmp_path / "docs.spacy")
 
 

@@ -53,6 +53,19 @@ def test_texts_of_a_list_are_linked_alone_unless_asked_otherwise() -> None:
     (one,), (same,) = service_of().link(texts, collective=True)
     assert (one["cluster"], same["cluster"]) == ("new-1:0-18", "new-1:0-18")
     assert service_of().link([TEXT, {"text": "fen"}])[0] == service_of().link(TEXT)
+    assert service_of().link([TEXT, TEXT])[1] == service_of().link(TEXT)
+
+
+def test_texts_of_a_list_are_searched_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    link, sizes = arbo.Linker.link, []
+
+    def counted(linker: arbo.Linker, documents: list[arbo.Document]) -> arbo.Result:
+        sizes.append(len(documents))
+        return link(linker, documents)
+
+    monkeypatch.setattr(arbo.Linker, "link", counted)
+    service_of().link([TEXT, TEXT, {"text": "fen"}])
+    assert sizes == [3]
 
 
 def test_links_equal_those_of_the_library() -> None:
@@ -111,6 +124,18 @@ def test_entities_and_searches() -> None:
     assert service.health()["entities"] == 4
 
 
+def test_metadata_without_a_number_are_answered() -> None:
+    """Python reads NaN from a file of JSON, but JSON has none."""
+    from arbo.serve.reconciliation import Reconciliation
+    from arbo.serve.service import Service
+
+    kb = arbo.KnowledgeBase([arbo.Entity("D:1", "fever", metadata={"w": [float("nan"), 1.0]})])
+    client = client_of(service := Service(arbo.Linker(kb)))
+    assert client.get("/entities/D:1").json()["w"] == [None, 1.0]
+    told = Reconciliation(service).extend('{"ids": ["D:1"], "properties": [{"id": "w"}]}')
+    assert told["rows"] == {"D:1": {"w": [{"float": 1.0}]}}
+
+
 def test_domains_are_kept_apart() -> None:
     from arbo.serve.service import Service
 
@@ -120,6 +145,19 @@ def test_domains_are_kept_apart() -> None:
     texts = [{"text": "Mercury", "spans": [[0, 7]], "domain": domain} for domain in ("a", "b")]
     assert [link["id"] for (link,) in service.link(texts)] == ["A:1", "B:1"]
     assert [link["id"] for (link,) in service.link(texts, collective=True)] == ["A:1", "B:1"]
+
+
+def test_searches_find_entities_of_all_domains_and_types() -> None:
+    from arbo.serve.reconciliation import Reconciliation
+    from arbo.serve.service import Service
+
+    fevers = [arbo.Entity(f"{d}:1", f"{d} fever", (), None, (t,), domain=d) for d, t in ("ax", "by")]
+    service = Service(arbo.Linker(arbo.KnowledgeBase(fevers), config=arbo.LinkerConfig(map_types="X=x,Y=y")))
+    service.warm()
+    assert {one["id"] for one in service.search(q="fever")} == {"a:1", "b:1"}
+    assert Reconciliation(service).threshold > 0
+    texts = [{"text": "b fever", "spans": [[0, 7]], "domain": "b"}, {"text": "nothing"}]
+    assert service.link(texts) == [service.link(texts[0]), []]
 
 
 def test_a_service_needs_entities() -> None:
@@ -137,9 +175,9 @@ def test_a_service_needs_entities() -> None:
         (7, "must be a JSON object"),
         ([TEXT, 7], "text 2 must be a JSON object"),
         ({"text": None}, "'text' of text 1 must be a string"),
-        ({"text": "a", "span": []}, "unknown key 'span' of text 1; known are text, spans, id, domain"),
+        ({"text": "a", "span": []}, "unknown key 'span' of text 1; known are text, spans, domain"),
         ({"text": "a", "spans": {}}, "'spans' of text 1 must be a list"),
-        ({"text": "a", "id": ""}, "the document id is empty"),
+        ({"text": "a", "id": "b"}, "unknown key 'id' of text 1"),
         *(
             ({"text": "a fever", "spans": [span]}, r"must have integers, and lie inside the text, which has 7 Unicode")
             for span in (
@@ -176,12 +214,20 @@ def test_limits_on_texts_mentions_and_time() -> None:
     with pytest.raises(Refused, match="3 texts, but at most 2 are allowed") as refused:
         service_of(texts=2).link([TEXT] * 3)
     assert refused.value.status == 413
-    with pytest.raises(Refused, match="2 spans, but at most 1"):
-        service_of(mentions=1).link(TEXT)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delattr("arbo.serve.requests.marked_document")  # it would copy the text of each span
+        with pytest.raises(Refused, match="2 spans, but at most 1"):
+            service_of(mentions=1).link(TEXT)
     with pytest.raises(Refused, match="2 mentions, but at most 1"):
         service_of(mentions=1).link({"text": TEXT["text"]})
     with pytest.raises(Refused, match="2 denotations, but at most 1"):
         service_of(mentions=1).pubannotation({"text": "a", "denotations": [1, 2]})
+    for spans in ([[0, 9], [1, 8]], [[0, 17]]):
+        with pytest.raises(Refused, match="17 characters in its spans, but at most 16"):
+            service_of(body=16).link({"text": "marsh fever is no", "spans": spans})
+    pieces = [{"begin": 0, "end": 9}, {"begin": 0, "end": 8}]
+    with pytest.raises(Refused, match="17 characters in its spans, but at most 16"):
+        service_of(body=16).pubannotation({"text": "marsh fever", "denotations": [{"span": pieces}]})
     with pytest.raises(Refused, match="take more than -1 seconds"):
         service_of(seconds=-1).link(TEXT)
 

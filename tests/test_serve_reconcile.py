@@ -174,6 +174,18 @@ def test_properties_are_evidence() -> None:
 
 def test_an_id_as_query_means_its_entity() -> None:
     assert [(one["id"], one["match"]) for one in ranked(query="D:9", limit=1)] == [("D:2", True)]
+    kb = arbo.KnowledgeBase([arbo.Entity("x", "flu"), arbo.Entity("flu", "influenza", (), None, ("T",))])
+    query = {"query": "flu", "properties": [{"pid": "aliases", "v": "no"}], "type": "U"}
+    first, *_ = Reconciliation(Service(arbo.Linker(kb))).queries(json.dumps({"q": query}))["q"]["result"]
+    assert (first["id"], first["score"], first["match"]) == ("flu", 100.0, True)
+
+
+def test_scores_of_inner_products_are_ranked_and_from_0_to_100(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Service, "nearest", lambda *_: [[(0, 7.5), (2, -2.0), (1, -3.0)]])
+    query: dict[str, Any] = {"query": "marsh", "type": "Disease", "type_strict": "should"}
+    assert [(one["id"], one["score"]) for one in ranked(**query)] == [("D:1", 100.0), ("P:1", 0.0), ("D:2", 0.0)]
+    monkeypatch.setattr(Service, "nearest", lambda *_: [[(0, 7.5), (1, -3.0), (2, -4.0)]])
+    assert [one["id"] for one in ranked(**query)] == ["D:1", "D:2", "P:1"]
 
 
 @pytest.mark.parametrize(
@@ -199,6 +211,9 @@ def test_invalid_queries_say_what_is_wrong(given: str, told: str) -> None:
 def test_limits() -> None:
     with pytest.raises(Refused, match="2 queries, but at most 1"):
         Reconciliation(service_of(texts=1)).queries('{"a": {"query": "x"}, "b": {"query": "x"}}')
+    pair = [{"pid": "a", "v": 1}, {"pid": "b", "v": 1}]
+    with pytest.raises(Refused, match="2 properties, but at most 1"):
+        Reconciliation(service_of(texts=1)).queries(json.dumps({"a": {"query": "x", "properties": pair}}))
     with pytest.raises(Refused, match="2 values, but at most 1"):
         Reconciliation(service_of(mentions=1)).extend('{"ids": ["a", "b"], "properties": [{"id": "x"}]}')
     assert len(ranked(query="marsh", limit=1e6)) == len(KB)

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from arbo import Entity, KnowledgeBase
+from arbo.spans import dictionary
 from arbo.spans.dictionary import Dictionary
 from arbo.spans.overlaps import without_overlaps
 from arbo.text.sentences import lines, passages, sentences, whole
@@ -264,3 +265,10 @@ def test_capitals_are_names() -> None:
     assert not is_stop_word("ALL")
     assert not is_stop_word("Y")
     assert not is_stop_word("sans")
+
+
+def test_long_gaps_are_not_kept() -> None:
+    own = Dictionary.of(KnowledgeBase([Entity("D", "marsh fever")]))
+    before = dictionary._gap.cache_info().currsize
+    assert [match.entities for match in own.matches(f"marsh{' ' * 99}fever")] == [(0,)]
+    assert dictionary._gap.cache_info().currsize == before

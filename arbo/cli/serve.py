@@ -14,7 +14,6 @@ from arbo.cli.finding import load_finder
 from arbo.cli.inputs import read_kb
 from arbo.cli.linker import LinkerOptions
 from arbo.errors import MissingDependency, UsageError
-from arbo.progress import quiet
 
 
 def serve(
@@ -51,10 +50,9 @@ def serve(
     found, base = load_finder(finder, "--finder"), read_kb(kb, kb_format, None)
     if getattr(linker.encoder, "cache", None) is not None:
         linker = linker.configured(encoder=replace(linker.encoder, cache=None))  # type: ignore[type-var]
-    linker = linker.configured(kb=base)
     with _listening(host, port) as listening:
-        Service(linker, found).warm()
-        service = Service(linker.configured(announce=quiet), found)
+        service = Service(linker.configured(kb=base), found)
+        service.warm()
         address = f"[{host}]" if ":" in host else host
         address = f"http://{address}:{listening.getsockname()[1]}"
         console.say(f"serving {len(base):,} entities at {address}; Ctrl-C stops")

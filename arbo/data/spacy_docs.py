@@ -29,9 +29,9 @@ def documents_of_docs(docs: Iterable[tuple[str, Any]], spans_key: str | None = N
 
 
 def spans_of(doc: Any, spans_key: str | None) -> Iterable[Any]:
-    """Return the entities of a `Doc`, or the spans of a span group."""
+    """Return the entities of a `Doc`, or the spans of a span group except empty ones."""
     spans: Iterable[Any] = doc.ents if spans_key is None else doc.spans.get(spans_key, ())
-    return spans
+    return (span for span in spans if len(span))
 
 
 def docs_in(bin_: Any) -> list[Any]:
@@ -42,6 +42,6 @@ def docs_in(bin_: Any) -> list[Any]:
 
 
 def _marked(span: Any) -> Marked:
-    known = span.kb_id_
+    known = span.kb_id_.strip()
     gold = None if not known else () if known == NIL else (known,)
     return ((span.start_char, span.end_char),), span.label_ or None, gold

@@ -59,9 +59,10 @@ class LinkerConfig(Settings):
     """Types of mentions and the types of entities to compare them with, such as ``Chemical=drug,Gene=gene``; all other
     types are compared with each other. See `arbo.retrieval.worlds`."""
     per_document: bool = False
-    """Whether each document is linked alone, in a graph of its own, so that its links do not depend on the others. All
-    documents are still searched together, which is much faster than a call for each. A correction of a mention then
-    spreads to no other document, and ``map_types`` may map types that no mention has."""
+    """Whether each document is linked alone, in a graph of its own, so that its links do not depend on the others. But
+    `discover` fits n-grams to all names, and a correction ``same`` joins documents. All documents are still searched
+    together, which is much faster than a call for each. A correction of a mention then spreads to no other document,
+    and ``map_types`` may map types that no mention has."""
     spread: Spread = "graph"
     """How far a correction spreads: to no other mention (``none``); to mentions of the same name, type and domain
     (``same-name``); or also along the edges of the graph (``graph``). See `arbo.linking.obedience`."""

@@ -17,18 +17,19 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Self
 
 from spacy.language import Language
 from spacy.tokens import Doc, Span
-from spacy.util import minibatch
+from spacy.util import minibatch, raise_error
 
 from arbo.data.corpus import Corpus
+from arbo.data.documents import Document
 from arbo.data.spacy_docs import NIL, documents_of_docs, spans_of
 from arbo.encoders.named import encoder_of
-from arbo.errors import UsageError
+from arbo.errors import DataError, UsageError
 from arbo.files import PathLike
 from arbo.linker import Linker
 from arbo.linking.config import LinkerConfig
@@ -69,6 +70,7 @@ class SpacyLinker:
         self.config = LinkerConfig.from_dict(settings or {})
         self.kb, self.encoder, self.spans_key, self.collective = kb, encoder, spans_key, collective
         self._linker: Linker | None = None
+        self._on_error: Callable[[str, Any, list[Doc], Exception], None] = raise_error
 
     @property
     def linker(self) -> Linker:
@@ -93,10 +95,13 @@ class SpacyLinker:
         return doc
 
     def pipe(self, stream: Iterable[Doc], *, batch_size: int = 1000) -> Iterator[Doc]:
-        """Link the spans of `Doc`s, many at once."""
+        """Link the spans of `Doc`s, many at once; leave out invalid ones that the error handler accepts."""
         for docs in minibatch(stream, batch_size):
-            self._link(docs)
-            yield from docs
+            yield from self._link(docs)
+
+    def set_error_handler(self, handler: Callable[[str, Any, list[Doc], Exception], None]) -> None:
+        """Set the function that is called for a `Doc` which is not valid, see `spacy.Language.set_error_handler`."""
+        self._on_error = handler
 
     def to_disk(self, path: PathLike, *, exclude: Iterable[str] = ()) -> None:
         """Write the linker with its knowledge base and models to a folder; see `save_linker` for the errors."""
@@ -107,9 +112,19 @@ class SpacyLinker:
         self.linker = load_linker(path)
         return self
 
-    def _link(self, docs: Sequence[Doc]) -> None:
-        ids = _ids_of_texts(docs) if self.collective else map(str, range(len(docs)))
-        corpus = Corpus(documents_of_docs(zip(ids, docs, strict=True), self.spans_key))
+    def _link(self, given: Sequence[Doc]) -> list[Doc]:
+        """Link the spans of `Doc`s, and return the valid ones."""
+        ids = _ids_of_texts(given) if self.collective else map(str, range(len(given)))
+        documents: list[Document] = []
+        docs = []
+        for id_, doc in zip(ids, given, strict=True):
+            try:
+                documents += documents_of_docs([(id_, doc)], self.spans_key)
+            except DataError as error:
+                self._on_error(NAME, self, [doc], error)
+            else:
+                docs.append(doc)
+        corpus = Corpus(documents)
         links = iter(_links(self.linker.link(corpus), per_document=not self.collective) if corpus.mentions else ())
         for doc in docs:
             found = [_linked(doc, span, next(links)) for span in spans_of(doc, self.spans_key)]
@@ -118,21 +133,22 @@ class SpacyLinker:
                 for span in found:
                     for token in span:
                         token.ent_kb_id = span.kb_id
+        return docs
 
 
-def _key(span: Span) -> tuple[str, int, int, str]:
-    return NAME, span.start_char, span.end_char, span.label_
+def _key(span: Span) -> tuple[str, str, int, int]:
+    return "._.", NAME, span.start_char, span.end_char  # a key of spaCy's own, which it moves to parts of documents
 
 
 def _link_of(span: Span) -> dict[str, Any] | None:
     """Return what the component found for a span; None if it did not link the span."""
-    found: dict[str, Any] | None = span.doc.user_data.get(_key(span))
+    found: dict[str, Any] | None = span.doc.user_data.get(_key(span), {}).get(span.label_)
     return found
 
 
 def _linked(doc: Doc, span: Span, link: dict[str, Any]) -> Span:
     """Return a span with the id of its entity, after writing its link to the document."""
-    doc.user_data[_key(span)] = link
+    doc.user_data.setdefault(_key(span), {})[span.label_] = link
     return Span(doc, span.start, span.end, label=span.label, kb_id=link["entity"] or NIL, span_id=span.id)
 
 

@@ -22,23 +22,23 @@ _FORMAT = Format("arbo-linker", 1, {"config": dict, "parts": list}, "a linker", 
 def save_linker(linker: Linker, path: PathLike) -> None:
     """Write a linker to a folder; only files of an earlier linker are replaced.
 
-    Raise UsageError if the folder cannot be written, or the encoder is the user's own.
+    Raise UsageError if the folder cannot be written, or the encoder or the reranker is the user's own.
     """
     folder = Path(path)
     own: dict[str, Any] = {"encoder": linker.encoder, "reranker": linker.reranker, "edges": linker.edges}
     if isinstance(linker.encoder, NgramEncoder) and linker.encoder.settings == NgramEncoder().settings:
         del own["encoder"]
-    savers = {
+    savers: dict[str, Any] = {
         name: getattr(part, "save" if name == "edges" else "save_pretrained", None)
         for name, part in own.items()
         if part is not None
     }
-    if savers.get("encoder", save_linker) is None:
-        raise UsageError(f"a pipe cannot save the encoder {type(linker.encoder).__name__}; set `linker` after loading")
+    for name, save in savers.items():
+        if save is None:
+            raise UsageError(f"a pipe cannot save the {name} {type(own[name]).__name__}; set `linker` after loading")
     assert linker.kb is not None
     build_index(linker.kb, folder / "index", encoder=linker.encoder, announce=linker.announce)
     for name, save in savers.items():
-        assert save is not None
         save(folder / name)
     content = {"format": _FORMAT.name, "format_version": _FORMAT.version, "parts": list(savers)}
     write_json(content | {"config": linker.config.as_dict()}, folder / _MANIFEST)

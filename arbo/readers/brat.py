@@ -38,13 +38,12 @@ from arbo.data.documents import Document, Mention, compare, span_between, text_o
 from arbo.data.records import OnError, Records
 from arbo.errors import DataError
 from arbo.files import PathLike
-from arbo.readers.files import data_files, decode, read_text, sound
+from arbo.readers.files import LARGEST_ARCHIVE, data_files, decode, read_text, sound
 from arbo.text.checks import Span
 
 TEXT, ANNOTATIONS = SUFFIXES = (".txt", ".ann")
 ARCHIVES = (".tar.gz", ".tgz")
 LARGEST_MEMBER = 100 * 2**20
-LARGEST_ARCHIVE = 2**30
 
 _UMLS_ID = re.compile(r"\bC[0-9]{7}\b")
 

@@ -6,13 +6,15 @@ ending, and its number in the file, from 0. Such files hold no code.
 
 from __future__ import annotations
 
+import zlib
+
 from arbo.data.corpus import Corpus
 from arbo.data.documents import Document
 from arbo.data.records import OnError, Records
 from arbo.data.spacy_docs import docs_in, documents_of_docs
 from arbo.errors import DataError, MissingDependency
 from arbo.files import PathLike
-from arbo.readers.files import data_files
+from arbo.readers.files import LARGEST_ARCHIVE, data_files
 
 SUFFIXES = (".spacy",)
 
@@ -26,7 +28,13 @@ def read_docbin(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
     records: Records[Document] = Records("documents", on_error)
     for file in data_files(path, SUFFIXES):
         try:
-            docs = docs_in(DocBin().from_disk(file))
+            data = file.read_bytes()
+            if len(zlib.decompressobj().decompress(data, LARGEST_ARCHIVE + 1)) > LARGEST_ARCHIVE:
+                problem = f"the file unpacks to more than {LARGEST_ARCHIVE >> 20} MiB; write several smaller ones"
+                raise DataError(problem, file=str(file))
+            docs = docs_in(DocBin().from_bytes(data))
+        except DataError:
+            raise
         except Exception as error:  # zlib, msgpack and spaCy let any error of their parts through
             raise DataError(f"not a file of spaCy ({error}); write one with DocBin.to_disk", file=str(file)) from None
         for number, doc in enumerate(docs):

@@ -23,6 +23,9 @@ from arbo.data.records import Item, Records
 from arbo.errors import DataError
 from arbo.files import PathLike
 
+LARGEST_ARCHIVE = 2**30
+"""Bytes that a compressed file may unpack to, where all of them are kept in memory."""
+
 Block = list[tuple[int, str]]
 """One or more numbered lines that belong together."""
 

@@ -3,7 +3,7 @@
 Queries are answered one by one: a query never depends on the others of its batch. The score of a candidate is 100 times
 the mean of the similarity of its name and of its properties, which are 1 if the entity has one of the values of the
 query, else 0. Candidates of other types are left out or, if ``type_strict`` is ``should``, as OpenRefine sets it, have
-half the score. A name that is the id of an entity means this entity.
+half the score. Scores are from 0 to 100. A name that is the id of an entity means this entity, which is a match.
 
 https://www.w3.org/community/reports/reconciliation/CG-FINAL-specs-0.2-20230410/
 """
@@ -16,12 +16,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from html import escape
 from importlib.metadata import version
+from math import inf
 from typing import Any
 
 from arbo.data.corpus import Corpus
 from arbo.data.entities import Entity
 from arbo.data.fields import any_list, number, string
 from arbo.errors import DataError
+from arbo.files import json_ready
 from arbo.serve.requests import only, parsed
 from arbo.serve.service import Answer, Service
 from arbo.settings import check_choice
@@ -58,7 +60,7 @@ class Reconciliation:
     @cached_property
     def threshold(self) -> float:
         """The score from which a candidate may be a match: that from which the linker links a mention on its own."""
-        linker = self.service.linker
+        linker = self.service.linker.undivided
         found = linker.retrieve(Corpus.of([self.service.kb.entities[0].name]), k=0, discover=False)
         return 100 * (found.offset - linker.config.limits(found.threshold)[0])
 
@@ -89,29 +91,33 @@ class Reconciliation:
             raise DataError("'queries' must be a JSON object of queries by key")
         self.service.limits.check("texts", len(batch), "queries")
         read = [_Query.of(query) for query in batch.values()]
+        self.service.limits.check("texts", max((len(query.properties) for query in read), default=0), "properties")
         found = self.service.nearest([query.name for query in read], _DEEP)
         answers = (self._ranked(query, near[: query.depth]) for query, near in zip(read, found, strict=True))
         return {key: {"result": answer} for key, answer in zip(batch, answers, strict=True)}
 
     def _ranked(self, query: _Query, near: Sequence[tuple[int, float]]) -> list[Answer]:
         kb, rated = self.service.kb, []
-        if query.name in kb:
-            row = kb.index(query.name)
-            near = [(row, 1.0), *(one for one in near if one[0] != row)]
-        for entity, similarity in ((kb.entities[row], similarity) for row, similarity in near):
+        own = kb.index(query.name) if query.name in kb else None
+        if own is not None:
+            near = [(own, 1.0), *(one for one in near if one[0] != own)]
+        for row, similarity in near:
+            entity = kb.entities[row]
             evidence = {**query.agreeing(entity), "name": similarity}
             score = 100 * sum(evidence.values()) / len(evidence)
-            if query.has_type(entity):
+            if row == own:
+                rated.append((inf, evidence, entity))
+            elif query.has_type(entity):
                 rated.append((score, evidence, entity))
             elif query.strict == "should":
-                rated.append((score / 2, evidence, entity))
+                rated.append((min(score, score / 2), evidence, entity))
         rated.sort(key=lambda one: -one[0])
         second = rated[1][0] if len(rated) > 1 else 0.0
         return [
             {
                 **_described(entity),
                 "type": _named(entity.types),
-                "score": score,
+                "score": min(max(score, 0.0), 100.0),
                 "features": [{"id": id_, "value": value} for id_, value in evidence.items()],
                 "match": place == 0 and score >= self.threshold and score - second >= MARGIN,
             }
@@ -218,8 +224,8 @@ def _one_or_more(value: object) -> list[object]:
 
 
 def _values(entity: Entity, name: str) -> list[Any]:
-    value = getattr(entity, name) if name in _FIELDS else entity.metadata.get(name)
-    return [] if value is None else list(value) if isinstance(value, (list, tuple)) else [value]
+    value = json_ready(getattr(entity, name) if name in _FIELDS else entity.metadata.get(name))
+    return [one for one in (value if isinstance(value, list) else [value]) if one is not None]
 
 
 def _folded(values: Iterable[Any]) -> frozenset[str]:

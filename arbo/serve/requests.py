@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from arbo.data.documents import Document, Marked, marked_document
@@ -29,7 +29,7 @@ class Limits:
     """The limits of requests; a request beyond one gets a status of 4xx."""
 
     body: int = 2_000_000
-    """Bytes of a body."""
+    """Bytes of a body, and characters in the spans of its mentions, which may overlap."""
     texts: int = 100
     """Texts, or queries, of one request."""
     mentions: int = 5_000
@@ -78,21 +78,29 @@ def only(record: object, what: str, known: Mapping[str, Convert], *required: str
 
 
 def texts_of(body: object, limits: Limits) -> list[Given]:
-    """Return the documents of a body, one object or a list; a text without an id has its number, from 1, as id."""
+    """Return the documents of a body, one object or a list; their ids are their numbers, from 1."""
     records = body if isinstance(body, list) else [body]
     limits.check("texts", len(records), "texts")
-    found = [_text(record, number) for number, record in enumerate(records, 1)]
-    limits.check("mentions", sum(len(document.mentions) for document, _ in found), "spans")
-    return found
+    read = [_text(record, number) for number, record in enumerate(records, 1)]
+    _check_spans([one for _, _, marked in read for one in marked or ()], limits)
+    return [
+        (replace(marked_document(str(number), text, marked or ()), domain=domain), marked is not None)
+        for number, (text, domain, marked) in enumerate(read, 1)
+    ]
 
 
-def _text(record: object, number: int) -> Given:
-    known: dict[str, Convert] = {"text": string, "spans": _list_or_null, "id": string, "domain": string_or_null}
+def _text(record: object, number: int) -> tuple[str, str | None, list[Marked] | None]:
+    known: dict[str, Convert] = {"text": string, "spans": _list_or_null, "domain": string_or_null}
     values = only(record, f"text {number}", known, "text")
     text, spans = values["text"], values.get("spans")
     marked: list[Marked] = [((_span(span, text, number),), None, None) for span in spans or ()]
-    document = marked_document(values.get("id", str(number)), text, marked)
-    return Document(document.id, text, document.mentions, values.get("domain")), spans is not None
+    return text, values.get("domain"), None if spans is None else marked
+
+
+def _check_spans(marked: Sequence[Marked], limits: Limits) -> None:
+    """Raise Refused for too many spans, or if their texts, which a mention keeps, are longer than a body may be."""
+    limits.check("mentions", len(marked), "spans")
+    limits.check("body", sum(end - start for spans, *_ in marked for start, end in spans), "characters in its spans")
 
 
 def _list_or_null(value: object) -> list[object] | None:
@@ -118,6 +126,7 @@ def annotated_text(body: object, limits: Limits) -> Given:
     given = values.get("denotations")
     limits.check("mentions", len(given or ()), "denotations")
     marked = [_marked(one, values["text"]) for one in given or ()]
+    _check_spans(marked, limits)
     return marked_document("1", values["text"], marked), given is not None
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import version
 from time import monotonic
 from typing import Any
@@ -15,6 +15,7 @@ from arbo.data.objects import entity_line
 from arbo.errors import UsageError
 from arbo.files import json_ready
 from arbo.linker import Linker
+from arbo.progress import quiet
 from arbo.results.result import Result
 from arbo.results.run import Link
 from arbo.serve.requests import Given, Limits, Refused, annotated_text, texts_of
@@ -27,6 +28,8 @@ Answer = dict[str, Any]
 @dataclass(frozen=True, eq=False, slots=True)
 class Service:
     """Answers requests about one knowledge base, which stays in memory; use it from one thread at a time.
+
+    The entities are encoded when it is made, with the progress of the linker; later calls show none.
 
     Bodies are parsed JSON, answers are ready for JSON. Raise DataError or UsageError for an invalid request, Refused
     for an unknown entity or beyond a limit.
@@ -45,6 +48,8 @@ class Service:
     def __post_init__(self) -> None:
         if self.linker.kb is None or not len(self.linker.kb):
             raise UsageError("a service needs a knowledge base with entities: use Linker(kb)")
+        self.linker.undivided  # noqa: B018 (encodes the entities)
+        object.__setattr__(self, "linker", self.linker.configured(announce=quiet))
 
     @property
     def kb(self) -> KnowledgeBase:
@@ -53,7 +58,7 @@ class Service:
         return self.linker.kb
 
     def warm(self) -> None:
-        """Encode the entities and load what requests need, so that the first one does not wait."""
+        """Load what requests need, such as the finder's names, so that the first one does not wait."""
         first = self.kb.entities[0]
         twice = {"text": f"{first.name} {first.name}", "domain": first.domain}
         self.explain(twice)
@@ -62,18 +67,18 @@ class Service:
     def link(self, body: object, *, collective: bool = False, candidates: int = 5) -> list[Any]:
         """Link a text, or each text of a list; return a list of links for a text, and a list of these for a list.
 
-        Texts of a list are linked one after another, or together if ``collective``, so that their mentions help each
-        other. Up to ``candidates`` nearest entities are returned with each link.
+        Texts of a list are linked each alone, or together if ``collective``, so that their mentions help each other.
+        Up to ``candidates`` nearest entities are returned with each link, at most those of the configuration.
         """
-        linked = self._linked(texts_of(body, self.limits), collective=collective)
-        answers = [_answers(*one, candidates) for one in linked]
+        result, linked = self._linked(texts_of(body, self.limits), collective=collective)
+        answers = _answers(result, linked, candidates)
         return answers if isinstance(body, list) else answers[0]
 
     def explain(self, body: object) -> list[Answer]:
         """Explain the decision on each mention of one text, see `arbo.Result.explain`."""
         if isinstance(body, list):
             raise UsageError("explain one text at a time: send an object, not a list")
-        ((result, links),) = self._linked(texts_of(body, self.limits))
+        result, (links,) = self._linked(texts_of(body, self.limits))
         if result is None:
             return []
         answers = []
@@ -89,7 +94,7 @@ class Service:
         A document without ``denotations`` gets those that the finder finds and links.
         """
         given = annotated_text(body, self.limits)
-        ((_, links),) = self._linked([given])
+        _, (links,) = self._linked([given])
         spans = ({"begin": link.mention.start, "end": link.mention.end} for link in links)
         old = body["denotations"] if given[1] else [{"id": f"T{n}", "span": span} for n, span in enumerate(spans, 1)]
         linked = [one | ({"obj": link.entity} if link.entity else {}) for one, link in zip(old, links, strict=True)]
@@ -99,7 +104,7 @@ class Service:
         """Return the entity with this id or alternative id, with the keys of arbo's JSON lines."""
         if id not in self.kb:
             raise Refused(f"no entity has the id or alternative id {id!r:.100}", 404)
-        found: Answer = json.loads(entity_line(self.kb[id]))
+        found: Answer = json_ready(json.loads(entity_line(self.kb[id])))
         return found
 
     def search(self, *, q: str, limit: int = 10) -> list[Answer]:
@@ -118,49 +123,49 @@ class Service:
         }
 
     def nearest(self, names: Sequence[str], k: int) -> list[list[tuple[int, float]]]:
-        """Return the rows and scores of the ``k`` entities nearest to each name, which no other name changes."""
+        """Return the rows and scores of the ``k`` entities nearest to each name, of all domains and types."""
         for name in names:
             check_text(name, "a name")
         asked = [name for name in names if name.strip()]
         if not asked or k < 1:
             return [[] for _ in names]
-        found = self.linker.candidates(asked, k)
+        found = self.linker.undivided.candidates(asked, k)
         lists = iter(
             [(row, float(score)) for row, score in zip(rows, scores, strict=True) if row >= 0]
             for rows, scores in zip(found.entities.tolist(), found.scores.tolist(), strict=True)
         )
         return [next(lists) if name.strip() else [] for name in names]
 
-    def _linked(
-        self, given: Sequence[Given], *, collective: bool = False
-    ) -> Iterator[tuple[Result | None, list[Link]]]:
-        """Find and link the mentions of documents; yield for each its result, None without mentions, and its links."""
+    def _linked(self, given: Sequence[Given], *, collective: bool = False) -> tuple[Result | None, list[list[Link]]]:
+        """Find and link the mentions of documents; return the result, None without mentions, and the links of each."""
         end = monotonic() + self.limits.seconds
         found: list[Document] = []
         for document, has_spans in given:
             self._check_time(end)
             found += [document] if has_spans else find_mentions(self.finder, [document], self.kb)
+        self._check_time(end)
         self.limits.check("mentions", sum(len(document.mentions) for document in found), "mentions")
-        for together in [found] if collective else [[one] for one in found]:
-            self._check_time(end)
-            result = self.linker.link(together) if any(one.mentions for one in together) else None
-            links = iter(result.links if result else ())
-            for one in together:
-                yield result, [next(links) for _ in one.mentions]
+        linker = self.linker.configured(config=replace(self.linker.config, per_document=not collective))
+        result = linker.link(found) if any(one.mentions for one in found) else None
+        links = iter(result.links if result else ())
+        return result, [[next(links) for _ in one.mentions] for one in found]
 
     def _check_time(self, end: float) -> None:
         if monotonic() > end:
             raise Refused(f"the texts take more than {self.limits.seconds} seconds; send fewer at a time")
 
 
-def _answers(result: Result | None, links: Sequence[Link], most: int) -> list[Answer]:
+def _answers(result: Result | None, linked: Sequence[Sequence[Link]], most: int) -> list[list[Answer]]:
     table = None if result is None else result.entity_table
     names = {} if table is None else dict(zip(*(table[key].to_pylist() for key in ("entity_id", "name")), strict=True))
     return [
-        _place(link)
-        | {"name": link.entity_name, "score": link.score, "cluster": link.cluster}
-        | {"candidates": [{"id": i, "name": names.get(i), "score": s} for i, s in link.candidates[:most]]}
-        for link in links
+        [
+            _place(link)
+            | {"name": link.entity_name, "score": link.score, "cluster": link.cluster}
+            | {"candidates": [{"id": i, "name": names.get(i), "score": s} for i, s in link.candidates[:most]]}
+            for link in links
+        ]
+        for links in linked
     ]
 
 

@@ -29,6 +29,8 @@ _ROOT = 0
 _NOWHERE = -1
 _ACRONYM = 5
 """Maximum length of a one-word name in capitals that must match in capitals: "ALL" is not all, "CAT" not a cat."""
+_LONG = 50
+"""Gaps of this length are seldom seen again, so that they are not cached."""
 _SEPARATOR = re.compile(r"[,;:=|()\[\]{}\n]|\w{2,}")
 """The parts of a gap that count: marks and stop words, but not single letters such as "a" or the s of "Crohn's"."""
 _LIKE_OF = frozenset({"of", "in", "de", "des", "du"})
@@ -180,7 +182,8 @@ def _with_gaps(path: tuple[str, ...], gaps: list[str], others: Collection[tuple[
 
 
 def _gaps(text: str, spans: list[Span]) -> list[str]:
-    return ["", *(_gap(text[end:begin]) for (_, end), (begin, _) in pairwise(spans))]
+    between = (text[end:begin] for (_, end), (begin, _) in pairwise(spans))
+    return ["", *(_gap(part) if len(part) < _LONG else _gap.__wrapped__(part) for part in between)]
 
 
 @lru_cache(1 << 12)
