@@ -52,8 +52,8 @@ class ClusterChange:
     edge: tuple[str, str, float] | None = None
     """The lightest edge that leads into the cluster or joins its parts anew: an entity or mention, a mention that was
     not under or beside it before, and their dissimilarity. None if there is none. For a discovered entity, it comes
-    from the lists by which the later run can grow; None if it has no lists, or learnt edges, whose weights it does not
-    keep."""
+    from the lists by which the later run can grow; None if it has no lists, or if learnt edges or a reranker weighed
+    the edges between mentions, since the lists have the weights of the encoder."""
     correction: str | None = None
     """The first correction, as JSON, that only one of the runs obeys, the later one first, and that decides on a
     mention of the cluster or of one in ``of``, in either run, itself or because the mention follows another."""
@@ -249,7 +249,7 @@ def _new_edges(a: Run, b: Run, row_in_a: Ints) -> dict[str, tuple[str, str, floa
 
 def _new_nil_edges(b: Run, before: Ints) -> dict[str, tuple[str, str, float]]:
     """Return the lightest listed edge of each discovered entity whose mentions were apart, or new; ties by row."""
-    if b.kept is None or "edges" in b.manifest["encoder"]:
+    if b.kept is None or "edges" in b.manifest["encoder"] or b.manifest["config"].get("rerank_mentions"):
         return {}
     kept = b.kept()  # its lists end at the threshold
     order, is_nil = _numbered(b.mention_table), pc.is_null(b.link_table["entity_id"]).to_numpy()
