@@ -19,13 +19,13 @@ from arbo.encoders.index import encoded
 from arbo.encoders.named import encoder_of
 from arbo.encoders.ngrams import NgramEncoder
 from arbo.engine import Ids, Index, Method, Searchable, Vectors, partition
-from arbo.errors import DataError, UsageError
+from arbo.errors import UsageError
 from arbo.linking.config import LinkerConfig
 from arbo.linking.corrections import Correction, continued, corrections_kept, corrections_of
 from arbo.linking.description import describe
-from arbo.linking.growth import Mentions, arrays_of, check_reranker, check_same, kept, resumed, without
+from arbo.linking.growth import Mentions, arrays_of, check_reranker, check_same, extended, kept, resumed, without
 from arbo.linking.obedience import obeyed
-from arbo.linking.originals import as_given, check_removable, given_arrays
+from arbo.linking.originals import as_given, given_arrays
 from arbo.linking.releases import check_unchanged, fitted_to, frozen, told
 from arbo.linking.respanning import respanned
 from arbo.progress import Announce, Stopwatch, quiet
@@ -140,34 +140,19 @@ class Linker:
         `link`. The corrections of ``result`` are obeyed again, as if the new ``corrections`` were lines after them;
         those that waited for a new document or mention are obeyed now. Raise UsageError if the result cannot grow, or
         was made with another configuration, encoder, reranker or edge model; DataError if it has a document with the
-        same id.
+        same id: names alone, whose ids are numbers from 0, need ids of their own.
         """
-
-        def joined(before: Corpus) -> Corpus:
-            more = Corpus.of(documents)
-            if again := sorted({document.id for document in before} & {document.id for document in more}):
-                others = f", and {len(again) - 1:,} others," if len(again) > 1 else ""
-                mend = "leave out what it has, or remove that from the run first"
-                raise DataError(f"the run has this document{others} already; {mend}", id=again[0])
-            return before.of_documents([*before, *more])
-
-        return self._grown(result, joined, corrections_of(corrections))
+        return self._grown(result, lambda before: extended(before, documents), corrections_of(corrections))
 
     def remove(self, result: Run, ids: Iterable[str]) -> Result:
         """Return a new result without the documents and mentions with these ids; see `add`.
 
         Corrections stay: those of mentions that are gone wait for them, and still join the mentions that are left.
-        Raise UsageError for an unknown id, a mention that a correction added or another knowledge base, and as `add`
-        does.
+        Raise UsageError for an unknown id, one of both a document and a mention, a mention that a correction added or
+        another knowledge base, and as `add` does.
         """
         check_unchanged(result, self.kb)
-        gone = [ids] if isinstance(ids, str) else list(ids)
-
-        def left(before: Corpus) -> Corpus:
-            check_removable(result.row_of, before, gone)
-            return without(before, gone)
-
-        return self._grown(result, left)
+        return self._grown(result, lambda before: without(before, ids, result.row_of))
 
     def refit(self, result: Run) -> Result:
         """Return the result of searching all documents of a result again, with its mentions and its fitted encoder.

@@ -50,7 +50,10 @@ def test_mistakes_are_told_before_anything_is_written(folder: Path, run: Run) ->
     more, base = folder / "more.jsonl", ["--kb", folder / "kb.jsonl"]
     for words, message in (
         (["add", folder / "one", "--out", folder / "two"], "nothing to add"),
-        (["add", folder / "one", more, *base, "--out", folder / "one"], "is the run itself or inside it, which is not changed"),
+        (
+            ["add", folder / "one", more, *base, "--out", folder / "one"],
+            "is the run itself or inside it, which is not changed",
+        ),
         (["add", folder / "one", more, "--out", folder / "one" / "in" / "it"], "is the run itself or inside it"),
         (["remove", folder / "one", "nothing", *base, "--out", folder / "two"], "no document or mention 'nothing'"),
     ):
@@ -89,7 +92,11 @@ def test_another_file_is_read_like_the_knowledge_base_of_the_run(folder: Path, s
     """The cross-references are those of the run, whether its file has moved, has changed, or was only named again."""
     documents, kb = sample
     kb = arbo.KnowledgeBase(
-        [replace(kb.entities[0], xrefs=("MSH:D1",)), *kb.entities[1:], arbo.Entity("M1", "hay fever", xrefs=("MSH:D2",))]
+        [
+            replace(kb.entities[0], xrefs=("MSH:D1",)),
+            *kb.entities[1:],
+            arbo.Entity("M1", "hay fever", xrefs=("MSH:D2",)),
+        ]
     )
     kb.to_jsonl(folder / "kb.jsonl")
     reading = ["--kb-xrefs", "MSH", "--no-generic-names"]

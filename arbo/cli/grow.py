@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 _Kb = Annotated[Path | None, typer.Option("--kb", help="The knowledge base of the run, if its file has moved.")]
 _NewKb = Annotated[
     Path | None,
-    typer.Option("--kb", help="A knowledge base to exchange that of the run for; read like that, but for the options given."),
+    typer.Option(
+        "--kb", help="A knowledge base to exchange that of the run for; read like that, but for the options given."
+    ),
 ]
 _Out = Annotated[Path, typer.Option("--out", help="Run folder to write; RUN is not changed.")]
 _Documents = Annotated[

@@ -26,7 +26,7 @@ from arbo.encoders.encoder import Encoder
 from arbo.encoders.model_folder import same_model
 from arbo.encoders.ngrams import NgramEncoder
 from arbo.engine import Embeddings, Ids, Neighbors, Vectors
-from arbo.errors import UsageError
+from arbo.errors import DataError, UsageError
 from arbo.linking.config import LinkerConfig
 from arbo.linking.releases import FROZEN, frozen, is_same, kept_keys, rows_now
 from arbo.progress import Announce
@@ -187,13 +187,33 @@ def _inputs(run: Run, known: Container[str], now: Corpus) -> list[MentionInput]:
     return inputs
 
 
-def without(corpus: Corpus, ids: Iterable[str]) -> Corpus:
-    """Return a corpus without the documents and mentions with these ids; raise UsageError for an unknown id."""
-    gone = {ids} if isinstance(ids, str) else set(ids)
-    known = {document.id for document in corpus} | {mention.id for mention in corpus.mentions}
-    if unknown := sorted(gone - known):
+def extended(corpus: Corpus, documents: Iterable[Any]) -> Corpus:
+    """Return a corpus with further documents; raise DataError if it has one of their ids already."""
+    more = Corpus.of(documents)
+    if again := sorted({document.id for document in corpus} & {document.id for document in more}):
+        others = f", and {len(again) - 1:,} others," if len(again) > 1 else ""
+        mend = "leave out what it has, remove that from the run first, or give names as documents with ids of their own"
+        raise DataError(f"the run has this document{others} already; {mend}", id=again[0])
+    return corpus.of_documents([*corpus, *more])
+
+
+def without(corpus: Corpus, ids: Iterable[str], linked: Iterable[str]) -> Corpus:
+    """Return a corpus without the documents and mentions with these ids.
+
+    ``linked`` are the ids of the mentions of the run. Raise UsageError for an unknown id, for that of both a document
+    and a mention of another one, and for that of a mention that a correction added.
+    """
+    gone, documents = {ids} if isinstance(ids, str) else set(ids), {document.id for document in corpus}
+    given = {mention.id: mention.document_id for mention in corpus.mentions}
+    if added := sorted(gone & (set(linked) - given.keys())):
+        raise UsageError(
+            f"a correction added the mention {added[0]!r}, and would add it again; add a later correction with 'drop'"
+        )
+    if unknown := sorted(gone - documents - given.keys()):
         some = ", ".join(map(repr, unknown[:3]))
         raise UsageError(f"the run has no document or mention {some}; arbo show lists the ids")
+    if both := sorted(id_ for id_ in gone & documents if given.get(id_, id_) != id_):
+        raise UsageError(f"{both[0]!r} is a document and a mention of {given[both[0]]!r}; give all mentions of one")
     kept_documents = (document for document in corpus if document.id not in gone)
     return corpus.of_documents(
         document
