@@ -260,6 +260,11 @@ def test_corrections_are_added_on_the_command_line(sample: Sample, run: Run, tmp
     assert told.code == 0, told.err
     assert "2 corrections: 2 obeyed, 0 replaced, 0 waiting, 0 conflict" in " ".join(told.err.split())
     assert arbo.Result.load(tmp_path / "b").link_of("D05-4").entity == "PE:0003"
+    third = save_lines(tmp_path / "three.jsonl", {"mention": "D05-4", "entity": None})
+    told = run("add", tmp_path / "b", "--corrections", third, "--out", tmp_path / "c")
+    assert told.told.count(": replaced: replaced by ") == 1
+    told = run("refit", tmp_path / "c", "--out", tmp_path / "d")
+    assert ": replaced: " not in told.told
     alone = run("add", tmp_path / "one", *base, "--corrections", second, "--out", tmp_path / "c", "--json").json
     assert (alone["corrections"]["obeyed"], alone["corrections"]["waiting"]) == (1, 1)
     assert "D05-4" in {row["mention"] for row in alone["mentions"]}
@@ -270,3 +275,5 @@ def test_corrections_are_added_on_the_command_line(sample: Sample, run: Run, tmp
     nothing = run("add", tmp_path / "one", "--out", tmp_path / "f")
     assert nothing.code == 2
     assert "nothing to add: give documents, --corrections, or a new release" in nothing.told
+    preview = run("link", *data, "--preview", "--out", tmp_path / "f")
+    assert (preview.code, "give them to --corrections" in preview.told) == (2, True)

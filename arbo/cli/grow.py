@@ -148,7 +148,7 @@ def _save(before: Result, grow: Callable[[], Result], out: Path, as_json: bool) 
 
     after = grow()
     after.save(out)
-    tell_corrections(after)
+    tell_corrections(after, before)
     changes = diff(before, after)
     for warning in after.warnings:
         console.warn(warning)

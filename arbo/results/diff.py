@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, Self
 
@@ -214,9 +214,12 @@ def _new_corrections(a: Run, b: Run) -> dict[str, str]:
     tables = ([] if run.correction_table is None else run.correction_table.to_pylist() for run in (a, b))
     earlier, later = ({row["record"]: None for row in table if row["status"] == "obeyed"} for table in tables)
     lines = [line for line in later if line not in earlier] + [line for line in earlier if line not in later]
-    first: dict[str, int] = {}
-    for number, record in enumerate(map(json.loads, lines)):
-        for mention in (record.get("mention"), *record.get("same", ()), *record.get("different", ())):
+    records, first = [json.loads(line) for line in lines], dict[str, int]()
+    at = _ids_at((a, b), [record["document"] for record in records if "document" in record])
+    for number, record in enumerate(records):
+        places = [(record.get("document"), str(record.get(key))) for key in ("spans", "resize")]
+        of_spans = (id_ for place in places for id_ in at.get(place, ()))
+        for mention in (record.get("mention"), *record.get("same", ()), *record.get("different", ()), *of_spans):
             first.setdefault(mention, number)
     about = pa.array([id_ for id_ in first if id_ is not None], pa.string())
     found: list[tuple[int, str]] = []
@@ -227,6 +230,18 @@ def _new_corrections(a: Run, b: Run) -> dict[str, str]:
                 map(first.__getitem__, links[column].to_pylist()), links["cluster_id"].to_pylist(), strict=True
             )
     return {cluster: lines[number] for number, cluster in sorted(found, reverse=True)}
+
+
+def _ids_at(runs: Iterable[Run], documents: Sequence[str]) -> dict[tuple[str, str], list[str]]:
+    """Return the ids of the mentions of documents in any of the runs, by document and spans; the first run first."""
+    found: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+    for run in runs if documents else ():
+        table = run.mention_table.select(["document_id", "spans", "mention_id"])
+        rows = table.filter(pc.is_in(table["document_id"], pa.array(documents, pa.string()))).to_pylist()
+        for row in rows:
+            place = row["document_id"], str([[one["start"], one["end"]] for one in row["spans"]])
+            found[place].append(row["mention_id"])
+    return found
 
 
 def _new_edges(a: Run, b: Run, row_in_a: Ints) -> dict[str, tuple[str, str, float]]:
