@@ -1,7 +1,8 @@
-"""Random histories of runs that grow: documents that come, go and return, and corrections along the way.
+"""Random histories of runs that grow: documents that come, go and return, corrections along the way, and releases.
 
-The knowledge base is exchanged for other releases. After each step, the run must equal its refit and, if the encoder does not depend on the first documents, the run of all
-documents at once. A further kind of step is a method of `History` named in `STEPS`. To try many histories:
+After each step, the run must equal its refit and, if the encoder does not depend on the first documents or the first
+knowledge base, the run of all documents at once. A further kind of step is a method of `History` named in `STEPS`. To
+try many histories:
 
     python tests/histories.py 5000
 """

@@ -205,3 +205,11 @@ def test_a_result_that_can_grow_can_be_pickled() -> None:
 
     found = pickle.loads(pickle.dumps(arbo.Linker().discover(["marsh fever", "Marsh fevers"])))  # noqa: S301
     assert len(arbo.Linker().refit(found).clusters) == 1
+
+
+def test_nothing_is_collected_before_a_run_is_saved() -> None:
+    documents, kb = arbo.load_sample()
+    kept = arbo.Linker(kb).link(documents[:9]).kept
+    assert "keys" not in vars(kb)
+    assert kept is not None
+    assert len(kept()["kb.ids"]) == len(vars(kb)["keys"].ids)

@@ -65,10 +65,9 @@ def link(
     finder = None if find_mentions is None else load_finder(find_mentions, "--find-mentions", find_threshold)
     base = read_kb(kb, kb_format, kb_xrefs, no_generic_names=no_generic_names)
     documents = read_documents(docs, format_, types, on_error, mentions=finder is None, column=text_column)
-    found = documents if finder is None else find_in(documents, base, finder).corpus
     run(
         linker.configured(kb=base),
-        found,
+        documents if finder is None else find_in(documents, base, finder).corpus,
         out,
         corrections=corrections,
         preview=preview,

@@ -14,7 +14,7 @@ import numpy as np
 
 from arbo.data.corpus import Corpus
 from arbo.data.documents import Mention
-from arbo.linking.growth import Arrays
+from arbo.linking.releases import Arrays
 
 _GIVEN = "given"
 

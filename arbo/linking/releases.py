@@ -25,7 +25,6 @@ from arbo.results.run import Run
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 
-
 FROZEN = "encoder."
 """What the names of the arrays of an encoder's state begin with."""
 MOST_UNSEEN = 0.25
@@ -72,16 +71,6 @@ def fitted_to(run: Run) -> str | None:
     """Return the fingerprint of the knowledge base to whose names the encoder of a run was fitted."""
     was = run.manifest["knowledge_base"]
     return None if was is None else was.get("fitted", was["fingerprint"])
-
-
-def check_unchanged(run: Run, kb: KnowledgeBase | None) -> None:
-    """Raise UsageError if the run has another knowledge base."""
-    if (
-        run.manifest["knowledge_base"] is not None
-        and kb is not None
-        and not is_same(run.manifest["knowledge_base"], kb)
-    ):
-        raise UsageError("the run was made with another knowledge base; use the same, or `add` with the new one first")
 
 
 def told(before: Run, after: Result, encoder: Encoder, kb: KnowledgeBase | None) -> Result:

@@ -44,7 +44,7 @@ def respanned(corpus: Corpus, corrections: Sequence[Correction]) -> tuple[Corpus
 def _as_came(corpus: Corpus, lines: Sequence[Correction]) -> list[Correction]:
     """Return the lines with the spans with which their mentions came, if only one line resized these to the spans."""
     about = {line.document for line in lines}
-    came = {(one.id, mention.spans) for one in corpus if one.id in about for mention in one.mentions}
+    came: set[Hashable] = {(one.id, own.spans) for one in corpus if one.id in about for own in one.mentions}
     came |= {(line.document, line.spans) for line in lines if line.kind == "add"}
     source: defaultdict[Hashable, set[tuple[Span, ...]]] = defaultdict(set)
     for line in lines:
