@@ -85,8 +85,8 @@ def kept(
     """
     vectors, fitted = mentions.encode(), mentions.encoder
     counts = fitted.frequencies if isinstance(fitted, NgramEncoder) else None
-    is_dense = fitted is encoder and isinstance(vectors, Vectors) and not issparse(vectors.matrix)
-    if found.search != "exact" or (counts is None and not is_dense):
+    dense = vectors if fitted is encoder and isinstance(vectors, Vectors) and not issparse(vectors.matrix) else None
+    if found.search != "exact" or (counts is None and dense is None):
         return None
     lists, candidates = found.mentions, found.entities
 
@@ -102,9 +102,9 @@ def kept(
         }
         if counts is not None:
             return arrays | {f"{FROZEN}{name}": array for name, array in counts.arrays().items()}
-        assert isinstance(vectors, Vectors)
-        used, row = np.unique(vectors.row, return_inverse=True)  # what was removed is not kept
-        matrix = vectors.matrix if len(used) == len(vectors.matrix) else vectors.matrix[used]
+        assert dense is not None
+        used, row = np.unique(dense.row, return_inverse=True)  # what was removed is not kept
+        matrix = dense.matrix if len(used) == len(dense.matrix) else dense.matrix[used]
         return {**arrays, "vectors": matrix, "vector_row": row.astype(np.int32)}
 
     return _Kept(collect)
