@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -19,24 +19,24 @@ from arbo.encoders.index import encoded
 from arbo.encoders.named import encoder_of
 from arbo.encoders.ngrams import NgramEncoder
 from arbo.engine import Ids, Index, Method, Searchable, Vectors, partition
-from arbo.errors import DataError, UsageError
+from arbo.errors import UsageError
 from arbo.linking.config import LinkerConfig
 from arbo.linking.corrections import Correction, continued, corrections_kept, corrections_of
 from arbo.linking.description import describe
-from arbo.linking.growth import Mentions, arrays_of, check_reranker, check_same, kept, resumed, without
+from arbo.linking.growth import Mentions, arrays_of, check_same, extended, kept, resumed, without
 from arbo.linking.obedience import obeyed
-from arbo.linking.originals import as_given, check_removable, given_arrays
-from arbo.linking.releases import check_unchanged, fitted_to, frozen, told
+from arbo.linking.originals import as_given, given_arrays
+from arbo.linking.releases import fitted_to, frozen, told
 from arbo.linking.respanning import respanned
 from arbo.progress import Announce, Stopwatch, quiet
 from arbo.results.export import corpus_of
 from arbo.results.result import Result
 from arbo.results.run import Run
 from arbo.retrieval.candidates import Candidates
-from arbo.retrieval.domains import Divided, nearest_within
+from arbo.retrieval.domains import Divided
 from arbo.retrieval.reranking import Reranker, reranked
-from arbo.retrieval.retrieval import Find, Retrieval, Sought, retrieve
-from arbo.retrieval.scored import Remembering, Scored, known_scores
+from arbo.retrieval.retrieval import Retrieval, Sought, retrieve
+from arbo.retrieval.scored import Remembering
 from arbo.retrieval.worlds import entity_worlds, mention_worlds
 
 if TYPE_CHECKING:
@@ -44,9 +44,6 @@ if TYPE_CHECKING:
     from arbo.linking.estimate import Estimate
     from arbo.linking.objectives import Objective
     from arbo.linking.tuning import Tuning
-
-Resumed: TypeAlias = tuple[Mentions, Find, Mapping[str, Scored]]
-"""The mentions, a search of their neighbours, and known scores of the reranker."""
 
 
 # Without slots: `cached_property` keeps the entity vectors in the instance's dictionary.
@@ -140,34 +137,20 @@ class Linker:
         `link`. The corrections of ``result`` are obeyed again, as if the new ``corrections`` were lines after them;
         those that waited for a new document or mention are obeyed now. Raise UsageError if the result cannot grow, or
         was made with another configuration, encoder, reranker or edge model; DataError if it has a document with the
-        same id.
+        same id: names alone, whose ids are numbers from 0, need ids of their own.
         """
-
-        def joined(before: Corpus) -> Corpus:
-            more = Corpus.of(documents)
-            if again := sorted({document.id for document in before} & {document.id for document in more}):
-                others = f", and {len(again) - 1:,} others," if len(again) > 1 else ""
-                mend = "leave out what it has, or remove that from the run first"
-                raise DataError(f"the run has this document{others} already; {mend}", id=again[0])
-            return before.of_documents([*before, *more])
-
-        return self._grown(result, joined, corrections_of(corrections))
+        return self._grown(
+            result, lambda before: extended(before, documents), corrections_of(corrections), exchange=True
+        )
 
     def remove(self, result: Run, ids: Iterable[str]) -> Result:
         """Return a new result without the documents and mentions with these ids; see `add`.
 
         Corrections stay: those of mentions that are gone wait for them, and still join the mentions that are left.
-        Raise UsageError for an unknown id, a mention that a correction added or another knowledge base, and as `add`
-        does.
+        Raise UsageError for an unknown id, one of both a document and a mention, a mention that a correction added or
+        another knowledge base, and as `add` does.
         """
-        check_unchanged(result, self.kb)
-        gone = [ids] if isinstance(ids, str) else list(ids)
-
-        def left(before: Corpus) -> Corpus:
-            check_removable(result.row_of, before, gone)
-            return without(before, gone)
-
-        return self._grown(result, left)
+        return self._grown(result, lambda before: without(before, ids, result.row_of))
 
     def refit(self, result: Run) -> Result:
         """Return the result of searching all documents of a result again, with its mentions and its fitted encoder.
@@ -175,7 +158,6 @@ class Linker:
         Dense vectors and scores of rerankers are not made again, since transformers repeat them only to rounding. Raise
         UsageError as `remove` does.
         """
-        check_unchanged(result, self.kb)
         return self._grown(result, lambda before: before, anew=True)
 
     def tune(
@@ -237,17 +219,11 @@ class Linker:
         `benchmarks/estimate.py`, the estimate of the memory is within 10 % of the truth, and that of the time is 0.6
         to 4 times the true time.
         """
-        from arbo.linking.estimate import Reads, estimate
+        from arbo.linking.estimate import estimate
 
         inputs = mention_inputs(Corpus.of(documents), expand_abbreviations=self.config.expand_abbreviations)
         kb = None if discover else self.kb
-        to_weigh = self.edges.n_pairs(inputs, kb, self.config.k, self.config.candidates) if self.edges else 0
-        within = self._mention_limit(self.encoder)
-        reads = None
-        if self.edges and self.edges.reader:
-            read = partial(self.edges.reader.encoder.compare, inputs)
-            reads = Reads(self.edges.n_read(inputs, self.config.k), len(inputs), read)
-        return estimate(self.encoder, inputs, kb, self.config, self.reranker, to_weigh, reads, within)
+        return estimate(self.encoder, inputs, kb, self.config, self.reranker, self.edges)
 
     def retrieve(
         self, corpus: Corpus, *, k: int, discover: bool, in_order: bool = False, within_threshold: bool = False
@@ -262,8 +238,8 @@ class Linker:
         from entities too. Raise UsageError for ``discover`` if the configuration sets `rerank_mentions`.
         """
         mentions = self._mentions(corpus, corpus.order if in_order else np.arange(len(corpus.mentions)), discover)
-        within = self._mention_limit(mentions.encoder) if within_threshold else None
-        return self._weighed(self._searched(mentions, k, discover, within), k, self.reranker, discover)
+        found = self._searched(mentions, k, discover, within_threshold=within_threshold)
+        return self._weighed(found, k, self.reranker, discover)
 
     def configured(self, **changes: Any) -> Self:
         """Return a copy with changed fields; only a new ``kb`` or ``encoder`` makes it encode the entities again."""
@@ -307,12 +283,6 @@ class Linker:
             vars(other)["_entities"] = fitted, Index.of(vectors, fitted.metric)
         return other
 
-    def _mention_limit(self, encoder: Encoder) -> float | None:
-        """Return the threshold on the encoder's mention edges, or None if it has none, or edges beyond it may count."""
-        limit = self.config.limits(encoder.threshold)[1]
-        all_count = self.edges is not None or self.config.rerank_mentions or self.config.nil_linkage == "average"
-        return None if all_count or limit == float("inf") else limit
-
     def _mentions(self, corpus: Corpus, order: Ids, discover: bool) -> Mentions:
         if discover and self.config.rerank_mentions:
             raise UsageError("discover uses no reranker, so rerank_mentions does not apply; leave it out")
@@ -322,17 +292,16 @@ class Linker:
         encoder = self.encoder.fit([inputs[row].name for row in order.tolist()])
         return Mentions.of(inputs, order, encoder, self.announce)
 
-    def _searched(
-        self, mentions: Mentions, k: int, discover: bool, within: float | None = None, find: Find = nearest_within
-    ) -> Retrieval:
-        """Return the neighbours by the encoder, mentions only up to the dissimilarity ``within``."""
+    def _searched(self, mentions: Mentions, k: int, discover: bool, *, within_threshold: bool) -> Retrieval:
+        """Return the neighbours by the encoder."""
         entities = self._divided if self.kb and not discover else None
+        limit = self.config.mention_limit(mentions.encoder.threshold, learnt=self.edges is not None)
+        within = limit if within_threshold else None
         worlds = mention_worlds(mentions.inputs, self.config.map_types, some=not self.config.per_document)
         compared = max(k, self.edges.neighbors) if self.edges and k else k
         sought = Sought(compared, self.config.candidates, self.config.search, within, self.config.per_document)
-        return retrieve(
-            mentions.encoder, mentions.inputs, mentions.encode, entities, worlds, sought, self.announce, find
-        )
+        encoder, inputs, encode, find, _ = mentions
+        return retrieve(encoder, inputs, encode, entities, worlds, sought, self.announce, find)
 
     def _weighed(self, found: Retrieval, k: int, reranker: Reranker | None, discover: bool) -> Retrieval:
         """Return the edges by learnt weights or by the reranker, if there is one."""
@@ -351,26 +320,30 @@ class Linker:
         )
 
     def _grown(
-        self, result: Run, change: Callable[[Corpus], Corpus], more: Sequence[Correction] = (), *, anew: bool = False
+        self,
+        result: Run,
+        change: Callable[[Corpus], Corpus],
+        more: Sequence[Correction] = (),
+        *,
+        anew: bool = False,
+        exchange: bool = False,
     ) -> Result:
         """Decide on changed documents, with the neighbours that the result knows unless all are sought ``anew``.
 
-        ``change`` gets the documents as they came, before any correction.
+        ``change`` gets the documents as they came, before any correction. With ``exchange``, the linker may have
+        another knowledge base than the result.
         """
         discover = result.manifest["knowledge_base"] is None
         kb = None if discover else self.kb
-        arrays = arrays_of(result)
-        reranking = check_reranker(result, self.reranker if kb else None)
-        edges = {} if self.edges is None else {"edges": self.edges.settings}
-        check_same(result, self.config, {**self.encoder.settings, **reranking, **edges}, kb)
+        arrays, edges = arrays_of(result), {} if self.edges is None else {"edges": self.edges.settings}
+        reranker = self.reranker if kb else None
+        check_same(result, self.config, {**self.encoder.settings, **edges}, reranker, kb, exchange=exchange)
         fitted = self if kb is None or fitted_to(result) == kb.fingerprint else self._with(frozen(self.encoder, arrays))
         before = corpus_of(result)
 
-        def resume(now: Corpus) -> Resumed:
+        def resume(now: Corpus) -> Mentions:
             encoder = fitted._entities[0] if kb else self.encoder
-            mentions, earlier = resumed(result, before, now, arrays, encoder, kb, self.announce)
-            find = nearest_within if anew else earlier.nearest_within
-            return mentions, find, known_scores(arrays, earlier.row, earlier.number)
+            return resumed(result, before, now, arrays, encoder, kb, self.announce, anew=anew)
 
         corrections = continued(corrections_kept(result.correction_table), more)
         decided = fitted._decide(change(as_given(before, arrays)), corrections, resume, discover=discover)
@@ -380,7 +353,7 @@ class Linker:
         self,
         given: Corpus,
         corrections: Sequence[Correction],
-        resume: Callable[[Corpus], Resumed] | None = None,
+        resume: Callable[[Corpus], Mentions] | None = None,
         *,
         discover: bool,
     ) -> Result:
@@ -389,14 +362,13 @@ class Linker:
         kb = None if discover else self.kb
         corpus, lines = respanned(given, corrections)
         with clock("encode and search"):
-            begun = resume(corpus) if resume else (self._mentions(corpus, corpus.order, discover), nearest_within, {})
-            mentions, find, known = begun
-            found = self._searched(mentions, k, discover, self._mention_limit(mentions.encoder), find)
-            reranker = Remembering(self.reranker, kb, known) if self.reranker is not None and kb else None
+            mentions = resume(corpus) if resume else self._mentions(corpus, corpus.order, discover)
+            found = self._searched(mentions, k, discover, within_threshold=True)
+            reranker = Remembering(self.reranker, kb, mentions.known) if self.reranker is not None and kb else None
             retrieval = self._weighed(found, k, reranker, discover)
         with clock("partition"):
-            told = obeyed(lines, retrieval.inputs, kb, self.config) if lines else None
-            decisions = None if told is None else told.decisions
+            obeying = obeyed(lines, retrieval.inputs, kb, self.config) if lines else None
+            decisions = None if obeying is None else obeying.decisions
             clusters = partition(
                 retrieval.graph(k, decisions),
                 self.config.method,
@@ -406,8 +378,6 @@ class Linker:
                 decisions=decisions,
             )
         with clock("describe"):
-            result = describe(corpus, kb, retrieval, clusters, self.config, told)
-        arrays = kept(mentions, found, self.encoder, kb) if self.config.search == "exact" else None
-        if arrays is not None:
-            arrays = {**arrays, **given_arrays(given, corpus), **(reranker.arrays() if reranker else {})}
-        return replace(result.with_seconds(clock.seconds), kept=None if arrays is None else partial(dict, arrays))
+            result = describe(corpus, kb, retrieval, clusters, self.config, obeying)
+        arrays = kept(mentions, found, self.encoder, kb, given_arrays(given, corpus), reranker)
+        return replace(result.with_seconds(clock.seconds), kept=arrays)

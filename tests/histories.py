@@ -1,7 +1,8 @@
-"""Random histories of runs that grow: documents that come, go and return, and corrections along the way.
+"""Random histories of runs that grow: documents that come, go and return, corrections along the way, and releases.
 
-After each step, the run must equal its refit and, if the encoder does not depend on the first documents, the run of all
-documents at once. A further kind of step is a method of `History` named in `STEPS`. To try many histories:
+After each step, the run must equal its refit and, if the encoder does not depend on the first documents or the first
+knowledge base, the run of all documents at once. A further kind of step is a method of `History` named in `STEPS`. To
+try many histories:
 
     python tests/histories.py 5000
 """
@@ -79,7 +80,7 @@ def taste(item: MentionInput, entity: arbo.Entity) -> float:
 class History:
     """A run, what it was made of, and what may happen to it next."""
 
-    STEPS = ("remove", "add", "remove_mention", "save", "add_with_corrections", "add_with_corrections")
+    STEPS = ("remove", "add", "remove_mention", "save", "add_with_corrections", "add_with_corrections", "exchange")
 
     def __init__(
         self, seed: int, folder: Path, *, dense: bool, kb: bool, reranked: bool = False, corrected: bool = True
@@ -202,6 +203,21 @@ class History:
         """Add some documents and corrections; some of these are known already."""
         known = [line for line in self.lines if self.rng.random() < 0.3]
         self.add([*known, *self._drawn_lines()])
+
+    def exchange(self) -> None:
+        """Exchange the knowledge base, perhaps with documents and corrections; n-grams keep their weights."""
+        if self.kb is None:
+            return
+        kept = [one for one in KB if self.rng.random() < 0.7]
+        new = [
+            arbo.Entity(f"E{i}", str(self._one(NAMES)), alternative_ids=(f"E{self.rng.integers(1, 5)}",))
+            for i in range(5, 5 + self.rng.integers(3))
+        ]
+        ends = [arbo.Entity("E8", "kk", domain="x"), arbo.Entity("E9", "s")]  # no domain is without an entity
+        self.kb = arbo.KnowledgeBase([*new, *kept, *ends] if self.rng.random() < 0.5 else [*kept, *ends, *new])
+        self.linker = self.linker.configured(kb=self.kb)
+        self.whole_is_equal = isinstance(self.linker.encoder, LettersEncoder)
+        self.add(self._drawn_lines() if self.rng.random() < 0.5 else ())
 
     def save(self) -> None:
         """Save the run, and go on with what is read again."""

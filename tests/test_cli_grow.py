@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -24,7 +25,7 @@ def folder(tmp_path: Path, sample: Sample, run: Run) -> Path:
 
 def test_runs_grow_shrink_and_are_refitted(folder: Path, sample: Sample, run: Run) -> None:
     documents, kb = sample
-    base = ["--kb", folder / "kb.jsonl", "--kb-format", "jsonl"]
+    base = ["--kb", folder / "kb.jsonl"]
     told = run("add", folder / "one", folder / "more.jsonl", *base, "--out", folder / "two")
     assert told.code == 0, told.err
     assert "mentions: " in told.out
@@ -49,7 +50,11 @@ def test_mistakes_are_told_before_anything_is_written(folder: Path, run: Run) ->
     more, base = folder / "more.jsonl", ["--kb", folder / "kb.jsonl"]
     for words, message in (
         (["add", folder / "one", "--out", folder / "two"], "nothing to add"),
-        (["add", folder / "one", more, *base, "--out", folder / "one"], "is the run itself, which is not changed"),
+        (
+            ["add", folder / "one", more, *base, "--out", folder / "one"],
+            "is the run itself or inside it, which is not changed",
+        ),
+        (["add", folder / "one", more, "--out", folder / "one" / "in" / "it"], "is the run itself or inside it"),
         (["remove", folder / "one", "nothing", *base, "--out", folder / "two"], "no document or mention 'nothing'"),
     ):
         told = run(*words)
@@ -81,3 +86,35 @@ def test_a_run_finds_its_knowledge_base_and_follows_a_new_release(folder: Path, 
     told = run("remove", folder / "three", documents[0].id, "--out", folder / "four")
     assert told.code == 2
     assert "is no longer at" in told.err
+
+
+def test_another_file_is_read_like_the_knowledge_base_of_the_run(folder: Path, sample: Sample, run: Run) -> None:
+    """The cross-references are those of the run, whether its file has moved, has changed, or was only named again."""
+    documents, kb = sample
+    kb = arbo.KnowledgeBase(
+        [
+            replace(kb.entities[0], xrefs=("MSH:D1",)),
+            *kb.entities[1:],
+            arbo.Entity("M1", "hay fever", xrefs=("MSH:D2",)),
+        ]
+    )
+    kb.to_jsonl(folder / "kb.jsonl")
+    reading = ["--kb-xrefs", "MSH", "--no-generic-names"]
+    assert run("link", *data_arguments(folder), *reading, "--out", folder / "one").code == 0
+    (folder / "kb.jsonl").rename(folder / "moved.jsonl")
+    moved, out = ["--kb", folder / "moved.jsonl"], ["--out", folder / "two"]
+    for verb in (["remove", folder / "one", documents[0].id], ["refit", folder / "one"], ["add", folder / "one"]):
+        told = run(*verb, *moved, *out)
+        assert told.code == 0, told.err
+        two, one = (arbo.Result.load(folder / name).manifest["knowledge_base"] for name in ("two", "one"))
+        assert two["fingerprint"] == one["fingerprint"]
+    arbo.KnowledgeBase(kb.entities[:-1]).to_jsonl(folder / "kb.jsonl")
+    advised = run("refit", folder / "one", "--out", folder / "three").err.replace("\n", " ").split("`")[1]
+    assert run(*advised.replace("NEW", str(folder / "three")).split()[1:]).code == 0
+    assert arbo.Result.load(folder / "three").manifest["kb_source"]["xrefs"] == ["MSH"]
+    again = run("add", folder / "three", folder / "more.jsonl", "--kb-xrefs", "HULL", "--out", folder / "four")
+    assert again.code == 0, again.err
+    assert arbo.Result.load(folder / "four").manifest["kb_source"]["xrefs"] == ["HULL"]
+    assert run("discover", folder / "docs.jsonl", "--out", folder / "five").code == 0
+    refused = run("add", folder / "five", folder / "more.jsonl", "--kb-xrefs", "MSH", "--out", folder / "six")
+    assert (refused.code, "has no knowledge base; leave --kb" in refused.err) == (2, True)

@@ -129,6 +129,24 @@ def test_a_resized_mention_gets_the_long_form_as_in_a_new_run() -> None:
     equal(grown, own.link(documents, [line]), lines=False)
 
 
+def test_a_line_fits_the_spans_that_another_line_gave_to_a_mention() -> None:
+    own, documents = linker(KB), [passage("d", TEXT, "marsh", "kelp blight")]
+    resize = {"document": "d", "spans": [[4, 9]], "resize": [[4, 15]]}
+    drop = {"document": "d", "spans": [[4, 15]], "drop": True}
+    run = own.link(documents, [resize])
+    grown = own.add(run, corrections=[drop])
+    assert states(grown) == ["replaced", "obeyed"]
+    assert [link.mention.id for link in grown.links] == ["d-1"]
+    equal(grown, own.link(documents, [resize, drop]), lines=False)
+    assert states(own.add(run, corrections=[{**drop, "author": "Bob"}])) == ["conflict", "conflict"]
+    wider = own.add(run, corrections=[{"document": "d", "spans": [[4, 15]], "resize": [[0, 15]]}])
+    assert [link.mention.text for link in wider.links] == ["The marsh fever", "kelp blight"]
+    other = {"document": "d", "spans": [[19, 30]], "resize": [[4, 15]]}
+    assert states(own.add(run, corrections=[other, drop])) == ["obeyed", "obeyed", "waiting"]
+    added = {"document": "d", "spans": [[4, 15]], "add": True}
+    assert states(own.add(run, corrections=[added, drop])) == ["obeyed", "replaced", "waiting"]
+
+
 def test_an_added_mention_goes_by_a_line_and_a_dropped_one_for_good() -> None:
     own = linker(KB)
     lines = [
@@ -242,13 +260,20 @@ def test_corrections_are_added_on_the_command_line(sample: Sample, run: Run, tmp
     assert told.code == 0, told.err
     assert "2 corrections: 2 obeyed, 0 replaced, 0 waiting, 0 conflict" in " ".join(told.err.split())
     assert arbo.Result.load(tmp_path / "b").link_of("D05-4").entity == "PE:0003"
+    third = save_lines(tmp_path / "three.jsonl", {"mention": "D05-4", "entity": None})
+    told = run("add", tmp_path / "b", "--corrections", third, "--out", tmp_path / "c")
+    assert told.told.count(": replaced: replaced by ") == 1
+    told = run("refit", tmp_path / "c", "--out", tmp_path / "d")
+    assert ": replaced: " not in told.told
     alone = run("add", tmp_path / "one", *base, "--corrections", second, "--out", tmp_path / "c", "--json").json
     assert (alone["corrections"]["obeyed"], alone["corrections"]["waiting"]) == (1, 1)
     assert "D05-4" in {row["mention"] for row in alone["mentions"]}
-    again = run("refit", tmp_path / "b", *base, "--out", tmp_path / "d", "--json").json
+    again = run("refit", tmp_path / "b", *base[:2], "--out", tmp_path / "d", "--json").json
     assert (again["clusters"], again["mentions"]) == ([], [])
-    gone = run("remove", tmp_path / "b", late, *base, "--out", tmp_path / "e", "--json").json
+    gone = run("remove", tmp_path / "b", late, *base[:2], "--out", tmp_path / "e", "--json").json
     assert gone["corrections"]["waiting"] == 1
     nothing = run("add", tmp_path / "one", "--out", tmp_path / "f")
     assert nothing.code == 2
     assert "nothing to add: give documents, --corrections, or a new release" in nothing.told
+    preview = run("link", *data, "--preview", "--out", tmp_path / "f")
+    assert (preview.code, "give them to --corrections" in preview.told) == (2, True)

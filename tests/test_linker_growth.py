@@ -118,6 +118,13 @@ def test_single_mentions_can_be_removed() -> None:
     assert left.link_of("b-0").cluster == "new-b-0"
     with pytest.raises(UsageError, match="no document or mention 'q'"):
         arbo.Linker().remove(result, ["q", "a"])
+    names = arbo.Linker().discover(["zzz", "fever"])
+    assert [link.mention.id for link in arbo.Linker().remove(names, ["0"]).links] == ["1"]
+    with pytest.raises(DataError, match=r"this document already; .*, or give names as documents with ids of their own"):
+        arbo.Linker().add(names, ["kelp"])
+    both = arbo.Linker().discover([document("a", "zzz"), document("a-0", "fever", "kelp")])
+    with pytest.raises(UsageError, match="'a-0' is a document and a mention of 'a'; give all mentions of one"):
+        arbo.Linker().remove(both, ["a-0"])
 
 
 def test_vectors_that_were_removed_are_not_kept() -> None:
@@ -198,3 +205,11 @@ def test_a_result_that_can_grow_can_be_pickled() -> None:
 
     found = pickle.loads(pickle.dumps(arbo.Linker().discover(["marsh fever", "Marsh fevers"])))  # noqa: S301
     assert len(arbo.Linker().refit(found).clusters) == 1
+
+
+def test_nothing_is_collected_before_a_run_is_saved() -> None:
+    documents, kb = arbo.load_sample()
+    kept = arbo.Linker(kb).link(documents[:9]).kept
+    assert "keys" not in vars(kb)
+    assert kept is not None
+    assert len(kept()["kb.ids"]) == len(vars(kb)["keys"].ids)

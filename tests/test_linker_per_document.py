@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 
 import arbo
 from arbo.cli import app
+from arbo.results.queue import Queue
 from arbo.retrieval import domains
 from arbo.retrieval.domains import mention_parts, nearest_within
 from clustering.knn import silent
@@ -116,3 +117,9 @@ def test_the_command_links_per_document(tmp_path: Path) -> None:
         assert done.exit_code == 0, done.output
         assert json.loads(done.stdout)["discovered"] == found
         assert arbo.Result.load(tmp_path / "run").manifest["config"]["per_document"] is bool(more)
+
+
+def test_a_review_asks_about_a_name_in_each_document_alone() -> None:
+    run = linker(KB, per_document=True).link([document("a", "marsh", "marsh"), document("b", "marsh")])
+    assert sorted(Queue.of(run).twins.tolist()) == [1, 2]
+    assert Queue.of(run, ["a-0"]).rows.tolist() == [2]

@@ -153,3 +153,19 @@ def test_entities_out_of_order_are_sought_again() -> None:
     one = arbo.KnowledgeBase([arbo.Entity(f"D{i}", f"name {i}") for i in range(6)])
     other = arbo.KnowledgeBase([one.entities[i] for i in (3, 0, 1, 4, 2)])
     assert Exchange(one.keys, other.keys).unchanged().tolist() == [1, 2, 4, -1, -1, -1]
+
+
+def test_an_obsolete_id_of_several_entities_is_not_followed() -> None:
+    one = arbo.KnowledgeBase([arbo.Entity("D1", "marsh fever"), arbo.Entity("D2", "zzz")])
+    parts = [arbo.Entity("D8", "kelp"), arbo.Entity("D9", "marsh fever")]
+    two = arbo.KnowledgeBase([*(replace(part, alternative_ids=("D1",)) for part in parts), one["D2"]])
+    lines = [{"mention": "b-0", "entity": "D1"}]
+    before = linker(one).link([document("a", "marsh fever"), document("b", "x")], lines)
+    after = linker(two).add(before)
+    assert {row.mention: row.cause for row in arbo.diff(before, after).mentions} == dict.fromkeys(
+        ("a-0", "b-0"), "D1 is gone"
+    )
+    assert [(row["status"], row["reason"]) for row in after.corrections] == [
+        ("waiting", "several entities have the id 'D1': D8, D9; name one")
+    ]
+    assert "replaced" not in after.manifest["knowledge_base"]

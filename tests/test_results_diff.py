@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 
 import pytest
-from builders import document, drawn_documents, linker
+from builders import document, drawn_documents, linker, passage
 from conftest import Run, Sample
 from hypothesis import given, settings, strategies as st
+from rerankers import Oracle
 
 import arbo
 from arbo.cli.console import print_changes
@@ -69,6 +71,29 @@ def test_a_change_names_the_lightest_edge_that_is_new() -> None:
     empty = own.link([])
     assert [row.edge for row in diff(empty, result).clusters] == [("E1", "a-0", 0.0), None]
     assert diff(empty, empty) == Diff((), ())
+
+
+def test_lines_about_spans_are_causes() -> None:
+    own, documents = linker(KB), [passage("d", "The marsh fever of kelp.", "The marsh", "kelp")]
+    lines = [
+        {"document": "d", "spans": [[19, 23]], "drop": True},
+        {"document": "d", "spans": [[0, 9]], "resize": [[4, 15]]},
+        {"document": "d", "spans": [[10, 15]], "add": True},
+    ]
+    before = own.link(documents)
+    for line in lines:
+        after = own.link(documents, [line])
+        for one, other in ((before, after), (after, before)):
+            told = [row.correction for row in diff(one, other).clusters]
+            assert json.dumps(line) in told, told
+
+
+def test_no_weight_of_the_encoder_stands_for_one_of_a_reranker() -> None:
+    config = arbo.LinkerConfig(rerank_mentions=True, entity_threshold=1e-6, mention_threshold=0.95)
+    own = arbo.Linker(KB, config=config, reranker=Oracle(lambda item, entity: 3.0 * (item.name == entity.name)))
+    before = own.link([document("a", "zzz")])
+    (row,) = diff(before, own.add(before, [document("b", "zzz")])).clusters
+    assert (row.change, row.edge) == ("grown", None)
 
 
 NAMES = ["zzz", "zzz fever", "zzz fevers", "marsh", "marshes", "yyy", "yyyy"]

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import typer
 from builders import linker
 from conftest import Run, Sample
 
@@ -178,6 +179,27 @@ def test_an_interrupt_says_what_is_kept(typed: Keys, tmp_path: Path, monkeypatch
     outcome, lines = typed("a")
     assert (outcome.code, len(lines)) == (130, 1)
     assert f"1 corrections written to {tmp_path / 'run.corrections.jsonl'}" in outcome.out.replace("\n", "")
+
+
+def test_an_interrupt_at_a_question_for_words_ends_the_review(typed: Keys, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*args: Any, **options: Any) -> str:
+        raise typer.Abort
+
+    monkeypatch.setattr(typer, "prompt", interrupted)
+    outcome, lines = typed("ae" + "a" * 9)
+    assert (outcome.code, len(lines)) == (130, 1)
+
+
+def test_what_corrections_of_the_run_decided_is_not_asked(
+    sample: Sample, run: Run, tmp_path: Path, result: arbo.Result
+) -> None:
+    first = asked(result, 0)
+    lines = [{"mention": first.mention.id, "entity": first.entity}]
+    linker(sample[1]).link(sample[0], lines).save(tmp_path / "run2")
+    questions = run("review", tmp_path / "run2", "--json", "--limit", 1000).json["questions"]
+    assert name_of(first, result) not in [
+        name_of(result.link_of(one["link"]["mention"]["id"]), result) for one in questions
+    ]
 
 
 def test_undo_says_where_earlier_answers_are(typed: Keys) -> None:

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 _Kb = Annotated[Path | None, typer.Option("--kb", help="The knowledge base of the run, if its file has moved.")]
 _NewKb = Annotated[
     Path | None,
-    typer.Option("--kb", help="A knowledge base to exchange that of the run for; by default, the file of the run."),
+    typer.Option(
+        "--kb", help="A knowledge base to exchange that of the run for; read like that, but for the options given."
+    ),
 ]
 _Out = Annotated[Path, typer.Option("--out", help="Run folder to write; RUN is not changed.")]
 _Documents = Annotated[
@@ -56,7 +58,8 @@ def add(
     """
     if not docs and corrections is None and kb is None:
         raise UsageError("nothing to add: give documents, --corrections, or a new release of the knowledge base (--kb)")
-    result, linker = _opened(run, out, kb, edges, cache, kb_format, kb_xrefs, no_generic_names)
+    reading = {"format": kb_format, "xrefs": kb_xrefs, "no_generic_names": no_generic_names}
+    result, linker = _opened(run, out, edges, cache, path=kb, **reading)
     documents = read_documents(docs, format_, types, on_error) if docs else None
     topics = documents.by_topic() if documents and by_topic else documents
     _save(result, lambda: linker.add(result, topics or (), corrections or ()), out, as_json)
@@ -67,15 +70,12 @@ def remove(
     ids: Annotated[list[str], typer.Argument(metavar="IDS", help="Ids of documents or mentions to remove.")],
     out: _Out,
     kb: _Kb = None,
-    kb_format: options.KbFormat = None,
-    kb_xrefs: options.KbXrefs = None,
-    no_generic_names: options.NoGenericNames = False,
     edges: options.EdgesFile = None,
     cache: options.Cache = None,
     as_json: options.Json = False,
 ) -> None:
     """Remove documents or mentions from a run, and say what changed; its corrections stay."""
-    result, linker = _opened(run, out, kb, edges, cache, kb_format, kb_xrefs, no_generic_names)
+    result, linker = _opened(run, out, edges, cache, path=kb)
     _save(result, lambda: linker.remove(result, ids), out, as_json)
 
 
@@ -83,9 +83,6 @@ def refit(
     run: options.Run,
     out: _Out,
     kb: _Kb = None,
-    kb_format: options.KbFormat = None,
-    kb_xrefs: options.KbXrefs = None,
-    no_generic_names: options.NoGenericNames = False,
     edges: options.EdgesFile = None,
     cache: options.Cache = None,
     as_json: options.Json = False,
@@ -94,60 +91,54 @@ def refit(
 
     Nothing should change.
     """
-    result, linker = _opened(run, out, kb, edges, cache, kb_format, kb_xrefs, no_generic_names)
+    result, linker = _opened(run, out, edges, cache, path=kb)
     _save(result, lambda: linker.refit(result), out, as_json)
 
 
-def _opened(
-    run: Path,
-    out: Path,
-    kb: Path | None,
-    edges: Path | None,
-    cache: Path | None,
-    kb_format: options.KbFormat,
-    kb_xrefs: options.KbXrefs,
-    no_generic_names: bool,
-) -> tuple[Result, Linker]:
-    """Read a run, and make the linker that made it."""
+def _opened(run: Path, out: Path, edges: Path | None, cache: Path | None, **given: Any) -> tuple[Result, Linker]:
+    """Read a run, and make the linker that made it; what is ``given`` of the knowledge base replaces its `source`."""
     from arbo import LinkerConfig, Result
     from arbo.cli.models import encoder_like, load_edges, load_reranker
     from arbo.linker import Linker
     from arbo.progress import bars
     from arbo.results.run_folder import check_replaceable
 
-    if out.resolve() == run.resolve():
-        raise UsageError(f"--out {out} is the run itself, which is not changed; choose another folder")
+    if run.resolve() in (out.resolve(), *out.resolve().parents):
+        raise UsageError(f"--out {out} is the run itself or inside it, which is not changed; choose another folder")
     check_replaceable(out)
     result = Result.load(run)
-    if kb is not None and result.manifest["knowledge_base"] is None:
-        raise UsageError(f"{run} has no knowledge base; leave --kb out")
+    kb = _kb_of(run, result.manifest, {name: value for name, value in given.items() if value})
     encoder = encoder_like(result.manifest["encoder"], run, None, None, cache)
     config = LinkerConfig.from_dict(result.manifest["config"], file=str(run))
-    if kb is not None:
-        base: KnowledgeBase | None = read_kb(kb, kb_format, kb_xrefs, no_generic_names=no_generic_names)
-    else:
-        base = _kb_of(run, result.manifest)
     reranker = load_reranker(result.manifest["encoder"].get("reranker", {}).get("model"), None)
     edge_model = load_edges(edges, None)
-    return result, Linker(base, encoder, config, announce=bars, reranker=reranker, edges=edge_model)
+    return result, Linker(kb, encoder, config, announce=bars, reranker=reranker, edges=edge_model)
 
 
-def _kb_of(run: Path, manifest: Mapping[str, Any]) -> KnowledgeBase | None:
-    """Read the knowledge base of a run again; raise UsageError if it is not where it was, or has changed."""
-    known, source = manifest["knowledge_base"], manifest.get("kb_source")
+def _kb_of(run: Path, manifest: Mapping[str, Any], given: Mapping[str, Any]) -> KnowledgeBase | None:
+    """Read the knowledge base of a run again, or another one that is ``given`` in the same way.
+
+    Raise UsageError if it is not where it was, or has changed though nothing is given.
+    """
+    known, source = manifest["knowledge_base"], {**(manifest.get("kb_source") or {})}
     if known is None:
+        if given:
+            raise UsageError(f"{run} has no knowledge base; leave --kb and its options out")
         return None
-    if source is None:
+    if "path" in given and given["path"].suffix != Path(source.get("path", "")).suffix:
+        source.pop("format", None)
+    source |= given
+    if "path" not in source:
         raise UsageError(f"{run} was linked to a knowledge base, but does not know its file; give it to --kb")
     path = Path(source["path"])
-    if not path.exists():
+    if not (given or path.exists()):
         raise UsageError(f"the knowledge base of {run} is no longer at {path}; give it to --kb")
-    xrefs, no_generic_names = source.get("xrefs"), source.get("no_generic_names", False)
-    kb = read_kb(path, source["format"], xrefs, no_generic_names=no_generic_names)
-    if kb.fingerprint != known["fingerprint"]:
+    generic = source.get("no_generic_names", False)
+    kb = read_kb(path, source.get("format"), source.get("xrefs"), no_generic_names=generic)
+    if not given and kb.fingerprint != known["fingerprint"]:
         raise UsageError(
-            f"the knowledge base {path} has changed since {run} was made; `arbo add {run} --kb {path}` follows the "
-            "change, or give the knowledge base as it was to --kb"
+            f"the knowledge base {path} has changed since {run} was made; `arbo add {run} --kb {path} --out NEW` "
+            "follows the change, or give the knowledge base as it was to --kb"
         )
     return kb
 
@@ -157,7 +148,7 @@ def _save(before: Result, grow: Callable[[], Result], out: Path, as_json: bool) 
 
     after = grow()
     after.save(out)
-    tell_corrections(after)
+    tell_corrections(after, before)
     changes = diff(before, after)
     for warning in after.warnings:
         console.warn(warning)

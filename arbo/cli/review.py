@@ -79,7 +79,7 @@ def review(
         return
     try:
         _ask_all(ongoing, result, limit, _searching(result, kb, kb_format))
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, typer.Abort):
         raise typer.Exit(130) from None
     finally:
         kept = f"{len(ongoing.written):,} corrections written to {file}"
@@ -87,7 +87,7 @@ def review(
 
 
 def _decided(result: Result, file: Path) -> tuple[set[str], set[str]]:
-    """Return the ids of the mentions that corrections decide on, and of those that they drop."""
+    """Return the ids of the mentions that corrections of the run or the file decide on, and of those that they drop."""
     from arbo.linking.corrections import corrections_of
 
     lines = corrections_of(file) if file.exists() else ()
@@ -99,7 +99,9 @@ def _decided(result: Result, file: Path) -> tuple[set[str], set[str]]:
         )
         places = zip(documents, (tuple((one["start"], one["end"]) for one in own) for own in spans), strict=True)
         gone = {id_ for id_, place in zip(ids, places, strict=True) if place in dropped}
-    return {id_ for line in lines for id_ in line.mentions}, gone
+    links = result.link_table
+    kept = links.filter(links["corrected"])["mention_id"].to_pylist() if "corrected" in links.column_names else ()
+    return {*kept, *(id_ for line in lines for id_ in line.mentions)}, gone
 
 
 def _searching(result: Result, path: Path | None, format_: KnowledgeBaseFormat | None) -> Search:
@@ -236,10 +238,7 @@ def _key() -> str:
 
 
 def _words(what: str, default: str) -> str:
-    try:
-        return str(typer.prompt(f"  {what}", default=default, show_default=bool(default))).strip()
-    except (EOFError, typer.Abort):
-        return ""
+    return str(typer.prompt(f"  {what}", default=default, show_default=bool(default))).strip()
 
 
 def _one_line(text: str) -> str:

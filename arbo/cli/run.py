@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from arbo.cli import console
 from arbo.cli.inputs import warn_of_missing_ids
+from arbo.errors import UsageError
 
 if TYPE_CHECKING:
     from arbo.data.corpus import Corpus
@@ -41,6 +42,8 @@ def run(
     from arbo.data.gold import Gold
     from arbo.spans.evaluation import run_scores
 
+    if preview and corrections is None:
+        raise UsageError("--preview shows what corrections change; give them to --corrections")
     if dry_run:
         read = time.process_time()  # everything so far
         estimate = linker.estimate(documents)
@@ -81,8 +84,11 @@ def _preview(before: Result, after: Result, *, as_json: bool) -> None:
         console.print_changes(changes, _CHANGES_SHOWN, "--json prints all")
 
 
-def tell_corrections(result: Result) -> None:
-    """Print how many corrections were obeyed and what followed, and each correction that was not obeyed."""
+def tell_corrections(result: Result, before: Result | None = None) -> None:
+    """Print how many corrections were obeyed and what followed, and each correction that was not obeyed.
+
+    One that was replaced is printed only if the run ``before`` obeyed it.
+    """
     if "corrections" not in result.manifest:
         return
     counts = result.manifest["corrections"]
@@ -91,9 +97,11 @@ def tell_corrections(result: Result) -> None:
         f"{counts['corrections']:,} corrections: {told}; they name {counts['mentions']:,} mentions, "
         f"{counts['same_name']:,} follow by their name and {counts['graph']:,} by the graph"
     )
+    earlier = before.corrections if before else ()
+    obeyed = {json.dumps(row["record"], ensure_ascii=False) for row in earlier if row["status"] == "obeyed"}
     for row in result.corrections:
-        if row["status"] in ("conflict", "waiting"):
-            line = json.dumps(row["record"], ensure_ascii=False)
+        line = json.dumps(row["record"], ensure_ascii=False)
+        if row["status"] in ("conflict", "waiting") or (row["status"] == "replaced" and line in obeyed):
             console.warn(f"{row['file']}, line {row['line']}: {line}: {row['status']}: {row['reason']}")
 
 

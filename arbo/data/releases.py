@@ -45,7 +45,11 @@ class Exchange(NamedTuple):
         return {name: count for name, count in counts.items() if count}
 
     def unchanged(self) -> Rows:
-        """Return the row of each earlier entity now, ascending; -1 if it is gone, changed, or not in the same order."""
+        """Return the row of each earlier entity now, ascending; -1 if it is gone, changed, or not in the same order.
+
+        An entity is out of order if it comes before any that precedes it in the earlier knowledge base. So an entity
+        that moves to the end leaves nothing of what followed it, and all of that is sought again.
+        """
         row, is_same = self._rows()
         row[~is_same] = -1
         row[row <= np.maximum.accumulate(np.append(-1, row[:-1]))] = -1

@@ -106,8 +106,7 @@ def agree(lines: Sequence[Correction], domain_of: Mapping[str, str | None], kb: 
         if line.status == "obeyed" and line.kind in ("entity", "new", "not"):
             claim = _claim(line, domain_of, kb)
             if claim[1] == "entity" and isinstance(claim[2], str):
-                where = "there is no knowledge base" if kb is None else "no entity of the mention's domain has the id"
-                found.lines[place] = line.but("waiting", f"{where}: {line.value!r}; check it, or use the key 'new'")
+                found.lines[place] = line.but("waiting", _why_waiting(line, domain_of, kb))
             else:
                 found.claims[line.mentions[0]][claim] = line
     _join(found, domain_of)
@@ -122,15 +121,29 @@ def agree(lines: Sequence[Correction], domain_of: Mapping[str, str | None], kb: 
 
 
 def _claim(line: Correction, domain_of: Mapping[str, str | None], kb: KnowledgeBase | None) -> Claim:
-    """Return what a line claims of its mention; an unknown entity has its id instead of a row."""
+    """Return what a line claims of its mention; unless one entity has the id, it stands instead of a row."""
     if line.kind == "new":
         return "root", "new", line.value
     if line.value is None:
         return "root", *NO_ENTITY
-    rows = () if kb is None else kb.rows(line.value)
-    if kb is not None and line.mentions[0] in domain_of:
-        rows = kb.rows_within([line.value], domain_of[line.mentions[0]])
-    return "root" if line.kind == "entity" else "not", "entity", rows[0] if rows else line.value
+    rows = _rows(line, domain_of, kb)
+    return "root" if line.kind == "entity" else "not", "entity", rows[0] if len(rows) == 1 else line.value
+
+
+def _rows(line: Correction, domain_of: Mapping[str, str | None], kb: KnowledgeBase | None) -> tuple[int, ...]:
+    """Return the rows of the entities that a line may mean: several if an obsolete id became several entities."""
+    if kb is None or line.mentions[0] not in domain_of:
+        return () if kb is None else kb.rows(line.value)
+    return kb.rows_within([line.value], domain_of[line.mentions[0]])
+
+
+def _why_waiting(line: Correction, domain_of: Mapping[str, str | None], kb: KnowledgeBase | None) -> str:
+    if kb is not None and (rows := _rows(line, domain_of, kb)):
+        return (
+            f"several entities have the id {line.value!r}: {', '.join(kb.entities[row].id for row in rows)}; name one"
+        )
+    where = "there is no knowledge base" if kb is None else "no entity of the mention's domain has the id"
+    return f"{where}: {line.value!r}; check it, or use the key 'new'"
 
 
 def _join(found: Agreement, domain_of: Mapping[str, str | None]) -> None:

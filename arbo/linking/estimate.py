@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -83,6 +83,15 @@ class Reads(NamedTuple):
     """Reads pairs of mentions and things, given by their indices."""
 
 
+class Weighing(Protocol):
+    """An edge model, whose room is not below this one; ``reader`` is its cross-encoder, or None."""
+
+    @property
+    def reader(self) -> Any: ...  # noqa: D102
+    def n_pairs(self, inputs: Sequence[MentionInput], kb: KnowledgeBase | None, k: int, candidates: int) -> int: ...  # noqa: D102
+    def n_read(self, inputs: Sequence[MentionInput], k: int) -> int: ...  # noqa: D102
+
+
 @dataclass(frozen=True, slots=True)
 class Estimate:
     """Peak memory and time of a job, and the counts from which they are computed."""
@@ -127,19 +136,17 @@ def estimate(
     kb: KnowledgeBase | None,
     config: LinkerConfig,
     reranker: Reranker | None = None,
-    to_weigh: int = 0,
-    reads: Reads | None = None,
-    within: float | None = None,
+    edges: Weighing | None = None,
 ) -> Estimate:
-    """Estimate the memory and time of linking, or of discovery if ``kb`` is None; see `Linker.estimate`.
-
-    ``to_weigh`` is the number of pairs to which an edge model gives a weight, ``reads`` that of the pairs that its
-    cross-encoder reads. For ``within`` see `Retrieval`.
-    """
+    """Estimate the memory and time of linking, or of discovery if ``kb`` is None; see `Linker.estimate`."""
     held = _resident()  # before anything is timed
     entity = _NOTHING if kb is None else entity_cost(encoder, kb)
     mention = mention_cost(encoder, inputs)
     n, k, candidates = len(inputs), config.k, config.candidates
+    to_weigh, reads = edges.n_pairs(inputs, kb, k, candidates) if edges else 0, None
+    within = config.mention_limit(encoder.threshold, learnt=edges is not None)
+    if edges and edges.reader:
+        reads = Reads(edges.n_read(inputs, k), n, partial(edges.reader.encoder.compare, inputs))
     if reranker and kb:
         to_rerank = n * (min(candidates, len(kb)) + k * config.rerank_mentions)
         reads = Reads(to_rerank, len(kb), partial(_scored, reranker, inputs, kb))

@@ -26,16 +26,16 @@ from arbo.encoders.encoder import Encoder
 from arbo.encoders.model_folder import same_model
 from arbo.encoders.ngrams import NgramEncoder
 from arbo.engine import Embeddings, Ids, Neighbors, Vectors
-from arbo.errors import UsageError
+from arbo.errors import DataError, UsageError
 from arbo.linking.config import LinkerConfig
-from arbo.linking.releases import FROZEN, frozen, is_same, kept_keys, rows_now
+from arbo.linking.releases import FROZEN, Arrays, frozen, is_same, kept_keys, rows_now
 from arbo.progress import Announce
 from arbo.results.run import Run
+from arbo.retrieval.domains import nearest_within
 from arbo.retrieval.growth import Earlier
 from arbo.retrieval.reranking import Reranker
-from arbo.retrieval.retrieval import Retrieval
-
-Arrays = Mapping[str, npt.NDArray[Any]]
+from arbo.retrieval.retrieval import Find, Retrieval
+from arbo.retrieval.scored import Remembering, Scored, known_scores
 
 
 class Mentions(NamedTuple):
@@ -46,6 +46,10 @@ class Mentions(NamedTuple):
     inputs: list[MentionInput]
     encode: Callable[[], Embeddings]
     """Returns their vectors, always the same."""
+    find: Find = nearest_within
+    """Searches their neighbours."""
+    known: Mapping[str, Scored] = {}
+    """Known scores of a reranker, see `Remembering`."""
 
     @classmethod
     def of(cls, inputs: Sequence[MentionInput], order: Ids, encoder: Encoder, announce: Announce) -> Self:
@@ -54,26 +58,56 @@ class Mentions(NamedTuple):
         return cls(encoder, [inputs[row] for row in order.tolist()], encode)
 
 
-def kept(mentions: Mentions, found: Retrieval, given: Encoder, kb: KnowledgeBase | None) -> Arrays | None:
-    """Return the arrays that a run keeps; None if its vectors or its encoder cannot be kept.
+class _Kept:
+    """Collects arrays when it is called, so that a result that nobody saves needs none; it is pickled as the arrays."""
 
-    ``given`` is the encoder before it was fitted.
+    def __init__(self, collect: Callable[[], Arrays]) -> None:
+        self._collect = cache(collect)
+
+    def __call__(self) -> dict[str, npt.NDArray[Any]]:
+        return dict(self._collect())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return partial, (dict, self())
+
+
+def kept(
+    mentions: Mentions,
+    found: Retrieval,
+    encoder: Encoder,
+    kb: KnowledgeBase | None,
+    given: Arrays,
+    reranker: Remembering | None,
+) -> Callable[[], dict[str, npt.NDArray[Any]]] | None:
+    """Return a function that collects the arrays that a run keeps; None if its vectors or encoder cannot be kept.
+
+    ``encoder`` is that before it was fitted; for ``given`` see `given_arrays`.
     """
-    vectors, encoder = mentions.encode(), mentions.encoder
-    arrays = {
-        "mentions": found.mentions.ids,
-        "mention_dissimilarity": found.mentions.dissimilarity,
-        "entities": found.entities.ids,
-        "entity_dissimilarity": found.entities.dissimilarity,
-        **({} if kb is None else kept_keys(kb)),
-    }
-    if isinstance(encoder, NgramEncoder) and encoder.frequencies is not None:
-        return arrays | {f"{FROZEN}{name}": array for name, array in encoder.frequencies.arrays().items()}
-    if encoder is not given or not isinstance(vectors, Vectors) or issparse(vectors.matrix):
+    vectors, fitted = mentions.encode(), mentions.encoder
+    counts = fitted.frequencies if isinstance(fitted, NgramEncoder) else None
+    dense = vectors if fitted is encoder and isinstance(vectors, Vectors) and not issparse(vectors.matrix) else None
+    if found.search != "exact" or (counts is None and dense is None):
         return None
-    used, row = np.unique(vectors.row, return_inverse=True)  # what was removed is not kept
-    matrix = vectors.matrix if len(used) == len(vectors.matrix) else vectors.matrix[used]
-    return {**arrays, "vectors": matrix, "vector_row": row.astype(np.int32)}
+    lists, candidates = found.mentions, found.entities
+
+    def collect() -> Arrays:
+        arrays = {
+            "mentions": lists.ids,
+            "mention_dissimilarity": lists.dissimilarity,
+            "entities": candidates.ids,
+            "entity_dissimilarity": candidates.dissimilarity,
+            **({} if kb is None else kept_keys(kb)),
+            **given,
+            **({} if reranker is None else reranker.arrays()),
+        }
+        if counts is not None:
+            return arrays | {f"{FROZEN}{name}": array for name, array in counts.arrays().items()}
+        assert dense is not None
+        used, row = np.unique(dense.row, return_inverse=True)  # what was removed is not kept
+        matrix = dense.matrix if len(used) == len(dense.matrix) else dense.matrix[used]
+        return {**arrays, "vectors": matrix, "vector_row": row.astype(np.int32)}
+
+    return _Kept(collect)
 
 
 def arrays_of(run: Run) -> Arrays:
@@ -86,28 +120,34 @@ def arrays_of(run: Run) -> Arrays:
     return run.kept()
 
 
-def check_same(run: Run, config: LinkerConfig, encoder: Mapping[str, Any], kb: KnowledgeBase | None) -> None:
-    """Raise UsageError unless a run was made with these settings and this encoder, and with a knowledge base or not."""
+def check_same(
+    run: Run,
+    config: LinkerConfig,
+    settings: Mapping[str, Any],
+    reranker: Reranker | None,
+    kb: KnowledgeBase | None,
+    *,
+    exchange: bool,
+) -> None:
+    """Raise UsageError unless a run was made with the same, and with a knowledge base or not.
+
+    ``settings`` are those of the encoder and the edge model; with ``exchange``, the knowledge base may be another one.
+    """
     made, was = run.manifest["encoder"], run.manifest["knowledge_base"]
-    free = {"mentions": None} if kb is None or is_same(was, kb) else {"mentions": None, "entities": None}
+    is_other = was is not None and kb is not None and not is_same(was, kb)
+    if is_other and not exchange:
+        raise UsageError("the run was made with another knowledge base; use the same, or `add` with the new one first")
+    free = {"mentions": None, **({"entities": None} if is_other else {})}
+    before = {name: value for name, value in made.items() if name not in ("reranker", "skip_margin")}
+    scores, scores_now = made.get("reranker"), None if reranker is None else reranker.settings
     same = {
-        "settings": LinkerConfig.from_dict(run.manifest["config"]).as_dict() == config.as_dict(),
-        "encoder or edge model": same_model({**made, **free}, {**encoder, **free}),
-        "knowledge base": (was is None) == (kb is None),
+        "other settings": LinkerConfig.from_dict(run.manifest["config"]).as_dict() == config.as_dict(),
+        "another encoder or edge model": same_model({**before, **free}, {**settings, **free}),
+        "another reranker": (scores is None) == (scores_now is None) and same_model(scores or {}, scores_now or {}),
+        "another knowledge base": (was is None) == (kb is None),
     }
     if other := [name for name, is_same in same.items() if not is_same]:
-        raise UsageError(
-            f"the run was made with other {' and '.join(other)}; use the same, or link all documents again"
-        )
-
-
-def check_reranker(run: Run, reranker: Reranker | None) -> dict[str, Any]:
-    """Return the settings of a run's reranker, if it has one; raise UsageError if the given reranker is another one."""
-    made = run.manifest["encoder"]
-    was, now = made.get("reranker"), None if reranker is None else reranker.settings
-    if (was is None) != (now is None) or not same_model(was or {}, now or {}):
-        raise UsageError("the run was made with another reranker; use the same, or link all documents again")
-    return {name: made[name] for name in ("reranker", "skip_margin") if name in made}
+        raise UsageError(f"the run was made with {' and '.join(other)}; use the same, or link all documents again")
 
 
 def resumed(
@@ -118,8 +158,10 @@ def resumed(
     encoder: Encoder,
     kb: KnowledgeBase | None,
     announce: Announce,
-) -> tuple[Mentions, Earlier]:
-    """Return the mentions of the documents ``now``, and the neighbour lists of those that the run has already.
+    *,
+    anew: bool,
+) -> Mentions:
+    """Return the mentions of the documents ``now``, which begin with what the run knows of those that it has already.
 
     Args:
         run: the run.
@@ -129,6 +171,7 @@ def resumed(
         encoder: the encoder, fitted if there is a knowledge base.
         kb: the knowledge base of now.
         announce: see `arbo.progress`.
+        anew: whether the neighbours of all mentions are sought again.
     """
     encoder = frozen(encoder, arrays)
     number = {before.mentions[row].id: place for place, row in enumerate(before.order.tolist())}
@@ -139,10 +182,12 @@ def resumed(
     mentions = Neighbors(arrays["mentions"], arrays["mention_dissimilarity"])
     entities = Neighbors(arrays["entities"], arrays["entity_dissimilarity"])
     earlier = Earlier(mentions, entities, row, rows_now(run, arrays, encoder, kb))
-    made = Mentions.of(inputs, order, encoder, announce)
+    find = nearest_within if anew else earlier.nearest_within
+    known = known_scores(arrays, earlier.row, earlier.number)
+    made = Mentions.of(inputs, order, encoder, announce)._replace(find=find, known=known)
     if "vectors" not in arrays:
-        return made, earlier
-    return made._replace(encode=cache(partial(_joined, arrays, row, inputs, order, encoder, announce))), earlier
+        return made
+    return made._replace(encode=cache(partial(_joined, arrays, row, inputs, order, encoder, announce)))
 
 
 def _joined(
@@ -187,13 +232,33 @@ def _inputs(run: Run, known: Container[str], now: Corpus) -> list[MentionInput]:
     return inputs
 
 
-def without(corpus: Corpus, ids: Iterable[str]) -> Corpus:
-    """Return a corpus without the documents and mentions with these ids; raise UsageError for an unknown id."""
-    gone = {ids} if isinstance(ids, str) else set(ids)
-    known = {document.id for document in corpus} | {mention.id for mention in corpus.mentions}
-    if unknown := sorted(gone - known):
+def extended(corpus: Corpus, documents: Iterable[Any]) -> Corpus:
+    """Return a corpus with further documents; raise DataError if it has one of their ids already."""
+    more = Corpus.of(documents)
+    if again := sorted({document.id for document in corpus} & {document.id for document in more}):
+        others = f", and {len(again) - 1:,} others," if len(again) > 1 else ""
+        mend = "leave out what it has, remove that from the run first, or give names as documents with ids of their own"
+        raise DataError(f"the run has this document{others} already; {mend}", id=again[0])
+    return corpus.of_documents([*corpus, *more])
+
+
+def without(corpus: Corpus, ids: Iterable[str], linked: Iterable[str]) -> Corpus:
+    """Return a corpus without the documents and mentions with these ids.
+
+    ``linked`` are the ids of the mentions of the run. Raise UsageError for an unknown id, for that of both a document
+    and a mention of another one, and for that of a mention that a correction added.
+    """
+    gone, documents = {ids} if isinstance(ids, str) else set(ids), {document.id for document in corpus}
+    given = {mention.id: mention.document_id for mention in corpus.mentions}
+    if added := sorted(gone & (set(linked) - given.keys())):
+        raise UsageError(
+            f"a correction added the mention {added[0]!r}, and would add it again; add a later correction with 'drop'"
+        )
+    if unknown := sorted(gone - documents - given.keys()):
         some = ", ".join(map(repr, unknown[:3]))
         raise UsageError(f"the run has no document or mention {some}; arbo show lists the ids")
+    if both := sorted(id_ for id_ in gone & documents if given.get(id_, id_) != id_):
+        raise UsageError(f"{both[0]!r} is a document and a mention of {given[both[0]]!r}; give all mentions of one")
     kept_documents = (document for document in corpus if document.id not in gone)
     return corpus.of_documents(
         document

@@ -7,7 +7,6 @@ mention may come back. So it keeps the mentions of the documents that correction
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -15,8 +14,7 @@ import numpy as np
 
 from arbo.data.corpus import Corpus
 from arbo.data.documents import Mention
-from arbo.errors import UsageError
-from arbo.linking.growth import Arrays
+from arbo.linking.releases import Arrays
 
 _GIVEN = "given"
 
@@ -38,15 +36,6 @@ def as_given(now: Corpus, arrays: Arrays) -> Corpus:
     return now.of_documents(
         replace(one, mentions=tuple(map(_mention, mentions[one.id]))) if one.id in mentions else one for one in now
     )
-
-
-def check_removable(now: Iterable[str], given: Corpus, ids: Iterable[str]) -> None:
-    """Raise UsageError if a correction added a mention with one of these ids; ``now`` are the ids of the run."""
-    made = set(now) - {mention.id for mention in given.mentions}
-    if added := sorted(made.intersection(ids)):
-        raise UsageError(
-            f"a correction added the mention {added[0]!r}, and would add it again; add a later correction with 'drop'"
-        )
 
 
 def _mention(row: dict[str, Any]) -> Mention:

@@ -25,7 +25,6 @@ from arbo.results.run import Run
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 
-
 FROZEN = "encoder."
 """What the names of the arrays of an encoder's state begin with."""
 MOST_UNSEEN = 0.25
@@ -74,16 +73,6 @@ def fitted_to(run: Run) -> str | None:
     return None if was is None else was.get("fitted", was["fingerprint"])
 
 
-def check_unchanged(run: Run, kb: KnowledgeBase | None) -> None:
-    """Raise UsageError if the run has another knowledge base."""
-    if (
-        run.manifest["knowledge_base"] is not None
-        and kb is not None
-        and not is_same(run.manifest["knowledge_base"], kb)
-    ):
-        raise UsageError("the run was made with another knowledge base; use the same, or `add` with the new one first")
-
-
 def told(before: Run, after: Result, encoder: Encoder, kb: KnowledgeBase | None) -> Result:
     """Return a grown run that also says to which release its n-grams were fitted, what was replaced, and the drift.
 
@@ -108,9 +97,10 @@ def told(before: Run, after: Result, encoder: Encoder, kb: KnowledgeBase | None)
 
 
 def _replaced(before: Run, kb: KnowledgeBase) -> dict[str, str]:
-    """Return the ids that a run names and a release has as alternative ids, and the ids that it has instead."""
+    """Return the ids that a run names and one entity of a release has as alternative ids, and the ids of these."""
     named = [] if before.entity_table is None else before.entity_table["entity_id"].to_pylist()
-    ids = [id_ for id_ in (*before.manifest["knowledge_base"].get("replaced", ()), *named) if id_ in kb]
+    known = (*before.manifest["knowledge_base"].get("replaced", ()), *named)
+    ids = [id_ for id_ in known if len(kb.rows(id_)) == 1]  # of several, none replaces it
     (own,) = kb.taken(("id",), np.array([kb.index(id_) for id_ in ids], np.int64))
     return {id_: other for id_, other in zip(ids, own.to_pylist(), strict=True) if id_ != other}
 

@@ -1,6 +1,7 @@
 """Obey the corrections of spans: mentions that are dropped, added, or resized.
 
-A mention is known by its document and its spans. A resized mention keeps its id, so that what is known about it holds.
+A mention is known by its document and its spans: those with which it came or, if no mention came with these, those that
+another line gave it, since people see it there. A resized mention keeps its id, so that what is known about it holds.
 Added mentions get an id of document and spans, as everywhere (`mention_ids`).
 """
 
@@ -14,6 +15,7 @@ from arbo.data.corpus import Corpus
 from arbo.data.documents import Document, Mention, mention_ids, text_of
 from arbo.linking.agreement import Claim, settled
 from arbo.linking.corrections import Correction
+from arbo.text.checks import Span
 
 
 def respanned(corpus: Corpus, corrections: Sequence[Correction]) -> tuple[Corpus, list[Correction]]:
@@ -23,7 +25,7 @@ def respanned(corpus: Corpus, corrections: Sequence[Correction]) -> tuple[Corpus
         if line.document is not None:
             yield (line.document, line.spans), (line.kind, line.value, line.record.get("type"))
 
-    lines = settled(corrections, claims)
+    lines = settled(_as_came(corpus, corrections), claims)
     documents = {document.id: document for document in corpus}
     used = {mention.id for mention in corpus.mentions}
     about: defaultdict[str, list[int]] = defaultdict(list)
@@ -37,6 +39,22 @@ def respanned(corpus: Corpus, corrections: Sequence[Correction]) -> tuple[Corpus
     for name, places in about.items():
         documents[name] = _changed(documents[name], lines, places, used)
     return (corpus.of_documents(documents.values()) if about else corpus), lines
+
+
+def _as_came(corpus: Corpus, lines: Sequence[Correction]) -> list[Correction]:
+    """Return the lines with the spans with which their mentions came, if only one line resized these to the spans."""
+    about = {line.document for line in lines}
+    came: set[Hashable] = {(one.id, own.spans) for one in corpus if one.id in about for own in one.mentions}
+    came |= {(line.document, line.spans) for line in lines if line.kind == "add"}
+    source: defaultdict[Hashable, set[tuple[Span, ...]]] = defaultdict(set)
+    for line in lines:
+        if line.kind == "resize" and (line.document, line.spans) in came and (line.document, line.value) not in came:
+            source[line.document, line.value].add(line.spans)
+    found = list(lines)
+    for place, line in enumerate(lines):
+        if line.kind in ("drop", "resize") and len(spans := source[line.document, line.spans]) == 1:
+            found[place] = replace(line, spans=next(iter(spans)))
+    return found
 
 
 def _changed(document: Document, lines: list[Correction], places: list[int], used: set[str]) -> Document:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, Self
 
@@ -52,8 +52,8 @@ class ClusterChange:
     edge: tuple[str, str, float] | None = None
     """The lightest edge that leads into the cluster or joins its parts anew: an entity or mention, a mention that was
     not under or beside it before, and their dissimilarity. None if there is none. For a discovered entity, it comes
-    from the lists by which the later run can grow; None if it has no lists, or learnt edges, whose weights it does not
-    keep."""
+    from the lists by which the later run can grow; None if it has no lists, or if learnt edges or a reranker weighed
+    the edges between mentions, since the lists have the weights of the encoder."""
     correction: str | None = None
     """The first correction, as JSON, that only one of the runs obeys, the later one first, and that decides on a
     mention of the cluster or of one in ``of``, in either run, itself or because the mention follows another."""
@@ -214,9 +214,12 @@ def _new_corrections(a: Run, b: Run) -> dict[str, str]:
     tables = ([] if run.correction_table is None else run.correction_table.to_pylist() for run in (a, b))
     earlier, later = ({row["record"]: None for row in table if row["status"] == "obeyed"} for table in tables)
     lines = [line for line in later if line not in earlier] + [line for line in earlier if line not in later]
-    first: dict[str, int] = {}
-    for number, record in enumerate(map(json.loads, lines)):
-        for mention in (record.get("mention"), *record.get("same", ()), *record.get("different", ())):
+    records, first = [json.loads(line) for line in lines], dict[str, int]()
+    at = _ids_at((a, b), [record["document"] for record in records if "document" in record])
+    for number, record in enumerate(records):
+        places = [(record.get("document"), str(record.get(key))) for key in ("spans", "resize")]
+        of_spans = (id_ for place in places for id_ in at.get(place, ()))
+        for mention in (record.get("mention"), *record.get("same", ()), *record.get("different", ()), *of_spans):
             first.setdefault(mention, number)
     about = pa.array([id_ for id_ in first if id_ is not None], pa.string())
     found: list[tuple[int, str]] = []
@@ -227,6 +230,18 @@ def _new_corrections(a: Run, b: Run) -> dict[str, str]:
                 map(first.__getitem__, links[column].to_pylist()), links["cluster_id"].to_pylist(), strict=True
             )
     return {cluster: lines[number] for number, cluster in sorted(found, reverse=True)}
+
+
+def _ids_at(runs: Iterable[Run], documents: Sequence[str]) -> dict[tuple[str, str], list[str]]:
+    """Return the ids of the mentions of documents in any of the runs, by document and spans; the first run first."""
+    found: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+    for run in runs if documents else ():
+        table = run.mention_table.select(["document_id", "spans", "mention_id"])
+        rows = table.filter(pc.is_in(table["document_id"], pa.array(documents, pa.string()))).to_pylist()
+        for row in rows:
+            place = row["document_id"], str([[one["start"], one["end"]] for one in row["spans"]])
+            found[place].append(row["mention_id"])
+    return found
 
 
 def _new_edges(a: Run, b: Run, row_in_a: Ints) -> dict[str, tuple[str, str, float]]:
@@ -249,7 +264,7 @@ def _new_edges(a: Run, b: Run, row_in_a: Ints) -> dict[str, tuple[str, str, floa
 
 def _new_nil_edges(b: Run, before: Ints) -> dict[str, tuple[str, str, float]]:
     """Return the lightest listed edge of each discovered entity whose mentions were apart, or new; ties by row."""
-    if b.kept is None or "edges" in b.manifest["encoder"]:
+    if b.kept is None or "edges" in b.manifest["encoder"] or b.manifest["config"].get("rerank_mentions"):
         return {}
     kept = b.kept()  # its lists end at the threshold
     order, is_nil = _numbered(b.mention_table), pc.is_null(b.link_table["entity_id"]).to_numpy()

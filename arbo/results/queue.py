@@ -68,14 +68,16 @@ class Queue(NamedTuple):
 
 
 def names_of(run: Run) -> Ints:
-    """Return a number for each mention: the same for the same compared name, type and domain.
+    """Return a number for each mention: the same for the same compared name, type and domain, as far as these spread.
 
+    In a run that links each document alone, only mentions of the same document have the same number.
     Mentions such as "she" or "the company" name nothing, and have a number each.
     """
     table = run.mention_table
     names = pc.coalesce(table["expansion"], table["text"]).to_pylist()
     known = {name: shared_name(name) for name in set(names)}
-    others = (table[column].to_pylist() for column in ("type", "domain") if column in table.column_names)
+    columns = ("type", "domain", *["document_id"] * run.manifest["config"].get("per_document", False))
+    others = (table[column].to_pylist() for column in columns if column in table.column_names)
     keys = zip((known[name] for name in names), *others, strict=True)
     return codes_of(row if key[0] is None else key for row, key in enumerate(keys))
 
