@@ -188,7 +188,7 @@ def test_scores_of_inner_products_are_above_0_and_at_most_100(monkeypatch: pytes
     monkeypatch.setattr(Service, "nearest", lambda *_: [[(0, 7.5), (2, -2.0), (1, -3.0)]])
     query: dict[str, Any] = {"query": "marsh", "type": "Disease", "type_strict": "should"}
     assert [(one["id"], one["score"]) for one in ranked(**query)] == [("D:1", 100.0)]
-    assert [one["id"] for one in OWN.suggest(kind="entity", prefix="marsh")["result"]] == ["D:1"]
+    assert [one["id"] for one in OWN.suggest(kind="entity", prefix="zzz")["result"]] == ["D:1"]
 
 
 @pytest.mark.parametrize(
@@ -228,6 +228,8 @@ def test_suggestions() -> None:
     assert fits(entities, SUGGESTED)
     assert {one["id"] for one in entities["result"][:2]} == {"D:1", "P:1"}
     assert OWN.suggest(kind="entity", prefix="D:2")["result"][0]["id"] == "D:2"
+    assert {one["id"] for one in OWN.suggest(kind="entity", prefix="m")["result"]} == {"D:1", "P:1"}
+    assert OWN.suggest(kind="entity", prefix="q")["result"] == []
     assert OWN.suggest(kind="entity", prefix="mars", cursor=1)["result"] == entities["result"][1:]
     for kind, prefix, found in (("property", "YEA", ["year"]), ("type", "dis", ["Disease"]), ("type", "zz", [])):
         told = OWN.suggest(kind=kind, prefix=prefix)

@@ -137,8 +137,13 @@ class Reconciliation:
         if kind != "entity":
             names = self.types if kind == "type" else self.properties
             return {"result": _named([name for name in names if begin in normalize_name(name)][cursor : cursor + 10])}
-        found = [kb.entities[row] for row, score in self.service.nearest([prefix], _DEEP)[0] if score > 0]
-        found.sort(key=lambda one: not any(normalize_name(name).startswith(begin) for name in (one.name, *one.aliases)))
+
+        def begins(one: Entity) -> bool:
+            return bool(begin) and any(normalize_name(name).startswith(begin) for name in (one.name, *one.aliases))
+
+        near = ((kb.entities[row], score) for row, score in self.service.nearest([prefix], _DEEP)[0])
+        found = [one for one, score in near if score > 0 or begins(one)]  # one letter is similar to no name
+        found.sort(key=lambda one: not begins(one))
         if prefix in kb:
             own = kb[prefix]
             found = [own, *(one for one in found if one.id != own.id)]
