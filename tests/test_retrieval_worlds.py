@@ -51,6 +51,8 @@ def test_mentions_of_other_types_are_never_in_one_cluster() -> None:
     for map_types, clusters in ((None, 1), ("Chemical=drug", 2), (BOTH, 3)):
         config = arbo.LinkerConfig(map_types=map_types)
         assert len(arbo.Linker(config=config).discover([DOCUMENT]).clusters) == clusters
+    (told,) = arbo.Linker(config=arbo.LinkerConfig(map_types="Disease=disease")).discover([DOCUMENT]).warnings
+    assert told.startswith("2 of 3 mentions have no mapped type (empty, Chemical): they are compared only with each")
     worlds = [{**DOCUMENT, "id": name, "domain": name} for name in "ab"]
     for place, document in enumerate(worlds):
         document["mentions"] = [{"spans": [[place, 3]], "type": "Disease"}]  # type: ignore[assignment]

@@ -123,7 +123,7 @@ def test_a_clear_leader_is_a_match_and_others_are_not() -> None:
     assert (second["match"], second["score"] < 90) == (False, True)
     assert first["description"] == "A fever of the <marsh>."
     assert first["type"] == [{"id": "Disease", "name": "Disease"}]
-    assert not any(one["match"] for one in ranked(query="zzz"))
+    assert ranked(query="zzz") == []
     twins = arbo.KnowledgeBase([arbo.Entity("1", "fever"), arbo.Entity("2", "fever")])
     equal = Reconciliation(Service(arbo.Linker(twins))).queries('{"q": {"query": "fever", "limit": 1}}')
     assert [(one["id"], one["match"]) for one in equal["q"]["result"]] == [("1", False)]
@@ -151,12 +151,15 @@ def test_a_query_does_not_depend_on_others_of_its_batch() -> None:
 
 
 def test_types_filter_or_weigh() -> None:
-    assert [one["id"] for one in ranked(query="marsh", type="Place")] == ["P:1"]
+    assert [one["id"] for one in ranked(query="marsh", type="Place", type_strict="any")] == ["P:1"]
     assert [one["id"] for one in ranked(query="marsh", type=["Place", "Disease"], type_strict="all")] == []
     every = ranked(query="marsh", type=["Disease"], type_strict="should")
-    assert {one["id"] for one in every} == {"D:1", "D:2", "P:1", "X/1 ü"}
+    assert every == ranked(query="marsh", type="Disease")  # the default, as OpenRefine sets it
+    assert [one["score"] for one in ranked(query="marsh", type="no such type")][:1] == [50.0]
     alone = {one["id"]: one["score"] for one in ranked(query="marsh")}
-    assert {one["id"]: one["score"] for one in every} == {**alone, "P:1": 50.0, "X/1 ü": alone["X/1 ü"] / 2}
+    assert {one["id"]: one["score"] for one in every} == {
+        one: score / 2 if one in ("P:1", "X/1 ü") else score for one, score in alone.items()
+    }
     assert ranked(query="marsh fever", type="Disease", type_strict="should", limit=2)[0]["match"]
 
 
@@ -164,12 +167,13 @@ def test_properties_are_evidence() -> None:
     fevers = [one["id"] for one in ranked(query="fever", properties=[{"pid": "year", "v": 1990}])]
     assert fevers[0] == "D:2"
     first, *_ = ranked(
-        query="fever", properties=[{"pid": "xrefs", "v": ["M:7", "m:1 "]}, {"pid": "nothing", "v": {"id": "x"}}]
+        query="fever", properties=[{"pid": "xrefs", "v": ["M:7", "m:1 "]}, {"pid": "year", "v": {"id": "x"}}]
     )
     assert first["id"] == "D:1"
-    assert [one["id"] for one in first["features"]] == ["xrefs", "nothing", "name"]
+    assert [one["id"] for one in first["features"]] == ["xrefs", "year", "name"]
     assert first["score"] == pytest.approx(100 * (1 + 0 + first["features"][2]["value"]) / 3)
-    assert ranked(query="fen", properties=[{"pid": "name", "v": "x"}]) == ranked(query="fen", limit=5)
+    for ignored in ({"pid": "nothing", "v": "x"}, {"pid": "year", "v": " "}, {"pid": "year", "v": [None, ""]}):
+        assert ranked(query="fen", properties=[ignored]) == ranked(query="fen", limit=5)
 
 
 def test_an_id_as_query_means_its_entity() -> None:
@@ -180,12 +184,11 @@ def test_an_id_as_query_means_its_entity() -> None:
     assert (first["id"], first["score"], first["match"]) == ("flu", 100.0, True)
 
 
-def test_scores_of_inner_products_are_ranked_and_from_0_to_100(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scores_of_inner_products_are_above_0_and_at_most_100(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Service, "nearest", lambda *_: [[(0, 7.5), (2, -2.0), (1, -3.0)]])
     query: dict[str, Any] = {"query": "marsh", "type": "Disease", "type_strict": "should"}
-    assert [(one["id"], one["score"]) for one in ranked(**query)] == [("D:1", 100.0), ("P:1", 0.0), ("D:2", 0.0)]
-    monkeypatch.setattr(Service, "nearest", lambda *_: [[(0, 7.5), (1, -3.0), (2, -4.0)]])
-    assert [one["id"] for one in ranked(**query)] == ["D:1", "D:2", "P:1"]
+    assert [(one["id"], one["score"]) for one in ranked(**query)] == [("D:1", 100.0)]
+    assert [one["id"] for one in OWN.suggest(kind="entity", prefix="zzz")["result"]] == ["D:1"]
 
 
 @pytest.mark.parametrize(
@@ -216,7 +219,7 @@ def test_limits() -> None:
         Reconciliation(service_of(texts=1)).queries(json.dumps({"a": {"query": "x", "properties": pair}}))
     with pytest.raises(Refused, match="2 values, but at most 1"):
         Reconciliation(service_of(mentions=1)).extend('{"ids": ["a", "b"], "properties": [{"id": "x"}]}')
-    assert len(ranked(query="marsh", limit=1e6)) == len(KB)
+    assert len(ranked(query="marsh fever hill alert", limit=1e6)) == len(KB)
     assert len(ranked(query="marsh", limit=-1)) == 1
 
 
@@ -225,6 +228,8 @@ def test_suggestions() -> None:
     assert fits(entities, SUGGESTED)
     assert {one["id"] for one in entities["result"][:2]} == {"D:1", "P:1"}
     assert OWN.suggest(kind="entity", prefix="D:2")["result"][0]["id"] == "D:2"
+    assert {one["id"] for one in OWN.suggest(kind="entity", prefix="m")["result"]} == {"D:1", "P:1"}
+    assert OWN.suggest(kind="entity", prefix="q")["result"] == []
     assert OWN.suggest(kind="entity", prefix="mars", cursor=1)["result"] == entities["result"][1:]
     for kind, prefix, found in (("property", "YEA", ["year"]), ("type", "dis", ["Disease"]), ("type", "zz", [])):
         told = OWN.suggest(kind=kind, prefix=prefix)

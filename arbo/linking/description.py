@@ -18,6 +18,7 @@ from arbo.linking.obedience import Obeyed
 from arbo.linking.tables import NamedEntities, cluster_table, document_table, entity_table, link_table, mention_table
 from arbo.results.result import Result
 from arbo.retrieval.retrieval import Retrieval
+from arbo.retrieval.worlds import unmapped
 
 
 def describe(
@@ -70,7 +71,11 @@ def describe(
             "gold": {} if kb is None else _gold_notes(gold),
         },
         **told,
-        "warnings": [warning for warning in (_ties(retrieval, clusters), gold.doubt()) if warning],
+        "warnings": [
+            warning
+            for warning in (_ties(retrieval, clusters), gold.doubt(), unmapped(retrieval.inputs, config.map_types))
+            if warning
+        ],
     }
     entities = entity_table(known, retrieval, clusters)
     every = None if corrections is None else correction_table(corrections.lines)

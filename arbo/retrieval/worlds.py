@@ -52,6 +52,16 @@ def entity_worlds(kb: KnowledgeBase, map_types: str | None) -> dict[Hashable, Ro
     return worlds
 
 
+def unmapped(inputs: Sequence[MentionInput], map_types: str | None) -> str | None:
+    """Describe the mentions without a mapped type, if there are some."""
+    mapped = {one for one, _ in type_pairs(map_types)} if map_types else set()
+    others = [item.mention.type or "" for item in inputs if map_types and item.mention.type not in mapped]
+    kinds = [kind or "empty" for kind in sorted(set(others))]
+    named = ", ".join(kinds[:5]) + (", ..." if len(kinds) > 5 else "")
+    told = "they are compared only with each other and with entities without a mapped type"
+    return f"{len(others):,} of {len(inputs):,} mentions have no mapped type ({named}): {told}" if others else None
+
+
 def type_pairs(map_types: str) -> list[tuple[str, str]]:
     """Return the pairs of a mention type and an entity type; raise UsageError if the text is malformed.
 

@@ -2,8 +2,10 @@
 
 Queries are answered one by one: a query never depends on the others of its batch. The score of a candidate is 100 times
 the mean of the similarity of its name and of its properties, which are 1 if the entity has one of the values of the
-query, else 0. Candidates of other types are left out or, if ``type_strict`` is ``should``, as OpenRefine sets it, have
-half the score. Scores are from 0 to 100. A name that is the id of an entity means this entity, which is a match.
+query, else 0; blank values and properties that no entity has are ignored. Candidates of other types have half the score
+or, if ``type_strict`` is ``any`` or ``all``, are left out; the specification leaves the default to the service, and it
+is ``should``, as OpenRefine sets it. Scores are above 0, to 100. A name that is the id of an entity means this entity,
+which is a match.
 
 https://www.w3.org/community/reports/reconciliation/CG-FINAL-specs-0.2-20230410/
 """
@@ -12,7 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from html import escape
 from importlib.metadata import version
@@ -92,9 +94,14 @@ class Reconciliation:
         self.service.limits.check("texts", len(batch), "queries")
         read = [_Query.of(query) for query in batch.values()]
         self.service.limits.check("texts", max((len(query.properties) for query in read), default=0), "properties")
+        read = [replace(query, properties=self._told(query)) for query in read]
         found = self.service.nearest([query.name for query in read], _DEEP)
         answers = (self._ranked(query, near[: query.depth]) for query, near in zip(read, found, strict=True))
         return {key: {"result": answer} for key, answer in zip(batch, answers, strict=True)}
+
+    def _told(self, query: _Query) -> list[tuple[str, frozenset[str]]]:
+        """Return the properties that say something: with a value, and in the knowledge base."""
+        return [(name, values) for name, values in query.properties if values and name in self.properties]
 
     def _ranked(self, query: _Query, near: Sequence[tuple[int, float]]) -> list[Answer]:
         kb, rated = self.service.kb, []
@@ -107,17 +114,17 @@ class Reconciliation:
             score = 100 * sum(evidence.values()) / len(evidence)
             if row == own:
                 rated.append((inf, evidence, entity))
-            elif query.has_type(entity):
+            elif score > 0 and query.has_type(entity):
                 rated.append((score, evidence, entity))
-            elif query.strict == "should":
-                rated.append((min(score, score / 2), evidence, entity))
+            elif score > 0 and query.strict == "should":
+                rated.append((score / 2, evidence, entity))
         rated.sort(key=lambda one: -one[0])
         second = rated[1][0] if len(rated) > 1 else 0.0
         return [
             {
                 **_described(entity),
                 "type": _named(entity.types),
-                "score": min(max(score, 0.0), 100.0),
+                "score": min(score, 100.0),
                 "features": [{"id": id_, "value": value} for id_, value in evidence.items()],
                 "match": place == 0 and score >= self.threshold and score - second >= MARGIN,
             }
@@ -130,8 +137,13 @@ class Reconciliation:
         if kind != "entity":
             names = self.types if kind == "type" else self.properties
             return {"result": _named([name for name in names if begin in normalize_name(name)][cursor : cursor + 10])}
-        found = [kb.entities[row] for row, _ in self.service.nearest([prefix], _DEEP)[0]]
-        found.sort(key=lambda one: not any(normalize_name(name).startswith(begin) for name in (one.name, *one.aliases)))
+
+        def begins(one: Entity) -> bool:
+            return bool(begin) and any(normalize_name(name).startswith(begin) for name in (one.name, *one.aliases))
+
+        near = ((kb.entities[row], score) for row, score in self.service.nearest([prefix], _DEEP)[0])
+        found = [one for one, score in near if score > 0 or begins(one)]  # one letter is similar to no name
+        found.sort(key=lambda one: not begins(one))
         if prefix in kb:
             own = kb[prefix]
             found = [own, *(one for one in found if one.id != own.id)]
@@ -189,7 +201,7 @@ class _Query:
     def of(cls, given: object) -> _Query:
         known = {"query": string, "type": _one_or_more, "type_strict": string, "limit": number, "properties": any_list}
         values = only(given, "a query", known)
-        check_choice("type_strict", strict := values.get("type_strict", "any"), ("any", "should", "all"))
+        check_choice("type_strict", strict := values.get("type_strict", "should"), ("any", "should", "all"))
         limit = int(min(max(values.get("limit", _LIMIT), 1), _MOST))
         properties = []
         for one in values.get("properties", ()):
@@ -229,9 +241,9 @@ def _values(entity: Entity, name: str) -> list[Any]:
 
 
 def _folded(values: Iterable[Any]) -> frozenset[str]:
-    """Return values to compare: without case, entities by their ids."""
+    """Return values to compare: without case, entities by their ids, and without blank ones."""
     ids = (value.get("id", "") if isinstance(value, dict) else value for value in values)
-    return frozenset(str(value).strip().casefold() for value in ids)
+    return frozenset(str(value).strip().casefold() for value in ids if value is not None) - {""}
 
 
 def _described(entity: Entity) -> Answer:

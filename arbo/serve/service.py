@@ -89,16 +89,16 @@ class Service:
         return answers
 
     def pubannotation(self, body: Any) -> Answer:
-        """Return a PubAnnotation document with ids of entities as ``obj`` of its denotations; those of NIL stay.
+        """Return a PubAnnotation document with ids of entities as ``obj`` of its denotations, ``NIL`` without one.
 
-        A document without ``denotations`` gets those that the finder finds and links.
+        A document without ``denotations`` gets those that the finder finds and links to an entity.
         """
         given = annotated_text(body, self.limits)
         _, (links,) = self._linked([given])
         spans = ({"begin": link.mention.start, "end": link.mention.end} for link in links)
         old = body["denotations"] if given[1] else [{"id": f"T{n}", "span": span} for n, span in enumerate(spans, 1)]
-        linked = [one | ({"obj": link.entity} if link.entity else {}) for one, link in zip(old, links, strict=True)]
-        return {**body, "denotations": [one for one in linked if given[1] or "obj" in one]}
+        pairs = [(one, link.entity) for one, link in zip(old, links, strict=True) if given[1] or link.entity]
+        return {**body, "denotations": [one | {"obj": entity or "NIL"} for one, entity in pairs]}
 
     def entity(self, *, id: str) -> Answer:  # noqa: A002
         """Return the entity with this id or alternative id, with the keys of arbo's JSON lines."""
@@ -108,8 +108,8 @@ class Service:
         return found
 
     def search(self, *, q: str, limit: int = 10) -> list[Answer]:
-        """Return the entities whose names are nearest to ``q``, nearest first."""
-        found = ((self.kb.entities[row], score) for row, score in self.nearest([q], limit)[0])
+        """Return the entities whose names are nearest to ``q``, nearest first, with scores above 0."""
+        found = ((self.kb.entities[row], score) for row, score in self.nearest([q], limit)[0] if score > 0)
         return [{"id": one.id, "name": one.name, "types": list(one.types), "score": score} for one, score in found]
 
     def health(self) -> Answer:
