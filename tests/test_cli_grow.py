@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,6 +30,7 @@ def test_runs_grow_shrink_and_are_refitted(folder: Path, sample: Sample, run: Ru
     told = run("add", folder / "one", folder / "more.jsonl", *base, "--out", folder / "two")
     assert told.code == 0, told.err
     assert "mentions: " in told.out
+    assert f"arbo diff {folder / 'one'} {folder / 'two'}" in told.out.replace("\n", "")
     grown = arbo.Result.load(folder / "two")
     assert grown.link_table == arbo.Linker(kb, config=arbo.LinkerConfig(k=3)).link(documents).link_table
     refit = run("refit", folder / "two", *base, "--out", folder / "three", "--json").json
@@ -36,6 +38,20 @@ def test_runs_grow_shrink_and_are_refitted(folder: Path, sample: Sample, run: Ru
     ids = [document.id for document in documents[60:]]
     assert run("remove", folder / "three", *ids, *base, "--out", folder / "four").code == 0
     assert arbo.Result.load(folder / "four").link_table == arbo.Result.load(folder / "one").link_table
+
+
+def test_types_that_the_run_has_not_are_told(tmp_path: Path, run: Run) -> None:
+    for name, types in (("one", ["Disease"]), ("more", ["Disease", "Chemical", "Chemical"]), ("none", ["", "Gene"])):
+        mentions = [{"spans": [[i, i + 1]], **({"type": kind} if kind else {})} for i, kind in enumerate(types)]
+        text = json.dumps({"id": name, "text": "abc", "mentions": mentions})
+        (tmp_path / f"{name}.jsonl").write_text(text + "\n", "utf-8")
+    assert run("discover", tmp_path / "one.jsonl", "--out", tmp_path / "run").code == 0
+    add = ["add", tmp_path / "run", tmp_path / "more.jsonl", "--out", tmp_path / "run2"]
+    told = " ".join(run(*add).err.split())
+    assert "2 of 3 new mentions have a type that the run has not (Chemical); --types Disease leaves them out" in told
+    assert "that the run has not" not in run(*add, "--types", "Disease").err
+    assert run("discover", tmp_path / "none.jsonl", "--out", tmp_path / "run").code == 0
+    assert "that the run has not" not in run(*add).err
 
 
 def test_discovered_entities_grow_without_a_knowledge_base(folder: Path, run: Run) -> None:

@@ -95,6 +95,15 @@ def test_spread_says_what_follows() -> None:
     assert entities(near)["c-0"] is None
 
 
+@pytest.mark.parametrize("number", [0, 1])
+def test_what_follows_a_twin_follows_the_corrected_mention(number: int) -> None:
+    docs = [document("a", "tropical fever", "tropical fever", "tropical feverish")]
+    fix = {"mention": f"a-{number}", "entity": "E3"}
+    result = link(fix, docs=docs, spread="graph", entity_threshold=0.1, mention_threshold=0.6, k=8)
+    assert [entities(result)["a-2"], result.link_of("a-2").follows] == ["E3", f"a-{number}"]
+    assert f"(a-{number}), which is corrected" in str(result.explain("a-2"))
+
+
 def test_what_spreads_overrules_no_decision() -> None:
     result = link({"mention": "a-0", "entity": "E2"}, {"mention": "b-0", "not": "E2"}, spread="graph")
     assert entities(result)["b-0"] != "E2"

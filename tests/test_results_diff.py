@@ -86,6 +86,23 @@ def test_lines_about_spans_are_causes() -> None:
         for one, other in ((before, after), (after, before)):
             told = [row.correction for row in diff(one, other).clusters]
             assert json.dumps(line) in told, told
+            assert json.dumps(line) in [row.cause for row in diff(one, other).mentions] or "resize" in line
+
+
+def test_a_mention_names_the_correction_behind_its_change(capsys: pytest.CaptureFixture[str]) -> None:
+    own, line = linker(KB), {"mention": "a-0", "entity": "E2"}
+    documents = [document(name, "marsh fever") for name in "abc"]
+    changes = diff(own.link(documents[:2]), own.link(documents, [line]))
+    assert [(row.mention, row.change, row.cause) for row in changes.mentions] == [
+        ("a-0", "moved", json.dumps(line)),
+        ("b-0", "moved", json.dumps(line)),
+        ("c-0", "new", None),
+    ]
+    assert changes.mention_view()["cause"].to_pylist() == [json.dumps(line)] * 2 + [None]
+    changes = diff(own.link([document("a", "kelp blight", "zzz")]), own.link([document("b", "marsh fever")]))
+    assert list(clusters(changes).values()) == ["new", "gone", "gone"]
+    print_changes(changes, 2)
+    assert [text.split()[0] for text in capsys.readouterr().out.splitlines()[3:5]] == ["gone", "gone"]
 
 
 def test_no_weight_of_the_encoder_stands_for_one_of_a_reranker() -> None:

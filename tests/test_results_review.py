@@ -202,6 +202,20 @@ def test_what_corrections_of_the_run_decided_is_not_asked(
     ]
 
 
+def test_of_a_name_with_a_wrong_link_the_other_mentions_are_asked(tmp_path: Path, run: Run) -> None:
+    own = linker(arbo.KnowledgeBase([arbo.Entity("E1", "marsh fever"), arbo.Entity("E2", "kelp")]))
+    documents = [{"id": id_, "text": "marsh fever", "mentions": [{"id": id_, "spans": [[0, 11]]}]} for id_ in "ab"]
+    line = {"mention": "a", "not": "E1"}
+    (tmp_path / "run.corrections.jsonl").write_text(json.dumps(line) + "\n")
+    own.link(documents).save(tmp_path / "run")
+    own.link(documents, [line]).save(tmp_path / "run2")
+    for name in ("run", "run2"):
+        questions = run("review", tmp_path / name, "--json").json["questions"]
+        assert [one["link"]["mention"]["id"] for one in questions] == ["b"]
+    own.link(documents, [line, {"mention": "a", "entity": None}]).save(tmp_path / "run2")
+    assert run("review", tmp_path / "run2", "--json").json["questions"] == []
+
+
 def test_undo_says_where_earlier_answers_are(typed: Keys) -> None:
     typed("aq")
     outcome, lines = typed("u")

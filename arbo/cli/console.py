@@ -65,9 +65,14 @@ def print_json(value: Mapping[str, Any]) -> None:
     sys.stdout.write(json.dumps(json_ready(dict(value)), indent=2, ensure_ascii=False) + "\n")
 
 
-def print_next(run: Path, *verbs: Sequence[str]) -> None:
-    """Print where a run was written, and commands to try on it: ``verbs``, each with its arguments, and export."""
+def print_next(run: Path, *verbs: Sequence[str], before: Path | None = None) -> None:
+    """Print where a run was written, and commands to try on it: ``verbs``, each with its arguments, and export.
+
+    ``before`` is the run from which it was made, to compare it with.
+    """
     out.print(f"\nwritten to {run}; next:")
+    if before is not None:
+        out.print(plain(f"  arbo {shlex.join(['diff', str(before), str(run)])}"))
     for verb, *words in (*verbs, ["export", "--to", "csv", "--out", "links.csv"]):
         out.print(plain(f"  arbo {shlex.join([verb, str(run), *words])}"))
 
@@ -158,10 +163,14 @@ _NUMBERS = {"start", "end", "score", "margin", "confidence", "size", "weakest jo
 """Columns with numbers, which are right-aligned."""
 
 
+_FIRST = ("moved", "split", "merged", "linked", "unlinked", "gone", "renamed", "grown", "shrunk", "new")
+"""The kinds of changes of clusters in the order in which a terminal shows them."""
+
+
 def print_changes(changes: Diff, limit: int, more: str = "--limit shows more, --json prints all") -> None:
-    """Print the first changes of clusters and of mentions as tables."""
+    """Print the first changes of clusters, those that matter most first, and of mentions as tables."""
     clusters = _table(("change", "cluster", "name", "before", "after", "from", "into", "causes"), ("before", "after"))
-    for row in changes.clusters[:limit]:
+    for row in sorted(changes.clusters, key=lambda row: _FIRST.index(row.change))[:limit]:
         sizes = f"{row.before:,}", f"{row.after:,}"
         others = ", ".join(row.of), ", ".join(row.into)
         clusters.add_row(*map(plain, (row.change, row.cluster, row.name, *sizes, *others, row.causes)))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,6 +16,7 @@ from arbo.cli.run import tell_corrections
 from arbo.errors import UsageError
 
 if TYPE_CHECKING:
+    from arbo.data.corpus import Corpus
     from arbo.data.knowledge_base import KnowledgeBase
     from arbo.linker import Linker
     from arbo.results.result import Result
@@ -61,8 +64,10 @@ def add(
     reading = {"format": kb_format, "xrefs": kb_xrefs, "no_generic_names": no_generic_names}
     result, linker = _opened(run, out, edges, cache, path=kb, **reading)
     documents = read_documents(docs, format_, types, on_error) if docs else None
+    if documents and not types:
+        _warn_of_new_types(result, documents)
     topics = documents.by_topic() if documents and by_topic else documents
-    _save(result, lambda: linker.add(result, topics or (), corrections or ()), out, as_json)
+    _save(result, lambda: linker.add(result, topics or (), corrections or ()), run, out, as_json)
 
 
 def remove(
@@ -76,7 +81,7 @@ def remove(
 ) -> None:
     """Remove documents or mentions from a run, and say what changed; its corrections stay."""
     result, linker = _opened(run, out, edges, cache, path=kb)
-    _save(result, lambda: linker.remove(result, ids), out, as_json)
+    _save(result, lambda: linker.remove(result, ids), run, out, as_json)
 
 
 def refit(
@@ -92,7 +97,7 @@ def refit(
     Nothing should change.
     """
     result, linker = _opened(run, out, edges, cache, path=kb)
-    _save(result, lambda: linker.refit(result), out, as_json)
+    _save(result, lambda: linker.refit(result), run, out, as_json)
 
 
 def _opened(run: Path, out: Path, edges: Path | None, cache: Path | None, **given: Any) -> tuple[Result, Linker]:
@@ -143,7 +148,24 @@ def _kb_of(run: Path, manifest: Mapping[str, Any], given: Mapping[str, Any]) -> 
     return kb
 
 
-def _save(before: Result, grow: Callable[[], Result], out: Path, as_json: bool) -> None:
+def _warn_of_new_types(result: Result, documents: Corpus) -> None:
+    """Warn of further mentions with types that a run has not, if all its mentions have types."""
+    column = result.mention_table["type"]
+    known = sorted(kind for kind in column.unique().to_pylist() if kind is not None)
+    if not known or column.null_count:
+        return
+    others = Counter(mention.type for mention in documents.mentions if mention.type is not None)
+    for kind in known:
+        others.pop(kind, None)
+    if others:
+        keep = shlex.join(word for kind in known for word in ("--types", kind))
+        console.warn(
+            f"{others.total():,} of {len(documents.mentions):,} new mentions have a type that the run has not "
+            f"({', '.join(sorted(others))}); {keep} leaves them out"
+        )
+
+
+def _save(before: Result, grow: Callable[[], Result], run: Path, out: Path, as_json: bool) -> None:
     from arbo.results.diff import diff
 
     after = grow()
@@ -160,4 +182,4 @@ def _save(before: Result, grow: Callable[[], Result], out: Path, as_json: bool) 
         return
     console.print_summary(after)
     console.out.print(console.plain(str(changes)))
-    console.print_next(out, ["show", "--nil"])
+    console.print_next(out, ["show", "--nil"], before=run)

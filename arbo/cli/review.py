@@ -87,7 +87,10 @@ def review(
 
 
 def _decided(result: Result, file: Path) -> tuple[set[str], set[str]]:
-    """Return the ids of the mentions that corrections of the run or the file decide on, and of those that they drop."""
+    """Return the ids of the mentions whose names corrections of the run or the file decide on, and of further mentions.
+
+    Of these, it is only they themselves that the file drops, or that a line gives another entity than a wrong one.
+    """
     from arbo.linking.corrections import corrections_of
 
     lines = corrections_of(file) if file.exists() else ()
@@ -99,9 +102,10 @@ def _decided(result: Result, file: Path) -> tuple[set[str], set[str]]:
         )
         places = zip(documents, (tuple((one["start"], one["end"]) for one in own) for own in spans), strict=True)
         gone = {id_ for id_, place in zip(ids, places, strict=True) if place in dropped}
-    links = result.link_table
-    kept = links.filter(links["corrected"])["mention_id"].to_pylist() if "corrected" in links.column_names else ()
-    return {*kept, *(id_ for line in lines for id_ in line.mentions)}, gone
+    kept = [row["record"] for row in result.corrections if row["status"] == "obeyed"]
+    lines = (*corrections_of(kept), *lines)
+    gone |= {id_ for line in lines if line.kind == "not" for id_ in line.mentions}
+    return {id_ for line in lines if line.kind != "not" for id_ in line.mentions}, gone
 
 
 def _searching(result: Result, path: Path | None, format_: KnowledgeBaseFormat | None) -> Search:

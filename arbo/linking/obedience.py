@@ -53,7 +53,9 @@ class Obeyed:
     def follows(self, clusters: Partition) -> Ids:
         """Return, for each mention, the corrected mention whose decision it follows, (mentions,); -1 for none."""
         assert clusters.follows is not None
-        found = np.where(self.namesake >= 0, self.namesake, clusters.follows)
+        chain = self.namesake[clusters.follows]  # where that mention follows another by its name
+        found = np.where((clusters.follows >= 0) & (chain >= 0), chain, clusters.follows)
+        found = np.where(self.namesake >= 0, self.namesake, found)
         found[self.corrected | (found == np.arange(len(found)))] = -1
         # A namesake that `different` or `not` cut off does not follow; neither do mentions that hang below it.
         together = clusters.labels[clusters.n_entities :]

@@ -96,8 +96,10 @@ class MentionChange:
     sentence: str | None
     """The sentence of the mention; None if the run was saved without texts."""
     cause: str | None = None
-    """The change of its entity before or after in the knowledge base, such as ``D5 replaces D1``; None if these have
-    not changed, or a run does not keep what the knowledge base had."""
+    """The change of its entity before or after in the knowledge base, such as ``D5 replaces D1``, and the first
+    correction, as JSON, that only one of the runs obeys and that decides on the mention, itself or because the mention
+    follows another: of a new or gone mention, only one about spans; beside a change of the entity, only one that the
+    later run obeys. None if there is neither."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -117,6 +119,10 @@ class Diff:
         rows = {"clusters": [asdict(row) for row in self.clusters], "mentions": [asdict(row) for row in self.mentions]}
         return {**rows, **({"knowledge_base": dict(self.knowledge_base)} if self.knowledge_base else {})}
 
+    @property
+    def _has_causes(self) -> bool:
+        return bool(self.knowledge_base) or any(row.cause is not None for row in self.mentions)
+
     def mention_view(self, limit: int | None = None) -> pa.Table:
         """Make a table of the first ``limit`` changed mentions (default: all): entity or NIL cluster, in both runs."""
         rows = self.mentions[:limit]
@@ -126,7 +132,7 @@ class Diff:
                 "before": pa.array([row.entity_before or row.cluster_before for row in rows], pa.string()),
                 "after": pa.array([row.entity_after or row.cluster_after for row in rows], pa.string()),
                 "gold": pa.array([row.gold for row in rows], pa.list_(pa.string())),
-                **({"cause": pa.array([row.cause for row in rows], pa.string())} if self.knowledge_base else {}),
+                **({"cause": pa.array([row.cause for row in rows], pa.string())} if self._has_causes else {}),
                 "sentence": pa.array([row.sentence for row in rows], pa.string()),
             }
         )
@@ -164,7 +170,8 @@ def diff(a: Run, b: Run) -> Diff:
     """
     place = pc.index_in(b.mention_table["mention_id"], a.mention_table["mention_id"].combine_chunks())
     row_in_a = place.fill_null(-1).to_numpy().astype(np.int64)
-    edges, decided, gone = _new_edges(a, b, row_in_a), _new_corrections(a, b), _gone(a, row_in_a)
+    edges, gone = _new_edges(a, b, row_in_a), _gone(a, row_in_a)
+    decided, told = _new_corrections(a, b)
     exchange = exchange_of(a, b)
     changes = list(_cluster_changes(*_changed(a, b, row_in_a)))
     mentions = list(_mention_changes(a, b, row_in_a))
@@ -181,12 +188,20 @@ def diff(a: Run, b: Run) -> Diff:
             )
             for row in changes
         ),
-        tuple(
-            replace(row, cause=causes.get(row.entity_before or "") or causes.get(row.entity_after or ""))
-            for row in mentions
-        ),
+        tuple(replace(row, cause=_cause(row, causes, told)) for row in mentions),
         exchange.counts if exchange else {},
     )
+
+
+def _cause(row: MentionChange, causes: Mapping[str, str], told: Mapping[str, tuple[str, bool]]) -> str | None:
+    """Return why a mention changed, given the changes of entities and, by mention, what `_new_corrections` returns."""
+    line, is_later = told.get(row.mention, (None, False))
+    if line is not None and row.change in ("new", "gone") and "document" not in json.loads(line):
+        line = None  # its document is new or removed
+    of_entity = causes.get(row.entity_before or "") or causes.get(row.entity_after or "")
+    if of_entity and not is_later:
+        line = None  # it waits because the entity has changed
+    return "; ".join(cause for cause in (of_entity, line) if cause) or None
 
 
 def exchange_of(a: Run, b: Run) -> Exchange | None:
@@ -209,8 +224,11 @@ def _gone(a: Run, row_in_a: Ints) -> dict[str, str]:
     return dict(zip(*columns, strict=True))
 
 
-def _new_corrections(a: Run, b: Run) -> dict[str, str]:
-    """Return the first correction that only one run obeys, of each cluster that has a mention on which it decides."""
+def _new_corrections(a: Run, b: Run) -> tuple[dict[str, str], dict[str, tuple[str, bool]]]:
+    """Return the first correction that only one run obeys, of each cluster and of each mention on which it decides.
+
+    With that of a mention comes whether it is the later run that obeys it.
+    """
     tables = ([] if run.correction_table is None else run.correction_table.to_pylist() for run in (a, b))
     earlier, later = ({row["record"]: None for row in table if row["status"] == "obeyed"} for table in tables)
     lines = [line for line in later if line not in earlier] + [line for line in earlier if line not in later]
@@ -222,14 +240,15 @@ def _new_corrections(a: Run, b: Run) -> dict[str, str]:
         for mention in (record.get("mention"), *record.get("same", ()), *record.get("different", ()), *of_spans):
             first.setdefault(mention, number)
     about = pa.array([id_ for id_ in first if id_ is not None], pa.string())
-    found: list[tuple[int, str]] = []
+    found: list[tuple[int, str, str]] = []
     for run in (a, b) if first else ():
         for column in {"mention_id", "follows"}.intersection(run.link_table.column_names):
             links = run.link_table.filter(pc.is_in(run.link_table[column], about))
-            found += zip(
-                map(first.__getitem__, links[column].to_pylist()), links["cluster_id"].to_pylist(), strict=True
-            )
-    return {cluster: lines[number] for number, cluster in sorted(found, reverse=True)}
+            about_it, clusters, ids = (links[name].to_pylist() for name in (column, "cluster_id", "mention_id"))
+            found += zip(map(first.__getitem__, about_it), clusters, ids, strict=True)
+    found.sort(reverse=True)
+    of_clusters = {cluster: lines[number] for number, cluster, _ in found}
+    return of_clusters, {id_: (lines[number], lines[number] in later) for number, _, id_ in found}
 
 
 def _ids_at(runs: Iterable[Run], documents: Sequence[str]) -> dict[tuple[str, str], list[str]]:
