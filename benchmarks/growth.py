@@ -234,7 +234,7 @@ def year(corpus: str = "BC5CDR disease", weeks: int = 52) -> Figures:
     """Let a run live for a year."""
     job, rng = JOBS[corpus], np.random.default_rng(0)
     whole, documents = job.knowledge_base(), list(job.documents(job.test))
-    rng.shuffle(documents)  # type: ignore[arg-type]
+    rng.shuffle(documents)
     half = len(documents) // 2
     linker = arbo.Linker(released(whole, 0))
     result, coming = linker.link(documents[:half]), documents[half:]
@@ -245,7 +245,8 @@ def year(corpus: str = "BC5CDR disease", weeks: int = 52) -> Figures:
         kind = "release" if has_release else "week"
         if has_release:
             linker = arbo.Linker(released(whole, 1 if week == 18 else 2))
-        leaves = before.document_table["document_id"][int(rng.integers(before.document_table.num_rows))].as_py()
+        there: Any = before.document_table
+        leaves = there["document_id"][int(rng.integers(there.num_rows))].as_py()
         begin = time.perf_counter()
         result = linker.remove(linker.add(before) if has_release else before, [leaves])
         gone.append(next(document for document in documents if document.id == leaves))
@@ -270,7 +271,7 @@ def year(corpus: str = "BC5CDR disease", weeks: int = 52) -> Figures:
     figures |= {"year.refit.seconds": seconds, "year.mentions": result.mention_table.num_rows}
     figures["year.corrections"] = len(result.corrections)
     figures["year.corrections_obeyed"] = sum(row["status"] == "obeyed" for row in result.corrections)
-    ids = set(result.document_table["document_id"].to_pylist())
+    ids = {link.mention.document_id for link in result.links}
     alone = arbo.Linker(whole).link([document for document in documents if document.id in ids])
     for name, one in (("accuracy", result), ("accuracy_without_corrections", alone)):
         figures[f"year.{name}"] = _score(one, linked=True)
