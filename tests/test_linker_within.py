@@ -85,7 +85,7 @@ def test_the_partition_is_that_of_complete_lists(
             n_shorter += int((found.mentions.ids < 0).sum() > (whole.mentions.ids < 0).sum())
             within = decided(linker, corpus, discover=discover)
             with monkeypatch.context() as patch:
-                patch.setattr(Linker, "_mention_limit", lambda *_: None)
+                patch.setattr(LinkerConfig, "mention_limit", lambda *_, learnt: None)
                 assert linker.retrieve(corpus, k=6, discover=discover, within_threshold=True).within is None
                 assert decided(linker, corpus, discover=discover) == within
     assert n_shorter > 6
@@ -96,7 +96,7 @@ def test_the_sample_too(sample: Sample, method: Method, monkeypatch: pytest.Monk
     documents, kb = sample
     linker = Linker(kb, config=LinkerConfig(method=method))
     both = [decided(linker, documents, discover=discover) for discover in (False, True)]
-    monkeypatch.setattr(Linker, "_mention_limit", lambda *_: None)
+    monkeypatch.setattr(LinkerConfig, "mention_limit", lambda *_, learnt: None)
     assert [decided(linker, documents, discover=discover) for discover in (False, True)] == both
 
 
