@@ -58,10 +58,8 @@ class Decisions(NamedTuple):
         """Return the graph with the additional roots and the decided edges, and without the edges that are ruled out.
 
         The edges between other mentions and those marked in ``isolated``, (mentions,), are left out too; for
-        ``independent``, all given edges between mentions. Raise ValueError if the decisions are about other mentions or
-        entities than those of the graph.
+        ``independent``, all given edges between mentions.
         """
-        self._check(graph)
         n, more = graph.n_entities, self.n_new + 1
         source, target = (np.where(ids < n, ids, ids + more).astype(ids.dtype) for ids in (graph.source, graph.target))
         of_source, of_target = source - (n + more), target - (n + more)
@@ -107,9 +105,11 @@ class Decisions(NamedTuple):
         place, pair = pairs_of(group[order], group[self.wrong[:, 0]])
         return np.column_stack([order[place], self.wrong[pair, 1]])
 
-    def _check(self, graph: Graph) -> None:
-        if not len(self.root) == len(self.passed_on) == len(self.alone) == graph.n_mentions:
-            raise ValueError(f"the decisions are about {len(self.root)} mentions; the graph has {graph.n_mentions}")
+    def check(self, graph: Graph) -> None:
+        """Raise ValueError if the decisions are about other mentions or entities than those of the graph."""
+        for column in (self.root, self.passed_on, self.alone):
+            if len(column) != graph.n_mentions:
+                raise ValueError(f"the decisions are about {len(column)} mentions; the graph has {graph.n_mentions}")
         mentions = np.concatenate([self.same.ravel(), self.different.ravel(), self.wrong[:, 0]])
         entities = np.concatenate([self.root[self.root >= 0], self.wrong[:, 1]])
         for name, ids, n in (("mention", mentions, graph.n_mentions), ("entity", entities, graph.n_entities)):

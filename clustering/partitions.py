@@ -222,6 +222,7 @@ def _obey(
     nil_threshold: float | None,
 ) -> Partition:
     """Make the partition that obeys decisions, see `clustering.decisions`."""
+    decisions.check(graph)
     entity_limit, mention_limit = (max(limit, DECIDED) for limit in limits(graph, threshold))
     own_method: Method = "arborescence" if method == "independent" else method
     isolated = np.zeros(graph.n_mentions, np.bool_)

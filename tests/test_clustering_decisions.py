@@ -289,6 +289,8 @@ def test_decisions_about_other_nodes_are_refused():
         (decide(2, {0: 1}), "entity 1"),
         (decide(2, same=[(0, 2)]), "mention 2"),
         (decide(2, wrong=[(0, 7)]), "entity 7"),
+        (decide(2, same=[(0, 10**9)], wrong=[(0, 0)]), "mention 1000000000"),
+        (decide(2)._replace(alone=np.zeros(5, np.bool_)), "5 mentions"),
     ):
         with pytest.raises(ValueError, match=message):
             partition(graph, decisions=wrong)
