@@ -5,8 +5,8 @@ encoded by the default encoder, or vectors of 384 dimensions (those of `search.p
 `grown.search.seconds` updates the lists (`clustering.growth.updated`), `forest.seconds` is the clustering of all at the
 threshold 0.2. There is no limit. The lists of the old things are drawn from those of 500, as all would take hours;
 `refit.search.seconds` is that of these, for all. The script stops where lists of new things differ from a search.
-`bytes_per_mention` is the size of the kept lists. Seconds are of the clock, least of two, beside much other work;
-processor seconds are those of both cores together.
+`bytes_per_mention` is the size of the kept lists. Seconds are of the clock, least of two (those of **run** and **year**
+beside much other work); processor seconds are those of both cores together.
 
 **run**: `Linker.add` of 1,000 names to a run of 99,000, read from a folder and written to another, by stage;
 `refit` is `Linker.discover` of these 99,000, written. `times_faster` compares processor seconds.
