@@ -8,7 +8,7 @@ import numpy as np
 from .arrays import Edges, Ids, Weights
 from .kernels import in_parallel, kernel
 
-_SHORT, _LONG, _CHUNK, _LEAST = 16, 1 << 16, 1 << 20, 1 << 17
+_SHORT, _LONG, _CHUNK, _LEAST, _FEW = 16, 1 << 16, 1 << 20, 1 << 17, 1 << 12
 
 
 def by_weight(edges: Edges) -> Edges:
@@ -20,6 +20,8 @@ def by_weight(edges: Edges) -> Edges:
     """
     if len(edges.weight) >= 2**31:
         raise ValueError(f"cannot sort {len(edges.weight):,} edges; the maximum is 2^31 - 1, so use fewer neighbours")
+    if len(edges.weight) < _FEW:  # loading the kernels would take longer
+        return edges.take(np.lexsort((edges.target, edges.source, edges.weight)))
     keys = np.empty(len(edges.weight), np.int64)
     _keys(edges, keys)
     keys = _sorted(keys, np.empty_like(keys))
