@@ -29,6 +29,9 @@ process of its own. Seconds of the clock, memory in GB; *private* memory is writ
 memory has the mapped pages too, which processes share. The mentions are diseases of the test part of BC5CDR.
 **linked**: the same with 100,000 distinct mentions, which are made like the names, and are none of them.
 
+**job**: `arbo link` on the test part of BC5CDR from an index of MEDIC, as a process: seconds of the clock, the median
+of five runs after one that compiles kernels. Python keeps its bytecode, as it does for an installed package.
+
 **encoding**: the default encoder is fitted to the names and encodes them; seconds of the clock, and of the processors.
 
 Each cell is kept. `--only KIND` and `--names N` make only some of them; all that are kept are recorded.
@@ -37,7 +40,9 @@ Each cell is kept. `--only KIND` and `--names N` make only some of them; all tha
 import importlib
 import json
 import math
+import os
 import random
+import statistics
 import subprocess
 import sys
 import time
@@ -55,7 +60,7 @@ from library.cells import Cells, key
 from library.command import parser_of
 from library.corpora import JOBS
 from library.results import Figures, Row, Tables, record, say
-from library.timing import best_of_three
+from library.timing import best_of_three, run_arbo
 from search import clustered
 
 import arbo
@@ -329,6 +334,19 @@ def linked_from(names: list[str], documents: Corpus, *, again: bool = True) -> R
     return row | found
 
 
+def job(name: str, _: int) -> Row:
+    """Time a command that links documents from an index."""
+    what = JOBS[name]
+    words = what.command(what.test)
+    with TemporaryDirectory() as folder, patch.dict(os.environ, PYTHONPYCACHEPREFIX=f"{folder}/bytecode"):
+        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+        arbo.build_index(what.knowledge_base(), f"{folder}/index")
+        command = [*words[: words.index("--kb")], "--kb", f"{folder}/index", "--out"]
+        ran = [run_arbo(*command, f"{folder}/run{at}") for at in range(6)]
+    row: Row = {"seconds": statistics.median(one.seconds for one in ran[1:]), "linked": ran[0].printed["linked"]}
+    return row | {"fastest": min(one.seconds for one in ran[1:]), "slowest": max(one.seconds for one in ran[1:])}
+
+
 def encoding(kind: str, n: int) -> Row:
     """Time the default encoder: it is fitted to the names, and encodes them."""
     names = names_of(kind, n)
@@ -350,6 +368,7 @@ KINDS: dict[str, tuple[Callable[[str, int], Row], list[tuple[str, int]]]] = {
     "dense": (dense, [("clustered", 10**5)]),
     "index": (from_index, [("words", 10**5), ("words", 10**6), ("words", 4 * 10**6)]),
     "linked": (linked, [("words", 3 * 10**6)]),
+    "job": (job, [("BC5CDR disease", 4424)]),
     "encoding": (encoding, [("words", 10**5), ("words", 10**6), ("random", 10**6)]),
 }
 """The function that makes a cell of each table, and its names and sizes."""

@@ -33,7 +33,7 @@ def bridges(edges: Edges, *, n_nodes: int) -> Bridges:
     ([2, 1, 0, 3], [[3, 2], [2, 1], [1, 1], [1, 1]], [[3, 2], [2, 3], [1, 4], [4, 1]])
     """
     size = np.ones(n_nodes, id_dtype(n_nodes))
-    ordered = edges.take(by_weight(edges))
+    ordered = by_weight(edges)
     parts, sides = _parts(ordered.source, ordered.target, size), _sides(ordered.source, ordered.target, size)
     if len(parts) < len(ordered.source):
         i = len(parts)

@@ -7,73 +7,106 @@ unique.
 
 Most of Prim's queue is not needed. Edges are sorted once and read in that order; an edge whose source is reached
 attaches its target at once. Only edges whose source is not yet reached have to wait; once it is reached, they come
-before the next edge in the order. O(edges log edges) time, nearly all of it for the sort.
+before the next edge in the order. If many wait, they are forgotten, and the edges are read again from the lightest,
+which finds them in order: reading on is much faster than a large queue, which is spread over the memory.
+
+If there are many edges, the light ones and the lightest entity edge, which are Prim's first steps, are read first. They
+reach most mentions, so that most of the heavier edges need not be sorted. O(edges log edges) time.
 """
 
 from heapq import heappop, heappush
-from typing import Any
 
 import numpy as np
 
-from .arrays import Edges, Ids
+from .arrays import Bools, Edges, Ids
 from .forest import Forest, unreached
 from .kernels import kernel
-from .ordering import by_weight
+from .ordering import by_weight, pivot
+
+_LIGHT = 3
+_SHARE = 16
+"""The edges are read again if more wait than one for this many edges read; each edge is forgotten once at most."""
 
 
 def minimax_forest(n_mentions: int, edges: Edges) -> Forest:
     """Return the forest of minimax paths over the edges that can matter, which come from `with_entity_edges`."""
-    ordered = by_weight(edges)
-    tail, head = edges.source[ordered], edges.target[ordered]
-    rank = _grow(n_mentions, tail, head, ordered)
-    forest = unreached(len(rank), edges.source, edges.weight)
-    reached = np.flatnonzero(rank >= 0)
-    forest.parent[reached], forest.weight[reached] = tail[rank[reached]], edges.weight[ordered[rank[reached]]]
+    forest, reached = unreached(n_mentions, edges.source, edges.weight), np.zeros(n_mentions, np.bool_)
+    entrances = np.flatnonzero(edges.source < 0)
+    if len(entrances) == 0:
+        return forest
+    heaviest = pivot(edges.weight, _LIGHT * n_mentions)
+    if heaviest < np.inf:
+        is_light = edges.weight <= heaviest
+        weight = edges.weight[entrances]
+        lightest = entrances[weight == weight.min()]
+        is_light[lightest[np.lexsort((edges.target[lightest], edges.source[lightest]))[0]]] = True
+        _attach(edges.take(is_light), reached, forest)
+        edges = edges.take(~reached[edges.target])
+    _attach(edges, reached, forest)
     return forest
 
 
+def _attach(edges: Edges, reached: Bools, forest: Forest) -> None:
+    """Attach the mentions that can be reached over these edges, which lead to mentions that are not yet reached."""
+    ordered = by_weight(edges)
+    rank = _grow(ordered.source, ordered.target, *_list_by_tail(ordered.source, ordered.target, len(reached)), reached)
+    new = np.flatnonzero(rank >= 0)
+    forest.parent[new], forest.weight[new] = ordered.source[rank[new]], ordered.weight[rank[new]]
+
+
 @kernel
-def _grow(n_mentions: int, tail: Ids, head: Ids, ordered: Ids) -> Ids:
+def _grow(tail: Ids, head: Ids, start: Ids, outward: Ids, reached: Bools) -> Ids:
     """Return the rank of the edge that reaches each mention, or -1; edge ``r`` leads from tail to head."""
-    start, outward = _ranks_by_tail(tail, n_mentions, ordered)
-    reached_by = np.full(n_mentions, -1, ordered.dtype)
-    reached = np.zeros(n_mentions, np.bool_)  # takes a quarter of the cache
-    waits = np.full(n_mentions, len(ordered), ordered.dtype)  # the least rank that waits for the mention
-    for next_rank in range(len(ordered)):
+    reached_by = np.full(len(reached), -1, np.int32)
+    waits = np.full(len(reached), len(tail), np.int32)  # the least rank that waits for the mention; -1 once reached
+    waiting = [np.int64(0)]
+    waiting.clear()
+    next_rank = -1
+    while next_rank + 1 < len(tail):
+        next_rank += 1
         if reached[head[next_rank]] or (tail[next_rank] >= 0 and not reached[tail[next_rank]]):
             continue
-        waiting: list[Any] = [next_rank]
-        while waiting:
-            rank = heappop(waiting)
-            v = head[rank]
-            if reached[v]:
-                continue
-            reached[v] = True
-            reached_by[v] = rank
-            for i in range(start[v], start[v + 1]):
-                if outward[i] > next_rank:
-                    break
-                end = head[outward[i]]
-                if not reached[end] and outward[i] < waits[end]:
-                    waits[end] = outward[i]
-                    heappush(waiting, np.int64(outward[i]))
+        edge, limit = _packed(next_rank, head[next_rank]), _packed(next_rank, 0)
+        while True:
+            v = edge & 0xFFFFFFFF
+            if not reached[v]:
+                reached[v], reached_by[v], waits[v] = True, edge >> 32, -1
+                for i in range(start[v], start[v + 1]):
+                    if outward[i] >= limit:
+                        break
+                    end, rank = outward[i] & 0xFFFFFFFF, outward[i] >> 32
+                    if rank < waits[end]:
+                        waits[end] = rank
+                        heappush(waiting, outward[i])
+            if len(waiting) * _SHARE > next_rank:
+                waiting.clear()
+                next_rank = -1
+            if len(waiting) == 0:
+                break
+            edge = heappop(waiting)
     return reached_by
 
 
 @kernel
-def _ranks_by_tail(tail: Ids, n_mentions: int, ordered: Ids) -> tuple[Ids, Ids]:
-    """List the ranks of the edges out of each mention, ascending: those of ``u`` from ``start[u]`` on."""
-    start = np.zeros(n_mentions + 1, ordered.dtype)
+def _list_by_tail(tail: Ids, head: Ids, n_mentions: int) -> tuple[Ids, Ids]:
+    """List the edges out of each mention, `_packed`, in ascending order: those of ``u`` from ``start[u]`` on."""
+    start = np.zeros(n_mentions + 1, np.int32)
     for u in tail:
         if u >= 0:
             start[u + 1] += 1
     for u in range(n_mentions):
         start[u + 1] += start[u]
-    outward = np.empty(start[-1], ordered.dtype)
+    outward = np.empty(start[-1], np.int64)
     place = start[:-1].copy()
     for rank in range(len(tail)):
         u = tail[rank]
         if u >= 0:
-            outward[place[u]] = rank
+            outward[place[u]] = _packed(rank, head[rank])
             place[u] += 1
     return start, outward
+
+
+@kernel
+def _packed(rank: int, head: int) -> int:
+    """Return the rank of an edge above its head, as one integer that sorts by rank."""
+    return (np.int64(rank) << 32) | head

@@ -1,32 +1,46 @@
 """The order of edges in all methods: by weight, then source, then target."""
 
+from functools import partial
 from heapq import heapify, heappop
 
 import numpy as np
 
-from .arrays import Edges, Ids, id_dtype
-from .kernels import kernel
+from .arrays import Edges, Ids, Weights
+from .kernels import in_parallel, kernel
 
-_SHORT, _LONG = 16, 1 << 16
+_SHORT, _LONG, _CHUNK, _LEAST, _FEW = 16, 1 << 16, 1 << 20, 1 << 17, 1 << 12
 
 
-def by_weight(edges: Edges) -> Ids:
-    """Return the indices of the edges, sorted by (weight, source, target).
+def by_weight(edges: Edges) -> Edges:
+    """Return the edges, sorted by (weight, source, target).
 
     One integer per edge holds the bits of its weight, rounded to float32, above its index. Sorting integers is many
-    times faster than sorting indices by floats; runs of equal rounded weights are then put in exact order. Raise
-    ValueError for 2^32 edges or more.
+    times faster than sorting indices by floats; runs of equal rounded weights are put in exact order once the edges
+    are moved, when they are adjacent. Raise ValueError for 2^31 edges or more.
     """
-    if len(edges.weight) >= 2**32:
-        raise ValueError(f"cannot sort {len(edges.weight):,} edges; the maximum is 2^32 - 1, so use fewer neighbours")
+    if len(edges.weight) >= 2**31:
+        raise ValueError(f"cannot sort {len(edges.weight):,} edges; the maximum is 2^31 - 1, so use fewer neighbours")
+    if len(edges.weight) < _FEW:  # loading the kernels would take longer
+        return edges.take(np.lexsort((edges.target, edges.source, edges.weight)))
     keys = np.empty(len(edges.weight), np.int64)
     _keys(edges, keys)
     keys = _sorted(keys, np.empty_like(keys))
-    places = np.empty(len(keys), id_dtype(len(keys)))
-    for begin, end in _places(edges, keys, places):
-        run = places[begin:end]
-        places[begin:end] = run[np.lexsort((edges.target[run], edges.source[run], edges.weight[run]))]
-    return places
+    ordered = Edges(*map(np.empty_like, edges))
+    in_parallel(partial(_move, edges, keys, ordered), range(0, len(keys), _CHUNK))
+    for begin, end in _sort_runs(keys, ordered):
+        run = ordered.take(slice(begin, end))
+        order = np.lexsort((run.target, run.source, run.weight))
+        for array in run:
+            array[:] = array[order]
+    return ordered
+
+
+def pivot(weight: Weights, n_light: int) -> float:
+    """Return about the weight of the ``n_light``-th edge; infinity if parting the edges there would gain nothing."""
+    if len(weight) < max(_LEAST, 2 * n_light):
+        return np.inf
+    sample = np.sort(weight[:: len(weight) >> 12 | 1])
+    return float(sample[len(sample) * n_light // len(weight)])
 
 
 @kernel
@@ -62,36 +76,44 @@ def _sorted(keys: Ids, spare: Ids) -> Ids:
 
 
 @kernel
-def _places(edges: Edges, keys: Ids, places: Ids) -> list[tuple[int, int]]:
-    """Return the indices in the sorted keys, with short runs of equal weights ordered, and the long runs."""
+def _move(edges: Edges, keys: Ids, ordered: Edges, begin: int) -> None:
+    """Write a chunk of the edges in the order of the keys."""
+    for rank in range(begin, min(begin + _CHUNK, len(keys))):
+        i = keys[rank] & 0xFFFFFFFF
+        ordered.source[rank], ordered.target[rank] = edges.source[i], edges.target[i]
+        ordered.weight[rank] = edges.weight[i]
+
+
+@kernel
+def _sort_runs(keys: Ids, ordered: Edges) -> list[tuple[int, int]]:
+    """Sort the short runs of equal rounded weights, and return the long ones."""
     long_runs = [(0, 0) for _ in range(0)]
     begin = 0
     for i in range(len(keys)):
-        places[i] = keys[i] & 0xFFFFFFFF
         if i + 1 == len(keys) or keys[i + 1] >> 32 != keys[begin] >> 32:
             if i - begin >= _LONG:
                 long_runs.append((begin, i + 1))
             elif i > begin:
-                _sort_places(edges, places[begin : i + 1])
+                _sort_run(ordered.weight, ordered.source, ordered.target, begin, i + 1)
             begin = i + 1
     return long_runs
 
 
 @kernel
-def _sort_places(edges: Edges, places: Ids) -> None:
-    """Sort indices of edges by (weight, source, target), without recursion."""
-    if len(places) > _SHORT:
-        heap = [(edges.weight[i], edges.source[i], edges.target[i], i) for i in places]
+def _sort_run(weight: Weights, source: Ids, target: Ids, begin: int, end: int) -> None:
+    """Sort a run of edges by (weight, source, target), without recursion."""
+    if end - begin > _SHORT:
+        heap = [(weight[i], source[i], target[i], i) for i in range(begin, end)]
         heapify(heap)
-        for i in range(len(places)):
-            places[i] = heappop(heap)[3]
+        for i in range(begin, end):
+            weight[i], source[i], target[i], _ = heappop(heap)
         return
-    for i in range(1, len(places)):
-        place, hole = places[i], i
-        while hole > 0 and before(edges, place, places[hole - 1]):
-            places[hole] = places[hole - 1]
+    for i in range(begin + 1, end):
+        w, u, v, hole = weight[i], source[i], target[i], i
+        while hole > begin and (w, u, v) < (weight[hole - 1], source[hole - 1], target[hole - 1]):
+            weight[hole], source[hole], target[hole] = weight[hole - 1], source[hole - 1], target[hole - 1]
             hole -= 1
-        places[hole] = place
+        weight[hole], source[hole], target[hole] = w, u, v
 
 
 @kernel

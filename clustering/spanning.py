@@ -21,7 +21,7 @@ import numpy as np
 from .arrays import Bools, Edges, Ids, Weights, id_dtype
 from .forest import EntityEdges, lighter_entity_edge
 from .kernels import in_parallel, kernel
-from .ordering import before
+from .ordering import before, pivot
 from .union_find import top
 
 _LIGHT = 2
@@ -61,22 +61,13 @@ def spanning_forest(entity_edges: EntityEdges, edges: Edges) -> Spanning:
     ids = id_dtype(len(edges.source))
     a, b, weight = np.empty_like(edges.source), np.empty_like(edges.target), np.empty_like(edges.weight)
     ends = _Ends(a, b, weight, np.empty(len(a), ids))
-    pivot = _pivot(n, edges.weight)
-    n_light = _split(edges, pivot, ends)
+    heaviest = pivot(edges.weight, _LIGHT * n)
+    n_light = _split(edges, heaviest, ends)
     rounds = _Rounds(entity_edges, edges, ends)
-    rounds.run(0, n_light, pivot)
-    if pivot < np.inf:
+    rounds.run(0, n_light, heaviest)
+    if heaviest < np.inf:
         rounds.run(n_light, len(edges.source), np.inf)
     return Spanning(np.concatenate(rounds.joining), rounds.component == rounds.n, rounds.hangs)
-
-
-def _pivot(n_mentions: int, weight: Weights) -> float:
-    """Return the weight of the heaviest edge that is in the first rounds, about the `_LIGHT`-th of each mention."""
-    n_light = _LIGHT * n_mentions
-    if len(weight) < max(_LEAST, 2 * n_light):
-        return np.inf
-    sample = np.sort(weight[:: len(weight) >> 12 | 1])
-    return float(sample[len(sample) * n_light // len(weight)])
 
 
 class _Rounds:
