@@ -23,7 +23,7 @@ def annotation(id_: str | None, text: str, *places: tuple[int, int], **infons: A
 
 DOCUMENT = {
     "id": "12",
-    "infons": {"journal": "J"},
+    "infons": {"journal": "J", "sourcedb": "PMC"},
     "passages": [
         {
             "offset": 0,

@@ -17,6 +17,7 @@ from arbo.data.corpus import Corpus
 from arbo.data.documents import Document
 from arbo.data.entities import Entity
 from arbo.data.knowledge_base import KnowledgeBase
+from arbo.data.objects import ENTITY_KEYS
 from arbo.data.records import Item, OnError, Records
 from arbo.errors import DataError, UsageError
 from arbo.files import PathLike
@@ -66,13 +67,13 @@ DOCUMENT_FORMATS: Mapping[DocumentFormat, Format] = {
     "pubtator": Format("arbo.readers.pubtator:read_pubtator", r"\A.*\n\s*[^|\t\n]+\|t\|"),
     "hipe": Format("arbo.readers.hipe:read_hipe", r"\A.*\n\s*TOKEN\t.*\bNE-COARSE-LIT\b"),
     "gsc": Format("arbo.readers.gsc:read_gsc", r"^[0-9]+\t[0-9]+\t[^\t\n]+\t\S+\s*$"),
-    "pubannotation": Format(
-        "arbo.readers.pubannotation:read_pubannotation",
-        r'\A.*\n[\s\[]*\{(?![\s\S]*"mentions"\s*:)[\s\S]*"(denotations|sourcedb)"\s*:',
-    ),
     "bioc": Format(
         "arbo.readers.bioc:read_bioc",
         r'\A.*\n(\s*<\?xml[^>]*>)?(\s*<!DOCTYPE[^>]*>)?\s*<collection\b|\A.*\n[\s\[]*\{[\s\S]*"passages"\s*:\s*\[',
+    ),
+    "pubannotation": Format(
+        "arbo.readers.pubannotation:read_pubannotation",
+        r'\A.*\n[\s\[]*\{(?![\s\S]*"mentions"\s*:)[\s\S]*"(denotations|sourcedb)"\s*:',
     ),
     "zeshel": Format("arbo.readers.zeshel:read_zeshel", r'\A.*\n\s*\{.*"context_document_id"'),
     "blink": Format("arbo.readers.blink:read_blink", r'\A.*\n\s*\{.*"context_left"'),
@@ -149,12 +150,19 @@ def read_knowledge_base(
     *,
     on_error: OnError = "fail",
     told: Callable[[str], object] = str,
+    columns: Mapping[str, str] | None = None,
 ) -> KnowledgeBase:
     """Read a knowledge base in one of `KNOWLEDGE_BASE_FORMATS`; see `read_documents`.
 
-    A knowledge base without entities is a `DataError`, even with `on_error="skip"`.
+    ``columns`` maps keys of an entity to columns of CSV or TSV, as ``{"id": "code"}``. A knowledge base without
+    entities is a `DataError`, even with `on_error="skip"`.
     """
     name, first, paths, read, notes = _opened(path, format, KNOWLEDGE_BASE_FORMATS, told)
+    if columns:
+        if name not in ("csv", "tsv") or (unknown := columns.keys() - ENTITY_KEYS):
+            wrong = f"unknown keys: {', '.join(sorted(unknown))}" if name in ("csv", "tsv") else f"the format is {name}"
+            raise UsageError(f"columns are for CSV and TSV, with keys among {', '.join(ENTITY_KEYS)}; {wrong}")
+        read = partial(read, columns=columns)
     kb: KnowledgeBase
     if len(paths) == 1:
         kb = read(paths[0], on_error=on_error)
