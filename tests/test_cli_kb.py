@@ -181,3 +181,15 @@ def test_a_generic_name_heads_the_names_of_many_others(n: int, name: str, others
     assert [problem.examples[0].entities for problem in found] == ([("A",)] if generic else [])
     few = arbo.KnowledgeBase([*kb, *(arbo.Entity(f"G{row}", "flu") for row in range(4000))])  # less than 8 %
     assert few.generic_names() == []
+
+
+def test_kb_convert_of_a_table_with_other_columns(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "codes.csv").write_text("code,label,synonyms\nD1,flu,grippe|influenza\n")
+    command = ["kb", "convert", tmp_path / "codes.csv", "--out", tmp_path / "kb.jsonl"]
+    assert run(*command, "--columns", "id=code, name=label,aliases=synonyms").code == 0
+    (entity,) = arbo.read_knowledge_base(tmp_path / "kb.jsonl")
+    assert (entity.id, entity.name, entity.aliases) == ("D1", "flu", ("grippe", "influenza"))
+    assert run(*command, "--columns", "id=kode").code == 3
+    told = run(*command, "--columns", "id")
+    assert told.code == 2
+    assert "--columns must be KEY=COLUMN" in told.err

@@ -15,7 +15,7 @@ import pytest
 import torch
 from builders import dual_encoder, files_in, save_data
 from conftest import Run
-from model_folders import CONFIG, HF, MAKE, TWO, apart, load, shared
+from model_folders import CONFIG, HF, MAKE, OWN, PROJECTED, TWO, apart, load, shared
 
 import arbo
 from arbo.data.inputs import mention_inputs
@@ -113,12 +113,12 @@ def test_transformers_reads_it(bert: Tower, tmp_path: Path, kind: str) -> None:
 def test_a_model_folder_is_what_the_documentation_says(bert: Tower, tmp_path: Path) -> None:
     for kind, expected in (
         ("shared", HF),
-        ("shared, projected", HF | {"projection.safetensors"}),
+        ("shared, projected", PROJECTED),
         ("apart", TWO),
     ):
         MAKE[kind](bert).save_pretrained(tmp_path / kind)
         manifest = json.loads((tmp_path / kind / "arbo.json").read_text("utf-8"))
-        assert files_in(tmp_path / kind) == expected | {"arbo.json"}
+        assert files_in(tmp_path / kind) == expected | OWN
         assert manifest["files"] == {
             name: hashlib.sha256((tmp_path / kind / name).read_bytes()).hexdigest() for name in expected
         }
@@ -157,14 +157,14 @@ def test_an_earlier_model_is_replaced(bert: Tower, tmp_path: Path, before: str, 
     encoder = MAKE[after](bert)
     encoder.save_pretrained(tmp_path / "model")
     assert load(tmp_path / "model").settings["weights"] == encoder.settings["weights"]
-    assert files_in(tmp_path / "model") == (TWO if after == "apart" else HF) | {"arbo.json"}
+    assert files_in(tmp_path / "model") == (TWO if after == "apart" else HF) | OWN
     assert os.listdir(tmp_path) == ["model"]
 
 
 def test_an_empty_folder_is_filled(bert: Tower, tmp_path: Path) -> None:
     (tmp_path / "model").mkdir()
     shared(bert).save_pretrained(tmp_path / "model")
-    assert files_in(tmp_path / "model") == HF | {"arbo.json"}
+    assert files_in(tmp_path / "model") == HF | OWN
 
 
 @pytest.mark.parametrize("content", ["thesis.txt", "deep/thesis.txt", "config.json", "manifest.json"])
@@ -278,7 +278,7 @@ def test_a_model_on_the_hub(bert: Tower, tmp_path: Path, monkeypatch: pytest.Mon
     again = load("org/tiny", revision="v1")
     assert again.settings == {**encoder.settings, "model": "org/tiny"}
     assert asked == [("org/tiny", "v1"), ("org/tiny", "0123abc")]
-    expected = {"shared": HF, "shared, projected": HF | {"projection.safetensors"}, "apart": TWO}[kind]
+    expected = {"shared": HF, "shared, projected": PROJECTED, "apart": TWO}[kind]
     assert files_in(tmp_path / "0123abc") == expected | {"arbo.json"}
 
 

@@ -24,6 +24,7 @@ HEAVY = (
     "pandas",
     "datasets",
     "spacy",
+    "rdflib",
     "starlette",
     "uvicorn",
     "anyio",

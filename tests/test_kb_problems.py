@@ -143,6 +143,11 @@ def test_published_knowledge_bases_have_warnings_alone(
         ("medic", "D1||flu\nD1||flu\nD2|cold\nD1||cold\n"),
         ("tsv", "D1\tflu\nD1\tflu\nD2\nD1\tcold\n"),
         (
+            "obographs",
+            '{"graphs": [{"nodes": [{"id": "D1", "lbl": "flu"}, {"id": "D1", "lbl": "flu"}, {"lbl": "x"}, '
+            '{"id": "D1", "lbl": "cold"}]}]}',
+        ),
+        (
             "obo",
             "[Term]\nid: D1\nname: flu\n[Term]\nid: D1\nname: flu\n[Term]\nid: D2\nname\n[Term]\nid: D1\nname: cold\n",
         ),

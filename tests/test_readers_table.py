@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from builders import save_lines
 
+import arbo
 from arbo.data.corpus import Corpus
 from arbo.data.entities import Entity
 from arbo.data.knowledge_base import KnowledgeBase
@@ -190,3 +191,21 @@ def test_a_long_cell_is_read_and_the_limit_of_others_stays(tmp_path: Path) -> No
     (tmp_path / "docs.csv").write_text(f"id,text\nd,{'a ' * 200_000}\n")
     assert len(read_documents(tmp_path / "docs.csv")[0].text) == 400_000
     assert csv.field_size_limit() == before
+
+
+@pytest.mark.parametrize(("kind", "delimiter"), [("csv", ","), ("csv", ";"), ("tsv", "\t")])
+def test_columns_may_have_other_names(tmp_path: Path, kind: str, delimiter: str) -> None:
+    file = tmp_path / f"kb.{kind}"
+    lines = [["Code", "label", "other names", "owner"], ["D1", "flu", "grippe|influenza", "us"]]
+    file.write_text("".join(delimiter.join(line) + "\n" for line in lines))
+    columns = {"id": "Code", "name": "label", "aliases": "other names"}
+    (entity,) = arbo.read_knowledge_base(file, columns=columns)
+    assert entity == arbo.Entity("D1", "flu", ("grippe", "influenza"))
+    assert entity.metadata == {"owner": "us"}
+    with pytest.raises(arbo.DataError, match=r"line 1: there is no column 'code'; the columns are 'Code"):
+        arbo.read_knowledge_base(file, columns={**columns, "id": "code"})
+    with pytest.raises(arbo.UsageError, match=r"columns are for CSV and TSV, with keys among id, name, .*: alias"):
+        arbo.read_knowledge_base(file, columns={**columns, "alias": "owner"})
+    (tmp_path / "kb.jsonl").write_text('{"id": "D1", "name": "flu"}')
+    with pytest.raises(arbo.UsageError, match="the format is jsonl"):
+        arbo.read_knowledge_base(tmp_path / "kb.jsonl", columns=columns)

@@ -47,7 +47,7 @@ def test_a_type_that_no_mention_has_is_refused(docs: Path) -> None:
 
 def test_an_unknown_format_lists_the_known_ones(docs: Path) -> None:
     with pytest.raises(
-        UsageError, match=r"unknown format 'xml'; known: blink, brat, conll, .*, pubtator, text, tsv, zeshel"
+        UsageError, match=r"unknown format 'xml'; known: bioc, blink, brat, conll, .*, pubtator, text, tsv, zeshel"
     ):
         read_documents(docs, "xml")
     with pytest.raises(
@@ -62,6 +62,7 @@ FIRST_LINES = {
     "jsonl": '{"id": "D1", "name": "flu"}',
     "medic": "D1||flu",
     "obo": "[Term]",
+    "obographs": '{"graphs": [{"nodes": [{"id": "D1", "lbl": "flu"}]}]}',
     "tsv": "D1\tflu",
     "zeshel": '{"document_id": "D1", "title": "flu", "text": "flu"}',
 }
@@ -72,12 +73,15 @@ def test_formats_with_a_file_of_entities_have_a_first_line() -> None:
         "index",
         "umls",
         "parquet",
-    }  # folders of several files, a binary file
+        "skos",
+    }  # folders of several files, a binary file, a format that needs a package
 
 
 @pytest.mark.parametrize("given", sorted(KNOWLEDGE_BASE_FORMATS))
 @pytest.mark.parametrize("format_", sorted(FIRST_LINES))
 def test_a_knowledge_base_of_another_format_is_an_error(tmp_path: Path, format_: str, given: str) -> None:
+    if given == "skos":
+        pytest.importorskip("rdflib")
     path = tmp_path / "kb"
     path.write_text(FIRST_LINES[format_] + "\nid: D1\nname: flu\n" * (format_ == "obo"))
     if given == format_ or (given, format_) == ("blink", "zeshel"):  # BLINK reads the pages of ZeShEL as they are
@@ -87,8 +91,8 @@ def test_a_knowledge_base_of_another_format_is_an_error(tmp_path: Path, format_:
         read_knowledge_base(path, given)
     with pytest.raises(
         DataError,
-        match=r"no entities in the format .*--kb-format|no \[Term\]|give the folder that|must name the c|the Parquet "
-        "file|not an index",
+        match=r"no entities in the format .*--kb-format|no \[Term\]|no list `graphs`|not JSON|not RDF|give the folder "
+        "that|must name the c|the Parquet file|not an index",
     ) as caught:
         read_knowledge_base(path, given, on_error="skip")
     assert caught.value.file == str(path)
@@ -115,6 +119,8 @@ def test_a_knowledge_base_without_an_entity_is_an_error(tmp_path: Path, format_:
 SAMPLES = {
     "brat": ("d.ann", "T1\tX 0 3\tFlu\n"),
     "ecbplus": ("ECB_Dev_corpus.txt", "36_1ecb\t0\t3\tPerry\tHUM17\n"),
+    "pubannotation": ("docs.txt", '[\n {"text": "flu", "denotations": [], "id": "a"}]'),
+    "bioc": ("docs.dat", '{"documents": [{"id": "a", "infons": {}, "passages": []}]}'),
     "conll": ("docs.txt", "\n#begin document (a); part 000\n#end document\n"),
     "pubtator": ("NCBI_corpus.txt", "1|t|Flu\n1|a|\n1\t0\t3\tFlu\tDisease\tD1\n"),
     "hipe": ("docs.tsv", "TOKEN\tNE-COARSE-LIT\tNEL-LIT\n# document_id = d\nFlu\tB-dis\tQ1\n"),
@@ -158,7 +164,7 @@ def test_the_format_of_a_knowledge_base_is_told_by_its_content(tmp_path: Path, f
         (
             "docs.dat",
             b"flu",
-            r"docs\.dat: the format cannot be guessed from the name and the content; give it .*; formats: blink, brat",
+            r"docs\.dat: the format cannot be guessed from the name and the content; give it .*; formats: bioc, ",
         ),
         ("docs.dat", b" \n", r"docs\.dat: the file is empty$"),
         ("docs.xlsx", b"PK\3\4", r"docs\.xlsx: this is a zip archive or a spreadsheet"),
@@ -266,5 +272,5 @@ def test_an_empty_path_is_no_folder() -> None:
 
 
 def test_the_tables_load_no_format() -> None:
-    code = "import sys, arbo.readers; print({'obonet', 'networkx', 'numpy'} & set(sys.modules))"
+    code = "import sys, arbo.readers; print({'obonet', 'networkx', 'numpy', 'rdflib'} & set(sys.modules))"
     assert python(code).strip() == "set()"

@@ -46,7 +46,7 @@ def mention(start: int, end: int, text: str, *gold: str, of: str = "d", kind: st
     return arbo.Mention(f"{of}:{start}-{end}", of, ((start, end),), text[start:end], kind, gold or None)
 
 
-@pytest.mark.parametrize("format_", ["brat", "jsonl", "pubtator"])
+@pytest.mark.parametrize("format_", ["bioc", "brat", "jsonl", "pubannotation", "pubtator"])
 @given(documents=drawn_documents())
 @settings(max_examples=50, deadline=None)
 def test_what_is_read_again_is_the_same_unless_the_writer_says_otherwise(
@@ -74,6 +74,9 @@ def test_what_is_read_again_is_the_same_unless_the_writer_says_otherwise(
         ("ncbi_disease/NCBItrainset_corpus.txt", "pubtator", "pubtator"),
         ("medmentions_sample/med_mentions_3docs.pubtator.txt", "pubtator", "pubtator"),
         ("craft/dev", "brat", "brat"),
+        ("craft/dev", "brat", "bioc"),
+        ("craft/dev", "brat", "pubannotation"),
+        ("bc5cdr/CDR_TestSet.PubTator.txt", "pubtator", "bioc"),
         ("quaero/train/EMEA", "brat", "brat"),
         ("ncbi_disease/NCBItestset_corpus.txt", "pubtator", "brat"),
     ],

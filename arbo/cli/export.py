@@ -34,7 +34,8 @@ def export(
     **csv**, **tsv**: one row for each mention, with its sentence, its link, the runner-up, and the path from the
     entity. In csv, a cell that a spreadsheet would run as a formula, such as `=cmd()`, gets the prefix `'`.
 
-    **jsonl**, **pubtator**, **brat**: the documents, with links in place of gold ids unless `--ids gold`.
+    **jsonl**, **pubtator**, **pubannotation**, **bioc**, **brat**: the documents, with links in place of gold ids
+    unless `--ids gold`.
 
     **conll**: the words and chains of each document. **clusters**: clusters across documents, as JSON lines. `arbo
     score` reads both formats; `--ids gold` writes its KEY.

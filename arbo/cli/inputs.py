@@ -24,10 +24,15 @@ _ENOUGH = 0.1
 
 
 def read_kb(
-    path: Path, format_: KnowledgeBaseFormat | None, xrefs: list[str] | None, *, no_generic_names: bool = False
+    path: Path,
+    format_: KnowledgeBaseFormat | None,
+    xrefs: list[str] | None,
+    *,
+    no_generic_names: bool = False,
+    columns: Mapping[str, str] | None = None,
 ) -> KnowledgeBase:
     """Read a knowledge base, perhaps without generic names; accept cross-references with prefixes ``xrefs`` as ids."""
-    kb = readers.read_knowledge_base(path, format_, told=tell_format(path, "--kb-format"))
+    kb = readers.read_knowledge_base(path, format_, told=tell_format(path, "--kb-format"), columns=columns)
     if kb.stored and (xrefs or no_generic_names):
         option = "--kb-xrefs" if xrefs else "--no-generic-names"
         console.say(

@@ -189,10 +189,18 @@ def convert(
     out: Output,
     kb_format: options.KbFormat = None,
     kb_xrefs: options.KbXrefs = None,
+    columns: Annotated[
+        str | None,
+        typer.Option("--columns", metavar="KEY=COLUMN,...", help="Columns of CSV or TSV, e.g. id=code,name=label."),
+    ] = None,
     as_json: options.Json = False,
 ) -> None:
     """Write a knowledge base in another format, which the ending of --out chooses."""
-    base = _read(kb, kb_format, kb_xrefs, out)
+    pairs = [pair.partition("=") for pair in (columns or "").split(",") if pair]
+    if wrong := next((key for key, sign, column in pairs if not (key and sign and column)), None):
+        raise UsageError(f"--columns must be KEY=COLUMN,..., but {wrong!r:.60} has no column")
+    _check_output(out, kb)
+    base = read_kb(kb, kb_format, kb_xrefs, columns={key.strip(): column.strip() for key, _, column in pairs})
     _write(base, out, f"{len(base):,} entities", {"entities": len(base)}, as_json=as_json)
 
 

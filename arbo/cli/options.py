@@ -51,9 +51,7 @@ Types = Annotated[
 TextColumn = Annotated[
     str | None, typer.Option("--text-column", metavar="NAME", help="Column of a table whose cells are mentions.")
 ]
-_kb = typer.Option(
-    "--kb", help="The knowledge base: a file, a folder, a pattern in quotes, or an index of `arbo kb index`."
-)
+_kb = typer.Option("--kb", help="The knowledge base: file, folder, pattern or index.")
 Kb = Annotated[Path, _kb]
 KbFormat = Annotated[KnowledgeBaseFormat | None, _kb_format]
 KbXrefs = Annotated[

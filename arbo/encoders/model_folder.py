@@ -11,10 +11,12 @@ import platform
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar, cast
 
 from arbo.encoders.encoder_config import EncoderConfig
+from arbo.encoders.model_card import CARD
 from arbo.encoders.pretrained import MANIFEST, TOWERS, find_folder, first_line
+from arbo.encoders.sentence_transformers import load_modules
 from arbo.encoders.tower import Precision, Tower
 from arbo.errors import DataError, UsageError
 from arbo.files import (
@@ -72,8 +74,9 @@ def save_model(
 ) -> None:
     """Write towers and configuration, completely or not at all, replacing a model that arbo saved earlier.
 
-    ``more`` writes further files of the model into the folder that it is given. Raise UsageError if the folder has any
-    other content, or cannot be written, and DataError if its manifest is damaged.
+    ``more`` writes further files of the model into the folder that it is given; the file `CARD` may change later.
+    Raise UsageError if the folder has any other content, or cannot be written, and DataError if its manifest is
+    damaged.
     """
     target = Path(folder).resolve()
     check_model_replaceable(target)
@@ -90,7 +93,7 @@ def save_model(
                 "versions": {name: version_of(name) for name in _VERSIONS} | {"python": platform.python_version()},
                 "config": asdict(config),  # type: ignore[call-overload]  # all of them are dataclasses
                 "shared": shared,
-                "files": {name: sha256_of(partial / name) for name in files_in(partial)},
+                "files": {name: sha256_of(partial / name) for name in files_in(partial) if name != CARD},
             }
             (partial / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", "utf-8")
     except Exception as error:  # transformers and safetensors let any error of their parts through
@@ -133,6 +136,8 @@ def load_model(
 ) -> tuple[tuple[Tower, ...], Config | None]:
     """Load the towers and settings of a model that arbo saved; any other transformer gives one tower, and None.
 
+    A model of sentence-transformers gives one tower, and its settings.
+
     See `Tower.load` for arguments and errors. Raise DataError also for a missing or changed file of a model that arbo
     saved, a model of another ``kind`` (any other transformer is a dual-encoder), or one that a newer arbo saved.
     """
@@ -149,6 +154,8 @@ def load_model(
             if file.endswith(".safetensors") and file not in manifest.files:
                 mend = f"the file was not saved with the model; remove it, or {_MEND}"
                 raise DataError(mend, file=str(folder / file))
+    elif found := load_modules(folder, device=device, precision=precision):
+        return (found[0],), cast("Config", found[1])  # it is a dual-encoder
     places = _places(folder, manifest is None or manifest.shared)
     towers = tuple(Tower.load(place, device=device, precision=precision) for place in places)
     return towers, None if manifest is None else manifest.config
@@ -169,7 +176,7 @@ def check_model_replaceable(target: Path) -> None:
     def files_of(folder: Path) -> list[str]:
         if not (folder / MANIFEST).is_file():  # another process may have moved it since
             return []
-        return list(_read_manifest(folder)["files"])
+        return [*_read_manifest(folder)["files"], CARD]
 
     check_replaceable(target, "model folder of arbo", MANIFEST, files_of)
 

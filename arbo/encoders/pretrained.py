@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 MANIFEST = "arbo.json"
 """The manifest of a model that arbo saved, beside the files of transformers."""
+MODULES = "modules.json"
+"""The modules of a model of sentence-transformers."""
 PROJECTION = "projection.safetensors"
 TOWERS = ("mention", "entity")
 """Subfolders of a model that arbo saved with two towers."""
@@ -31,6 +33,8 @@ TOWERS = ("mention", "entity")
 _HUB_NAME = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?", re.ASCII)
 _HUB_FILES = ["*.json", "*.txt", "*.model", "*.jinja", "model*.safetensors", PROJECTION]
 _TOWER_FILES = [f"{tower}/{pattern}" for tower in TOWERS for pattern in _HUB_FILES]
+_MODULE_FILES = ["*_Pooling/config.json", "*_Dense/config.json", "*_Dense/model.safetensors"]
+_MODULE_FILES += [f"0_*/{pattern}" for pattern in _HUB_FILES]
 _VOCABULARIES = ("tokenizer.json", "vocab.txt", "vocab.json", "*.model")
 
 
@@ -86,8 +90,8 @@ def find_folder(name: str | os.PathLike[str], revision: str | None) -> Path:
 
     try:
         fetched = Path(snapshot_download(place, revision=revision, allow_patterns=_HUB_FILES, ignore_patterns="*/*"))
-        if (fetched / MANIFEST).is_file():  # it may have two towers; the folder is named after the commit
-            snapshot_download(place, revision=fetched.name, allow_patterns=_TOWER_FILES)
+        if (fetched / MANIFEST).is_file() or (fetched / MODULES).is_file():  # the folder is named after the commit
+            snapshot_download(place, revision=fetched.name, allow_patterns=[*_TOWER_FILES, *_MODULE_FILES])
         return fetched
     except Exception as error:  # from the network, the hub or the disk
         raise DataError(
@@ -177,7 +181,7 @@ def load_linear(file: Path) -> torch.nn.Linear:
     from safetensors.torch import load_file
 
     try:
-        weights = load_file(file)
+        weights = {name.removeprefix("linear."): value for name, value in load_file(file).items()}
         if "weight" not in weights or weights["weight"].ndim != 2:
             raise ValueError("the projection has no matrix `weight`")
         return linear_of(weights)

@@ -17,6 +17,7 @@ from arbo.data.corpus import Corpus
 from arbo.data.documents import Document
 from arbo.data.entities import Entity
 from arbo.data.knowledge_base import KnowledgeBase
+from arbo.data.objects import ENTITY_KEYS
 from arbo.data.records import Item, OnError, Records
 from arbo.errors import DataError, UsageError
 from arbo.files import PathLike
@@ -24,9 +25,20 @@ from arbo.readers.files import data_files, read_head, read_lines
 
 _Shared = Literal["blink", "csv", "jsonl", "parquet", "tsv", "zeshel"]
 DocumentFormat = Literal[
-    _Shared, "brat", "conll", "docbin", "ecbplus", "ecbplus-events", "gsc", "hipe", "pubtator", "text"
+    _Shared,
+    "bioc",
+    "brat",
+    "conll",
+    "docbin",
+    "ecbplus",
+    "ecbplus-events",
+    "gsc",
+    "hipe",
+    "pubannotation",
+    "pubtator",
+    "text",
 ]
-KnowledgeBaseFormat = Literal[_Shared, "index", "medic", "obo", "umls"]
+KnowledgeBaseFormat = Literal[_Shared, "index", "medic", "obo", "obographs", "skos", "umls"]
 Inputs = PathLike | Iterable[PathLike]
 """Files, folders, patterns such as `corpus/*.txt`, or `-`, the standard input."""
 
@@ -55,6 +67,14 @@ DOCUMENT_FORMATS: Mapping[DocumentFormat, Format] = {
     "pubtator": Format("arbo.readers.pubtator:read_pubtator", r"\A.*\n\s*[^|\t\n]+\|t\|"),
     "hipe": Format("arbo.readers.hipe:read_hipe", r"\A.*\n\s*TOKEN\t.*\bNE-COARSE-LIT\b"),
     "gsc": Format("arbo.readers.gsc:read_gsc", r"^[0-9]+\t[0-9]+\t[^\t\n]+\t\S+\s*$"),
+    "bioc": Format(
+        "arbo.readers.bioc:read_bioc",
+        r'\A.*\n(\s*<\?xml[^>]*>)?(\s*<!DOCTYPE[^>]*>)?\s*<collection\b|\A.*\n[\s\[]*\{[\s\S]*"passages"\s*:\s*\[',
+    ),
+    "pubannotation": Format(
+        "arbo.readers.pubannotation:read_pubannotation",
+        r'\A.*\n[\s\[]*\{(?![\s\S]*"mentions"\s*:)[\s\S]*"(denotations|sourcedb)"\s*:',
+    ),
     "zeshel": Format("arbo.readers.zeshel:read_zeshel", r'\A.*\n\s*\{.*"context_document_id"'),
     "blink": Format("arbo.readers.blink:read_blink", r'\A.*\n\s*\{.*"context_left"'),
     "jsonl": Format("arbo.readers.jsonl:read_jsonl", r"\A.*\n\s*\{"),
@@ -70,6 +90,10 @@ KNOWLEDGE_BASE_FORMATS: Mapping[KnowledgeBaseFormat, Format] = {
     "parquet": Format("arbo.readers.table:read_entities", r"\A.*\nPAR1", {"kind": "parquet"}),
     "umls": Format("arbo.readers.umls:read_umls", r"\Amrconso\.rrf\n"),
     "obo": Format("arbo.readers.obo:read_obo", r"^(format-version:|\[Term\])"),
+    "obographs": Format("arbo.readers.obographs:read_obographs", r'\A.*\n\s*\{[\s\S]*"graphs"\s*:\s*\['),
+    "skos": Format(
+        "arbo.readers.skos:read_skos", r"^\s*(@?prefix\s+[\w.-]*:\s*<|<rdf:RDF\b)|^<[^<>\s]+>\s+<[^<>\s]+>\s+[<\"_]"
+    ),
     "medic": Format("arbo.readers.medic:read_medic", r"\A.*\n\s*[^|\t\n]+(\|[^|\t\n]+)*\|\|"),
     "zeshel": Format("arbo.readers.zeshel:read_zeshel_entities", r'\A.*\.json\n\s*\{.*"title"'),
     "jsonl": Format("arbo.readers.jsonl:read_entities", r'\A.*\n\s*\{.*"name"'),
@@ -126,12 +150,19 @@ def read_knowledge_base(
     *,
     on_error: OnError = "fail",
     told: Callable[[str], object] = str,
+    columns: Mapping[str, str] | None = None,
 ) -> KnowledgeBase:
     """Read a knowledge base in one of `KNOWLEDGE_BASE_FORMATS`; see `read_documents`.
 
-    A knowledge base without entities is a `DataError`, even with `on_error="skip"`.
+    ``columns`` maps keys of an entity to columns of CSV or TSV, as ``{"id": "code"}``. A knowledge base without
+    entities is a `DataError`, even with `on_error="skip"`.
     """
     name, first, paths, read, notes = _opened(path, format, KNOWLEDGE_BASE_FORMATS, told)
+    if columns:
+        if name not in ("csv", "tsv") or (unknown := columns.keys() - ENTITY_KEYS):
+            wrong = f"unknown keys: {', '.join(sorted(unknown))}" if name in ("csv", "tsv") else f"the format is {name}"
+            raise UsageError(f"columns are for CSV and TSV, with keys among {', '.join(ENTITY_KEYS)}; {wrong}")
+        read = partial(read, columns=columns)
     kb: KnowledgeBase
     if len(paths) == 1:
         kb = read(paths[0], on_error=on_error)

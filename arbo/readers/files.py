@@ -10,6 +10,7 @@ from __future__ import annotations
 import codecs
 import gzip
 import os
+import re
 import sys
 import tarfile
 import zlib
@@ -45,6 +46,7 @@ _NOT_TEXT = {
     b"%PDF-": "this is a PDF; save its text first",
 }
 """The first bytes of files that are often mistaken for text."""
+_BIG_ENTITY = re.compile(r"""<!ENTITY\s(?!\s*[\w.:-]+\s+("[^"&%<]{0,300}"|'[^'&%<]{0,300}')\s*>)""")
 _looked_at: dict[Path, bytes] = {}
 """The content of standard input and of pipes whose head was read, until they are opened again."""
 _SAVE_AS = "save the file as UTF-8 (if it is Latin-1 or Windows-1252, with iconv -f WINDOWS-1252 -t UTF-8)"
@@ -132,10 +134,16 @@ def split_blocks(file: Path, begins: Callable[[str], object] = lambda line: Fals
         yield block
 
 
-def read_text(file: Path) -> str:
-    """Return the text of a file without a byte order mark, with its line ends; raise DataError if it is not valid."""
+def read_text(file: Path, most: int = -1) -> str:
+    """Return the text of a file without a byte order mark, with its line ends; raise DataError if it is not valid.
+
+    Raise DataError also if the file has, or unpacks to, more than ``most`` bytes; -1 means no limit.
+    """
     with _text(file) as stream:
-        raw = stream.read()
+        raw = stream.read(most + 1 if most >= 0 else -1)
+    if 0 <= most < len(raw):
+        problem = f"the file has, or unpacks to, more than {most >> 20} MiB; divide it, or choose a format of lines"
+        raise DataError(problem, file=str(file))
     return decode(raw, file)
 
 
@@ -144,6 +152,13 @@ def read_head(file: Path, size: int = 2**16) -> str:
     with unpacked(file, again=True) as stream:
         start = stream.read(size)
     return start.decode("utf-16" if start.startswith(_UTF16) else "utf-8-sig", "replace")
+
+
+def check_entities(text: str, file: Path) -> None:
+    """Raise DataError if XML declares an entity that is long, external or made of others: it could grow to any size."""
+    if found := _BIG_ENTITY.search(text):
+        problem = "an entity of XML is long, external, or made of other entities, which is refused; resolve it"
+        raise DataError(problem, file=str(file), line=text.count("\n", 0, found.start()) + 1)
 
 
 @contextmanager

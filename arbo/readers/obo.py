@@ -16,9 +16,8 @@ in one term are an error, too. `read_obo_parents` reads `is_a`; other relations 
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from arbo.data.entities import Entity
@@ -27,6 +26,7 @@ from arbo.data.records import OnError, Records
 from arbo.errors import DataError
 from arbo.files import PathLike
 from arbo.readers.files import data_files, read_lines
+from arbo.readers.ontologies import Obsolete, with_replaced
 
 SUFFIXES = (".obo",)
 
@@ -62,8 +62,8 @@ def read_obo(path: PathLike, *, on_error: OnError = "fail") -> KnowledgeBase:
                         records.add(_entity(term, records.notes), file, begin)
         if not has_terms:
             raise DataError("the file has no [Term]; check that it is OBO", file=str(file))
-    entities = _with_replaced(list(records), obsolete, records.notes)
-    return KnowledgeBase(entities, records.notes)
+    old = (Obsolete((_value(t, "id"), *_ids(t.get("alt_id", ()))), _ids(t.get("replaced_by", ()))) for t in obsolete)
+    return KnowledgeBase(with_replaced(records, old, records.notes), records.notes)
 
 
 def read_obo_parents(path: PathLike) -> dict[str, tuple[str, ...]]:
@@ -135,39 +135,6 @@ def _entity(term: Tags, notes: Counter[str]) -> Entity:
         alternative_ids=_ids(term.get("alt_id", ())),
         xrefs=_ids(term.get("xref", ())),
     )
-
-
-def _with_replaced(entities: list[Entity], obsolete: list[Tags], notes: Counter[str]) -> list[Entity]:
-    """Add the ids of obsolete terms to the entities that replace them."""
-    live = {entity.id for entity in entities}
-    successor = {}
-    for term in obsolete:
-        replacements = _ids(term.get("replaced_by", ()))
-        if len(replacements) == 1:
-            successor[_value(term, "id")] = replacements[0]
-    merged: defaultdict[str, list[str]] = defaultdict(list)
-    for term in obsolete:
-        term_id = _value(term, "id")
-        end = _follow(term_id, successor, live)
-        if end is not None:
-            merged[end] += [term_id, *_ids(term.get("alt_id", ()))]
-            notes["obsolete terms mapped to their replacement"] += 1
-    return [
-        replace(entity, alternative_ids=tuple(dict.fromkeys((*entity.alternative_ids, *merged[entity.id]))))
-        if entity.id in merged
-        else entity
-        for entity in entities
-    ]
-
-
-def _follow(term_id: str, successor: Mapping[str, str], live: set[str]) -> str | None:
-    seen: set[str] = set()
-    while term_id not in live:
-        if term_id in seen or term_id not in successor:
-            return None
-        seen.add(term_id)
-        term_id = successor[term_id]
-    return term_id
 
 
 def _value(term: Tags, tag: str) -> str:

@@ -17,8 +17,9 @@ from __future__ import annotations
 
 import csv
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from io import BytesIO, StringIO
 from pathlib import Path
 from typing import Literal
@@ -75,16 +76,24 @@ def read_column(path: Path, column: str, *, on_error: OnError = "fail") -> Corpu
     return Corpus(records, records.notes + Counter({"rows with an empty cell left out": left_out}))
 
 
-def read_entities(path: Paths, kind: Kind = "tsv", *, on_error: OnError = "fail") -> KnowledgeBase:
-    """Read entities from one or several tables, or from all tables of this kind in a folder."""
-    records = entities_of(_rows(path, kind, _WITHOUT_NAMES if kind == "tsv" else ()), on_error)
+def read_entities(
+    path: Paths, kind: Kind = "tsv", *, columns: Mapping[str, str] | None = None, on_error: OnError = "fail"
+) -> KnowledgeBase:
+    """Read entities from one or several tables, or from all tables of this kind in a folder.
+
+    ``columns`` maps keys, such as ``name``, to columns of CSV or TSV. Raise DataError if there is no such column.
+    """
+    records = entities_of(_rows(path, kind, _WITHOUT_NAMES if kind == "tsv" else (), columns), on_error)
     return KnowledgeBase(records, records.notes)
 
 
-def _rows(path: Paths, kind: Kind, names: tuple[str, ...] = ()) -> list[Placed]:
+def _rows(
+    path: Paths, kind: Kind, names: tuple[str, ...] = (), columns: Mapping[str, str] | None = None
+) -> list[Placed]:
     """Return the rows of a table; ``names`` are the columns if the first line does not contain column names."""
     files = data_files(path, (f".{kind}",))
-    return [row for file in files for row in (_parquet(file) if kind == "parquet" else _delimited(file, kind, names))]
+    read = _parquet if kind == "parquet" else partial(_delimited, kind=kind, names=names, columns=columns)
+    return [row for file in files for row in read(file)]
 
 
 def _parquet(file: Path) -> Iterable[Placed]:
@@ -97,11 +106,22 @@ def _parquet(file: Path) -> Iterable[Placed]:
     return ((f"{file}, row {number}", row) for number, row in enumerate(rows))
 
 
-def _delimited(file: Path, kind: Kind, names: tuple[str, ...], column: str | None = None) -> Iterable[Placed]:
+def _delimited(
+    file: Path,
+    kind: Kind,
+    names: tuple[str, ...],
+    column: str | None = None,
+    columns: Mapping[str, str] | None = None,
+) -> Iterable[Placed]:
     lines = _cells(file, _DELIMITERS[kind])
     if not lines:
         return
     first = [cell.strip() for cell in lines[0][1]]
+    if missing := sorted({*(columns or {}).values()} - {*first}):
+        problem = f"there is no column {missing[0]!r:.60}; the columns are {', '.join(first)!r:.200}"
+        raise DataError(problem, file=str(file), line=1)
+    key_of = {name: key for key, name in (columns or {}).items()}
+    first = [key_of.get(name, name) for name in first]
     header = [name.lower() if name.lower() in _KNOWN else name for name in first]
     wanted = ("id", "document_id") if column is None else (column,)
     if {*wanted} & {*header}:

@@ -37,7 +37,7 @@ def export(run: Run, path: PathLike, to: str, ids: Ids) -> dict[str, int]:
     documents = documents_of(run, ids, as_classes=to in ("clusters", "conll"))
     names = zip(*(run.cluster_table[name].to_pylist() for name in ("cluster_id", "name")), strict=True)
     notes = write(documents, path, dict(names))
-    if to in ("brat", "pubtator"):
+    if to in ("bioc", "brat", "pubannotation", "pubtator"):
         notes["gold clusters left out"] = sum(mention.cluster is not None for mention in documents.mentions)
     notes["documents whose domain is left out"] = to != "jsonl" and sum(d.domain is not None for d in documents)
     return dict(+notes)

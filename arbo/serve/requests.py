@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from arbo.data.documents import Document, Marked, marked_document
+from arbo.data.documents import Document, Marked, marked_document, span_inside
 from arbo.data.fields import Convert, any_list, fields, string, string_or_null
 from arbo.data.objects import parse
 from arbo.errors import DataError, UsageError
+from arbo.readers.pubannotation import spans_of
 from arbo.text.checks import Span, check_text
 
 Given = tuple[Document, bool]
@@ -110,14 +111,7 @@ def _list_or_null(value: object) -> list[object] | None:
 def _span(given: object, text: str, number: int) -> Span:
     pair = given if isinstance(given, list) and len(given) == 2 else [None]
     whole = all(type(offset) is int for offset in pair)
-    return _inside(pair[0], sum(pair) if whole else None, text, f"a span [start, length] of text {number}")
-
-
-def _inside(start: object, end: object, text: str, what: str) -> Span:
-    if type(start) is int and type(end) is int and 0 <= start < end <= len(text):
-        return start, end
-    size = f"{len(text):,} Unicode code points"
-    raise DataError(f"{what} must have integers, and lie inside the text, which has {size}, counted from 0")
+    return span_inside(pair[0], sum(pair) if whole else None, text, f"a span [start, length] of text {number}")
 
 
 def annotated_text(body: object, limits: Limits) -> Given:
@@ -125,16 +119,6 @@ def annotated_text(body: object, limits: Limits) -> Given:
     values = fields(body, "a PubAnnotation document", {"text": string, "denotations": any_list}, required=("text",))
     given = values.get("denotations")
     limits.check("mentions", len(given or ()), "denotations")
-    marked = [_marked(one, values["text"]) for one in given or ()]
+    marked: list[Marked] = [(*spans_of(one, values["text"])[:2], None) for one in given or ()]
     _check_spans(marked, limits)
     return marked_document("1", values["text"], marked), given is not None
-
-
-def _marked(given: object, text: str) -> Marked:
-    values = given if isinstance(given, dict) else {}
-    pieces = values.get("span")
-    ends = [one if isinstance(one, dict) else {} for one in (pieces if isinstance(pieces, list) else [pieces])]
-    what = "the span {begin, end} of a denotation"
-    spans = [_inside(one.get("begin"), one.get("end"), text, what) for one in ends or [{}]]
-    kind = values.get("obj")
-    return tuple(sorted(spans)), kind if isinstance(kind, str) else None, None

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from arbo.errors import UsageError
 
-ExportFormat = Literal["csv", "tsv", "jsonl", "pubtator", "brat", "conll", "clusters"]
+ExportFormat = Literal["csv", "tsv", "jsonl", "pubtator", "pubannotation", "bioc", "brat", "conll", "clusters"]
 Ids = Literal["links", "gold"]
 TABLES = ("csv", "tsv")
 
@@ -22,6 +22,8 @@ WRITERS: Mapping[str, str] = {
     "tsv": "arbo.writers.tables:write_tsv",
     "jsonl": "arbo.writers.json_lines:write_jsonl",
     "pubtator": "arbo.writers.pubtator:write_pubtator",
+    "pubannotation": "arbo.writers.pubannotation:write_pubannotation",
+    "bioc": "arbo.writers.bioc:write_bioc",
     "brat": "arbo.writers.brat:write_brat",
     "conll": "arbo.writers.conll:write_conll",
     "clusters": "arbo.writers.json_lines:write_clusters",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from arbo.data.gold import RECALL_AT
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.edges.model import EdgeModel
 from arbo.encoders.dual import DualEncoder
+from arbo.encoders.model_card import ModelCard
 from arbo.engine import Graph, Ids, merge_tree, silent
 from arbo.errors import UsageError
 from arbo.linker import Linker
@@ -249,7 +250,8 @@ def train(
                 own = LinkerConfig(expand_abbreviations=expand_abbreviations)
                 linker = Linker(kb if has_kb else None, trained, own, workplace.options.announce)
                 trained = _with_thresholds(trained, linker.tune(corpora["dev"]))
-            trained.save_pretrained(workplace.target)
+            best = {} if trainer.state.best is None else {f"{trainer.best}, development documents": trainer.state.best}
+            trained.save_pretrained(workplace.target, ModelCard(encoder.name, (), asdict(config), best))
     return DualEncoder.from_pretrained(workplace.target)
 
 

@@ -1,0 +1,109 @@
+"""The layout of sentence-transformers: a transformer, its pooling, perhaps a linear layer, and normalisation."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from arbo.encoders.encoder_config import EncoderConfig
+from arbo.encoders.pretrained import MODULES, load_projection
+from arbo.encoders.tower import Precision, Tower
+from arbo.errors import DataError
+from arbo.settings import read_json
+
+_POOLINGS = ("cls", "mean")
+_MODES = {"pooling_mode_cls_token": "cls", "pooling_mode_mean_tokens": "mean"}
+"""Poolings by the names of earlier releases of sentence-transformers; all others begin with `pooling_mode_` too."""
+_WANTED = "a Transformer, a Pooling (cls or mean) and, perhaps, a Dense without activation and a Normalize"
+
+
+class _Layout(NamedTuple):
+    transformer: Path
+    dense: Path | None
+    config: EncoderConfig
+
+
+def load_modules(folder: Path, *, device: str | None, precision: Precision) -> tuple[Tower, EncoderConfig] | None:
+    """Load a model of sentence-transformers; return None for a folder without `MODULES`.
+
+    Prompts are not read. Raise DataError for modules that arbo has not, and the errors of `Tower.load`.
+    """
+    if not (folder / MODULES).is_file():
+        return None
+    layout = _read(folder)
+    tower = Tower.load(layout.transformer, device=device, precision=precision)
+    if layout.dense is not None:
+        linear = load_projection(layout.dense / "model.safetensors", tower.model.config.hidden_size)
+        if linear is None:
+            raise DataError("the module Dense has no model.safetensors; fetch the model again", file=str(folder))
+        tower = Tower.of(tower.model, tower.tokenizer, linear.to(tower.model.device))
+    return tower, layout.config
+
+
+def _read(folder: Path) -> _Layout:
+    def settings(place: Path, name: str) -> dict[str, Any]:
+        values = read_json(place / name, "the module") if (place / name).is_file() else {}
+        return values if isinstance(values, dict) else {}
+
+    modules = read_json(folder / MODULES, "the list of modules")
+    places: dict[str, Path] = {}
+    for module in modules if isinstance(modules, list) else ():
+        kind, path = (str(module.get(key, "")) for key in ("type", "path")) if isinstance(module, dict) else ("", "")
+        if path and (Path(path).name != path or path == ".."):
+            raise DataError(f"the module {path!r:.60} is not inside the folder; fetch it again", file=str(folder))
+        places[kind.rpartition(".")[2]] = folder / path
+    pooling = settings(places.get("Pooling", folder), "config.json")
+    modes = [mode for name, mode in _MODES.items() if pooling.get(name)] or [pooling.get("pooling_mode")]
+    others = {name for name, chosen in pooling.items() if name.startswith("pooling_mode_") and chosen is True}
+    dense = places.get("Dense")
+    activation = settings(dense, "config.json").get("activation_function", "") if dense else "Identity"
+    known = places.keys() <= {"Transformer", "Pooling", "Dense", "Normalize"} and {"Transformer", "Pooling"} <= {
+        *places
+    }
+    if not known or len(modes) != 1 or modes[0] not in _POOLINGS or others - {*_MODES} or activation[-8:] != "Identity":
+        problem = f"the modules of this model of sentence-transformers must be {_WANTED}; choose another model"
+        raise DataError(problem, file=str(folder))
+    longest = settings(places["Transformer"], "sentence_bert_config.json").get("max_seq_length")
+    is_dot = settings(folder, "config_sentence_transformers.json").get("similarity_fn_name") in ("dot", "dot_product")
+    config = EncoderConfig(pooling=modes[0], metric="dot" if is_dot and "Normalize" not in places else "cosine")
+    if type(longest) is int and 0 < longest < config.max_length:
+        config = replace(config, max_length=longest)
+    return _Layout(places["Transformer"], dense, config)
+
+
+def write_modules(tower: Tower, config: EncoderConfig, folder: Path) -> bool:
+    """Write the files with which sentence-transformers loads a tower in a folder; return False if it cannot.
+
+    It can if the pooling is ``cls`` or ``mean``; texts are then those of the template without ``[CLS]`` and ``[SEP]``.
+    """
+    if config.pooling not in _POOLINGS:
+        return False
+    size = tower.model.config.hidden_size
+    kinds = ["Transformer", "Pooling", *["Dense"] * (tower.projection is not None)]
+    kinds += ["Normalize"] * (config.metric == "cosine")
+    paths = [f"{number}_{kind}" if number else "" for number, kind in enumerate(kinds)]
+    modules = [
+        {"idx": number, "name": str(number), "path": path, "type": f"sentence_transformers.models.{kind}"}
+        for number, (kind, path) in enumerate(zip(kinds, paths, strict=True))
+    ]
+    modes = {name: mode == config.pooling for name, mode in _MODES.items()}
+    files: dict[str, Any] = {
+        MODULES: modules,
+        "sentence_bert_config.json": {"max_seq_length": config.max_length, "do_lower_case": False},
+        "config_sentence_transformers.json": {"similarity_fn_name": config.metric},
+        "1_Pooling/config.json": {"word_embedding_dimension": size, **modes},
+    }
+    if tower.projection is not None:
+        linear = {"in_features": size, "out_features": tower.dim, "bias": tower.projection.bias is not None}
+        files["2_Dense/config.json"] = {**linear, "activation_function": "torch.nn.modules.linear.Identity"}
+    for name, values in files.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(json.dumps(values, indent=2) + "\n", "utf-8")
+    if tower.projection is not None:
+        from safetensors.torch import save
+
+        weights = {f"linear.{name}": value for name, value in tower.projection.state_dict().items()}
+        (folder / "2_Dense/model.safetensors").write_bytes(save(weights))
+    return True

@@ -1,0 +1,181 @@
+"""Read BioC, as JSON or XML: collections of documents, whose passages have text, offset and annotations.
+
+    {"documents": [{"id": "1", "infons": {}, "passages": [
+        {"offset": 0, "infons": {"type": "title"}, "text": "Wilson disease.", "annotations": [
+            {"id": "T1", "infons": {"type": "Disease", "identifier": "MESH:D006527"}, "text": "Wilson disease",
+             "locations": [{"offset": 0, "length": 14}]}]}]}]}
+
+A file of JSON has a collection, a document, a list of these, or one on each line; `{"PubTator3": [...]}` works too.
+
+- Passages are joined at their offsets, which count Unicode code points; line ends fill the gaps, and blanks those
+  between sentences. Several locations make a discontinuous mention.
+- The gold ids are the first infon of `ID_INFONS` that is there, in upper or lower case: a list, or ids joined by
+  `|`, `,`, `;` or `+`. `-1` means annotated as NIL. The infon `type` is the type.
+- Other infons of annotations and documents are metadata. So are `passages` (offset, length and infons), unless one
+  passage without infons has the whole text, and `relations` of a document; those of passages are left out and counted.
+- Annotations without a location are left out and counted, and so are the infons of a collection.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from xml.etree.ElementTree import Element, ParseError, XMLPullParser
+
+from arbo.data.corpus import Corpus
+from arbo.data.documents import Document, compare, span_inside
+from arbo.data.fields import any_list, anything, fields, mapping_or_null, string, string_or_null
+from arbo.data.records import OnError, Records
+from arbo.errors import DataError
+from arbo.files import PathLike
+from arbo.readers.files import LARGEST_ARCHIVE, check_entities, read_head, read_text
+from arbo.readers.json_files import SUFFIXES, Draft, Value, annotated, json_values, read_values
+
+ID_INFONS = ("identifiers", "identifier", "mesh", "omim", "umls", "cui", "concept_id", "conceptid", "ncbi gene", "gene")
+"""Infons that hold the ids of an annotation; the first that is there counts."""
+
+_WIDEST_GAP = 10_000
+_SEPARATOR = re.compile(r"[|,;+]")
+_LISTS = ("passages", "sentences", "annotations", "relations", "locations", "nodes")
+_NIL = "-1"
+
+
+_PART = {"id": anything, "infons": mapping_or_null, "offset": anything, "text": string_or_null}
+_PART |= dict.fromkeys(_LISTS, any_list)
+
+
+def read_bioc(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
+    """Read a file, or all `.json`, `.jsonl` and `.xml` files of a folder."""
+    records: Records[Document] = Records("documents", on_error)
+    read_values(path, (*SUFFIXES, ".xml"), lambda value: [_document(value.value, records.notes)], records, _documents)
+    return Corpus(records, +records.notes)
+
+
+def _documents(file: Path, records: Records[Any]) -> Iterator[Value]:
+    """Yield the documents of a file."""
+    if read_head(file, 1000).lstrip().startswith("<"):
+        yield from (Value(one, f"{file}, document {n}", None, "") for n, one in enumerate(_from_xml(file), 1))
+        return
+    for value in json_values(file, records):
+        whole = value.value if isinstance(value.value, dict) else {}
+        inner = whole.get("documents", whole.get("PubTator3"))
+        if isinstance(inner, list):
+            yield from (Value(one, f"{value.place}, document {n}", value.line, "") for n, one in enumerate(inner, 1))
+        else:
+            yield value
+
+
+def _document(record: object, notes: Counter[str]) -> Document:
+    values = fields(record, "a BioC document", {**_PART, "id": string}, required=("id", "passages"))
+    document_id = values["id"]
+
+    def parts(given: list[object], what: str) -> list[dict[str, Any]]:
+        return [fields(one, what, _PART, required=("offset",), of=document_id) for one in given]
+
+    passages = parts(values["passages"], "a passage")
+    for passage in passages:
+        passage["sentences"] = parts(passage.get("sentences", []), "a sentence")
+    text, places = _text(passages, document_id)
+    metadata = dict(values.get("infons") or {})
+    if len(places) > 1 or any(place["infons"] or place["offset"] for place in places):
+        metadata["passages"] = places
+    if values.get("relations"):
+        metadata["relations"] = values["relations"]
+    inner = [part for passage in passages for part in (passage, *passage["sentences"])]
+    notes["relations of passages left out"] += sum(len(one.get("relations", ())) for one in inner)
+    given = (one for part in (values, *inner) for one in part.get("annotations", ()))
+    drafts = [draft for one in given if (draft := _draft(one, document_id, text, notes)) is not None]
+    return annotated(document_id, text, drafts, metadata)
+
+
+def _text(passages: list[dict[str, Any]], document_id: str) -> tuple[str, list[dict[str, Any]]]:
+    """Return the text of a document, and offset, length and infons of each passage."""
+    found, places, length = [], [], 0
+    for passage in passages:
+        pieces = [passage] if passage.get("text") or not passage["sentences"] else passage["sentences"]
+        for number, piece in enumerate(pieces):
+            offset, own = piece["offset"], piece.get("text") or ""
+            if type(offset) is not int or not length <= offset <= length + _WIDEST_GAP:
+                problem = (
+                    f"a passage or sentence has the offset {offset!r:.30}, but the text before it ends at {length}"
+                )
+                mend = f"offsets must ascend, count Unicode code points, and leave gaps of at most {_WIDEST_GAP:,}"
+                raise DataError(f"{problem}; {mend}", id=document_id)
+            found += [" " * (offset - length) if number else "\n" * (offset - length), own]
+            length = offset + len(own)
+        begin = pieces[0]["offset"]
+        places.append({"offset": begin, "length": length - begin, "infons": passage.get("infons") or {}})
+    return "".join(found), places
+
+
+def _draft(record: object, document_id: str, text: str, notes: Counter[str]) -> Draft | None:
+    """Return the mention of an annotation; None without a location."""
+    values = fields(record, "an annotation", _PART, required=("locations",), of=document_id)
+    name = None if values.get("id") is None else str(values["id"])
+    infons = dict(values.get("infons") or {})
+    spans = []
+    for one in values["locations"]:
+        start, size = (one.get(key) if isinstance(one, dict) else None for key in ("offset", "length"))
+        end = start + size if type(start) is int and type(size) is int else None
+        spans.append(span_inside(start, end, text, "a location of an annotation", of=name or document_id))
+    if not spans:
+        notes["annotations without a location left out"] += 1
+        return None
+    if len(spans) == 1 and values.get("text"):
+        compare(values["text"], spans, text, notes, of=name or document_id)
+    gold = _gold(infons)
+    kind = infons.pop("type", None)
+    return Draft(name, tuple(spans), None if kind is None else str(kind), gold, infons)
+
+
+def _gold(infons: dict[str, Any]) -> tuple[str, ...] | None:
+    """Take the ids out of the infons of an annotation."""
+    own = {key.lower(): key for key, value in infons.items() if value not in (None, "", "-", [])}
+    key = next((own[name] for name in ID_INFONS if name in own), None)
+    if key is None:
+        return None
+    value = infons.pop(key)
+    ids = map(str, value) if isinstance(value, list) else (part.strip() for part in _SEPARATOR.split(str(value)))
+    return tuple(id_ for id_ in ids if id_ and id_ != _NIL)
+
+
+def _from_xml(file: Path) -> Iterator[dict[str, Any]]:
+    """Yield the documents of a file of XML as objects of JSON."""
+    text = read_text(file, LARGEST_ARCHIVE)
+    check_entities(text, file)
+    parser = XMLPullParser(["end"])
+    try:
+        for begin in range(0, len(text), 2**16):
+            parser.feed(text[begin : begin + 2**16])
+            for _, element in parser.read_events():
+                if element.tag == "document":
+                    yield _record(element)
+                    element.clear()
+        parser.close()
+    except ParseError as error:
+        raise DataError(f"not XML: {error.msg.partition(':')[0]}", file=str(file), line=error.position[0]) from None
+    except RecursionError:
+        raise DataError("the XML is nested too deeply", file=str(file)) from None
+
+
+def _record(element: Element) -> dict[str, Any]:
+    record: dict[str, Any] = {name: _number(name, value) for name, value in element.attrib.items()}
+    for child in element:
+        name, inner = child.tag, child.text or ""
+        if name == "infon":
+            record.setdefault("infons", {})[child.get("key", "")] = inner
+        elif f"{name}s" in _LISTS:
+            record.setdefault(f"{name}s", []).append(_record(child))
+        else:
+            record[name] = _number(name, inner)
+    if element.tag in ("document", "annotation"):
+        record.setdefault("passages" if element.tag == "document" else "locations", [])
+    return record
+
+
+def _number(name: str, value: str) -> str | int:
+    digits = value.strip()
+    return int(digits) if name in ("offset", "length") and digits.isdecimal() and len(digits) < 19 else value

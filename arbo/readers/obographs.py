@@ -1,0 +1,95 @@
+"""Read OBO graphs, ontologies as JSON: each labelled class that is not deprecated is an entity.
+
+    {"graphs": [{"nodes": [{"id": "http://purl.obolibrary.org/obo/HP_0001250", "type": "CLASS", "lbl": "Seizure",
+        "meta": {"definition": {"val": "..."}, "synonyms": [{"pred": "hasExactSynonym", "val": "Fit"}]}}]}]}
+
+The entities are those of `arbo.readers.obo`: the id of this node is `HP:0001250`; aliases are synonyms of any scope;
+the type is the namespace; and the ids of a deprecated class with one replacement (`IAO_0100001`) become alternative ids
+of the class that replaces it. Nodes without a label, which other ontologies define, and nodes other than classes are
+left out and counted. Edges are not read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from arbo.data.entities import Entity
+from arbo.data.fields import fields, mapping_or_null, string, string_or_null
+from arbo.data.knowledge_base import KnowledgeBase
+from arbo.data.records import OnError, Records
+from arbo.errors import DataError
+from arbo.files import PathLike
+from arbo.readers.json_files import Value, json_values, read_values
+from arbo.readers.ontologies import Obsolete, short_id, with_replaced
+
+SUFFIXES = (".json",)
+
+_NODE = {"id": string, "type": string_or_null, "lbl": string_or_null, "meta": mapping_or_null}
+
+
+def read_obographs(path: PathLike, *, on_error: OnError = "fail") -> KnowledgeBase:
+    """Read a file, or all `.json` files of a folder; a file without `graphs` always raises a DataError."""
+    records: Records[Entity] = Records("entities", on_error)
+    obsolete: list[Obsolete] = []
+    read_values(path, SUFFIXES, lambda value: _entities(*value.value, obsolete, records.notes), records, _nodes)
+    return KnowledgeBase(with_replaced(records, obsolete, records.notes), records.notes)
+
+
+def _nodes(file: Path, records: Records[Any]) -> Iterator[Value]:
+    """Yield each node with the default namespace of its graph."""
+    wrong = "the file has no list `graphs` with lists `nodes`; check that it is an OBO graph"
+    for value in json_values(file, records):
+        graphs = value.value.get("graphs") if isinstance(value.value, dict) else None
+        for graph in graphs if isinstance(graphs, list) else [None]:
+            nodes, meta = (graph.get(key) for key in ("nodes", "meta")) if isinstance(graph, dict) else (None, None)
+            if not isinstance(nodes, list):
+                raise DataError(wrong, file=str(file))
+            default = _properties(meta if isinstance(meta, dict) else {}, "graph")["default-namespace"][-1:]
+            yield from (Value((node, default), f"{file}, node {n}", None, "") for n, node in enumerate(nodes, 1))
+
+
+def _entities(node: object, default: list[str], obsolete: list[Obsolete], notes: Counter[str]) -> Iterator[Entity]:
+    """Yield the entity of a node, if it has one."""
+    values = fields(node, "a node", _NODE, required=("id",))
+    meta, term_id = values.get("meta") or {}, short_id(values["id"])
+    properties = _properties(meta, term_id)
+    others = tuple(dict.fromkeys(map(short_id, properties["hasAlternativeId"])))
+    if meta.get("deprecated") is True:
+        notes["obsolete terms ignored"] += 1
+        obsolete.append(Obsolete((term_id, *others), tuple(map(short_id, properties["IAO_0100001"]))))
+    elif values.get("type") not in (None, "CLASS"):
+        notes["nodes other than classes left out"] += 1
+    elif not values.get("lbl"):
+        notes["nodes without a label left out"] += 1
+    else:
+        definition = _values({"definition": [meta.get("definition") or {"val": ""}]}, "definition", term_id)
+        yield Entity(
+            id=term_id,
+            name=values["lbl"],
+            aliases=tuple(_values(meta, "synonyms", term_id)),
+            definition=definition[0] or None,
+            types=tuple(dict.fromkeys(properties["hasOBONamespace"] or default)),
+            alternative_ids=others,
+            xrefs=tuple(dict.fromkeys(_values(meta, "xrefs", term_id))),
+        )
+
+
+def _properties(meta: dict[str, Any], term_id: str) -> defaultdict[str, list[str]]:
+    """Return the values of each property, by the end of its address."""
+    found: defaultdict[str, list[str]] = defaultdict(list)
+    values = _values(meta, "basicPropertyValues", term_id)
+    for one, value in zip(meta.get("basicPropertyValues", ()), values, strict=True):
+        found[re.split(r"[#/]", str(one.get("pred")))[-1]].append(value)
+    return found
+
+
+def _values(meta: dict[str, Any], key: str, term_id: str) -> list[str]:
+    given = meta.get(key, [])
+    texts = [one.get("val") if isinstance(one, dict) else None for one in given] if isinstance(given, list) else [None]
+    if not all(isinstance(text, str) for text in texts):
+        raise DataError(f"{key!r} of a node must have objects with a string `val`; correct the file", id=term_id)
+    return [str(text).strip() for text in texts]

@@ -1,0 +1,97 @@
+"""Read PubAnnotation: a JSON object with a text and its denotations, a list of these, or one on each line.
+
+    {"sourcedb": "PubMed", "sourceid": "123", "text": "Left and right kidney.",
+     "denotations": [{"id": "T1", "span": [{"begin": 0, "end": 4}, {"begin": 15, "end": 21}], "obj": "Organ"}],
+     "attributes": [{"id": "A1", "subj": "T1", "pred": "tao:has_database_id", "obj": "UBERON:0004538"}]}
+
+- Spans count Unicode code points, and the end is exclusive; a list of spans makes a discontinuous mention.
+- The id of a document is its `id` or, without one, `sourcedb:sourceid` and perhaps `-divid`.
+- Gold ids are the `obj` of attributes whose `pred` ends in `id`, such as `mondo_id`. Without one, an `obj` of a
+  denotation with a colon and a digit, such as `HP:0001250`, or an address, is its gold id, and any other is its type.
+  Addresses of OBO become short ids; `NIL` means annotated as NIL.
+- Other attributes are metadata of the mention, other keys metadata of the document.
+- `tracks` are annotations of several projects: ids of their mentions begin with the project, and keys other than
+  denotations and attributes are left out and counted.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from arbo.data.corpus import Corpus
+from arbo.data.documents import Document, span_inside
+from arbo.data.fields import any_list, anything, fields, string, string_or_null
+from arbo.data.records import OnError, Records
+from arbo.files import PathLike
+from arbo.readers.json_files import SUFFIXES, Draft, Value, annotated, read_values
+from arbo.readers.ontologies import short_id
+from arbo.text.checks import Span
+from arbo.writers.pubannotation import ID, NAMES_ID, NIL, source_of
+
+_DENOTATION = {"id": string_or_null, "span": anything, "obj": string_or_null}
+_ATTRIBUTE = {"subj": string, "pred": string, "obj": anything}
+_PARTS = {"denotations": any_list, "attributes": any_list}
+
+
+def read_pubannotation(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
+    """Read a file, or all `.json` and `.jsonl` files of a folder."""
+    records: Records[Document] = Records("documents", on_error)
+    read_values(path, SUFFIXES, lambda value: [_document(value, records.notes)], records)
+    return Corpus(records, +records.notes)
+
+
+def spans_of(denotation: object, text: str, *, of: str | None = None) -> tuple[tuple[Span, ...], str | None, Any]:
+    """Return the spans, the `obj` and the id of a denotation; raise DataError, which does not quote the text."""
+    values = fields(denotation, "a denotation", _DENOTATION, required=("span",), of=of)
+    pieces = values["span"]
+    ends = [one if isinstance(one, dict) else {} for one in (pieces if isinstance(pieces, list) else [pieces])]
+    what, of = "the span {begin, end} of a denotation", values.get("id") or of
+    spans = [span_inside(one.get("begin"), one.get("end"), text, what, of=of) for one in ends or [{}]]
+    return tuple(sorted(spans)), values.get("obj"), values.get("id")
+
+
+def _document(value: Value, notes: Counter[str]) -> Document:
+    known = {"text": string, "id": string_or_null, "tracks": any_list, **_PARTS}
+    values = fields(value.value, "a PubAnnotation document", known, required=("text",))
+    text, metadata = values["text"], values["metadata"]
+    document_id = values.get("id") or source_of(metadata) or value.name
+    drafts = [*_drafts(values, "", document_id, text, notes)]
+    for number, track in enumerate(values.get("tracks", ()), 1):
+        part = fields(track, "a track", {"project": string, **_PARTS}, required=(), of=document_id)
+        notes["keys of tracks left out"] += len(part["metadata"])
+        drafts += _drafts(part, f"{part.get('project', number)}:", document_id, text, notes)
+    return annotated(document_id, text, drafts, metadata)
+
+
+def _drafts(values: dict[str, Any], prefix: str, document_id: str, text: str, notes: Counter[str]) -> Iterator[Draft]:
+    """Yield the mentions of a document or a track."""
+    denotations = [spans_of(one, text, of=document_id) for one in values.get("denotations", ())]
+    facts = _facts(values.get("attributes", ()), document_id)
+    notes["attributes of other objects than denotations left out"] += len(facts.keys() - {n for *_, n in denotations})
+    for spans, obj, name in denotations:
+        metadata: dict[str, Any] = {}
+        ids: list[str] = []
+        for pred, value in facts.get(name, ()) if name else ():
+            if NAMES_ID.search(pred) and isinstance(value, str):
+                ids.append(short_id(value))
+            else:
+                metadata[pred] = [*_listed(metadata[pred]), value] if pred in metadata else value
+        if not ids and obj and (obj == NIL or ID.fullmatch(obj)):
+            ids, obj = [short_id(obj)], None
+        gold = tuple(id_ for id_ in ids if id_ != NIL) if ids else None
+        yield Draft(name and f"{prefix}{name}", spans, obj or None, gold, metadata)
+
+
+def _facts(attributes: Iterable[object], document_id: str) -> dict[str, list[tuple[str, Any]]]:
+    """Return predicate and object of the attributes of each subject."""
+    facts: defaultdict[str, list[tuple[str, Any]]] = defaultdict(list)
+    for one in attributes:
+        values = fields(one, "an attribute", _ATTRIBUTE, required=tuple(_ATTRIBUTE), of=document_id)
+        facts[values["subj"]].append((values["pred"], values["obj"]))
+    return facts
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]

@@ -1,0 +1,147 @@
+"""Read SKOS vocabularies, as Turtle, N-Triples or RDF/XML: each concept that is not deprecated is an entity.
+
+- The id of an entity is the address of its concept, of an ontology of OBO the short id (`HP:0001250`). Its `notation`,
+  and the address shortened by a prefix of the file (`ex:c1`), are alternative ids; `exactMatch` gives xrefs.
+- The name is the `prefLabel` in English, else that without a language, else that of the first language by its tag.
+  Other labels, `altLabel` and `hiddenLabel` of all languages are aliases. `language="fr"` keeps labels and definitions
+  in French or without a language, and counts concepts without a name in it, which are left out.
+- Types are other classes of the concept. `broader` concepts are kept as metadata.
+- If a deprecated concept (`owl:deprecated`) names one replacement (`dcterms:isReplacedBy`), its ids become alternative
+  ids of the concept that replaces it.
+
+The entities are sorted by their addresses. Nothing is fetched from the network.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from arbo.data.entities import Entity
+from arbo.data.knowledge_base import KnowledgeBase
+from arbo.data.records import OnError, Records
+from arbo.errors import DataError, MissingDependency
+from arbo.files import PathLike
+from arbo.readers.files import LARGEST_ARCHIVE, check_entities, data_files, read_text
+from arbo.readers.ontologies import Obsolete, short_id, with_replaced
+
+SUFFIXES = (".ttl", ".nt", ".rdf", ".skos", ".xml")
+
+_SKOS = "http://www.w3.org/2004/02/skos/core#"
+_RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
+_OWL = "http://www.w3.org/2002/07/owl#"
+_TYPE, _VALUE, _DEPRECATED, _BROADER = f"{_RDF}type", f"{_RDF}value", f"{_OWL}deprecated", f"{_SKOS}broader"
+_REPLACED_BY = "http://purl.org/dc/terms/isReplacedBy"
+_LABELS = ("prefLabel", "altLabel", "hiddenLabel")
+_KEPT = {f"{_SKOS}{name}" for name in (*_LABELS, "definition", "notation", "broader", "exactMatch")}
+_KEPT |= {_TYPE, _VALUE, _DEPRECATED, _REPLACED_BY}
+
+Facts = defaultdict[str, list[Any]]
+"""The objects of each property of a subject, sorted."""
+
+
+def read_skos(path: PathLike, *, language: str | None = None, on_error: OnError = "fail") -> KnowledgeBase:
+    """Read a file, or all files of a folder with one of `SUFFIXES`.
+
+    ``language``, a tag such as ``"fr"``, leaves out labels and definitions in other languages. Raise MissingDependency
+    if rdflib is not installed, and DataError for a malformed file.
+    """
+    try:
+        import rdflib  # noqa: F401
+    except ImportError:
+        raise MissingDependency("reading RDF", extra="rdf") from None
+    records: Records[Entity] = Records("entities", on_error)
+    obsolete: list[Obsolete] = []
+    for file in data_files(path, SUFFIXES):
+        facts, short = _facts(file)
+        for iri in sorted(facts):
+            with records.record(file):
+                for entity in _entities(iri, facts, short, language, obsolete, records.notes):
+                    records.add(entity, file)
+    return KnowledgeBase(with_replaced(records, obsolete, records.notes), records.notes)
+
+
+def _facts(file: Path) -> tuple[dict[str, Facts], Callable[[str], str]]:
+    """Return what the file says about each subject, and a function that shortens addresses by the file's prefixes."""
+    from rdflib import BNode, Graph
+
+    text = re.sub(r"\A\s*<\?xml[^>]*>", "", read_text(file, LARGEST_ARCHIVE))  # it is no longer in another encoding
+    check_entities(text, file)
+    graph = Graph(bind_namespaces="none")
+    try:
+        is_xml = re.match(r"\s*<(!|rdf:RDF|\w+:?RDF)", text)
+        graph.parse(data=text, format="xml" if is_xml else "turtle", publicID="file:///")
+    except Exception as error:  # rdflib and its parsers raise errors of any kind
+        line = error.lines + 1 if hasattr(error, "lines") else getattr(error, "getLineNumber", lambda: None)()
+        said = re.search(r"Bad syntax \(([^)]*)\)", str(error))
+        told = (said and said[1]) or type(error).__name__
+        raise DataError(f"not RDF ({told:.100}); correct the file", file=str(file), line=line) from None
+    facts: defaultdict[str, Facts] = defaultdict(lambda: defaultdict(list))
+    for subject, name, value in graph:
+        if str(name) in _KEPT and not (isinstance(subject, BNode) and str(name) != _VALUE):
+            facts[str(subject)][str(name)].append(value)
+    prefixes = sorted(((str(iri), name) for name, iri in graph.namespaces() if name), key=lambda one: -len(one[0]))
+
+    def short(iri: str) -> str:
+        rests = ((name, iri.removeprefix(begin)) for begin, name in prefixes if iri.startswith(begin))
+        name, rest = next(rests, ("", ""))
+        return f"{name}:{rest}" if re.fullmatch(r"[^/#\s]+", rest) else short_id(iri)
+
+    return facts, short
+
+
+def _entities(
+    iri: str,
+    facts: dict[str, Facts],
+    short: Callable[[str], str],
+    language: str | None,
+    obsolete: list[Obsolete],
+    notes: Counter[str],
+) -> Iterator[Entity]:
+    """Yield the entity of a subject, if it is a concept with a name in the language."""
+    own = facts[iri]
+    kinds = {str(kind) for kind in own[_TYPE]}
+    is_concept = f"{_SKOS}Concept" in kinds
+    if not is_concept and (not own[f"{_SKOS}prefLabel"] or any(kind.startswith(_SKOS) for kind in kinds)):
+        return
+
+    def ids(name: str) -> tuple[str, ...]:
+        return tuple(sorted({short(str(value)) for value in own[name]}))
+
+    def texts(name: str) -> list[str]:
+        values = (one for value in own[f"{_SKOS}{name}"] for one in facts.get(str(value), {_VALUE: [value]})[_VALUE])
+        return _chosen(values, language)
+
+    term_id = short_id(iri)
+    others = tuple(dict.fromkeys(id_ for id_ in (*ids(f"{_SKOS}notation"), short(iri)) if id_ != term_id))
+    labels = [*dict.fromkeys(label for name in _LABELS for label in texts(name))]
+    if any(str(value) in ("true", "1") for value in own[_DEPRECATED]):
+        notes["obsolete terms ignored"] += 1
+        obsolete.append(Obsolete((term_id, *others), tuple(short_id(str(value)) for value in own[_REPLACED_BY])))
+    elif not labels:
+        notes[f"concepts without a name {f'in {language} ' if language else ''}left out"] += 1
+    else:
+        yield Entity(
+            id=term_id,
+            name=labels[0],
+            aliases=tuple(labels[1:]),
+            definition=next(iter(texts("definition")), None),
+            types=tuple(sorted(short(kind) for kind in kinds if not kind.startswith((_SKOS, _OWL)))),
+            alternative_ids=others,
+            xrefs=ids(f"{_SKOS}exactMatch"),
+            metadata={"broader": sorted(short_id(str(value)) for value in own[_BROADER])} if own[_BROADER] else {},
+        )
+
+
+def _chosen(values: Iterable[Any], language: str | None) -> list[str]:
+    """Return the texts of literals, those in the wanted language first; see `read_skos`."""
+    wanted, found = (language or "en").lower(), []
+    for value in values:
+        tag = (getattr(value, "language", None) or "").lower()
+        rank = 0 if tag == wanted else 1 if tag.startswith(f"{wanted}-") else 2 if not tag else 3
+        if str(value).strip() and (language is None or rank < 3):
+            found.append((rank, tag, str(value)))
+    return [text for *_, text in sorted(found)]
