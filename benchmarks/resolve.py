@@ -82,7 +82,10 @@ def frame(rows: Iterable[Row], *, texts: bool = True) -> list[dict[str, str]]:
 
 
 def learn(left_out: str = "") -> RowEdges:
-    """Train a model on development tables, with and without texts, without pairs of the rows of one kind."""
+    """Train a model on development tables, without pairs of the rows of one kind.
+
+    Each table teaches with its texts, and again without texts and homonyms, which nothing else tells apart.
+    """
     features, correct = [], []
     for name, texts in product(LEARNT, (True, False)):
         rows = halves(name)[0]
@@ -93,8 +96,8 @@ def learn(left_out: str = "") -> RowEdges:
         first, second = parts.pairs(found.mentions)
         kinds, entities, types = (np.array([getattr(row, of) for row in rows]) for of in ("kind", "entity", "type"))
         kept = types[first] == types[second]
-        if left_out:
-            kept &= (kinds[first] != left_out) & (kinds[second] != left_out)
+        for kind in {left_out} - {""} | ({"homonym"} if not texts else set()):
+            kept &= (kinds[first] != kind) & (kinds[second] != kind)
         first, second = first[kept], second[kept]
         features.append(parts.features(first, second))
         correct.append(entities[first] == entities[second])

@@ -25,6 +25,9 @@ from arbo.resolving.model import NEIGHBORS, RowEdges
 from arbo.results.result import Result
 from arbo.text.names import normalize_name
 
+THRESHOLD = 0.6
+"""Default threshold: conservative, see `benchmarks/resolve.py`."""
+
 
 class Merge(NamedTuple):
     """Rows that are one entity."""
@@ -148,7 +151,7 @@ def resolve(
     type: str | None = None,  # noqa: A002
     context: str | None = None,
     *,
-    threshold: float = 0.6,
+    threshold: float = THRESHOLD,
     corrections: Any = (),
 ) -> Resolution:
     """Find the rows of a table of entities that are one entity.
