@@ -179,6 +179,20 @@ def scores(found: Mapping[str, Labels], half: int) -> dict[str, dict[str, float]
     return {kind: _ratios(count[kind]) for kind in ("all", *KINDS)}
 
 
+def f1(found: Mapping[str, Labels], half: int) -> float:
+    """Return the F1 of all pairs, counted by the sizes of groups."""
+    right = sides = 0
+    for name, labels in found.items():
+        entities = [row.entity for row in halves(name)[half]]
+        sizes = [
+            Counter(groups).values()
+            for groups in (zip(labels.tolist(), entities, strict=True), labels.tolist(), entities)
+        ]
+        both, got, gold = (sum(size * (size - 1) for size in some) for some in sizes)
+        right, sides = right + both, sides + got + gold
+    return 2 * right / max(sides, 1)
+
+
 def _b_cubed(rows: Table, labels: Labels) -> Iterator[tuple[str, dict[str, float]]]:
     entities = np.unique([row.entity for row in rows], return_inverse=True)[1]
     both = Counter(zip(labels.tolist(), entities.tolist(), strict=True))
@@ -207,7 +221,7 @@ def at_best(peer: str) -> tuple[float, dict[str, Labels]]:
     def labels(half: int, at: float) -> dict[str, Labels]:
         return {name: merged(similar[name, half], halves(name)[half], at) for name in READERS}
 
-    best = max(tried, key=lambda at: scores(labels(0, at), 0)["all"]["F1"])
+    best = max(tried, key=lambda at: f1(labels(0, at), 0))
     return best, labels(1, best)
 
 

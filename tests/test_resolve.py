@@ -75,7 +75,7 @@ def test_types_keep_rows_apart_unless_they_are_not_asked_for() -> None:
 
 
 def test_a_row_without_a_type_joins_one_type_only() -> None:
-    rows = [{"title": "Google Inc", "type": "organization"}, {"title": "Google", "type": None}]
+    rows = [{"title": "GOOGLE", "type": "organization"}, {"title": "Google", "type": None}]
     assert entities(arbo.resolve(rows, "title", "type")) == {(0, 1)}
     both = [*rows, {"title": "Google", "type": "geo"}]
     assert entities(arbo.resolve(both, "title", "type")) == {(1, 2)}
@@ -172,3 +172,9 @@ import arbo
 print(arbo.resolve([{"title": "A"}, {"title": "a"}]).frame.num_rows)
 """
     assert python(code) == "2\n"
+
+
+def test_rows_that_people_joined_are_explained() -> None:
+    found = arbo.resolve(ROWS, *COLUMNS, corrections=[{"same": ["5", "6"]}])
+    assert found.explain(6).startswith('row 6 "London" is row 5 "London":\n')
+    assert found.frame["canonical_row"][6].as_py() == 5

@@ -98,7 +98,7 @@ class Resolution:
         return found
 
     def explain(self, row: int) -> str:
-        """Say which entity a row is, which row joined it to the entity, and which features counted most for this.
+        """Say which entity a row is, the row of it that is most likely the same, and which features counted most.
 
         Raise UsageError for an unknown row.
         """
@@ -106,21 +106,17 @@ class Resolution:
             raise UsageError(f"there is no row {row}; the rows are 0 to {len(self.names) - 1}")
         merge = next((one for one in self.merges if row in one.rows), None)
         if merge is None:
-            return f'row {row} "{self.names[row]}" is alone: no other row is likely enough the same entity'
-        lines = [f'row {row} "{self.names[row]}" is row {merge.canonical} "{self.names[merge.canonical]}":']
-        seen, at = {row}, row
-        while at != merge.canonical:
-            link = self.result.link_of(str(at))
-            at = int(str(link.nearest))
-            names, odds = zip(*link.reasons, strict=True)
-            lines.append(f'    most like row {at} "{self.names[at]}", by log-odds: {_told(names, odds)}')
-            if at in seen:
-                break
-            seen.add(at)
-        rows = ", ".join(f'{one} "{self.names[one]}"' for one in merge.rows[:8])
-        more = f" and {len(merge.rows) - 8} more" if len(merge.rows) > 8 else ""
-        lines.append(f"    the entity has the rows {rows}{more}; its parts agree with {merge.probability:.3f}")
-        return "\n".join(lines)
+            return f"{self._called(row)} is alone: no other row is likely enough the same entity"
+        link = self.result.link_of(str(row))
+        why = ", ".join(f"{name} {odds:+.2f}" for name, odds in link.reasons)
+        lines = [f"{self._called(row)} is {self._called(merge.canonical)}:"]
+        if link.nearest is not None and why:
+            lines.append(f"    most like {self._called(int(link.nearest))}, by log-odds: {why}")
+        rows = ", ".join(map(self._called, merge.rows[:8])) + (", ..." if len(merge.rows) > 8 else "")
+        return "\n".join([*lines, f"    {len(merge.rows)} rows are this entity ({rows}), by {merge.probability:.3f}"])
+
+    def _called(self, row: int) -> str:
+        return f'row {row} "{self.names[row]}"'
 
     def add(self, table: Any) -> Resolution:
         """Return the resolution of this table and a further one, whose rows are counted on.
