@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from arbo.readers import read_documents as read_documents, read_knowledge_base as read_knowledge_base
     from arbo.readers.jsonl import read_jsonl as read_jsonl
     from arbo.readers.pubtator import read_pubtator as read_pubtator
+    from arbo.resolving.resolution import Resolution as Resolution, resolve as resolve
     from arbo.results.diff import diff as diff
     from arbo.results.evaluation import compare as compare
     from arbo.results.result import Result as Result
@@ -83,6 +84,7 @@ _NAMES = {
     "readers": "read_documents read_knowledge_base",
     "readers.jsonl": "read_jsonl",
     "readers.pubtator": "read_pubtator",
+    "resolving.resolution": "Resolution resolve",
     "results.diff": "diff",
     "results.evaluation": "compare",
     "results.result": "Result",

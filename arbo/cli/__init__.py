@@ -26,6 +26,7 @@ from arbo.cli import (
     kb,
     link,
     nil_split,
+    resolve,
     review,
     score,
     serve,
@@ -130,6 +131,7 @@ for _verb in (
     train_finder.train_finder,
     train_reranker.train_reranker,
     nil_split.nil_split,
+    resolve.resolve,
 ):
     app.command()(_verb)
 

@@ -52,17 +52,27 @@ def read_documents(path: Paths, kind: Kind, *, on_error: OnError = "fail") -> Co
     return Corpus(records, records.notes)
 
 
+def own_name(column: str) -> str:
+    """Return the name that a column has when it is read: that of a known column in lower case."""
+    return column.lower() if column.lower() in _KNOWN else column
+
+
+def read_rows(path: Path, column: str) -> Iterable[Placed]:
+    """Return the rows of a table with this column, which is known by `own_name`; a row may be a DataError."""
+    kind: Kind = "parquet" if ".parquet" in path.name else "tsv" if ".tsv" in path.name else "csv"
+    return _parquet(path) if kind == "parquet" else _delimited(path, kind, (), own_name(column))
+
+
 def read_column(path: Path, column: str, *, on_error: OnError = "fail") -> Corpus:
     """Make a mention of each cell of a column; rows with an empty cell are left out and counted.
 
     Other columns keep their meaning; ``id`` is that of the document, and ``context`` is the text after the mention.
     Raise DataError if there is no such column.
     """
-    kind: Kind = "parquet" if ".parquet" in path.name else "tsv" if ".tsv" in path.name else "csv"
-    own = column.lower() if column.lower() in _KNOWN else column
+    own = own_name(column)
     rows: list[Placed] = []
     left_out = 0
-    for number, (place, row) in enumerate(_parquet(path) if kind == "parquet" else _delimited(path, kind, (), own), 1):
+    for number, (place, row) in enumerate(read_rows(path, column), 1):
         if isinstance(row, dict):
             if own not in row:
                 raise DataError(f"there is no column {column!r}; the columns are {', '.join(row)}", file=place)

@@ -1,0 +1,49 @@
+"""The verb `resolve`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from arbo.cli import console, options
+
+
+def resolve(
+    table: Annotated[
+        Path,
+        typer.Argument(
+            metavar="TABLE",
+            help="A CSV, TSV or Parquet file of entities, or the folder of GraphRAG or LightRAG.",
+        ),
+    ],
+    out: Annotated[Path, typer.Option("--out", help="New folder for merges.csv and, of a folder, the merged graph.")],
+    name: Annotated[str, typer.Option("--name", metavar="COLUMN", help="The column of names, in a file.")] = "title",
+    type_: Annotated[
+        str | None,
+        typer.Option("--type", metavar="COLUMN", help="The column of types; rows of different types are never merged."),
+    ] = None,
+    context: Annotated[
+        str | None, typer.Option("--context", metavar="COLUMN", help="The column of descriptions or other texts.")
+    ] = None,
+    threshold: Annotated[
+        float, typer.Option("--threshold", help="Smallest average probability with which rows are merged.")
+    ] = 0.6,
+    as_json: options.Json = False,
+) -> None:
+    """Find the rows of a table, or the entities of a knowledge graph, that are one entity, and merge them.
+
+    `arbo resolve ragtest/output --out merged` merges the entities of GraphRAG, and redirects their relationships.
+    """
+    from arbo.resolving.folders import resolve_graph
+
+    found = resolve_graph(table, out, name, type_, context, threshold=threshold)
+    told = [{**merge._asdict(), "canonical_name": found.names[merge.canonical]} for merge in found.merges]
+    if as_json:
+        entities = len(set(found.canonical))
+        console.print_json({"out": str(out), "rows": len(found.names), "entities": entities, "merges": told})
+        return
+    for merge in told[:20]:
+        console.out.print(console.plain(f"{merge['canonical_name']}: {', '.join(merge['names'])}"))
+    console.out.print(console.plain(f"{found}; written to {out}"))
