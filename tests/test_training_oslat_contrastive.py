@@ -87,7 +87,7 @@ def test_names_may_be_aligned_by_multi_similarity() -> None:
     cosine = torch.nn.functional.cosine_similarity(vectors[:, :1], vectors[:, 1:], dim=2)
     config = SelfAlignmentConfig(loss="multi-similarity", n_positives=1, n_negatives=2)
     expected = multi_similarity(cosine, torch.ones(1, 3, dtype=torch.bool), 1)
-    torch.testing.assert_close(contrastive_losses(vectors, batch, config, "cosine"), expected)
+    torch.testing.assert_close(contrastive_losses(vectors, batch, config), expected)
     with pytest.raises(UsageError, match="loss 'margin' is not one of nt-xent, multi-similarity"):
         SelfAlignmentConfig(loss="margin")  # type: ignore[arg-type]
 

@@ -14,8 +14,7 @@ import arbo
 from arbo.encoders.cross_config import CrossEncoderConfig
 from arbo.progress import Announce
 from arbo.spans.config import LabelAttentionConfig
-from arbo.training.config import LabelAttentionTraining, LoopConfig, RerankingConfig, TrainingConfig
-from arbo.training.options import RunOptions
+from arbo.training.config import LabelAttentionTraining, LoopConfig, RerankingConfig, RunOptions, TrainingConfig
 
 torch = pytest.importorskip("torch")
 

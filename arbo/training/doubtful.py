@@ -26,10 +26,9 @@ from arbo.engine import Ids
 from arbo.errors import DataError
 from arbo.files import PathLike
 from arbo.training.compared import Compared
-from arbo.training.config import DoubtfulConfig
+from arbo.training.config import DoubtfulConfig, RunOptions
 from arbo.training.frame import training
 from arbo.training.loop import Trainer
-from arbo.training.options import RunOptions
 
 
 @dataclass(eq=False)

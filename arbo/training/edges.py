@@ -30,9 +30,8 @@ from arbo.files import PathLike
 from arbo.linker import Linker
 from arbo.retrieval.retrieval import Retrieval
 from arbo.training.compared import Compared
-from arbo.training.config import DoubtfulConfig
+from arbo.training.config import DoubtfulConfig, RunOptions
 from arbo.training.data import job_of
-from arbo.training.options import RunOptions
 
 Examples = tuple[Matrix, Bools]
 """Features of pairs, (pairs, features), and whether each pair is right."""
@@ -81,7 +80,8 @@ def train_edges(
     parts = [_examples(pairs, corpus, own.kb) for pairs, corpus in zip(compared, (train, held_out), strict=True)]
     if kb is not None and names:
         for part, more in zip(parts, named_examples(own, train, held_out), strict=True):
-            part[1] = _joined([part[1], *more])
+            features, correct = zip(part[1], *more, strict=True)
+            part[1] = np.concatenate(features), np.concatenate(correct)
     forests = [Trees.fit(*train).calibrated(*other) for train, other in zip(*parts, strict=True)]
     trained = {
         "pairs": [len(correct) for _, correct in parts[0]],
@@ -111,12 +111,12 @@ def _start(cross: Encoder | PathLike, out: PathLike | None) -> PairEncoder:
     return replace(PairEncoder.of(encoder.mention_tower).with_markers(), name=encoder.name)
 
 
-def examples(linker: Linker, corpus: Corpus, most: int | None = None) -> list[Examples]:
+def examples(linker: Linker, corpus: Corpus) -> list[Examples]:
     """Return features and correctness of pairs of mentions and, with a knowledge base, of mentions and candidates.
 
-    For ``most`` see `Compared.of`. Raise DataError if the pairs of one kind are all correct or all wrong.
+    Raise DataError if the pairs of one kind are all correct or all wrong.
     """
-    return _examples(Compared.of(linker, corpus, most), corpus, linker.kb)
+    return _examples(Compared.of(linker, corpus), corpus, linker.kb)
 
 
 def _examples(pairs: Compared, corpus: Corpus, kb: KnowledgeBase | None) -> list[Examples]:
@@ -157,11 +157,6 @@ def named_examples(linker: Linker, train: Corpus, dev: Corpus) -> tuple[list[Exa
         found = linker.configured(kb=named).retrieve(corpus, k=0, discover=False)
         parts.append(_entity_examples(found, Facts.of(found.inputs), corpus, named))
     return parts[:2], parts[2:]
-
-
-def _joined(parts: list[Examples]) -> Examples:
-    features, correct = (np.concatenate(some) for some in zip(*parts, strict=True))
-    return features, correct
 
 
 def recall(linker: Linker, corpus: Corpus) -> dict[str, float]:

@@ -1,6 +1,7 @@
 """Presets: the settings of papers, with defaults where a paper gives none.
 
-The linking head of OSLAT differs from the paper's (DECISIONS.md, 44), and so does its warm-up (`ContrastiveConfig`).
+Those of OSLAT are the defaults of its configurations; its linking head differs from the paper's (DECISIONS.md, 44), and
+so does its warm-up (`ContrastiveConfig`).
 """
 
 from __future__ import annotations
@@ -10,16 +11,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from arbo.encoders.encoder_config import EncoderConfig
-from arbo.spans.config import LabelAttentionConfig
-from arbo.training.config import (
-    LabelAttentionTraining,
-    LinkingHeadConfig,
-    PresetName,
-    RerankingConfig,
-    RerankingPresetName,
-    SelfAlignmentConfig,
-    TrainingConfig,
-)
+from arbo.training.config import PresetName, RerankingConfig, RerankingPresetName, TrainingConfig
 
 
 class Preset(NamedTuple):
@@ -103,25 +95,3 @@ RERANKING_PRESETS: Mapping[RerankingPresetName, RerankingConfig] = {
 }
 """The cross-encoders of ArboEL (appendix A.1) and of the proxy paper (appendix B, table 6); their inputs are in
 `arbo.encoders.cross_config.CROSS_PRESETS`."""
-
-
-class SelfAlignmentPreset(NamedTuple):
-    """Settings of self-alignment and of its encoder."""
-
-    training: SelfAlignmentConfig
-    encoder: EncoderConfig
-
-
-class OslatPreset(NamedTuple):
-    """Settings of OSLAT: for training label attention, for training its linking head, and of the model."""
-
-    attention: LabelAttentionTraining
-    head: LinkingHeadConfig
-    model: LabelAttentionConfig
-
-
-SELF_ALIGNMENT = SelfAlignmentPreset(SelfAlignmentConfig(), EncoderConfig(pooling="cls"))
-"""OSLAT, section 3.1: the first token's vector is aligned."""
-
-OSLAT = OslatPreset(LabelAttentionTraining(), LinkingHeadConfig(), LabelAttentionConfig())
-"""OSLAT, sections 3.2 and 3.3. `arbo train-finder` takes the pooling of names from the encoder that it starts from."""

@@ -7,7 +7,6 @@ names, and for all anchors of a batch together, see `arbo.training.oslat.synonym
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
@@ -19,7 +18,7 @@ from torch import Tensor
 from arbo.encoders.pooling import Pooling
 from arbo.encoders.texts import Texts
 from arbo.encoders.tower import Tower
-from arbo.engine import Ids, Metric
+from arbo.engine import Ids
 from arbo.errors import DataError
 from arbo.training.config import ContrastiveConfig, SelfAlignmentConfig
 from arbo.training.loop import Examples, Trainable, Trainer
@@ -88,12 +87,12 @@ def contrast(data: Contrasts, others: Others, queries: Ids, config: ContrastiveC
     return Contrast(queries, np.hstack([own, others.draw(data.avoided(queries), config.n_negatives, rng)]))
 
 
-def contrastive_losses(vectors: Tensor, batch: Contrast, config: ContrastiveConfig, metric: Metric) -> Tensor:
+def contrastive_losses(vectors: Tensor, batch: Contrast, config: ContrastiveConfig) -> Tensor:
     """Return the loss of each query of a batch; (queries,).
 
     ``vectors`` has the shape (queries, 1 + positives + negatives, dim): the anchor, its positives and its negatives.
     """
-    vectors = comparable(vectors.float(), metric)
+    vectors = comparable(vectors.float(), config.metric)
     scores = torch.einsum("qd,qkd->qk", vectors[:, 0], vectors[:, 1:])
     exists = torch.from_numpy(batch.name[:, 1:] >= 0).to(scores.device)
     if isinstance(config, SelfAlignmentConfig) and config.loss == "multi-similarity":
@@ -122,11 +121,6 @@ class ContrastiveTrainer(Trainer[Model, Contrast]):
         self.others = Others.of(self.data.synonyms, self.data.entities)
         super().__post_init__()
 
-    @property
-    @abstractmethod
-    def metric(self) -> Metric:
-        """The metric by which the loss compares vectors."""
-
     def batch(self, step: int, mentions: Ids, rows: Ids) -> Contrast:
         """Sample the positives and negatives of a batch, and take some of its queries."""
         return contrast(self.data, self.others, mentions, self.config, step).part(rows)
@@ -134,4 +128,4 @@ class ContrastiveTrainer(Trainer[Model, Contrast]):
     def loss_of(self, step: int, batch: Contrast, rows: slice) -> Tensor:
         """Sum the losses of some queries; each part of a batch encodes the negatives again."""
         part = batch.part(rows)
-        return contrastive_losses(self.prepared(part), part, self.config, self.metric).sum()
+        return contrastive_losses(self.prepared(part), part, self.config).sum()

@@ -21,15 +21,13 @@ from torch import Tensor
 
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.encoders.texts import Texts
-from arbo.engine import Metric
 from arbo.spans.config import LabelAttentionConfig
 from arbo.spans.label_attention import entity_in_text, label_attention
 from arbo.spans.model import LabelAttention
 from arbo.spans.windows import TextTokens
-from arbo.training.config import LabelAttentionTraining
+from arbo.training.config import LabelAttentionTraining, RunOptions
 from arbo.training.data import corpora_of, job_of
 from arbo.training.frame import check_start, training
-from arbo.training.options import RunOptions
 from arbo.training.oslat.annotated_texts import AnnotatedTexts, annotated_texts
 from arbo.training.oslat.contrastive import Contrast, ContrastiveTrainer, contrast, contrastive_losses, read_names
 from arbo.training.oslat.synonyms import Others
@@ -80,31 +78,17 @@ class LabelAttentionTrainer(ContrastiveTrainer[LabelAttention]):
     data: AnnotatedTexts
     dev: AnnotatedTexts | None
     config: LabelAttentionTraining
+    best = "likelihood"  # that of a synonym among negatives, see `development_loss`
 
     def reading(self) -> Callable[..., Tensor]:
         """Collect texts and names, and return the function that computes the vectors of texts for names."""
         return AttentiveReader.of(self.model, self.data).read
-
-    @property
-    def metric(self) -> Metric:
-        """The metric by which the loss compares vectors."""
-        return metric_of(self.config)
-
-    @property
-    def best(self) -> str:
-        """The score ``likelihood``, that of a synonym among negatives, see `development_loss`."""
-        return "likelihood"
 
     def development_scores(self) -> dict[str, float]:
         """Score the names of the entities in the development texts, with the same samples each time."""
         assert self.dev is not None
         loss = development_loss(self.model, self.dev, self.config)
         return {"dev_loss": loss, "likelihood": math.exp(-loss)}
-
-
-def metric_of(config: LabelAttentionTraining) -> Metric:
-    """Return the metric by which the loss compares vectors."""
-    return "cosine" if config.normalized else "dot"
 
 
 def development_loss(model: LabelAttention, data: AnnotatedTexts, config: LabelAttentionTraining) -> float:
@@ -118,7 +102,7 @@ def development_loss(model: LabelAttention, data: AnnotatedTexts, config: LabelA
     with torch.inference_mode():
         for begin in range(0, len(queries), config.micro_batch):
             batch = contrast(data, others, queries[begin : begin + config.micro_batch], config, begin)
-            losses.append(contrastive_losses(reader.read(batch), batch, config, metric_of(config)).cpu())
+            losses.append(contrastive_losses(reader.read(batch), batch, config).cpu())
     model.module.train(training)
     return float(torch.cat(losses).double().mean())
 

@@ -7,6 +7,7 @@ two further layers, which are discarded after training. Documents are not needed
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
@@ -14,17 +15,17 @@ from typing import Any, Self
 
 import numpy as np
 import torch
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.encoders.dual import DualEncoder
 from arbo.encoders.encoder_config import EncoderConfig
-from arbo.engine import Bools, Ids, Metric
+from arbo.engine import Bools, Ids
 from arbo.errors import UsageError
-from arbo.training.config import SelfAlignmentConfig
+from arbo.training.config import RunOptions, SelfAlignmentConfig
 from arbo.training.data import corpora_of, job_of
 from arbo.training.frame import check_start, training
-from arbo.training.options import RunOptions
 from arbo.training.oslat.annotated_texts import AnnotatedTexts
 from arbo.training.oslat.contrastive import Contrast, ContrastiveTrainer, check_contrasts, read_names
 from arbo.training.oslat.synonyms import Synonyms
@@ -77,8 +78,6 @@ class Aligning:
     @classmethod
     def from_pretrained(cls, model: Path, config: EncoderConfig, /) -> Self:
         """Load what `save_pretrained` wrote."""
-        from safetensors.torch import load_file
-
         encoder, weights = DualEncoder.from_pretrained(model / "encoder", config), load_file(model / _HEAD)
         (width, own), (dim, _) = (weights[f"{layer}.weight"].shape for layer in (0, 2))
         head = _head(own, width, dim)
@@ -87,15 +86,11 @@ class Aligning:
 
     def save_pretrained(self, folder: Path, /) -> None:
         """Write the encoder and the layers."""
-        from safetensors.torch import save_file
-
         self.encoder.save_pretrained(folder / "encoder")
         save_file(self.head.state_dict(), folder / _HEAD)
 
     def copy(self) -> Self:
         """Return a copy with its own weights."""
-        from copy import deepcopy
-
         return replace(self, encoder=self.encoder.copy(), head=deepcopy(self.head))
 
     @property
@@ -128,11 +123,6 @@ class SelfAlignmentTrainer(ContrastiveTrainer[Aligning]):
             return vectors
 
         return read
-
-    @property
-    def metric(self) -> Metric:
-        """The metric by which the loss compares the output of the layers."""
-        return "cosine"
 
 
 def train_self_alignment(
