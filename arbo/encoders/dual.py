@@ -19,8 +19,8 @@ from arbo.data.knowledge_base import KnowledgeBase
 from arbo.encoders.embedding_store import EmbeddingStore
 from arbo.encoders.encoder import DEFAULT_THRESHOLD
 from arbo.encoders.encoder_config import EncoderConfig
-from arbo.encoders.minilm import MINILM, minilm_folder
 from arbo.encoders.model_folder import load_model, save_model
+from arbo.encoders.pretrained import MINILM, minilm_folder
 from arbo.encoders.templates import Speller
 from arbo.encoders.texts import Texts
 from arbo.encoders.tower import Precision, Tower

@@ -20,10 +20,10 @@ from arbo.edges.pairs import distinct, searched
 from arbo.edges.trees import Trees
 from arbo.encoders.dual import DualEncoder
 from arbo.encoders.encoder import Encoder
-from arbo.encoders.minilm import MINILM
 from arbo.encoders.model_folder import check_model_replaceable
 from arbo.encoders.named import encoder_of
 from arbo.encoders.pair_encoder import PairEncoder
+from arbo.encoders.pretrained import MINILM
 from arbo.engine import Bools
 from arbo.errors import DataError, UsageError
 from arbo.files import PathLike
