@@ -319,7 +319,7 @@ def test_blocks_do_not_change_the_weights(learnt: EdgeModel, monkeypatch: pytest
     documents, kb = arbo.load_sample()
     linker = arbo.Linker(kb, edges=learnt)
     whole = linker.retrieve(documents, k=4, discover=False)
-    monkeypatch.setattr("arbo.edges.reasons._BLOCK", 100)
+    monkeypatch.setattr("arbo.edges.model._BLOCK", 100)
     parts = linker.retrieve(documents, k=4, discover=False)
     np.testing.assert_array_equal(parts.mentions.dissimilarity, whole.mentions.dissimilarity)
     np.testing.assert_array_equal(parts.entities.dissimilarity, whole.entities.dissimilarity)

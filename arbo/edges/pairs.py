@@ -21,7 +21,6 @@ def mention_pairs(facts: Facts, worlds: Ids, neighbors: Neighbors) -> tuple[Ids,
         facts: the mentions.
         worlds: (mentions,) a code for the domain and group of types of each mention, see `arbo.retrieval.worlds`.
         neighbors: the nearest mentions by an encoder.
-
     """
     found = searched(facts, neighbors).values()
     first, second = (np.concatenate(sides) for sides in zip(*found, strict=True))
