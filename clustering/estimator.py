@@ -143,19 +143,7 @@ class ArborescenceClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         """Add samples after those of earlier calls; the clusters are those that `fit` gives for all samples at once.
 
         Only the new samples are searched; then all samples are clustered again, which is much faster than the search.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            The new samples.
-        y : None
-            Ignored.
-        entities : {array-like, sparse matrix} of shape (n_entities, n_features), default=None
-            The entities; only for the first call, as for `fit`.
-
-        Returns
-        -------
-        self
+        The parameters are those of `fit`; `entities` are given only in the first call.
         """
         if not hasattr(self, "partition_"):
             return self.fit(X, entities=entities)  # type: ignore[no-any-return]
