@@ -8,8 +8,7 @@ from dataclasses import asdict, dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal
 
-from arbo.kb.homonyms import Holders, Spellings, holders, homonyms, spellings
-from arbo.kb.names import generic_names
+from arbo.kb.names import Holders, Spellings, generic_names, holders, homonyms, spellings
 
 if TYPE_CHECKING:
     from arbo.data.knowledge_base import KnowledgeBase
