@@ -81,11 +81,8 @@ class EdgeModel:
     def applied(self, retrieval: Retrieval, kb: KnowledgeBase | None, k: int, announce: Announce = quiet) -> Retrieval:
         """Return the retrieval with the weights of this model, and at most ``k`` edges into each mention from others.
 
-        Args:
-            retrieval: the neighbours of each mention by an encoder; each should have at least `neighbors` of them.
-            kb: the knowledge base; None to discover.
-            k: the largest number of edges from other mentions into each mention; with 0, mentions are not compared.
-            announce: shows progress of the cross-encoder, see `arbo.progress`.
+        Each mention of ``retrieval`` should have at least `neighbors` neighbours. Without ``kb``, mentions are compared
+        only with each other; with ``k`` = 0, they are not. ``announce`` shows progress of the cross-encoder.
         """
         facts = Facts.of(retrieval.inputs)
         found = replace(retrieval, mentions=self._mentions(facts, retrieval, k, announce)) if k else retrieval
