@@ -29,11 +29,10 @@ from arbo.spans.config import LabelAttentionConfig
 from arbo.spans.model import LabelAttention
 from arbo.training.config import SelfAlignmentConfig
 from arbo.training.losses import focal_loss, multi_similarity, nt_xent
-from arbo.training.oslat.annotated_texts import AnnotatedTexts
 from arbo.training.oslat.contrastive import Contrast, contrastive_losses
 from arbo.training.oslat.label_attention import LabelAttentionTrainer, train_label_attention
-from arbo.training.oslat.self_alignment import Aligning, NamesAlone, SelfAlignmentTrainer, train_self_alignment
-from arbo.training.oslat.synonyms import Others, Synonyms
+from arbo.training.oslat.self_alignment import Aligning, SelfAlignmentTrainer, train_self_alignment
+from arbo.training.oslat.synonyms import AnnotatedTexts, NamesAlone, Others, Synonyms
 
 LONELY = document("d", "the marsh fever", ["E0"])
 

@@ -20,7 +20,6 @@ from arbo.spans.pieces import Pairs
 from arbo.spans.preselection import preselect
 from arbo.text.sentences import passages
 from arbo.training.config import LinkingHeadConfig
-from arbo.training.oslat.annotated_texts import AnnotatedTexts
 from arbo.training.oslat.linking_head import (
     Decisions,
     Encoded,
@@ -31,6 +30,7 @@ from arbo.training.oslat.linking_head import (
     train_linking_head,
     with_tuned_threshold,
 )
+from arbo.training.oslat.synonyms import AnnotatedTexts
 
 HEAD = LinkingHeadConfig(epochs=2, batch_size=4, n_negatives=5, learning_rate=1e-2)
 

@@ -60,7 +60,7 @@ def train_finder(
     """
     from arbo import train_oslat
     from arbo.cli import console
-    from arbo.training.oslat.annotated_texts import AnnotatedTexts
+    from arbo.training.oslat.synonyms import AnnotatedTexts
 
     numbers = {"epochs": epochs, "steps": steps, "batch_size": batch_size, "learning_rate": learning_rate, "seed": seed}
     attention, head = _settings(config)

@@ -31,8 +31,7 @@ from arbo.edges.facts import Facts
 from arbo.edges.model import EdgeModel
 from arbo.engine import Floats, Graph, Ids, nearest_others, pair_dissimilarity, pairs_of, partition, spanning_tree
 from arbo.training.config import PositiveStrategy
-from arbo.training.data import TrainingSet
-from arbo.training.dual.snapshot import Snapshot
+from arbo.training.data import Snapshot, TrainingSet
 
 _FAR = np.finfo(np.float32).max
 """Weight of the edge to a mention from the entity that its cluster lacks; only the root of a tree takes it."""

@@ -7,46 +7,34 @@ names, and for all anchors of a batch together, see `arbo.training.oslat.synonym
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from arbo.data.corpus import Corpus
+from arbo.data.knowledge_base import KnowledgeBase
 from arbo.encoders.pooling import Pooling
 from arbo.encoders.texts import Texts
 from arbo.encoders.tower import Tower
 from arbo.engine import Ids
 from arbo.errors import DataError
 from arbo.training.config import ContrastiveConfig, SelfAlignmentConfig
-from arbo.training.loop import Examples, Trainable, Trainer
+from arbo.training.data import PURPOSES
+from arbo.training.loop import Trainable, Trainer
 from arbo.training.losses import comparable, multi_similarity, nt_xent
-from arbo.training.oslat.synonyms import Others, Synonyms
+from arbo.training.oslat.synonyms import AnnotatedTexts, NamesAlone, Others, Synonyms
 
 Model = TypeVar("Model", bound=Trainable)
 
 # Seeds of what a step samples; 0 is the order, see `arbo.training.loop.order_of`.
 _POSITIVES, NEGATIVES = 1, 2
 
-
-class Contrasts(Examples, Protocol):
-    """Training data: queries, each with a correct entity, and with spellings that must not be its negatives."""
-
-    @property
-    def synonyms(self) -> Synonyms:
-        """The names of all entities."""
-
-    @property
-    def entities(self) -> Ids:
-        """The entities whose names can be negatives."""
-
-    def anchors(self, queries: Ids, n: int, rng: np.random.Generator) -> Ids:
-        """Sample a name of each query's entity, then up to ``n`` synonyms of it; (queries, 1 + n), padded with -1."""
-
-    def avoided(self, queries: Ids) -> Sequence[Ids]:
-        """List the spellings that must not be negatives, for each query."""
+Contrasts: TypeAlias = NamesAlone | AnnotatedTexts
+"""Training data: queries, each with a correct entity, and with spellings that must not be its negatives."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -78,6 +66,18 @@ def check_contrasts(data: Contrasts, purpose: str) -> None:
             f"nothing to {purpose}: names need names of other entities as negatives, but there are none (entities: "
             f"{len(data.entities):,}); add documents or entities"
         )
+
+
+def annotated_texts(
+    corpora: Mapping[str, Corpus], kb: KnowledgeBase, *, contrastable: bool = False
+) -> dict[str, AnnotatedTexts]:
+    """Collect the texts of each corpus from `corpora_of`; if ``contrastable``, call `check_contrasts` for each."""
+    found = {}
+    for name, corpus in corpora.items():
+        found[name] = data = AnnotatedTexts.of(corpus, kb, purpose=PURPOSES[name])
+        if contrastable:
+            check_contrasts(data, PURPOSES[name])
+    return found
 
 
 def contrast(data: Contrasts, others: Others, queries: Ids, config: ContrastiveConfig, step: int) -> Contrast:

@@ -28,9 +28,15 @@ from arbo.spans.windows import TextTokens
 from arbo.training.config import LabelAttentionTraining, RunOptions
 from arbo.training.data import corpora_of, job_of
 from arbo.training.frame import check_start, training
-from arbo.training.oslat.annotated_texts import AnnotatedTexts, annotated_texts
-from arbo.training.oslat.contrastive import Contrast, ContrastiveTrainer, contrast, contrastive_losses, read_names
-from arbo.training.oslat.synonyms import Others
+from arbo.training.oslat.contrastive import (
+    Contrast,
+    ContrastiveTrainer,
+    annotated_texts,
+    contrast,
+    contrastive_losses,
+    read_names,
+)
+from arbo.training.oslat.synonyms import AnnotatedTexts, Others
 
 
 @dataclass(frozen=True, eq=False, slots=True)

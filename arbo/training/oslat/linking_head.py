@@ -34,9 +34,8 @@ from arbo.training.data import corpora_of, job_of
 from arbo.training.frame import Workplace, check_start, training
 from arbo.training.loop import Trainer
 from arbo.training.losses import focal_loss
-from arbo.training.oslat.annotated_texts import AnnotatedTexts, annotated_texts
-from arbo.training.oslat.contrastive import NEGATIVES
-from arbo.training.oslat.synonyms import Others
+from arbo.training.oslat.contrastive import NEGATIVES, annotated_texts
+from arbo.training.oslat.synonyms import AnnotatedTexts, Others
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -21,43 +21,14 @@ from torch import Tensor
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.encoders.dual import DualEncoder
 from arbo.encoders.encoder_config import EncoderConfig
-from arbo.engine import Bools, Ids
 from arbo.errors import UsageError
 from arbo.training.config import RunOptions, SelfAlignmentConfig
 from arbo.training.data import corpora_of, job_of
 from arbo.training.frame import check_start, training
-from arbo.training.oslat.annotated_texts import AnnotatedTexts
 from arbo.training.oslat.contrastive import Contrast, ContrastiveTrainer, check_contrasts, read_names
-from arbo.training.oslat.synonyms import Synonyms
+from arbo.training.oslat.synonyms import AnnotatedTexts, NamesAlone, Synonyms
 
 _HEAD = "head.safetensors"
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class NamesAlone:
-    """The names of a knowledge base, or of some of its entities."""
-
-    synonyms: Synonyms
-    entities: Ids  # the entities whose names are used; an entity with only one name is used only for negatives
-
-    @property
-    def queries(self) -> Ids:
-        """The names that have synonyms."""
-        has_two: Bools = np.zeros(len(self.synonyms.size), np.bool_)
-        has_two[self.entities] = self.synonyms.size[self.entities] > 1
-        return np.flatnonzero(has_two[self.synonyms.owner])
-
-    def anchors(self, queries: Ids, n: int, rng: np.random.Generator) -> Ids:
-        """Return each name, followed by up to ``n`` of its synonyms; (queries, 1 + n), padded with -1."""
-        drawn = self.synonyms.draw(self.synonyms.owner[queries], n + 1, rng)
-        is_other = (drawn >= 0) & (drawn != queries[:, None])
-        order = np.argsort(~is_other, axis=1, kind="stable")[:, :n]
-        others = np.take_along_axis(np.where(is_other, drawn, -1), order, axis=1)
-        return np.column_stack([queries, others])
-
-    def avoided(self, queries: Ids) -> list[Ids]:
-        """List, for each name, the spellings of all names of its entity."""
-        return [self.synonyms.spellings(own[None]) for own in self.synonyms.owner[queries]]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
