@@ -161,17 +161,8 @@ class ArborescenceClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     def predict(self, X: Any) -> npt.NDArray[np.int64]:  # noqa: N803
         """Return the cluster of each new sample as if it were added alone; the clusters stay as they are.
 
-        All samples are clustered again for each new one.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            The new samples.
-
-        Returns
-        -------
-        labels : ndarray of shape (n_samples,)
-            Label of the first fitted sample in the cluster of the new one; -1 if there is none.
+        All samples are clustered again for each new one. The result, of shape (n_samples,), has the label of the first
+        fitted sample in the cluster of the new one; -1 if there is none.
         """
         check_is_fitted(self)
         new, n = self._like_samples(X), self._samples.n

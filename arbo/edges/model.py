@@ -39,8 +39,8 @@ from arbo.edges.features import (
 )
 from arbo.edges.pairs import mention_pairs, n_within
 from arbo.edges.trees import Trees
+from arbo.encoders.cross import PairEncoder
 from arbo.encoders.model_folder import save_model
-from arbo.encoders.pair_encoder import PairEncoder
 from arbo.engine import Bools, Floats, Ids, Neighbors
 from arbo.errors import DataError
 from arbo.files import Format, PathLike, check_manifest, write_json

@@ -20,7 +20,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 from arbo.edges.doubtful import LogOdds, Reader, doubtful
 from arbo.edges.model import EdgeModel
 from arbo.edges.trees import Trees
-from arbo.encoders.pair_encoder import PairEncoder
+from arbo.encoders.cross import PairEncoder
 from arbo.encoders.templates import TokenRow
 from arbo.engine import Ids
 from arbo.errors import DataError
