@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -20,9 +20,6 @@ from .table import plain
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.lines import Line2D
-
-    from .cuts import Curves
-    from .threshold_curve import ThresholdCurve
 
 Legend: TypeAlias = "list[tuple[Line2D, str]]"
 
@@ -46,7 +43,19 @@ _STYLE: dict[str, Any] = {
 }
 
 
-def plot_precision_recall(curves: Mapping[str, Curves | ThresholdCurve], path: str | os.PathLike[str]) -> None:
+class RecallPrecision(Protocol):
+    """The points of a curve, such as `Curves` or `ThresholdCurve`."""
+
+    @property
+    def recall(self) -> FloatArray:
+        """(points,) recall at each point."""
+
+    @property
+    def precision(self) -> FloatArray:
+        """(points,) precision at each point."""
+
+
+def plot_precision_recall(curves: Mapping[str, RecallPrecision], path: str | os.PathLike[str]) -> None:
     """Plot precision against recall, with lines of equal F1, and mark the best F1 of each curve.
 
     ``curves`` maps names to curves, such as `ThresholdCurve` or `Curves`, with their points in the order of the
