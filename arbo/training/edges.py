@@ -85,7 +85,7 @@ def train_edges(
     forests = [Trees.fit(*train).calibrated(*other) for train, other in zip(*parts, strict=True)]
     trained = {
         "pairs": [len(correct) for _, correct in parts[0]],
-        "recall": recall(own, held_out),
+        "recall": recall(compared[1], held_out),
         "encoder": own.encoder.settings,
     }
     model = EdgeModel(forests[0], forests[1] if kb is not None else None, trained)
@@ -159,13 +159,12 @@ def named_examples(linker: Linker, train: Corpus, dev: Corpus) -> tuple[list[Exa
     return parts[:2], parts[2:]
 
 
-def recall(linker: Linker, corpus: Corpus) -> dict[str, float]:
+def recall(pairs: Compared, corpus: Corpus) -> dict[str, float]:
     """Return, by the name of each search, the share that it finds of the pairs of mentions that mean the same.
 
     The name ``all`` stands for all searches together; see `arbo.edges.pairs.searched`.
     """
-    found = linker.retrieve(corpus, k=EdgeModel.neighbors, discover=linker.kb is None)
-    facts, label, world = Facts.of(found.inputs), Gold.of(corpus).classes, codes_of(found.worlds)
+    found, facts, label, world = pairs.found, pairs.facts, Gold.of(corpus).classes, codes_of(pairs.found.worlds)
     group = codes_of(zip(label.tolist(), world.tolist(), strict=True))
     size = np.bincount(group[label >= 0])
     shares = {}

@@ -10,10 +10,10 @@ import numpy as np
 
 from arbo.data.codes import codes_of
 from arbo.data.corpus import Corpus
-from arbo.data.gold import Gold
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.engine import Bools, Floats, Ids, ranges
 from arbo.errors import DataError
+from arbo.spans.pieces import Pairs
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -137,22 +137,15 @@ class AnnotatedTexts:
 
         Raise DataError ("nothing to ``purpose``") if no document has an entity.
         """
-        right = iter(Gold.of(corpus, kb).lists)
-        found = [sorted({row for _ in document.mentions for row in next(right)}) for document in corpus]
-        if not any(found):
+        pairs = Pairs.of(corpus, kb)
+        if not len(pairs):
             raise DataError(
                 f"nothing to {purpose}: no text (of {len(corpus):,}) has an entity of the knowledge base; "
                 "check that the ids and the domains match"
             )
-        count = np.array([len(rows) for rows in found], np.int64)
-        return cls(
-            tuple(document.text for document in corpus),
-            kb,
-            Synonyms.of(kb),
-            np.repeat(np.arange(len(found)), count),
-            np.array([row for rows in found for row in rows], np.int64),
-            np.cumsum([0, *count]),
-        )
+        start = np.searchsorted(pairs.text, np.arange(len(corpus) + 1))
+        texts = tuple(document.text for document in corpus)
+        return cls(texts, kb, Synonyms.of(kb), pairs.text, pairs.entity, start)
 
     @property
     def entities(self) -> Ids:
