@@ -17,11 +17,10 @@ import numpy as np
 from arbo.data.inputs import MentionInput
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.encoders.cross_config import CrossEncoderConfig, PairPooling
-from arbo.encoders.dual import DualEncoder
+from arbo.encoders.dual import DualEncoder, Texts
 from arbo.encoders.model_folder import OneTower, load_single
 from arbo.encoders.pooling import BOTH
 from arbo.encoders.templates import FieldTokens, TokenRow
-from arbo.encoders.texts import Texts
 from arbo.encoders.tower import Precision, Tower
 from arbo.engine import Floats, Ids
 from arbo.errors import UsageError

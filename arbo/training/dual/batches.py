@@ -12,10 +12,9 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from arbo.data.codes import codes_of
-from arbo.encoders.dual import DualEncoder
+from arbo.encoders.dual import DualEncoder, Texts
 from arbo.encoders.pooling import Pooling, n_vectors
 from arbo.encoders.templates import TokenRow
-from arbo.encoders.texts import Texts
 from arbo.encoders.tower import Tower, packs
 from arbo.engine import Bools, Ids, Metric
 from arbo.training.data import TrainingSet

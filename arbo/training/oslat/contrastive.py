@@ -17,8 +17,8 @@ from torch import Tensor
 
 from arbo.data.corpus import Corpus
 from arbo.data.knowledge_base import KnowledgeBase
+from arbo.encoders.dual import Texts
 from arbo.encoders.pooling import Pooling
-from arbo.encoders.texts import Texts
 from arbo.encoders.tower import Tower
 from arbo.engine import Ids
 from arbo.errors import DataError

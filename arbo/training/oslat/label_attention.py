@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from arbo.data.knowledge_base import KnowledgeBase
-from arbo.encoders.texts import Texts
+from arbo.encoders.dual import Texts
 from arbo.spans.config import LabelAttentionConfig
 from arbo.spans.label_attention import entity_in_text, label_attention
 from arbo.spans.model import LabelAttention
