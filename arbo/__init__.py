@@ -51,13 +51,13 @@ if TYPE_CHECKING:
         LabelAttentionTraining as LabelAttentionTraining,
         LinkingHeadConfig as LinkingHeadConfig,
         RerankingConfig as RerankingConfig,
+        RunOptions as RunOptions,
         SelfAlignmentConfig as SelfAlignmentConfig,
         TrainingConfig as TrainingConfig,
     )
     from arbo.training.cross import train_reranker as train_reranker
     from arbo.training.dual.trainer import train as train
     from arbo.training.edges import train_edges as train_edges
-    from arbo.training.options import RunOptions as RunOptions
     from arbo.training.oslat.label_attention import train_label_attention as train_label_attention
     from arbo.training.oslat.linking_head import train_linking_head as train_linking_head
     from arbo.training.oslat.self_alignment import train_self_alignment as train_self_alignment
@@ -94,11 +94,11 @@ _NAMES = {
     "spans.config": "LabelAttentionConfig",
     "spans.finding": "DictionaryFinder find_mentions",
     "spans.model": "LabelAttention",
-    "training.config": "LabelAttentionTraining LinkingHeadConfig RerankingConfig SelfAlignmentConfig TrainingConfig",
+    "training.config": "LabelAttentionTraining LinkingHeadConfig RerankingConfig RunOptions SelfAlignmentConfig "
+    "TrainingConfig",
     "training.cross": "train_reranker",
     "training.dual.trainer": "train",
     "training.edges": "train_edges",
-    "training.options": "RunOptions",
     "training.oslat.label_attention": "train_label_attention",
     "training.oslat.linking_head": "train_linking_head",
     "training.oslat.self_alignment": "train_self_alignment",

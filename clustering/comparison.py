@@ -38,8 +38,14 @@ def nearest(queries: Embeddings, corpus: Searchable, k: int, **options: Unpack[S
     With token matrices, ``search`` and ``scanner`` apply to the first stage; see `late_nearest`. Raise ValueError if
     one argument consists of vectors and the other of token matrices.
     """
+    return _nearest(queries, corpus, k, max(k, CANDIDATES), **options)
+
+
+def _nearest(
+    queries: Embeddings, corpus: Searchable, k: int, n_candidates: int | None, **options: Unpack[SearchOptions]
+) -> Neighbors:
     if isinstance(queries, TokenMatrices) and isinstance(corpus, TokenMatrices):
-        return late_nearest(queries, corpus, k, n_candidates=max(k, CANDIDATES), **options)
+        return late_nearest(queries, corpus, k, n_candidates=n_candidates, **options)
     if isinstance(queries, Vectors) and isinstance(corpus, Vectors | Index):
         return knn.nearest(queries, corpus, k, **options)
     raise _unlike(queries, corpus)
@@ -76,12 +82,7 @@ def measured_recall(
     size = sample or (SAMPLE if isinstance(corpus, TokenMatrices) else 1000)
     drawn = np.sort(np.random.default_rng(seed).choice(n, min(size, n), replace=False))
     own = None if self_ids is None else np.asarray(self_ids)[drawn]
-    if isinstance(queries, TokenMatrices) and isinstance(corpus, TokenMatrices):
-        exact = late_nearest(queries.taken(drawn), corpus, k, n_candidates=None, metric=metric, self_ids=own)
-    elif isinstance(queries, Vectors) and isinstance(corpus, Vectors | Index):
-        exact = knn.nearest(queries.taken(drawn), corpus, k, metric=metric, self_ids=own)
-    else:
-        raise _unlike(queries, corpus)
+    exact = _nearest(queries.taken(drawn), corpus, k, None, metric=metric, self_ids=own)
     return share_found(found.dissimilarity[drawn], exact.dissimilarity)
 
 

@@ -143,19 +143,7 @@ class ArborescenceClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         """Add samples after those of earlier calls; the clusters are those that `fit` gives for all samples at once.
 
         Only the new samples are searched; then all samples are clustered again, which is much faster than the search.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            The new samples.
-        y : None
-            Ignored.
-        entities : {array-like, sparse matrix} of shape (n_entities, n_features), default=None
-            The entities; only for the first call, as for `fit`.
-
-        Returns
-        -------
-        self
+        The parameters are those of `fit`; `entities` are given only in the first call.
         """
         if not hasattr(self, "partition_"):
             return self.fit(X, entities=entities)  # type: ignore[no-any-return]
@@ -173,17 +161,8 @@ class ArborescenceClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     def predict(self, X: Any) -> npt.NDArray[np.int64]:  # noqa: N803
         """Return the cluster of each new sample as if it were added alone; the clusters stay as they are.
 
-        All samples are clustered again for each new one.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            The new samples.
-
-        Returns
-        -------
-        labels : ndarray of shape (n_samples,)
-            Label of the first fitted sample in the cluster of the new one; -1 if there is none.
+        All samples are clustered again for each new one. The result, of shape (n_samples,), has the label of the first
+        fitted sample in the cluster of the new one; -1 if there is none.
         """
         check_is_fitted(self)
         new, n = self._like_samples(X), self._samples.n

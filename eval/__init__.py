@@ -55,6 +55,7 @@ from .coreference import (
 from .cuts import BestCut, Curves, CutMetric, Cuts, all_cuts, conll_of_cuts, dendrogram_purity
 from .documents import ClusteredDocuments, DocumentCounts, PairedCounts, coreference_by_document
 from .figures import Figure, OfClusters, Summed
+from .files import FileFormatError
 from .lines import Line, cluster_lines, coreference_lines
 from .linking import LinkingCounts, LinkingOutcomes, LinkingScores, MacroScores, linking_outcomes, linking_scores
 from .nil import NilCurve, NilScores, gold_is_nil, nil_as_class, nil_curve, nil_scores
@@ -62,7 +63,6 @@ from .plots import plot_precision_recall, plot_thresholds
 from .ratio import f_measure, proportion
 from .report import Report
 from .spans import SpanCounts, SpanRatios, SpanScores, span_scores
-from .text_file import FileFormatError
 from .threshold_curve import BestThreshold, ThresholdCurve, threshold_curve
 from .uncertainty import Comparison, Interval, Resampling
 

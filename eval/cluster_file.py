@@ -19,7 +19,7 @@ from functools import partial
 from typing import Any
 
 from .documents import ClusteredDocuments, Mentions
-from .text_file import FileFormatError, PathLike, read_lines
+from .files import FileFormatError, PathLike, read_lines
 
 _KEYS = ("document", "mentions")
 

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from typing import NamedTuple, TypeAlias
 
 from .documents import ClusteredDocuments
-from .text_file import FileFormatError, PathLike, read_lines
+from .files import FileFormatError, PathLike, read_lines
 
 Span: TypeAlias = tuple[int, int]
 """The first and the last word of a mention, counted from 0 in its document."""

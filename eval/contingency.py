@@ -55,10 +55,12 @@ class Contingency(Brief):
         >>> table.count, table.row_size, table.column_size
         (array([1]), array([2]), array([2]))
         """
-        both = (true >= 0) & (pred >= 0)
-        (rows, row_size), (columns, column_size) = (np.unique(x[x >= 0], return_counts=True) for x in (true, pred))
-        row, column = np.searchsorted(rows, true[both]), np.searchsorted(columns, pred[both])
-        return cls(*_count_cells(row, column, len(columns)), row_size=row_size, column_size=column_size)
+        size = [np.bincount(codes + 1)[1:] for codes in (true, pred)]
+        number = [np.append(np.cumsum(own > 0) - 1, -1) for own in size]  # code -1 has the last place
+        row, column = number[0][true], number[1][pred]
+        both = (row >= 0) & (column >= 0)
+        row_size, column_size = (own[own > 0] for own in size)
+        return cls(*_count_cells(row[both], column[both], len(column_size)), row_size=row_size, column_size=column_size)
 
     @classmethod
     def from_clusters(cls, key: Clusters, response: Clusters) -> Self:

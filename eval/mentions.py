@@ -1,7 +1,8 @@
 """Check that lists of mention ids are a partition, and match them."""
 
+from collections import defaultdict
 from collections.abc import Collection, Hashable, Iterable, Mapping
-from itertools import chain, compress, repeat
+from itertools import chain, islice
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -11,8 +12,6 @@ from .arrays import IntArray
 Clusters: TypeAlias = Iterable[Iterable[Hashable]]
 
 _COLLECTIONS = (list, tuple, set, frozenset)
-# A dict with only strings does not store their hashes: it visits all strings again each time it grows.
-_NO_STRING = object()
 
 
 class Matched(NamedTuple):
@@ -36,40 +35,30 @@ def match_mentions(key: Clusters, response: Clusters) -> Matched:
     >>> match_mentions([["a", "b"], [], ["c"]], [["c", "d", "a"]])
     Matched(row=array([1, 0]), column=array([0, 0]), row_size=array([2, 1]), column_size=array([3]))
     """
-    rows = _members(key, "key")
-    position = _positions(rows, "key")
-    columns = _members(response, "response")
-    found = _found(columns, position, "response")
-    shared = np.flatnonzero(found >= 0)
-    row_size, column_size = _sizes(rows), _sizes(columns)
-    row, column = (np.repeat(np.arange(len(sizes)), sizes) for sizes in (row_size, column_size))
-    return Matched(row[found[shared]], column[shared], row_size, column_size)
+    number: defaultdict[Hashable, int] = defaultdict()
+    number.default_factory = number.__len__  # a new mention gets the next number
+    sizes, numbers = [], []
+    for clusters, side in ((key, "key"), (response, "response")):
+        members = _members(clusters, side)
+        size = np.fromiter(map(len, members), np.int64, len(members))
+        numbers.append(_numbered(members, number, int(size.sum()), side))
+        sizes.append(size[size > 0])
+    row, column = (np.repeat(np.arange(len(size)), size) for size in sizes)
+    shared = np.flatnonzero(numbers[1] < len(row))  # mentions of the key have the first numbers, in their order
+    return Matched(row[numbers[1][shared]], column[shared], *sizes)
 
 
-def _positions(members: list[Collection[Hashable]], side: str) -> dict[Hashable, int]:
-    """Assign indices to mentions in the order of the clusters."""
-    mentions = chain((_NO_STRING,), chain.from_iterable(members))
+def _numbered(
+    members: list[Collection[Hashable]], number: defaultdict[Hashable, int], n_mentions: int, side: str
+) -> IntArray:
+    """Return the number of each mention of all clusters, and add those of new mentions."""
+    n_before = len(number)
     try:
-        # NaN equals nothing and is left out, so the dict is too small, as if a mention occurred twice.
-        position = {mention: i for i, mention in enumerate(mentions, -1) if mention == mention}
+        found = np.fromiter(map(number.__getitem__, chain.from_iterable(members)), np.int64, n_mentions)
+        is_sound = all(mention == mention for mention in islice(number, n_before, None))  # NaN equals nothing
     except (TypeError, ValueError):
         raise _fault(members, side) from None
-    if len(position) <= _n_mentions(members):
-        raise _fault(members, side)
-    return position
-
-
-def _found(members: list[Collection[Hashable]], position: dict[Hashable, int], side: str) -> IntArray:
-    """Return the position of each mention of all clusters; -1 for a missing one."""
-    n_mentions = _n_mentions(members)
-    try:
-        found = np.fromiter(map(position.get, chain.from_iterable(members), repeat(-1)), np.int64, n_mentions)
-        is_new = found < 0
-        new = compress(chain.from_iterable(members), is_new.tolist()) if is_new.any() else ()
-        n_distinct = np.count_nonzero(np.bincount(found + 1)[1:]) + len({m for m in new if m == m})
-    except (TypeError, ValueError):
-        raise _fault(members, side) from None
-    if n_distinct < n_mentions:
+    if not is_sound or np.bincount(found).max(initial=0) > 1:
         raise _fault(members, side)
     return found
 
@@ -98,15 +87,6 @@ def _listed(cluster: Any, side: str, i: int) -> list[Hashable]:
         return list(cluster)
     except TypeError:
         raise TypeError(f"{side}[{i}] is {cluster!r}, not a cluster (an iterable of mention ids)") from None
-
-
-def _n_mentions(members: list[Collection[Hashable]]) -> int:
-    return sum(map(len, members))
-
-
-def _sizes(members: list[Collection[Hashable]]) -> IntArray:
-    sizes = np.fromiter(map(len, members), np.int64, len(members))
-    return sizes[sizes > 0]
 
 
 def _fault(members: list[Collection[Hashable]], side: str) -> ValueError | TypeError:

@@ -12,7 +12,7 @@ from conftest import Run
 import arbo
 from arbo.spans.config import LabelAttentionConfig
 from arbo.spans.model import LabelAttention
-from arbo.training.presets import SELF_ALIGNMENT
+from arbo.training.config import SelfAlignmentConfig
 
 
 @pytest.fixture
@@ -34,8 +34,8 @@ def test_align_then_attend(folder: Path, bert_folder: Path, run: Run) -> None:
     given_ = ["train-names", *kb, "--encoder", bert_folder, "--out", aligned]
     done = run(*given_, "--steps", 1, "--json")
     assert done.code == 0, done.err
-    assert done.json["training"] == json.loads(json.dumps(replace(SELF_ALIGNMENT.training, steps=1).as_dict()))
-    assert arbo.DualEncoder.from_pretrained(aligned).config == SELF_ALIGNMENT.encoder
+    assert done.json["training"] == json.loads(json.dumps(SelfAlignmentConfig(steps=1).as_dict()))
+    assert arbo.DualEncoder.from_pretrained(aligned).config == arbo.EncoderConfig(pooling="cls")
     given_ = ["train-finder", *docs, *kb, "--encoder", aligned, "--out", model, "--steps", 1]
     given_ += ["--config", folder / "own.json", "--encoder-config", folder / "reads.json", "--dev", docs[0]]
     done = run(*given_, "--json")

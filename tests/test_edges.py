@@ -25,7 +25,7 @@ from arbo.edges.pairs import mention_pairs, n_within
 from arbo.edges.trees import Trees
 from arbo.engine import Neighbors
 from arbo.errors import DataError
-from arbo.training.compared import known_elsewhere, thinned
+from arbo.training.compared import Compared, known_elsewhere, thinned
 from arbo.training.edges import examples, named_examples, recall
 
 
@@ -319,7 +319,7 @@ def test_blocks_do_not_change_the_weights(learnt: EdgeModel, monkeypatch: pytest
     documents, kb = arbo.load_sample()
     linker = arbo.Linker(kb, edges=learnt)
     whole = linker.retrieve(documents, k=4, discover=False)
-    monkeypatch.setattr("arbo.edges.reasons._BLOCK", 100)
+    monkeypatch.setattr("arbo.edges.model._BLOCK", 100)
     parts = linker.retrieve(documents, k=4, discover=False)
     np.testing.assert_array_equal(parts.mentions.dissimilarity, whole.mentions.dissimilarity)
     np.testing.assert_array_equal(parts.entities.dissimilarity, whole.entities.dissimilarity)
@@ -415,14 +415,14 @@ def test_recall_counts_the_pairs_that_each_search_finds() -> None:
         return {"id": id_, "text": text, "mentions": [{"spans": [[0, len(text)]], "entities": ["Q"]}]}
 
     documents = Corpus.of([line("a", "Ada Lovelace"), line("b", "Lovelace, Ada"), line("c", "she")])
-    shares = recall(arbo.Linker(), documents)
+    shares = recall(Compared.of(arbo.Linker(), documents), documents)
     assert shares == {"near": 0, "words": 0, "names": pytest.approx(1 / 3), "all": pytest.approx(1 / 3)}
 
 
 def test_documents_without_mentions_have_no_edges(learnt: EdgeModel) -> None:
     documents = Corpus.of([{"id": "a", "text": "Ada", "mentions": []}])
     assert len(arbo.Linker(edges=learnt).discover(documents).links) == 0
-    assert recall(arbo.Linker(), documents)["all"] == 0
+    assert recall(Compared.of(arbo.Linker(), documents), documents)["all"] == 0
 
 
 def test_large_worlds_are_thinned_and_no_correct_pair_is_lost() -> None:

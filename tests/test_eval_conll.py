@@ -12,7 +12,7 @@ from eval import coreference_counts, scores_from_counts
 from eval.cluster_file import read_clusters
 from eval.conll import read_conll
 from eval.documents import REPEATED, ClusteredDocuments, coreference_by_document
-from eval.text_file import FileFormatError
+from eval.files import FileFormatError
 
 BEGIN, END = "#begin document (a); part 000", "#end document"
 NAME = "(a); part 000"

@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 import arbo
 from arbo.data.entities import Entity
 from arbo.data.knowledge_base import KnowledgeBase
-from arbo.kb.homonyms import Holders
+from arbo.kb.names import Holders
 from arbo.readers import read_knowledge_base
 from arbo.text.names import normalize_name
 

@@ -12,8 +12,7 @@ from training_builders import QUICK
 
 import arbo
 from arbo.errors import DataError, UsageError
-from arbo.training.config import TrainingConfig
-from arbo.training.options import RunOptions
+from arbo.training.config import RunOptions, TrainingConfig
 
 
 @pytest.fixture(scope="module")

@@ -18,8 +18,8 @@ from training_builders import encoder, gradients, trainer_of, without_dropout  #
 
 from arbo.encoders.templates import TokenRow  # noqa: E402
 from arbo.encoders.tower import Tower  # noqa: E402
-from arbo.training.dual import adversarial  # noqa: E402
-from arbo.training.dual.adversarial import adversarial_nodes, perturbed  # noqa: E402
+from arbo.training.dual import batches  # noqa: E402
+from arbo.training.dual.batches import adversarial_nodes, perturbed  # noqa: E402
 from arbo.training.dual.objective import chosen  # noqa: E402
 from arbo.training.losses import comparable, loss_of  # noqa: E402
 
@@ -172,7 +172,7 @@ def test_hard_negatives_alone_are_perturbed(bert: Tower, tmp_path: Path, monkeyp
     few = chosen(pairs, replace(it.config, negatives="in-batch-hard", n_negatives=2))
     read: list[Any] = []
     monkeypatch.setattr(
-        adversarial, "perturbed", lambda tower, rows, *rest: (read.extend(rows), perturbed(tower, rows, *rest))[1]
+        batches, "perturbed", lambda tower, rows, *rest: (read.extend(rows), perturbed(tower, rows, *rest))[1]
     )
     nodes = adversarial_nodes(it.reader, batch, few, 1e-4, 0)
     assert nodes.shape == few.node.shape

@@ -11,12 +11,10 @@ from hypothesis import given, settings, strategies as st
 
 import arbo
 from arbo.training.config import NegativeStrategy, PositiveStrategy, TrainingConfig
-from arbo.training.data import Rivals, TrainingSet
-from arbo.training.dual.mates import Mates
+from arbo.training.data import Rivals, Snapshot, TrainingSet
 from arbo.training.dual.negatives import in_batch, near, near_within, random
 from arbo.training.dual.plan import Plan, asks_the_model
-from arbo.training.dual.positives import _random_other, nearest_text, pick_positives
-from arbo.training.dual.snapshot import Snapshot
+from arbo.training.dual.positives import Mates, _random_other, nearest_text, pick_positives
 from clustering.vectors import Vectors
 
 seeds = st.integers(0, 2**32)

@@ -18,9 +18,8 @@ from arbo.encoders.tower import Tower
 from arbo.errors import DataError, UsageError
 from arbo.training import loop
 from arbo.training.config import NegativeStrategy, PositiveStrategy
-from arbo.training.data import TrainingSet
+from arbo.training.data import Snapshot, TrainingSet
 from arbo.training.dual import trainer as dual
-from arbo.training.dual.snapshot import Snapshot
 from arbo.training.dual.trainer import development_scores, train
 from arbo.training.presets import PRESETS
 

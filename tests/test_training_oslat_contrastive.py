@@ -29,11 +29,10 @@ from arbo.spans.config import LabelAttentionConfig
 from arbo.spans.model import LabelAttention
 from arbo.training.config import SelfAlignmentConfig
 from arbo.training.losses import focal_loss, multi_similarity, nt_xent
-from arbo.training.oslat.annotated_texts import AnnotatedTexts
 from arbo.training.oslat.contrastive import Contrast, contrastive_losses
 from arbo.training.oslat.label_attention import LabelAttentionTrainer, train_label_attention
-from arbo.training.oslat.self_alignment import Aligning, NamesAlone, SelfAlignmentTrainer, train_self_alignment
-from arbo.training.oslat.synonyms import Others, Synonyms
+from arbo.training.oslat.self_alignment import Aligning, SelfAlignmentTrainer, train_self_alignment
+from arbo.training.oslat.synonyms import AnnotatedTexts, NamesAlone, Others, Synonyms
 
 LONELY = document("d", "the marsh fever", ["E0"])
 
@@ -87,7 +86,7 @@ def test_names_may_be_aligned_by_multi_similarity() -> None:
     cosine = torch.nn.functional.cosine_similarity(vectors[:, :1], vectors[:, 1:], dim=2)
     config = SelfAlignmentConfig(loss="multi-similarity", n_positives=1, n_negatives=2)
     expected = multi_similarity(cosine, torch.ones(1, 3, dtype=torch.bool), 1)
-    torch.testing.assert_close(contrastive_losses(vectors, batch, config, "cosine"), expected)
+    torch.testing.assert_close(contrastive_losses(vectors, batch, config), expected)
     with pytest.raises(UsageError, match="loss 'margin' is not one of nt-xent, multi-similarity"):
         SelfAlignmentConfig(loss="margin")  # type: ignore[arg-type]
 

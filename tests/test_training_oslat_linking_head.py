@@ -20,9 +20,7 @@ from arbo.spans.pieces import Pairs
 from arbo.spans.preselection import preselect
 from arbo.text.sentences import passages
 from arbo.training.config import LinkingHeadConfig
-from arbo.training.oslat.annotated_texts import AnnotatedTexts
 from arbo.training.oslat.linking_head import (
-    Decisions,
     Encoded,
     LinkingHead,
     LinkingHeadTrainer,
@@ -31,14 +29,9 @@ from arbo.training.oslat.linking_head import (
     train_linking_head,
     with_tuned_threshold,
 )
+from arbo.training.oslat.synonyms import AnnotatedTexts
 
 HEAD = LinkingHeadConfig(epochs=2, batch_size=4, n_negatives=5, learning_rate=1e-2)
-
-
-def test_the_best_decision() -> None:
-    score = np.array([0.1, 0.9, 0.4, 0.8, 0.2], np.float32)
-    assert Decisions(score, np.array([False, True, True, False, False])).f1 == pytest.approx(0.8)
-    assert Decisions(score, np.ones(5, np.bool_)).f1 == 1
 
 
 def test_a_names_loss_is_that_of_the_best_of_its_entity() -> None:

@@ -12,8 +12,14 @@ import arbo
 from arbo.cli.models import encoder_like, load_encoder
 from arbo.encoders.cross_config import CROSS_PRESETS
 from arbo.errors import UsageError
-from arbo.training.config import LabelAttentionTraining, PresetName, RerankingPresetName
-from arbo.training.presets import OSLAT, PRESETS, RERANKING_PRESETS, SELF_ALIGNMENT
+from arbo.training.config import (
+    LabelAttentionTraining,
+    LinkingHeadConfig,
+    PresetName,
+    RerankingPresetName,
+    SelfAlignmentConfig,
+)
+from arbo.training.presets import PRESETS, RERANKING_PRESETS
 
 
 def test_what_the_papers_say() -> None:
@@ -63,17 +69,14 @@ def test_what_the_papers_say() -> None:
 
 def test_the_presets_of_oslat_are_those_of_the_paper_but_for_the_warm_up() -> None:
     """Appendix B has a constant rate over the first tenth of the steps and an exponential decay from there on."""
-    for own, epochs, rate, n in (
-        (SELF_ALIGNMENT.training, 20, 2e-3, 50),
-        (OSLAT.attention, 10, 2e-4, 100),
-        (OSLAT.head, 10, 2e-4, 100),
-    ):
+    alignment, attention, head = SelfAlignmentConfig(), LabelAttentionTraining(), LinkingHeadConfig()
+    for own, epochs, rate, n in ((alignment, 20, 2e-3, 50), (attention, 10, 2e-4, 100), (head, 10, 2e-4, 100)):
         assert (own.epochs, own.learning_rate, own.n_negatives) == (epochs, rate, n)
         assert (own.batch_size, own.optimizer, own.schedule) == (32, "adam", "exponential")
         assert own.warmup == 0.1  # arbo's: the rate rises over the first tenth
-    assert SELF_ALIGNMENT.training.temperature == OSLAT.attention.temperature == 0.07
-    assert (OSLAT.head.alpha, OSLAT.head.gamma) == (0.25, 2.0)
-    assert OSLAT.head.kind == "comparison"  # which is not the paper's
+    assert alignment.temperature == attention.temperature == 0.07
+    assert (head.alpha, head.gamma) == (0.25, 2.0)
+    assert head.kind == "comparison"  # which is not the paper's
     with pytest.raises(UsageError, match="'fgsm' is not one of none"):
         LabelAttentionTraining(regulariser="fgsm")
 

@@ -20,10 +20,9 @@ from arbo.metrics import coreference_scores_from_labels
 from arbo.retrieval.domains import mention_parts, nearest_within
 from arbo.training.checkpoints import load_plan
 from arbo.training.config import WITHOUT_KB
-from arbo.training.data import TrainingSet
-from arbo.training.dual.mates import Mates
+from arbo.training.data import Snapshot, TrainingSet
 from arbo.training.dual.plan import Plan
-from arbo.training.dual.snapshot import Snapshot
+from arbo.training.dual.positives import Mates
 from arbo.training.dual.trainer import development_scores, train
 from clustering.vectors import Vectors
 

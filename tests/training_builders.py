@@ -14,8 +14,7 @@ import arbo
 from arbo.encoders.cross_config import CrossEncoderConfig
 from arbo.progress import Announce
 from arbo.spans.config import LabelAttentionConfig
-from arbo.training.config import LabelAttentionTraining, LoopConfig, RerankingConfig, TrainingConfig
-from arbo.training.options import RunOptions
+from arbo.training.config import LabelAttentionTraining, LoopConfig, RerankingConfig, RunOptions, TrainingConfig
 
 torch = pytest.importorskip("torch")
 
@@ -23,10 +22,9 @@ from accelerate import Accelerator  # noqa: E402
 
 from arbo.encoders.cross import CrossEncoder  # noqa: E402
 from arbo.encoders.tower import Tower  # noqa: E402
-from arbo.training.data import TrainingSet  # noqa: E402
+from arbo.training.data import Snapshot, TrainingSet  # noqa: E402
 from arbo.training.dual.batches import Batch  # noqa: E402
 from arbo.training.dual.plan import Plan  # noqa: E402
-from arbo.training.dual.snapshot import Snapshot  # noqa: E402
 from arbo.training.dual.trainer import DualTrainer, train  # noqa: E402
 from arbo.training.frame import Workplace, accelerator_of  # noqa: E402
 from arbo.training.loop import Trainer  # noqa: E402

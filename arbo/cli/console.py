@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from arbo.data.documents import Mention
     from arbo.data.knowledge_base import KnowledgeBase
-    from arbo.kb.homonyms import Holders
+    from arbo.kb.names import Holders
     from arbo.kb.problems import Problem
     from arbo.kb.stats import KnowledgeBaseStats
     from arbo.results.diff import Diff

@@ -44,27 +44,17 @@ def _choice(option: str, choices: Any, what: str, default: str | None = None) ->
     return typer.Option(option, metavar="NAME", case_sensitive=False, help=told)
 
 
-_Towers = Annotated[
-    bool | None,
-    typer.Option(
-        "--two-towers/--one-tower",
-        help="Two towers: train one transformer for mentions and one for entities; needs --kb. One tower: train "
-        "the transformer of --encoder for both; if --encoder has two towers already, it keeps them. [default: two with "
-        "--preset and --kb, otherwise as in --encoder]",
-        show_default=False,
-    ),
-]
-_Preset = Annotated[
-    PresetName | None,
-    typer.Option(
-        "--preset",
-        parser=_preset,
-        metavar="PRESET",
-        help="Start from the settings of a paper: arboel; pel or pel-fgsm, with proxies; amh-dual, amh-mean or "
-        "amh-som, with adaptive mixup. --config and --encoder-config override single fields. [default: none, with the "
-        "defaults below]",
-    ),
-]
+_TOWERS = (
+    "Two towers: train one transformer for mentions and one for entities; needs --kb. One tower: train the transformer "
+    "of --encoder for both; if --encoder has two towers already, it keeps them. [default: two with --preset and --kb, "
+    "otherwise as in --encoder]"
+)
+_Towers = Annotated[bool | None, typer.Option("--two-towers/--one-tower", help=_TOWERS, show_default=False)]
+_PRESET = (
+    "Start from the settings of a paper: arboel; pel or pel-fgsm, with proxies; amh-dual, amh-mean or amh-som, with "
+    "adaptive mixup. --config and --encoder-config override single fields. [default: none, with the defaults below]"
+)
+_Preset = Annotated[PresetName | None, typer.Option("--preset", parser=_preset, metavar="PRESET", help=_PRESET)]
 _POSITIVES = "[default: entity, or arborescence without --kb]"
 _Positives = Annotated[
     PositiveStrategy | None,
@@ -73,15 +63,11 @@ _Positives = Annotated[
 _Negatives = Annotated[
     NegativeStrategy | None, _choice("--negatives", NegativeStrategy, "What to move each mention away from")
 ]
-_Edges = Annotated[
-    Path | None,
-    typer.Option(
-        "--edges",
-        metavar="MODEL",
-        help="Edge model of `arbo train-edges`, or `english` for the one that arbo contains. It needs --positives "
-        "arborescence, where it replaces the encoder's similarities between mentions. [default: none]",
-    ),
-]
+_EDGES = (
+    "Edge model of `arbo train-edges`, or `english` for the one that arbo contains. It needs --positives arborescence, "
+    "where it replaces the encoder's similarities between mentions. [default: none]"
+)
+_Edges = Annotated[Path | None, typer.Option("--edges", metavar="MODEL", help=_EDGES)]
 _Loss = Annotated[LossName | None, _choice("--loss", LossName, "Loss")]
 
 
@@ -157,7 +143,7 @@ def train(
     thresholds = f"default thresholds {entity:.3f} (entity) and {mention:.3f} (mention)"
     verb = "discover" if kb is None else "link"
     told = f"{thresholds}\nnext: arbo {verb} DOCS --encoder {out} ..."
-    report(out, trained, settings.as_dict(), told, as_json=as_json)
+    report(out, trained.settings, settings.as_dict(), told, as_json=as_json)
 
 
 def _tell_examples(documents: Corpus, kb: KnowledgeBase | None, *, clusters: bool) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,23 +16,13 @@ from arbo.training.config import LabelAttentionTraining, LinkingHeadConfig
 if TYPE_CHECKING:
     from arbo.spans.model import LabelAttention
 
-_Reads = Annotated[
-    Path | None,
-    typer.Option(
-        "--encoder-config",
-        metavar="FILE",
-        help="Settings of the model: a JSON file with fields of arbo.LabelAttentionConfig.",
-    ),
-]
-_Config = Annotated[
-    Path | None,
-    typer.Option(
-        "--config",
-        metavar="FILE",
-        help='Settings of training: a JSON file {"attention": {...}, "head": {...}} with fields of '
-        "arbo.LabelAttentionTraining and arbo.LinkingHeadConfig; the options below override both.",
-    ),
-]
+_READS = "Settings of the model: a JSON file with fields of arbo.LabelAttentionConfig."
+_CONFIG = (
+    'Settings of training: a JSON file {"attention": {...}, "head": {...}} with fields of arbo.LabelAttentionTraining '
+    "and arbo.LinkingHeadConfig; the options below override both."
+)
+_Reads = Annotated[Path | None, typer.Option("--encoder-config", metavar="FILE", help=_READS)]
+_Config = Annotated[Path | None, typer.Option("--config", metavar="FILE", help=_CONFIG)]
 
 
 def train_finder(
@@ -71,7 +60,7 @@ def train_finder(
     """
     from arbo import train_oslat
     from arbo.cli import console
-    from arbo.training.oslat.annotated_texts import AnnotatedTexts
+    from arbo.training.oslat.synonyms import AnnotatedTexts
 
     numbers = {"epochs": epochs, "steps": steps, "batch_size": batch_size, "learning_rate": learning_rate, "seed": seed}
     attention, head = _settings(config)
@@ -96,7 +85,7 @@ def train_finder(
         f"minimum score of an entity: {trained.threshold:.3f}\n"
         f"next: arbo spans DOCS --finder {out} ..., or arbo link DOCS --find-mentions {out} ..."
     )
-    report(out, trained, {name: part.as_dict() for name, part in parts.items()}, told, as_json=as_json)
+    report(out, trained.settings, {name: part.as_dict() for name, part in parts.items()}, told, as_json=as_json)
 
 
 def _scores(figures: Mapping[str, Any]) -> str | None:
@@ -108,10 +97,9 @@ def _scores(figures: Mapping[str, Any]) -> str | None:
 def _settings(file: Path | None) -> tuple[LabelAttentionTraining, LinkingHeadConfig]:
     from arbo import DataError
     from arbo.settings import read_json
-    from arbo.training.presets import OSLAT
 
     if file is None:
-        return OSLAT.attention, OSLAT.head
+        return LabelAttentionTraining(), LinkingHeadConfig()
     values = read_json(file, "the training configuration")
     unknown = sorted(set(values) - {"attention", "head"}) if isinstance(values, dict) else ["this is not an object"]
     if unknown:
@@ -120,16 +108,14 @@ def _settings(file: Path | None) -> tuple[LabelAttentionTraining, LinkingHeadCon
             f"arbo.LinkingHeadConfig; {'unknown: ' * isinstance(values, dict)}{', '.join(unknown)}",
             file=str(file),
         )
-    attention = OSLAT.attention.changed_by(values.get("attention", {}), file=str(file))
-    return attention, OSLAT.head.changed_by(values.get("head", {}), file=str(file))
+    attention = LabelAttentionTraining.from_dict(values.get("attention", {}), file=str(file))
+    return attention, LinkingHeadConfig.from_dict(values.get("head", {}), file=str(file))
 
 
 def _start(model: str, encoder_config: Path | None) -> LabelAttention:
     """Start from the transformer of an encoder, with its pooling if label attention supports it."""
-    from arbo import DualEncoder, UsageError
+    from arbo import DualEncoder, LabelAttention, LabelAttentionConfig, UsageError
     from arbo.spans.config import POOLINGS
-    from arbo.spans.model import LabelAttention
-    from arbo.training.presets import OSLAT
 
     encoder = DualEncoder.from_pretrained(model)
     if not encoder.shared:
@@ -138,6 +124,5 @@ def _start(model: str, encoder_config: Path | None) -> LabelAttention:
             "encoder, e.g. from `arbo train-names`"
         )
     pooling = encoder.config.pooling
-    config = replace(OSLAT.model, pooling=pooling) if pooling in POOLINGS else OSLAT.model
-    config = config.overridden(encoder_config)
-    return LabelAttention.of(encoder.mention_tower, config)
+    config = LabelAttentionConfig(pooling=pooling) if pooling in POOLINGS else LabelAttentionConfig()
+    return LabelAttention.of(encoder.mention_tower, config.overridden(encoder_config))

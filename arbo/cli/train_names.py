@@ -14,15 +14,11 @@ from arbo.cli.train_options import changed_by, number, report, run_options
 from arbo.readers import DocumentFormat
 from arbo.training.config import SelfAlignmentConfig
 
-_Documents = Annotated[
-    list[Path] | None,
-    typer.Argument(
-        metavar="[DOCS]",
-        help="Annotated documents, as files or folders, to align only the names of the entities in them. Without DOCS, "
-        "all names are aligned.",
-        show_default=False,
-    ),
-]
+_DOCUMENTS = (
+    "Annotated documents, as files or folders, to align only the names of the entities in them. Without DOCS, all "
+    "names are aligned."
+)
+_Documents = Annotated[list[Path] | None, typer.Argument(metavar="[DOCS]", help=_DOCUMENTS, show_default=False)]
 _Format = Annotated[DocumentFormat | None, options.document_format("DOCS")]
 
 
@@ -54,15 +50,15 @@ def train_names(
     Repeat the command to resume an interrupted training from OUT.training. When training ends, the log is in
     OUT.log.jsonl.
     """
-    from arbo import DualEncoder, UsageError, train_self_alignment
+    from arbo import DualEncoder, EncoderConfig, UsageError, train_self_alignment
     from arbo.cli import console
-    from arbo.training.presets import SELF_ALIGNMENT
 
     if not docs and (types is not None or format_ is not None):
         raise UsageError("--types and --format need DOCS; give DOCS, or leave the options out")
     numbers = {"epochs": epochs, "steps": steps, "batch_size": batch_size, "learning_rate": learning_rate, "seed": seed}
-    settings = changed_by(SELF_ALIGNMENT.training, config, **numbers)
-    start = reading(DualEncoder.from_pretrained(encoder, SELF_ALIGNMENT.encoder), encoder_config)
+    settings = changed_by(SelfAlignmentConfig(), config, **numbers)
+    # OSLAT, section 3.1: the first token's vector is aligned.
+    start = reading(DualEncoder.from_pretrained(encoder, EncoderConfig(pooling="cls")), encoder_config)
     entities, documents = read_kb(kb, kb_format, kb_xrefs), None
     if not docs:
         console.say(f"aligning the names of all {len(entities):,} entities; give DOCS to align only those in documents")
@@ -72,4 +68,4 @@ def train_names(
     run = run_options(tensorboard, lambda figures: None)
     trained = train_self_alignment(start, entities, documents=documents, out=out, config=settings, options=run)
     told = f"next: arbo train-finder DOCS --encoder {out} ..., or arbo link DOCS --encoder {out} ..."
-    report(out, trained, settings.as_dict(), told, as_json=as_json)
+    report(out, trained.settings, settings.as_dict(), told, as_json=as_json)

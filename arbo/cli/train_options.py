@@ -5,53 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
 if TYPE_CHECKING:
-    from arbo.training.config import LoopConfig
-    from arbo.training.options import RunOptions
+    from arbo.training.config import LoopConfig, RunOptions
 
 Settings = TypeVar("Settings", bound="LoopConfig")
 
-Dev = Annotated[
-    Path | None,
-    typer.Option(
-        "--dev",
-        metavar="DOCS",
-        help="Annotated documents that select the best model, in the format of DOCS. [default: keep the last model]",
-    ),
-]
+_DEV = "Annotated documents that select the best model, in the format of DOCS. [default: keep the last model]"
+_START = (
+    "Model to start from: a local folder, `all-MiniLM-L6-v2` from its pip package, or a name on the Hugging Face Hub."
+)
+_STEPS = "Stop after this many steps. [default: train all epochs]"
+_TENSORBOARD = "Also write the log to this folder, for TensorBoard."
+Dev = Annotated[Path | None, typer.Option("--dev", metavar="DOCS", help=_DEV)]
 ModelOut = Annotated[Path, typer.Option("--out", help="Model folder to write; replaces an earlier model.")]
-Start = Annotated[
-    str,
-    typer.Option(
-        "--encoder",
-        metavar="MODEL",
-        help="Model to start from: a local folder, `all-MiniLM-L6-v2` from its pip package, or a name on the Hugging "
-        "Face Hub.",
-    ),
-]
-Steps = Annotated[
-    int | None,
-    typer.Option("--steps", metavar="N", min=1, help="Stop after this many steps. [default: train all epochs]"),
-]
-Tensorboard = Annotated[
-    Path | None,
-    typer.Option("--tensorboard", metavar="FOLDER", help="Also write the log to this folder, for TensorBoard."),
-]
-
-
-EncoderConfig = Annotated[
-    Path | None,
-    typer.Option(
-        "--encoder-config",
-        metavar="FILE",
-        help="JSON file with changes to fields of arbo.EncoderConfig, which say what the transformer reads and how its "
-        'output is used, e.g. {"pooling": "mention", "context": 25}.',
-    ),
-]
+Start = Annotated[str, typer.Option("--encoder", metavar="MODEL", help=_START)]
+Steps = Annotated[int | None, typer.Option("--steps", metavar="N", min=1, help=_STEPS)]
+Tensorboard = Annotated[Path | None, typer.Option("--tensorboard", metavar="FOLDER", help=_TENSORBOARD)]
 _NUMBERS: Mapping[str, tuple[str, int | None]] = {
     "epochs": ("Passes over the training data.", 1),
     "batch_size": ("Examples per step.", 1),
@@ -59,6 +32,18 @@ _NUMBERS: Mapping[str, tuple[str, int | None]] = {
     "seed": ("Random seed.", 0),
 }
 """Help and minimum of each option."""
+
+
+def reads_file(settings: str, example: str, reader: str = "transformer") -> Any:
+    """Return the option for a file with changes to the settings of what a model reads."""
+    told = (
+        f"JSON file with changes to fields of arbo.{settings}, which say what the {reader} reads and how its output is "
+        f"used, e.g. {example}."
+    )
+    return typer.Option("--encoder-config", metavar="FILE", help=told)
+
+
+EncoderConfig = Annotated[Path | None, reads_file("EncoderConfig", '{"pooling": "mention", "context": 25}')]
 
 
 def number(name: str, settings: type) -> Any:
@@ -100,19 +85,11 @@ def run_options(tensorboard: Path | None, scores: Callable[[Mapping[str, Any]], 
     return RunOptions(tensorboard=tensorboard, announce=bars, on_log=tell)
 
 
-class Trained(Protocol):
-    """A model that knows its settings."""
-
-    @property
-    def settings(self) -> Mapping[str, Any]:
-        """The settings that identify the model."""
-
-
-def report(out: Path, trained: Trained, training: Mapping[str, Any], told: str, *, as_json: bool) -> None:
-    """Print where the model is and how to use it, or its settings as JSON."""
+def report(out: Path, model: Mapping[str, Any], training: Mapping[str, Any], told: str, *, as_json: bool) -> None:
+    """Print where the model is and how to use it, or its settings and those of its training as JSON."""
     from arbo.cli import console
 
     if as_json:
-        console.print_json({"model": str(out), "settings": trained.settings, "training": training})
+        console.print_json({"model": str(out), "settings": model, "training": training})
     else:
         console.out.print(f"written to {out}; log of all steps: {out}.log.jsonl\n{told}")

@@ -20,56 +20,26 @@ if TYPE_CHECKING:
     from arbo.results.result import Result
     from arbo.retrieval.candidates import Candidates
 
-_CandidatesOf = Annotated[
-    str | None,
-    typer.Option(
-        "--candidates-of",
-        metavar="MODEL",
-        help="Encoder that finds the candidates: `ngram` or a transformer, as in `arbo link --encoder`. "
-        "[default: the encoder of --run, else ngram]",
-    ),
-]
-_K = Annotated[
-    int | None,
-    typer.Option(
-        "--k",
-        metavar="N",
-        min=2,
-        help="Number of candidates that the reranker reads for each mention. [default: 64, or 16 with --preset pel]",
-    ),
-]
-_Reads = Annotated[
-    Path | None,
-    typer.Option(
-        "--encoder-config",
-        metavar="FILE",
-        help="JSON file with changes to fields of arbo.CrossEncoderConfig, which say what the cross-encoder reads and "
-        'how its output is used, e.g. {"max_length": 128}.',
-    ),
-]
-_Runs = Annotated[
-    list[Path] | None,
-    typer.Option(
-        "--run",
-        metavar="RUN",
-        help="Run of `arbo link` over DOCS or the documents of --dev, with the same knowledge base and no reranker; "
-        "its candidates are used instead of a new search. May be repeated, once for each.",
-    ),
-]
-_BatchSize = Annotated[
-    int | None,
-    typer.Option("--batch-size", metavar="N", min=1, help="Examples per step. [default: 2, or 4 with --preset pel]"),
-]
-_Preset = Annotated[
-    RerankingPresetName,
-    typer.Option(
-        "--preset",
-        case_sensitive=False,
-        metavar="PRESET",
-        help="Start from the settings of a paper: arboel (64 candidates, score of the first token) or pel (16 "
-        "candidates, score of the mean of all tokens). --config and --encoder-config override single fields.",
-    ),
-]
+_CANDIDATES_OF = (
+    "Encoder that finds the candidates: `ngram` or a transformer, as in `arbo link --encoder`. [default: the encoder "
+    "of --run, else ngram]"
+)
+_K_READ = "Number of candidates that the reranker reads for each mention. [default: 64, or 16 with --preset pel]"
+_RUNS = (
+    "Run of `arbo link` over DOCS or the documents of --dev, with the same knowledge base and no reranker; its "
+    "candidates are used instead of a new search. May be repeated, once for each."
+)
+_BATCH_SIZE = "Examples per step. [default: 2, or 4 with --preset pel]"
+_PRESET = (
+    "Start from the settings of a paper: arboel (64 candidates, score of the first token) or pel (16 candidates, score "
+    "of the mean of all tokens). --config and --encoder-config override single fields."
+)
+_CandidatesOf = Annotated[str | None, typer.Option("--candidates-of", metavar="MODEL", help=_CANDIDATES_OF)]
+_K = Annotated[int | None, typer.Option("--k", metavar="N", min=2, help=_K_READ)]
+_Reads = Annotated[Path | None, train_options.reads_file("CrossEncoderConfig", '{"max_length": 128}', "cross-encoder")]
+_Runs = Annotated[list[Path] | None, typer.Option("--run", metavar="RUN", help=_RUNS)]
+_BatchSize = Annotated[int | None, typer.Option("--batch-size", metavar="N", min=1, help=_BATCH_SIZE)]
+_Preset = Annotated[RerankingPresetName, typer.Option("--preset", case_sensitive=False, metavar="PRESET", help=_PRESET)]
 
 
 def train_reranker(
@@ -134,7 +104,7 @@ def train_reranker(
     )
     model = first.settings.get("model", "ngram")
     told = f"next: arbo link DOCS --encoder {model} --reranker {out} ...; if mentions can be NIL, run arbo tune first"
-    report(out, trained, settings.as_dict(), told, as_json=as_json)
+    report(out, trained.settings, settings.as_dict(), told, as_json=as_json)
 
 
 def _scores(figures: Mapping[str, Any]) -> str | None:

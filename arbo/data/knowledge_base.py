@@ -202,10 +202,10 @@ class KnowledgeBase:
         """Return the same entities, with the names of annotated mentions as aliases.
 
         A name becomes an alias of the entity that it means most often, and is removed from the aliases of all other
-        entities of the domain; see `arbo.kb.aliases`. Raise DataError if no mention has an entity.
+        entities of the domain; see `arbo.kb.names`. Raise DataError if no mention has an entity.
         """
         from arbo.data.corpus import Corpus
-        from arbo.kb.aliases import with_names_of
+        from arbo.kb.names import with_names_of
 
         return with_names_of(self, Corpus.of(documents), expand_abbreviations=expand_abbreviations)
 

@@ -19,7 +19,7 @@ from scipy.optimize import minimize
 from scipy.special import expit
 
 from arbo.data.inputs import MentionInput
-from arbo.encoders.pair_encoder import PairEncoder
+from arbo.encoders.cross import PairEncoder
 from arbo.engine import Bools, Ids
 from arbo.progress import Announce, quiet
 

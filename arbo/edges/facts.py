@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from itertools import groupby
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -116,23 +117,23 @@ class Facts(NamedTuple):
         contexts: list[str] = []
         documents: list[str] = []
         ids: list[str] = []
-        layout: _Layout | None = None
-        for item in mentions:
-            if layout is None or item.document.id != layout.id:
-                layout = _Layout.of(len(documents), item.document.id, item.document.text)
-                documents.append(item.document.text)
-                ids.append(item.document.id)
-            rows.append(_facts_of(item, layout))
-            begin, end = item.mention.start, item.mention.end
-            text = item.document.text
-            contexts.append(f"{text[max(0, begin - _CONTEXT) : begin]} {text[end : end + _CONTEXT]}")
+        for number, (id_, group) in enumerate(groupby(mentions, lambda item: item.document.id)):
+            own = list(group)
+            text = own[0].document.text
+            documents.append(text)
+            ids.append(id_)
+            begins = words(text)[:, 0], sentences(text)[:, 0]
+            for item in own:
+                rows.append((number, *_facts_of(item, *begins)))
+                begin, end = item.mention.start, item.mention.end
+                contexts.append(f"{text[max(0, begin - _CONTEXT) : begin]} {text[end : end + _CONTEXT]}")
         columns = _columns(rows, names)
         order = np.argsort(np.array(ids, np.str_))
         by_id = np.empty_like(order)
         by_id[order] = np.arange(len(order))
-        own = np.lexsort((columns["place"], by_id[columns["document"]]))
-        columns["rank"] = np.empty_like(own)
-        columns["rank"][own] = np.arange(len(own))
+        ranked = np.lexsort((columns["place"], by_id[columns["document"]]))
+        columns["rank"] = np.empty_like(ranked)
+        columns["rank"][ranked] = np.arange(len(ranked))
         return cls(names, columns, hashed_words(contexts), hashed_words(documents))
 
     def __len__(self) -> int:
@@ -155,36 +156,24 @@ def hashed_words(texts: Sequence[str]) -> csr_matrix:
     return _normalized(counts.sqrt())
 
 
-class _Layout(NamedTuple):
-    number: int
-    id: str
-    text: str
-    words: npt.NDArray[np.int64]
-    sentences: npt.NDArray[np.int64]
-
-    @classmethod
-    def of(cls, number: int, document_id: str, text: str) -> _Layout:
-        return cls(number, document_id, text, words(text)[:, 0], sentences(text)[:, 0])
-
-
 _COLUMNS = (
     *("document", "type", "class", "pronoun", "start", "before", "after", "capitals", "head_capital", "plural"),
     *("words", "begin", "end", "sentence", "in_sentence"),
 )
 
 
-def _facts_of(item: MentionInput, layout: _Layout) -> tuple[object, ...]:
-    begin, end = item.mention.start, item.mention.end
+def _facts_of(item: MentionInput, word_begins: Ids, sentence_begins: Ids) -> tuple[object, ...]:
+    """Return the columns `_COLUMNS` of a mention except the first; its document has words and sentences from there."""
+    begin, end, text = item.mention.start, item.mention.end, item.document.text
     kind = item.mention.type or ""
     tokens = tokens_of(item.name)
     head, first = head_of(tokens), tokens[0].lower()
-    at, stop = np.searchsorted(layout.words, (begin, end)).tolist()
-    sentence = int(np.searchsorted(layout.sentences, begin, "right")) - 1
-    opening = int(layout.sentences[sentence]) if sentence >= 0 else 0
-    before = TOKEN.findall(layout.text[max(0, begin - 20) : begin].lower())
-    after = TOKEN.match(layout.text[end : end + 20].replace("\u2019", "'").lstrip().lower())
+    at, stop = np.searchsorted(word_begins, (begin, end)).tolist()
+    sentence = int(np.searchsorted(sentence_begins, begin, "right")) - 1
+    opening = int(sentence_begins[sentence]) if sentence >= 0 else 0
+    before = TOKEN.findall(text[max(0, begin - 20) : begin].lower())
+    after = TOKEN.match(text[end : end + 20].replace("\u2019", "'").lstrip().lower())
     return (
-        layout.number,
         kind,
         next(filter(None, (_CLASS.get(part, 0) for part in _PART.findall(kind.lower()))), 0),
         _PRONOUN.get(first, 0) if len(tokens) == 1 else 0,
@@ -198,7 +187,7 @@ def _facts_of(item: MentionInput, layout: _Layout) -> tuple[object, ...]:
         at,
         stop,
         sentence,
-        at - int(np.searchsorted(layout.words, opening)),
+        at - int(np.searchsorted(word_begins, opening)),
     )
 
 

@@ -114,14 +114,8 @@ ENTITY_FEATURES = (*_EITHER, *_COMPARED, *_OF_NAME, "definition_context", "defin
 def entity_features(facts: Facts, entities: EntityNames, mention: Ids, entity: Ids, similarity: Matrix) -> Matrix:
     """Return the features of pairs of a mention and an entity; (pairs, features).
 
-    Of the names of the entity, the mention is compared with the most similar one.
-
-    Args:
-        facts: the mentions.
-        entities: the names of the entities.
-        mention: (pairs,) rows of ``facts``.
-        entity: (pairs,) rows of the knowledge base.
-        similarity: (pairs,) similarity by the encoder.
+    Of the names of the entity, the mention is compared with the most similar one. For each pair, ``mention`` is a row
+    of ``facts``, ``entity`` a row of the knowledge base, and ``similarity`` that by the encoder.
     """
     row = entities.rows(entity)
     name = entities.most_alike(facts.names, mention, row)

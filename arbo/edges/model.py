@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from hashlib import sha256
@@ -38,10 +38,9 @@ from arbo.edges.features import (
     mention_features,
 )
 from arbo.edges.pairs import mention_pairs, n_within
-from arbo.edges.reasons import blocks, largest_shares, mention_reasons
 from arbo.edges.trees import Trees
+from arbo.encoders.cross import PairEncoder
 from arbo.encoders.model_folder import save_model
-from arbo.encoders.pair_encoder import PairEncoder
 from arbo.engine import Bools, Floats, Ids, Neighbors
 from arbo.errors import DataError
 from arbo.files import Format, PathLike, check_manifest, write_json
@@ -59,6 +58,10 @@ ENGLISH = "english"
 """Name of the model that arbo contains, see `benchmarks/edges.py --english`."""
 THRESHOLD = 0.5
 """Default threshold of an edge model: an edge is kept if it is more likely right than wrong."""
+CROSS = "cross_encoder"
+"""Name of what the cross-encoder adds to the log-odds of a doubtful pair."""
+_TOLD = 3
+_BLOCK = 100_000
 
 
 # Without slots: `cached_property` keeps the fingerprint in the instance's dictionary.
@@ -78,12 +81,8 @@ class EdgeModel:
     def applied(self, retrieval: Retrieval, kb: KnowledgeBase | None, k: int, announce: Announce = quiet) -> Retrieval:
         """Return the retrieval with the weights of this model, and at most ``k`` edges into each mention from others.
 
-        Args:
-            retrieval: the neighbours of each mention by an encoder; each should have at least `neighbors` of them.
-            kb: the knowledge base; None to discover.
-            k: the largest number of edges from other mentions into each mention; with 0, mentions are not compared.
-            announce: shows progress of the cross-encoder, see `arbo.progress`.
-
+        Each mention of ``retrieval`` should have at least `neighbors` neighbours. Without ``kb``, mentions are compared
+        only with each other; with ``k`` = 0, they are not. ``announce`` shows progress of the cross-encoder.
         """
         facts = Facts.of(retrieval.inputs)
         found = replace(retrieval, mentions=self._mentions(facts, retrieval, k, announce)) if k else retrieval
@@ -198,7 +197,6 @@ class EdgeModel:
             DataError: the file or folder is missing, is not an edge model, is damaged, or was written by a version of
                 arbo with other features.
             MissingDependency: the model has a cross-encoder, but torch or transformers is not installed.
-
         """
         if fspath(path) == ENGLISH:
             with as_file(files("arbo.edges") / f"{ENGLISH}.json") as file:
@@ -280,3 +278,37 @@ def lists_of(source: Ids, target: Ids, weight: Floats, rank: Ids, k: int) -> Nei
 def _weights(log_odds: LogOdds, features: Matrix, names: tuple[str, ...]) -> Floats:
     letters = features[:, names.index("letters")]
     return np.asarray(1 - 1 / (1 + np.exp(-log_odds)) + _TRACE * (1 - letters), np.float32)
+
+
+def blocks(n: int) -> Iterator[slice]:
+    """Yield slices that divide ``n`` pairs into blocks; only the features of one block are in memory at a time."""
+    return (slice(begin, begin + _BLOCK) for begin in range(0, n, _BLOCK))
+
+
+def mention_reasons(
+    trees: Trees, reader: Reader | None, mentions: Sequence[MentionInput], facts: Facts, source: Ids, target: Ids
+) -> Reasons:
+    """Return the features that counted most for edges between mentions; what ``reader`` adds counts as `CROSS`."""
+    rank = facts.columns["rank"]
+    swap = rank[source] > rank[target]
+    first, second = np.where(swap, target, source), np.where(swap, source, target)
+
+    def shares(some: slice) -> LogOdds:
+        features = mention_features(facts, first[some], second[some])
+        if reader is None:
+            return trees.shares(features)
+        change = reader.change(mentions, first[some], second[some], trees.scores(features))
+        return np.column_stack([trees.shares(features), change])
+
+    return largest_shares((*MENTION_FEATURES, CROSS), len(first), shares)
+
+
+def largest_shares(names: tuple[str, ...], n: int, shares_of: Callable[[slice], LogOdds]) -> Reasons:
+    """Return the features that counted most for ``n`` pairs; ``shares_of`` returns all shares of a block of pairs."""
+    found = Reasons(np.empty((n, _TOLD), object), np.empty((n, _TOLD), np.float32))
+    for some in blocks(n):
+        shares = shares_of(some)
+        largest = np.argsort(-np.abs(shares), axis=1, kind="stable")[:, :_TOLD]
+        found.features[some] = np.array(names, object)[largest]
+        found.log_odds[some] = np.take_along_axis(shares, largest, axis=1)
+    return found

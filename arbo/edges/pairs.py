@@ -14,14 +14,9 @@ _ALIKE = 40  # the same among the mentions of the document that share a word wit
 def mention_pairs(facts: Facts, worlds: Ids, neighbors: Neighbors) -> tuple[Ids, Ids]:
     """Return the distinct pairs of mentions to compare; the mention of lower ``rank`` comes first in each pair.
 
-    Both mentions of a pair have the same domain and group of types. Mentions that name nothing (see `Facts.nameless`)
-    are compared only within their document.
-
-    Args:
-        facts: the mentions.
-        worlds: (mentions,) a code for the domain and group of types of each mention, see `arbo.retrieval.worlds`.
-        neighbors: the nearest mentions by an encoder.
-
+    Both mentions of a pair have the same domain and group of types, for which ``worlds``, (mentions,), has a code (see
+    `arbo.retrieval.worlds`). Mentions that name nothing (see `Facts.nameless`) are compared only within their document.
+    ``neighbors`` are the nearest mentions by an encoder.
     """
     found = searched(facts, neighbors).values()
     first, second = (np.concatenate(sides) for sides in zip(*found, strict=True))

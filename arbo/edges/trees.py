@@ -93,7 +93,6 @@ class Trees(NamedTuple):
         Raises:
             DataError: the trees are incomplete, have a path that does not end in a leaf, compare a feature beyond the
                 first ``n_features``, or add a number that is not finite.
-
         """
         try:
             given = dict(values)  # type: ignore[call-overload]

@@ -1,7 +1,7 @@
 """The cross-encoder: a transformer that reads a mention and an entity together, and scores the pair.
 
 Unlike a dual-encoder, it compares the words of both, but it must read every pair. It therefore scores only the
-candidates of a first stage, see `arbo.retrieval.reranking`.
+candidates of a first stage, see `arbo.retrieval.reranking`. A `PairEncoder` scores two mentions in their sentences.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ import numpy as np
 
 from arbo.data.inputs import MentionInput
 from arbo.data.knowledge_base import KnowledgeBase
-from arbo.encoders.cross_config import CrossEncoderConfig
-from arbo.encoders.dual import DualEncoder
+from arbo.encoders.cross_config import CrossEncoderConfig, PairPooling
+from arbo.encoders.dual import DualEncoder, Texts
 from arbo.encoders.model_folder import OneTower, load_single
 from arbo.encoders.pooling import BOTH
 from arbo.encoders.templates import FieldTokens, TokenRow
-from arbo.encoders.texts import Texts
 from arbo.encoders.tower import Precision, Tower
 from arbo.engine import Floats, Ids
 from arbo.errors import UsageError
 from arbo.progress import Announce, quiet
+from arbo.settings import Count, Number
 
 SLICE = 4096
 """Number of pairs whose tokens are in memory at once."""
@@ -160,6 +160,43 @@ class Pairs:
             named = begin + second.begin, begin + second.end
             rows.append(TokenRow(first.ids + second.ids, first.begin, first.end, named))
         return rows
+
+
+@dataclass(frozen=True, slots=True)
+class PairConfig(CrossEncoderConfig):
+    """Settings of a cross-encoder of mention pairs; those of entities, candidates and retrieval have no effect."""
+
+    format: ClassVar[str] = "arbo-edges"
+
+    entity: str = "{name} [SEP]"
+    pooling: PairPooling = "both"
+    context: Number | None = 25
+    within_line: bool = True
+    max_length: Count = 128
+
+
+@dataclass(frozen=True, eq=False)
+class PairEncoder(CrossEncoder):
+    """Scores two mentions as a cross-encoder scores a mention and an entity; both have the mention's template."""
+
+    kind: ClassVar[str] = "cross-encoder of mention pairs"
+    reads: ClassVar[type[CrossEncoderConfig]] = PairConfig
+
+    def mention_pairs(self, mentions: Sequence[MentionInput]) -> Pairs:
+        """Collect the texts of mentions, as the first and as the second one of a pair."""
+        template = self.config.mention.removeprefix("[CLS] ")
+        second = replace(self._reader, config=replace(self.config.reading, mention=template))
+        return Pairs(self._reader.mention_texts(mentions), second.mention_texts(mentions), self.config.max_length)
+
+    def compare(self, mentions: Sequence[MentionInput], first: Ids, second: Ids, announce: Announce = quiet) -> Floats:
+        """Score mention ``first[i]`` with mention ``second[i]``; return unbounded numbers, (pairs,).
+
+        Each distinct pair of texts is read once, in batches of similar length, which affect only rounding. See
+        `Tower.embed` for the errors.
+        """
+        used, place = np.unique(np.concatenate([first, second]), return_inverse=True)
+        pairs = self.mention_pairs([mentions[row] for row in used])
+        return self.read(pairs, place[: len(first)], place[len(first) :], announce)
 
 
 def _parts(config: CrossEncoderConfig) -> int:

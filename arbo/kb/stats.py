@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from arbo.kb.homonyms import Holders, homonyms, spellings
+from arbo.kb.names import Holders, homonyms, spellings
 
 if TYPE_CHECKING:
     from arbo.data.knowledge_base import KnowledgeBase
@@ -91,7 +91,7 @@ def stats(kb: KnowledgeBase, *, examples: int = 5) -> KnowledgeBaseStats:
     lengths = [len(name) for name in names]
     fullest = Counter(rows).most_common(1)
     found = spellings(kb)
-    ambiguous = sorted((homonym.holders for homonym in homonyms(kb, found)), key=lambda homonym: -len(homonym.entities))
+    ambiguous = sorted((held for held, _ in homonyms(kb, found)), key=lambda held: -len(held.entities))
     alternative = [id_ for id_, row in kb.row_of.items() if kb.entities[row].id != id_]
     return KnowledgeBaseStats(
         entities=len(kb),

@@ -178,8 +178,8 @@ def _below(kb: KnowledgeBase, tops: set[int], parents: Mapping[str, Sequence[str
     children: defaultdict[int | str, set[int | str]] = defaultdict(set)
     for id_, above in parents.items():
         for parent in above:
-            for node in _nodes(kb, parent):
-                children[node].update(_nodes(kb, id_))
+            for node in kb.rows(parent) or (parent,):
+                children[node].update(kb.rows(id_) or (id_,))
     found: set[int | str] = {*tops}
     waiting = [*found]
     while waiting:
@@ -187,11 +187,6 @@ def _below(kb: KnowledgeBase, tops: set[int], parents: Mapping[str, Sequence[str
         found |= new
         waiting += new
     return {node for node in found if isinstance(node, int)}
-
-
-def _nodes(kb: KnowledgeBase, id_: str) -> tuple[int | str, ...]:
-    """Return the rows of the entities with this id or alternative id, or the id itself if no entity has it."""
-    return kb.rows(id_) or (id_,)
 
 
 def _answering_alike(kb: KnowledgeBase, row: int) -> Entity:

@@ -18,13 +18,12 @@ import numpy as np
 
 from arbo.data.inputs import MentionInput
 from arbo.data.knowledge_base import KnowledgeBase
-from arbo.encoders.dual import DualEncoder
+from arbo.encoders.dual import DualEncoder, Texts
 from arbo.encoders.encoder import Encoder
 from arbo.encoders.index import indexed
 from arbo.encoders.ngrams import NgramEncoder
 from arbo.encoders.pooling import n_vectors
 from arbo.encoders.templates import TokenRow
-from arbo.encoders.texts import Texts
 from arbo.encoders.vectors import VectorEncoder
 from arbo.engine import CANDIDATES, SAMPLE, Floats, Ids, Index
 from arbo.linking.config import LinkerConfig

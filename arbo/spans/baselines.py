@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from arbo.data.entities import Entity
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.engine import Floats, Ids
 from arbo.errors import MissingDependency
@@ -65,7 +64,8 @@ class Fuzzy:
             from rapidfuzz.process import cdist
         except ImportError as error:
             raise MissingDependency("fuzzy matching", extra="spans") from error
-        names = {row: _names(kb.entities[row]) for row in np.unique(entity).tolist()}
+        of = {row: kb.entities[row] for row in np.unique(entity).tolist()}
+        names = {row: list(dict.fromkeys(map(_comparable, (own.name, *own.aliases)))) for row, own in of.items()}
         for row, pairs in _by_text(text, announce):
             for begin in range(0, len(pairs), _AT_ONCE):
                 chosen = pairs[begin : begin + _AT_ONCE]
@@ -87,10 +87,6 @@ def _by_text(text: Ids, announce: Announce) -> Iterable[tuple[int, list[int]]]:
     for pair, row in enumerate(text.tolist()):
         pairs.setdefault(row, []).append(pair)
     return announce("texts")(pairs.items(), len(pairs))
-
-
-def _names(entity: Entity) -> list[str]:
-    return list(dict.fromkeys(map(_comparable, (entity.name, *entity.aliases))))
 
 
 def _comparable(name: str) -> str:

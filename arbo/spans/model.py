@@ -21,9 +21,8 @@ import numpy as np
 import numpy.typing as npt
 
 from arbo.data.knowledge_base import KnowledgeBase
-from arbo.encoders.dual import DualEncoder
+from arbo.encoders.dual import DualEncoder, Texts
 from arbo.encoders.model_folder import OneTower, load_single
-from arbo.encoders.texts import Texts
 from arbo.encoders.tower import Precision, Tower
 from arbo.engine import Floats, Ids, pairs_of
 from arbo.errors import UsageError

@@ -154,7 +154,7 @@ def _short_in_brackets(text: str, begin: int, opening: int, closing: int) -> Def
         start = begin + window[0]
         before = text[start:opening].rstrip()
         long = _long_form_start(short, before)
-        if long is None or _crosses_bracket(before[long:]):
+        if long is None or _BRACKET_BETWEEN_WORDS.search(before[long:]) or _has_odd_bracket(before[long:]):
             continue
         if len(before) - long > len(short) and short not in before[long:].split():
             return Definition((at, at + len(inner)), (start + long, start + len(before)))
@@ -178,11 +178,6 @@ def _long_in_brackets(text: str, begin: int, opening: int, closing: int) -> Defi
 def _is_short_form(text: str) -> bool:
     is_short = 2 <= len(text) <= _MAX_SHORT and len(text.split()) <= 2 and text[0].isalnum()
     return is_short and any(map(str.isalpha, text)) and not any(sign in text for sign in "=<>")
-
-
-def _crosses_bracket(long: str) -> bool:
-    """Return whether a bracket stands between words, or only one end of it is there."""
-    return bool(_BRACKET_BETWEEN_WORDS.search(long)) or _has_odd_bracket(long)
 
 
 def _has_odd_bracket(text: str) -> bool:

@@ -1,11 +1,15 @@
-"""Training settings: those of the training loop, and those of each kind of model."""
+"""Training settings: those of the training loop, those of each kind of model, and options of a run."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from os import PathLike
 from typing import Any, ClassVar, Literal
 
 from arbo.engine import Metric
+from arbo.errors import UsageError
+from arbo.progress import Announce, quiet
 from arbo.settings import Above0, Count, NotBelow0, Number, Settings, Share
 
 PresetName = Literal["arboel", "pel", "pel-fgsm", "amh-dual", "amh-mean", "amh-som"]
@@ -20,6 +24,24 @@ Schedule = Literal["linear", "exponential", "constant"]
 Optimizer = Literal["adam", "adamw"]
 TrainingPrecision = Literal["float32", "bfloat16", "float16"]
 Selection = Literal["recall@1", "recall@64", "ari", "b3", "conll"]
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """Options that do not affect the result of training. Raise UsageError if ``checkpoint_every`` is below 1."""
+
+    checkpoint_every: int = 500
+    """Number of steps between two checkpoints; an epoch ends with a checkpoint too."""
+    tensorboard: str | PathLike[str] | None = None
+    """Folder for a second log, in the format of TensorBoard."""
+    announce: Announce = quiet
+    """Shows progress."""
+    on_log: Callable[[dict[str, Any]], None] = lambda figures: None
+    """Called with each line of the log: the figures of a step and, at the end of an epoch, the scores on ``dev``."""
+
+    def __post_init__(self) -> None:
+        if self.checkpoint_every < 1:
+            raise UsageError(f"checkpoint_every must be at least 1 step, not {self.checkpoint_every}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +76,6 @@ class LoopConfig(Settings):
     precision: TrainingPrecision = "float32"
     """Precision of the forward pass; weights stay in float32."""
     seed: Number = 0
-
-    @property
-    def decisive(self) -> dict[str, Any]:
-        """The settings that a training must keep to be resumed: all except ``micro_batch``."""
-        return {name: value for name, value in self.as_dict().items() if name != "micro_batch"}
 
     def learning_rate_at(self, step: int, n_steps: int) -> float:
         """Return the learning rate at `step`, counted from 0, of `n_steps` steps.
@@ -163,6 +180,11 @@ class ContrastiveConfig(LoopConfig):
     n_negatives: Count = 100
     """Number of names of other entities to compare each name with, see `arbo.training.oslat.contrastive`."""
 
+    @property
+    def metric(self) -> Metric:
+        """The metric by which the loss compares vectors."""
+        return "cosine"
+
 
 @dataclass(frozen=True, slots=True)
 class SelfAlignmentConfig(ContrastiveConfig):
@@ -186,6 +208,11 @@ class LabelAttentionTraining(ContrastiveConfig):
     normalized: bool = True
     """Compare the text's vectors for two names by cosine, as the name of the loss suggests. If False, compare them by
     inner product, as its formula says."""
+
+    @property
+    def metric(self) -> Metric:
+        """The metric by which the loss compares vectors."""
+        return "cosine" if self.normalized else "dot"
 
 
 @dataclass(frozen=True, slots=True)

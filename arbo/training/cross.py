@@ -32,13 +32,12 @@ from arbo.errors import DataError, UsageError
 from arbo.linker import Linker
 from arbo.retrieval.candidates import Candidates, gaps_filled, is_gold, with_gold
 from arbo.retrieval.reranking import rerank
-from arbo.training.config import RerankingConfig
+from arbo.training.config import RerankingConfig, RunOptions
 from arbo.training.data import TrainingSet, corpora_of, job_of, training_sets
 from arbo.training.fgsm import check_perturbable, in_worst_direction
 from arbo.training.frame import Workplace, check_start, training
 from arbo.training.loop import Trainer
 from arbo.training.losses import cross_entropy
-from arbo.training.options import RunOptions
 
 
 class Retrieved(NamedTuple):
@@ -150,6 +149,7 @@ class RerankingTrainer(Trainer[CrossEncoder, Ids]):
     data: RerankingSet
     dev: Retrieved | None
     config: RerankingConfig
+    best = "accuracy"  # the share of mentions with a gold id whose first candidate is correct
 
     def reading(self) -> Callable[..., Tensor]:
         """Collect the texts of the training data, and return the function that scores a batch of pairs."""
@@ -171,11 +171,6 @@ class RerankingTrainer(Trainer[CrossEncoder, Ids]):
         with self.accelerator.autocast():
             copies = self.reader.perturbed(pairs, self.config.epsilon, self.dropout_seed(step, rows.start, 1))
         return loss + self.config.adversarial_weight * cross_entropy(copies, exists).sum()
-
-    @property
-    def best(self) -> str:
-        """The score ``accuracy``: the share of mentions with a gold id whose first candidate is correct."""
-        return "accuracy"
 
     def development_scores(self) -> dict[str, float]:
         """Score the reranked candidates of the development documents."""

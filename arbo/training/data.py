@@ -1,4 +1,4 @@
-"""Training data: the mentions of annotated documents, with their entities or gold clusters."""
+"""Training data: the mentions of annotated documents, with their entities or gold clusters, and their vectors."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from arbo.data.corpus import Corpus
 from arbo.data.gold import Gold
 from arbo.data.inputs import MentionInput, mention_inputs
 from arbo.data.knowledge_base import KnowledgeBase
-from arbo.engine import Bools, Ids, ranges
+from arbo.encoders.dual import DualEncoder
+from arbo.engine import Bools, Embeddings, Ids, Metric, Vectors, ranges
 from arbo.errors import DataError
+from arbo.progress import Announce, quiet
 from arbo.training.config import LoopConfig
 
 
@@ -145,6 +147,39 @@ def _clusters(entity: Ids, classes: Ids, domain: Ids, n_entities: int) -> Ids:
     return np.where(entity >= 0, entity, np.where(count[group] > 1, n_entities + group, -1))
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class Snapshot:
+    """Vectors of the training data from the model at one step, in evaluation mode.
+
+    Its nodes are numbered from 0: first the entity texts (the names of each entity, or one text), then the mentions.
+    """
+
+    entities: Embeddings  # pair ``i`` is entity text ``i``
+    mentions: Embeddings
+    gold: Ids  # (mentions,) the gold entity of each mention, or a larger number for a cluster without one, or -1
+    metric: Metric
+
+    @classmethod
+    def of(cls, data: TrainingSet, encoder: DualEncoder, announce: Announce = quiet) -> Self:
+        """Embed all entities and mentions with the current encoder, in evaluation mode."""
+        entities, mentions = encoder.encode_entities(data.kb, announce), encoder.encode_mentions(data.inputs, announce)
+        return cls(entities, mentions, data.cluster, encoder.metric)
+
+    @classmethod
+    def unread(cls, data: TrainingSet, owner: Ids, metric: Metric) -> Self:
+        """Return a snapshot whose vectors are all zero, for choices that do not depend on vectors (`asks_the_model`).
+
+        ``owner`` gives the entity of each entity text.
+        """
+        entities = Vectors.of(np.zeros((len(owner), 1)), owner, n=len(data.kb))
+        return cls(entities, Vectors.of(np.zeros((len(data.inputs), 1))), data.cluster, metric)
+
+    @property
+    def n_texts(self) -> int:
+        """Number of entity texts; also the node of the first mention."""
+        return len(self.entities.row)
+
+
 def corpora_of(documents: Iterable[Any], dev: Iterable[Any] | None) -> dict[str, Corpus]:
     """Return the corpora ``documents`` and, if it is given, ``dev``, by these names."""
     return {"documents": Corpus.of(documents)} | ({} if dev is None else {"dev": Corpus.of(dev)})
@@ -160,6 +195,9 @@ def training_sets(
 
 def job_of(corpora: Mapping[str, Corpus], kb: KnowledgeBase, **what: Any) -> dict[str, Any]:
     """Return the values that identify a training run: ``what`` (settings, models) and the fingerprints of its data."""
-    settings = {name: value.decisive if isinstance(value, LoopConfig) else value for name, value in what.items()}
+    settings = {name: value.as_dict() if isinstance(value, LoopConfig) else value for name, value in what.items()}
+    for name, value in what.items():
+        if isinstance(value, LoopConfig):
+            del settings[name]["micro_batch"]  # a resumed training may change it
     fingerprints = {name: corpus.fingerprint for name, corpus in corpora.items()}
     return {**settings, **fingerprints, "knowledge_base": kb.fingerprint}

@@ -20,16 +20,15 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 from arbo.edges.doubtful import LogOdds, Reader, doubtful
 from arbo.edges.model import EdgeModel
 from arbo.edges.trees import Trees
-from arbo.encoders.pair_encoder import PairEncoder
+from arbo.encoders.cross import PairEncoder
 from arbo.encoders.templates import TokenRow
 from arbo.engine import Ids
 from arbo.errors import DataError
 from arbo.files import PathLike
 from arbo.training.compared import Compared
-from arbo.training.config import DoubtfulConfig
+from arbo.training.config import DoubtfulConfig, RunOptions
 from arbo.training.frame import training
 from arbo.training.loop import Trainer
-from arbo.training.options import RunOptions
 
 
 @dataclass(eq=False)

@@ -18,21 +18,20 @@ from arbo.edges.features import Matrix
 from arbo.edges.model import CandidatePairs, EdgeModel
 from arbo.edges.pairs import distinct, searched
 from arbo.edges.trees import Trees
+from arbo.encoders.cross import PairEncoder
 from arbo.encoders.dual import DualEncoder
 from arbo.encoders.encoder import Encoder
-from arbo.encoders.minilm import MINILM
 from arbo.encoders.model_folder import check_model_replaceable
 from arbo.encoders.named import encoder_of
-from arbo.encoders.pair_encoder import PairEncoder
+from arbo.encoders.pretrained import MINILM
 from arbo.engine import Bools
 from arbo.errors import DataError, UsageError
 from arbo.files import PathLike
 from arbo.linker import Linker
 from arbo.retrieval.retrieval import Retrieval
 from arbo.training.compared import Compared
-from arbo.training.config import DoubtfulConfig
+from arbo.training.config import DoubtfulConfig, RunOptions
 from arbo.training.data import job_of
-from arbo.training.options import RunOptions
 
 Examples = tuple[Matrix, Bools]
 """Features of pairs, (pairs, features), and whether each pair is right."""
@@ -81,11 +80,12 @@ def train_edges(
     parts = [_examples(pairs, corpus, own.kb) for pairs, corpus in zip(compared, (train, held_out), strict=True)]
     if kb is not None and names:
         for part, more in zip(parts, named_examples(own, train, held_out), strict=True):
-            part[1] = _joined([part[1], *more])
+            features, correct = zip(part[1], *more, strict=True)
+            part[1] = np.concatenate(features), np.concatenate(correct)
     forests = [Trees.fit(*train).calibrated(*other) for train, other in zip(*parts, strict=True)]
     trained = {
         "pairs": [len(correct) for _, correct in parts[0]],
-        "recall": recall(own, held_out),
+        "recall": recall(compared[1], held_out),
         "encoder": own.encoder.settings,
     }
     model = EdgeModel(forests[0], forests[1] if kb is not None else None, trained)
@@ -111,12 +111,12 @@ def _start(cross: Encoder | PathLike, out: PathLike | None) -> PairEncoder:
     return replace(PairEncoder.of(encoder.mention_tower).with_markers(), name=encoder.name)
 
 
-def examples(linker: Linker, corpus: Corpus, most: int | None = None) -> list[Examples]:
+def examples(linker: Linker, corpus: Corpus) -> list[Examples]:
     """Return features and correctness of pairs of mentions and, with a knowledge base, of mentions and candidates.
 
-    For ``most`` see `Compared.of`. Raise DataError if the pairs of one kind are all correct or all wrong.
+    Raise DataError if the pairs of one kind are all correct or all wrong.
     """
-    return _examples(Compared.of(linker, corpus, most), corpus, linker.kb)
+    return _examples(Compared.of(linker, corpus), corpus, linker.kb)
 
 
 def _examples(pairs: Compared, corpus: Corpus, kb: KnowledgeBase | None) -> list[Examples]:
@@ -159,18 +159,12 @@ def named_examples(linker: Linker, train: Corpus, dev: Corpus) -> tuple[list[Exa
     return parts[:2], parts[2:]
 
 
-def _joined(parts: list[Examples]) -> Examples:
-    features, correct = (np.concatenate(some) for some in zip(*parts, strict=True))
-    return features, correct
-
-
-def recall(linker: Linker, corpus: Corpus) -> dict[str, float]:
+def recall(pairs: Compared, corpus: Corpus) -> dict[str, float]:
     """Return, by the name of each search, the share that it finds of the pairs of mentions that mean the same.
 
     The name ``all`` stands for all searches together; see `arbo.edges.pairs.searched`.
     """
-    found = linker.retrieve(corpus, k=EdgeModel.neighbors, discover=linker.kb is None)
-    facts, label, world = Facts.of(found.inputs), Gold.of(corpus).classes, codes_of(found.worlds)
+    found, facts, label, world = pairs.found, pairs.facts, Gold.of(corpus).classes, codes_of(pairs.found.worlds)
     group = codes_of(zip(label.tolist(), world.tolist(), strict=True))
     size = np.bincount(group[label >= 0])
     shares = {}

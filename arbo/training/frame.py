@@ -28,8 +28,7 @@ from arbo.errors import UsageError
 from arbo.files import PathLike, json_ready, write_json, write_lines, write_whole
 from arbo.progress import quiet
 from arbo.training.checkpoints import LOCK, checkpoints, load_state, locked
-from arbo.training.config import LoopConfig
-from arbo.training.options import RunOptions
+from arbo.training.config import LoopConfig, RunOptions
 
 LOG = "log.jsonl"
 _MIXED = {"float32": "no", "bfloat16": "bf16", "float16": "fp16"}

@@ -3,15 +3,8 @@
 A loss takes ``scores`` of the shape (mentions, 1 + negatives), with the positive in the first column; a higher score
 means that the two are more similar. It also takes ``exists`` of the same shape, which is False where a mention has
 fewer negatives than columns. It returns one value per mention, in float32 whatever the precision of the scores, because
-late in training the model learns from small differences between near-certain probabilities.
-
-======================  ================================================================================
-``arborescence``        ArboEL paper, equation 6: softmax, with a term for each negative too
-``cross-entropy``       softmax over the positive and the negatives
-``proxy``               proxy paper, equation 3, for cosines: pulls the positive above the margin and pushes
-                        each negative below minus the margin, independently of each other
-``bce``                 adaptive-mixup paper, equation 11: binary cross-entropy of each pair
-======================  ================================================================================
+late in training the model learns from small differences between near-certain probabilities. `LOSSES` has the losses of
+dual-encoders by name.
 """
 
 from __future__ import annotations
@@ -64,8 +57,9 @@ def arborescence_loss(scores: Tensor, exists: Tensor) -> Tensor:
 def proxy_loss(scores: Tensor, exists: Tensor, alpha: float = 32.0, margin: float = 0.0) -> Tensor:
     """Return ``log(1 + exp(-a (s_0 - d))) + log(1 + sum_i exp(a (s_i + d)))`` over the negatives i; (mentions,).
 
-    Equation 3 of the proxy paper. s are the scores, cosines in the paper, with s_0 for the positive; ``alpha`` (a) is
-    their scale, and ``margin`` is d. A mention without negatives is still drawn to its positive.
+    Equation 3 of the proxy paper: the positive is pulled above the margin, and each negative pushed below minus the
+    margin. s are the scores, cosines in the paper, with s_0 for the positive; ``alpha`` (a) is their scale, and
+    ``margin`` is d. A mention without negatives is still drawn to its positive.
     """
     scores = _finite(scores, exists)
     pull = softplus(-alpha * (scores[:, 0] - margin))

@@ -1,6 +1,7 @@
-"""Presets: the settings of papers, with defaults where a paper gives none.
+"""Presets: the settings of papers, where they differ from the defaults; defaults also stand where a paper gives none.
 
-The linking head of OSLAT differs from the paper's (DECISIONS.md, 44), and so does its warm-up (`ContrastiveConfig`).
+Those of OSLAT are the defaults of its configurations; its linking head differs from the paper's (DECISIONS.md, 44), and
+so does its warm-up (`ContrastiveConfig`).
 """
 
 from __future__ import annotations
@@ -10,16 +11,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from arbo.encoders.encoder_config import EncoderConfig
-from arbo.spans.config import LabelAttentionConfig
-from arbo.training.config import (
-    LabelAttentionTraining,
-    LinkingHeadConfig,
-    PresetName,
-    RerankingConfig,
-    RerankingPresetName,
-    SelfAlignmentConfig,
-    TrainingConfig,
-)
+from arbo.training.config import PresetName, RerankingConfig, RerankingPresetName, TrainingConfig
 
 
 class Preset(NamedTuple):
@@ -36,51 +28,26 @@ _MARKED = {
 
 # Section 3.2, appendix A.1.
 _ARBOEL = TrainingConfig(
-    positives="arborescence",
-    negatives="knn",
-    n_negatives=10,
-    loss="arborescence",
-    epochs=5,
-    batch_size=128,
-    optimizer="adam",
-    learning_rate=3e-5,
-    schedule="linear",
-    warmup=0.1,
-    clip=1.0,
+    positives="arborescence", n_negatives=10, loss="arborescence", batch_size=128, learning_rate=3e-5
 )
 
 # Table 6. 64 negatives are best for MedMentions, but the paper's GPU cannot hold their perturbed copies too. The
 # micro-batch is arbo's own: with 32 mentions, 2,000 texts would be in memory at once.
 _PEL = TrainingConfig(
-    positives="entity",
     negatives="mixed",
     n_negatives=64,
-    hard_share=0.5,
     loss="proxy",
-    alpha=32.0,
-    margin=0.0,
     epochs=7,
-    batch_size=32,
     micro_batch=4,
     optimizer="adamw",
     learning_rate=1e-5,
-    schedule="linear",
     warmup=0.25,
-    clip=1.0,
 )
 _PEL_READS = EncoderConfig.in_context(pooling="mean", metric="cosine", **_MARKED)
 
 # Section 4.3. The paper tries 5 to 30 epochs, and does not give warm-up, schedule and clipping.
 _AMH = TrainingConfig(
-    positives="entity",
-    negatives="in-batch-hard",
-    n_negatives=10,
-    mixup=0.3,
-    loss="bce",
-    epochs=5,
-    batch_size=64,
-    optimizer="adam",
-    learning_rate=2e-5,
+    negatives="in-batch-hard", n_negatives=10, mixup=0.3, loss="bce", batch_size=64, learning_rate=2e-5
 )
 
 PRESETS: Mapping[PresetName, Preset] = {
@@ -103,25 +70,3 @@ RERANKING_PRESETS: Mapping[RerankingPresetName, RerankingConfig] = {
 }
 """The cross-encoders of ArboEL (appendix A.1) and of the proxy paper (appendix B, table 6); their inputs are in
 `arbo.encoders.cross_config.CROSS_PRESETS`."""
-
-
-class SelfAlignmentPreset(NamedTuple):
-    """Settings of self-alignment and of its encoder."""
-
-    training: SelfAlignmentConfig
-    encoder: EncoderConfig
-
-
-class OslatPreset(NamedTuple):
-    """Settings of OSLAT: for training label attention, for training its linking head, and of the model."""
-
-    attention: LabelAttentionTraining
-    head: LinkingHeadConfig
-    model: LabelAttentionConfig
-
-
-SELF_ALIGNMENT = SelfAlignmentPreset(SelfAlignmentConfig(), EncoderConfig(pooling="cls"))
-"""OSLAT, section 3.1: the first token's vector is aligned."""
-
-OSLAT = OslatPreset(LabelAttentionTraining(), LinkingHeadConfig(), LabelAttentionConfig())
-"""OSLAT, sections 3.2 and 3.3. `arbo train-finder` takes the pooling of names from the encoder that it starts from."""

@@ -12,8 +12,8 @@ from arbo.data.corpus import Corpus
 from arbo.data.inputs import MentionInput
 from arbo.edges.doubtful import doubtful
 from arbo.edges.features import MENTION_FEATURES
-from arbo.encoders.minilm import MINILM
-from arbo.encoders.pair_encoder import PairEncoder
+from arbo.encoders.cross import PairEncoder
+from arbo.encoders.pretrained import MINILM
 from arbo.engine import Floats, Ids
 from arbo.progress import Announce, bars, quiet
 from arbo.training.compared import Compared

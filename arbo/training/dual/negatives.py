@@ -33,9 +33,8 @@ import numpy as np
 
 from arbo.engine import Bools, Embeddings, Ids, nearest
 from arbo.retrieval.gpu import best_scanner
-from arbo.training.data import Rivals
+from arbo.training.data import Rivals, Snapshot
 from arbo.training.dual.positives import nearest_text
-from arbo.training.dual.snapshot import Snapshot
 
 
 def near(

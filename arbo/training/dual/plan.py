@@ -9,11 +9,9 @@ import numpy as np
 from arbo.data.codes import codes_of
 from arbo.engine import Ids
 from arbo.training.config import TrainingConfig
-from arbo.training.data import TrainingSet
-from arbo.training.dual.mates import Mates
+from arbo.training.data import Snapshot, TrainingSet
 from arbo.training.dual.negatives import in_batch, near, near_within, random
-from arbo.training.dual.positives import pick_positives
-from arbo.training.dual.snapshot import Snapshot
+from arbo.training.dual.positives import Mates, pick_positives
 
 _POSITIVES, _NEGATIVES = 1, 2  # 0 is the order, see `arbo.training.loop.order_of`
 

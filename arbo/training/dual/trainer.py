@@ -26,18 +26,15 @@ from arbo.metrics import all_cuts, conll_of_cuts, linking_scores
 from arbo.retrieval.domains import Divided, entity_parts, mention_parts, nearest_within
 from arbo.retrieval.worlds import entity_worlds
 from arbo.training.checkpoints import best_model, embeddings, load_plan
-from arbo.training.config import WITHOUT_KB, TrainingConfig
-from arbo.training.data import TrainingSet, corpora_of, job_of, training_sets
-from arbo.training.dual.adversarial import adversarial_nodes
-from arbo.training.dual.batches import Batch, Reader
-from arbo.training.dual.mates import Mates
+from arbo.training.config import WITHOUT_KB, RunOptions, TrainingConfig
+from arbo.training.data import Snapshot, TrainingSet, corpora_of, job_of, training_sets
+from arbo.training.dual.batches import Batch, Reader, adversarial_nodes
 from arbo.training.dual.objective import Pairs, chosen, mention_losses
 from arbo.training.dual.plan import Plan, asks_the_model
-from arbo.training.dual.snapshot import Snapshot
+from arbo.training.dual.positives import Mates
 from arbo.training.fgsm import check_perturbable
 from arbo.training.frame import check_start, training
 from arbo.training.loop import Trainer
-from arbo.training.options import RunOptions
 
 
 @dataclass(eq=False)

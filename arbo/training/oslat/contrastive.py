@@ -7,47 +7,34 @@ names, and for all anchors of a batch together, see `arbo.training.oslat.synonym
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from arbo.data.corpus import Corpus
+from arbo.data.knowledge_base import KnowledgeBase
+from arbo.encoders.dual import Texts
 from arbo.encoders.pooling import Pooling
-from arbo.encoders.texts import Texts
 from arbo.encoders.tower import Tower
-from arbo.engine import Ids, Metric
+from arbo.engine import Ids
 from arbo.errors import DataError
 from arbo.training.config import ContrastiveConfig, SelfAlignmentConfig
-from arbo.training.loop import Examples, Trainable, Trainer
+from arbo.training.data import PURPOSES
+from arbo.training.loop import Trainable, Trainer
 from arbo.training.losses import comparable, multi_similarity, nt_xent
-from arbo.training.oslat.synonyms import Others, Synonyms
+from arbo.training.oslat.synonyms import AnnotatedTexts, NamesAlone, Others, Synonyms
 
 Model = TypeVar("Model", bound=Trainable)
 
 # Seeds of what a step samples; 0 is the order, see `arbo.training.loop.order_of`.
 _POSITIVES, NEGATIVES = 1, 2
 
-
-class Contrasts(Examples, Protocol):
-    """Training data: queries, each with a correct entity, and with spellings that must not be its negatives."""
-
-    @property
-    def synonyms(self) -> Synonyms:
-        """The names of all entities."""
-
-    @property
-    def entities(self) -> Ids:
-        """The entities whose names can be negatives."""
-
-    def anchors(self, queries: Ids, n: int, rng: np.random.Generator) -> Ids:
-        """Sample a name of each query's entity, then up to ``n`` synonyms of it; (queries, 1 + n), padded with -1."""
-
-    def avoided(self, queries: Ids) -> Sequence[Ids]:
-        """List the spellings that must not be negatives, for each query."""
+Contrasts: TypeAlias = NamesAlone | AnnotatedTexts
+"""Training data: queries, each with a correct entity, and with spellings that must not be its negatives."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -81,6 +68,18 @@ def check_contrasts(data: Contrasts, purpose: str) -> None:
         )
 
 
+def annotated_texts(
+    corpora: Mapping[str, Corpus], kb: KnowledgeBase, *, contrastable: bool = False
+) -> dict[str, AnnotatedTexts]:
+    """Collect the texts of each corpus from `corpora_of`; if ``contrastable``, call `check_contrasts` for each."""
+    found = {}
+    for name, corpus in corpora.items():
+        found[name] = data = AnnotatedTexts.of(corpus, kb, purpose=PURPOSES[name])
+        if contrastable:
+            check_contrasts(data, PURPOSES[name])
+    return found
+
+
 def contrast(data: Contrasts, others: Others, queries: Ids, config: ContrastiveConfig, step: int) -> Contrast:
     """Sample the positives and negatives of queries; ``step`` and the seed of ``config`` determine them."""
     own = data.anchors(queries, config.n_positives, np.random.default_rng([config.seed, _POSITIVES, step]))
@@ -88,12 +87,12 @@ def contrast(data: Contrasts, others: Others, queries: Ids, config: ContrastiveC
     return Contrast(queries, np.hstack([own, others.draw(data.avoided(queries), config.n_negatives, rng)]))
 
 
-def contrastive_losses(vectors: Tensor, batch: Contrast, config: ContrastiveConfig, metric: Metric) -> Tensor:
+def contrastive_losses(vectors: Tensor, batch: Contrast, config: ContrastiveConfig) -> Tensor:
     """Return the loss of each query of a batch; (queries,).
 
     ``vectors`` has the shape (queries, 1 + positives + negatives, dim): the anchor, its positives and its negatives.
     """
-    vectors = comparable(vectors.float(), metric)
+    vectors = comparable(vectors.float(), config.metric)
     scores = torch.einsum("qd,qkd->qk", vectors[:, 0], vectors[:, 1:])
     exists = torch.from_numpy(batch.name[:, 1:] >= 0).to(scores.device)
     if isinstance(config, SelfAlignmentConfig) and config.loss == "multi-similarity":
@@ -122,11 +121,6 @@ class ContrastiveTrainer(Trainer[Model, Contrast]):
         self.others = Others.of(self.data.synonyms, self.data.entities)
         super().__post_init__()
 
-    @property
-    @abstractmethod
-    def metric(self) -> Metric:
-        """The metric by which the loss compares vectors."""
-
     def batch(self, step: int, mentions: Ids, rows: Ids) -> Contrast:
         """Sample the positives and negatives of a batch, and take some of its queries."""
         return contrast(self.data, self.others, mentions, self.config, step).part(rows)
@@ -134,4 +128,4 @@ class ContrastiveTrainer(Trainer[Model, Contrast]):
     def loss_of(self, step: int, batch: Contrast, rows: slice) -> Tensor:
         """Sum the losses of some queries; each part of a batch encodes the negatives again."""
         part = batch.part(rows)
-        return contrastive_losses(self.prepared(part), part, self.config, self.metric).sum()
+        return contrastive_losses(self.prepared(part), part, self.config).sum()

@@ -20,19 +20,23 @@ import torch
 from torch import Tensor
 
 from arbo.data.knowledge_base import KnowledgeBase
-from arbo.encoders.texts import Texts
-from arbo.engine import Metric
+from arbo.encoders.dual import Texts
 from arbo.spans.config import LabelAttentionConfig
 from arbo.spans.label_attention import entity_in_text, label_attention
 from arbo.spans.model import LabelAttention
 from arbo.spans.windows import TextTokens
-from arbo.training.config import LabelAttentionTraining
+from arbo.training.config import LabelAttentionTraining, RunOptions
 from arbo.training.data import corpora_of, job_of
 from arbo.training.frame import check_start, training
-from arbo.training.options import RunOptions
-from arbo.training.oslat.annotated_texts import AnnotatedTexts, annotated_texts
-from arbo.training.oslat.contrastive import Contrast, ContrastiveTrainer, contrast, contrastive_losses, read_names
-from arbo.training.oslat.synonyms import Others
+from arbo.training.oslat.contrastive import (
+    Contrast,
+    ContrastiveTrainer,
+    annotated_texts,
+    contrast,
+    contrastive_losses,
+    read_names,
+)
+from arbo.training.oslat.synonyms import AnnotatedTexts, Others
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -80,47 +84,29 @@ class LabelAttentionTrainer(ContrastiveTrainer[LabelAttention]):
     data: AnnotatedTexts
     dev: AnnotatedTexts | None
     config: LabelAttentionTraining
+    best = "likelihood"
 
     def reading(self) -> Callable[..., Tensor]:
         """Collect texts and names, and return the function that computes the vectors of texts for names."""
         return AttentiveReader.of(self.model, self.data).read
 
-    @property
-    def metric(self) -> Metric:
-        """The metric by which the loss compares vectors."""
-        return metric_of(self.config)
-
-    @property
-    def best(self) -> str:
-        """The score ``likelihood``, that of a synonym among negatives, see `development_loss`."""
-        return "likelihood"
-
     def development_scores(self) -> dict[str, float]:
-        """Score the names of the entities in the development texts, with the same samples each time."""
+        """Return the mean loss over pairs of texts and entities, and the likelihood of a synonym among negatives.
+
+        Negatives are names of the entities of these texts, the same each time. The likelihood is a geometric mean.
+        """
         assert self.dev is not None
-        loss = development_loss(self.model, self.dev, self.config)
+        data, config, module, losses = self.dev, self.config, self.model.module, []
+        reader, others = AttentiveReader.of(self.model, data), Others.of(data.synonyms, data.entities)
+        queries = data.queries
+        module.eval()
+        with torch.inference_mode():
+            for begin in range(0, len(queries), config.micro_batch):
+                batch = contrast(data, others, queries[begin : begin + config.micro_batch], config, begin)
+                losses.append(contrastive_losses(reader.read(batch), batch, config).cpu())
+        module.train()
+        loss = float(torch.cat(losses).double().mean())
         return {"dev_loss": loss, "likelihood": math.exp(-loss)}
-
-
-def metric_of(config: LabelAttentionTraining) -> Metric:
-    """Return the metric by which the loss compares vectors."""
-    return "cosine" if config.normalized else "dot"
-
-
-def development_loss(model: LabelAttention, data: AnnotatedTexts, config: LabelAttentionTraining) -> float:
-    """Return the mean loss over pairs of texts and entities; negatives are names of the entities of these texts.
-
-    ``exp(-loss)`` is the likelihood of a synonym among negatives (geometric mean).
-    """
-    reader, others, losses = AttentiveReader.of(model, data), Others.of(data.synonyms, data.entities), []
-    training, queries = model.module.training, data.queries
-    model.module.eval()
-    with torch.inference_mode():
-        for begin in range(0, len(queries), config.micro_batch):
-            batch = contrast(data, others, queries[begin : begin + config.micro_batch], config, begin)
-            losses.append(contrastive_losses(reader.read(batch), batch, config, metric_of(config)).cpu())
-    model.module.train(training)
-    return float(torch.cat(losses).double().mean())
 
 
 def train_label_attention(
@@ -136,8 +122,8 @@ def train_label_attention(
     """Train a transformer to attend to the mentions of entities in texts; write it to a folder, without a linking head.
 
     See `arbo.train` for further arguments and errors. Each document is one text; the positions of mentions are not
-    used. Entities with only one name are left out. ``dev`` selects the model with the highest likelihood of synonyms,
-    see `development_loss`. Raise DataError also if no entity in the documents has two names, or if every text has all
+    used. Entities with only one name are left out. ``dev`` selects the model with the highest likelihood of synonyms
+    among negatives. Raise DataError also if no entity in the documents has two names, or if every text has all
     entities of the documents.
     """
     check_start(out, kb)

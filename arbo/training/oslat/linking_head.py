@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
+from safetensors.torch import save_file
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
@@ -28,15 +29,13 @@ from arbo.spans.finding import PairFinder
 from arbo.spans.label_attention import entity_in_text, label_attention, name_scores
 from arbo.spans.model import LabelAttention
 from arbo.text.sentences import Splitter, whole
-from arbo.training.config import HeadKind, LinkingHeadConfig
+from arbo.training.config import HeadKind, LinkingHeadConfig, RunOptions
 from arbo.training.data import corpora_of, job_of
 from arbo.training.frame import Workplace, check_start, training
 from arbo.training.loop import Trainer
 from arbo.training.losses import focal_loss
-from arbo.training.options import RunOptions
-from arbo.training.oslat.annotated_texts import AnnotatedTexts, annotated_texts
-from arbo.training.oslat.contrastive import NEGATIVES
-from arbo.training.oslat.synonyms import Others
+from arbo.training.oslat.contrastive import NEGATIVES, annotated_texts
+from arbo.training.oslat.synonyms import AnnotatedTexts, Others
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -130,8 +129,6 @@ class LinkingHead:
 
     def save_pretrained(self, folder: Path, /) -> None:
         """Write the weights."""
-        from safetensors.torch import save_file
-
         folder.mkdir(parents=True, exist_ok=True)
         save_file(self.linear.state_dict(), folder / PROJECTION)
 
@@ -151,11 +148,6 @@ class Decisions(NamedTuple):
     score: Floats  # (asked,)
     is_there: Bools  # (asked,)
 
-    @property
-    def f1(self) -> float:
-        """The highest F1 over all thresholds on the score."""
-        return threshold_curve(self.is_there, self.score).best.f1
-
 
 @dataclass(eq=False)
 class LinkingHeadTrainer(Trainer[LinkingHead, Asked]):
@@ -164,6 +156,7 @@ class LinkingHeadTrainer(Trainer[LinkingHead, Asked]):
     data: Encoded
     dev: Encoded | None
     config: LinkingHeadConfig
+    best = "f1"  # that of deciding whether an entity is in a text
 
     def reading(self) -> Callable[..., Tensor]:
         """Return the function that scores names; (texts, names)."""
@@ -196,15 +189,11 @@ class LinkingHeadTrainer(Trainer[LinkingHead, Asked]):
         losses = focal_loss(logits, is_there, self.config.alpha, self.config.gamma) * weight
         return (losses.sum(dim=1) / weight.sum(dim=1)).sum()
 
-    @property
-    def best(self) -> str:
-        """The score ``f1``, that of deciding whether an entity is in a text."""
-        return "f1"
-
     def development_scores(self) -> dict[str, float]:
         """Score the development texts, with the best threshold for them."""
         assert self.dev is not None
-        return {"f1": decisions(self.model.linear, self.dev, self.config).f1}
+        found = decisions(self.model.linear, self.dev, self.config)
+        return {"f1": threshold_curve(found.is_there, found.score).best.f1}
 
 
 def decisions(head: torch.nn.Linear, data: Encoded, config: LinkingHeadConfig) -> Decisions:

@@ -7,6 +7,7 @@ two further layers, which are discarded after training. Documents are not needed
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
@@ -14,49 +15,20 @@ from typing import Any, Self
 
 import numpy as np
 import torch
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.encoders.dual import DualEncoder
 from arbo.encoders.encoder_config import EncoderConfig
-from arbo.engine import Bools, Ids, Metric
 from arbo.errors import UsageError
-from arbo.training.config import SelfAlignmentConfig
+from arbo.training.config import RunOptions, SelfAlignmentConfig
 from arbo.training.data import corpora_of, job_of
 from arbo.training.frame import check_start, training
-from arbo.training.options import RunOptions
-from arbo.training.oslat.annotated_texts import AnnotatedTexts
 from arbo.training.oslat.contrastive import Contrast, ContrastiveTrainer, check_contrasts, read_names
-from arbo.training.oslat.synonyms import Synonyms
+from arbo.training.oslat.synonyms import AnnotatedTexts, NamesAlone, Synonyms
 
 _HEAD = "head.safetensors"
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class NamesAlone:
-    """The names of a knowledge base, or of some of its entities."""
-
-    synonyms: Synonyms
-    entities: Ids  # the entities whose names are used; an entity with only one name is used only for negatives
-
-    @property
-    def queries(self) -> Ids:
-        """The names that have synonyms."""
-        has_two: Bools = np.zeros(len(self.synonyms.size), np.bool_)
-        has_two[self.entities] = self.synonyms.size[self.entities] > 1
-        return np.flatnonzero(has_two[self.synonyms.owner])
-
-    def anchors(self, queries: Ids, n: int, rng: np.random.Generator) -> Ids:
-        """Return each name, followed by up to ``n`` of its synonyms; (queries, 1 + n), padded with -1."""
-        drawn = self.synonyms.draw(self.synonyms.owner[queries], n + 1, rng)
-        is_other = (drawn >= 0) & (drawn != queries[:, None])
-        order = np.argsort(~is_other, axis=1, kind="stable")[:, :n]
-        others = np.take_along_axis(np.where(is_other, drawn, -1), order, axis=1)
-        return np.column_stack([queries, others])
-
-    def avoided(self, queries: Ids) -> list[Ids]:
-        """List, for each name, the spellings of all names of its entity."""
-        return [self.synonyms.spellings(own[None]) for own in self.synonyms.owner[queries]]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -77,8 +49,6 @@ class Aligning:
     @classmethod
     def from_pretrained(cls, model: Path, config: EncoderConfig, /) -> Self:
         """Load what `save_pretrained` wrote."""
-        from safetensors.torch import load_file
-
         encoder, weights = DualEncoder.from_pretrained(model / "encoder", config), load_file(model / _HEAD)
         (width, own), (dim, _) = (weights[f"{layer}.weight"].shape for layer in (0, 2))
         head = _head(own, width, dim)
@@ -87,15 +57,11 @@ class Aligning:
 
     def save_pretrained(self, folder: Path, /) -> None:
         """Write the encoder and the layers."""
-        from safetensors.torch import save_file
-
         self.encoder.save_pretrained(folder / "encoder")
         save_file(self.head.state_dict(), folder / _HEAD)
 
     def copy(self) -> Self:
         """Return a copy with its own weights."""
-        from copy import deepcopy
-
         return replace(self, encoder=self.encoder.copy(), head=deepcopy(self.head))
 
     @property
@@ -128,11 +94,6 @@ class SelfAlignmentTrainer(ContrastiveTrainer[Aligning]):
             return vectors
 
         return read
-
-    @property
-    def metric(self) -> Metric:
-        """The metric by which the loss compares the output of the layers."""
-        return "cosine"
 
 
 def train_self_alignment(

@@ -13,11 +13,10 @@ from arbo.data.knowledge_base import KnowledgeBase
 from arbo.spans.model import LabelAttention
 from arbo.spans.pieces import pieces
 from arbo.text.sentences import Splitter, passages
-from arbo.training.config import LabelAttentionTraining, LinkingHeadConfig
+from arbo.training.config import LabelAttentionTraining, LinkingHeadConfig, RunOptions
 from arbo.training.data import corpora_of, job_of
 from arbo.training.frame import LOG, accelerator_of, check_start, training
-from arbo.training.options import RunOptions
-from arbo.training.oslat.annotated_texts import annotated_texts
+from arbo.training.oslat.contrastive import annotated_texts
 from arbo.training.oslat.label_attention import train_label_attention
 from arbo.training.oslat.linking_head import fit_head, with_tuned_threshold
 
