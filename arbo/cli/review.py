@@ -88,12 +88,12 @@ def review(
     result = Result.load(run)
     folder = run.resolve()
     file = corrections or folder.with_name(f"{folder.name}.corrections.jsonl")
-    ongoing = Review(result, file, *_decided(result, file), author)
+    ongoing = Review(result, file, *decided(result, file), author)
     if as_json:
         console.print_json({"questions": [asdict(question) for question in islice(ongoing.questions(), limit)]})
         return
     try:
-        _ask_all(ongoing, result, limit, _searching(result, kb, kb_format))
+        _ask_all(ongoing, result, limit, searching(result, kb, kb_format))
     except (KeyboardInterrupt, typer.Abort):
         raise typer.Exit(130) from None
     finally:
@@ -101,7 +101,7 @@ def review(
         console.out.print(console.plain(f"\n{kept}; the same command goes on from there"))
 
 
-def _decided(result: Result, file: Path) -> tuple[set[str], set[str]]:
+def decided(result: Result, file: Path) -> tuple[set[str], set[str]]:
     """Return the ids of the mentions whose names corrections of the run or the file decide on, and of further mentions.
 
     Of these, it is only they themselves that the file drops, or that a line gives another entity than a wrong one.
@@ -123,7 +123,7 @@ def _decided(result: Result, file: Path) -> tuple[set[str], set[str]]:
     return {id_ for line in lines if line.kind != "not" for id_ in line.mentions}, gone
 
 
-def _searching(result: Result, path: Path | None, format_: KnowledgeBaseFormat | None) -> Search:
+def searching(result: Result, path: Path | None, format_: KnowledgeBaseFormat | None) -> Search:
     """Return a search in the knowledge base, which is read at the first call."""
 
     @cache
