@@ -109,7 +109,9 @@ def page_of(
 
     @cache
     def linker() -> Linker:
-        return opened(run, out, None, None)[1].configured(announce=quiet)
+        own = Path((base.manifest["kb_source"] or {}).get("path", "."))
+        given = {"path": kb[0], "format": kb[1]} if kb[0] is not None and not own.is_file() else {}
+        return opened(run, out, None, None, **given)[1].configured(announce=quiet)
 
     def apply() -> tuple[Views, Reviewing, Answer]:
         if not file.exists() or not file.stat().st_size:

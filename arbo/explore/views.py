@@ -129,7 +129,8 @@ class Views:
         """Return a mention with its path, its candidates, and what kept it NIL."""
         link = self._link(id_)
         why, (row,) = self.run.explain(link), self._rows(np.array([self.run.row_of[id_]]))
-        told = [line.strip() for line in why.text.splitlines()[1:]]
+        lines = (line.strip() for line in why.text.splitlines()[1:])
+        told = [line for line in lines if not line.startswith("other candidates")]  # they have fields of their own
         steps = [(one.id, one.name, one.document_id is not None, one.dissimilarity) for one in why.path]
         return row | {
             "cluster_name": self.run.cluster_table["name"][self._place(id_)].as_py(),
