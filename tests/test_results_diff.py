@@ -14,7 +14,7 @@ from rerankers import Oracle
 import arbo
 from arbo.cli.console import print_changes
 from arbo.data.corpus import Corpus
-from arbo.results.diff import Diff, numbered, diff
+from arbo.results.diff import Diff, diff, numbered
 
 KB = arbo.KnowledgeBase([arbo.Entity("E1", "marsh fever"), arbo.Entity("E2", "kelp blight")])
 

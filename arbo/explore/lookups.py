@@ -26,15 +26,16 @@ class Words:
     def __init__(self, *columns: pa.ChunkedArray) -> None:
         self._columns = []
         for column in columns:
-            coded = column.combine_chunks().dictionary_encode()
+            coded = pc.utf8_lower(column).combine_chunks().dictionary_encode()
             codes = coded.indices.fill_null(len(coded.dictionary)).to_numpy()
             self._columns.append((coded.dictionary, codes))
 
     def having(self, words: str) -> Bools:
-        """Return which rows have a string in one of the columns; case is ignored, as `Selection` does."""
+        """Return which rows have a string in one of the columns; case is ignored."""
+        wanted = pc.utf8_lower(pa.scalar(words)).as_py()
         found: Bools = np.zeros(len(self._columns[0][1]), np.bool_)
         for values, codes in self._columns:
-            fits = pc.match_substring(values, words, ignore_case=True).to_numpy(zero_copy_only=False)
+            fits = pc.match_substring(values, wanted).to_numpy(zero_copy_only=False)
             found |= np.append(fits, False)[codes]
         return found
 
@@ -69,7 +70,7 @@ class Lookups:
             "name": pc.sort_indices(pc.utf8_lower(clusters["name"])).to_numpy().astype(np.int64),
         }
         self.members(0)
-        self.run.row_of  # noqa: B018 (computed here rather than at the first question)
+        self.run.row_of, self.lists  # noqa: B018 (computed here rather than at the first question)
 
     def members(self, place: int) -> Ints:
         """Return the rows of the mentions of the cluster at a place, ascending."""
@@ -100,10 +101,10 @@ class Lookups:
         kept = {name: own[:, : config["k"]] for name, own in run.kept().items() if name.startswith("mention")}
         return order, np.argsort(order), kept
 
-    def _nearest(self) -> tuple[Ints, Floats]:
-        """Return the place in the candidates of the nearest entity of each NIL cluster, and its dissimilarity.
+    def _nearest(self) -> tuple[pa.Array, Floats]:
+        """Return the id of the nearest entity of each NIL cluster, and its dissimilarity.
 
-        -1 and infinity if its members have no candidate, and for clusters of entities.
+        Null and infinity if its members have no candidate, and for clusters of entities.
         """
         links = self.run.link_table
         lists, scores = (links[name].combine_chunks() for name in ("candidates", "candidate_scores"))
@@ -116,13 +117,9 @@ class Lookups:
         near, distance = np.full(len(self.sizes), -1), np.full(len(self.sizes), np.inf)
         near[cluster[best]] = first[best]
         distance[cluster[best]] = self.offset - score[best]
-        return near, distance
+        return lists.values.take(pa.array(near, mask=near < 0)), distance
 
     @property
     def offset(self) -> float:
         """The sum of similarity and dissimilarity."""
         return float(self.run.manifest.get("offset", 1.0))
-
-    def candidate(self, place: int) -> str:
-        """Return the id of the candidate at a place among those of all mentions."""
-        return str(self.run.link_table["candidates"].combine_chunks().values[place].as_py())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import lru_cache, partial
 from typing import Any, Literal
 
 import numpy as np
@@ -43,6 +44,8 @@ class Views:
         self._lookups = Lookups(run)
         self.run = self._lookups.run
         self._kb = kb
+        self._chosen = lru_cache(8)(self._rows_of)
+        self._tree = lru_cache(2)(partial(Tree.of, self._lookups))
         self._changes: Diff | None = None if before is None else diff(before, run)
         self._overview = overview(self.run) | {"name": name, "changes": before is not None}
 
@@ -63,19 +66,26 @@ class Views:
         limit: int = 50,
     ) -> Answer:
         """Return the mentions that pass all filters, as `Selection` does."""
-        chosen: Bools = self._lookups.words.having(words) if words else np.ones(len(self._lookups.nil), np.bool_)
+        rows = self._chosen(nil, words, document, entity, cluster, sort)
+        return {"total": len(rows), "rows": self._rows(rows[offset : offset + limit])}
+
+    def _rows_of(
+        self, nil: bool, words: str, document: str | None, entity: str | None, cluster: str | None, sort: str
+    ) -> Ints:
+        """Return the rows of `mentions`; `_chosen` remembers the last ones, since pages of a list are asked in turn."""
+        own = self._lookups
+        chosen: Bools = own.words.having(words) if words else np.ones(len(own.nil), np.bool_)
         if nil:
-            chosen &= self._lookups.nil
+            chosen &= own.nil
         if document is not None:
-            chosen &= self._lookups.document == self._document(document)
+            chosen &= own.document == self._document(document)
         for id_, column in ((cluster, "cluster_id"), (entity, "entity_id")):
             if id_ is not None:
                 inside = np.zeros(len(chosen), np.bool_)
-                inside[self._lookups.members(self._cluster(id_, column))] = True
+                inside[own.members(self._cluster(id_, column))] = True
                 chosen &= inside
-        order = self._lookups.by_margin
-        rows = np.flatnonzero(chosen) if sort == "order" else order[chosen[order]]
-        return {"total": len(rows), "rows": self._rows(rows[offset : offset + limit])}
+        found: Ints = np.flatnonzero(chosen) if sort == "order" else own.by_margin[chosen[own.by_margin]]
+        return found
 
     def clusters(
         self,
@@ -100,7 +110,7 @@ class Views:
     def cluster(self, id_: str) -> Answer:
         """Return a cluster as a tree: its first 500 mentions, its weakest steps, and the edges that join its parts."""
         place = self._cluster(id_)
-        tree = Tree.of(self._lookups, place)
+        tree = self._tree(place)
         order = tree.order(_MEMBERS)
         ids = self.run.mention_table["mention_id"]
         step = [None if np.isnan(own) else own for own in tree.step.tolist()]
@@ -166,7 +176,7 @@ class Views:
 
     def _in_tree(self, id_: str) -> tuple[Tree, int]:
         """Return the tree of a mention's cluster, and its place there."""
-        tree = Tree.of(self._lookups, self._place(id_))
+        tree = self._tree(self._place(id_))
         return tree, int(np.searchsorted(tree.rows, self.run.row_of[id_]))
 
     def document(self, id_: str) -> Answer:
@@ -249,8 +259,8 @@ class Views:
         shown = cluster_view(self.run, places).to_pylist()
         for row, place in zip(shown, places.tolist(), strict=True):
             row["nearest"] = None
-            if (near := int(self._lookups.nearest[place])) >= 0:
-                id_, distance = self._lookups.candidate(near), float(self._lookups.nearness[place])
+            if (id_ := self._lookups.nearest[place].as_py()) is not None:
+                distance = float(self._lookups.nearness[place])
                 row["nearest"] = {"entity_id": id_, "name": self._name(id_), "dissimilarity": distance}
         return shown
 
