@@ -32,8 +32,8 @@ export const name = (text, attributes = {}) => h("bdi", attributes, short(text) 
 
 export function sentence(row) {
   if (!row.sentence) return null;
-  const { before, text, after } = row.sentence;
-  return h("span", { class: "sentence" }, before.length > 90 ? "…" + before.slice(-90).replace(/^[\udc00-\udfff]/, "") : before,
+  const { before, text, after } = row.sentence, most = innerWidth < 600 ? 24 : 90;
+  return h("span", { class: "sentence" }, before.length > most ? "…" + before.slice(-most).replace(/^[\udc00-\udfff]/, "") : before,
     h("mark", {}, short(text)), short(after, 140));
 }
 

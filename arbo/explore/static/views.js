@@ -55,14 +55,14 @@ export function mentionRow(row) {
   return h("a", { class: "row", href: address("mention", row.mention_id) },
     h("span", { class: "first" }, name(row.text, { class: "what" }), h("span", { class: "arrow", "aria-hidden": "true" }, "→"), to,
       row.corrected && h("span", { class: "badge" }, "corrected")),
-    h("span", { class: "figures" }, row.score !== null && row.score !== undefined && decimal(row.score),
-      row.margin !== null && row.margin !== undefined && h("small", {}, ` margin ${decimal(row.margin)}`)),
+    h("span", { class: "figures" }, row.score !== null && row.score !== undefined && h("span", {}, decimal(row.score)),
+      row.margin !== null && row.margin !== undefined && h("small", {}, `margin ${decimal(row.margin)}`)),
     h("span", { class: "second" }, sentence(row) ?? name(row.document_id)));
 }
 
 export function clusterRow(row) {
   const others = row.examples.filter((text) => text !== row.name);
-  const near = row.nearest && h("span", { class: "figures" }, h("small", {}, "nearest "), name(row.nearest.name ?? row.nearest.entity_id), ` ${decimal(row.nearest.dissimilarity)}`);
+  const near = row.nearest && h("span", { class: "figures" }, h("small", {}, "nearest"), name(row.nearest.name ?? row.nearest.entity_id), h("span", {}, decimal(row.nearest.dissimilarity)));
   return h("a", { class: "row", href: address("cluster", row.cluster_id) },
     h("span", { class: "first" }, name(row.name, { class: "what" }), h("span", { class: "pill" }, count(row.size))),
     near || h("span", { class: "figures" }, row.entity_id !== null && h("small", {}, name(row.entity_id))),
@@ -94,7 +94,7 @@ export async function clustersView(source, sort = "size") {
 
 export async function nilView(source, sort = "size") {
   const told = await source.overview();
-  const orders = [["size", "by size"], ...(told.kb === null ? [] : [["nearness", "by nearness to a known entity"]]), ["name", "by name"]];
+  const orders = [["size", "by size"], ...(told.kb === null ? [] : [["nearness", "by nearness"]]), ["name", "by name"]];
   const result = await listView("New entities", (total) => `${plural(total, "cluster")} of mentions that are NIL.`,
     choice("Sort", orders, sort, (by) => goTo("nil", by)),
     (offset, limit) => source.clusters({ nil: true, sort, offset, limit }), clusterRow, "No mention is NIL.");

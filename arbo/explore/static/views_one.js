@@ -43,7 +43,7 @@ function stepRow(row, step, more, of) {
   const above = row.parent_is_mention ? of.get(row.parent) : null;
   return h("a", { class: "row", href: address("mention", row.mention_id) },
     h("span", { class: "first" }, above ? name(above.text) : row.parent_is_mention ? name(row.parent) : "the entity", h("span", { class: "arrow", "aria-hidden": "true" }, "→"), name(row.text, { class: "what" })),
-    h("span", { class: "figures" }, decimal(step), more && h("small", {}, ` ${more}`)),
+    h("span", { class: "figures" }, h("span", {}, decimal(step)), more && h("small", {}, more)),
     h("span", { class: "second" }, sentence(row) ?? name(row.document_id)));
 }
 
