@@ -36,7 +36,8 @@ class Words:
         found: Bools = np.zeros(len(self._columns[0][1]), np.bool_)
         for values, codes in self._columns:
             fits = pc.match_substring(values, wanted).to_numpy(zero_copy_only=False)
-            found |= np.append(fits, False)[codes]
+            if fits.any():
+                found |= np.append(fits, False)[codes]
         return found
 
 
