@@ -29,7 +29,7 @@ def test_demo(run: Run, tmp_path: Path) -> None:
     assert shown.code == 0
     assert "compiles" in shown.err.splitlines()[0]
     commands = [shlex.split(line) for line in shown.out.splitlines() if line.startswith("  arbo ")]
-    assert [words[1] for words in commands] == ["show", "explain", "export", "link"]
+    assert [words[1] for words in commands] == ["show", "explain", "export", "link", "report"]
     assert run(*commands[0][1:]).out
     assert run(*commands[1][1:]).out.strip() in shown.out
     assert run(*commands[2][1:-1], tmp_path / "links.csv").code == 0

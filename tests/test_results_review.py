@@ -145,6 +145,13 @@ def test_unknown_keys_and_ids_write_nothing_and_say_why(typed: Keys, result: arb
     assert "no other mention has the id nobody" in outcome.out
 
 
+def test_a_mention_is_different_from_another(typed: Keys, result: arbo.Result) -> None:
+    own, other = (asked(result, place).mention.id for place in (0, 5))
+    outcome, (line,) = typed(f"!nobody\n!{own}\n!{other}\nq")
+    assert line["different"] == [own, other]
+    assert [outcome.out.count(f"no other mention has the id {id_}") for id_ in ("nobody", own)] == [1, 1]
+
+
 def test_keys_that_do_not_apply_say_why(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     arbo.Linker().discover(["Paris", "Paris"]).save(tmp_path / "run")
     monkeypatch.setattr(sys, "stdin", io.StringIO("n1/x"))

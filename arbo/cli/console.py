@@ -163,14 +163,10 @@ _NUMBERS = {"start", "end", "score", "margin", "confidence", "size", "weakest jo
 """Columns with numbers, which are right-aligned."""
 
 
-_FIRST = ("moved", "split", "merged", "linked", "unlinked", "gone", "renamed", "grown", "shrunk", "new")
-"""The kinds of changes of clusters in the order in which a terminal shows them."""
-
-
 def print_changes(changes: Diff, limit: int, more: str = "--limit shows more, --json prints all") -> None:
     """Print the first changes of clusters, those that matter most first, and of mentions as tables."""
     clusters = _table(("change", "cluster", "name", "before", "after", "from", "into", "causes"), ("before", "after"))
-    for row in sorted(changes.clusters, key=lambda row: _FIRST.index(row.change))[:limit]:
+    for row in changes.ranked[:limit]:
         sizes = f"{row.before:,}", f"{row.after:,}"
         others = ", ".join(row.of), ", ".join(row.into)
         clusters.add_row(*map(plain, (row.change, row.cluster, row.name, *sizes, *others, row.causes)))

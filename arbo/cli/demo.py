@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -58,6 +59,8 @@ def demo(
     console.print_clusters(result.discovered[:3])
     console.print_next(out, ["show", "--nil"], ["explain", links[0].mention.id])
     console.out.print("  arbo link --help  (your own documents)")
+    page = shlex.join(["report", str(out), "--out", f"{out.name}.html", "--open"])
+    console.out.print(console.plain(f"  arbo {page}  (look at it in a browser)"))
 
 
 def _telling_links(result: Result) -> list[Link]:

@@ -62,7 +62,7 @@ def add(
     if not docs and corrections is None and kb is None:
         raise UsageError("nothing to add: give documents, --corrections, or a new release of the knowledge base (--kb)")
     reading = {"format": kb_format, "xrefs": kb_xrefs, "no_generic_names": no_generic_names}
-    result, linker = _opened(run, out, edges, cache, path=kb, **reading)
+    result, linker = opened(run, out, edges, cache, path=kb, **reading)
     documents = read_documents(docs, format_, types, on_error) if docs else None
     if documents and not types:
         _warn_of_new_types(result, documents)
@@ -80,7 +80,7 @@ def remove(
     as_json: options.Json = False,
 ) -> None:
     """Remove documents or mentions from a run, and say what changed; its corrections stay."""
-    result, linker = _opened(run, out, edges, cache, path=kb)
+    result, linker = opened(run, out, edges, cache, path=kb)
     _save(result, lambda: linker.remove(result, ids), run, out, as_json)
 
 
@@ -96,11 +96,11 @@ def refit(
 
     Nothing should change.
     """
-    result, linker = _opened(run, out, edges, cache, path=kb)
+    result, linker = opened(run, out, edges, cache, path=kb)
     _save(result, lambda: linker.refit(result), run, out, as_json)
 
 
-def _opened(run: Path, out: Path, edges: Path | None, cache: Path | None, **given: Any) -> tuple[Result, Linker]:
+def opened(run: Path, out: Path, edges: Path | None, cache: Path | None, **given: Any) -> tuple[Result, Linker]:
     """Read a run, and make the linker that made it; what is ``given`` of the knowledge base replaces its `source`."""
     from arbo import LinkerConfig, Result
     from arbo.cli.models import encoder_like, load_edges, load_reranker

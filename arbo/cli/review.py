@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from arbo import Linker, Result
     from arbo.readers import KnowledgeBaseFormat
     from arbo.results.explanation import Explanation
-    from arbo.results.review import Question, Review
+    from arbo.results.review import Answer, Question, Review
     from arbo.results.run import Link
 
 _KEYS = {
@@ -31,11 +31,26 @@ _KEYS = {
     "e": "new entity",
     "x": "not this",
     "=": "same as a mention",
+    "!": "different from a mention",
     "d": "no mention",
     "s": "skip",
     "w": "why",
     "u": "undo",
     "q": "quit",
+}
+_ANSWERS: dict[str, Answer] = {
+    "a": "accept",
+    "n": "nil",
+    "e": "new",
+    "x": "not",
+    "=": "same",
+    "!": "different",
+    "d": "drop",
+}
+_ASKED = {
+    "e": "name of the new entity",
+    "=": "id of a mention of the same entity",
+    "!": "id of a mention of another entity",
 }
 _FOUND = 9
 """Number of entities that a search shows."""
@@ -73,12 +88,12 @@ def review(
     result = Result.load(run)
     folder = run.resolve()
     file = corrections or folder.with_name(f"{folder.name}.corrections.jsonl")
-    ongoing = Review(result, file, *_decided(result, file), author)
+    ongoing = Review(result, file, *decided(result, file), author)
     if as_json:
         console.print_json({"questions": [asdict(question) for question in islice(ongoing.questions(), limit)]})
         return
     try:
-        _ask_all(ongoing, result, limit, _searching(result, kb, kb_format))
+        _ask_all(ongoing, result, limit, searching(result, kb, kb_format))
     except (KeyboardInterrupt, typer.Abort):
         raise typer.Exit(130) from None
     finally:
@@ -86,7 +101,7 @@ def review(
         console.out.print(console.plain(f"\n{kept}; the same command goes on from there"))
 
 
-def _decided(result: Result, file: Path) -> tuple[set[str], set[str]]:
+def decided(result: Result, file: Path) -> tuple[set[str], set[str]]:
     """Return the ids of the mentions whose names corrections of the run or the file decide on, and of further mentions.
 
     Of these, it is only they themselves that the file drops, or that a line gives another entity than a wrong one.
@@ -108,7 +123,7 @@ def _decided(result: Result, file: Path) -> tuple[set[str], set[str]]:
     return {id_ for line in lines if line.kind != "not" for id_ in line.mentions}, gone
 
 
-def _searching(result: Result, path: Path | None, format_: KnowledgeBaseFormat | None) -> Search:
+def searching(result: Result, path: Path | None, format_: KnowledgeBaseFormat | None) -> Search:
     """Return a search in the knowledge base, which is read at the first call."""
 
     @cache
@@ -137,28 +152,21 @@ def _searching(result: Result, path: Path | None, format_: KnowledgeBaseFormat |
 
 def _ask_all(ongoing: Review, result: Result, limit: int, search: Search) -> None:
     """Ask about at most ``limit`` mentions."""
-    questions = list(islice(ongoing.questions(), limit))
-    place = 0
-    answered: list[int] = []
-    while place < len(questions):
-        question = questions[place]
-        _show(question, f"{place + 1:,} of {len(questions):,}", result.explain(question.link))
+    from arbo.results.review import Sitting
+
+    sitting = Sitting(ongoing, limit)
+    while question := sitting.question:
+        _show(question, f"{sitting.place + 1:,} of {sitting.total:,}", result.explain(question.link))
         answer = _answer(ongoing, result, question, search)
         if answer == "q":
             break
-        if answer == "u":
-            if answered and ongoing.undo():
-                place = answered.pop()
-            else:
-                told = "somebody else wrote to the file since" if answered else "this sitting wrote nothing yet"
-                console.out.print(
-                    console.plain(f"  nothing to undo: {told}; earlier answers are lines of {ongoing.file}")
-                )
-            continue
         if isinstance(answer, dict):
-            ongoing.write(answer)
-            answered.append(place)
-        place += 1
+            sitting.answer(question.link, answer)
+        elif answer == "s":
+            sitting.skip()
+        elif not sitting.undo():
+            told = "somebody else wrote to the file since" if sitting.answered else "this sitting wrote nothing yet"
+            console.out.print(console.plain(f"  nothing to undo: {told}; earlier answers are lines of {ongoing.file}"))
 
 
 def _show(question: Question, place: str, explained: Explanation) -> None:
@@ -183,33 +191,25 @@ def _list(entities: Sequence[tuple[str, str, float]]) -> None:
 
 def _answer(ongoing: Review, result: Result, question: Question, search: Search) -> dict[str, Any] | str:
     """Read keys until one of them decides: return a correction, or the key that skips, undoes or quits."""
-    link, linking = question.link, result.manifest["knowledge_base"] is not None
-    given = {"mention": link.mention.id}
+    link = question.link
     choices: Sequence[tuple[str, str, float]] = question.choices
-    keys = "  ".join(f"{key} {told}" for key, told in _KEYS.items() if _why_not(key[0], link, 1, linking) is None)
+    keys = "  ".join(f"{key} {told}" for key, told in _KEYS.items() if _why_not(key[0], ongoing, link, 1) is None)
     while True:
         console.out.print(console.plain(keys, style="dim"))
         key = _key()
-        if why_not := _why_not(key, link, len(choices), linking):
+        if why_not := _why_not(key, ongoing, link, len(choices)):
             console.out.print(console.plain(f"  {key!r}: {why_not}"))
         elif key in "suq":
             return key
-        elif key == "a":
-            return ongoing.accept(link)
-        elif key == "n":
-            return given | {"entity": None}
-        elif key == "x":
-            return given | {"not": link.entity}
-        elif key == "d":
-            return {"document": link.mention.document_id, "spans": link.mention.spans, "drop": True}
         elif key.isdecimal():
-            return given | {"entity": choices[int(key) - 1][0]}
-        elif key == "e" and (name := _words("name of the new entity", link.name)):
-            return given | {"new": name}
-        elif key == "=" and (other := _words("id of a mention of the same entity", link.nearest or "")):
-            if other in result.row_of and other != link.mention.id:
-                return {"same": [link.mention.id, other]}
-            console.out.print(console.plain(f"no other mention has the id {other}; arbo show lists the ids"))
+            return ongoing.correction(link, "candidate", choices[int(key) - 1][0])
+        elif key in _ANSWERS and key not in _ASKED:
+            return ongoing.correction(link, _ANSWERS[key])
+        elif key in _ASKED and (words := _words(_ASKED[key], {"e": link.name, "=": link.nearest or ""}.get(key, ""))):
+            try:
+                return ongoing.correction(link, _ANSWERS[key], words)
+            except ArboError as error:
+                console.out.print(console.plain(str(error)))
         elif key == "/" and (words := _words("words", link.name)):
             try:
                 choices = search(words, link)
@@ -222,15 +222,16 @@ def _answer(ongoing: Review, result: Result, question: Question, search: Search)
             console.print_links(result, [link])
 
 
-def _why_not(key: str, link: Link, choices: int, linking: bool) -> str | None:
+def _why_not(key: str, ongoing: Review, link: Link, choices: int) -> str | None:
     """Return why a key cannot be used for a mention, None if it can."""
     if not (key in _KEYS or key.isdecimal() or key.isspace()):
         return "unknown key"
-    if not linking and (key in {"/", "n"} or key.isdecimal()):
-        return "the run has no knowledge base"
+    answer: Answer | None = "candidate" if key == "/" or key.isdecimal() else _ANSWERS.get(key)
+    if answer and (told := ongoing.why_not(link, answer)):
+        return told
     if key.isdecimal() and not 0 < int(key) <= min(choices, _FOUND):
         return "no entity above has this number"
-    return "the mention has no entity" if key == "x" and link.entity is None else None
+    return None
 
 
 def _key() -> str:

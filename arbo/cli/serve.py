@@ -50,7 +50,7 @@ def serve(
     found, base = load_finder(finder, "--finder"), read_kb(kb, kb_format, None)
     if getattr(linker.encoder, "cache", None) is not None:
         linker = linker.configured(encoder=replace(linker.encoder, cache=None))  # type: ignore[type-var]
-    with _listening(host, port) as listening:
+    with listening_at(host, port) as listening:
         service = Service(linker.configured(kb=base), found)
         service.warm()
         address = f"[{host}]" if ":" in host else host
@@ -63,7 +63,8 @@ def serve(
     console.say("stopped")
 
 
-def _listening(host: str, port: int) -> socket.socket:
+def listening_at(host: str, port: int) -> socket.socket:
+    """Listen at an address; raise UsageError if another program does."""
     try:
         made = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
         made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # or each answer waits 40 ms for the client's ACK

@@ -23,6 +23,8 @@ ClusterChangeKind = Literal[
 ]
 MentionChangeKind = Literal["new", "gone", "linked", "unlinked", "moved", "regrouped"]
 Ints = npt.NDArray[np.int64]
+_FIRST = ("moved", "split", "merged", "linked", "unlinked", "gone", "renamed", "grown", "shrunk", "new")
+"""The kinds of changes of clusters, those that matter most first."""
 _NO_KEYS = np.empty(0, np.uint64)
 
 
@@ -136,6 +138,11 @@ class Diff:
                 "sentence": pa.array([row.sentence for row in rows], pa.string()),
             }
         )
+
+    @property
+    def ranked(self) -> list[ClusterChange]:
+        """The changes of clusters, the kinds that matter most first."""
+        return sorted(self.clusters, key=lambda row: _FIRST.index(row.change))
 
     def counts(self) -> dict[str, dict[str, int]]:
         """Return the numbers of changes under ``clusters``, ``mentions`` and, if there are any, ``knowledge_base``."""
@@ -286,7 +293,7 @@ def _new_nil_edges(b: Run, before: Ints) -> dict[str, tuple[str, str, float]]:
     if b.kept is None or "edges" in b.manifest["encoder"] or b.manifest["config"].get("rerank_mentions"):
         return {}
     kept = b.kept()  # its lists end at the threshold
-    order, is_nil = _numbered(b.mention_table), pc.is_null(b.link_table["entity_id"]).to_numpy()
+    order, is_nil = numbered(b.mention_table), pc.is_null(b.link_table["entity_id"]).to_numpy()
     found: list[tuple[Ints, Ints, npt.NDArray[np.float32]]] = []
     for place in range(min(b.manifest["config"]["k"], kept["mentions"].shape[1])):
         near, weight = (kept[name][:, place] for name in ("mentions", "mention_dissimilarity"))
@@ -308,7 +315,7 @@ def _new_nil_edges(b: Run, before: Ints) -> dict[str, tuple[str, str, float]]:
     return {id_: (one, other, own) for id_, one, other, own in rows}
 
 
-def _numbered(mentions: pa.Table) -> Ints:
+def numbered(mentions: pa.Table) -> Ints:
     """Return the rows of the mentions by document id, spans and mention id, as `Corpus.order` does."""
     spans = mentions["spans"].combine_chunks()
     length, start = pc.list_value_length(spans).to_numpy(), spans.offsets.to_numpy()[:-1]

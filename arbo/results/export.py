@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from itertools import groupby
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 from typing import Any, get_args
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -21,6 +21,8 @@ from arbo.results.run import Run, metadata_of
 from arbo.results.views import mention_view
 from arbo.text.sentences import sentences
 from arbo.writers import TABLES, Ids, writer
+
+Ints = npt.NDArray[np.int64]
 
 _STEPS_SHOWN = 8
 """Maximum number of mentions shown of a path; of a longer path, the last ones are shown."""
@@ -153,14 +155,36 @@ def labels_of(run: Run, key: str) -> list[Any]:
 
 def sentences_of(run: Run, flat: pa.Table) -> Iterator[str | None]:
     """Yield the sentence or sentences of each mention of a `mention_view`; None without texts."""
-    places = zip(*(flat[name].to_pylist() for name in ("document_id", "start", "end")), strict=True)
-    for document_id, own in groupby(places, itemgetter(0)):
+    begin, stop = (ends.tolist() for ends in sentence_ends(run, flat))
+    for document_id, first, last in zip(flat["document_id"].to_pylist(), begin, stop, strict=True):
         text = run.text_of(document_id)
-        begins, ends = sentences(text or "").T.tolist()
-        for _, start, end in own:
-            first, last = bisect_right(ends, start), bisect_left(begins, end)
-            begin, stop = min([start, *begins[first : first + 1]]), max([end, *ends[:last][-1:]])
-            yield None if text is None else text[begin:stop]
+        yield None if text is None else text[first:last]
+
+
+def sentence_bounds(run: Run) -> tuple[Ints, Ints, Ints, Ints]:
+    """Return where the sentence or sentences of each mention begin and stop, and where the mention does.
+
+    The arrays are of shape (mentions,) and count characters. Without texts, a mention is its own sentence.
+    """
+    flat = mention_view(run, np.arange(run.link_table.num_rows))
+    start, end = (flat[name].to_numpy().astype(np.int64) for name in ("start", "end"))
+    return *sentence_ends(run, flat), start, end
+
+
+def sentence_ends(run: Run, flat: pa.Table) -> tuple[Ints, Ints]:
+    """Return where the sentences of each mention of a `mention_view` begin and stop."""
+    begin, stop = (flat[name].to_numpy().astype(np.int64) for name in ("start", "end"))
+    row = 0
+    for document_id, own in groupby(flat["document_id"].to_pylist()):
+        part = slice(row, row := row + sum(1 for _ in own))
+        begins, ends = sentences(run.text_of(document_id) or "").T
+        if len(begins):
+            first = np.searchsorted(ends, begin[part], "right")
+            last = np.searchsorted(begins, stop[part], "left")
+            lower = np.where(first < len(begins), begins[np.minimum(first, len(begins) - 1)], begin[part])
+            upper = np.where(last > 0, ends[np.maximum(last, 1) - 1], stop[part])
+            begin[part], stop[part] = np.minimum(begin[part], lower), np.maximum(stop[part], upper)
+    return begin, stop
 
 
 def _paths(run: Run) -> pa.ChunkedArray:

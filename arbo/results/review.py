@@ -11,13 +11,15 @@ import os
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from arbo.errors import UsageError
 from arbo.results.queue import Queue
 from arbo.results.run import Link, Run
 
+Answer = Literal["accept", "candidate", "nil", "new", "not", "same", "different", "drop"]
 AROUND = 60
 """Characters of context that are shown on either side of a mention."""
 
@@ -62,9 +64,44 @@ class Review:
 
     def questions(self) -> Iterator[Question]:
         """Yield a question about a mention of each name that is not decided yet, the most useful first."""
-        queue = Queue.of(self.run, self.decided, self.dropped)
-        for row, twins, doubt in zip(*(values.tolist() for values in queue), strict=True):
-            yield Question.of(self.run, self.run.links[row], twins, doubt)
+        return map(self.question, range(len(self.queue.rows)))
+
+    def question(self, place: int) -> Question:
+        """Return the question at a place of the queue."""
+        row, twins, doubt = (values[place].item() for values in self.queue)
+        return Question.of(self.run, self.run.links[row], twins, doubt)
+
+    @cached_property
+    def queue(self) -> Queue:
+        """The names that were not decided when the review began; what it writes does not change the queue."""
+        return Queue.of(self.run, self.decided, self.dropped)
+
+    def correction(self, link: Link, answer: Answer, value: str | None = None) -> dict[str, Any]:
+        """Return the correction that an answer about a mention means.
+
+        ``value`` is the id of the entity (`candidate`), the name of a `new` entity, or the id of the other mention
+        (`same`, `different`). Raise UsageError if the answer does not apply to the mention, or for an unknown id.
+        """
+        given = {"mention": link.mention.id}
+        if told := self.why_not(link, answer):
+            raise UsageError(told)
+        if answer == "accept":
+            return self.accept(link)
+        if answer == "drop":
+            return {"document": link.mention.document_id, "spans": link.mention.spans, "drop": True}
+        if answer in ("nil", "not"):
+            return given | ({"entity": None} if answer == "nil" else {"not": link.entity})
+        if answer in ("same", "different"):
+            if value not in self.run.row_of or value == link.mention.id:
+                raise UsageError(f"no other mention has the id {value}; arbo show lists the ids")
+            return {answer: [link.mention.id, value]}
+        return given | {"entity" if answer == "candidate" else "new": value}
+
+    def why_not(self, link: Link, answer: Answer) -> str | None:
+        """Return why an answer does not apply to a mention; None if it does."""
+        if answer in ("candidate", "nil") and self.run.manifest["knowledge_base"] is None:
+            return "the run has no knowledge base"
+        return "the mention has no entity" if answer == "not" and link.entity is None else None
 
     def accept(self, link: Link) -> dict[str, Any]:
         """Return the correction that confirms what the run says: the link, the discovered entity, or NIL."""
@@ -101,4 +138,45 @@ class Review:
         if not self.written or not self.file.exists() or self.file.stat().st_size != self.written[-1][1]:
             return False
         os.truncate(self.file, self.written.pop()[0])
+        return True
+
+
+@dataclass
+class Sitting:
+    """A reviewer's way through the queue of a review: answer, skip or undo, one question after the other."""
+
+    review: Review
+    limit: int
+    """Number of questions at most."""
+    place: int = 0
+    """Place of the present question in the queue, from 0."""
+    answered: list[int] = field(default_factory=list)
+    """The place at each answer that was not undone."""
+
+    @property
+    def total(self) -> int:
+        """The number of questions of the sitting, answered ones included."""
+        return min(self.limit, len(self.review.queue.rows))
+
+    @property
+    def question(self) -> Question | None:
+        """The present question; None at the end."""
+        return self.review.question(self.place) if self.place < self.total else None
+
+    def answer(self, link: Link, correction: Mapping[str, Any]) -> None:
+        """Write a correction, and go on if it answers the present question; any mention may be corrected."""
+        self.review.write(correction)
+        self.answered.append(self.place)
+        if self.place < self.total and self.review.run.row_of[link.mention.id] == self.review.queue.rows[self.place]:
+            self.place += 1
+
+    def skip(self) -> None:
+        """Go on without an answer."""
+        self.place = min(self.place + 1, self.total)
+
+    def undo(self) -> bool:
+        """Take the last answer back, and return to its place; return False if it cannot be undone."""
+        if not (self.answered and self.review.undo()):
+            return False
+        self.place = self.answered.pop()
         return True

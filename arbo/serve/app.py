@@ -10,7 +10,7 @@ import logging
 import signal
 import socket
 import traceback
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from time import perf_counter
@@ -30,7 +30,7 @@ from starlette.routing import Route
 from arbo.errors import DataError, UsageError
 from arbo.serve.operations import OPERATIONS, Asked, Operation
 from arbo.serve.reconciliation import Reconciliation
-from arbo.serve.requests import Refused, parsed
+from arbo.serve.requests import Limits, Refused, parsed
 from arbo.serve.service import Service
 
 logger = logging.getLogger(__name__)
@@ -64,46 +64,57 @@ def app_of(service: Service, *, name: str = "arbo", hosts: Sequence[str] = LOCAL
 
 def run(service: Service, listening: socket.socket, *, name: str, hosts: Sequence[str]) -> None:
     """Serve until SIGINT or SIGTERM, with a log on stderr; requests that were begun are answered first."""
+    serve(app_of(service, name=name, hosts=hosts), listening, service.limits.seconds)
+
+
+def serve(app: Starlette, listening: socket.socket, seconds: int) -> None:
+    """Serve an application until SIGINT or SIGTERM, then wait at most ``seconds`` for requests that were begun."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
     for stop in (signal.SIGINT, signal.SIGTERM):
         signal.signal(stop, signal.SIG_IGN)  # the server raises the signal once more when it has stopped
     config = uvicorn.Config(
-        app_of(service, name=name, hosts=hosts),
+        app,
         log_config=None,
         log_level="warning",
         access_log=False,
         server_header=False,
         limit_concurrency=256,
-        timeout_graceful_shutdown=service.limits.seconds,
+        timeout_graceful_shutdown=seconds,
     )
     uvicorn.Server(config).run(sockets=[listening])
 
 
 async def _answer(own: Reconciliation, one: Operation, turn: anyio.Lock, request: Request) -> Response:
+    response = await guarded(request, one.path, partial(_response, own, one, turn, request))
+    if one.shared:
+        response.headers["Access-Control-Allow-Origin"] = "*"
+    return response
+
+
+async def guarded(request: Request, path: str, answer: Callable[[], Awaitable[Response]]) -> Response:
+    """Answer a request, with an error if it fails, and log ``path``, the status and the time."""
     began = perf_counter()
     try:
-        response = await _response(own, one, turn, request)
+        response = await answer()
     except ClientDisconnect:
         response = Response(status_code=499)
     except Refused as error:
-        response = _error(error.status, str(error))
+        response = refusal(error.status, str(error))
     except (DataError, UsageError, RecursionError) as error:
-        response = _error(400, "the body is nested too deeply" if isinstance(error, RecursionError) else str(error))
+        response = refusal(400, "the body is nested too deeply" if isinstance(error, RecursionError) else str(error))
     except Exception as error:  # the message may quote a text, so that only its place is logged
         place = "".join(traceback.format_tb(error.__traceback__)[-3:])
-        logger.error("%s in %s\n%s", type(error).__name__, one.path, place)
-        response = _error(500, "an error of the service; its log names the place")
-    if one.shared:
-        response.headers["Access-Control-Allow-Origin"] = "*"
+        logger.error("%s in %s\n%s", type(error).__name__, path, place)
+        response = refusal(500, "an error of the service; its log names the place")
     took = 1000 * (perf_counter() - began)
-    logger.info("%s %s %d %.1f ms", request.method, one.path, response.status_code, took)
+    logger.info("%s %s %d %.1f ms", request.method, path, response.status_code, took)
     return response
 
 
 async def _response(own: Reconciliation, one: Operation, turn: anyio.Lock, request: Request) -> Response:
     if request.method == "OPTIONS":
         return Response(status_code=204, headers={"Access-Control-Allow-Headers": "*"})
-    body = await _body(request, own.service) if one.body else b""
+    body = await body_of(request, own.service.limits) if one.body else b""
     is_json = one.body == "application/json"
     form = dict(request.query_params) | _form(b"" if is_json else body)
     answer = partial(_call, own, one, body if is_json else None, form, request)
@@ -115,7 +126,7 @@ async def _response(own: Reconciliation, one: Operation, turn: anyio.Lock, reque
     if isinstance(found, str):
         policy = {"Content-Security-Policy": "default-src 'none'", "X-Content-Type-Options": "nosniff"}
         return Response(found, headers=policy, media_type="text/html")
-    return _json(200, found)
+    return json_response(200, found)
 
 
 def _call(own: Reconciliation, one: Operation, body: bytes | None, form: dict[str, str], request: Request) -> object:
@@ -123,9 +134,9 @@ def _call(own: Reconciliation, one: Operation, body: bytes | None, form: dict[st
     return one.answer(own, asked, request.path_params)
 
 
-async def _body(request: Request, service: Service) -> bytes:
-    """Read a body; refuse one that is too large or too slow."""
-    most, seconds = service.limits.body, service.limits.seconds
+async def body_of(request: Request, limits: Limits) -> bytes:
+    """Read a body; raise Refused if it is too large or too slow."""
+    most, seconds = limits.body, limits.seconds
     body, size = bytearray(), 0
     with anyio.move_on_after(seconds) as scope:
         async for chunk in request.stream():
@@ -162,13 +173,15 @@ async def _turn(turn: anyio.Lock, seconds: float) -> AsyncIterator[None]:
 
 async def _refuse(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    return _error(error.status_code, f"{error.detail}; GET /openapi.json lists the operations")
+    return refusal(error.status_code, f"{error.detail}; GET /openapi.json lists the operations")
 
 
-def _error(status: int, told: str) -> Response:
-    return _json(status, {"error": told})
+def refusal(status: int, told: str) -> Response:
+    """Return an error with a sentence."""
+    return json_response(status, {"error": told})
 
 
-def _json(status: int, value: object) -> Response:
+def json_response(status: int, value: object) -> Response:
+    """Return an answer as JSON in UTF-8."""
     content = json.dumps(value, ensure_ascii=False, allow_nan=False).encode("utf-8", "backslashreplace")
     return Response(content, status, media_type="application/json")

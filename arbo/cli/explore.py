@@ -1,0 +1,125 @@
+"""The verb `explore`."""
+
+from __future__ import annotations
+
+import secrets
+import sys
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from arbo.cli import console, options
+from arbo.cli.grow import opened
+from arbo.cli.inputs import read_kb
+from arbo.cli.review import decided, searching
+from arbo.cli.serve import listening_at
+from arbo.errors import MissingDependency, UsageError
+
+if TYPE_CHECKING:
+    from arbo import Linker, Result
+    from arbo.explore.reviewing import Reviewing
+    from arbo.explore.server import Page
+    from arbo.explore.views import Answer, Views
+
+_QUESTIONS = 10_000
+
+
+def explore(
+    run: options.Run,
+    before: Annotated[
+        Path | None,
+        typer.Option("--before", metavar="RUN0", help="Show what changed since this run, of which RUN was made."),
+    ] = None,
+    corrections: Annotated[
+        Path | None,
+        typer.Option(
+            "--corrections",
+            metavar="FILE",
+            show_default=False,
+            help="File to append the answers of the review to. [default: RUN.corrections.jsonl beside the run]",
+        ),
+    ] = None,
+    author: Annotated[str | None, typer.Option("--author", help="Your name, to write into each correction.")] = None,
+    kb: options.OptionalKb = None,
+    kb_format: options.KbFormat = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            metavar="RUN2",
+            show_default=False,
+            help="Run to write when the answers are applied. [default: RUN-reviewed beside the run]",
+        ),
+    ] = None,
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Port to listen at; 0 for any free one.")] = 0,
+    as_json: options.Json = False,
+) -> None:
+    """Open a run in the browser: look at it, search it, and review it.
+
+    Open the address that is printed; it has a secret, and only this computer can reach it. The review asks and writes
+    as `arbo review` does; `apply` makes the run that `arbo add RUN --corrections FILE --out RUN2` makes, and shows what
+    changed. With `--kb`, entities have their descriptions, and the review searches all of them. Ctrl-C stops.
+    """
+    try:
+        from arbo.explore.server import run as serve
+    except ImportError as error:
+        raise MissingDependency("arbo explore", extra="serve") from error
+
+    folder = run.resolve()
+    file = corrections or folder.with_name(f"{folder.name}.corrections.jsonl")
+    target = out or folder.with_name(f"{folder.name}-reviewed")
+    page = page_of(run, before, file, author, (kb, kb_format), target)
+    token = secrets.token_urlsafe(24)
+    with listening_at("127.0.0.1", port) as listening:
+        address = f"http://127.0.0.1:{listening.getsockname()[1]}/#token={token}"
+        if as_json:
+            console.print_json({"address": address, "run": str(run), "corrections": str(file)})
+        else:
+            console.out.print(console.plain(address))
+            console.say("open this address in a browser; Ctrl-C stops")
+        sys.stdout.flush()
+        serve(page, listening, token)
+    console.say("stopped")
+
+
+def page_of(
+    run: Path,
+    before: Path | None,
+    file: Path,
+    author: str | None,
+    kb: tuple[Path | None, options.KbFormat],
+    out: Path,
+) -> Page:
+    """Make the page of a run, which is read once."""
+    from arbo import Result
+    from arbo.explore.reviewing import Reviewing
+    from arbo.explore.server import Page
+    from arbo.explore.views import Views
+    from arbo.progress import quiet
+    from arbo.results.review import Review, Sitting
+
+    base, known = Result.load(run), None if kb[0] is None else read_kb(kb[0], kb[1], None)
+
+    def views_of(result: Result, name: str, earlier: Result | None) -> tuple[Views, Reviewing]:
+        views = Views(result, name, before=earlier, kb=known)
+        sitting = Sitting(Review(views.run, file, *decided(views.run, file), author), _QUESTIONS)
+        return views, Reviewing(views, sitting, searching(views.run, kb[0], kb[1]))
+
+    @cache
+    def linker() -> Linker:
+        own = Path((base.manifest["kb_source"] or {}).get("path", "."))
+        given = {"path": kb[0], "format": kb[1]} if kb[0] is not None and not own.is_file() else {}
+        return opened(run, out, None, None, **given)[1].configured(announce=quiet)
+
+    def apply() -> tuple[Views, Reviewing, Answer]:
+        if not file.exists() or not file.stat().st_size:
+            raise UsageError("there is nothing to apply: no answer is written yet")
+        after = linker().add(base, (), file)
+        after.save(out)
+        told = {"run": str(out), "corrections": after.manifest["corrections"]}
+        return *views_of(after, out.name, base), told
+
+    views, reviewing = views_of(base, run.resolve().name, None if before is None else Result.load(before))
+    return Page(views, reviewing, apply)

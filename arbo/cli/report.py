@@ -1,0 +1,47 @@
+"""The verb `report`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from arbo.cli import console, options
+from arbo.cli.reporting import check_no_input
+
+
+def report(
+    run: options.Run,
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="HTML file to write or replace.")] = Path(
+        "run.html"
+    ),
+    no_texts: Annotated[
+        bool, typer.Option("--no-texts", help="Leave out the texts of documents; mentions keep their own texts.")
+    ] = False,
+    open_: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
+    as_json: options.Json = False,
+) -> None:
+    """Write a run as one HTML page, to look at in a browser and to send.
+
+    `arbo report run --out run.html` shows scores, clusters as trees with their weakest steps, mentions with their paths
+    and rivals, documents with highlights, new entities, and what other thresholds would change. The file holds all that
+    it shows, the texts included, and asks for nothing from anywhere.
+    """
+    from arbo import Result
+    from arbo.explore.report import report as write
+    from arbo.files import check_writable
+
+    check_no_input("--out", out, [run])
+    check_writable(out)
+    result = Result.load(run)
+    size = write(result, out, name=run.resolve().name, texts=not no_texts)
+    n = result.link_table.num_rows
+    if as_json:
+        console.print_json({"out": str(out), "mentions": n, "bytes": size, "texts": not no_texts})
+    else:
+        console.out.print(console.plain(f"page of {n:,} mentions ({size / 1e6:.1f} MB) written to {out}"))
+    if open_:
+        import webbrowser
+
+        webbrowser.open(out.resolve().as_uri())

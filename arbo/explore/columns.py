@@ -1,0 +1,67 @@
+"""Columns as bytes: how a page holds numbers and strings; `static/local.js` reads them.
+
+The bytes are the length of a JSON header (4 bytes, little-endian), the header, and the columns. The header has the
+``columns`` as ``[name, kind, length]``. Numbers have four bytes each; all first bytes come first, then all second bytes
+and so on, which compresses well. Kinds: ``i`` integers; ``d`` differences of integers; ``f`` the bits of a float32, NaN
+for null; ``s`` strings, as the number of bytes of each in UTF-8 (kind ``i``), then their bytes.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+
+class Columns:
+    """Collects columns, and writes them as bytes."""
+
+    def __init__(self) -> None:
+        self._heads: list[tuple[str, str, int]] = []
+        self._bodies: list[bytes] = []
+
+    def numbers(self, name: str, values: npt.ArrayLike, *, sorted_: bool = False) -> None:
+        """Add integers; with ``sorted_``, as differences, which compress better if neighbours are alike."""
+        given = np.asarray(values, np.int64)
+        self._add(name, "d" if sorted_ else "i", len(given), _planes(np.diff(given, prepend=0) if sorted_ else given))
+
+    def decimals(self, name: str, values: pa.ChunkedArray | npt.NDArray[Any]) -> None:
+        """Add numbers as float32; null and infinities become null."""
+        given = values if isinstance(values, np.ndarray) else pc.fill_null(values, float("nan")).to_numpy()
+        own = given.astype(np.float32)
+        own[~np.isfinite(own)] = np.nan
+        self._add(name, "f", len(own), _planes(own.view(np.int32)))
+
+    def strings(self, name: str, values: Sequence[str | None]) -> None:
+        """Add strings; None becomes the empty string."""
+        encoded = [(value or "").encode("utf-8") for value in values]
+        length = _planes(np.fromiter(map(len, encoded), np.int64, len(encoded)))
+        self._add(name, "s", len(encoded), length + b"".join(encoded))
+
+    def codes(self, name: str, values: pa.ChunkedArray) -> None:
+        """Add strings as codes, -1 for null, and under ``name.words`` the distinct strings."""
+        coded = pc.dictionary_encode(values).combine_chunks()
+        if isinstance(coded, pa.ChunkedArray):  # no rows
+            coded = pa.array([], pa.string()).dictionary_encode()
+        self.numbers(name, pc.fill_null(coded.indices, -1).to_numpy(zero_copy_only=False))
+        self.strings(f"{name}.words", coded.dictionary.to_pylist())
+
+    def packed(self, head: Mapping[str, Any]) -> bytes:
+        """Return all columns with a header, compressed by gzip; equal columns give equal bytes."""
+        header = json.dumps({**head, "columns": self._heads}, ensure_ascii=True).encode()
+        content = b"".join([len(header).to_bytes(4, "little"), header, *self._bodies])
+        return gzip.compress(content, 9, mtime=0)
+
+    def _add(self, name: str, kind: str, length: int, body: bytes) -> None:
+        self._heads.append((name, kind, length))
+        self._bodies.append(body)
+
+
+def _planes(values: npt.NDArray[Any]) -> bytes:
+    return values.astype("<i4").view(np.uint8).reshape(-1, 4).T.tobytes()

@@ -1,0 +1,81 @@
+"""The figures of the first view of a page: counts, scores, dissimilarities and sizes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow.compute as pc
+
+from arbo.results.evaluation import best_scores, evaluate
+from arbo.results.run import Run
+from arbo.results.views import document_ids
+
+_BINS = 40
+
+
+def overview(run: Run) -> dict[str, Any]:
+    """Return the figures of a run, ready for JSON; ``scores`` is empty without gold annotations."""
+    manifest, links = run.manifest, run.link_table
+    nil = links["entity_id"].null_count
+    config, kb = manifest["config"], manifest["knowledge_base"]
+    is_new = run.cluster_table["entity_id"].null_count
+    size, count = np.unique(run.cluster_table["size"].to_numpy(), return_counts=True)
+    return {
+        "mentions": links.num_rows,
+        "documents": pc.count_distinct(document_ids(run)).as_py(),
+        "linked": links.num_rows - nil,
+        "nil": nil,
+        "clusters": run.cluster_table.num_rows,
+        "discovered": is_new,
+        "kb": None if kb is None else f"{kb['entities']:,} entities",
+        "method": config["method"],
+        "k": config["k"],
+        "linkage": config.get("nil_linkage", "single"),
+        "threshold": {kind: _finite(manifest["threshold"][kind]) for kind in ("entity", "mention")},
+        "offset": float(manifest.get("offset", 1.0)),
+        "similarity_threshold": _finite(float(manifest.get("offset", 1.0)) - manifest["threshold"]["entity"]),
+        "scores": _scores(run),
+        "histogram": _histogram(run),
+        "sizes": np.column_stack([size, count]).tolist(),
+        "changes": False,
+        "made": " ".join(f"{name} {version}" for name, version in manifest.get("versions", {}).items()),
+    }
+
+
+def _scores(run: Run) -> list[dict[str, Any]]:
+    """Return the headline figures with the ends of their intervals."""
+    if all(own is None for own in run.labels):
+        return []
+    (entries,) = evaluate(run).report("run").systems.values()
+    return [
+        {
+            "metric": name,
+            "value": entry.score.value if entry.score.is_defined else None,
+            "low": None if entry.interval is None else _finite(entry.interval[0]),
+            "high": None if entry.interval is None else _finite(entry.interval[1]),
+            "over": entry.over,
+        }
+        for name, entry in entries.items()
+    ]
+
+
+def _histogram(run: Run) -> dict[str, list[Any]]:
+    """Count, in equal ranges, the dissimilarities of the nearest entities and of the steps between mentions."""
+    links = run.link_table
+    given = {
+        "entity": float(run.manifest.get("offset", 1.0)) - best_scores(run),
+        "mention": links["step"].filter(links["parent_is_mention"]).to_numpy(),
+    }
+    given = {name: values[np.isfinite(values.astype(np.float64))] for name, values in given.items()}
+    every = np.concatenate([*given.values()])
+    if not len(every):
+        return {"bounds": [], "entity": [], "mention": []}
+    bounds: npt.NDArray[np.float64] = np.histogram_bin_edges(every, _BINS)
+    counts = {name: np.histogram(values, bounds)[0].tolist() for name, values in given.items()}
+    return {"bounds": bounds.tolist(), **counts}
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None

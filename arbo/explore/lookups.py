@@ -1,0 +1,126 @@
+"""What views look up in a run, computed once, so that a view of 10^6 mentions reads only a few rows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from arbo.results.diff import numbered
+from arbo.results.result import Result
+from arbo.results.views import document_ids
+
+Bools = npt.NDArray[np.bool_]
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+
+class Words:
+    """Finds strings in columns; each distinct value is compared once."""
+
+    def __init__(self, *columns: pa.ChunkedArray) -> None:
+        self._columns = []
+        for column in columns:
+            coded = pc.utf8_lower(column).combine_chunks().dictionary_encode()
+            codes = coded.indices.fill_null(len(coded.dictionary)).to_numpy()
+            self._columns.append((coded.dictionary, codes))
+
+    def having(self, words: str) -> Bools:
+        """Return which rows have a string in one of the columns; case is ignored."""
+        wanted = pc.utf8_lower(pa.scalar(words)).as_py()
+        found: Bools = np.zeros(len(self._columns[0][1]), np.bool_)
+        for values, codes in self._columns:
+            fits = pc.match_substring(values, wanted).to_numpy(zero_copy_only=False)
+            if fits.any():
+                found |= np.append(fits, False)[codes]
+        return found
+
+
+class Lookups:
+    """A run, and what views look up in it; all is computed when it is made."""
+
+    def __init__(self, run: Result) -> None:
+        names = ("mention_table", "link_table", "cluster_table")
+        self.run = run = replace(run, **{name: getattr(run, name).combine_chunks() for name in names})
+        mentions, links, clusters = run.mention_table, run.link_table, run.cluster_table
+        self.nil: Bools = pc.is_null(links["entity_id"]).to_numpy()
+        documents = document_ids(run)
+        if run.document_table is None:
+            documents = documents.unique()
+        self.documents = documents if isinstance(documents, pa.Array) else documents.combine_chunks()
+        self.document: Ints = pc.index_in(mentions["document_id"], self.documents).to_numpy().astype(np.int64)
+        counts = (np.bincount(own, minlength=len(self.documents)) for own in (self.document, self.document[self.nil]))
+        self.per_document: tuple[Ints, ...] = tuple(counts)
+        """The numbers of mentions and of NIL mentions of each document."""
+        margin = pc.fill_null(links["margin"], float("inf")).to_numpy()
+        self.by_margin: Ints = np.argsort(margin, kind="stable")
+        self.words = Words(mentions["text"], links["entity_name"], mentions["expansion"])
+        self.document_words = Words(pa.chunked_array([self.documents]))
+        self.cluster_words = Words(clusters["name"], clusters["cluster_id"])
+        self.sizes: Ints = clusters["size"].to_numpy().astype(np.int64)
+        self.cluster_nil: Bools = pc.is_null(clusters["entity_id"]).to_numpy()
+        self.nearest, self.nearness = self._nearest()
+        self.cluster_orders: dict[str, Ints] = {
+            "size": np.argsort(-self.sizes, kind="stable"),
+            "nearness": np.argsort(self.nearness, kind="stable"),
+            "name": pc.sort_indices(pc.utf8_lower(clusters["name"])).to_numpy().astype(np.int64),
+        }
+        self.members(0)
+        self.run.row_of, self.lists  # noqa: B018 (computed here rather than at the first question)
+
+    def members(self, place: int) -> Ints:
+        """Return the rows of the mentions of the cluster at a place, ascending."""
+        order, start = self.run.rows_of_cluster
+        found: Ints = order[start[place] : start[place + 1]] if len(start) > place + 1 else order[:0]
+        return found
+
+    def place_of_cluster(self, id_: str, column: str = "cluster_id") -> int:
+        """Return the place of a cluster by its id, or by its entity's id (``entity_id``); -1 if it is unknown."""
+        return int(pc.index(self.run.cluster_table[column], id_).as_py())
+
+    def place_of_document(self, id_: str) -> int:
+        """Return the place of a document; -1 for an unknown id."""
+        return int(pc.index(self.documents, id_).as_py())
+
+    @cached_property
+    def lists(self) -> tuple[Ints, Ints, dict[str, npt.NDArray[Any]]] | None:
+        """The lists of neighbours that discovered entities were made of; None if the run does not keep them.
+
+        With them come the row of each mention of the lists, and the reverse. An edge model or a reranker of mentions
+        weighs edges anew, and average linkage has no edges: such runs have none.
+        """
+        run, config = self.run, self.run.manifest["config"]
+        other = config.get("rerank_mentions") or config.get("nil_linkage") == "average"
+        if run.kept is None or "edges" in run.manifest["encoder"] or other:
+            return None
+        order = numbered(run.mention_table)
+        kept = {name: own[:, : config["k"]] for name, own in run.kept().items() if name.startswith("mention")}
+        return order, np.argsort(order), kept
+
+    def _nearest(self) -> tuple[pa.Array, Floats]:
+        """Return the id of the nearest entity of each NIL cluster, and its dissimilarity.
+
+        Null and infinity if its members have no candidate, and for clusters of entities.
+        """
+        links = self.run.link_table
+        lists, scores = (links[name].combine_chunks() for name in ("candidates", "candidate_scores"))
+        start = lists.offsets.to_numpy().astype(np.int64)
+        rows = np.flatnonzero((np.diff(start) > 0) & self.nil)
+        first, cluster = start[rows], self.run.cluster_rows[rows]
+        score = scores.values.to_numpy(zero_copy_only=False)[first].astype(np.float64)
+        best = np.lexsort((rows, -score, cluster))
+        best = best[np.unique(cluster[best], return_index=True)[1]]
+        near, distance = np.full(len(self.sizes), -1), np.full(len(self.sizes), np.inf)
+        near[cluster[best]] = first[best]
+        distance[cluster[best]] = self.offset - score[best]
+        return lists.values.take(pa.array(near, mask=near < 0)), distance
+
+    @property
+    def offset(self) -> float:
+        """The sum of similarity and dissimilarity."""
+        return float(self.run.manifest.get("offset", 1.0))

@@ -1,0 +1,225 @@
+"""The content of a page: the tables of a run as columns, and its texts apart from them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from arbo.engine import Edges, bridges
+from arbo.explore.columns import Columns
+from arbo.explore.cuts import Cuts, Ints, cuts_of, nil_edges
+from arbo.explore.figures import overview
+from arbo.files import json_ready
+from arbo.results.export import sentence_bounds
+from arbo.results.run import Run
+from arbo.results.views import document_ids
+
+_CANDIDATES = 4
+"""Number of candidates of a mention on the page."""
+_ALIASES = 12
+"""Number of aliases of an entity on the page."""
+
+
+class Payload(NamedTuple):
+    """The compressed content of a page."""
+
+    tables: bytes
+    texts: bytes | None
+    """None for a page without texts."""
+
+
+def payload(run: Run, name: str, *, texts: bool = True) -> Payload:
+    """Return the content of the page of a run that is called ``name``; without ``texts``, no sentence is readable.
+
+    Mentions keep their own texts.
+    """
+    table = run.document_table
+    has_texts = texts and table is not None and "text" in table.column_names
+    columns, cuts = Columns(), cuts_of(run)
+    known = _Entities(run)
+    _add_mentions(columns, run, has_texts)
+    _add_links(columns, run, known)
+    _add_tree(columns, run, cuts)
+    _add_names(columns, run, known)
+    head = {"name": name, "texts": has_texts, "aliases": _ALIASES, **overview(run)}
+    if isinstance(cuts, str):
+        head["no_cuts"] = cuts
+    else:
+        head["cuts"] = {kind: json_ready(values) for kind, values in _add_cuts(columns, cuts, known).items()}
+    if not has_texts:
+        return Payload(columns.packed(head), None)
+    assert table is not None
+    own = Columns()
+    own.strings("text", table["text"].to_pylist())
+    return Payload(columns.packed(head), own.packed({}))
+
+
+class _Entities:
+    """The entities that the page names: links, and the nearest candidates."""
+
+    def __init__(self, run: Run) -> None:
+        links = run.link_table
+        lists = links["candidates"].combine_chunks()
+        self.offset = lists.offsets.to_numpy().astype(np.int64)
+        self.shown = np.minimum(np.diff(self.offset), _CANDIDATES)
+        places = np.repeat(self.offset[:-1], self.shown) + _within(self.shown)
+        self.candidates = pc.list_flatten(links["candidates"]).combine_chunks().take(pa.array(places))
+        self.scores = pc.list_flatten(links["candidate_scores"]).combine_chunks().take(pa.array(places))
+        linked = run.cluster_table["entity_id"].drop_null().combine_chunks()
+        self.ids = pc.unique(pa.concat_arrays([linked, self.candidates.cast(linked.type)]))
+        self.n_linked = len(linked)
+
+    def rows(self, ids: pa.Array | pa.ChunkedArray) -> Ints:
+        """Return the number on the page of each entity; -1 for null."""
+        found: Ints = pc.fill_null(pc.index_in(ids, self.ids, skip_nulls=True), -1).to_numpy().astype(np.int64)
+        return found
+
+
+def _within(count: Ints) -> Ints:
+    """Return 0, 1, ... for each group of ``count`` items."""
+    start = np.cumsum(count) - count
+    return np.arange(int(count.sum())) - np.repeat(start, count)
+
+
+def _add_mentions(columns: Columns, run: Run, has_texts: bool) -> None:
+    """Add where mentions are and what they say."""
+    mentions = run.mention_table
+    columns.strings("mention", mentions["mention_id"].to_pylist())
+    ids = document_ids(run)
+    if run.document_table is None:
+        ids = pc.unique(ids)
+    columns.strings("document", ids.to_pylist())
+    value_set = ids.combine_chunks() if isinstance(ids, pa.ChunkedArray) else ids
+    columns.numbers("of", pc.index_in(mentions["document_id"], value_set).to_numpy(), sorted_=True)
+    spans = mentions["spans"].combine_chunks()
+    flat = spans.flatten()
+    start, end = (flat.field(end).to_numpy().astype(np.int64) for end in ("start", "end"))
+    columns.numbers("spans", pc.list_value_length(spans).to_numpy())
+    columns.numbers("start", start, sorted_=True)
+    columns.numbers("length", end - start)
+    columns.codes("text", mentions["text"])
+    columns.codes("expansion", mentions["expansion"])
+    columns.codes("type", mentions["type"])
+    gold = mentions["gold"].combine_chunks()
+    if gold.null_count < len(gold):
+        columns.numbers("golds", pc.fill_null(pc.list_value_length(gold), -1).to_numpy())
+        columns.codes("gold", pa.chunked_array([gold.flatten()]))
+    if has_texts:
+        begin, stop, first, last = sentence_bounds(run)
+        columns.numbers("before", first - begin)
+        columns.numbers("after", stop - last)
+
+
+def _add_links(columns: Columns, run: Run, known: _Entities) -> None:
+    """Add the decisions, with the nearest candidates, which are kept once for equal lists."""
+    links = run.link_table
+    columns.numbers("cluster", run.cluster_rows)
+    columns.decimals("score", links["score"])
+    columns.decimals("margin", links["margin"])
+    if "confidence" in links.column_names:
+        columns.decimals("confidence", links["confidence"])
+    if "corrected" in links.column_names:
+        columns.numbers("corrected", links["corrected"].to_numpy())
+    if "follows" in links.column_names:
+        columns.numbers("follows", _rows_of(links["follows"], run))
+    table = np.full((len(known.shown), 2 * _CANDIDATES), -1, np.int64)
+    owner, place = np.repeat(np.arange(len(known.shown)), known.shown), _within(known.shown)
+    table[owner, place] = known.rows(known.candidates)
+    table[owner, _CANDIDATES + place] = known.scores.to_numpy().astype(np.float32).view(np.int32)
+    lists, code = np.unique(table, axis=0, return_inverse=True)
+    columns.numbers("near", code.ravel())
+    for place in range(_CANDIDATES):
+        columns.numbers(f"near{place}", lists[:, place])
+        columns.decimals(f"near{place}.score", lists[:, _CANDIDATES + place].astype(np.int32).view(np.float32))
+
+
+def _rows_of(ids: pa.ChunkedArray, run: Run) -> Ints:
+    found = pc.index_in(ids, run.mention_table["mention_id"].combine_chunks())
+    rows: Ints = pc.fill_null(found, -1).to_numpy().astype(np.int64)
+    return rows
+
+
+def _add_tree(columns: Columns, run: Run, cuts: Cuts | str) -> None:
+    """Add the tree of each cluster: parents, steps, and the smaller of the two parts that each edge joins.
+
+    A parent is a row of the mentions, -2 for the entity, or -1 without one. NIL clusters have a tree if the graph could
+    be built again.
+    """
+    links = run.link_table
+    on_mention = links["parent_is_mention"].to_numpy()
+    found = _rows_of(links["parent"], run)
+    parent = np.where(on_mention, found, np.where(links["entity_id"].is_null().to_numpy(), -1, -2))
+    step = pc.fill_null(links["step"], float("nan")).to_numpy().astype(np.float64)
+    if not isinstance(cuts, str):
+        child, above, weight = _rooted(nil_edges(cuts), len(parent))
+        parent[child], step[child] = above, weight
+    below = np.flatnonzero(parent >= 0)
+    edges = Edges(parent[below].astype(np.int32), below.astype(np.int32), np.nan_to_num(step[below], nan=-1.0))
+    ranked = bridges(edges, n_nodes=len(parent))
+    joins = np.zeros(len(parent), np.int64)
+    joins[ranked.edges.target] = ranked.parts.min(axis=1)
+    columns.numbers("parent", parent)
+    columns.decimals("step", step)
+    columns.numbers("joins", joins)
+
+
+def _rooted(edges: Edges, n: int) -> tuple[Ints, Ints, npt.NDArray[np.float64]]:
+    """Direct the edges of trees away from the first row of each; return children, parents and weights."""
+    from scipy.sparse import coo_matrix
+    from scipy.sparse.csgraph import breadth_first_order, connected_components
+
+    ends = np.asarray(edges.source, np.int64), np.asarray(edges.target, np.int64)
+    inner = coo_matrix((np.ones(len(ends[0])), ends), shape=(n, n))
+    _, first = np.unique(connected_components(inner, directed=False)[1], return_index=True)
+    source, target = np.append(ends[0], np.full(len(first), n)), np.append(ends[1], first)
+    outer = coo_matrix((np.ones(len(source)), (source, target)), shape=(n + 1, n + 1)).tocsr()
+    above = breadth_first_order(outer, n, directed=False)[1]
+    down = above[ends[1]] == ends[0]
+    return np.where(down, ends[1], ends[0]), np.where(down, ends[0], ends[1]), np.asarray(edges.weight, np.float64)
+
+
+def _add_names(columns: Columns, run: Run, known: _Entities) -> None:
+    """Add the clusters and the entities; entities come in the order of their clusters, then candidates."""
+    clusters = run.cluster_table
+    new = clusters.filter(clusters["entity_id"].is_null())
+    columns.strings("discovered", new["cluster_id"].to_pylist())
+    columns.strings("discovered.name", new["name"].to_pylist())
+    table = clusters if run.entity_table is None else run.entity_table
+    place = pc.index_in(known.ids, table["entity_id"].combine_chunks())
+    columns.strings("entity", known.ids.to_pylist())
+    columns.strings("entity.name", table["name"].take(place).to_pylist())
+    if "aliases" in table.column_names:
+        aliases = table["aliases"].take(place.slice(0, known.n_linked)).to_pylist()
+        columns.numbers("aliases.all", [len(own or ()) for own in aliases])
+        columns.strings("alias", [name for own in aliases for name in (own or ())[:_ALIASES]])
+
+
+def _add_cuts(columns: Columns, cuts: Cuts, known: _Entities) -> dict[str, list[float]]:
+    """Add the differences of the partitions at other thresholds, and return the thresholds."""
+    nearest = cuts.nearest[:, 0] if cuts.nearest.shape[1] else np.full(len(cuts.order), -1)
+    first = known.rows(pc.list_element(_padded(cuts.run.link_table["candidates"]), 0))[cuts.order]
+    page_row = np.full(cuts.graph.n_entities + 1, -1, np.int64)
+    page_row[nearest[nearest >= 0]] = first[nearest >= 0]
+    thresholds = {}
+    for kind in ("entity", "mention"):
+        thresholds[kind], found = cuts.changes(kind)
+        columns.numbers(f"cut.{kind}", [len(rows) for rows, _ in found])
+        columns.numbers(f"cut.{kind}.row", np.concatenate([rows for rows, _ in found]), sorted_=True)
+        roots = np.concatenate([roots for _, roots in found])
+        columns.numbers(f"cut.{kind}.root", np.where(roots >= 0, page_row[np.maximum(roots, 0)], roots))
+    own = cuts.roots(cuts.own)
+    columns.numbers("root", np.where(own >= 0, page_row[np.maximum(own, 0)], own))
+    return thresholds
+
+
+def _padded(lists: pa.ChunkedArray) -> pa.Array:
+    """Return the first candidate of each list as a list; one null for an empty list."""
+    whole = lists.combine_chunks()
+    offset = whole.offsets.to_numpy()
+    place = pa.array(offset[:-1].astype(np.int64), mask=np.diff(offset) == 0)
+    flat = pc.list_flatten(lists).combine_chunks().take(place)
+    return pa.ListArray.from_arrays(pa.array(np.arange(len(flat) + 1, dtype=np.int32)), flat)

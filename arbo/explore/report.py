@@ -1,0 +1,101 @@
+"""The page of a run as one file: HTML with its style, its script and its data, which asks for nothing else.
+
+The policy of the page allows the one script and the one style, by their hashes, and nothing from anywhere. The data
+stands in blocks that browsers do not run; its strings reach the page as text nodes alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from base64 import b64encode
+from collections.abc import Sequence
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+
+from arbo.errors import UsageError
+from arbo.explore.payload import payload
+from arbo.files import PathLike, check_writable, write_whole
+from arbo.results.run import Run
+
+SCRIPTS = (
+    "dom.js",
+    "charts.js",
+    "views.js",
+    "views_one.js",
+    "views_document.js",
+    "views_threshold.js",
+    "app.js",
+    "local.js",
+)
+"""The modules of the page, each after those that it imports when it is read."""
+_START = "start(await localSource());\n"
+_IMPORT = re.compile(r'^import \{[^}]*\} from "\./[a-z_]+\.js";\n', re.MULTILINE)
+_EXPORT = re.compile(r"^export (?=(async )?function|const|class)", re.MULTILINE)
+
+
+def report(run: Run, path: PathLike, *, name: str = "run", texts: bool = True) -> int:
+    """Write the page of a run, and return its size in bytes; see `arbo report`.
+
+    Without ``texts``, the page holds no text of a document; mentions keep their own texts. Equal runs give equal files.
+    Raise UsageError if the file cannot be written.
+    """
+    target = Path(path)
+    check_writable(target)
+    content = page(run, name, texts=texts).encode("utf-8")
+    try:
+        write_whole(target, lambda partial: partial.write_bytes(content))
+    except OSError as error:
+        raise UsageError(f"cannot write {target}: {error.strerror or error}") from error
+    return len(content)
+
+
+def page(run: Run, name: str, *, texts: bool = True) -> str:
+    """Return the HTML of the page of a run."""
+    content = payload(run, name, texts=texts)
+    style, script = static("page.css"), joined(SCRIPTS) + _START
+    policy = (
+        f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    blocks = {"tables": content.tables, "texts": content.texts}
+    data = "\n".join(
+        f'<script type="application/octet-stream" id="{key}">{b64encode(block).decode()}</script>'
+        for key, block in blocks.items()
+        if block is not None
+    )
+    return _PAGE.format(policy=escape(policy), title=escape(name), style=style, script=script, data=data)
+
+
+_PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<meta name="referrer" content="no-referrer">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title>
+<style>{style}</style>
+</head>
+<body>
+<noscript>This page needs JavaScript; it asks for nothing from anywhere.</noscript>
+{data}
+<script type="module">{script}</script>
+</body>
+</html>
+"""
+
+
+def static(name: str) -> str:
+    """Return the content of a file of the page."""
+    return files("arbo.explore").joinpath("static", name).read_text("utf-8")
+
+
+def joined(names: Sequence[str]) -> str:
+    """Return modules as one script, without their imports of each other and their exports."""
+    return "\n".join(_EXPORT.sub("", _IMPORT.sub("", static(name))) for name in names)
+
+
+def _hash(content: str) -> str:
+    return "sha256-" + b64encode(hashlib.sha256(content.encode("utf-8")).digest()).decode()

@@ -1,0 +1,132 @@
+"""A review over HTTP: the sitting of `arbo review`, and what a decision spreads to before it is taken."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, get_args
+
+import numpy as np
+
+from arbo.data.fields import Convert, string
+from arbo.errors import UsageError
+from arbo.explore.views import Answer, Views
+from arbo.files import json_ready
+from arbo.results import review
+from arbo.results.queue import names_of
+from arbo.results.review import Question, Review, Sitting
+from arbo.results.run import Link
+from arbo.serve.requests import Refused, only
+
+_SHOWN = 20
+"""Number of mentions that are listed of those to which a decision spreads."""
+_ALONE = ("not", "drop", "different")
+"""Answers that other mentions of the name do not follow."""
+Search = Callable[[str, Link], list[tuple[str, str, float]]]
+"""Returns id, name and similarity of entities with names like the words; see the verb `review`."""
+
+
+@dataclass
+class Reviewing:
+    """Questions and answers about the run of ``views``; use it from one thread at a time."""
+
+    views: Views
+    sitting: Sitting
+    search: Search
+    offered: set[str] = field(default_factory=set)
+    """Ids of the entities that searches found."""
+
+    @property
+    def review(self) -> Review:
+        """The review, with its run and its file."""
+        return self.sitting.review
+
+    @cached_property
+    def _names(self) -> Any:
+        return names_of(self.review.run)
+
+    def next(self) -> Answer:
+        """Return the present question, and how far the sitting is; ``question`` is None at the end."""
+        asked = self.sitting.question
+        return {
+            "place": self.sitting.place + 1,
+            "total": self.sitting.total,
+            "answers": len(self.review.written),
+            "file": self.review.file.name,
+            "question": None if asked is None else self._shown(asked),
+        }
+
+    def question(self, id_: str) -> Answer:
+        """Return the question about any mention; raise Refused for an unknown id."""
+        return self._shown(Question.of(self.review.run, self._link(id_), 0, 0.0))
+
+    def found(self, words: str, mention_id: str) -> Answer:
+        """Search entities for a mention by name."""
+        rows = self.search(words, self._link(mention_id))
+        self.offered.update(id_ for id_, *_ in rows)
+        return {"rows": [_choice(*one) for one in rows]}
+
+    def answer(self, body: object) -> Answer:
+        """Write the correction that an answer means, or skip or undo; return it as ``written``, and `next`.
+
+        Raise UsageError if it does not apply, Refused for an unknown mention, and DataError for another body.
+        """
+        known: dict[str, Convert] = dict.fromkeys(("mention_id", "answer", "value"), string)
+        asked = only(body, "an answer", known, "answer")
+        kind, value = asked["answer"], asked.get("value")
+        if kind in ("new", "same", "different"):
+            value = (value or "").strip()  # as the verb reads words
+        if kind == "skip":
+            self.sitting.skip()
+            return {"written": None, **self.next()}
+        if kind == "undo":
+            if not self.sitting.undo():
+                raise UsageError(
+                    "nothing to undo: this sitting wrote nothing, or somebody else wrote to the file since"
+                )
+            return {"written": None, **self.next()}
+        link = self._link(asked.get("mention_id", ""))
+        if kind not in get_args(review.Answer):
+            raise UsageError(f"unknown answer {kind!r:.60}; known are {', '.join(get_args(review.Answer))}, skip, undo")
+        if kind in ("candidate", "new", "same", "different") and not value:
+            raise UsageError(f"the answer {kind!r} needs a value")
+        if kind == "candidate" and value not in {id_ for id_, _ in link.candidates} | self.offered:
+            raise UsageError(f"no candidate and no search offered the entity {value!r:.100}")
+        written = self.review.correction(link, kind, value)
+        self.sitting.answer(link, written)
+        return {"written": json_ready(written), **self.next()}
+
+    def _link(self, id_: str) -> Link:
+        if id_ not in self.review.run.row_of:
+            raise Refused(f"the run has no mention {id_!r:.100}", 404)
+        return self.review.run.link_of(id_)
+
+    def _shown(self, asked: Question) -> Answer:
+        link, own = asked.link, self.review
+        return {
+            "mention": self.views.mention(link.mention.id),
+            "name": link.name,
+            "doubt": asked.doubt,
+            "choices": [_choice(*one) for one in asked.choices],
+            "why_not": {kind: own.why_not(link, kind) for kind in get_args(review.Answer)},
+            "nearest": link.nearest,
+            "spread": self._spread(link),
+        }
+
+    def _spread(self, link: Link) -> Answer:
+        """Return which other mentions follow a decision by their name, and how many hang on the mention now.
+
+        The latter may follow too if corrections spread along the graph, which only the new partition tells.
+        """
+        own, row = self.review.run, self.review.run.row_of[link.mention.id]
+        spread = own.manifest["config"].get("spread", "graph")
+        rows = np.flatnonzero(self._names == self._names[row]) if spread != "none" else np.array([row])
+        ids = (id_ for id_ in own.mention_table["mention_id"].take(rows).to_pylist() if id_ not in self.review.decided)
+        others = [id_ for id_ in ids if id_ != link.mention.id]
+        below = self.views.below(link.mention.id) if spread == "graph" else 0
+        return {"spread": spread, "mentions": len(others), "ids": others[:_SHOWN], "below": below, "alone": _ALONE}
+
+
+def _choice(id_: str, name: str, score: float) -> Answer:
+    return {"entity_id": id_, "name": name, "score": score}

@@ -1,0 +1,202 @@
+"""The web application of a served page: its files, its views as JSON, and the review.
+
+It answers this computer alone: requests need the token of the printed address and a local host, and no page of another
+site may ask. The policy lets the page load nothing but its own files.
+"""
+
+from __future__ import annotations
+
+import secrets
+import socket
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import anyio
+from anyio.to_thread import run_sync
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from arbo.errors import DataError
+from arbo.explore.reviewing import Reviewing
+from arbo.explore.views import Answer, Views
+from arbo.files import json_ready
+from arbo.serve.app import LOCAL, body_of, guarded, json_response, refusal, serve
+from arbo.serve.requests import Limits, Refused, parsed
+
+STATIC = Path(__file__).parent / "static"
+TOKEN = "x-arbo-token"
+_LIMITS = Limits(body=20_000)
+_MOST_ROWS = 500
+_POLICY = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+_KINDS = {".js": "text/javascript", ".css": "text/css", ".html": "text/html"}
+
+
+@dataclass
+class Page:
+    """What is served: the views of a run, its review, and how to obey the answers."""
+
+    views: Views
+    reviewing: Reviewing
+    apply: Callable[[], tuple[Views, Reviewing, Answer]] | None = None
+    """Returns the views and the review of the run that obeys the answers, and what to tell about it."""
+
+    def applied(self) -> Answer:
+        """Partition again with the answers, show the new run from now on, and return its first changes."""
+        if self.apply is None:
+            raise DataError("the answers cannot be applied here; give their file to `arbo add --corrections`")
+        self.views, self.reviewing, told = self.apply()
+        return told | {"changes": self.views.changes()}
+
+
+def _text(given: str) -> str:
+    if len(given) > 1000:
+        raise ValueError("at most 1,000 characters")
+    return given
+
+
+def _flag(given: str) -> bool:
+    if given not in ("true", "false", "1", "0"):
+        raise ValueError("true or false")
+    return given in ("true", "1")
+
+
+def _number(given: str, most: int) -> int:
+    if not (given.isascii() and given.isdecimal()) or len(given) > 12 or int(given) > most:
+        raise ValueError(f"a whole number from 0 to {most:,}")
+    return int(given)
+
+
+def _one_of(*names: str) -> Callable[[str], str]:
+    def read(given: str) -> str:
+        if given not in names:
+            raise ValueError(f"one of {', '.join(names)}")
+        return given
+
+    return read
+
+
+Read = Mapping[str, Callable[[str], Any]]
+_PAGED: Read = {"offset": partial(_number, most=10**9), "limit": partial(_number, most=_MOST_ROWS)}
+_ID: Read = {"id_": _text}
+_VIEWS: Mapping[str, Read] = {
+    "overview": {},
+    "mentions": {
+        **dict.fromkeys(("words", "document", "entity", "cluster"), _text),
+        "nil": _flag,
+        "sort": _one_of("order", "margin"),
+        **_PAGED,
+    },
+    "clusters": {"nil": _flag, "words": _text, "sort": _one_of("size", "nearness", "name"), **_PAGED},
+    "documents": {"words": _text, **_PAGED},
+    "search": {"words": _text},
+    "changes": _PAGED,
+    **dict.fromkeys(("cluster", "mention", "document", "entity"), _ID),
+}
+_ASKED: Mapping[str, Read] = {"next": {}, "question": _ID, "found": {"words": _text, "mention_id": _text}}
+"""Methods of the review; they take turns, as what writes does."""
+
+
+def app_of(page: Page, token: str) -> Starlette:
+    """Return the web application of a page; requests to its views need the token in the header ``X-Arbo-Token``."""
+    turn = anyio.Lock()
+
+    def api(path: str, answer: Callable[..., Any], *, method: str = "GET", turns: bool = False) -> Route:
+        async def respond(request: Request) -> Response:
+            own = partial(_respond, request, token, answer, turn if turns else None)
+            return _guarded(await guarded(request, path, own))
+
+        return Route(path, respond, methods=[method])
+
+    def asked(name: str, read: Read, of: Callable[[], object], request: Request, _: bytes) -> Answer:
+        found: Answer = getattr(of(), name)(**_parameters(request, read))
+        return found
+
+    views = [api(f"/api/{name}", partial(asked, name, read, lambda: page.views)) for name, read in _VIEWS.items()]
+    review = [
+        api(f"/api/review/{name}", partial(asked, name, read, lambda: page.reviewing), turns=True)
+        for name, read in _ASKED.items()
+    ]
+    writing = [
+        api("/api/review/answer", lambda _, body: page.reviewing.answer(parsed(body)), method="POST", turns=True),
+        api("/api/apply", lambda *_: page.applied(), method="POST", turns=True),
+    ]
+    return Starlette(
+        routes=[*views, *review, *writing, Route("/", _file), Route("/{name}", _file)],
+        middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=list(LOCAL), www_redirect=False)],
+        exception_handlers={HTTPException: _unknown},
+    )
+
+
+def run(page: Page, listening: socket.socket, token: str) -> None:
+    """Serve a page until SIGINT or SIGTERM; requests that were begun are answered first."""
+    serve(app_of(page, token), listening, _LIMITS.seconds)
+
+
+async def _respond(request: Request, token: str, answer: Callable[..., Any], turn: anyio.Lock | None, /) -> Response:
+    _check(request, token)
+    body = await body_of(request, _LIMITS) if request.method == "POST" else b""
+    if turn is None:
+        return json_response(200, json_ready(await run_sync(answer, request, body)))
+    async with turn:
+        return json_response(200, json_ready(await run_sync(answer, request, body)))
+
+
+def _check(request: Request, token: str) -> None:
+    """Refuse a request of another site's page, or without the token."""
+    origin = request.headers.get("origin")
+    if origin is not None and origin != f"{request.url.scheme}://{request.headers['host']}":
+        raise Refused(f"a page of {origin:.100} asked; only the page itself may", 403)
+    if not secrets.compare_digest(request.headers.get(TOKEN, "").encode(), token.encode()):
+        raise Refused("the token is missing or wrong; open the address that `arbo explore` printed", 403)
+
+
+def _parameters(request: Request, read: Read) -> dict[str, Any]:
+    """Convert the parameters of a request; raise DataError for an unknown, missing or invalid one."""
+    found = {}
+    for given, value in request.query_params.multi_items():
+        name = "id_" if given == "id" else given
+        if name not in read:
+            raise DataError(f"unknown parameter {given!r:.60}; known are {', '.join(read).replace('id_', 'id')}")
+        try:
+            found[name] = read[name](value)
+        except ValueError as error:
+            raise DataError(f"the parameter {given!r} must be {error}, not {value!r:.60}") from None
+    for name in ("id_", "words", "mention_id"):
+        if name in read and name not in found and (len(read) < 3):
+            raise DataError(f"the parameter {name.removesuffix('_')!r} is missing")
+    return found
+
+
+def _file(request: Request) -> Response:
+    """Return a file of the page."""
+    name = request.path_params.get("name", "index.html")
+    file = STATIC / name
+    if file.name != name or file.suffix not in _KINDS or not file.is_file():
+        raise HTTPException(404)
+    return _guarded(Response(file.read_bytes(), media_type=_KINDS[file.suffix]))
+
+
+def _guarded(response: Response) -> Response:
+    response.headers.update(_POLICY)
+    return response
+
+
+async def _unknown(_: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return _guarded(refusal(error.status_code, f"{error.detail}; the page is at /"))

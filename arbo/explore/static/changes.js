@@ -1,0 +1,36 @@
+// What changed since the run before: clusters, and the edge, correction or removal that did it.
+import { h, address, count, plural, name, decimal, longList, empty } from "./dom.js";
+
+const KINDS = {
+  new: "new", gone: "gone", grown: "grew", shrunk: "shrank", merged: "merged", split: "fell apart", moved: "moved",
+  linked: "became known", unlinked: "became new", renamed: "renamed",
+};
+
+export async function changesView(source) {
+  const { total, counts } = await source.changes({ limit: 1 });
+  const told = ["clusters", "mentions"].map((what) => [what, Object.entries(counts[what] ?? {})]).filter(([, kinds]) => kinds.length);
+  return { title: "Changes", place: "changes", nodes: [
+    h("h1", {}, "Changes"),
+    h("p", { class: "lead" }, `${plural(total, "cluster")} changed since the run before; the kinds that matter most come first.`),
+    total > 0 && h("dl", { class: "counted" }, told.map(([what, kinds]) => [h("dt", {}, what),
+      h("dd", {}, kinds.map(([kind, n]) => `${count(n)} ${kind}`).join(", "))])),
+    total ? longList(total, async (offset, limit) => (await source.changes({ offset, limit })).rows, changeRow, "Changes")
+      : empty("Nothing changed."),
+  ] };
+}
+
+function changeRow(row) {
+  const others = (label, all) => all.length > 0 && [` ${label} `, all.slice(0, 3).map((id, i) => [i ? ", " : "", name(id, { class: "id" })]), all.length > 3 && " …"];
+  const body = [
+    h("span", { class: "first" }, h("span", { class: "badge" }, KINDS[row.change] ?? row.change), name(row.name, { class: "what" }), others("from", row.of), others("into", row.into)),
+    h("span", { class: "figures" }, `${count(row.before)} → ${count(row.after)}`),
+    h("span", { class: "second" }, cause(row)),
+  ];
+  return row.after ? h("a", { class: "row", href: address("cluster", row.cluster) }, body) : h("div", { class: "row", tabindex: "0" }, body);
+}
+
+function cause(row) {
+  const edge = row.edge && ["edge ", name(row.edge[0], { class: "id" }), " → ", name(row.edge[1], { class: "id" }), ` (${decimal(row.edge[2])})`];
+  const parts = [row.cause, row.correction && ["correction ", name(row.correction, { class: "id" })], edge, row.removed && [name(row.removed, { class: "id" }), " is gone"]].filter(Boolean);
+  return parts.length ? parts.flatMap((part, i) => [i ? "; " : "", part]) : "by other changes of the graph";
+}

@@ -1,0 +1,271 @@
+"""The views of a served page over a run; fields are called as in `arbo show --json`, and answers are ready for JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from functools import lru_cache, partial
+from typing import Any, Literal
+
+import numpy as np
+
+from arbo.data.knowledge_base import KnowledgeBase
+from arbo.explore.figures import overview
+from arbo.explore.lookups import Bools, Ints, Lookups
+from arbo.explore.trees import Tree
+from arbo.results.diff import Diff, diff
+from arbo.results.export import sentence_ends
+from arbo.results.result import Result
+from arbo.results.run import Link, Run
+from arbo.results.views import cluster_view, mention_view
+from arbo.serve.requests import Refused
+
+Answer = dict[str, Any]
+_MEMBERS = 500
+"""Number of mentions of a cluster that a view shows."""
+_STEP = ("id", "text", "is_mention", "step")
+_FOUND = 20
+"""Number of mentions, clusters and documents that a search shows."""
+
+
+class Views:
+    """The views of a run; what they look up is computed when it is made, and stays in memory.
+
+    Rows of mentions and clusters come in pages, and ``total`` is the number of all. Raise Refused for an unknown id.
+
+    >>> import arbo
+    >>> documents, kb = arbo.load_sample()
+    >>> views = Views(arbo.Linker(kb).link(documents), "sample")
+    >>> views.mentions(words="petrel", limit=1)["rows"][0]["entity_name"]
+    'RV Petrel'
+    """
+
+    def __init__(self, run: Result, name: str, *, before: Run | None = None, kb: KnowledgeBase | None = None) -> None:
+        self._lookups = Lookups(run)
+        self.run = self._lookups.run
+        self._kb = kb
+        self._chosen = lru_cache(8)(self._rows_of)
+        self._tree = lru_cache(2)(partial(Tree.of, self._lookups))
+        self._changes: Diff | None = None if before is None else diff(before, run)
+        self._overview = overview(self.run) | {"name": name, "changes": before is not None}
+
+    def overview(self) -> Answer:
+        """Return the counts, scores, dissimilarities and sizes of the run."""
+        return self._overview
+
+    def mentions(
+        self,
+        *,
+        nil: bool = False,
+        words: str = "",
+        document: str | None = None,
+        entity: str | None = None,
+        cluster: str | None = None,
+        sort: Literal["order", "margin"] = "order",
+        offset: int = 0,
+        limit: int = 50,
+    ) -> Answer:
+        """Return the mentions that pass all filters, as `Selection` does."""
+        rows = self._chosen(nil, words, document, entity, cluster, sort)
+        return {"total": len(rows), "rows": self._rows(rows[offset : offset + limit])}
+
+    def _rows_of(
+        self, nil: bool, words: str, document: str | None, entity: str | None, cluster: str | None, sort: str
+    ) -> Ints:
+        """Return the rows of `mentions`; `_chosen` remembers the last ones, since pages of a list are asked in turn."""
+        own = self._lookups
+        chosen: Bools = own.words.having(words) if words else np.ones(len(own.nil), np.bool_)
+        if nil:
+            chosen &= own.nil
+        if document is not None:
+            chosen &= own.document == self._document(document)
+        for id_, column in ((cluster, "cluster_id"), (entity, "entity_id")):
+            if id_ is not None:
+                inside = np.zeros(len(chosen), np.bool_)
+                inside[own.members(self._cluster(id_, column))] = True
+                chosen &= inside
+        found: Ints = np.flatnonzero(chosen) if sort == "order" else own.by_margin[chosen[own.by_margin]]
+        return found
+
+    def clusters(
+        self,
+        *,
+        nil: bool | None = None,
+        words: str = "",
+        sort: Literal["size", "nearness", "name"] = "size",
+        offset: int = 0,
+        limit: int = 50,
+    ) -> Answer:
+        """Return the clusters of entities (``nil=False``), the discovered ones (True) or all, whose names have words.
+
+        Only discovered clusters are sorted by nearness to an entity.
+        """
+        chosen = self._lookups.cluster_words.having(words) if words else np.ones(len(self._lookups.sizes), np.bool_)
+        if nil is not None or sort == "nearness":
+            chosen &= self._lookups.cluster_nil == (nil is not False)
+        order = self._lookups.cluster_orders[sort]
+        places = order[chosen[order]]
+        return {"total": len(places), "rows": self._clusters(places[offset : offset + limit])}
+
+    def cluster(self, id_: str) -> Answer:
+        """Return a cluster as a tree: its first 500 mentions, its weakest steps, and the edges that join its parts."""
+        place = self._cluster(id_)
+        tree = self._tree(place)
+        order = tree.order(_MEMBERS)
+        ids = self.run.mention_table["mention_id"]
+        step = [None if np.isnan(own) else own for own in tree.step.tolist()]
+
+        def parent(at: int) -> str | None:
+            above = int(tree.parent[at])
+            return ids[int(tree.rows[above])].as_py() if above >= 0 else head["entity_id"]
+
+        def hanging(at: int) -> Answer:
+            return {"parent": parent(at), "parent_is_mention": bool(tree.parent[at] >= 0), "step": step[at]}
+
+        (head,) = self.run.cluster_table.slice(place, 1).to_pylist()
+        rows = self._rows(tree.rows[order])
+        edges = [
+            {"mention_id": ids[int(tree.rows[at])].as_py(), "parent": parent(at), "step": step[at], "below": below}
+            for at, below in tree.bridges()
+        ]
+        return {
+            **{name: head[name] for name in ("cluster_id", "entity_id", "name", "size")},
+            "members": [row | hanging(at) for row, at in zip(rows, order.tolist(), strict=True)],
+            "weakest": ids.take(tree.rows[tree.weakest()]).to_pylist(),
+            "bridges": edges,
+        }
+
+    def mention(self, id_: str) -> Answer:
+        """Return a mention with its path, its candidates, and what kept it NIL."""
+        link = self._link(id_)
+        why, (row,) = self.run.explain(link), self._rows(np.array([self.run.row_of[id_]]))
+        lines = (line.strip() for line in why.text.splitlines()[1:])
+        told = [line for line in lines if not line.startswith("other candidates")]  # they have fields of their own
+        steps = [(one.id, one.name, one.document_id is not None, one.dissimilarity) for one in why.path]
+        return row | {
+            "cluster_name": self.run.cluster_table["name"][self._place(id_)].as_py(),
+            "path": self._nil_path(id_)
+            if link.entity is None
+            else [dict(zip(_STEP, one, strict=True)) for one in steps],
+            "candidates": [
+                {"entity_id": near, "name": self._name(near), "score": score} for near, score in link.candidates
+            ],
+            "nil_reason": " ".join(f"{line[:1].upper()}{line[1:]}." for line in told) if link.entity is None else None,
+            "gold": None if link.mention.gold is None else list(link.mention.gold),
+            "queue": None,
+        }
+
+    def _nil_path(self, id_: str) -> list[Answer]:
+        """Return the mentions from the root of a discovered cluster's tree to a mention."""
+        tree, at = self._in_tree(id_)
+        places = [at]
+        while (at := int(tree.parent[at])) >= 0:
+            places.append(at)
+        links = [self.run.links[int(tree.rows[at])] for at in reversed(places)]
+        steps = [None if np.isnan(tree.step[at]) else float(tree.step[at]) for at in reversed(places)]
+        rows = ((link.mention.id, link.name, True, step) for link, step in zip(links, steps, strict=True))
+        return [dict(zip(_STEP, one, strict=True)) for one in rows]
+
+    def below(self, id_: str) -> int:
+        """Return the number of mentions that hang on a mention in the tree of its cluster."""
+        tree, at = self._in_tree(id_)
+        return tree.below(at)
+
+    def _place(self, id_: str) -> int:
+        return int(self.run.cluster_rows[self.run.row_of[id_]])
+
+    def _in_tree(self, id_: str) -> tuple[Tree, int]:
+        """Return the tree of a mention's cluster, and its place there."""
+        tree = self._tree(self._place(id_))
+        return tree, int(np.searchsorted(tree.rows, self.run.row_of[id_]))
+
+    def document(self, id_: str) -> Answer:
+        """Return a document with its mentions; their spans count code points."""
+        rows = np.flatnonzero(self._lookups.document == self._document(id_))
+        spans = self.run.mention_table["spans"].take(rows).to_pylist()
+        pieces = [[[one["start"], one["end"]] for one in own] for own in spans]
+        shown = [row | {"spans": own} for row, own in zip(self._rows(rows), pieces, strict=True)]
+        return {"document_id": id_, "text": self.run.text_of(id_), "mentions": shown}
+
+    def documents(self, *, words: str = "", offset: int = 0, limit: int = 50) -> Answer:
+        """Return the documents whose id contains words, with the numbers of their mentions."""
+        own = self._lookups
+        places = np.flatnonzero(own.document_words.having(words)) if words else np.arange(len(own.documents))
+        return {"total": len(places), "rows": self._documents(places[offset : offset + limit])}
+
+    def entity(self, id_: str) -> Answer:
+        """Return an entity that the run names or the knowledge base has; what the run does not know is empty."""
+        names, known = self.run.names_of(id_), self._kb[id_] if self._kb is not None and id_ in self._kb else None
+        if not names and known is None:
+            raise Refused(f"the run names no entity {id_!r:.100}", 404)
+        if known is not None:
+            names = [known.name, *known.aliases]
+        place = self._lookups.place_of_cluster(id_, "entity_id")
+        return {
+            "entity_id": id_,
+            "name": names[0],
+            "names": names,
+            "description": known.definition if known else None,
+            "types": list(known.types) if known else [],
+            "size": int(self._lookups.sizes[place]) if place >= 0 else 0,
+            "cluster_id": id_ if place >= 0 else None,
+        }
+
+    def search(self, words: str) -> Answer:
+        """Return the first mentions, clusters and documents whose names contain words."""
+        return {
+            "mentions": self.mentions(words=words, limit=_FOUND)["rows"],
+            "clusters": self.clusters(words=words, limit=_FOUND)["rows"],
+            "documents": self.documents(words=words, limit=_FOUND)["rows"],
+        }
+
+    def changes(self, *, offset: int = 0, limit: int = 50) -> Answer:
+        """Return the clusters that changed since the run before this one, those that matter most first."""
+        rows = () if self._changes is None else self._changes.ranked
+        shown = [asdict(row) | {"causes": row.causes} for row in rows[offset : offset + limit]]
+        return {"total": len(rows), "rows": shown, "counts": {} if self._changes is None else self._changes.counts()}
+
+    def _link(self, id_: str) -> Link:
+        if id_ not in self.run.row_of:
+            raise Refused(f"the run has no mention {id_!r:.100}", 404)
+        return self.run.link_of(id_)
+
+    def _cluster(self, id_: str, column: str = "cluster_id") -> int:
+        if (place := self._lookups.place_of_cluster(id_, column)) < 0:
+            raise Refused(f"the run has no {column[:-3]} {id_!r:.100}", 404)
+        return place
+
+    def _document(self, id_: str) -> int:
+        if (place := self._lookups.place_of_document(id_)) < 0:
+            raise Refused(f"the run has no document {id_!r:.100}", 404)
+        return place
+
+    def _name(self, entity: str) -> str | None:
+        return next(iter(self.run.names_of(entity)), None)
+
+    def _rows(self, rows: Ints) -> list[Answer]:
+        """Return mentions with their links and sentences."""
+        flat = mention_view(self.run, rows)
+        bounds = zip(*(ends.tolist() for ends in sentence_ends(self.run, flat)), strict=True)
+        shown = flat.to_pylist()
+        for row, (begin, stop) in zip(shown, bounds, strict=True):
+            text, start, end = self.run.text_of(row["document_id"]), row["start"], row["end"]
+            row["sentence"] = None
+            if text is not None:
+                row["sentence"] = {"before": text[begin:start], "text": text[start:end], "after": text[end:stop]}
+        return shown
+
+    def _clusters(self, places: Ints) -> list[Answer]:
+        shown = cluster_view(self.run, places).to_pylist()
+        for row, place in zip(shown, places.tolist(), strict=True):
+            row["nearest"] = None
+            if (id_ := self._lookups.nearest[place].as_py()) is not None:
+                distance = float(self._lookups.nearness[place])
+                row["nearest"] = {"entity_id": id_, "name": self._name(id_), "dissimilarity": distance}
+        return shown
+
+    def _documents(self, places: Ints) -> list[Answer]:
+        ids = self._lookups.documents.take(places).to_pylist()
+        counts: Sequence[Ints] = [own[places] for own in self._lookups.per_document]
+        rows = zip(ids, *(own.tolist() for own in counts), strict=True)
+        return [{"document_id": id_, "mentions": n, "nil": n_nil} for id_, n, n_nil in rows]

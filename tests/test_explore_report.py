@@ -1,0 +1,233 @@
+"""`arbo report` without a browser: what a page holds, that it equals the tables, and what a page may do."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import re
+from base64 import b64decode, b64encode
+from dataclasses import replace
+from html import unescape
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from builders import document, linker
+from conftest import Run, Sample
+
+import arbo
+from arbo.explore.columns import Columns
+from arbo.explore.cuts import Cuts, cuts_of
+from arbo.explore.payload import payload
+from arbo.explore.report import page, report
+
+
+def unpacked(content: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Read packed columns: the header, and the values by name, as `static/local.js` does."""
+    data = gzip.decompress(content)
+    size = int.from_bytes(data[:4], "little")
+    head, at, columns = json.loads(data[4 : 4 + size]), 4 + size, {}
+    for name, kind, n in head["columns"]:
+        values = np.frombuffer(data, np.uint8, 4 * n, at).reshape(4, n).T.copy().view("<i4").ravel()
+        at += 4 * n
+        if kind == "f":
+            columns[name] = values.view("<f4")
+        elif kind == "s":
+            ends = np.concatenate([[0], np.cumsum(values)]) + at
+            columns[name] = [data[a:b].decode() for a, b in pairwise(ends)]
+            at = int(ends[-1])
+        else:
+            columns[name] = np.cumsum(values) if kind == "d" else values
+    assert at == len(data)
+    return head, columns
+
+
+@pytest.fixture(scope="module")
+def result(sample: Sample) -> arbo.Result:
+    documents, kb = sample
+    return linker(kb).link(documents)
+
+
+@pytest.fixture(scope="module")
+def content(result: arbo.Result) -> tuple[dict[str, Any], dict[str, Any]]:
+    return unpacked(payload(result, "sample").tables)
+
+
+def clusters_of(labels: Any) -> set[frozenset[int]]:
+    """Return the rows of each cluster."""
+    return {frozenset(np.flatnonzero(np.asarray(labels) == one).tolist()) for one in np.unique(labels)}
+
+
+def test_the_columns_are_those_of_the_tables(result: arbo.Result, content: tuple[Any, Any]) -> None:
+    head, columns = content
+    links, mentions = result.link_table, result.mention_table
+    assert columns["mention"] == mentions["mention_id"].to_pylist()
+    assert [columns["document"][row] for row in columns["of"]] == mentions["document_id"].to_pylist()
+    assert [columns["text.words"][code] for code in columns["text"]] == mentions["text"].to_pylist()
+    assert [value if value == value else None for value in columns["margin"].tolist()] == links["margin"].to_pylist()
+    known = head["clusters"] - head["discovered"]
+    ids = columns["entity"][:known] + columns["discovered"]
+    assert [ids[row] for row in columns["cluster"]] == links["cluster_id"].to_pylist()
+    near = columns["near0"][columns["near"]]
+    assert [columns["entity"][row] for row in near] == [own[0] for own in links["candidates"].to_pylist()]
+    assert (head["mentions"], head["linked"], head["nil"]) == (584, 442, 142)
+
+
+def test_scores_of_the_page_are_those_of_evaluate(result: arbo.Result, content: tuple[Any, Any]) -> None:
+    told = {score["metric"]: score for score in content[0]["scores"]}
+    (entries,) = result.evaluate().report("run").systems.values()
+    assert told.keys() == entries.keys()
+    assert [score["value"] for score in told.values()] == [entry.score.value for entry in entries.values()]
+    assert told["accuracy"]["low"] < told["accuracy"]["value"] < told["accuracy"]["high"]
+
+
+def test_sentences_are_those_of_the_export(result: arbo.Result, content: tuple[Any, Any]) -> None:
+    _, columns = content
+    first = np.concatenate([[0], np.cumsum(columns["spans"])])[:-1]
+    start = columns["start"][first]
+    frame = result.to_pandas()
+    for row in range(0, len(frame), 7):
+        text = result.text_of(frame["document_id"][row])
+        assert text is not None
+        stop = frame["end"][row] + columns["after"][row]
+        assert text[start[row] - columns["before"][row] : stop] == frame["sentence"][row]
+
+
+def test_each_new_cluster_is_a_tree_that_its_weakest_join_holds_together(
+    result: arbo.Result, content: tuple[Any, Any]
+) -> None:
+    _, columns = content
+    step = np.nan_to_num(columns["step"], nan=-1)
+    for cluster in result.discovered:
+        rows = [result.row_of[mention.id] for mention in cluster.mentions]
+        assert sum(columns["parent"][row] == -1 for row in rows) == 1
+        assert {columns["parent"][row] for row in rows} <= {*rows, -1}
+        if cluster.weakest_join is not None:
+            assert max(step[rows]) == np.float32(cluster.weakest_join)
+
+
+@pytest.mark.parametrize("method", ["arborescence", "minimax", "undirected", "independent"])
+def test_cuts_are_the_links_at_these_thresholds(sample: Sample, method: Any) -> None:
+    documents, kb = sample
+    own = linker(kb, method=method)
+    cuts = cuts_of(own.link(documents))
+    assert isinstance(cuts, Cuts)
+    for kind in ("entity", "mention"):
+        values, changes = cuts.changes(kind)
+        assert len(values) <= 33
+        roots = {(middle := values.index(0.35 if kind == "entity" else 0.2)): cuts.roots(cuts.own)}
+        for side in (range(middle + 1, len(values)), range(middle - 1, -1, -1)):
+            before = roots[middle]
+            for place in side:
+                before = before.copy()
+                before[changes[place][0]] = changes[place][1]
+                roots[place] = before
+        for place in (0, 5, len(values) - 1):
+            config = replace(own.config, **{f"{kind}_threshold": values[place]})
+            anew = own.configured(config=config).link(documents)
+            assert clusters_of(roots[place]) == clusters_of(anew.link_table["cluster_id"].to_numpy()), values[place]
+            assert (roots[place] < 0).tolist() == anew.link_table["entity_id"].is_null().to_pylist()
+
+
+def test_no_threshold_lies_beyond_what_the_search_listed(sample: Sample) -> None:
+    documents, kb = sample
+    for limit, most in ((0.2, 0.2), (0.1, 0.1)):
+        cuts = cuts_of(linker(kb, mention_threshold=limit).link(documents))
+        assert isinstance(cuts, Cuts)
+        assert max(cuts.thresholds("mention")) == most
+    cuts = cuts_of(linker(kb, mention_threshold=None, entity_threshold=None).link(documents))
+    assert isinstance(cuts, Cuts)
+    assert cuts.thresholds("mention")[-1] == cuts.thresholds("entity")[-1] == float("inf")
+
+
+def test_average_linkage_has_its_own_cuts(sample: Sample) -> None:
+    documents, kb = sample
+    own = linker(kb, nil_linkage="average", nil_threshold=0.3)
+    cuts = cuts_of(own.link(documents))
+    assert isinstance(cuts, Cuts)
+    anew = own.configured(config=replace(own.config, entity_threshold=0.5)).link(documents)
+    assert clusters_of(cuts.roots(cuts.at(0.5, 0.2))) == clusters_of(anew.link_table["cluster_id"].to_numpy())
+
+
+def test_a_run_whose_graph_is_lost_says_so(sample: Sample, tmp_path: Path) -> None:
+    documents, kb = sample
+    result = linker(kb).link(documents)
+    result.save(tmp_path / "run", texts=False)
+    told = unpacked(payload(arbo.Result.load(tmp_path / "run"), "bare").tables)[0]
+    assert "no lists" in told["no_cuts"]
+    assert told["texts"] is False
+    corrected = linker(kb).link(documents, [{"mention": "D06-3", "entity": None}])
+    assert "corrected" in str(cuts_of(corrected))
+    table = result.link_table
+    column = table.column_names.index("cluster_id")
+    other = table.set_column(column, "cluster_id", table["cluster_id"].take(np.arange(len(table))[::-1]))
+    assert "other clusters" in str(cuts_of(replace(result, link_table=other)))
+
+
+def test_discovery_alone_has_a_page() -> None:
+    names = ["Quercus robur", "Quercus robur", "quercus robus", "Betula", "Betula", "Pinus"]
+    result = linker(None, mention_threshold=0.9).discover([document(f"d{i}", name) for i, name in enumerate(names)])
+    head, columns = unpacked(payload(result, "names").tables)
+    assert (head["kb"], head["linked"], head["nil"]) == (None, 0, 6)
+    assert columns["entity"] == []
+    assert "cuts" in head
+
+
+def test_a_page_runs_one_script_and_asks_for_nothing(result: arbo.Result) -> None:
+    html = page(result, "<b>& run")
+    policy = unescape(re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', html)[1])  # type: ignore[index]
+    rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
+    assert rules.keys() == {"default-src", "script-src", "style-src", "base-uri", "form-action"}
+    assert {rules["default-src"], rules["base-uri"], rules["form-action"]} == {"'none'"}
+    for kind, pattern in (
+        ("script-src", r'<script type="module">(.*?)</script>'),
+        ("style-src", r"<style>(.*?)</style>"),
+    ):
+        (content,) = re.findall(pattern, html, re.DOTALL)
+        assert rules[kind] == f"'sha256-{b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"
+    assert "<title>&lt;b&gt;&amp; run</title>" in html
+    blocks = dict(re.findall(r'<script type="application/octet-stream" id="(\w+)">([A-Za-z0-9+/=]*)</script>', html))
+    assert blocks.keys() == {"tables", "texts"}
+    assert html.count("<script") == 3
+    assert "innerHTML" not in html
+    assert not re.search(r"^(import|export) ", html, re.MULTILINE)
+    assert unpacked(b64decode(blocks["texts"]))[1]["text"] == result.document_table["text"].to_pylist()  # type: ignore[index]
+    assert html == page(result, "<b>& run")
+
+
+def test_a_page_without_texts_holds_no_text_of_a_document(result: arbo.Result) -> None:
+    html = page(result, "run", texts=False)
+    blocks = re.findall(r'<script type="application/octet-stream" id="(\w+)">([A-Za-z0-9+/=]*)</script>', html)
+    assert [name for name, _ in blocks] == ["tables"]
+    raw = gzip.decompress(b64decode(blocks[0][1])).decode("utf-8", "ignore")
+    assert "came alongside" in (result.text_of("D01") or "")
+    assert "came alongside" not in raw
+
+
+def test_columns_hold_what_they_are_given() -> None:
+    columns = Columns()
+    columns.numbers("n", [3, -1, 2**31 - 1], sorted_=False)
+    columns.numbers("d", [5, 5, 900, 4], sorted_=True)
+    columns.decimals("f", np.array([0.5, np.nan, np.inf, -1e30]))
+    columns.strings("s", ["", "é\u2028</script>", None, "𝄞"])
+    head, found = unpacked(columns.packed({"a": 1}))
+    assert head["a"] == 1
+    assert found["n"].tolist() == [3, -1, 2**31 - 1]
+    assert found["d"].tolist() == [5, 5, 900, 4]
+    assert np.isnan(found["f"]).tolist() == [False, True, True, False]
+    assert found["s"] == ["", "é\u2028</script>", "", "𝄞"]
+
+
+def test_the_verb_writes_a_page(sample: Sample, result: arbo.Result, tmp_path: Path, run: Run) -> None:
+    result.save(tmp_path / "links")
+    told = run("report", tmp_path / "links", "--out", tmp_path / "a.html", "--json").json
+    assert told == {"out": str(tmp_path / "a.html"), "mentions": 584, "bytes": told["bytes"], "texts": True}
+    assert (tmp_path / "a.html").stat().st_size == told["bytes"]
+    bare = run("report", tmp_path / "links", "--out", tmp_path / "b.html", "--no-texts", "--json").json
+    assert bare["bytes"] < told["bytes"]
+    assert run("report", tmp_path / "links", "--out", tmp_path).code == 2
+    with pytest.raises(arbo.UsageError):
+        report(result, "/dev/null")

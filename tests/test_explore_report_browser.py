@@ -1,0 +1,309 @@
+"""The page of a run in a browser: its counts, its views and addresses, its keys, and names that mean harm."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from urllib.parse import quote
+
+import numpy as np
+import pytest
+from browser import Browser, needs_browser
+from builders import document, linker, passage
+from conftest import Sample
+
+import arbo
+from arbo.explore.cuts import Cuts, cuts_of
+from arbo.explore.report import report
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    needs_browser()
+    with Browser() as found:
+        found.look()
+        yield found
+
+
+@pytest.fixture(scope="module")
+def result(sample: Sample) -> arbo.Result:
+    documents, kb = sample
+    return linker(kb).link(documents)
+
+
+@pytest.fixture(scope="module")
+def file(result: arbo.Result, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("page") / "run.html"
+    report(result, path, name="sample")
+    return path
+
+
+@pytest.fixture
+def opened(browser: Browser, file: Path) -> Browser:
+    browser.open(file)
+    return browser
+
+
+def address(*words: str) -> str:
+    return "#/" + "/".join(quote(word, safe="") for word in words)
+
+
+def test_counts_are_those_of_the_tables(opened: Browser, result: arbo.Result) -> None:
+    tiles = opened.run("[...document.querySelectorAll('.tile strong')].map(one => one.innerText)")
+    assert tiles == ["442", "142", "118", str(len(result.discovered))]
+    rows = "[...document.querySelectorAll('.scores tbody tr')]"
+    scores = opened.run(f"{rows}.map(row => [...row.cells].slice(0, 2).map(cell => cell.innerText))")
+    (entries,) = result.evaluate().report("run").systems.values()
+    assert scores == [[name, f"{entry.score.value:.3f}"] for name, entry in entries.items()]
+
+
+def test_every_mention_has_its_explanation(opened: Browser, result: arbo.Result) -> None:
+    for row in range(0, 584, 41):
+        link = result.links[row]
+        opened.go(address("mention", link.mention.id))
+        steps = opened.run("[...document.querySelectorAll('.path li > a')].map(one => one.innerText)")
+        why = result.explain(link)
+        told = opened.text()
+        if link.entity is None:
+            assert "NIL, in" in told
+            assert f"{1 - why.rivals[0].score:.3f}; the entity threshold is 0.350" in told  # type: ignore[operator]
+        else:
+            names = [step.name for step in why.path[:1]] + [result.link_of(s.id).mention.text for s in why.path[1:]]
+            assert steps == names
+            weights = [f"{step.dissimilarity:.3f}" for step in why.path[1:]]
+            shown = opened.run("[...document.querySelectorAll('.path .weight')].map(one => one.innerText.slice(0, 5))")
+            assert shown == weights
+            assert f"score\n{link.score:.3f}" in told or f"score{link.score:.3f}" in told
+        for rival in why.rivals:
+            assert f"{rival.score:.3f}" in told
+
+
+@pytest.mark.parametrize("kind", ["entity", "mention"])
+def test_a_moved_threshold_counts_as_the_engine_does(opened: Browser, result: arbo.Result, kind: str) -> None:
+    cuts = cuts_of(result)
+    assert isinstance(cuts, Cuts)
+    opened.go("#/threshold")
+    for place, value in enumerate(cuts.thresholds(kind)):
+        found = cuts.at(**{"entity": 0.35, "mention": 0.2, kind: value})
+        opened.run(
+            f"(() => {{ const s = document.querySelector('#cut-{kind}'); s.value = {place}; "
+            "s.dispatchEvent(new Event('input')); })()"
+        )
+        own = "[...document.querySelectorAll('.cut .tile strong')].map(one => one.innerText)"
+        linked = int((found.entity >= 0).sum())
+        clusters = len(np.unique(found.labels[found.n_entities :]))
+        assert opened.run(f"new Promise(done => setTimeout(() => done({own}), 0))") == [
+            str(linked),
+            str(584 - linked),
+            str(clusters),
+        ]
+        assert f"{value:.3f}" in opened.run("decodeURIComponent(location.hash)")
+    opened.run("window.stays = 1")
+    opened.go("#/threshold/0.6/0.2")
+    assert opened.run("window.stays") == 1
+    assert opened.text("#cut-entity + output") == "0.600"
+
+
+def test_what_joins_at_a_threshold_is_named(opened: Browser, result: arbo.Result) -> None:
+    opened.go("#/threshold/0.6/0.2")
+    first = opened.text(".change")
+    assert [word for word in first.split("\n") if word][:2] == ["joins", "Fenn Water"]
+    assert "Dr Fenn" in first
+
+
+def test_every_view_has_an_address(opened: Browser, result: arbo.Result, file: Path) -> None:
+    cluster = result.discovered[0]
+    views = {
+        address("cluster", cluster.id): cluster.name,
+        address("entity", "SP:0001"): "dusk petrel",
+        address("document", "D06"): "D06",
+        address("document", "D06", "D06-3"): "sorrel root rot",
+        address("search", "fenn water"): "Fenn Water diving beetle",
+        "#/nil/nearness": "New entities",
+        "#/clusters": "118 entities",
+        "#/mentions/nil": "142 mentions",
+        "#/documents": "90 documents",
+        "#/threshold/0.6/0.2": "Thresholds",
+        "#/nowhere": "no view",
+        address("mention", "nobody"): "no mention “nobody”",
+        "#/%E0%A4%A": "no view",
+    }
+    for place, words in views.items():
+        opened.go(place)
+        opened.until(f"document.querySelector('main').innerText.includes({json.dumps(words)})")
+    browser = opened
+    browser.open(file, address("document", "D06", "D06-3"))
+    assert browser.text(".chosen") == "sorrel root rot"
+    assert browser.requests == [file.resolve().as_uri()] or set(browser.requests) == {file.resolve().as_uri()}
+    assert browser.messages == []
+
+
+def test_a_document_shows_overlaps_gaps_and_letters_beyond_the_basic_plane(browser: Browser, tmp_path: Path) -> None:
+    text = "𝄞𝄞 heart and lung cancer 𝄞 left"
+    at = text.index("heart")
+    spans = {
+        "gap": ((at, at + 5), (at + 15, at + 21)),
+        "all": ((at, at + 21),),
+        "lung": ((at + 10, at + 21),),
+    }
+    mentions = tuple(
+        arbo.Mention(id_, "d", own, " ".join(text[a:b] for a, b in own), None, None) for id_, own in spans.items()
+    )
+    found = linker(None).discover([arbo.Document("d", text, mentions, None)])
+    report(found, tmp_path / "page.html")
+    browser.open(tmp_path / "page.html", "#/document/d")
+    assert browser.run("document.querySelector('.text').textContent") == text
+    pieces = browser.run(
+        "[...document.querySelectorAll('.hit')].map(one => [one.textContent, one.dataset.mention.split(' ').sort()])"
+    )
+    assert pieces == [
+        ["heart", ["all", "gap"]],
+        [" and ", ["all"]],
+        ["lung ", ["all", "lung"]],
+        ["cancer", ["all", "gap", "lung"]],
+    ]
+    browser.run("document.querySelector('.hit').focus()")
+    assert browser.run("document.querySelectorAll('.hit.on').length") == 4
+    browser.go("#/mention/lung")
+    assert browser.text("blockquote mark") == "lung cancer"
+
+
+def test_keys_reach_everything(opened: Browser) -> None:
+    opened.go("#/mentions")
+    opened.until("document.querySelector('.list a') !== null")
+    opened.press("ArrowDown")
+    first = opened.run("document.activeElement.getAttribute('href')")
+    for _ in range(3):
+        opened.press("ArrowDown")
+        opened.run("new Promise(done => setTimeout(done, 30))")
+    assert first.startswith("#/mention/")
+    fourth = opened.run("document.activeElement.closest('.item').getAttribute('aria-posinset')")
+    assert fourth == "4"
+    opened.press("Enter")
+    opened.until("document.querySelector('[data-view=mention]') !== null")
+    opened.press("Escape")
+    opened.until("document.querySelector('[data-view=mentions]') !== null")
+    opened.press("/")
+    assert opened.run("document.activeElement.type") == "search"
+    opened.call("Input.insertText", text="fenn")
+    opened.press("Enter")
+    opened.until("document.querySelector('[data-view=search]') !== null")
+    assert opened.run("location.hash") == "#/search/fenn"
+
+
+def test_roles_and_contrast_serve_everybody(opened: Browser) -> None:
+    contrast = """(() => {
+      const light = (text) => text.match(/[0-9.]+/g).slice(0, 3).map((x) => x / 255)
+        .map((x) => x <= 0.03928 ? x / 12.92 : ((x + 0.055) / 1.055) ** 2.4)
+        .reduce((sum, x, i) => sum + x * [0.2126, 0.7152, 0.0722][i], 0);
+      const ground = (one) => { while (one) { const c = getComputedStyle(one).backgroundColor;
+        if (!c.endsWith(", 0)") && c !== "transparent") return c; one = one.parentElement; } return "rgb(0,0,0)"; };
+      return [...document.querySelectorAll("body *")].filter((one) => [...one.childNodes].some((node) =>
+        node.nodeType === 3 && node.data.trim()) && one.checkVisibility() && !(one instanceof SVGElement)
+        && one.matches(":not(.skip)"))
+        .map((one) => { const [a, b] = [light(getComputedStyle(one).color), light(ground(one))];
+          return [(Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05), one.className, one.textContent.slice(0, 20)]; })
+        .filter(([ratio]) => ratio < 4.5);
+    })()"""
+    for dark in (False, True):
+        opened.look(dark=dark)
+        for place in ("#/", "#/nil", "#/mention/D06-3", "#/mention/D05-4", "#/document/D06", "#/threshold/0.1/0.2"):
+            opened.go(place)
+            opened.run("new Promise(done => setTimeout(done, 300))")
+            assert opened.run(contrast) == [], (dark, place)
+            assert opened.run("document.querySelectorAll('main').length") == 1
+            assert opened.run("document.querySelectorAll('h1').length") == 1
+            fields = "[...document.querySelectorAll('button, input')]"
+            assert opened.run(f"{fields}.every(one => one.innerText || one.labels?.length || one.ariaLabel)")
+    opened.look()
+
+
+@pytest.mark.parametrize("width", [390, 1200])
+def test_no_view_is_wider_than_the_window(opened: Browser, width: int) -> None:
+    opened.look(width=width)
+    for place in ("#/", "#/clusters", "#/nil/nearness", "#/mention/D06-3", "#/document/D06", "#/threshold/0.6/0.2"):
+        opened.go(place)
+        assert opened.run("document.documentElement.scrollWidth") == width, place
+    opened.look()
+
+
+_MARKS = [
+    "<script>window.harm = 1</script>",
+    "<img src=x onerror='window.harm = 1'>",
+    "</script><script>window.harm = 1</script>",
+    '"><svg onload=window.harm=1>',
+    "javascript:window.harm=1",
+    "'; window.harm = 1; '",
+    "${window.harm = 1}",
+    "{{constructor.constructor('window.harm=1')()}}",
+    "<iframe src=https://example.org/>",
+    "<link rel=stylesheet href=https://example.org/a.css>",
+    "<!-- <script>",
+    "]]><!--",
+    "\u202eright to left\u202c",
+    "\u200b\u200c\u200d zero width \ufeff",
+    "line\u2028separator\u2029",
+    "עברית ו-عربي",
+    "#/../%2e%2e/%",
+    "__proto__",
+    "constructor",
+    "a/b?c#d&e=f",
+]
+
+
+def test_hostile_names_are_text_and_nothing_is_asked_for(browser: Browser, tmp_path: Path) -> None:
+    names = [f"{mark} {i}" if i else mark for i in range(10) for mark in _MARKS]
+    assert len(names) == 200
+    names[3] = "x<script>window.harm=1</script>" * 4000
+    documents = [replace(passage(f"{name} doc", f"before {name} after", name), domain=None) for name in names[4:60]]
+    documents += [document(f"d{i}", name) for i, name in enumerate(names)]
+    kb = arbo.KnowledgeBase.of([{"id": f"{name} id", "name": name, "aliases": [f"{name}!"]} for name in names[:100]])
+    found = linker(kb).link(documents)
+    report(found, tmp_path / "page.html", name="<script>window.harm = 1</script>")
+    browser.requests.clear()
+    browser.messages.clear()
+    browser.open(tmp_path / "page.html")
+    elements = "document.querySelectorAll('img, iframe, svg[onload], link[rel=stylesheet], main script').length"
+    for link in found.links[:: len(found.links) // 60]:
+        places = [("mention", link.mention.id), ("document", link.mention.document_id), ("cluster", link.cluster)]
+        for place in places + ([("entity", link.entity)] if link.entity else []):
+            browser.go(address(*place))
+            assert browser.run(elements) == 0
+            assert "Not found" not in browser.text("h1"), place
+            assert browser.run("document.documentElement.scrollWidth") <= 1200
+        browser.go(address("mention", link.mention.id))
+        shown = browser.run("document.querySelector('h1 bdi').textContent")
+        assert shown == (link.mention.text if len(link.mention.text) <= 160 else link.mention.text[:160] + "…")
+    for place in ("#/", "#/nil", "#/clusters/name", "#/mentions", "#/documents", address("search", "<script>")):
+        browser.go(place)
+        assert browser.run(elements) == 0
+    assert browser.run("window.harm") is None
+    assert browser.messages == []
+    assert set(browser.requests) == {(tmp_path / "page.html").resolve().as_uri()}
+    assert browser.run("fetch('https://example.org/').then(() => 'asked', () => 'blocked')") == "blocked"
+
+
+@pytest.mark.parametrize("n", [0, 1])
+def test_a_run_of_no_or_one_mention_has_all_views(browser: Browser, tmp_path: Path, n: int) -> None:
+    found = linker(None).discover([document("only", *["thing"] * n), document("empty")])
+    report(found, tmp_path / "page.html")
+    browser.messages.clear()
+    browser.open(tmp_path / "page.html")
+    for place in (
+        "#/",
+        "#/clusters",
+        "#/nil",
+        "#/mentions",
+        "#/mentions/nil",
+        "#/documents",
+        "#/document/empty",
+        "#/threshold",
+        "#/search/x",
+    ):
+        browser.go(place)
+        assert "Not found" not in browser.text(), place
+    assert browser.messages == []
