@@ -211,8 +211,9 @@ def _add_cuts(columns: Columns, cuts: Cuts, known: _Entities) -> dict[str, list[
         columns.numbers(f"cut.{kind}.row", np.concatenate([rows for rows, _ in found]), sorted_=True)
         roots = np.concatenate([roots for _, roots in found])
         columns.numbers(f"cut.{kind}.root", np.where(roots >= 0, page_row[np.maximum(roots, 0)], roots))
-    own = cuts.roots(cuts.own)
-    columns.numbers("root", np.where(own >= 0, page_row[np.maximum(own, 0)], own))
+    own = cuts.roots(cuts.own)  # of a known entity, its row on the page
+    members, start = cuts.run.rows_of_cluster
+    columns.numbers("discovered.root", -1 - own[members[start[known.n_linked : -1]]])
     return thresholds
 
 

@@ -132,13 +132,15 @@ export async function localSource() {
     const children = new Map();
     for (const i of inCluster(cluster)) {
       const above = c.parent[i] >= 0 ? c.parent[i] : -1;
-      children.set(above, [...(children.get(above) ?? []), i]);
+      if (!children.has(above)) children.set(above, []);
+      children.get(above).push(i);
     }
     const order = [], below = new Map(), stack = [...(children.get(-1) ?? [])].reverse();
     while (stack.length) {
       const i = stack.pop();
       order.push(i);
-      stack.push(...(children.get(i) ?? []).sort((a, b) => (c.step[b] || 0) - (c.step[a] || 0) || b - a));
+      const heaviest = (children.get(i) ?? []).sort((a, b) => (c.step[b] || 0) - (c.step[a] || 0) || b - a);
+      for (const child of heaviest) stack.push(child);
     }
     for (const i of order.toReversed()) below.set(i, (children.get(i) ?? []).reduce((sum, child) => sum + below.get(child), 1));
     return { order, below };
@@ -258,7 +260,7 @@ const MOST_CHANGES = 100;
 // The partitions at other thresholds. A root is an entity, or -1 minus a row for a cluster without one.
 function cuts(head, c, n, { nKnown, clusterId, clusterName, sizeOf }) {
   const nEntities = c.entity.length, index = (root) => (root >= 0 ? root : nEntities - 1 - root);
-  const own = Int32Array.from(c.root, index), now = own.slice(), differences = {};
+  const own = c.cluster.map((cluster) => (cluster < nKnown ? cluster : nEntities + c["discovered.root"][cluster - nKnown])), now = own.slice(), differences = {};
   for (const kind of ["entity", "mention"]) {
     const start = startsOf(c[`cut.${kind}`]), roots = Int32Array.from(c[`cut.${kind}.root`], index);
     differences[kind] = (place) => [c[`cut.${kind}.row`].subarray(start[place], start[place + 1]), roots.subarray(start[place], start[place + 1])];
@@ -319,8 +321,11 @@ function cuts(head, c, n, { nKnown, clusterId, clusterName, sizeOf }) {
     const after = (root, number) => root < nEntities ? { cluster_id: root < nKnown ? clusterId(root) : null, name: c["entity.name"].at(root), size: number, is_new: false }
       : { cluster_id: null, name: c["text.words"].at(c.text[root - nEntities]), size: number, is_new: true };
     const largest = (counts, draw) => [...counts].sort((a, b) => b[1] - a[1] || a[0] - b[0]).slice(0, 6).map(([key, number]) => draw(key, number));
-    return events.map(([number, kind, which]) => ({ kind,
-      before: kind === "joins" ? largest(wanted.get(which), before) : [before(which, number)],
-      after: kind === "joins" ? [after(which, number)] : kind === "splits" ? largest(parts.get(which), after) : [after(into[which], number)] }));
+    const more = (counts) => Math.max(0, counts.size - 6);
+    return events.map(([number, kind, which]) => {
+      if (kind === "joins") return { kind, before: largest(wanted.get(which), before), after: [after(which, number)], more: more(wanted.get(which)) };
+      if (kind === "splits") return { kind, before: [before(which, number)], after: largest(parts.get(which), after), more: more(parts.get(which)) };
+      return { kind, before: [before(which, number)], after: [after(into[which], number)], more: 0 };
+    });
   }
 }

@@ -1,5 +1,5 @@
 // A document with its mentions highlighted; mentions may overlap, and may have gaps.
-import { h, address, plural, name, empty } from "./dom.js";
+import { h, address, plural, name, empty, longList } from "./dom.js";
 import { mentionRow, section } from "./views.js";
 
 export async function documentView(source, id, chosen = null) {
@@ -10,7 +10,7 @@ export async function documentView(source, id, chosen = null) {
     h("p", { class: "kind" }, "Document"), h("h1", {}, name(found.document_id)),
     h("p", { class: "lead" }, plural(found.mentions.length, "mention"), ` · ${found.mentions.filter((row) => row.entity_id === null).length} NIL`),
     text ?? empty("The page holds no texts."),
-    found.mentions.length > 0 && section("Mentions", h("div", { class: "rows" }, found.mentions.slice(0, 500).map(mentionRow))),
+    found.mentions.length > 0 && section("Mentions", longList(found.mentions.length, async (offset, limit) => found.mentions.slice(offset, offset + limit), mentionRow, "Mentions of the document")),
   ] };
 }
 

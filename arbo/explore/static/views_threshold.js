@@ -1,7 +1,8 @@
 // The two thresholds: what joins and what falls apart if one of them moves.
 import { h, address, count, decimal, name, empty } from "./dom.js";
 
-const SHOWN = 100;
+const AT_ONCE = 8; // changes that are drawn while the slider moves; the others follow when it rests
+const REST = 120; // milliseconds
 
 export async function thresholdView(source, entity, mention) {
   const told = await source.overview();
@@ -17,17 +18,19 @@ export async function thresholdView(source, entity, mention) {
   const at = { entity: place("entity", entity), mention: place("mention", mention) };
   const home = { entity: cuts.entity.indexOf(own.entity), mention: cuts.mention.indexOf(own.mention) };
   if (at.entity !== home.entity) at.mention = home.mention;
-  const out = h("div", { class: "cut", "aria-live": "polite" }), sliders = {};
+  const out = h("div", { class: "cut" }), sliders = {};
+  let later = 0;
   const update = async () => {
-    const started = performance.now();
+    clearTimeout(later);
     const result = await source.cut({ entity: cuts.entity[at.entity], mention: cuts.mention[at.mention] });
-    out.replaceChildren(...cutNodes(result, told));
+    const rows = h("div", { class: "changes" }, result.changed.slice(0, AT_ONCE).map(changeRow));
+    out.replaceChildren(...cutNodes(result, told, rows));
+    later = setTimeout(() => rows.append(...result.changed.slice(AT_ONCE).map(changeRow)), REST);
     for (const kind of ["entity", "mention"]) {
       sliders[kind].input.value = at[kind];
       sliders[kind].input.setAttribute("aria-valuetext", text(cuts[kind][at[kind]]));
       sliders[kind].output.textContent = text(cuts[kind][at[kind]]) + (at[kind] === home[kind] ? " (the run)" : "");
     }
-    out.dataset.milliseconds = (performance.now() - started).toFixed(2);
   };
   const move = (kind) => (event) => {
     const other = kind === "entity" ? "mention" : "entity";
@@ -49,13 +52,13 @@ export async function thresholdView(source, entity, mention) {
     h("p", { class: "note" }, `The search of the run lists mentions up to ${text(most)}; beyond, no threshold can be shown.`), out] };
 }
 
-function cutNodes(result, told) {
+function cutNodes(result, told, rows) {
   const change = (now, before) => (now === before ? "as in the run" : `${now > before ? "+" : "−"}${count(Math.abs(now - before))}`);
   const tile = (now, before, label) => h("div", { class: "tile" }, h("strong", {}, count(now)), h("span", {}, label), h("small", {}, change(now, before)));
   const { changed } = result;
-  return [h("div", { class: "tiles" }, told.kb !== null && tile(result.linked, told.linked, "linked"), tile(result.nil, told.nil, "NIL"), tile(result.clusters, told.clusters, "clusters")),
+  return [h("div", { class: "tiles", "aria-live": "polite" }, told.kb !== null && tile(result.linked, told.linked, "linked"), tile(result.nil, told.nil, "NIL"), tile(result.clusters, told.clusters, "clusters")),
     h("h2", {}, changed.length ? `What changes: ${count(result.total ?? changed.length)}` : "Nothing changes"),
-    changed.length > 0 && h("div", { class: "changes" }, changed.slice(0, SHOWN).map(changeRow)),
+    changed.length > 0 && rows,
     (result.total ?? 0) > changed.length && h("p", { class: "note" }, `The ${count(changed.length)} largest are shown.`)].filter(Boolean);
 }
 
@@ -64,6 +67,7 @@ const KINDS = { joins: "joins", splits: "falls apart", linked: "is linked", unli
 function changeRow(one) {
   const part = ({ cluster_id, name: title, size, is_new }) => h("li", {}, cluster_id ? h("a", { href: address("cluster", cluster_id) }, name(title)) : name(title),
     h("span", { class: "pill" }, count(size)), is_new && h("small", {}, " new"));
-  return h("div", { class: "change " + one.kind }, h("span", { class: "badge" }, KINDS[one.kind]), h("ul", {}, one.before.map(part)),
-    h("span", { class: "arrow", "aria-label": "becomes" }, "→"), h("ul", {}, one.after.map(part)));
+  const more = (rows) => rows.length > 1 && one.more > 0 && h("li", { class: "muted" }, `and ${count(one.more)} more`);
+  return h("div", { class: "change " + one.kind }, h("span", { class: "badge" }, KINDS[one.kind]), h("ul", {}, one.before.map(part), more(one.before)),
+    h("span", { class: "arrow", role: "img", "aria-label": "becomes" }, "→"), h("ul", {}, one.after.map(part), more(one.after)));
 }
