@@ -62,7 +62,7 @@ class Reconciliation:
     @cached_property
     def threshold(self) -> float:
         """The score from which a candidate may be a match: that from which the linker links a mention on its own."""
-        linker = self.service.linker.undivided
+        linker = self.service.undivided
         found = linker.retrieve(Corpus.of([self.service.kb.entities[0].name]), k=0, discover=False)
         return 100 * (found.offset - linker.config.limits(found.threshold)[0])
 

@@ -44,11 +44,13 @@ class Service:
     finder: Finder = field(default_factory=DictionaryFinder)
     """Finds the mentions of texts without spans."""
     limits: Limits = field(default_factory=Limits)
+    undivided: Linker = field(init=False)
+    """Compares names with the entities of all domains and types."""
 
     def __post_init__(self) -> None:
         if self.linker.kb is None or not len(self.linker.kb):
             raise UsageError("a service needs a knowledge base with entities: use Linker(kb)")
-        self.linker.undivided  # noqa: B018 (encodes the entities)
+        object.__setattr__(self, "undivided", self.linker.undivided().configured(announce=quiet))
         object.__setattr__(self, "linker", self.linker.configured(announce=quiet))
 
     @property
@@ -129,7 +131,7 @@ class Service:
         asked = [name for name in names if name.strip()]
         if not asked or k < 1:
             return [[] for _ in names]
-        found = self.linker.undivided.candidates(asked, k)
+        found = self.undivided.candidates(asked, k)
         lists = iter(
             [(row, float(score)) for row, score in zip(rows, scores, strict=True) if row >= 0]
             for rows, scores in zip(found.entities.tolist(), found.scores.tolist(), strict=True)
