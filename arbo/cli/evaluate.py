@@ -93,7 +93,7 @@ def evaluate(
     from arbo.results.evaluation import Coreference, evaluate_together, evaluate_topics
     from arbo.spans.evaluation import run_scores
 
-    _check(train, gold, kb, plot, format_)
+    _check(train, gold, kb, plot, format_, types)
     names = name_systems(runs)
     check_outputs([*names.values()], save, plot)
     results = {name: Result.load(run) for name, run in names.items()}
@@ -138,12 +138,18 @@ def _by_topic(topics: Mapping[str, Mapping[str, Evaluation]]) -> Table:
 
 
 def _check(
-    train: Path | None, gold: Path | None, kb: Path | None, plot: Path | None, format_: DocumentFormat | None
+    train: Path | None,
+    gold: Path | None,
+    kb: Path | None,
+    plot: Path | None,
+    format_: DocumentFormat | None,
+    types: list[str] | None,
 ) -> None:
     """Raise UsageError for options that exclude each other, or need another one."""
     refused = {
         "--train and --gold exclude each other; leave one out": train and gold,
         "--format needs --train or --gold; give one of them, or leave --format out": format_ and not (train or gold),
+        "--types needs --train or --gold; give one of them, or leave --types out": types and not (train or gold),
         "--gold needs --kb, the knowledge base of the runs": gold and not kb,
         "--kb is used only with --gold; give --gold, or leave --kb out": kb and not gold,
         "--plot needs annotated runs, and cannot be used with --gold; leave one of them out": gold and plot,

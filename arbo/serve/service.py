@@ -46,12 +46,15 @@ class Service:
     limits: Limits = field(default_factory=Limits)
     undivided: Linker = field(init=False)
     """Compares names with the entities of all domains and types."""
+    domains: frozenset[str | None] = field(init=False)
+    """The domains of the entities."""
 
     def __post_init__(self) -> None:
         if self.linker.kb is None or not len(self.linker.kb):
             raise UsageError("a service needs a knowledge base with entities: use Linker(kb)")
         object.__setattr__(self, "undivided", self.linker.undivided().configured(announce=quiet))
         object.__setattr__(self, "linker", self.linker.configured(announce=quiet))
+        object.__setattr__(self, "domains", frozenset(domain for (domain,) in self.kb.columns("domain")))
 
     @property
     def kb(self) -> KnowledgeBase:
@@ -147,6 +150,9 @@ class Service:
             found += [document] if has_spans else find_mentions(self.finder, [document], self.kb)
         self._check_time(end)
         self.limits.check("mentions", sum(len(document.mentions) for document in found), "mentions")
+        for one in found:
+            if one.mentions and one.domain not in self.domains:
+                raise UsageError(f"no entity is in the domain {one.domain!r:.60} of text {one.id}; correct it")
         linker = self.linker.configured(config=replace(self.linker.config, per_document=not collective))
         result = linker.link(found) if any(one.mentions for one in found) else None
         links = iter(result.links if result else ())
