@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar
 
 import typer
 
+import arbo
+
 if TYPE_CHECKING:
     from arbo.training.config import LoopConfig
-    from arbo.training.options import RunOptions
 
 Settings = TypeVar("Settings", bound="LoopConfig")
 
@@ -85,9 +86,8 @@ def changed_by(settings: Settings, file: Path | None, **changes: Any) -> Setting
     return replace(settings.overridden(file), **given)
 
 
-def run_options(tensorboard: Path | None, scores: Callable[[Mapping[str, Any]], str | None]) -> RunOptions:
+def run_options(tensorboard: Path | None, scores: Callable[[Mapping[str, Any]], str | None]) -> arbo.RunOptions:
     """Return options that show progress, and print what ``scores`` returns for each line of the log, if not None."""
-    from arbo import RunOptions
     from arbo.cli import console
     from arbo.progress import bars
 
@@ -97,7 +97,7 @@ def run_options(tensorboard: Path | None, scores: Callable[[Mapping[str, Any]], 
             place = f"epoch {figures['epoch'] + 1}, step {figures['step']:,}: loss {figures['loss']:.3f}"
             console.say(f"{place}; on the development documents {told}")
 
-    return RunOptions(tensorboard=tensorboard, announce=bars, on_log=tell)
+    return arbo.RunOptions(tensorboard=tensorboard, announce=bars, on_log=tell)
 
 
 class Trained(Protocol):
