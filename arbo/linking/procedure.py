@@ -82,10 +82,7 @@ class Procedure:
         return reranked(found, self.reranker, self.kb, announce=self.announce, score=score, **how)
 
     def decided(
-        self,
-        given: Corpus,
-        corrections: Sequence[Correction],
-        resume: Callable[[Corpus], Mentions] | None = None,
+        self, given: Corpus, corrections: Sequence[Correction], resume: Callable[[Corpus], Mentions] | None = None
     ) -> Result:
         """Decide on the mentions of documents, after corrections of spans; ``resume`` begins with earlier lists."""
         clock, k = Stopwatch(), self.config.k
@@ -111,7 +108,7 @@ class Procedure:
         with clock("describe"):
             result = describe(corpus, self.kb, retrieval, clusters, self.config, obeying)
         arrays = kept(mentions, found, self.encoder, self.kb, given_arrays(given, corpus), scoring)
-        return replace(result.with_seconds(clock.seconds), kept=arrays)
+        return replace(result, manifest={**result.manifest, "seconds": clock.seconds}, kept=arrays)
 
     def grown(
         self,
@@ -122,17 +119,11 @@ class Procedure:
         anew: bool = False,
         exchange: bool = False,
     ) -> Result:
-        """Decide on the changed documents of a run, and on the corrections of the run and ``more``.
+        """Decide on changed documents, with the neighbours that a run knows unless all are sought ``anew``.
 
-        Args:
-            run: the run, which begins with the neighbours that it knows.
-            change: gets the documents of the run as they came, before any correction, and returns those of now.
-            more: further corrections.
-            anew: whether all neighbours are sought again.
-            exchange: whether the knowledge base may be another one than that of the run.
-
-        Raises:
-            UsageError: the run cannot grow, or was made in another way; see `check_same`.
+        ``change`` gets the documents of the run as they came, before any correction. Its corrections are obeyed again,
+        then ``more``. With ``exchange``, it may have another knowledge base. Raise UsageError if the run cannot grow,
+        or was made in another way, see `check_same`.
         """
         arrays, edges = arrays_of(run), {} if self.edges is None else {"edges": self.edges.settings}
         check_same(run, self.config, {**self.encoder.settings, **edges}, self.reranker, self.kb, exchange=exchange)

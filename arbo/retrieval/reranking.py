@@ -164,7 +164,7 @@ def reranked(
         retrieval,
         entities=Neighbors(ids, np.where(ids >= 0, 1 - _probability(ids, said), np.float32(np.inf))),
         mentions=_mention_edges(retrieval, reading, ids, said) if mentions else retrieval.mentions,
-        distance=_no_candidate,
+        distance=lambda mention, _: np.ones(len(mention), np.float32),  # others have the probability 0
         offset=1.0,
         threshold=(limit, limit if mentions else retrieval.threshold[1]),
         settings=_settings(retrieval.settings, reranker, skip_margin),
@@ -198,11 +198,6 @@ def _mention_edges(retrieval: Retrieval, reading: _Reading, entities: Ids, said:
 def _probability(entities: Ids, said: Floats) -> Floats:
     probability = scipy.special.softmax(said, axis=1) if said.size else said
     return np.where(entities >= 0, probability, np.float32(-np.inf))
-
-
-def _no_candidate(mention: Ids, entity: Ids) -> Floats:
-    """Return the dissimilarity 1 for all pairs: entities that are not candidates have the probability 0."""
-    return np.ones(len(mention), np.float32)
 
 
 def _settings(made_by: dict[str, Any], reranker: Reranker, skip_margin: float | None) -> dict[str, Any]:
