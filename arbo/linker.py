@@ -1,10 +1,9 @@
-"""The linker: it encodes, searches, reranks, builds the graph, partitions it, and reads off the links."""
+"""The linker: a knowledge base, an encoder and settings, with which documents are linked."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Self
 
@@ -15,29 +14,21 @@ from arbo.data.gold import Gold
 from arbo.data.inputs import mention_inputs
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.encoders.encoder import Encoder
-from arbo.encoders.index import encoded
 from arbo.encoders.named import encoder_of
 from arbo.encoders.ngrams import NgramEncoder
-from arbo.engine import Ids, Index, Method, Searchable, Vectors, partition
+from arbo.engine import Method
 from arbo.errors import UsageError
 from arbo.linking.config import LinkerConfig
-from arbo.linking.corrections import Correction, continued, corrections_kept, corrections_of
-from arbo.linking.description import describe
-from arbo.linking.growth import Mentions, arrays_of, check_same, extended, kept, resumed, without
-from arbo.linking.obedience import obeyed
-from arbo.linking.originals import as_given, given_arrays
-from arbo.linking.releases import fitted_to, frozen, told
-from arbo.linking.respanning import respanned
-from arbo.progress import Announce, Stopwatch, quiet
-from arbo.results.export import corpus_of
+from arbo.linking.corrections import corrections_of
+from arbo.linking.growth import extended, without
+from arbo.linking.procedure import Procedure
+from arbo.progress import Announce, quiet
 from arbo.results.result import Result
 from arbo.results.run import Run
 from arbo.retrieval.candidates import Candidates
-from arbo.retrieval.domains import Divided
-from arbo.retrieval.reranking import Reranker, reranked
-from arbo.retrieval.retrieval import Retrieval, Sought, retrieve
-from arbo.retrieval.scored import Remembering
-from arbo.retrieval.worlds import entity_worlds, mention_worlds
+from arbo.retrieval.encoded import EncodedKb
+from arbo.retrieval.reranking import Reranker
+from arbo.retrieval.retrieval import Retrieval
 
 if TYPE_CHECKING:
     from arbo.edges.model import EdgeModel
@@ -46,7 +37,6 @@ if TYPE_CHECKING:
     from arbo.linking.tuning import Tuning
 
 
-# Without slots: `cached_property` keeps the entity vectors in the instance's dictionary.
 @dataclass(frozen=True, eq=False)
 class Linker:
     """Links the mentions of documents to a knowledge base, and clusters mentions without an entity there.
@@ -85,11 +75,15 @@ class Linker:
     tuning: Tuning | None = None
     reranker: Reranker | None = None
     edges: EdgeModel | None = None
+    _entities: EncodedKb | None = field(default=None, repr=False, kw_only=True)
 
     def __post_init__(self) -> None:
-        if self.kb is not None:
-            object.__setattr__(self, "kb", KnowledgeBase.of(self.kb))
         object.__setattr__(self, "encoder", encoder_of(self.encoder))
+        if self.kb is not None:
+            kb, known = KnowledgeBase.of(self.kb), self._entities
+            object.__setattr__(self, "kb", kb)
+            if known is None or known.kb is not kb or known.encoder is not self.encoder:
+                object.__setattr__(self, "_entities", EncodedKb(kb, self.encoder, self.announce))
         if isinstance(self.edges, (str, PathLike)):
             from arbo.edges.model import EdgeModel
 
@@ -119,7 +113,7 @@ class Linker:
         """
         if self.kb is None:
             raise UsageError("linking needs a knowledge base: use Linker(kb), or discover() to work without one")
-        return self._decide(Corpus.of(documents), corrections_of(corrections), discover=False)
+        return self.procedure().decided(Corpus.of(documents), corrections_of(corrections))
 
     def discover(self, documents: Iterable[Any], corrections: Any = ()) -> Result:
         """Cluster mentions, or names alone, without a knowledge base; each cluster is a discovered entity.
@@ -127,7 +121,7 @@ class Linker:
         For the corrections and further errors, see `link`. The reranker is not used. Raise UsageError if the
         configuration sets `rerank_mentions`.
         """
-        return self._decide(Corpus.of(documents), corrections_of(corrections), discover=True)
+        return self.procedure(discover=True).decided(Corpus.of(documents), corrections_of(corrections))
 
     def add(self, result: Run, documents: Iterable[Any] = (), corrections: Any = ()) -> Result:
         """Return a new result with further documents; its tables are those of `refit` on all documents.
@@ -139,9 +133,8 @@ class Linker:
         was made with another configuration, encoder, reranker or edge model; DataError if it has a document with the
         same id: names alone, whose ids are numbers from 0, need ids of their own.
         """
-        return self._grown(
-            result, lambda before: extended(before, documents), corrections_of(corrections), exchange=True
-        )
+        more = corrections_of(corrections)
+        return self._growing(result).grown(result, lambda before: extended(before, documents), more, exchange=True)
 
     def remove(self, result: Run, ids: Iterable[str]) -> Result:
         """Return a new result without the documents and mentions with these ids; see `add`.
@@ -150,7 +143,7 @@ class Linker:
         Raise UsageError for an unknown id, one of both a document and a mention, a mention that a correction added or
         another knowledge base, and as `add` does.
         """
-        return self._grown(result, lambda before: without(before, ids, result.row_of))
+        return self._growing(result).grown(result, lambda before: without(before, ids, result.row_of))
 
     def refit(self, result: Run) -> Result:
         """Return the result of searching all documents of a result again, with its mentions and its fitted encoder.
@@ -158,7 +151,7 @@ class Linker:
         Dense vectors and scores of rerankers are not made again, since transformers repeat them only to rounding. Raise
         UsageError as `remove` does.
         """
-        return self._grown(result, lambda before: before, anew=True)
+        return self._growing(result).grown(result, lambda before: before, anew=True)
 
     def tune(
         self, documents: Iterable[Any], *, objective: Objective | None = None, method: Method | None = None
@@ -225,159 +218,38 @@ class Linker:
         kb = None if discover else self.kb
         return estimate(self.encoder, inputs, kb, self.config, self.reranker, self.edges)
 
-    def retrieve(
-        self, corpus: Corpus, *, k: int, discover: bool, in_order: bool = False, within_threshold: bool = False
-    ) -> Retrieval:
+    def retrieve(self, corpus: Corpus, *, k: int, discover: bool, in_order: bool = False) -> Retrieval:
         """Find the ``k`` nearest mentions of each mention and, unless ``discover``, its nearest entities.
 
         With ``in_order``, the mentions are numbered as `Corpus.order` says, so that ties never depend on the order in
-        which the documents came. With ``within_threshold``, mentions beyond the mention threshold are left out, which
-        is faster; but all are kept if an edge model, `rerank_mentions` or average linkage needs them. A reranker scores
-        the nearest entities again. An edge model sets the weights of the edges between mentions, keeps the ``k``
-        lightest edges into each mention and, if it was trained with a knowledge base, sets the weights of the edges
-        from entities too. Raise UsageError for ``discover`` if the configuration sets `rerank_mentions`.
+        which the documents came. A reranker scores the nearest entities again. An edge model sets the weights of the
+        edges between mentions, keeps the ``k`` lightest edges into each mention and, if it was trained with a knowledge
+        base, sets the weights of the edges from entities too. Raise UsageError for ``discover`` if the configuration
+        sets `rerank_mentions`.
         """
-        mentions = self._mentions(corpus, corpus.order if in_order else np.arange(len(corpus.mentions)), discover)
-        found = self._searched(mentions, k, discover, within_threshold=within_threshold)
-        return self._weighed(found, k, self.reranker, discover)
+        procedure = self.procedure(discover=discover)
+        mentions = procedure.mentions(corpus, corpus.order if in_order else np.arange(len(corpus.mentions)))
+        return procedure.weighed(procedure.searched(mentions, k), k)
 
     def configured(self, **changes: Any) -> Self:
         """Return a copy with changed fields; only a new ``kb`` or ``encoder`` makes it encode the entities again."""
-        other = replace(self, **changes)
-        if not {"kb", "encoder"} & set(changes):
-            same = other.config.map_types == self.config.map_types
-            kept = ("_entities", "_divided") if same else ("_entities",)
-            vars(other).update((name, vars(self)[name]) for name in kept if name in vars(self))
-        return other
+        return replace(self, **changes)
 
-    @cached_property
     def undivided(self) -> Self:
-        """The linker that compares each mention with all entities, whatever their domains and types.
+        """Encode the entities, and return a linker that compares each mention with all of them.
 
-        Whoever asks for it makes this linker encode the entities, so that `configured` copies share them.
+        Domains and types are ignored, so that mentions must have no domain.
         """
-        whole = self._divided.whole
-        other = self.configured(config=replace(self.config, map_types=None))
-        vars(other)["_divided"] = Divided(whole, {None: np.arange(whole.n, dtype=np.int32)})
-        return other
+        assert self._entities is not None
+        return self.configured(config=replace(self.config, map_types=None), _entities=self._entities.undivided())
 
-    @cached_property
-    def _entities(self) -> tuple[Encoder, Searchable]:
-        """The encoder, fitted only to the entities so that links do not depend on other documents, and the vectors."""
-        assert self.kb is not None
-        return encoded(self.kb, self.encoder, self.announce)
-
-    @cached_property
-    def _divided(self) -> Divided:
-        """The vectors of the entities of each world, kept for the next documents."""
-        assert self.kb is not None
-        return Divided(self._entities[1], entity_worlds(self.kb, self.config.map_types))
-
-    def _with(self, fitted: Encoder) -> Self:
-        """Return this linker with an encoder that is fitted already; its own encoder is one if it is never fitted."""
-        other = self.configured()
-        if self.kb is not None and fitted is not self.encoder:
-            vars(other).pop("_divided", None)
-            vectors = fitted.encode_entities(self.kb, self.announce)
-            assert isinstance(vectors, Vectors)  # only that of n-grams is ever fitted
-            vars(other)["_entities"] = fitted, Index.of(vectors, fitted.metric)
-        return other
-
-    def _mentions(self, corpus: Corpus, order: Ids, discover: bool) -> Mentions:
+    def procedure(self, *, discover: bool = False) -> Procedure:
+        """Return the steps of `link` or of `discover`; raise UsageError if `rerank_mentions` is set for `discover`."""
         if discover and self.config.rerank_mentions:
             raise UsageError("discover uses no reranker, so rerank_mentions does not apply; leave it out")
-        inputs = mention_inputs(corpus, expand_abbreviations=self.config.expand_abbreviations)
-        if self.kb and not discover:
-            return Mentions.of(inputs, order, self._entities[0], self.announce)
-        encoder = self.encoder.fit([inputs[row].name for row in order.tolist()])
-        return Mentions.of(inputs, order, encoder, self.announce)
-
-    def _searched(self, mentions: Mentions, k: int, discover: bool, *, within_threshold: bool) -> Retrieval:
-        """Return the neighbours by the encoder."""
-        entities = self._divided if self.kb and not discover else None
-        limit = self.config.mention_limit(mentions.encoder.threshold, learnt=self.edges is not None)
-        within = limit if within_threshold else None
-        worlds = mention_worlds(mentions.inputs, self.config.map_types, some=not self.config.per_document)
-        compared = max(k, self.edges.neighbors) if self.edges and k else k
-        sought = Sought(compared, self.config.candidates, self.config.search, within, self.config.per_document)
-        encoder, inputs, encode, find, _ = mentions
-        return retrieve(encoder, inputs, encode, entities, worlds, sought, self.announce, find)
-
-    def _weighed(self, found: Retrieval, k: int, reranker: Reranker | None, discover: bool) -> Retrieval:
-        """Return the edges by learnt weights or by the reranker, if there is one."""
-        kb = None if discover or not self.kb else self.kb
-        if self.edges is not None:
-            return self.edges.applied(found, kb, k, self.announce)
-        if reranker is None or kb is None:
-            return found
-        return reranked(
-            found,
-            reranker,
-            kb,
-            skip_margin=self.config.skip_margin,
-            mentions=self.config.rerank_mentions,
-            announce=self.announce,
-        )
-
-    def _grown(
-        self,
-        result: Run,
-        change: Callable[[Corpus], Corpus],
-        more: Sequence[Correction] = (),
-        *,
-        anew: bool = False,
-        exchange: bool = False,
-    ) -> Result:
-        """Decide on changed documents, with the neighbours that the result knows unless all are sought ``anew``.
-
-        ``change`` gets the documents as they came, before any correction. With ``exchange``, the linker may have
-        another knowledge base than the result.
-        """
-        discover = result.manifest["knowledge_base"] is None
         kb = None if discover else self.kb
-        arrays, edges = arrays_of(result), {} if self.edges is None else {"edges": self.edges.settings}
-        reranker = self.reranker if kb else None
-        check_same(result, self.config, {**self.encoder.settings, **edges}, reranker, kb, exchange=exchange)
-        fitted = self if kb is None or fitted_to(result) == kb.fingerprint else self._with(frozen(self.encoder, arrays))
-        before = corpus_of(result)
+        entities, reranker = (self._entities, self.reranker) if kb else (None, None)
+        return Procedure(kb, entities, self.encoder, self.config, reranker, self.edges, self.announce)
 
-        def resume(now: Corpus) -> Mentions:
-            encoder = fitted._entities[0] if kb else self.encoder
-            return resumed(result, before, now, arrays, encoder, kb, self.announce, anew=anew)
-
-        corrections = continued(corrections_kept(result.correction_table), more)
-        decided = fitted._decide(change(as_given(before, arrays)), corrections, resume, discover=discover)
-        return told(result, decided, self.encoder, kb)
-
-    def _decide(
-        self,
-        given: Corpus,
-        corrections: Sequence[Correction],
-        resume: Callable[[Corpus], Mentions] | None = None,
-        *,
-        discover: bool,
-    ) -> Result:
-        """Decide on the mentions of documents, after corrections of spans; ``resume`` begins with earlier lists."""
-        clock, k = Stopwatch(), self.config.k
-        kb = None if discover else self.kb
-        corpus, lines = respanned(given, corrections)
-        with clock("encode and search"):
-            mentions = resume(corpus) if resume else self._mentions(corpus, corpus.order, discover)
-            found = self._searched(mentions, k, discover, within_threshold=True)
-            reranker = Remembering(self.reranker, kb, mentions.known) if self.reranker is not None and kb else None
-            retrieval = self._weighed(found, k, reranker, discover)
-        with clock("partition"):
-            obeying = obeyed(lines, retrieval.inputs, kb, self.config) if lines else None
-            decisions = None if obeying is None else obeying.decisions
-            clusters = partition(
-                retrieval.graph(k, decisions),
-                self.config.method,
-                self.config.limits(retrieval.threshold),
-                nil_linkage=self.config.nil_linkage,
-                nil_threshold=self.config.nil_limit(retrieval.threshold),
-                decisions=decisions,
-            )
-        with clock("describe"):
-            result = describe(corpus, kb, retrieval, clusters, self.config, obeying)
-        arrays = kept(mentions, found, self.encoder, kb, given_arrays(given, corpus), reranker)
-        return replace(result.with_seconds(clock.seconds), kept=arrays)
+    def _growing(self, result: Run) -> Procedure:
+        return self.procedure(discover=result.manifest["knowledge_base"] is None)

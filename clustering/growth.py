@@ -79,15 +79,10 @@ def updated(
 
 def renumbered(own: Neighbors, number: Ids) -> Neighbors:
     """Return lists with the number of each thing instead of its id, in the same order; -1 leaves a thing out."""
-    ids = _renumbered(own.ids, number)
+    ids = np.append(number, -1).astype(np.int32)[own.ids]  # -1 stays
     torn = np.flatnonzero(((ids < 0) & (own.ids >= 0)).any(axis=1))
     dissimilarity = np.where(ids >= 0, own.dissimilarity, np.float32(np.inf))
     order = np.argsort(ids[torn] < 0, axis=1, kind="stable")
     for array in (ids, dissimilarity):
         array[torn] = np.take_along_axis(array[torn], order, axis=1)
     return Neighbors(ids, dissimilarity)
-
-
-def _renumbered(ids: Ids, number: Ids) -> Ids:
-    """Return the number of each id; -1 stays."""
-    return np.append(number, -1).astype(np.int32)[ids]

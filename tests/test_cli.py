@@ -215,7 +215,7 @@ def test_the_installed_command(tmp_path: Path) -> None:
 _HANG = """
 import sys, time
 import pyarrow.parquet as pq
-import arbo.linker
+import arbo.linking.procedure
 from arbo.cli import main
 
 def hang(*args, **settings):
@@ -223,7 +223,7 @@ def hang(*args, **settings):
     time.sleep(60)
 
 if sys.argv.pop(1) == "searching":
-    arbo.linker.retrieve = hang
+    arbo.linking.procedure.retrieve = hang
 else:
     write = pq.write_table
     pq.write_table = lambda table, file: hang() if "links" in file.name else write(table, file)

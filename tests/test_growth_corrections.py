@@ -228,8 +228,8 @@ def test_known_scores_follow_mentions_and_entities_to_their_new_rows() -> None:
     assert found["entities"].pairs.tolist() == [[0, 6], [2, 3]]
     assert found["entities"].scores.tolist() == [0, 3]
     assert found["mentions"].pairs.tolist() == [[2, 0]]
-    assert known_scores(arrays, row)["entities"].pairs.tolist() == [[0, 5], [2, 4], [2, 0]]
-    assert known_scores(arrays, np.array([-1, -1]))["mentions"].scores.tolist() == []
+    assert known_scores(arrays, row, np.arange(6))["entities"].pairs.tolist() == [[0, 5], [2, 4], [2, 0]]
+    assert known_scores(arrays, np.array([-1, -1]), entity)["mentions"].scores.tolist() == []
 
 
 def test_another_reranker_is_refused(sample: Sample) -> None:

@@ -82,7 +82,15 @@ def test_what_readers_count_is_a_problem_unless_it_is_right(tmp_path: Path) -> N
         "duplicate entities dropped": ("duplicate-entity", "warning", 1),
     }
     assert set(kb.notes) - set(told) == {"obsolete terms ignored", "obsolete terms mapped to their replacement"}
-    assert set(told) == set(_NOTES), "a note without a file that makes it occur"
+    assert {*told, "malformed lines skipped"} == set(_NOTES), "a note without a file that makes it occur"
+
+
+def test_malformed_lines_of_umls_are_a_problem(tmp_path: Path) -> None:
+    atom = "C1|ENG|P|L1|PF|S1|Y|A1||||MSH|MH|D1|Flu|0|N||\n"
+    (tmp_path / "MRCONSO.RRF").write_text(f"{atom}C2|ENG|P\n")
+    (tmp_path / "MRSTY.RRF").write_text("C1|T047|B2.2.1.2.1|Disease or Syndrome|AT1||\n")
+    (problem,) = read_knowledge_base(tmp_path, "umls", on_error="skip").problems()
+    assert (problem.kind, problem.severity, problem.count) == ("malformed-line", "error", 1)
 
 
 @pytest.mark.parametrize("given", [FLU, {"id": "D1", "name": "flu"}])

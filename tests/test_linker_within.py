@@ -20,6 +20,7 @@ from arbo.data.inputs import MentionInput
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.encoders.vectors import VectorEncoder
 from arbo.progress import Announce, quiet
+from arbo.retrieval.retrieval import Retrieval
 from clustering import METHODS, Method
 from clustering.vectors import Metric, Vectors
 
@@ -52,6 +53,12 @@ def problem(form: type[VectorEncoder], metric: Metric, seed: int) -> tuple[Corpu
     return Corpus(documents), entities, form(drawn[:N], drawn[N:], metric)
 
 
+def searched(linker: Linker, corpus: Corpus, k: int, *, discover: bool = False) -> Retrieval:
+    procedure = linker.procedure(discover=discover)
+    mentions = procedure.mentions(corpus, np.arange(len(corpus.mentions)))
+    return procedure.weighed(procedure.searched(mentions, k, within_threshold=True), k)
+
+
 def decided(linker: Linker, corpus: Corpus, *, discover: bool) -> tuple[Any, ...]:
     result = linker.discover(corpus) if discover else linker.link(corpus)
     told = {name: value for name, value in result.manifest.items() if name not in ("seconds", "search")}
@@ -76,7 +83,7 @@ def test_the_partition_is_that_of_complete_lists(
         for limit in (at, float(np.nextafter(np.float32(at), np.float32(-9))), at + 1e-12, at - 1e-12):
             config = LinkerConfig(method=method, k=6, entity_threshold=float(np.median(there)), mention_threshold=limit)
             linker = Linker(kb, encoder, config)
-            found = linker.retrieve(corpus, k=6, discover=discover, within_threshold=True)
+            found = searched(linker, corpus, 6, discover=discover)
             assert found.within == limit
             assert not (
                 found.mentions.dissimilarity[np.isfinite(found.mentions.dissimilarity)] > np.float32(limit)
@@ -86,7 +93,7 @@ def test_the_partition_is_that_of_complete_lists(
             within = decided(linker, corpus, discover=discover)
             with monkeypatch.context() as patch:
                 patch.setattr(LinkerConfig, "mention_limit", lambda *_, learnt: None)
-                assert linker.retrieve(corpus, k=6, discover=discover, within_threshold=True).within is None
+                assert searched(linker, corpus, 6, discover=discover).within is None
                 assert decided(linker, corpus, discover=discover) == within
     assert n_shorter > 6
 
@@ -120,7 +127,7 @@ def test_complete_lists_where_edges_beyond_the_threshold_count(sample: Sample) -
         Linker(kb, edges="english"),
     ):
         few = documents[:20]
-        found, whole = (linker.retrieve(few, k=4, discover=False, within_threshold=one) for one in (True, False))
+        found, whole = searched(linker, few, 4), linker.retrieve(few, k=4, discover=False)
         assert found.within is None
         np.testing.assert_array_equal(found.mentions.ids, whole.mentions.ids)
         assert linker.link(few).manifest["search"]["within"] is None
@@ -133,6 +140,6 @@ def test_complete_lists_where_edges_beyond_the_threshold_count(sample: Sample) -
 def test_a_reranker_of_mentions_gets_complete_lists(sample: Sample) -> None:
     documents, kb = sample
     linker = Linker(kb, reranker=knows_gold(), config=LinkerConfig(rerank_mentions=True))
-    assert linker.retrieve(documents[:9], k=4, discover=False, within_threshold=True).within is None
+    assert searched(linker, documents[:9], 4).within is None
     plain = replace(linker, config=LinkerConfig())
-    assert plain.retrieve(documents[:9], k=4, discover=False, within_threshold=True).within == 0.2
+    assert searched(plain, documents[:9], 4).within == 0.2

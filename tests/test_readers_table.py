@@ -5,6 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from builders import save_lines
 
@@ -184,6 +186,18 @@ def test_a_damaged_or_empty_parquet_is_named(tmp_path: Path) -> None:
     pd.DataFrame({"id": [], "text": []}).to_parquet(path)
     with pytest.raises(DataError, match="no documents in the format parquet"):
         read_documents(path)
+
+
+def test_an_unknown_compression_is_not_called_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise pa.ArrowNotImplementedError("Support for codec 'lzo' not built")
+
+    pd.DataFrame({"id": ["d1"], "text": ["flu"]}).to_parquet(tmp_path / "docs.parquet")
+    monkeypatch.setattr(pq, "ParquetFile", refuse)
+    with pytest.raises(
+        DataError, match=r"docs\.parquet: pyarrow cannot read .*'lzo' not built\); write it with another"
+    ):
+        read_documents(tmp_path / "docs.parquet", "parquet")
 
 
 def test_a_long_cell_is_read_and_the_limit_of_others_stays(tmp_path: Path) -> None:

@@ -14,7 +14,8 @@ from rerankers import Oracle
 import arbo
 from arbo.cli.console import print_changes
 from arbo.data.corpus import Corpus
-from arbo.results.diff import Diff, diff, numbered
+from arbo.results.causes import numbered
+from arbo.results.diff import Diff, diff
 
 KB = arbo.KnowledgeBase([arbo.Entity("E1", "marsh fever"), arbo.Entity("E2", "kelp blight")])
 

@@ -304,6 +304,11 @@ def test_nothing_unseen_has_no_score() -> None:
     assert "ARI, unseen" not in by_name(evaluation)
 
 
+def test_no_results_are_not_compared() -> None:
+    with pytest.raises(arbo.UsageError, match="there are no results to compare"):
+        compare({})
+
+
 def test_results_of_other_documents_are_not_compared() -> None:
     results = {
         name: arbo.Linker(KB).link([document("d", *zip(NAMES, gold, strict=True))])

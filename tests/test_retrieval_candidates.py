@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +16,7 @@ from hypothesis import given, strategies as st
 
 import arbo
 from arbo.data.gold import Gold
+from arbo.encoders.ngrams import NgramEncoder
 from arbo.errors import DataError, UsageError
 from arbo.retrieval.candidates import Candidates, best_first, is_gold, repeated, union, with_gold
 
@@ -49,6 +51,29 @@ def test_those_of_a_linker_are_the_nearest_entities() -> None:
             link.candidates
         )
     found.check(documents, kb)
+
+
+def test_entities_are_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A copy of a linker that encodes the entities first keeps them for the linker, but not for another encoder."""
+    documents, kb = arbo.load_sample()
+    n_encoded = 0
+    encode = NgramEncoder.encode_entities
+
+    def counted(*given: Any) -> Any:
+        nonlocal n_encoded
+        n_encoded += 1
+        return encode(*given)
+
+    monkeypatch.setattr(NgramEncoder, "encode_entities", counted)
+    linker = arbo.Linker(kb)
+    once, again = (linker.candidates(documents[:2], k=3) for _ in range(2))
+    linker.configured(config=arbo.LinkerConfig(k=2)).link(documents[:2])
+    linker.undivided().candidates(["RV Petrel"], k=3)
+    assert n_encoded == 1
+    assert equal(once, again)
+    replace(linker, encoder=NgramEncoder()).link(documents[:2])
+    linker.configured(kb=arbo.KnowledgeBase(kb.entities[1:])).link(documents[:2])
+    assert n_encoded == 3
 
 
 def test_those_of_a_run_are_what_its_linker_found(tmp_path: Path) -> None:

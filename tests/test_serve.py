@@ -145,6 +145,11 @@ def test_domains_are_kept_apart() -> None:
     texts = [{"text": "Mercury", "spans": [[0, 7]], "domain": domain} for domain in ("a", "b")]
     assert [link["id"] for (link,) in service.link(texts)] == ["A:1", "B:1"]
     assert [link["id"] for (link,) in service.link(texts, collective=True)] == ["A:1", "B:1"]
+    unknown = {**texts[0], "domain": "c"}
+    for body, number in ((unknown, 1), ([*texts, unknown], 3)):
+        with pytest.raises(UsageError, match=f"no entity is in the domain 'c' of text {number}; correct it"):
+            service.link(body)
+    assert service.link([*texts, {**unknown, "spans": []}])[2] == []
 
 
 def test_searches_find_entities_of_all_domains_and_types() -> None:

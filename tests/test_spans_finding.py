@@ -366,6 +366,7 @@ def test_a_run_is_scored_against_its_own_documents_alone(run: Run, linked: Path)
             run_scores(other, documents, KB)
     for options, wrong in (
         (["--format", "jsonl"], "--format needs --train or --gold"),
+        (["--types", "Disease"], "--types needs --train or --gold"),
         (["--gold", linked / "all.jsonl", "--format", "jsonl"], "--gold needs --kb, the knowledge base of the runs"),
         (["--kb", linked / "kb.jsonl"], "--kb is used only with --gold"),
     ):

@@ -13,19 +13,17 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+import arbo
+
 if TYPE_CHECKING:
     from pathlib import Path
 
     import pyarrow as pa
 
-    from arbo.data.documents import Mention
-    from arbo.data.knowledge_base import KnowledgeBase
     from arbo.kb.names import Holders
     from arbo.kb.problems import Problem
     from arbo.kb.stats import KnowledgeBaseStats
     from arbo.results.diff import Diff
-    from arbo.results.result import Result
-    from arbo.results.run import Cluster, Link
     from arbo.spans.finding import Found
 
 # Names and paths are printed as plain text, without markup such as [b] or emoji codes such as :b:.
@@ -43,9 +41,20 @@ def plain(text: str, style: str = "") -> Text:
     return Text(text.translate(_CONTROL), style=style)
 
 
+def show(text: object, style: str = "") -> None:
+    """Print a text on stdout."""
+    out.print(plain(str(text), style))
+
+
 def say(message: str) -> None:
     """Print a note on stderr."""
     err.print(plain(message, style="dim"))
+
+
+def say_notes(notes: Mapping[str, int], place: str = "") -> None:
+    """Print notes with their counts on stderr, after the words in ``place``."""
+    for note, count in notes.items():
+        say(f"{place}{count:,} {note}")
 
 
 def warn(message: str) -> None:
@@ -72,18 +81,18 @@ def print_next(run: Path, *verbs: Sequence[str], before: Path | None = None) -> 
     """
     out.print(f"\nwritten to {run}; next:")
     if before is not None:
-        out.print(plain(f"  arbo {shlex.join(['diff', str(before), str(run)])}"))
+        show(f"  arbo {shlex.join(['diff', str(before), str(run)])}")
     for verb, *words in (*verbs, ["export", "--to", "csv", "--out", "links.csv"]):
-        out.print(plain(f"  arbo {shlex.join([verb, str(run), *words])}"))
+        show(f"  arbo {shlex.join([verb, str(run), *words])}")
 
 
 def print_title(title: str) -> None:
     """Print a heading."""
     out.print()
-    out.print(plain(title, style="bold"))
+    show(title, style="bold")
 
 
-def print_summary(result: Result) -> None:
+def print_summary(result: arbo.Result) -> None:
     """Print the numbers of mentions and of discovered entities on one line."""
     nil = result.link_table["entity_id"].null_count
     linked = result.link_table.num_rows - nil
@@ -98,13 +107,13 @@ def print_summary(result: Result) -> None:
     )
 
 
-def print_links(result: Result, links: Sequence[Link]) -> None:
+def print_links(result: arbo.Result, links: Sequence[arbo.Link]) -> None:
     """Print the explanations of links."""
     for link in links:
-        out.print(plain(str(result.explain(link))))
+        show(result.explain(link))
 
 
-def print_clusters(clusters: Sequence[Cluster]) -> None:
+def print_clusters(clusters: Sequence[arbo.Cluster]) -> None:
     """Print a table of clusters: id, name, number of mentions, weakest join and examples."""
     table = _table(("cluster", "name", "mentions", "weakest join", "for instance"), ("mentions", "weakest join"))
     for cluster in clusters:
@@ -182,7 +191,7 @@ def print_changes(changes: Diff, limit: int, more: str = "--limit shows more, --
             out.print(f"and {n - limit:,} more; {more}")
 
 
-def print_found(found: Found, kb: KnowledgeBase, limit: int | None) -> None:
+def print_found(found: Found, kb: arbo.KnowledgeBase, limit: int | None) -> None:
     """Print the number of found mentions, and the first ``limit`` (None: all) in brackets in their context."""
     documents = {document.id: document for document in found.corpus}
     n_found, entities = len(found.proposals), len({proposal.entity for proposal in found.proposals})
@@ -202,19 +211,20 @@ def print_found(found: Found, kb: KnowledgeBase, limit: int | None) -> None:
         out.print(f"and {n_found - most:,} more; --limit shows more, --json prints all")
 
 
-def _context(text: str, mention: Mention, width: int = 30) -> Text:
+def _context(text: str, mention: arbo.Mention, width: int = 30) -> Text:
     """Return a mention in brackets, with ``width`` characters of context on either side, on one line."""
     place = max(0, mention.start - width)
     shown = Text("..." if place else "")
     for begin, end in sorted(mention.spans):
-        shown.append_text(plain(_on_one_line(text[place:begin])))
-        shown.append_text(plain(f"[{_on_one_line(text[max(begin, place) : end])}]", "bold"))
+        shown.append_text(plain(on_one_line(text[place:begin])))
+        shown.append_text(plain(f"[{on_one_line(text[max(begin, place) : end])}]", "bold"))
         place = max(place, end)
-    shown.append_text(plain(_on_one_line(text[place : place + width])))
+    shown.append_text(plain(on_one_line(text[place : place + width])))
     return shown.append("..." if place + width < len(text) else "")
 
 
-def _on_one_line(text: str) -> str:
+def on_one_line(text: str) -> str:
+    """Replace each white space character by a blank."""
     return re.sub(r"\s", " ", text)
 
 
@@ -237,7 +247,7 @@ def print_problems(problems: Sequence[Problem]) -> None:
     for problem in problems:
         style = "bold red" if problem.severity == "error" else "bold yellow"
         out.print(Text.assemble((problem.severity, style), f" ({problem.count:,}): ", (problem.wrong, "bold")))
-        out.print(plain(f"  {problem.mend}"))
+        show(f"  {problem.mend}")
         _print_holders(problem.examples)
         out.print()
     errors = sum(problem.severity == "error" for problem in problems)
@@ -247,4 +257,4 @@ def print_problems(problems: Sequence[Problem]) -> None:
 
 def _print_holders(examples: Sequence[Holders]) -> None:
     for example in examples:
-        out.print(plain(f"    {example}", style="dim"))
+        show(f"    {example}", style="dim")

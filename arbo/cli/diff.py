@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+import arbo
 from arbo.cli import console, options
 
 
@@ -23,15 +24,12 @@ def diff(
     shown side by side, with its gold ids and its sentence. In a pipe, the output is only the table of changed mentions,
     tab-separated. `--json` prints all rows of both tables.
     """
-    from arbo import Result
-    from arbo.results.diff import diff as compare
-
-    changes = compare(Result.load(run), Result.load(other))
+    changes = arbo.diff(arbo.Result.load(run), arbo.Result.load(other))
     if as_json:
         console.print_json(changes.as_dict())
         return
     if sys.stdout.isatty():
-        console.out.print(console.plain(str(changes)))
+        console.show(changes)
         console.print_changes(changes, 20 if limit is None else limit)
     else:
         console.say(str(changes))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+import arbo
 from arbo.cli import console, options
 from arbo.cli.inputs import read_documents, read_kb
 from arbo.cli.reporting import (
@@ -88,15 +89,14 @@ def evaluate(
     Confidence intervals come from resampled documents. With several runs of the same documents, stars mark scores that
     differ significantly from those of the first run.
     """
-    from arbo import Result
     from arbo.metrics import Report, Resampling
     from arbo.results.evaluation import Coreference, evaluate_together, evaluate_topics
     from arbo.spans.evaluation import run_scores
 
-    _check(train, gold, kb, plot, format_)
+    _check(train, gold, kb, plot, format_, types)
     names = name_systems(runs)
     check_outputs([*names.values()], save, plot)
-    results = {name: Result.load(run) for name, run in names.items()}
+    results = {name: arbo.Result.load(run) for name, run in names.items()}
     annotated = None if (given := train or gold) is None else read_documents(given, format_, types, "fail")
     evaluations: Mapping[str, Evaluation | FoundScores]
     topics: Mapping[str, Mapping[str, Evaluation]] = {}
@@ -113,9 +113,9 @@ def evaluate(
         _print_json(evaluations, report, topics)
     else:
         empty = [evaluation for evaluation in evaluations.values() if not evaluation.lines]
-        console.out.print(console.plain(str(empty[0] if empty else report)))
+        console.show(empty[0] if empty else report)
         if topics:
-            console.out.print(console.plain(f"\n{_by_topic(topics)}"))
+            console.show(f"\n{_by_topic(topics)}")
     if plot is not None:
         _plot(evaluations, plot)
 
@@ -138,12 +138,18 @@ def _by_topic(topics: Mapping[str, Mapping[str, Evaluation]]) -> Table:
 
 
 def _check(
-    train: Path | None, gold: Path | None, kb: Path | None, plot: Path | None, format_: DocumentFormat | None
+    train: Path | None,
+    gold: Path | None,
+    kb: Path | None,
+    plot: Path | None,
+    format_: DocumentFormat | None,
+    types: list[str] | None,
 ) -> None:
     """Raise UsageError for options that exclude each other, or need another one."""
     refused = {
         "--train and --gold exclude each other; leave one out": train and gold,
         "--format needs --train or --gold; give one of them, or leave --format out": format_ and not (train or gold),
+        "--types needs --train or --gold; give one of them, or leave --types out": types and not (train or gold),
         "--gold needs --kb, the knowledge base of the runs": gold and not kb,
         "--kb is used only with --gold; give --gold, or leave --kb out": kb and not gold,
         "--plot needs annotated runs, and cannot be used with --gold; leave one of them out": gold and plot,

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+import arbo
 from arbo.cli import console, options
 
 
@@ -24,10 +25,9 @@ def explain(
     `arbo explain run D06-3` explains one mention. If a document, an entity, a cluster or a text has several mentions,
     they are listed, and you choose one by its id; `--json` explains all of them.
     """
-    from arbo import Result
     from arbo.results.views import mention_view, rows_called
 
-    result = Result.load(run)
+    result = arbo.Result.load(run)
     found = {name: rows_called(result, name) for name in what}
     if as_json:
         every = [result.links[row] for rows in found.values() for row in rows]

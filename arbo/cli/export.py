@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+import arbo
 from arbo.cli import console, options
 from arbo.cli.reporting import check_no_input
 from arbo.writers import WRITERS, ExportFormat, Ids
@@ -42,7 +43,6 @@ def export(
 
     Notes on stderr count the items that a format cannot hold, for example discontinuous mentions in PubTator.
     """
-    from arbo import Result
     from arbo.files import check_writable
 
     check_no_input("--out", out, [run])
@@ -50,12 +50,11 @@ def export(
     ending = Path(out.name.lower().removesuffix(".gz")).suffix
     if ending in {".csv", ".tsv", ".xlsx", ".ods"} - {f".{to}"}:
         console.warn(f"{out} ends in {ending}, but its format is {to}; programs may misread it")
-    result = Result.load(run)
+    result = arbo.Result.load(run)
     notes = result.export(out, to, ids=ids)
-    for note, count in notes.items():
-        console.say(f"{count:,} {note}")
+    console.say_notes(notes)
     n = result.link_table.num_rows
     if as_json:
         console.print_json({"out": str(out), "to": to, "mentions": n, "notes": notes})
     else:
-        console.out.print(console.plain(f"run of {n:,} mentions written to {out}"))
+        console.show(f"run of {n:,} mentions written to {out}")

@@ -5,26 +5,25 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import arbo
 from arbo.cli import console
 from arbo.errors import UsageError
 
 if TYPE_CHECKING:
-    from arbo.data.corpus import Corpus
-    from arbo.data.knowledge_base import KnowledgeBase
     from arbo.spans.finding import Finder, Found
 
 
 def load_finder(name: str, option: str, threshold: float | None = None) -> Finder:
     """Return a finder; a threshold of None means the finder's default, and errors name ``option``."""
     from arbo.spans.baselines import Fuzzy
-    from arbo.spans.finding import DictionaryFinder, PairFinder, without_repetition
+    from arbo.spans.finding import PairFinder, without_repetition
 
     if name.lower() == "dictionary":
         if threshold is not None:
             raise UsageError(
                 f"`dictionary` has no scores; leave --find-threshold out, or use {option} with `fuzzy` or a model"
             )
-        return DictionaryFinder()
+        return arbo.DictionaryFinder()
     if name.lower() == "fuzzy":
         fuzzy = Fuzzy() if threshold is None else Fuzzy(threshold)
         return PairFinder(fuzzy, fuzzy.threshold)
@@ -33,13 +32,12 @@ def load_finder(name: str, option: str, threshold: float | None = None) -> Finde
             f"{option} {name!r}: no such folder; choose `dictionary` for exact names, `fuzzy` for similar spellings, "
             "or a model folder of arbo train-finder"
         )
-    from arbo.spans.model import LabelAttention
 
-    model = LabelAttention.from_pretrained(name)
+    model = arbo.LabelAttention.from_pretrained(name)
     return PairFinder(model, model.threshold if threshold is None else threshold, mentions=without_repetition)
 
 
-def find_in(documents: Corpus, kb: KnowledgeBase, finder: Finder) -> Found:
+def find_in(documents: arbo.Corpus, kb: arbo.KnowledgeBase, finder: Finder) -> Found:
     """Find mentions in documents; print how many existing mentions are ignored, and warn if no mention is found."""
     from arbo.progress import bars
     from arbo.spans.finding import LEFT_OUT, PairFinder, find

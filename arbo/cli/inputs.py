@@ -8,14 +8,13 @@ from itertools import chain, compress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import arbo
 from arbo import readers
 from arbo.cli import console
 from arbo.errors import DataError, UsageError
 
 if TYPE_CHECKING:
-    from arbo.data.corpus import Corpus
     from arbo.data.gold import Gold
-    from arbo.data.knowledge_base import KnowledgeBase
     from arbo.data.records import OnError
     from arbo.readers import DocumentFormat, KnowledgeBaseFormat
 
@@ -30,7 +29,7 @@ def read_kb(
     *,
     no_generic_names: bool = False,
     columns: Mapping[str, str] | None = None,
-) -> KnowledgeBase:
+) -> arbo.KnowledgeBase:
     """Read a knowledge base, perhaps without generic names; accept cross-references with prefixes ``xrefs`` as ids."""
     kb = readers.read_knowledge_base(path, format_, told=tell_format(path, "--kb-format"), columns=columns)
     if kb.stored and (xrefs or no_generic_names):
@@ -42,7 +41,7 @@ def read_kb(
     source = kb.source
     if xrefs:
         kb = kb.through_xrefs(*xrefs)
-    _tell(kb.notes, path.name)
+    console.say_notes(kb.notes, f"{path.name}: ")
     _tell_kept("entities", (kept for (kept,) in kb.columns("metadata")), path.name)
     if no_generic_names:
         generic = kb.generic_names()
@@ -61,7 +60,7 @@ def read_documents(
     *,
     mentions: bool = True,
     column: str | None = None,
-) -> Corpus:
+) -> arbo.Corpus:
     """Read documents, with all mentions or only mentions of ``types``, or the names in a ``column`` of a table.
 
     Raise DataError if the documents have no mentions, unless ``mentions`` is false.
@@ -79,7 +78,7 @@ def read_documents(
         documents = read_column(first, column, on_error=on_error)
         documents = documents if types is None else documents.of_types(types)
     name = first.name if isinstance(docs, Path) or len(docs) == 1 else f"{len(docs)} inputs"
-    _tell(documents.notes, name)
+    console.say_notes(documents.notes, f"{name}: ")
     _tell_kept("documents", (document.metadata for document in documents), name)
     _tell_kept("mentions", (mention.metadata for mention in documents.mentions), name)
     if mentions and not documents.mentions:
@@ -96,11 +95,6 @@ def tell_format(path: Path, option: str) -> Callable[[str], None]:
     return lambda name: console.say(f"{path.name}: read as {name} ({option} overrides)")
 
 
-def _tell(notes: Mapping[str, int], name: str) -> None:
-    for note, count in notes.items():
-        console.say(f"{name}: {count:,} {note}")
-
-
 def _tell_kept(what: str, items: Iterable[Mapping[str, object]], name: str) -> None:
     kept = Counter(key for item in items for key in item)
     if kept:
@@ -108,7 +102,7 @@ def _tell_kept(what: str, items: Iterable[Mapping[str, object]], name: str) -> N
         console.say(f"{name}: further columns of {what} kept: {', '.join([*kept][:10])}{more}")
 
 
-def read_gold(documents: Corpus, kb: KnowledgeBase | None) -> Gold:
+def read_gold(documents: arbo.Corpus, kb: arbo.KnowledgeBase | None) -> Gold:
     """Return the gold annotations of documents, looked up in ``kb``; warn of a doubtful id, see `Gold.doubt`."""
     from arbo.data.gold import Gold
 
@@ -118,7 +112,7 @@ def read_gold(documents: Corpus, kb: KnowledgeBase | None) -> Gold:
     return gold
 
 
-def tell_known(documents: Corpus, kb: KnowledgeBase) -> None:
+def tell_known(documents: arbo.Corpus, kb: arbo.KnowledgeBase) -> None:
     """Print how many mentions of the training documents have an entity in the knowledge base."""
     gold = read_gold(documents, kb)
     known, annotated = int(gold.in_kb.sum()), int(gold.has_id.sum())
@@ -127,7 +121,7 @@ def tell_known(documents: Corpus, kb: KnowledgeBase) -> None:
     warn_of_missing_ids(documents, kb, gold)
 
 
-def warn_of_missing_ids(documents: Corpus, kb: KnowledgeBase, gold: Gold) -> None:
+def warn_of_missing_ids(documents: arbo.Corpus, kb: arbo.KnowledgeBase, gold: Gold) -> None:
     """Warn if most mentions with gold ids have no entity in the knowledge base, and name the likeliest cause."""
     known, annotated = gold.in_kb, gold.has_id
     if known.sum() >= annotated.sum() / 2:
@@ -147,7 +141,7 @@ def warn_of_missing_ids(documents: Corpus, kb: KnowledgeBase, gold: Gold) -> Non
     console.warn(f"{share:.0%} of the mentions with gold ids have only ids missing from the knowledge base; {cause}")
 
 
-def _through_xrefs(missing: Mapping[str, int], kb: KnowledgeBase) -> str | None:
+def _through_xrefs(missing: Mapping[str, int], kb: arbo.KnowledgeBase) -> str | None:
     counts: Counter[str] = Counter()
     for (xrefs,) in kb.columns("xrefs"):
         for xref in xrefs:

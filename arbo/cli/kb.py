@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+import arbo
 from arbo.cli import console, options
 from arbo.cli.inputs import read_documents, read_kb, tell_format
 from arbo.cli.models import load_encoder
@@ -18,7 +19,6 @@ from arbo.readers.files import read_lines
 from arbo.text.names import normalize_name
 
 if TYPE_CHECKING:
-    from arbo.data.knowledge_base import KnowledgeBase
     from arbo.readers import KnowledgeBaseFormat
 
 app = typer.Typer(help="Inspect, convert or change a knowledge base.", no_args_is_help=True)
@@ -133,12 +133,11 @@ def add_discovered(
     Without `--kb`, the file has these entities alone. Their ids are those of their clusters, and the names of their
     mentions become aliases.
     """
-    from arbo import KnowledgeBase, Result
     from arbo.linking.confirmed import confirmed
 
     _check_output(out, run, *([kb] if kb else []))
-    base = read_kb(kb, kb_format, None) if kb else KnowledgeBase()
-    added = confirmed(Result.load(run))
+    base = read_kb(kb, kb_format, None) if kb else arbo.KnowledgeBase()
+    added = confirmed(arbo.Result.load(run))
     if not added:
         raise UsageError(f"corrections of {run} name no new entity; write some with the key `new`, and link again")
     _write(base.changed([*base, *added]), out, f"{len(added):,} entities added", {"added": len(added)}, as_json=as_json)
@@ -226,23 +225,22 @@ def index(
     `arbo kb add-names`, make the index again.
     """
     from arbo.data.index_folder import check_index_replaceable
-    from arbo.encoders.index import build_index
     from arbo.progress import bars
 
     check_index_replaceable(out)
     maker = load_encoder(encoder, encoder_config, cache, None)
     base = read_kb(kb, kb_format, kb_xrefs, no_generic_names=no_generic_names)
-    build_index(base, out, encoder=maker, announce=bars)
+    arbo.build_index(base, out, encoder=maker, announce=bars)
     size = sum(file.stat().st_size for file in out.rglob("*") if file.is_file())
     if as_json:
         console.print_json({"index": str(out), "entities": len(base), "bytes": size})
     else:
-        console.out.print(console.plain(f"{len(base):,} entities, {size / 1e6:,.1f} MB; written to {out}"))
+        console.show(f"{len(base):,} entities, {size / 1e6:,.1f} MB; written to {out}")
 
 
 def _read(
     kb: Path, kb_format: KnowledgeBaseFormat | None, kb_xrefs: list[str] | None, out: Path, *inputs: Path
-) -> KnowledgeBase:
+) -> arbo.KnowledgeBase:
     _check_output(out, kb, *inputs)
     return read_kb(kb, kb_format, kb_xrefs)
 
@@ -253,11 +251,11 @@ def _check_output(out: Path, *inputs: Path) -> None:
     check_jsonl_output(out, *inputs, endings=ENDINGS)
 
 
-def _write(kb: KnowledgeBase, out: Path, said: str, changes: Mapping[str, int], *, as_json: bool) -> None:
+def _write(kb: arbo.KnowledgeBase, out: Path, said: str, changes: Mapping[str, int], *, as_json: bool) -> None:
     """Write a knowledge base; print the changes, and warn of items that the format cannot hold."""
     if lost := ", ".join(f"{what} ({count:,})" for what, count in kb.save(out).items()):
         console.warn(f"{out.name} cannot hold {lost}; .jsonl and .parquet can")
     if as_json:
         console.print_json({"kb": str(out), **changes})
     else:
-        console.out.print(console.plain(f"{said}; written to {out}"))
+        console.show(f"{said}; written to {out}")

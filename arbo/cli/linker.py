@@ -6,14 +6,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import arbo
 from arbo.cli.models import load_edges, load_encoder, load_reranker
 from arbo.errors import UsageError
-
-if TYPE_CHECKING:
-    from arbo.linker import Linker
-    from arbo.linking.config import LinkerConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +28,12 @@ class LinkerOptions:
     """The file of `arbo tune`."""
     edges: Path | None = None
 
-    def load(self) -> Linker:
+    def load(self) -> arbo.Linker:
         """Return the linker, without a knowledge base.
 
         Raise UsageError if ``threshold`` is malformed, or the configuration file was tuned with another encoder,
         reranker or edge model, or with other settings of the reranker, so that its thresholds would not fit.
         """
-        from arbo import Linker
         from arbo.progress import bars
 
         settings = self._settings()
@@ -46,12 +42,10 @@ class LinkerOptions:
         if reranker and self.config is None and self.fields.get("candidates") is None:
             settings = replace(settings, candidates=reranker.config.candidates)
         edges = load_edges(self.edges, self.config)
-        return Linker(None, encoder, settings, announce=bars, reranker=reranker, edges=edges)
+        return arbo.Linker(None, encoder, settings, announce=bars, reranker=reranker, edges=edges)
 
-    def _settings(self) -> LinkerConfig:
-        from arbo.linking.config import LinkerConfig
-
-        settings = LinkerConfig() if self.config is None else LinkerConfig.from_json(self.config)
+    def _settings(self) -> arbo.LinkerConfig:
+        settings = arbo.LinkerConfig() if self.config is None else arbo.LinkerConfig.from_json(self.config)
         changes = {name: value for name, value in self.fields.items() if value is not None}
         _check_reranking(self.config, settings, changes)
         if self.threshold is not None:
@@ -59,7 +53,7 @@ class LinkerOptions:
         return replace(settings, **changes)
 
 
-def _check_reranking(tuned: Path | None, settings: LinkerConfig, changes: Mapping[str, object]) -> None:
+def _check_reranking(tuned: Path | None, settings: arbo.LinkerConfig, changes: Mapping[str, object]) -> None:
     from arbo.linking.config import tuned_model
 
     if not tuned_model(tuned, "reranker"):

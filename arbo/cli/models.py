@@ -7,12 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import arbo
 from arbo.errors import UsageError
 
 if TYPE_CHECKING:
-    from arbo.edges.model import EdgeModel
-    from arbo.encoders.cross import CrossEncoder
-    from arbo.encoders.dual import DualEncoder
     from arbo.encoders.encoder import Encoder
 
 
@@ -45,10 +43,7 @@ def encoder_like(
 
     Raise UsageError for a name that seems misspelt, or if ``encoder_config`` or ``cache`` is for the n-gram encoder.
     """
-    from arbo.encoders.dual import DualEncoder
-    from arbo.encoders.encoder_config import EncoderConfig
     from arbo.encoders.named import NGRAM, check_model_name
-    from arbo.encoders.ngrams import NgramEncoder
 
     if model is None:
         model = settings.get("model", NGRAM)
@@ -56,15 +51,15 @@ def encoder_like(
         if encoder_config is not None or cache is not None:
             given = "--cache" if encoder_config is None else "--encoder-config"
             raise UsageError(f"{given} needs a transformer, not ngram; choose a transformer, or leave {given} out")
-        return NgramEncoder()
+        return arbo.NgramEncoder()
     check_model_name(model)
     config = None  # the model's own
     if encoder_config is None and "model" in settings:
-        config = EncoderConfig.from_dict(settings.get("config"), file=str(file))
-    return reading(DualEncoder.from_pretrained(model, config, cache=cache or _cache_folder()), encoder_config)
+        config = arbo.EncoderConfig.from_dict(settings.get("config"), file=str(file))
+    return reading(arbo.DualEncoder.from_pretrained(model, config, cache=cache or _cache_folder()), encoder_config)
 
 
-def reading(encoder: DualEncoder, file: Path | None) -> DualEncoder:
+def reading(encoder: arbo.DualEncoder, file: Path | None) -> arbo.DualEncoder:
     """Return an encoder with fields of its configuration overridden by those in a JSON file, if there is one.
 
     Thresholds depend on metric and pooling: if the file changes either, the model's thresholds are dropped.
@@ -77,12 +72,11 @@ def reading(encoder: DualEncoder, file: Path | None) -> DualEncoder:
     return replace(encoder, config=config)
 
 
-def load_reranker(model: str | None, tuned: Path | None) -> CrossEncoder | None:
+def load_reranker(model: str | None, tuned: Path | None) -> arbo.CrossEncoder | None:
     """Return the chosen reranker, else the reranker of the tuned configuration, else None.
 
     Raise UsageError if the configuration was tuned with another reranker, or without one.
     """
-    from arbo.encoders.cross import CrossEncoder
     from arbo.encoders.model_folder import same_model
     from arbo.linking.config import tuned_model
 
@@ -90,7 +84,7 @@ def load_reranker(model: str | None, tuned: Path | None) -> CrossEncoder | None:
     name = model or settings.get("model")
     if name is None:
         return None
-    reranker = CrossEncoder.from_pretrained(name)
+    reranker = arbo.CrossEncoder.from_pretrained(name)
     if tuned and not same_model(settings, reranker.settings):
         if model is None:
             raise _changed(tuned, f"reranker {name}")
@@ -101,15 +95,13 @@ def load_reranker(model: str | None, tuned: Path | None) -> CrossEncoder | None:
     return reranker
 
 
-def load_edges(file: Path | None, tuned: Path | None) -> EdgeModel | None:
+def load_edges(file: Path | None, tuned: Path | None) -> arbo.EdgeModel | None:
     """Return the chosen edge model, or None; raise UsageError if the configuration was tuned with another choice."""
     from arbo.linking.config import tuned_model
 
     model = None
     if file is not None:
-        from arbo.edges.model import EdgeModel
-
-        model = EdgeModel.load(file)
+        model = arbo.EdgeModel.load(file)
     was = tuned_model(tuned, "edges")
     if was and model is None:
         raise UsageError(

@@ -79,4 +79,4 @@ def nil_split(
     if as_json:
         console.print_json({"kb": str(out), **split.as_dict()})
     else:
-        console.out.print(console.plain(f"{split}\n\nwritten to {out}"))
+        console.show(f"{split}\n\nwritten to {out}")

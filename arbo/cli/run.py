@@ -8,14 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import arbo
 from arbo.cli import console
 from arbo.cli.inputs import warn_of_missing_ids
 from arbo.errors import UsageError
 
 if TYPE_CHECKING:
-    from arbo.data.corpus import Corpus
-    from arbo.linker import Linker
-    from arbo.results.result import Result
     from arbo.spans.evaluation import FoundScores
 
 
@@ -23,8 +21,8 @@ _CHANGES_SHOWN = 20
 
 
 def run(
-    linker: Linker,
-    documents: Corpus,
+    linker: arbo.Linker,
+    documents: arbo.Corpus,
     out: Path,
     *,
     corrections: Path | None,
@@ -32,7 +30,7 @@ def run(
     texts: bool,
     dry_run: bool,
     as_json: bool,
-    annotated: Corpus | None = None,
+    annotated: arbo.Corpus | None = None,
 ) -> None:
     """Link documents, or discover entities without a knowledge base, and save the run.
 
@@ -72,19 +70,17 @@ def run(
         _show(result, out, scores)
 
 
-def _preview(before: Result, after: Result, *, as_json: bool) -> None:
+def _preview(before: arbo.Result, after: arbo.Result, *, as_json: bool) -> None:
     """Print what changes from one result to another."""
-    from arbo.results.diff import diff
-
-    changes = diff(before, after)
+    changes = arbo.diff(before, after)
     if as_json:
         console.print_json({"corrections": after.manifest["corrections"], **changes.as_dict()})
     else:
-        console.out.print(console.plain(str(changes)))
+        console.show(changes)
         console.print_changes(changes, _CHANGES_SHOWN, "--json prints all")
 
 
-def tell_corrections(result: Result, before: Result | None = None) -> None:
+def tell_corrections(result: arbo.Result, before: arbo.Result | None = None) -> None:
     """Print how many corrections were obeyed and what followed, and each correction that was not obeyed.
 
     One that was replaced is printed only if the run ``before`` obeyed it.
@@ -105,7 +101,7 @@ def tell_corrections(result: Result, before: Result | None = None) -> None:
             console.warn(f"{row['file']}, line {row['line']}: {line}: {row['status']}: {row['reason']}")
 
 
-def _tell_notes(result: Result) -> None:
+def _tell_notes(result: arbo.Result) -> None:
     tell_corrections(result)
     gold = result.mention_table["gold"]
     if annotated := len(gold) - gold.null_count:
@@ -113,8 +109,7 @@ def _tell_notes(result: Result) -> None:
             f"{annotated:,} mentions have gold ids (`entities`), which are only used to score the links; if arbo made "
             "these ids, remove them"
         )
-    for note, count in result.manifest["notes"]["gold"].items():
-        console.say(f"{count:,} {note}")
+    console.say_notes(result.manifest["notes"]["gold"])
     search = result.manifest["search"]
     for what, recall in search["recall"].items():
         how = "the first stage" if search["method"] == "exact" else search["method"]
@@ -123,7 +118,7 @@ def _tell_notes(result: Result) -> None:
         console.warn(str(warning))
 
 
-def _summary(result: Result, folder: Path, scores: FoundScores | None) -> dict[str, Any]:
+def _summary(result: arbo.Result, folder: Path, scores: FoundScores | None) -> dict[str, Any]:
     nil = result.link_table["entity_id"].null_count
     return {
         "run": str(folder),
@@ -138,14 +133,14 @@ def _summary(result: Result, folder: Path, scores: FoundScores | None) -> dict[s
     }
 
 
-def _show(result: Result, folder: Path, scores: FoundScores | None) -> None:
+def _show(result: arbo.Result, folder: Path, scores: FoundScores | None) -> None:
     console.print_summary(result)
     if len(result.discovered):
         console.print_title("Largest discovered entities")
         console.print_clusters(result.discovered[:5])
     if scores:
         console.print_title("Scores against the mentions of the documents")
-        console.out.print(console.plain(str(scores)))
+        console.show(scores)
     look = "--clusters" if result.manifest["knowledge_base"] is None else "--lowest-margin"
     verbs = [["show", look], *(["explain", link.mention.id] for link in result.links[:1])]
     console.print_next(folder, *verbs, *([["evaluate"]] if any(own is not None for own in result.labels) else []))

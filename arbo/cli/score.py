@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+import arbo
 from arbo.cli import console, options
 from arbo.cli.reporting import (
     RemoveSingletons,
@@ -102,14 +103,14 @@ def score(
         systems = {name: _as_dict(names[name], pair, per_document) for name, pair in pairs.items()}
         console.print_json({"key": str(key), **of_systems(systems), "report": report.as_dict()})
         return
-    console.out.print(console.plain(str(report)))
+    console.show(report)
     if per_document:
         documents = {
             document: {name: _lines([pair.documents[document]]) for name, pair in pairs.items()}
             for document in next(iter(pairs.values())).documents
         }
         title = "CoNLL F1 by document" if len(pairs) > 1 else "F1 by document"
-        console.out.print(console.plain(f"\n{table_of_groups(documents, title, 'CoNLL')}"))
+        console.show(f"\n{table_of_groups(documents, title, 'CoNLL')}")
 
 
 def _report(pairs: Mapping[str, PairedCounts], lines: dict[str, list[Line]] | None, key: str, seed: int) -> Report:
@@ -128,20 +129,15 @@ def _report(pairs: Mapping[str, PairedCounts], lines: dict[str, list[Line]] | No
 
 
 def _documents_of(run: Path) -> dict[Hashable, str]:
-    from arbo import Result
-
-    table = Result.load(run).mention_table
+    table = arbo.Result.load(run).mention_table
     return dict(zip(*(table[name].to_pylist() for name in ("mention_id", "document_id")), strict=True))
 
 
 def _exported(run: Path, format_: ClusterFormat | None, ids: Ids, folder: str) -> Path:
     """Write the clusters of a run, or its gold clusters, to a file in ``folder``."""
-    from arbo import Result
-
     file = Path(folder, f"{run.name}.{format_ or 'jsonl'}")
-    for note, count in Result.load(run).export(file, "conll" if format_ == "conll" else "clusters", ids=ids).items():
-        if count:
-            console.say(f"{run.name}: {count:,} {note}")
+    notes = arbo.Result.load(run).export(file, "conll" if format_ == "conll" else "clusters", ids=ids)
+    console.say_notes(notes, f"{run.name}: ")
     return file
 
 
@@ -160,8 +156,7 @@ def _read(path: Path, format_: ClusterFormat | None, ids: Ids, *, singletons: bo
         raise DataError(str(error)) from None
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror}; check the path", file=str(path)) from error
-    for note, count in found.notes.items():
-        console.say(f"{path.name}: {count:,} {note}")
+    console.say_notes(found.notes, f"{path.name}: ")
     if not any(found.documents.values()):
         where = ": no chain in the last column of any word" if format_ == "conll" else ""
         console.warn(f"{path.name}: no mentions{where}")

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+import arbo
 from arbo.cli import console, options
 from arbo.cli.reporting import check_outputs, drawing
 
 if TYPE_CHECKING:
-    from arbo import Result
     from arbo.results.views import Rows
 
 _Ids = list[str] | None
@@ -58,11 +58,10 @@ def show(
     --nil` the discovered entities. The output is a table on a terminal, and tab-separated in a pipe. `--json` prints
     mentions and clusters.
     """
-    from arbo import Result
     from arbo.results.views import Selection, cluster_view, clusters_of, mention_view, selected
 
     check_outputs([run], None, plot)
-    result = Result.load(run)
+    result = arbo.Result.load(run)
     selection = Selection(nil, tuple(entity or ()), tuple(cluster or ()), tuple(document or ()), text, lowest_margin)
     rows = selection.rows(result)
     if plot is not None:
@@ -76,7 +75,7 @@ def show(
         _print(result, clusters_of(result, rows) if clusters else rows, clusters, limit)
 
 
-def _print(result: Result, rows: Rows, clusters: bool, limit: int | None) -> None:
+def _print(result: arbo.Result, rows: Rows, clusters: bool, limit: int | None) -> None:
     from arbo.results.views import cluster_view, mention_view
 
     on_terminal = sys.stdout.isatty()

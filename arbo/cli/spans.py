@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import arbo
 from arbo.cli import console, options
 from arbo.cli.finding import find_in, load_finder
 from arbo.cli.inputs import read_documents, read_kb
 from arbo.cli.reporting import check_jsonl_output
 
 if TYPE_CHECKING:
-    from arbo.data.knowledge_base import KnowledgeBase
     from arbo.spans.evaluation import FoundScores
     from arbo.spans.finding import Found
 
@@ -64,12 +64,12 @@ def spans(
     console.print_found(found, base, console.rows_shown(limit))
     if scores:
         console.print_title("Scores against the mentions of the documents, with the entities that the finder proposes")
-        console.out.print(console.plain(str(scores)))
+        console.show(scores)
     if out is not None:
-        console.out.print(console.plain(f"\nwritten to {out}; next: arbo link {out} --kb {kb} --out run"))
+        console.show(f"\nwritten to {out}; next: arbo link {out} --kb {kb} --out run")
 
 
-def _as_dict(found: Found, kb: KnowledgeBase, out: Path | None, scores: FoundScores | None) -> dict[str, Any]:
+def _as_dict(found: Found, kb: arbo.KnowledgeBase, out: Path | None, scores: FoundScores | None) -> dict[str, Any]:
     mentions = [
         {
             "document": mention.document_id,

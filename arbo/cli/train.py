@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
+from typing import Annotated, Any, cast, get_args
 
 import typer
 
+import arbo
 from arbo.cli import options, train_options
 from arbo.cli.inputs import read_documents, read_gold, read_kb, tell_known
 from arbo.cli.models import reading
@@ -21,10 +22,6 @@ from arbo.training.config import (
     PresetName,
     TrainingConfig,
 )
-
-if TYPE_CHECKING:
-    from arbo.data.corpus import Corpus
-    from arbo.data.knowledge_base import KnowledgeBase
 
 _VERBS = {"self-alignment": "train-names", "oslat": "train-finder"}
 
@@ -111,7 +108,6 @@ def train(
     Repeat the command to resume an interrupted training from OUT.training. When training ends, the log is in
     OUT.log.jsonl.
     """
-    from arbo import DualEncoder, train as train_encoder
     from arbo.cli import console
     from arbo.cli.models import load_edges
     from arbo.training.presets import PRESETS
@@ -123,7 +119,7 @@ def train(
     numbers = {"epochs": epochs, "steps": steps, "batch_size": batch_size, "learning_rate": learning_rate, "seed": seed}
     parts = {"positives": positives, "negatives": negatives, "loss": loss}
     settings = changed_by(defaults, config, **parts, **numbers)
-    start = reading(DualEncoder.from_pretrained(encoder, base and base.encoder), encoder_config).with_markers()
+    start = reading(arbo.DualEncoder.from_pretrained(encoder, base and base.encoder), encoder_config).with_markers()
     if (preset is not None and kb is not None) if two_towers is None else two_towers:
         start = start.with_two_towers()
     documents = read_documents(docs, format_, types, on_error)
@@ -136,9 +132,7 @@ def train(
     held_out = None if dev is None else read_documents(dev, format_, types, on_error)
     run = run_options(tensorboard, _scores)
     learnt = load_edges(edges, None)
-    trained = train_encoder(
-        start, documents, entities, dev=held_out, out=out, config=settings, edges=learnt, options=run
-    )
+    trained = arbo.train(start, documents, entities, dev=held_out, out=out, config=settings, edges=learnt, options=run)
     entity, mention = trained.threshold
     thresholds = f"default thresholds {entity:.3f} (entity) and {mention:.3f} (mention)"
     verb = "discover" if kb is None else "link"
@@ -146,9 +140,8 @@ def train(
     report(out, trained.settings, settings.as_dict(), told, as_json=as_json)
 
 
-def _tell_examples(documents: Corpus, kb: KnowledgeBase | None, *, clusters: bool) -> None:
+def _tell_examples(documents: arbo.Corpus, kb: arbo.KnowledgeBase | None, *, clusters: bool) -> None:
     """Print how many mentions are trained on, and how many of these have no entity."""
-    from arbo import KnowledgeBase
     from arbo.cli import console
     from arbo.training.data import TrainingSet
 
@@ -157,7 +150,7 @@ def _tell_examples(documents: Corpus, kb: KnowledgeBase | None, *, clusters: boo
     else:
         tell_known(documents, kb)
     if clusters:
-        data = TrainingSet.of(documents, kb or KnowledgeBase(), clusters=True, expand_abbreviations=False)
+        data = TrainingSet.of(documents, kb or arbo.KnowledgeBase(), clusters=True, expand_abbreviations=False)
         n = (data.entity[data.queries] < 0).sum()
         console.say(f"mentions without an entity that share a gold id or gold cluster, and are trained on: {n:,}")
 

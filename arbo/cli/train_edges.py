@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+import arbo
 from arbo.cli import console, options
 from arbo.cli.inputs import read_documents, read_kb
 from arbo.cli.linker import LinkerOptions
@@ -48,7 +49,6 @@ def train_edges(
 
     With --cross, training takes some minutes more. Repeat the command to resume it from OUT.training.
     """
-    from arbo import train_edges as train
     from arbo.files import check_writable
 
     if names and not kb:
@@ -59,10 +59,10 @@ def train_edges(
     base = None if kb is None else read_kb(kb, kb_format, kb_xrefs)
     documents, held_out = (read_documents(part, format_, types, on_error) for part in (docs, dev))
     if cross is None:
-        model = train(documents, held_out, base, linker=linker, names=names)
+        model = arbo.train_edges(documents, held_out, base, linker=linker, names=names)
         model.save(out)
     else:
-        model = train(documents, held_out, base, linker=linker, names=names, cross=cross, out=out)
+        model = arbo.train_edges(documents, held_out, base, linker=linker, names=names, cross=cross, out=out)
     if as_json:
         console.print_json({"edges": str(out), **model.settings})
     else:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+import arbo
 from arbo.cli import options, train_options
 from arbo.cli.inputs import read_documents, read_kb, tell_known
 from arbo.cli.train_options import changed_by, number, report, run_options
 from arbo.training.config import LabelAttentionTraining, LinkingHeadConfig
-
-if TYPE_CHECKING:
-    from arbo.spans.model import LabelAttention
 
 _READS = "Settings of the model: a JSON file with fields of arbo.LabelAttentionConfig."
 _CONFIG = (
@@ -58,7 +56,6 @@ def train_finder(
     Repeat the command to resume an interrupted training from OUT.training. When training ends, the logs are in
     OUT.attention.log.jsonl and OUT.log.jsonl.
     """
-    from arbo import train_oslat
     from arbo.cli import console
     from arbo.training.oslat.synonyms import AnnotatedTexts
 
@@ -79,7 +76,7 @@ def train_finder(
     held_out = None if dev is None else read_documents(dev, format_, types, on_error)
     parts: dict[str, Any] = {"attention": attention, "head": head}
     run = run_options(tensorboard, _scores)
-    trained = train_oslat(start, documents, entities, dev=held_out, out=out, options=run, **parts)
+    trained = arbo.train_oslat(start, documents, entities, dev=held_out, out=out, options=run, **parts)
     told = (
         f"figures of label attention: {out}.attention.log.jsonl\n"
         f"minimum score of an entity: {trained.threshold:.3f}\n"
@@ -95,7 +92,6 @@ def _scores(figures: Mapping[str, Any]) -> str | None:
 
 
 def _settings(file: Path | None) -> tuple[LabelAttentionTraining, LinkingHeadConfig]:
-    from arbo import DataError
     from arbo.settings import read_json
 
     if file is None:
@@ -103,7 +99,7 @@ def _settings(file: Path | None) -> tuple[LabelAttentionTraining, LinkingHeadCon
     values = read_json(file, "the training configuration")
     unknown = sorted(set(values) - {"attention", "head"}) if isinstance(values, dict) else ["this is not an object"]
     if unknown:
-        raise DataError(
+        raise arbo.DataError(
             'expected an object {"attention": {...}, "head": {...}} with fields of arbo.LabelAttentionTraining and '
             f"arbo.LinkingHeadConfig; {'unknown: ' * isinstance(values, dict)}{', '.join(unknown)}",
             file=str(file),
@@ -112,17 +108,16 @@ def _settings(file: Path | None) -> tuple[LabelAttentionTraining, LinkingHeadCon
     return attention, LinkingHeadConfig.from_dict(values.get("head", {}), file=str(file))
 
 
-def _start(model: str, encoder_config: Path | None) -> LabelAttention:
+def _start(model: str, encoder_config: Path | None) -> arbo.LabelAttention:
     """Start from the transformer of an encoder, with its pooling if label attention supports it."""
-    from arbo import DualEncoder, LabelAttention, LabelAttentionConfig, UsageError
     from arbo.spans.config import POOLINGS
 
-    encoder = DualEncoder.from_pretrained(model)
+    encoder = arbo.DualEncoder.from_pretrained(model)
     if not encoder.shared:
-        raise UsageError(
+        raise arbo.UsageError(
             f"{model} has two transformers, but label attention reads names and texts with one; start from another "
             "encoder, e.g. from `arbo train-names`"
         )
     pooling = encoder.config.pooling
-    config = LabelAttentionConfig(pooling=pooling) if pooling in POOLINGS else LabelAttentionConfig()
-    return LabelAttention.of(encoder.mention_tower, config.overridden(encoder_config))
+    config = arbo.LabelAttentionConfig(pooling=pooling) if pooling in POOLINGS else arbo.LabelAttentionConfig()
+    return arbo.LabelAttention.of(encoder.mention_tower, config.overridden(encoder_config))

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+import arbo
 from arbo.cli import options, train_options
 from arbo.cli.inputs import read_documents, read_kb, tell_known
 from arbo.cli.models import reading
@@ -50,15 +51,14 @@ def train_names(
     Repeat the command to resume an interrupted training from OUT.training. When training ends, the log is in
     OUT.log.jsonl.
     """
-    from arbo import DualEncoder, EncoderConfig, UsageError, train_self_alignment
     from arbo.cli import console
 
     if not docs and (types is not None or format_ is not None):
-        raise UsageError("--types and --format need DOCS; give DOCS, or leave the options out")
+        raise arbo.UsageError("--types and --format need DOCS; give DOCS, or leave the options out")
     numbers = {"epochs": epochs, "steps": steps, "batch_size": batch_size, "learning_rate": learning_rate, "seed": seed}
     settings = changed_by(SelfAlignmentConfig(), config, **numbers)
     # OSLAT, section 3.1: the first token's vector is aligned.
-    start = reading(DualEncoder.from_pretrained(encoder, EncoderConfig(pooling="cls")), encoder_config)
+    start = reading(arbo.DualEncoder.from_pretrained(encoder, arbo.EncoderConfig(pooling="cls")), encoder_config)
     entities, documents = read_kb(kb, kb_format, kb_xrefs), None
     if not docs:
         console.say(f"aligning the names of all {len(entities):,} entities; give DOCS to align only those in documents")
@@ -66,6 +66,6 @@ def train_names(
         documents = read_documents(docs, format_, types, on_error)
         tell_known(documents, entities)
     run = run_options(tensorboard, lambda figures: None)
-    trained = train_self_alignment(start, entities, documents=documents, out=out, config=settings, options=run)
+    trained = arbo.train_self_alignment(start, entities, documents=documents, out=out, config=settings, options=run)
     told = f"next: arbo train-finder DOCS --encoder {out} ..., or arbo link DOCS --encoder {out} ..."
     report(out, trained.settings, settings.as_dict(), told, as_json=as_json)

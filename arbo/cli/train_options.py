@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
+import arbo
+
 if TYPE_CHECKING:
-    from arbo.training.config import LoopConfig, RunOptions
+    from arbo.training.config import LoopConfig
 
 Settings = TypeVar("Settings", bound="LoopConfig")
 
@@ -70,9 +72,8 @@ def changed_by(settings: Settings, file: Path | None, **changes: Any) -> Setting
     return replace(settings.overridden(file), **given)
 
 
-def run_options(tensorboard: Path | None, scores: Callable[[Mapping[str, Any]], str | None]) -> RunOptions:
+def run_options(tensorboard: Path | None, scores: Callable[[Mapping[str, Any]], str | None]) -> arbo.RunOptions:
     """Return options that show progress, and print what ``scores`` returns for each line of the log, if not None."""
-    from arbo import RunOptions
     from arbo.cli import console
     from arbo.progress import bars
 
@@ -82,7 +83,7 @@ def run_options(tensorboard: Path | None, scores: Callable[[Mapping[str, Any]], 
             place = f"epoch {figures['epoch'] + 1}, step {figures['step']:,}: loss {figures['loss']:.3f}"
             console.say(f"{place}; on the development documents {told}")
 
-    return RunOptions(tensorboard=tensorboard, announce=bars, on_log=tell)
+    return arbo.RunOptions(tensorboard=tensorboard, announce=bars, on_log=tell)
 
 
 def report(out: Path, model: Mapping[str, Any], training: Mapping[str, Any], told: str, *, as_json: bool) -> None:

@@ -5,20 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+import arbo
 from arbo.cli import options, train_options
 from arbo.cli.inputs import read_documents, read_kb, tell_known
 from arbo.cli.models import encoder_like
 from arbo.cli.train_options import changed_by, number, report, run_options
 from arbo.training.config import RerankingConfig, RerankingPresetName
-
-if TYPE_CHECKING:
-    from arbo.data.knowledge_base import KnowledgeBase
-    from arbo.results.result import Result
-    from arbo.retrieval.candidates import Candidates
 
 _CANDIDATES_OF = (
     "Encoder that finds the candidates: `ngram` or a transformer, as in `arbo link --encoder`. [default: the encoder "
@@ -77,7 +73,6 @@ def train_reranker(
     Repeat the command to resume an interrupted training from OUT.training, which also holds the candidates. When
     training ends, the log is in OUT.log.jsonl.
     """
-    from arbo import CrossEncoder, DualEncoder, Linker, train_reranker as train
     from arbo.encoders.cross_config import CROSS_PRESETS
     from arbo.progress import bars
     from arbo.training.presets import RERANKING_PRESETS
@@ -86,15 +81,15 @@ def train_reranker(
     settings = changed_by(RERANKING_PRESETS[preset], config, **numbers)
     reads = CROSS_PRESETS[preset].overridden(encoder_config)
     reads = reads if k is None else replace(reads, candidates=k)
-    start = CrossEncoder.of(DualEncoder.from_pretrained(encoder).mention_tower, reads).with_markers()
+    start = arbo.CrossEncoder.of(arbo.DualEncoder.from_pretrained(encoder).mention_tower, reads).with_markers()
     results = _results(runs or ())
     made_by, made_with = next(iter(results.items()), (None, None))
     first = encoder_like(made_with.manifest["encoder"] if made_with else {}, made_by, candidates_of, None, cache)
     documents, entities = read_documents(docs, format_, types, on_error), read_kb(kb, kb_format, kb_xrefs)
     tell_known(documents, entities)
-    trained = train(
+    trained = arbo.train_reranker(
         start,
-        Linker(entities, first, announce=bars),
+        arbo.Linker(entities, first, announce=bars),
         documents,
         dev=None if dev is None else read_documents(dev, format_, types, on_error),
         candidates={str(run): _candidates(run, result, entities) for run, result in results.items()},
@@ -114,18 +109,14 @@ def _scores(figures: Mapping[str, Any]) -> str | None:
     return f"accuracy {figures['accuracy']:.3f}, {among}"
 
 
-def _results(runs: Sequence[Path]) -> dict[Path, Result]:
-    from arbo import Result, UsageError
-
+def _results(runs: Sequence[Path]) -> dict[Path, arbo.Result]:
     if len({run.resolve() for run in runs}) < len(runs):
-        raise UsageError("--run names the same run twice; name each run once")
-    return {run: Result.load(run) for run in runs}
+        raise arbo.UsageError("--run names the same run twice; name each run once")
+    return {run: arbo.Result.load(run) for run in runs}
 
 
-def _candidates(run: Path, result: Result, kb: KnowledgeBase) -> Candidates:
-    from arbo import Candidates, UsageError
-
+def _candidates(run: Path, result: arbo.Result, kb: arbo.KnowledgeBase) -> arbo.Candidates:
     try:
-        return Candidates.of_result(result, kb)
-    except UsageError as error:
-        raise UsageError(f"{run}: {error}") from None
+        return arbo.Candidates.of_result(result, kb)
+    except arbo.UsageError as error:
+        raise arbo.UsageError(f"{run}: {error}") from None

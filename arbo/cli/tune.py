@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
+import arbo
 from arbo.cli import console, options
 from arbo.cli.inputs import read_documents, read_gold, read_kb
 from arbo.cli.linker import LinkerOptions
@@ -16,7 +17,6 @@ from arbo.errors import DataError, UsageError
 from arbo.linking.objectives import Objective, objective_of
 
 if TYPE_CHECKING:
-    from arbo.linker import Linker
     from arbo.linking.tuning import Tuning
 
 _PLOT = "Draw the score against the threshold, to a .png or .svg file; with --kb, for each method except arborescence."
@@ -137,7 +137,6 @@ def _draw(tuning: Tuning, plot: Path | None, plot_confidence: Path | None) -> No
 
 def _check_output(out: Path) -> None:
     """Raise UsageError, before the work, if the file cannot be written, or exists and is not a tuned file."""
-    from arbo import LinkerConfig
     from arbo.files import check_writable
 
     check_writable(out)
@@ -145,12 +144,12 @@ def _check_output(out: Path) -> None:
         raise UsageError(f"--out {out} is a folder; choose a file")
     if out.exists():
         try:
-            LinkerConfig.from_json(out)
+            arbo.LinkerConfig.from_json(out)
         except DataError as error:
             raise UsageError(f"--out {out} exists, and `arbo tune` did not write it; choose another file") from error
 
 
-def _write(linker: Linker, tuning: Tuning, out: Path) -> None:
+def _write(linker: arbo.Linker, tuning: Tuning, out: Path) -> None:
     """Write the file for `--config`: configuration, models, and trials."""
     from arbo.files import write_json
 
@@ -164,7 +163,7 @@ def _write(linker: Linker, tuning: Tuning, out: Path) -> None:
     write_json(content, out)
 
 
-def _report(linker: Linker, tuning: Tuning, out: Path, *, as_json: bool) -> None:
+def _report(linker: arbo.Linker, tuning: Tuning, out: Path, *, as_json: bool) -> None:
     reliability = tuning.reliability
     if as_json:
         scored = {"objective": tuning.objective, "score": tuning.best.score}

@@ -74,8 +74,13 @@ def encoded(kb: KnowledgeBase, encoder: Encoder, announce: Announce = quiet) -> 
     if found := indexed(kb, encoder):
         return found
     fitted = encoder.fit(kb.names().names)
+    return fitted, searchable(kb, fitted, announce)
+
+
+def searchable(kb: KnowledgeBase, fitted: Encoder, announce: Announce = quiet) -> Index | TokenMatrices:
+    """Encode the entities of a knowledge base by a fitted encoder, ready to be searched."""
     vectors = fitted.encode_entities(kb, announce)
-    return fitted, vectors if isinstance(vectors, TokenMatrices) else Index.of(vectors, fitted.metric)
+    return vectors if isinstance(vectors, TokenMatrices) else Index.of(vectors, fitted.metric)
 
 
 def indexed(kb: KnowledgeBase, encoder: Encoder) -> tuple[Encoder, Index | TokenMatrices] | None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from arbo.encoders.encoder_config import EncoderConfig
-from arbo.encoders.minilm import MINILM
+from arbo.encoders.pretrained import MINILM
 
 CARD = "README.md"
 

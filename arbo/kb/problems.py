@@ -61,6 +61,7 @@ def problems(kb: KnowledgeBase, *, examples: int = 3) -> tuple[Problem, ...]:
 # Notes of readers that are problems, with kind, severity and solution. Other notes, as on obsolete terms, are not.
 _NOTES: dict[str, tuple[str, Severity, str]] = {
     "malformed entities skipped": ("malformed-entity", "error", "correct the places that the warnings named"),
+    "malformed lines skipped": ("malformed-line", "error", "correct the places that the warnings named"),
     "malformed synonyms ignored": ("malformed-synonym", "error", 'write `synonym: "text" EXACT []`'),
     "malformed definitions ignored": ("malformed-definition", "error", 'write `def: "text" []`'),
     "terms named by their id": ("no-name", "warning", "give the terms names, since texts do not mention ids"),

@@ -8,11 +8,10 @@ names are measured on the user's machine.
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,11 +22,10 @@ from arbo.encoders.encoder import Encoder
 from arbo.encoders.index import indexed
 from arbo.encoders.ngrams import NgramEncoder
 from arbo.encoders.pooling import n_vectors
-from arbo.encoders.templates import TokenRow
 from arbo.encoders.vectors import VectorEncoder
 from arbo.engine import CANDIDATES, SAMPLE, Floats, Ids, Index
 from arbo.linking.config import LinkerConfig
-from arbo.linking.trial import name_seconds, stored_seconds
+from arbo.linking.trial import name_seconds, stored_seconds, timed
 from arbo.retrieval.reranking import Reranker
 
 MEGABYTE = 1 << 20
@@ -82,15 +80,6 @@ class Reads(NamedTuple):
     """Reads pairs of mentions and things, given by their indices."""
 
 
-class Weighing(Protocol):
-    """An edge model, whose room is not below this one; ``reader`` is its cross-encoder, or None."""
-
-    @property
-    def reader(self) -> Any: ...  # noqa: D102
-    def n_pairs(self, inputs: Sequence[MentionInput], kb: KnowledgeBase | None, k: int, candidates: int) -> int: ...  # noqa: D102
-    def n_read(self, inputs: Sequence[MentionInput], k: int) -> int: ...  # noqa: D102
-
-
 @dataclass(frozen=True, slots=True)
 class Estimate:
     """Peak memory and time of a job, and the counts from which they are computed."""
@@ -135,9 +124,12 @@ def estimate(
     kb: KnowledgeBase | None,
     config: LinkerConfig,
     reranker: Reranker | None = None,
-    edges: Weighing | None = None,
+    edges: Any = None,
 ) -> Estimate:
-    """Estimate the memory and time of linking, or of discovery if ``kb`` is None; see `Linker.estimate`."""
+    """Estimate the memory and time of linking, or of discovery if ``kb`` is None; see `Linker.estimate`.
+
+    ``edges`` is an edge model or None, see `arbo.edges.model`.
+    """
     held = _resident()  # before anything is timed
     entity = _NOTHING if kb is None else entity_cost(encoder, kb)
     mention = mention_cost(encoder, inputs)
@@ -202,34 +194,27 @@ _NOTHING = Cost(0, 0, 0, 0, 0, 0.0)
 
 def entity_cost(encoder: Encoder, kb: KnowledgeBase) -> Cost:
     """Return the cost of encoding the entities; for an encoder that arbo does not know, memory and time are 0."""
-    if found := indexed(kb, encoder):
-        corpus = found[1]
-        if isinstance(corpus, Index):  # mapped from files, which nobody needs to wait for
-            return Cost(len(corpus.owners.row), 0 if corpus.is_sparse else corpus.dim, 0, 0, 0, 0.0)
-    if isinstance(encoder, NgramEncoder):
-        return _ngram_cost(kb.names().names)
-    if isinstance(encoder, DualEncoder):
-        return _transformer_cost(encoder, encoder.entity_texts(kb))
-    return _vector_cost(encoder, len(kb))
+    if (found := indexed(kb, encoder)) and isinstance(corpus := found[1], Index):  # mapped from files: nobody waits
+        return Cost(len(corpus.owners.row), 0 if corpus.is_sparse else corpus.dim, 0, 0, 0, 0.0)
+    return _cost(encoder, len(kb), lambda: kb.names().names, lambda dual: dual.entity_texts(kb))
 
 
 def mention_cost(encoder: Encoder, inputs: Sequence[MentionInput]) -> Cost:
     """Return the cost of encoding the mentions; for an encoder that arbo does not know, memory and time are 0."""
+    names = {item.name for item in inputs}
+    return _cost(encoder, len(inputs), lambda: names, lambda dual: dual.mention_texts(inputs))
+
+
+def _cost(
+    encoder: Encoder, n: int, names_of: Callable[[], Collection[str]], texts_of: Callable[[DualEncoder], Texts]
+) -> Cost:
     if isinstance(encoder, NgramEncoder):
-        return _ngram_cost({item.name for item in inputs})
+        names = names_of()
+        characters = sum(map(len, names))  # for the seconds see `name_seconds`
+        return Cost(len(names), 0, 0, characters * _NGRAM_PEAK, characters * _NGRAM_KEPT, 0.0)
     if isinstance(encoder, DualEncoder):
-        return _transformer_cost(encoder, encoder.mention_texts(inputs))
-    return _vector_cost(encoder, len(inputs))
-
-
-def _vector_cost(encoder: Encoder, n: int) -> Cost:
+        return _transformer_cost(encoder, texts_of(encoder))
     return _dense_cost(encoder.dim, n) if isinstance(encoder, VectorEncoder) else _NOTHING._replace(vectors=n)
-
-
-def _ngram_cost(names: Sequence[str] | set[str]) -> Cost:
-    characters = sum(map(len, names))
-    peak, kept = characters * _NGRAM_PEAK, characters * _NGRAM_KEPT
-    return Cost(len(names), 0, 0, peak, kept, 0.0)  # for its seconds see `name_seconds`
 
 
 def _dense_cost(dim: int, n: int) -> Cost:
@@ -246,14 +231,7 @@ def _transformer_cost(encoder: DualEncoder, texts: Texts) -> Cost:
         return cost._replace(seconds=seconds)
     begins = [(2 * run + 1) * len(missing) // (2 * _RUNS) for run in range(_RUNS)]
     samples = [texts.spell(missing[begin : begin + _RUN]) for begin in begins]
-
-    def spent(sample: list[TokenRow]) -> float:
-        begun = time.perf_counter()
-        texts.tower.embed(sample, encoder.config.pooling)
-        return time.perf_counter() - begun
-
-    # The faster of two runs counts: the first batch includes set-up, and other processes disturb.
-    sampled = sum(min(spent(sample), spent(sample)) for sample in samples)
+    sampled = sum(_seconds(partial(texts.tower.embed, sample, encoder.config.pooling)) for sample in samples)
     n_sampled = sum(map(len, samples))
     seconds += sampled * len(missing) / n_sampled
     if encoder.config.pooling == "tokens":
@@ -272,21 +250,17 @@ def _reading_seconds(reads: Reads, n_mentions: int) -> float:
     """Return the seconds that reading needs, timed on a sample."""
     n = min(_RUN, reads.pairs)
     mention, thing = (np.linspace(0, size - 1, n).astype(int) for size in (n_mentions, reads.things))
+    return _seconds(partial(reads.read, mention, thing)) / n * reads.pairs
 
-    def spent() -> float:
-        begun = time.perf_counter()
-        reads.read(mention, thing)
-        return time.perf_counter() - begun
 
-    return min(spent(), spent()) / n * reads.pairs
+def _seconds(call: Callable[[], object]) -> float:
+    """Time the faster of two calls: the first includes set-up, and other processes disturb."""
+    return min(timed(call)[0] for _ in range(2))
 
 
 def _flops(dim: int) -> float:
     a, b = np.ones((1024, dim), np.float32), np.ones((dim, 2048), np.float32)
-    a @ b
-    begun = time.perf_counter()
-    a @ b
-    return 2 * a.shape[0] * dim * b.shape[1] / (time.perf_counter() - begun)
+    return 2 * a.shape[0] * dim * b.shape[1] / _seconds(lambda: a @ b)
 
 
 def _resident() -> int:

@@ -37,7 +37,7 @@ def name_seconds(
     known = names or queries
     _encoded(encoder.fit(known[:8]), known[:8])  # loads the kernels
     some = _some(known, _NAMES)
-    fitting, fitted = _timed(lambda: encoder.fit(some))
+    fitting, fitted = timed(lambda: encoder.fit(some))
     seconds = fitting * len(known) / len(some)
     asked, spent = _timed_vectors(fitted, queries)
     seconds += spent + search_seconds(asked, asked, len(queries), len(queries), k + 1, within)
@@ -72,7 +72,7 @@ def search_seconds(
     sizes, costs = [], []
     for part in (things,) if whole else (things.taken(_places(things.n, max(1, things.n // _FEWER))), things):
         nearest(few.taken(np.arange(1)), part, k, within=within)
-        short, long = (_timed(partial(nearest, some, part, k, within=within))[0] for some in (few, asked))
+        short, long = (timed(partial(nearest, some, part, k, within=within))[0] for some in (few, asked))
         each = max(long - short, 0.0) / max(1, asked.n - few.n)
         sizes.append(part.n)
         costs.append((each, max(0.0, short - each * few.n)))
@@ -96,7 +96,7 @@ def extrapolated(seconds: tuple[float, float], sizes: tuple[int, int], size: int
 def _timed_vectors(encoder: NgramEncoder, names: Sequence[str]) -> tuple[Vectors, float]:
     """Return the vectors of a sample of names, and the seconds of encoding all."""
     some = _some(names, _NAMES)
-    spent, vectors = _timed(lambda: _encoded(encoder, some))
+    spent, vectors = timed(lambda: _encoded(encoder, some))
     return vectors, spent * sum(map(len, names)) / max(1, sum(map(len, some)))
 
 
@@ -112,7 +112,8 @@ def _places(n: int, most: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     return np.linspace(0, n - 1, min(n, most)).astype(np.int64)
 
 
-def _timed(call: Callable[[], T]) -> tuple[float, T]:
+def timed(call: Callable[[], T]) -> tuple[float, T]:
+    """Return the seconds that a call takes, and its result."""
     begun = time.perf_counter()
     value = call()
     return time.perf_counter() - begun, value

@@ -164,11 +164,10 @@ def _ids_of_texts(docs: Iterable[Doc]) -> Iterator[str]:
 def _links(result: Result, *, per_document: bool) -> Iterator[dict[str, Any]]:
     """Yield the link of each mention, with values that spaCy can store."""
     columns = result.link_table.to_pydict()
-    paths = _paths(result, columns)
-    document_ids = result.mention_table["document_id"].to_pylist()
-    confidence = columns.get("confidence") or [None] * len(paths)
+    document_ids, texts = (result.mention_table[name].to_pylist() for name in ("document_id", "text"))
+    confidence = columns.get("confidence") or [None] * len(texts)
     for row, entity in enumerate(columns["entity_id"]):
-        cluster = columns["cluster_id"][row]
+        cluster, path = columns["cluster_id"][row], result.path_of(row)
         if per_document and entity is None:
             cluster = f"new-{cluster[len(f'new-{document_ids[row]}:') :]}"
         yield {
@@ -179,22 +178,8 @@ def _links(result: Result, *, per_document: bool) -> Iterator[dict[str, Any]]:
             "confidence": confidence[row],
             "cluster": cluster,
             "candidates": dict(zip(columns["candidates"][row], columns["candidate_scores"][row], strict=True)),
-            "path": paths[row],
+            "path": [] if entity is None else [columns["parent"][path[0]], *(texts[at] for at in path)],
         }
-
-
-def _paths(result: Result, columns: dict[str, list[Any]]) -> list[list[str]]:
-    """Return the path to each mention: the id of its entity, and the texts of the mentions on the way."""
-    texts = result.mention_table["text"].to_pylist()
-    parent, is_mention = columns["parent"], columns["parent_is_mention"]
-    paths: list[list[str]] = []
-    for row in range(len(texts)):
-        path, at = [texts[row]], row
-        while is_mention[at]:
-            at = result.row_of[parent[at]]
-            path.append(texts[at])
-        paths.append([] if parent[at] is None else [parent[at], *reversed(path)])
-    return paths
 
 
 Language.factory(NAME, assigns=["token.ent_kb_id", f"span._.{NAME}"], func=SpacyLinker)

@@ -110,6 +110,9 @@ def _parquet(file: Path) -> Iterable[Placed]:
     with unpacked(file) as stream:
         try:
             rows = pq.ParquetFile(BytesIO(stream.read())).read().to_pylist()
+        except pa.ArrowNotImplementedError as error:
+            problem = f"pyarrow cannot read the Parquet file ({error!s:.100}); write it with another compression"
+            raise DataError(problem, file=str(file)) from None
         except (pa.ArrowException, OSError) as error:
             problem = str(error).split("\n")[0]
             raise DataError(f"the Parquet file is damaged ({problem:.100}); write it again", file=str(file)) from None

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, Self
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from arbo.data.releases import Exchange, Keys
+from arbo.results.causes import Edge, Ints, exchange_of, gone, new_corrections, new_edges
 from arbo.results.export import sentences_of
 from arbo.results.run import Run
 from arbo.results.views import mention_view
@@ -22,10 +21,8 @@ ClusterChangeKind = Literal[
     "new", "gone", "grown", "shrunk", "merged", "split", "moved", "linked", "unlinked", "renamed"
 ]
 MentionChangeKind = Literal["new", "gone", "linked", "unlinked", "moved", "regrouped"]
-Ints = npt.NDArray[np.int64]
 _FIRST = ("moved", "split", "merged", "linked", "unlinked", "gone", "renamed", "grown", "shrunk", "new")
 """The kinds of changes of clusters, those that matter most first."""
-_NO_KEYS = np.empty(0, np.uint64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +48,7 @@ class ClusterChange:
     """Other clusters of the earlier run that had some of its mentions."""
     into: tuple[str, ...]
     """Other clusters of the later run that have some of its mentions."""
-    edge: tuple[str, str, float] | None = None
+    edge: Edge | None = None
     """The lightest edge that leads into the cluster or joins its parts anew: an entity or mention, a mention that was
     not under or beside it before, and their dissimilarity. None if there is none. For a discovered entity, it comes
     from the lists by which the later run can grow; None if it has no lists, or if learnt edges or a reranker weighed
@@ -177,11 +174,9 @@ def diff(a: Run, b: Run) -> Diff:
     """
     place = pc.index_in(b.mention_table["mention_id"], a.mention_table["mention_id"].combine_chunks())
     row_in_a = place.fill_null(-1).to_numpy().astype(np.int64)
-    edges, gone = _new_edges(a, b, row_in_a), _gone(a, row_in_a)
-    decided, told = _new_corrections(a, b)
-    exchange = exchange_of(a, b)
-    changes = list(_cluster_changes(*_changed(a, b, row_in_a)))
-    mentions = list(_mention_changes(a, b, row_in_a))
+    edges, lost, exchange = new_edges(a, b, row_in_a), gone(a, row_in_a), exchange_of(a, b)
+    decided, told = new_corrections(a, b)
+    changes, mentions = list(_cluster_changes(*_changed(a, b, row_in_a))), list(_mention_changes(a, b, row_in_a))
     answers = {id_ for row in mentions for id_ in (row.entity_before, row.entity_after) if id_ is not None}
     causes = exchange.causes(sorted(answers | {row.cluster for row in changes})) if exchange else {}
     return Diff(
@@ -190,143 +185,24 @@ def diff(a: Run, b: Run) -> Diff:
                 row,
                 edge=edges.get(row.cluster) if row.after else None,
                 correction=next((decided[id_] for id_ in (row.cluster, *row.of) if id_ in decided), None),
-                removed=next((gone[id_] for id_ in (row.cluster, *row.of) if id_ in gone), None),
+                removed=next((lost[id_] for id_ in (row.cluster, *row.of) if id_ in lost), None),
                 cause=causes.get(row.cluster),
             )
             for row in changes
         ),
-        tuple(replace(row, cause=_cause(row, causes, told)) for row in mentions),
+        tuple(replace(row, cause=_cause(row, causes, *told.get(row.mention, (None, False)))) for row in mentions),
         exchange.counts if exchange else {},
     )
 
 
-def _cause(row: MentionChange, causes: Mapping[str, str], told: Mapping[str, tuple[str, bool]]) -> str | None:
-    """Return why a mention changed, given the changes of entities and, by mention, what `_new_corrections` returns."""
-    line, is_later = told.get(row.mention, (None, False))
-    if line is not None and row.change in ("new", "gone") and "document" not in json.loads(line):
-        line = None  # its document is new or removed
+def _cause(row: MentionChange, causes: Mapping[str, str], correction: str | None, is_later: bool) -> str | None:
+    """Return why a mention changed: the change of its entity, and the correction that only one run obeys."""
+    if correction is not None and row.change in ("new", "gone") and "document" not in json.loads(correction):
+        correction = None  # its document is new or removed
     of_entity = causes.get(row.entity_before or "") or causes.get(row.entity_after or "")
     if of_entity and not is_later:
-        line = None  # it waits because the entity has changed
-    return "; ".join(cause for cause in (of_entity, line) if cause) or None
-
-
-def exchange_of(a: Run, b: Run) -> Exchange | None:
-    """Return what changed in the knowledge base; None if it is the same, or a run does not keep what it had."""
-    was, now = (run.manifest["knowledge_base"] for run in (a, b))
-    if None in (was, now, a.kept, b.kept) or was["fingerprint"] == now["fingerprint"]:
-        return None
-    assert a.kept is not None
-    assert b.kept is not None
-    before, after = (
-        Keys(kept.get("kb.ids", _NO_KEYS), kept.get("kb.contents", _NO_KEYS)) for kept in (a.kept(), b.kept())
-    )
-    return Exchange(before, after, now.get("replaced", {})) if len(before.ids) and len(after.ids) else None
-
-
-def _gone(a: Run, row_in_a: Ints) -> dict[str, str]:
-    """Return the first mention of each cluster of the earlier run that the later one lacks."""
-    left = np.setdiff1d(np.arange(a.mention_table.num_rows), row_in_a)[::-1]
-    columns = (a.link_table[name].take(pa.array(left)).to_pylist() for name in ("cluster_id", "mention_id"))
-    return dict(zip(*columns, strict=True))
-
-
-def _new_corrections(a: Run, b: Run) -> tuple[dict[str, str], dict[str, tuple[str, bool]]]:
-    """Return the first correction that only one run obeys, of each cluster and of each mention on which it decides.
-
-    With that of a mention comes whether it is the later run that obeys it.
-    """
-    tables = ([] if run.correction_table is None else run.correction_table.to_pylist() for run in (a, b))
-    earlier, later = ({row["record"]: None for row in table if row["status"] == "obeyed"} for table in tables)
-    lines = [line for line in later if line not in earlier] + [line for line in earlier if line not in later]
-    records, first = [json.loads(line) for line in lines], dict[str, int]()
-    at = _ids_at((a, b), [record["document"] for record in records if "document" in record])
-    for number, record in enumerate(records):
-        places = [(record.get("document"), str(record.get(key))) for key in ("spans", "resize")]
-        of_spans = (id_ for place in places for id_ in at.get(place, ()))
-        for mention in (record.get("mention"), *record.get("same", ()), *record.get("different", ()), *of_spans):
-            first.setdefault(mention, number)
-    about = pa.array([id_ for id_ in first if id_ is not None], pa.string())
-    found: list[tuple[int, str, str]] = []
-    for run in (a, b) if first else ():
-        for column in {"mention_id", "follows"}.intersection(run.link_table.column_names):
-            links = run.link_table.filter(pc.is_in(run.link_table[column], about))
-            about_it, clusters, ids = (links[name].to_pylist() for name in (column, "cluster_id", "mention_id"))
-            found += zip(map(first.__getitem__, about_it), clusters, ids, strict=True)
-    found.sort(reverse=True)
-    of_clusters = {cluster: lines[number] for number, cluster, _ in found}
-    return of_clusters, {id_: (lines[number], lines[number] in later) for number, _, id_ in found}
-
-
-def _ids_at(runs: Iterable[Run], documents: Sequence[str]) -> dict[tuple[str, str], list[str]]:
-    """Return the ids of the mentions of documents in any of the runs, by document and spans; the first run first."""
-    found: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
-    for run in runs if documents else ():
-        table = run.mention_table.select(["document_id", "spans", "mention_id"])
-        rows = table.filter(pc.is_in(table["document_id"], pa.array(documents, pa.string()))).to_pylist()
-        for row in rows:
-            place = row["document_id"], str([[one["start"], one["end"]] for one in row["spans"]])
-            found[place].append(row["mention_id"])
-    return found
-
-
-def _new_edges(a: Run, b: Run, row_in_a: Ints) -> dict[str, tuple[str, str, float]]:
-    """Return the lightest edge of each cluster whose ends were apart in the earlier run; ties by row."""
-    links, ids = b.link_table, b.mention_table["mention_id"]
-    before = np.full(len(row_in_a), -1)
-    before[row_in_a >= 0] = a.cluster_rows[row_in_a[row_in_a >= 0]]
-    entity = a.cluster_table["entity_id"].take(pa.array(before, mask=before < 0))
-    below_it = pc.fill_null(pc.equal(entity, links["parent"]), False).to_numpy()
-    parent = pc.fill_null(pc.index_in(links["parent"], ids.combine_chunks()), -1).to_numpy()
-    beside_it = (before >= 0) & (before[parent] == before)
-    step = pc.fill_null(links["step"], float("inf")).to_numpy()
-    rows = np.flatnonzero(np.isfinite(step) & ~np.where(links["parent_is_mention"].to_numpy(), beside_it, below_it))
-    rows = rows[np.argsort(step[rows], kind="stable")]
-    rows = rows[np.unique(b.cluster_rows[rows], return_index=True)[1]]
-    columns = (table.take(rows).to_pylist() for table in (links["cluster_id"], links["parent"], ids, links["step"]))
-    found = {cluster: (source, target, weight) for cluster, source, target, weight in zip(*columns, strict=True)}
-    return found | _new_nil_edges(b, before)
-
-
-def _new_nil_edges(b: Run, before: Ints) -> dict[str, tuple[str, str, float]]:
-    """Return the lightest listed edge of each discovered entity whose mentions were apart, or new; ties by row."""
-    if b.kept is None or "edges" in b.manifest["encoder"] or b.manifest["config"].get("rerank_mentions"):
-        return {}
-    kept = b.kept()  # its lists end at the threshold
-    order, is_nil = numbered(b.mention_table), pc.is_null(b.link_table["entity_id"]).to_numpy()
-    found: list[tuple[Ints, Ints, npt.NDArray[np.float32]]] = []
-    for place in range(min(b.manifest["config"]["k"], kept["mentions"].shape[1])):
-        near, weight = (kept[name][:, place] for name in ("mentions", "mention_dissimilarity"))
-        near, row, weight = (values[near >= 0] for values in (order[near], order, weight))
-        apart = (before[row] != before[near]) | (before[row] < 0)
-        new = apart & is_nil[row] & (b.cluster_rows[row] == b.cluster_rows[near])
-        found.append((row[new], near[new], weight[new]))
-    if not found:
-        return {}
-    row, near, weight = map(np.concatenate, zip(*found, strict=True))
-    ends = np.sort([row, near], axis=0)
-    cluster, was = b.cluster_rows[row], before[ends]
-    best = np.lexsort([ends[1], ends[0], weight, cluster])
-    best = best[np.unique(cluster[best], return_index=True)[1]]
-    source, target = np.where((was[0, best] < 0) & (was[1, best] >= 0), ends[::-1, best], ends[:, best])
-    ids = b.mention_table["mention_id"]
-    columns = b.cluster_table["cluster_id"].take(cluster[best]), ids.take(source), ids.take(target)
-    rows = zip(*(column.to_pylist() for column in columns), weight[best].tolist(), strict=True)
-    return {id_: (one, other, own) for id_, one, other, own in rows}
-
-
-def numbered(mentions: pa.Table) -> Ints:
-    """Return the rows of the mentions by document id, spans and mention id, as `Corpus.order` does."""
-    spans = mentions["spans"].combine_chunks()
-    length, start = pc.list_value_length(spans).to_numpy(), spans.offsets.to_numpy()[:-1]
-    flat = np.column_stack([spans.values.field(name).to_numpy() for name in ("start", "end")])
-    keys = [pc.rank(mentions["document_id"], tiebreaker="dense").to_numpy()]
-    for place in range(length.max(initial=0)):
-        there = flat[np.minimum(start + place, len(flat) - 1)]
-        keys += list(np.where(place < length[:, None], there, -1).T)
-    keys.append(pc.rank(mentions["mention_id"], tiebreaker="dense").to_numpy())
-    order: Ints = np.lexsort(keys[::-1])
-    return order
+        correction = None  # it waits because the entity has changed
+    return "; ".join(cause for cause in (of_entity, correction) if cause) or None
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -429,44 +305,28 @@ def _mention_changes(a: Run, b: Run, row_in_a: Ints) -> Iterator[MentionChange]:
         was, now = a.link_table[name].take(old), b.link_table[name]
         same = pc.or_(pc.fill_null(pc.equal(was, now), False), pc.and_(pc.is_null(was), pc.is_null(now)))
         changed |= ~same.to_numpy(zero_copy_only=False)
-    rows = np.flatnonzero(changed)
-    for row, sentence in zip(rows.tolist(), sentences_of(b, mention_view(b, rows)), strict=True):
-        yield _mention_change(a, int(row_in_a[row]), b, row, sentence)
-    is_left = np.ones(a.mention_table.num_rows, np.bool_)
-    is_left[row_in_a[kept]] = False
-    left = np.flatnonzero(is_left)
-    for row, sentence in zip(left.tolist(), sentences_of(a, mention_view(a, left)), strict=True):
-        yield _mention_change(a, row, b, -1, sentence)
-
-
-def _mention_change(a: Run, row_a: int, b: Run, row_b: int, sentence: str | None) -> MentionChange:
-    """Describe the change of a mention, given its index in each run, or -1 for a run without it."""
-    run, row = (a, row_a) if row_b < 0 else (b, row_b)
-    shown = ("mention_id", "document_id", "text", "gold")
-    id_, document, text, gold = (run.mention_table[name][row].as_py() for name in shown)
-
-    def of(run: Run, row: int, name: str) -> Any:
-        return None if row < 0 else run.link_table[name][row].as_py()
-
-    was, now = of(a, row_a, "entity_id"), of(b, row_b, "entity_id")
-    kind: MentionChangeKind
-    if row_a < 0 or row_b < 0:
-        kind = "new" if row_a < 0 else "gone"
-    elif was == now:
-        kind = "regrouped"
-    else:
-        kind = "linked" if was is None else "unlinked" if now is None else "moved"
-    return MentionChange(
-        id_,
-        document,
-        text,
-        kind,
-        was,
-        now,
-        of(a, row_a, "cluster_id"),
-        of(b, row_b, "cluster_id"),
-        of(b, row_b, "parent"),
-        of(b, row_b, "step"),
-        None if gold is None else tuple(gold),
-        sentence,
+    rows, left = np.flatnonzero(changed), np.setdiff1d(np.arange(a.mention_table.num_rows), row_in_a)
+    in_a, in_b = np.append(row_in_a[rows], left), np.append(rows, np.full(len(left), -1))
+    before, after = (
+        run.link_table.select(["entity_id", "cluster_id", "parent", "step"]).take(pa.array(at, mask=at < 0)).to_pylist()
+        for run, at in ((a, in_a), (b, in_b))
     )
+    told = [row for run, own in ((b, rows), (a, left)) for row in _described(run, own)]
+    for one, was, now, row_a, row_b in zip(told, before, after, in_a.tolist(), in_b.tolist(), strict=True):
+        ids = (was["entity_id"], now["entity_id"], was["cluster_id"], now["cluster_id"])
+        kind: MentionChangeKind
+        if row_a < 0 or row_b < 0:
+            kind = "new" if row_a < 0 else "gone"
+        elif ids[0] == ids[1]:
+            kind = "regrouped"
+        else:
+            kind = "linked" if ids[0] is None else "unlinked" if ids[1] is None else "moved"
+        yield MentionChange(*one[:3], kind, *ids, now["parent"], now["step"], *one[3:])
+
+
+def _described(run: Run, rows: Ints) -> Iterator[tuple[Any, ...]]:
+    """Yield id, document, text, gold and sentence of some mentions."""
+    table = run.mention_table.select(["mention_id", "document_id", "text", "gold"]).take(rows)
+    columns = [column.to_pylist() for column in table.columns]
+    for *own, gold, sentence in zip(*columns, sentences_of(run, mention_view(run, rows)), strict=True):
+        yield *own, None if gold is None else tuple(gold), sentence

@@ -157,8 +157,10 @@ def evaluate_together(
     """Score several runs of the same documents with the same gold classes, so that they can be compared.
 
     The gold classes come from the first run with a knowledge base, which may know that two gold ids belong to one
-    entity. Raise UsageError if the runs have different mentions or gold annotations.
+    entity. Raise UsageError if the runs have different mentions or gold annotations, or there is no run.
     """
+    if not runs:
+        raise UsageError("there are no results to compare; give one or more by name")
     name, first = next(iter(runs.items()))
     for other, run in runs.items():
         for column, what in _COMPARED.items():
@@ -208,7 +210,7 @@ def compare(
     """Compare the scores of several results of the same documents, and test each against the first.
 
     ``train`` are documents whose gold entities count as seen. With ``how=None``, there are no intervals and no tests.
-    Raise UsageError if the results have different mentions or gold annotations.
+    Raise UsageError if the results have different mentions or gold annotations, or there are none.
 
     >>> import arbo
     >>> documents, kb = arbo.load_sample()

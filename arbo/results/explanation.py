@@ -84,13 +84,11 @@ def explain(result: Run, link: Link) -> Explanation:
 
 
 def _explain_link(result: Run, link: Link) -> Explanation:
-    chain = [link]
-    while chain[-1].parent_is_mention:
-        chain.append(result.link_of(str(chain[-1].parent)))
-    entity = Candidate.of(result, chain[-1], str(link.entity), link.score)
+    chain = [result.links[row] for row in result.path_of(result.row_of[link.mention.id])]
+    entity = Candidate.of(result, chain[0], str(link.entity), link.score)
     decided = result.correction_table is not None
     steps = [Step(entity.id, str(link.entity_name), None, None, entity.alias)]
-    steps += [Step(at.mention.id, at.name, at.mention.document_id, at.step) for at in reversed(chain)]
+    steps += [Step(at.mention.id, at.name, at.mention.document_id, at.step) for at in chain]
     weakest = max(range(1, len(steps)), key=lambda i: steps[i].dissimilarity or 0.0)
     rivals = _rivals(result, link)
     lines = [f"{_called(link)} is {link.entity_name} ({link.entity}), {_score(result, link, rivals)}:", f"    {entity}"]
@@ -98,7 +96,7 @@ def _explain_link(result: Run, link: Link) -> Explanation:
         mark = "  <- weakest step" if i == weakest and len(steps) > 2 else ""
         weight = "decided" if decided and step.dissimilarity is None else _number(step.dissimilarity)
         lines.append(f'      {weight} -> "{step.name}" in {step.document_id} ({step.id}){mark}')
-        lines += _because(chain[-i])
+        lines += _because(chain[i - 1])
     text = "\n".join(lines + _decided(result, link) + _others(result, rivals))
     return Explanation(link.mention.id, link.entity, tuple(steps), weakest, rivals, text)
 

@@ -189,15 +189,12 @@ def sentence_ends(run: Run, flat: pa.Table) -> tuple[Ints, Ints]:
 
 def _paths(run: Run) -> pa.ChunkedArray:
     """Return the names from the entity to each mention; null for NIL."""
-    mentions, links = run.mention_table, run.link_table
-    name = pc.coalesce(mentions["expansion"], mentions["text"]).combine_chunks()
-    goes_on = links["parent_is_mention"].to_numpy()
-    rows = pc.index_in(links["parent"], mentions["mention_id"].combine_chunks())
-    parent = np.where(goes_on, pc.fill_null(rows, 0).to_numpy(), 0)
+    name = pc.coalesce(run.mention_table["expansion"], run.mention_table["text"]).combine_chunks()
+    goes_on, parent = run.parent_rows >= 0, np.maximum(run.parent_rows, 0)
     path, at, more = name, parent, goes_on
     for _ in range(_STEPS_SHOWN - 1):
         longer = pc.binary_join_element_wise(name.take(pa.array(at)), path, " -> ")
         path = pc.if_else(pa.array(more), longer, path)
         at, more = parent[at], more & goes_on[at]
     path = pc.if_else(pa.array(more), pc.binary_join_element_wise("...", path, " -> "), path)
-    return pc.binary_join_element_wise(links["entity_name"], path, " -> ")
+    return pc.binary_join_element_wise(run.link_table["entity_name"], path, " -> ")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Self
 
@@ -146,10 +146,6 @@ class Result(Run):
         kept = partial(load_kept, folder, manifest) if KEPT in manifest["files"] else None
         documents, entities, corrections = (tables.get(name) for name in LATER)
         return cls(mentions, links, clusters, manifest, documents, entities, corrections, kept)
-
-    def with_seconds(self, seconds: dict[str, float]) -> Self:
-        """Return the same result, with the seconds of each stage in its manifest."""
-        return replace(self, manifest={**self.manifest, "seconds": seconds})
 
     def _repr_html_(self) -> str:
         return table_of([link.row for link in self.links[:ROWS_SHOWN]], repr(self), len(self.links)).to_html()

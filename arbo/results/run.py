@@ -233,6 +233,20 @@ class Run:
         return np.array(place.to_pylist(), np.int64)  # `to_numpy` imports pandas
 
     @cached_property
+    def parent_rows(self) -> np.ndarray:
+        """(mentions,) the row of the mention from which each mention is reached; -1 for an entity, and for NIL."""
+        place = pc.index_in(self.link_table["parent"], self.mention_table["mention_id"].combine_chunks())
+        is_mention = self.link_table["parent_is_mention"].to_numpy()
+        return np.where(is_mention, pc.fill_null(place, -1).to_numpy(), -1)
+
+    def path_of(self, row: int) -> list[int]:
+        """Return the rows of the mentions on the path from the entity to the mention in a row, which comes last."""
+        path = [row]
+        while (above := int(self.parent_rows[path[-1]])) >= 0:
+            path.append(above)
+        return path[::-1]
+
+    @cached_property
     def rows_of_cluster(self) -> tuple[np.ndarray, np.ndarray]:
         """The rows of all mentions, sorted by cluster, and the offset of each cluster among them."""
         cluster = self.cluster_rows

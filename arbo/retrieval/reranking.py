@@ -16,7 +16,7 @@ of the nearest neighbour. So a neighbour with the same name has the probability 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -56,11 +56,16 @@ class Reranker(Protocol):
         """Score mention ``mention[i]`` with the entity in row ``entity[i]``; return (pairs,) finite numbers."""
 
 
+Score = Callable[[Sequence[MentionInput], KnowledgeBase, Ids, Ids, Announce], Floats]
+"""Scores pairs, see `Reranker.score`."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Reading:
     reranker: Reranker
     inputs: Sequence[MentionInput]
     announce: Announce
+    score: Score
 
     def sorted(self, kb: KnowledgeBase, entities: Ids, scores: Floats, skip_margin: float | None) -> tuple[Ids, Floats]:
         """Sort candidates by the reranker's scores; return the sorted candidates and scores, both (mentions, k).
@@ -76,7 +81,7 @@ class _Reading:
     def scores(self, kb: KnowledgeBase, entities: Ids, read: Bools, retrieval: Floats) -> Floats:
         """Score the entities marked in ``read``, adding weighted ``retrieval`` scores; (mentions, k), else -inf."""
         mention, entity = np.nonzero(read)[0], entities[read]
-        own = scores_of(self.reranker, self.inputs, kb, mention, entity, self.announce)
+        own = scores_of(self.score, self.inputs, kb, mention, entity, self.announce)
         weight = self.reranker.retrieval_weight
         with np.errstate(over="ignore", invalid="ignore"):
             given = own.astype(np.float32) + np.float32(weight) * retrieval[read]
@@ -92,10 +97,10 @@ class _Reading:
 
 
 def scores_of(
-    reranker: Reranker, mentions: Sequence[MentionInput], kb: KnowledgeBase, mention: Ids, entity: Ids, how: Announce
+    score: Score, mentions: Sequence[MentionInput], kb: KnowledgeBase, mention: Ids, entity: Ids, how: Announce
 ) -> Floats:
     """Return the scores of a reranker, see `Reranker.score`; raise DataError if it returns a wrong number of them."""
-    own = np.asarray(reranker.score(mentions, kb, mention, entity, how))
+    own = np.asarray(score(mentions, kb, mention, entity, how))
     if own.shape != mention.shape:
         raise DataError(
             f"the reranker returned scores of the shape {own.shape}, not {mention.shape}; return one for each pair"
@@ -129,7 +134,7 @@ def rerank(
     corpus = Corpus.of(documents)
     candidates.check(corpus, kb)
     inputs = mention_inputs(corpus, expand_abbreviations=expand_abbreviations)
-    reading = _Reading(reranker, inputs, announce)
+    reading = _Reading(reranker, inputs, announce, reranker.score)
     entities, said = reading.sorted(kb, candidates.entities, candidates.scores, skip_margin)
     probability = _probability(entities, said)
     settings = _settings(candidates.made_by, reranker, skip_margin)
@@ -144,21 +149,22 @@ def reranked(
     skip_margin: float | None,
     mentions: bool = False,
     announce: Announce,
+    score: Score | None = None,
 ) -> Retrieval:
     """Rerank the entity edges of a retrieval, see `rerank`; with ``mentions``, also those between mentions.
 
     The dissimilarity of an entity is then 1 minus its probability. The list of neighbouring mentions is not sorted
-    again: it stays in the order of the encoder.
+    again: it stays in the order of the encoder. ``score`` takes the place of `Reranker.score`.
     """
     ids, dissimilarity = retrieval.entities
-    reading = _Reading(reranker, retrieval.inputs, announce)
+    reading = _Reading(reranker, retrieval.inputs, announce, score or reranker.score)
     ids, said = reading.sorted(kb, ids, retrieval.similarity(dissimilarity), skip_margin)
     limit = reranker.threshold
     return replace(
         retrieval,
         entities=Neighbors(ids, np.where(ids >= 0, 1 - _probability(ids, said), np.float32(np.inf))),
         mentions=_mention_edges(retrieval, reading, ids, said) if mentions else retrieval.mentions,
-        distance=_no_candidate,
+        distance=lambda mention, _: np.ones(len(mention), np.float32),  # others have the probability 0
         offset=1.0,
         threshold=(limit, limit if mentions else retrieval.threshold[1]),
         settings=_settings(retrieval.settings, reranker, skip_margin),
@@ -192,11 +198,6 @@ def _mention_edges(retrieval: Retrieval, reading: _Reading, entities: Ids, said:
 def _probability(entities: Ids, said: Floats) -> Floats:
     probability = scipy.special.softmax(said, axis=1) if said.size else said
     return np.where(entities >= 0, probability, np.float32(-np.inf))
-
-
-def _no_candidate(mention: Ids, entity: Ids) -> Floats:
-    """Return the dissimilarity 1 for all pairs: entities that are not candidates have the probability 0."""
-    return np.ones(len(mention), np.float32)
 
 
 def _settings(made_by: dict[str, Any], reranker: Reranker, skip_margin: float | None) -> dict[str, Any]:

@@ -29,7 +29,7 @@ class Scored(NamedTuple):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Remembering:
-    """Scores like a reranker, but asks it only about pairs that are unknown."""
+    """Scores pairs like a reranker, but asks it only about pairs that are unknown."""
 
     reranker: Reranker
     kb: KnowledgeBase
@@ -38,21 +38,6 @@ class Remembering:
     """Known scores of pairs with ``entities`` and with ``mentions``."""
     asked: dict[str, Scored] = field(default_factory=dict)
     """All pairs that were asked for, with their scores."""
-
-    @property
-    def threshold(self) -> float:
-        """See `Reranker`."""
-        return self.reranker.threshold
-
-    @property
-    def retrieval_weight(self) -> float:
-        """See `Reranker`."""
-        return self.reranker.retrieval_weight
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """See `Reranker`."""
-        return self.reranker.settings
 
     def score(
         self, mentions: Sequence[MentionInput], kb: KnowledgeBase, mention: Ids, entity: Ids, announce: Announce = quiet
@@ -66,9 +51,9 @@ class Remembering:
             if len(used):
                 few = [mentions[row] for row in used.tolist()]
                 with np.errstate(over="ignore"):  # told as infinity
-                    scores[new] = scores_of(self.reranker, few, kb, place, entity[new], announce)
+                    scores[new] = scores_of(self.reranker.score, few, kb, place, entity[new], announce)
         else:
-            scores = scores_of(self.reranker, mentions, kb, mention, entity, announce)
+            scores = scores_of(self.reranker.score, mentions, kb, mention, entity, announce)
         self.asked[what] = Scored(np.column_stack([mention, entity]).astype(np.int32), scores)
         return scores
 
@@ -78,11 +63,11 @@ class Remembering:
         return named | {f"score.{what}": own.scores.astype(np.float32) for what, own in self.asked.items()}
 
 
-def known_scores(arrays: Mapping[str, npt.NDArray[Any]], row: Ids, entity: Ids | None = None) -> dict[str, Scored]:
+def known_scores(arrays: Mapping[str, npt.NDArray[Any]], row: Ids, entity: Ids) -> dict[str, Scored]:
     """Return the scores in the arrays of `Remembering.arrays`, of pairs that are still there.
 
     ``row`` is the earlier number of each mention, or -1 for a new one; ``entity`` the row of each earlier entity now,
-    or -1, and None if they have the same rows.
+    or -1.
     """
     found = {}
     number = np.full(row.max(initial=-1) + 2, -1, np.int32)  # the last is that of mentions that are gone
@@ -94,7 +79,7 @@ def known_scores(arrays: Mapping[str, npt.NDArray[Any]], row: Ids, entity: Ids |
         mention = number[np.minimum(mention, len(number) - 1)]
         if what == "mentions":
             other = number[np.minimum(other, len(number) - 1)]
-        elif entity is not None:
+        else:
             other = entity[other]
         there = (mention >= 0) & (other >= 0)
         found[what] = Scored(np.column_stack([mention, other])[there], arrays[f"score.{what}"][there])

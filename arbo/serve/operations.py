@@ -1,9 +1,12 @@
-"""The operations of the HTTP service: `openapi.json` describes them, and `CALLS` has the function that answers each."""
+"""The operations of the HTTP service, as `openapi.json` describes them.
+
+The methods of `Service` and `Reconciliation` that answer them have the names of the operations and of the parameters.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
@@ -35,28 +38,6 @@ class Asked(NamedTuple):
     """The URL of the service, with a slash at the end."""
 
 
-def _reconcile(own: Reconciliation, asked: Asked, **_: str | None) -> Described:
-    if queries := asked.form.get("queries"):
-        return own.queries(queries)
-    extend = asked.form.get("extend")
-    return own.extend(extend) if extend else own.manifest(asked.base)
-
-
-CALLS: Mapping[str, Callable[..., Any]] = {
-    "health": lambda own, _: own.service.health(),
-    "link": lambda own, asked, **values: own.service.link(asked.body, **values),
-    "explain": lambda own, asked: own.service.explain(asked.body),
-    "pubannotation": lambda own, asked: own.service.pubannotation(asked.body),
-    "entity": lambda own, _, **values: own.service.entity(**values),
-    "search": lambda own, _, **values: own.service.search(**values),
-    "openapi": lambda *_: openapi(),
-    "reconcile": _reconcile,
-    "reconcile_form": _reconcile,
-    "suggest": lambda own, _, **values: own.suggest(**values),
-    "propose": lambda own, _, **values: own.propose(**values),
-    "preview": lambda own, _, **values: own.preview(**values),
-}
-"""Functions of a `Reconciliation`, what is asked, and the parameters by name."""
 _QUICK = {"health", "entity", "openapi", "preview"}
 
 
@@ -90,7 +71,14 @@ class Operation:
             known = f"; known are {', '.join(parameters)}" if parameters else ""
             raise UsageError(f"unknown parameter {unknown[0]!r:.60}{known}")
         values = {name: _value(one, {**asked.form, **path}.get(name)) for name, one in parameters.items()}
-        return CALLS[self.described["operationId"]](own, asked, **values)
+        name = self.described["operationId"]
+        if name == "openapi":
+            return openapi()
+        if name in ("reconcile", "reconcile_form"):
+            return own.reconcile(asked.form, asked.base)
+        if self.body:
+            values["body"] = asked.body
+        return getattr(own if self.shared else own.service, name)(**values)
 
 
 def _value(parameter: Described, text: str | None) -> Any:

@@ -13,7 +13,7 @@ https://www.w3.org/community/reports/reconciliation/CG-FINAL-specs-0.2-20230410/
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from html import escape
@@ -62,9 +62,16 @@ class Reconciliation:
     @cached_property
     def threshold(self) -> float:
         """The score from which a candidate may be a match: that from which the linker links a mention on its own."""
-        linker = self.service.linker.undivided
+        linker = self.service.undivided
         found = linker.retrieve(Corpus.of([self.service.kb.entities[0].name]), k=0, discover=False)
         return 100 * (found.offset - linker.config.limits(found.threshold)[0])
+
+    def reconcile(self, form: Mapping[str, str], base: str) -> Answer:
+        """Answer the queries or the request for data in a form, both JSON; without these, return the manifest."""
+        if queries := form.get("queries"):
+            return self.queries(queries)
+        extend = form.get("extend")
+        return self.extend(extend) if extend else self.manifest(base)
 
     def manifest(self, base: str) -> Answer:
         """Return the manifest of a service at the URL ``base``, which ends in a slash."""

@@ -44,12 +44,17 @@ class Service:
     finder: Finder = field(default_factory=DictionaryFinder)
     """Finds the mentions of texts without spans."""
     limits: Limits = field(default_factory=Limits)
+    undivided: Linker = field(init=False)
+    """Compares names with the entities of all domains and types."""
+    domains: frozenset[str | None] = field(init=False)
+    """The domains of the entities."""
 
     def __post_init__(self) -> None:
         if self.linker.kb is None or not len(self.linker.kb):
             raise UsageError("a service needs a knowledge base with entities: use Linker(kb)")
-        self.linker.undivided  # noqa: B018 (encodes the entities)
+        object.__setattr__(self, "undivided", self.linker.undivided().configured(announce=quiet))
         object.__setattr__(self, "linker", self.linker.configured(announce=quiet))
+        object.__setattr__(self, "domains", frozenset(domain for (domain,) in self.kb.columns("domain")))
 
     @property
     def kb(self) -> KnowledgeBase:
@@ -129,7 +134,7 @@ class Service:
         asked = [name for name in names if name.strip()]
         if not asked or k < 1:
             return [[] for _ in names]
-        found = self.linker.undivided.candidates(asked, k)
+        found = self.undivided.candidates(asked, k)
         lists = iter(
             [(row, float(score)) for row, score in zip(rows, scores, strict=True) if row >= 0]
             for rows, scores in zip(found.entities.tolist(), found.scores.tolist(), strict=True)
@@ -145,6 +150,9 @@ class Service:
             found += [document] if has_spans else find_mentions(self.finder, [document], self.kb)
         self._check_time(end)
         self.limits.check("mentions", sum(len(document.mentions) for document in found), "mentions")
+        for one in found:
+            if one.mentions and one.domain not in self.domains:
+                raise UsageError(f"no entity is in the domain {one.domain!r:.60} of text {one.id}; correct it")
         linker = self.linker.configured(config=replace(self.linker.config, per_document=not collective))
         result = linker.link(found) if any(one.mentions for one in found) else None
         links = iter(result.links if result else ())
