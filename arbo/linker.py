@@ -20,16 +20,16 @@ from arbo.encoders.named import encoder_of
 from arbo.encoders.ngrams import NgramEncoder
 from arbo.engine import Ids, Index, Method, Searchable, Vectors, partition
 from arbo.errors import UsageError
+from arbo.linking.altered import Altered
 from arbo.linking.config import LinkerConfig
 from arbo.linking.corrections import Correction, continued, corrections_kept, corrections_of
 from arbo.linking.description import describe
-from arbo.linking.growth import Mentions, arrays_of, check_same, extended, kept, resumed, without
+from arbo.linking.growth import Mentions, arrays_of, check_same, kept, resumed
 from arbo.linking.obedience import obeyed
 from arbo.linking.originals import as_given, given_arrays
 from arbo.linking.releases import fitted_to, frozen, told
 from arbo.linking.respanning import respanned
 from arbo.progress import Announce, Stopwatch, quiet
-from arbo.results.export import corpus_of
 from arbo.results.result import Result
 from arbo.results.run import Run
 from arbo.retrieval.candidates import Candidates
@@ -140,7 +140,7 @@ class Linker:
         same id: names alone, whose ids are numbers from 0, need ids of their own.
         """
         return self._grown(
-            result, lambda before: extended(before, documents), corrections_of(corrections), exchange=True
+            result, lambda before: before.extended(documents), corrections_of(corrections), exchange=True
         )
 
     def remove(self, result: Run, ids: Iterable[str]) -> Result:
@@ -150,7 +150,7 @@ class Linker:
         Raise UsageError for an unknown id, one of both a document and a mention, a mention that a correction added or
         another knowledge base, and as `add` does.
         """
-        return self._grown(result, lambda before: without(before, ids, result.row_of))
+        return self._grown(result, lambda before: before.without(ids))
 
     def refit(self, result: Run) -> Result:
         """Return the result of searching all documents of a result again, with its mentions and its fitted encoder.
@@ -300,7 +300,7 @@ class Linker:
         worlds = mention_worlds(mentions.inputs, self.config.map_types, some=not self.config.per_document)
         compared = max(k, self.edges.neighbors) if self.edges and k else k
         sought = Sought(compared, self.config.candidates, self.config.search, within, self.config.per_document)
-        encoder, inputs, encode, find, _ = mentions
+        encoder, inputs, encode, find, *_ = mentions
         return retrieve(encoder, inputs, encode, entities, worlds, sought, self.announce, find)
 
     def _weighed(self, found: Retrieval, k: int, reranker: Reranker | None, discover: bool) -> Retrieval:
@@ -322,7 +322,7 @@ class Linker:
     def _grown(
         self,
         result: Run,
-        change: Callable[[Corpus], Corpus],
+        change: Callable[[Altered], Altered],
         more: Sequence[Correction] = (),
         *,
         anew: bool = False,
@@ -339,11 +339,11 @@ class Linker:
         reranker = self.reranker if kb else None
         check_same(result, self.config, {**self.encoder.settings, **edges}, reranker, kb, exchange=exchange)
         fitted = self if kb is None or fitted_to(result) == kb.fingerprint else self._with(frozen(self.encoder, arrays))
-        before = corpus_of(result)
+        before = Altered.of(result)
 
-        def resume(now: Corpus) -> Mentions:
+        def resume(now: Altered) -> Mentions:
             encoder = fitted._entities[0] if kb else self.encoder
-            return resumed(result, before, now, arrays, encoder, kb, self.announce, anew=anew)
+            return resumed(result, now, arrays, encoder, kb, self.announce, anew=anew)
 
         corrections = continued(corrections_kept(result.correction_table), more)
         decided = fitted._decide(change(as_given(before, arrays)), corrections, resume, discover=discover)
@@ -351,16 +351,16 @@ class Linker:
 
     def _decide(
         self,
-        given: Corpus,
+        given: Corpus | Altered,
         corrections: Sequence[Correction],
-        resume: Callable[[Corpus], Mentions] | None = None,
+        resume: Callable[[Any], Mentions] | None = None,
         *,
         discover: bool,
     ) -> Result:
         """Decide on the mentions of documents, after corrections of spans; ``resume`` begins with earlier lists."""
         clock, k = Stopwatch(), self.config.k
         kb = None if discover else self.kb
-        corpus, lines = respanned(given, corrections)
+        corpus, lines, changed = respanned(given, corrections)
         with clock("encode and search"):
             mentions = resume(corpus) if resume else self._mentions(corpus, corpus.order, discover)
             found = self._searched(mentions, k, discover, within_threshold=True)
@@ -378,6 +378,6 @@ class Linker:
                 decisions=decisions,
             )
         with clock("describe"):
-            result = describe(corpus, kb, retrieval, clusters, self.config, obeying)
-        arrays = kept(mentions, found, self.encoder, kb, given_arrays(given, corpus), reranker)
+            result = describe(mentions.content or corpus, kb, retrieval, clusters, self.config, obeying)
+        arrays = kept(mentions, found, self.encoder, kb, given_arrays(changed), reranker)
         return replace(result.with_seconds(clock.seconds), kept=arrays)

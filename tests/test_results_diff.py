@@ -14,7 +14,8 @@ from rerankers import Oracle
 import arbo
 from arbo.cli.console import print_changes
 from arbo.data.corpus import Corpus
-from arbo.results.diff import Diff, _numbered, diff
+from arbo.results.diff import Diff, diff
+from arbo.results.run import numbered
 
 KB = arbo.KnowledgeBase([arbo.Entity("E1", "marsh fever"), arbo.Entity("E2", "kelp blight")])
 
@@ -148,7 +149,7 @@ def test_a_discovered_entity_names_its_lightest_new_edge(first: list[int], order
 @given(drawn_documents())
 def test_mentions_are_numbered_as_in_a_corpus(documents: tuple[arbo.Document, ...]) -> None:
     corpus = Corpus.of(documents)
-    assert _numbered(arbo.Linker().discover(corpus).mention_table).tolist() == corpus.order.tolist()
+    assert numbered(arbo.Linker().discover(corpus).mention_table).tolist() == corpus.order.tolist()
 
 
 @settings(max_examples=60, deadline=None)

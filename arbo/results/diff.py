@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from arbo.data.releases import Exchange, Keys
 from arbo.results.export import sentences_of
-from arbo.results.run import Run
+from arbo.results.run import Run, numbered
 from arbo.results.views import mention_view
 
 ClusterChangeKind = Literal[
@@ -286,7 +286,7 @@ def _new_nil_edges(b: Run, before: Ints) -> dict[str, tuple[str, str, float]]:
     if b.kept is None or "edges" in b.manifest["encoder"] or b.manifest["config"].get("rerank_mentions"):
         return {}
     kept = b.kept()  # its lists end at the threshold
-    order, is_nil = _numbered(b.mention_table), pc.is_null(b.link_table["entity_id"]).to_numpy()
+    order, is_nil = numbered(b.mention_table), pc.is_null(b.link_table["entity_id"]).to_numpy()
     found: list[tuple[Ints, Ints, npt.NDArray[np.float32]]] = []
     for place in range(min(b.manifest["config"]["k"], kept["mentions"].shape[1])):
         near, weight = (kept[name][:, place] for name in ("mentions", "mention_dissimilarity"))
@@ -306,20 +306,6 @@ def _new_nil_edges(b: Run, before: Ints) -> dict[str, tuple[str, str, float]]:
     columns = b.cluster_table["cluster_id"].take(cluster[best]), ids.take(source), ids.take(target)
     rows = zip(*(column.to_pylist() for column in columns), weight[best].tolist(), strict=True)
     return {id_: (one, other, own) for id_, one, other, own in rows}
-
-
-def _numbered(mentions: pa.Table) -> Ints:
-    """Return the rows of the mentions by document id, spans and mention id, as `Corpus.order` does."""
-    spans = mentions["spans"].combine_chunks()
-    length, start = pc.list_value_length(spans).to_numpy(), spans.offsets.to_numpy()[:-1]
-    flat = np.column_stack([spans.values.field(name).to_numpy() for name in ("start", "end")])
-    keys = [pc.rank(mentions["document_id"], tiebreaker="dense").to_numpy()]
-    for place in range(length.max(initial=0)):
-        there = flat[np.minimum(start + place, len(flat) - 1)]
-        keys += list(np.where(place < length[:, None], there, -1).T)
-    keys.append(pc.rank(mentions["mention_id"], tiebreaker="dense").to_numpy())
-    order: Ints = np.lexsort(keys[::-1])
-    return order
 
 
 @dataclass(frozen=True, eq=False, slots=True)
