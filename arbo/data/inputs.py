@@ -48,7 +48,7 @@ class Inputs(Sequence[MentionInput]):
     def taken(self, rows: Sequence[int]) -> Inputs:
         """Return the mentions in these rows."""
         some = {place: self._some[row] for place, row in enumerate(rows) if row in self._some}
-        names, domains = ([own[row] for row in rows] for own in (self.names, self.domains))
+        names, domains = [self.names[row] for row in rows], [self.domains[row] for row in rows]
         return Inputs(names, domains, some, lambda: [self._all[row] for row in rows])
 
     def __len__(self) -> int:
