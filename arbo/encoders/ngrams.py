@@ -120,8 +120,9 @@ class NgramEncoder:
 
     def encode_mentions(self, mentions: Sequence[MentionInput], announce: Announce = quiet) -> Vectors:
         """Encode the name of each mention, each distinct name once; the context is ignored."""
-        place: dict[str, int] = {}
-        row = np.array([place.setdefault(name, len(place)) for name in names_of(mentions)], np.int32)
+        names = names_of(mentions)
+        place = {name: row for row, name in enumerate(dict.fromkeys(names))}
+        row = np.fromiter(map(place.__getitem__, names), np.int32, len(names))
         return Vectors(self._encode(list(place)), row, np.arange(len(row), dtype=np.int32), len(row))
 
     def unseen(self, names: Iterable[str]) -> float:
