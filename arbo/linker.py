@@ -20,7 +20,6 @@ from arbo.engine import Method
 from arbo.errors import UsageError
 from arbo.linking.config import LinkerConfig
 from arbo.linking.corrections import corrections_of
-from arbo.linking.growth import extended, without
 from arbo.linking.procedure import Procedure
 from arbo.progress import Announce, quiet
 from arbo.results.result import Result
@@ -134,7 +133,7 @@ class Linker:
         same id: names alone, whose ids are numbers from 0, need ids of their own.
         """
         more = corrections_of(corrections)
-        return self._growing(result).grown(result, lambda before: extended(before, documents), more, exchange=True)
+        return self._growing(result).grown(result, lambda before: before.extended(documents), more, exchange=True)
 
     def remove(self, result: Run, ids: Iterable[str]) -> Result:
         """Return a new result without the documents and mentions with these ids; see `add`.
@@ -143,7 +142,7 @@ class Linker:
         Raise UsageError for an unknown id, one of both a document and a mention, a mention that a correction added or
         another knowledge base, and as `add` does.
         """
-        return self._growing(result).grown(result, lambda before: without(before, ids, result.row_of))
+        return self._growing(result).grown(result, lambda before: before.without(ids))
 
     def refit(self, result: Run) -> Result:
         """Return the result of searching all documents of a result again, with its mentions and its fitted encoder.

@@ -21,7 +21,7 @@ from clustering import Graph, MergeTree, Partition, merge_tree, partition
 def described(names: list[str], clusters: Partition) -> list[dict[str, object]]:
     mention_ids = pa.array([f"m{i}" for i in range(len(names))])
     cluster_ids = pa.array([f"c{label}" for label in clusters.labels[clusters.n_entities :]])
-    return describe_giants(names, clusters, mention_ids, cluster_ids)
+    return describe_giants(pa.array(names), clusters, mention_ids, cluster_ids)
 
 
 def two_chains(joint: float, *, entity: bool = False) -> Graph:

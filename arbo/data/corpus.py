@@ -141,6 +141,20 @@ class Corpus(Sequence[Document]):
         """Return a corpus of these documents, with the notes and index names of this one."""
         return type(self)(documents, self.notes, self.index_names)
 
+    def found(self, ids: Iterable[str]) -> dict[str, Document]:
+        """Return the documents with these ids; unknown ids are left out."""
+        wanted = {*ids}
+        return {document.id: document for document in self.documents if document.id in wanted} if wanted else {}
+
+    def homes(self, ids: Iterable[str]) -> dict[str, str]:
+        """Return the ids of the documents of these mentions; unknown ids are left out."""
+        wanted = {*ids}
+        return {mention.id: mention.document_id for mention in self.mentions if mention.id in wanted} if wanted else {}
+
+    def replaced(self, documents: Mapping[str, Document]) -> Self:
+        """Return the corpus with others in the place of the documents with the same ids."""
+        return self.of_documents(documents.get(one.id, one) for one in self.documents) if documents else self
+
     def by_topic(self) -> Corpus:
         """Return the same documents, with the `topic` in their metadata as domain.
 

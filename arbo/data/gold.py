@@ -57,15 +57,26 @@ class Gold:
 
         Without a knowledge base, no id has an entity, and a mention without ids has its gold cluster as its id.
         """
+        mentions = documents.mentions
+        domains = [document.domain for document in documents for _ in document.mentions]
+        return cls.of_lists([m.gold for m in mentions], [m.labels for m in mentions], domains, kb)
+
+    @classmethod
+    def of_lists(
+        cls,
+        given: Sequence[Sequence[str] | None],
+        labels: Sequence[Sequence[str] | None],
+        domains: Sequence[str | None],
+        kb: KnowledgeBase | None,
+    ) -> Self:
+        """Look up ids as `of` does: the gold ids, the labels and the domain of each mention."""
         base = KnowledgeBase() if kb is None else kb
 
         def entity_of(id_: str) -> int | None:
             rows = base.rows(id_)
             return rows[0] if len(rows) == 1 else None
 
-        labels = [mention.labels for mention in documents.mentions]
-        ids = labels if kb is None else [mention.gold for mention in documents.mentions]
-        domains = [document.domain for document in documents for _ in document.mentions]
+        ids = labels if kb is None else given
         rows_within = cache(base.rows_within)
         rows = [rows_within(tuple(own or ()), domain) for own, domain in zip(ids, domains, strict=True)]
         return cls(ids, labels, *_joined(rows), entity_of)

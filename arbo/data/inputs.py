@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
 
 from arbo.data.corpus import Corpus
 from arbo.data.documents import Document, Mention
@@ -25,3 +27,42 @@ def mention_inputs(corpus: Corpus, *, expand_abbreviations: bool) -> list[Mentio
         expand = expander(document.text) if expand_abbreviations and document.mentions else str
         inputs.extend(MentionInput(expand(mention.text), mention, document) for mention in document.mentions)
     return inputs
+
+
+class Inputs(Sequence[MentionInput]):
+    """Mentions of which the names and domains are known, while the documents of most are read when they are needed."""
+
+    def __init__(
+        self,
+        names: Sequence[str],
+        domains: Sequence[str | None],
+        some: Mapping[int, MentionInput],
+        read: Callable[[], Sequence[MentionInput]],
+    ) -> None:
+        self.names, self.domains, self._some, self._read = names, domains, some, read
+
+    @cached_property
+    def _all(self) -> Sequence[MentionInput]:
+        return self._read()
+
+    def taken(self, rows: Sequence[int]) -> Inputs:
+        """Return the mentions in these rows."""
+        some = {place: self._some[row] for place, row in enumerate(rows) if row in self._some}
+        names, domains = [self.names[row] for row in rows], [self.domains[row] for row in rows]
+        return Inputs(names, domains, some, lambda: [self._all[row] for row in rows])
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __getitem__(self, place: Any) -> Any:
+        return self._some[place] if place in self._some else self._all[place]
+
+
+def names_of(inputs: Sequence[MentionInput]) -> Sequence[str]:
+    """Return the names of mentions."""
+    return inputs.names if isinstance(inputs, Inputs) else [item.name for item in inputs]
+
+
+def domains_of(inputs: Sequence[MentionInput]) -> Sequence[str | None]:
+    """Return the domains of mentions."""
+    return inputs.domains if isinstance(inputs, Inputs) else [item.document.domain for item in inputs]

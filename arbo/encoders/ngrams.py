@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from arbo.data.inputs import MentionInput
+from arbo.data.inputs import MentionInput, names_of
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.encoders.name_words import words_of
 from arbo.encoders.ngram_sums import Items, grams_of, n_holders, name_vectors
@@ -120,8 +120,9 @@ class NgramEncoder:
 
     def encode_mentions(self, mentions: Sequence[MentionInput], announce: Announce = quiet) -> Vectors:
         """Encode the name of each mention, each distinct name once; the context is ignored."""
-        place: dict[str, int] = {}
-        row = np.array([place.setdefault(mention.name, len(place)) for mention in mentions], np.int32)
+        names = names_of(mentions)
+        place = {name: row for row, name in enumerate(dict.fromkeys(names))}
+        row = np.fromiter(map(place.__getitem__, names), np.int32, len(names))
         return Vectors(self._encode(list(place)), row, np.arange(len(row), dtype=np.int32), len(row))
 
     def unseen(self, names: Iterable[str]) -> float:

@@ -11,8 +11,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from arbo.results.diff import numbered
 from arbo.results.result import Result
+from arbo.results.run import numbered
 from arbo.results.views import document_ids
 
 Bools = npt.NDArray[np.bool_]

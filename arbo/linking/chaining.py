@@ -9,7 +9,6 @@ and "gene" and "genes" 26 % of theirs; no correct cluster has more than five eff
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -26,16 +25,18 @@ _BRIDGES = 3
 
 
 def describe_giants(
-    names: Sequence[str], clusters: Partition, mention_ids: pa.Array, cluster_ids: pa.Array
+    names: pa.Array, clusters: Partition, mention_ids: pa.Array, cluster_ids: pa.Array
 ) -> list[dict[str, Any]]:
     """Return the giants of a partition, ready for JSON, the largest first; see `arbo.results.giants` for their values.
 
     ``names`` are the names of the mentions, with abbreviations replaced by their long forms, and ``mention_ids`` and
     ``cluster_ids`` the ids of mentions and of their clusters; (mentions,) each.
     """
-    name = codes_of(name.casefold() for name in names)
     is_new = np.flatnonzero(clusters.entity < 0)
     label = clusters.labels[clusters.n_entities :]
+    if not len(is_new) or np.unique(label[is_new], return_counts=True)[1].max() <= _fewest(len(names)):
+        return []
+    name = codes_of(name.casefold() for name in names.to_pylist())
     giants = [is_new[rows] for rows in _giants(label[is_new], name[is_new], len(names))]
     if not giants:
         return []
@@ -60,11 +61,16 @@ def describe_giants(
     return described
 
 
+def _fewest(n_mentions: int) -> float:
+    """Return the number of mentions that a giant exceeds."""
+    return max(_MENTIONS, _SHARE * n_mentions)
+
+
 def _giants(label: npt.NDArray[Any], name: npt.NDArray[np.int64], n_mentions: int) -> list[npt.NDArray[np.int64]]:
     """Return the indices of the mentions of each giant; the largest giant comes first."""
     large, count = np.unique(label, return_counts=True)
     order = np.lexsort((large, -count))
-    order = order[count[order] > max(_MENTIONS, _SHARE * n_mentions)]
+    order = order[count[order] > _fewest(n_mentions)]
     rows_of = [np.flatnonzero(label == at) for at in large[order]]
     return [rows for rows in rows_of if len(rows) ** 2 >= _NAMES * (np.bincount(name[rows]) ** 2).sum()]
 

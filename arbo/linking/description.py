@@ -6,17 +6,19 @@ from typing import Any
 
 import numpy as np
 
-from arbo.data.arrow import numbers, strings
+from arbo.data.arrow import numbers
 from arbo.data.corpus import Corpus
 from arbo.data.gold import Gold
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.engine import Partition
 from arbo.linking.chaining import describe_giants
 from arbo.linking.config import LinkerConfig
+from arbo.linking.content import Content
 from arbo.linking.corrections import correction_table
 from arbo.linking.obedience import Obeyed
-from arbo.linking.tables import NamedEntities, cluster_table, document_table, entity_table, link_table, mention_table
+from arbo.linking.tables import NamedEntities, cluster_table, entity_table, link_table, with_gold_entities
 from arbo.results.result import Result
+from arbo.results.run import labels_in
 from arbo.retrieval.retrieval import Retrieval
 from arbo.retrieval.worlds import unmapped
 
@@ -24,7 +26,7 @@ _OUTSIDE = "mentions whose gold ids are not in the knowledge base: they count as
 
 
 def describe(
-    corpus: Corpus,
+    given: Corpus | Content,
     kb: KnowledgeBase | None,
     retrieval: Retrieval,
     clusters: Partition,
@@ -33,20 +35,18 @@ def describe(
 ) -> Result:
     """Make the result of a partition that obeyed ``corrections``, and has the mentions of ``retrieval`` in order.
 
-    The rows of the result's tables, and which mention of a discovered entity is the first, follow the order of
-    ``corpus``.
+    The rows of the result's tables, and which mention of a discovered entity is the first, follow the order of the
+    ``given`` documents.
     """
-    gold = Gold.of(corpus, kb)
+    content = given if isinstance(given, Content) else Content.of(given, retrieval.inputs)
+    mentions, order, names = content.mentions, content.order, content.names
+    gold = Gold.of_lists(mentions["gold"].to_pylist(), labels_in(mentions), mentions["domain"].to_pylist(), kb)
     n_outside = int((gold.has_id & ~gold.in_kb).sum())
-    ordered = strings([one.mention.id for one in retrieval.inputs])
-    row_of = {one.mention.id: row for row, one in enumerate(retrieval.inputs)}
-    place = np.array([row_of[mention.id] for mention in corpus.mentions], np.int64)
+    ordered = mentions["mention_id"].combine_chunks().take(numbers(order))
     known = NamedEntities.of(kb, gold.rows, clusters.entity, retrieval.entities.ids)
-    mentions = mention_table(corpus, [retrieval.inputs[row] for row in place.tolist()], gold, known)
-    names = [mention.name for mention in retrieval.inputs]
+    mentions = with_gold_entities(mentions, gold, known)
     named = {} if corrections is None else corrections.named(clusters)
-    arrival = np.argsort(place)
-    cluster_rows, cluster_ids = cluster_table(kb, known, ordered.to_pylist(), names, clusters, named, arrival)
+    cluster_rows, cluster_ids = cluster_table(kb, known, ordered, names, clusters, named, order)
     links = link_table(ordered, known, retrieval, clusters, cluster_ids, config.confidence)
     told: dict[str, Any] = {}
     if corrections is not None:
@@ -63,13 +63,17 @@ def describe(
         "threshold": threshold,
         "encoder": retrieval.settings,
         "search": {"method": retrieval.search, "recall": dict(retrieval.recall), "within": retrieval.within},
-        "documents": {"documents": len(corpus), "mentions": len(corpus.mentions), "fingerprint": corpus.fingerprint},
-        "index": corpus.index_names,
+        "documents": {
+            "documents": len(content.documents),
+            "mentions": len(mentions),
+            "fingerprint": content.fingerprint,
+        },
+        "index": content.index_names,
         "knowledge_base": None if kb is None else {"entities": len(kb), "fingerprint": kb.fingerprint},
         "kb_source": None if kb is None else kb.source,
         "giants": describe_giants(names, clusters, ordered, cluster_ids),
         "notes": {
-            "documents": corpus.notes,
+            "documents": content.notes,
             "knowledge_base": {} if kb is None else kb.notes,
             "gold": {_OUTSIDE: n_outside} if kb is not None and n_outside else {},
         },
@@ -82,8 +86,8 @@ def describe(
     }
     entities = entity_table(known, retrieval, clusters)
     every = None if corrections is None else correction_table(corrections.lines)
-    links = links.take(numbers(place))
-    return Result(mentions, links, cluster_rows, manifest, document_table(corpus), entities, every)
+    links = links.take(numbers(np.argsort(order)))
+    return Result(mentions, links, cluster_rows, manifest, content.documents, entities, every)
 
 
 def _ties(retrieval: Retrieval, clusters: Partition) -> str | None:

@@ -9,28 +9,27 @@ of `arbo.linking.originals` and `arbo.retrieval.scored`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow.compute as pc
 from scipy.sparse import issparse
 
-from arbo.data.corpus import Corpus
-from arbo.data.inputs import MentionInput, mention_inputs
+from arbo.data.inputs import Inputs, MentionInput
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.encoders.encoder import Encoder
 from arbo.encoders.model_folder import same_model
 from arbo.encoders.ngrams import NgramEncoder
 from arbo.engine import Embeddings, Ids, Neighbors, Vectors
-from arbo.errors import DataError, UsageError
+from arbo.errors import UsageError
+from arbo.linking.altered import Altered
 from arbo.linking.config import LinkerConfig
+from arbo.linking.content import Content
 from arbo.linking.releases import FROZEN, Arrays, frozen, is_same, kept_keys, rows_now
 from arbo.progress import Announce
-from arbo.results.run import Run
+from arbo.results.run import Run, numbered
 from arbo.retrieval.domains import nearest_within
 from arbo.retrieval.growth import Earlier
 from arbo.retrieval.reranking import Reranker
@@ -43,19 +42,22 @@ class Mentions(NamedTuple):
 
     encoder: Encoder
     """The encoder, fitted."""
-    inputs: list[MentionInput]
+    inputs: Sequence[MentionInput]
     encode: Callable[[], Embeddings]
     """Returns their vectors, always the same."""
     find: Find = nearest_within
     """Searches their neighbours."""
     known: Mapping[str, Scored] = {}
     """Known scores of a reranker, see `Remembering`."""
+    content: Content | None = None
+    """The tables of a run that grows; None for documents that are searched for the first time."""
 
     @classmethod
     def of(cls, inputs: Sequence[MentionInput], order: Ids, encoder: Encoder, announce: Announce) -> Self:
         """Make mentions in ``order``; the encoder encodes them in the order of ``inputs``."""
         encode = cache(lambda: encoder.encode_mentions(inputs, announce).taken(order))
-        return cls(encoder, [inputs[row] for row in order.tolist()], encode)
+        rows = order.tolist()
+        return cls(encoder, inputs.taken(rows) if isinstance(inputs, Inputs) else [inputs[row] for row in rows], encode)
 
 
 class _Kept:
@@ -152,8 +154,7 @@ def check_same(
 
 def resumed(
     run: Run,
-    before: Corpus,
-    now: Corpus,
+    now: Altered,
     arrays: Arrays,
     encoder: Encoder,
     kb: KnowledgeBase | None,
@@ -165,8 +166,7 @@ def resumed(
 
     Args:
         run: the run.
-        before: the documents of the run, with the mentions that it linked.
-        now: those of ``before`` that stay, and new ones; a mention with other spans or another type counts as new.
+        now: those of its documents that stay, and new ones; a mention with other spans or another type counts as new.
         arrays: what the run keeps, among it these lists.
         encoder: the encoder, fitted if there is a knowledge base.
         kb: the knowledge base of now.
@@ -174,25 +174,23 @@ def resumed(
         anew: whether the neighbours of all mentions are sought again.
     """
     encoder = frozen(encoder, arrays)
-    number = {before.mentions[row].id: place for place, row in enumerate(before.order.tolist())}
-    for changed in _changed(before, now):
-        number.pop(changed, None)
-    inputs, order = _inputs(run, number, now), now.order
-    row = np.array([number.get(inputs[place].mention.id, -1) for place in order.tolist()], np.int64)
+    content, inputs, was = now.grown(expand_abbreviations=run.manifest["config"]["expand_abbreviations"])
+    number = np.full(len(run.mention_table) + 1, -1, np.int64)  # the last is that of new mentions
+    number[numbered(run.mention_table)] = np.arange(len(run.mention_table))
+    order = content.order
+    row = number[was[order]]
     mentions = Neighbors(arrays["mentions"], arrays["mention_dissimilarity"])
     entities = Neighbors(arrays["entities"], arrays["entity_dissimilarity"])
     earlier = Earlier(mentions, entities, row, rows_now(run, arrays, encoder, kb))
     find = nearest_within if anew else earlier.nearest_within
     known = known_scores(arrays, earlier.row, earlier.number)
-    made = Mentions.of(inputs, order, encoder, announce)._replace(find=find, known=known)
+    made = Mentions.of(inputs, order, encoder, announce)._replace(find=find, known=known, content=content)
     if "vectors" not in arrays:
         return made
     return made._replace(encode=cache(partial(_joined, arrays, row, inputs, order, encoder, announce)))
 
 
-def _joined(
-    arrays: Arrays, row: Ids, inputs: list[MentionInput], order: Ids, encoder: Encoder, announce: Announce
-) -> Vectors:
+def _joined(arrays: Arrays, row: Ids, inputs: Inputs, order: Ids, encoder: Encoder, announce: Announce) -> Vectors:
     """Return the kept vectors of the mentions that the run has, and make those of the others, in the given order."""
     matrix, rows = arrays["vectors"], np.empty(len(row), np.int32)
     rows[row >= 0] = arrays["vector_row"][row[row >= 0]]
@@ -203,66 +201,3 @@ def _joined(
         rows[row < 0] = len(matrix) + made.row[np.searchsorted(new, order[row < 0])]
         matrix = np.vstack([matrix, made.matrix])
     return Vectors(matrix, rows, np.arange(len(row), dtype=np.int32), len(row))
-
-
-def _changed(before: Corpus, now: Corpus) -> set[str]:
-    """Return the ids of mentions that are in new documents, or had other spans or another type."""
-    there = {document.id: document for document in before}
-    found: set[str] = set()
-    for document in now:
-        was = there.get(document.id)
-        if was is not document:
-            of = {mention.id: (mention.spans, mention.type) for mention in (was.mentions if was else ())}
-            found |= {one.id for one in document.mentions if of.get(one.id) != (one.spans, one.type)}
-    return found
-
-
-def _inputs(run: Run, known: Container[str], now: Corpus) -> list[MentionInput]:
-    """Return the mentions in the order of their documents; those known to the run keep the names that were compared."""
-    table = run.mention_table
-    names = pc.coalesce(table["expansion"], table["text"]).to_pylist()
-    name_of = dict(zip(table["mention_id"].to_pylist(), names, strict=True))
-    expand = run.manifest["config"]["expand_abbreviations"]
-    inputs: list[MentionInput] = []
-    for document in now:
-        own = [name_of[one.id] if one.id in known else None for one in document.mentions]
-        made = mention_inputs(Corpus([document]), expand_abbreviations=expand) if None in own else ()
-        given = zip(document.mentions, own, strict=True)
-        inputs += made or (MentionInput(str(name), mention, document) for mention, name in given)
-    return inputs
-
-
-def extended(corpus: Corpus, documents: Iterable[Any]) -> Corpus:
-    """Return a corpus with further documents; raise DataError if it has one of their ids already."""
-    more = Corpus.of(documents)
-    if again := sorted({document.id for document in corpus} & {document.id for document in more}):
-        others = f", and {len(again) - 1:,} others," if len(again) > 1 else ""
-        mend = "leave out what it has, remove that from the run first, or give names as documents with ids of their own"
-        raise DataError(f"the run has this document{others} already; {mend}", id=again[0])
-    return corpus.of_documents([*corpus, *more])
-
-
-def without(corpus: Corpus, ids: Iterable[str], linked: Iterable[str]) -> Corpus:
-    """Return a corpus without the documents and mentions with these ids.
-
-    ``linked`` are the ids of the mentions of the run. Raise UsageError for an unknown id, for that of both a document
-    and a mention of another one, and for that of a mention that a correction added.
-    """
-    gone, documents = {ids} if isinstance(ids, str) else set(ids), {document.id for document in corpus}
-    given = {mention.id: mention.document_id for mention in corpus.mentions}
-    if added := sorted(gone & (set(linked) - given.keys())):
-        raise UsageError(
-            f"a correction added the mention {added[0]!r}, and would add it again; add a later correction with 'drop'"
-        )
-    if unknown := sorted(gone - documents - given.keys()):
-        some = ", ".join(map(repr, unknown[:3]))
-        raise UsageError(f"the run has no document or mention {some}; arbo show lists the ids")
-    if both := sorted(id_ for id_ in gone & documents if given.get(id_, id_) != id_):
-        raise UsageError(f"{both[0]!r} is a document and a mention of {given[both[0]]!r}; give all mentions of one")
-    kept_documents = (document for document in corpus if document.id not in gone)
-    return corpus.of_documents(
-        document
-        if gone.isdisjoint(mention.id for mention in document.mentions)
-        else replace(document, mentions=tuple(one for one in document.mentions if one.id not in gone))
-        for document in kept_documents
-    )

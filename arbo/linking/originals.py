@@ -7,35 +7,34 @@ mention may come back. So it keeps the mentions of the documents that correction
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
 
-from arbo.data.corpus import Corpus
-from arbo.data.documents import Mention
+from arbo.data.documents import Document, Mention
+from arbo.linking.altered import Altered
 from arbo.linking.releases import Arrays
 
 _GIVEN = "given"
 
 
-def given_arrays(given: Corpus, now: Corpus) -> Arrays:
-    """Return the array from which `as_given` makes the documents ``given`` from the same with corrected mentions."""
-    changed = {one.id: one.mentions for one, other in zip(given, now, strict=True) if one is not other}
+def given_arrays(changed: Mapping[str, Document]) -> Arrays:
+    """Return the array from which `as_given` makes these documents from the same with corrected mentions."""
     if not changed:
         return {}
-    text = json.dumps({name: [asdict(mention) for mention in own] for name, own in changed.items()})
+    text = json.dumps({name: [asdict(mention) for mention in one.mentions] for name, one in changed.items()})
     return {_GIVEN: np.frombuffer(text.encode("utf-8"), np.uint8)}
 
 
-def as_given(now: Corpus, arrays: Arrays) -> Corpus:
+def as_given(now: Altered, arrays: Arrays) -> Altered:
     """Return the documents of a run with the mentions that they had before corrections."""
     if _GIVEN not in arrays:
         return now
     mentions = json.loads(arrays[_GIVEN].tobytes())
-    return now.of_documents(
-        replace(one, mentions=tuple(map(_mention, mentions[one.id]))) if one.id in mentions else one for one in now
-    )
+    documents = now.found(mentions).items()
+    return now.replaced({id_: replace(one, mentions=tuple(map(_mention, mentions[id_]))) for id_, one in documents})
 
 
 def _mention(row: dict[str, Any]) -> Mention:

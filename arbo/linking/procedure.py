@@ -14,6 +14,7 @@ from arbo.data.inputs import mention_inputs
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.encoders.encoder import Encoder
 from arbo.engine import Ids, partition
+from arbo.linking.altered import Altered
 from arbo.linking.config import LinkerConfig
 from arbo.linking.corrections import Correction, continued, corrections_kept
 from arbo.linking.description import describe
@@ -23,7 +24,6 @@ from arbo.linking.originals import as_given, given_arrays
 from arbo.linking.releases import fitted_to, frozen, told
 from arbo.linking.respanning import respanned
 from arbo.progress import Announce, Stopwatch
-from arbo.results.export import corpus_of
 from arbo.results.result import Result
 from arbo.results.run import Run
 from arbo.retrieval.encoded import EncodedKb
@@ -62,7 +62,7 @@ class Procedure:
         With ``within_threshold``, mentions beyond the mention threshold are left out, which is faster; but all are kept
         if an edge model, `rerank_mentions` or average linkage needs them.
         """
-        encoder, inputs, encode, find, _ = mentions
+        encoder, inputs, encode, find, *_ = mentions
         limit = self.config.mention_limit(encoder.threshold, learnt=self.edges is not None)
         compared = max(k, self.edges.neighbors) if self.edges and k else k
         within = limit if within_threshold else None
@@ -82,11 +82,14 @@ class Procedure:
         return reranked(found, self.reranker, self.kb, announce=self.announce, score=score, **how)
 
     def decided(
-        self, given: Corpus, corrections: Sequence[Correction], resume: Callable[[Corpus], Mentions] | None = None
+        self,
+        given: Corpus | Altered,
+        corrections: Sequence[Correction],
+        resume: Callable[[Any], Mentions] | None = None,
     ) -> Result:
         """Decide on the mentions of documents, after corrections of spans; ``resume`` begins with earlier lists."""
         clock, k = Stopwatch(), self.config.k
-        corpus, lines = respanned(given, corrections)
+        corpus, lines, changed = respanned(given, corrections)
         with clock("encode and search"):
             mentions = resume(corpus) if resume else self.mentions(corpus, corpus.order)
             found = self.searched(mentions, k, within_threshold=True)
@@ -106,14 +109,14 @@ class Procedure:
                 decisions=decisions,
             )
         with clock("describe"):
-            result = describe(corpus, self.kb, retrieval, clusters, self.config, obeying)
-        arrays = kept(mentions, found, self.encoder, self.kb, given_arrays(given, corpus), scoring)
+            result = describe(mentions.content or corpus, self.kb, retrieval, clusters, self.config, obeying)
+        arrays = kept(mentions, found, self.encoder, self.kb, given_arrays(changed), scoring)
         return replace(result, manifest={**result.manifest, "seconds": clock.seconds}, kept=arrays)
 
     def grown(
         self,
         run: Run,
-        change: Callable[[Corpus], Corpus],
+        change: Callable[[Altered], Altered],
         more: Sequence[Correction] = (),
         *,
         anew: bool = False,
@@ -132,12 +135,11 @@ class Procedure:
             fitted = frozen(self.encoder, arrays)
             if fitted is not self.encoder:
                 same = replace(self, entities=self.entities.with_fitted(fitted))
-        before = corpus_of(run)
 
-        def resume(now: Corpus) -> Mentions:
+        def resume(now: Altered) -> Mentions:
             encoder = self.encoder if same.entities is None else same.entities.fitted
-            return resumed(run, before, now, arrays, encoder, self.kb, self.announce, anew=anew)
+            return resumed(run, now, arrays, encoder, self.kb, self.announce, anew=anew)
 
         corrections = continued(corrections_kept(run.correction_table), more)
-        decided = same.decided(change(as_given(before, arrays)), corrections, resume)
+        decided = same.decided(change(as_given(Altered.of(run), arrays)), corrections, resume)
         return told(run, decided, self.encoder, self.kb)

@@ -8,26 +8,34 @@ Added mentions get an id of document and spans, as everywhere (`mention_ids`).
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from arbo.data.corpus import Corpus
 from arbo.data.documents import Document, Mention, mention_ids, text_of
 from arbo.linking.agreement import Claim, settled
+from arbo.linking.altered import Altered
 from arbo.linking.corrections import Correction
 from arbo.text.checks import Span
 
+Given = TypeVar("Given", Corpus, Altered)
 
-def respanned(corpus: Corpus, corrections: Sequence[Correction]) -> tuple[Corpus, list[Correction]]:
-    """Return the documents with corrected mentions, and all corrections; those of spans say what became of them."""
+
+def respanned(corpus: Given, corrections: Sequence[Correction]) -> tuple[Given, list[Correction], dict[str, Document]]:
+    """Return the documents with corrected mentions, all corrections, and the corrected documents as they were.
+
+    Corrections of spans say what became of them.
+    """
+    documents = corpus.found(dict.fromkeys(line.document for line in corrections if line.document is not None))
 
     def claims(line: Correction) -> Iterator[tuple[Hashable, Claim]]:
         if line.document is not None:
             yield (line.document, line.spans), (line.kind, line.value, line.record.get("type"))
 
-    lines = settled(_as_came(corpus, corrections), claims)
-    documents = {document.id: document for document in corpus}
-    used = {mention.id for mention in corpus.mentions}
+    lines = settled(_as_came(documents.values(), corrections), claims)
+    places = ((line.document, line.spans) for line in lines if line.kind == "add" and line.document is not None)
+    used = {*corpus.homes(name for home, spans in places for name in mention_ids(home, [spans]))}
     about: defaultdict[str, list[int]] = defaultdict(list)
     for place, line in enumerate(lines):
         if line.document is not None and line.status == "obeyed":
@@ -36,15 +44,13 @@ def respanned(corpus: Corpus, corrections: Sequence[Correction]) -> tuple[Corpus
             else:
                 told = f"no document has the id {line.document!r}; check it, or leave the line for later"
                 lines[place] = line.but("waiting", told)
-    for name, places in about.items():
-        documents[name] = _changed(documents[name], lines, places, used)
-    return (corpus.of_documents(documents.values()) if about else corpus), lines
+    changed = {name: _changed(documents[name], lines, places, used) for name, places in about.items()}
+    return corpus.replaced(changed), lines, {name: documents[name] for name in about}
 
 
-def _as_came(corpus: Corpus, lines: Sequence[Correction]) -> list[Correction]:
+def _as_came(documents: Iterable[Document], lines: Sequence[Correction]) -> list[Correction]:
     """Return the lines with the spans with which their mentions came, if only one line resized these to the spans."""
-    about = {line.document for line in lines}
-    came: set[Hashable] = {(one.id, own.spans) for one in corpus if one.id in about for own in one.mentions}
+    came: set[Hashable] = {(one.id, own.spans) for one in documents for own in one.mentions}
     came |= {(line.document, line.spans) for line in lines if line.kind == "add"}
     source: defaultdict[Hashable, set[tuple[Span, ...]]] = defaultdict(set)
     for line in lines:

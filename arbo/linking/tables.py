@@ -35,7 +35,6 @@ are none, or if the run was saved without texts.
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import chain
@@ -50,7 +49,6 @@ from arbo.data.arrow import numbers, starts, string_lists, strings
 from arbo.data.corpus import Corpus
 from arbo.data.documents import Document, Mention
 from arbo.data.gold import Gold
-from arbo.data.inputs import MentionInput
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.engine import Ids, Partition, Weights
 from arbo.linking.confidence import Confidence, evidence
@@ -78,27 +76,34 @@ class NamedEntities(NamedTuple):
         return self.columns[name].take(numbers(np.searchsorted(self.rows, rows), missing=rows < 0))
 
 
-def mention_table(corpus: Corpus, inputs: Sequence[MentionInput], gold: Gold, known: NamedEntities) -> pa.Table:
-    """Make the table of mentions: place, text and annotation, one row for each mention."""
+def mention_table(corpus: Corpus, names: Sequence[str]) -> pa.Table:
+    """Make the table of mentions, one row for each mention, from the names that are compared.
+
+    The column ``gold_entities`` is missing, see `with_gold_entities`.
+    """
     mentions = corpus.mentions
     clusters = [m.cluster for m in mentions]
-    entities = known.column("id", gold.rows)
     return pa.table(
         {
             "mention_id": strings([m.id for m in mentions]),
             "document_id": strings([m.document_id for m in mentions]),
             "spans": _spans([m.spans for m in mentions]),
             "text": strings([m.text for m in mentions]),
-            "expansion": strings([i.name if i.name != i.mention.text else None for i in inputs]),
+            "expansion": strings([None if m.text == name else name for m, name in zip(mentions, names, strict=True)]),
             "type": strings([m.type for m in mentions]),
-            "domain": strings([i.document.domain for i in inputs]),
+            "domain": strings([document.domain for document in corpus for _ in document.mentions]),
             "gold": string_lists([m.gold for m in mentions]),
             "found_score": _scores([m.score for m in mentions]),
-            "gold_entities": pa.ListArray.from_arrays(starts(np.diff(gold.indptr)), entities),
             **({"cluster": strings(clusters)} if any(clusters) else {}),
             **_metadata(mentions),
         }
     )
+
+
+def with_gold_entities(mentions: pa.Table, gold: Gold, known: NamedEntities) -> pa.Table:
+    """Return the table of mentions with the knowledge base's own ids of their gold entities."""
+    entities = pa.ListArray.from_arrays(starts(np.diff(gold.indptr)), known.column("id", gold.rows))
+    return mentions.add_column(mentions.column_names.index("found_score") + 1, "gold_entities", entities)
 
 
 def _metadata(items: Sequence[Document | Mention]) -> dict[str, pa.Array]:
@@ -219,8 +224,8 @@ def entity_table(known: NamedEntities, retrieval: Retrieval, clusters: Partition
 def cluster_table(
     kb: KnowledgeBase | None,
     known: NamedEntities,
-    mention_ids: Sequence[str],
-    names: Sequence[str],
+    mention_ids: pa.Array,
+    names: pa.Array,
     clusters: Partition,
     named: Mapping[int, tuple[int, str]],
     arrival: npt.NDArray[np.int64],
@@ -240,33 +245,35 @@ def cluster_table(
     entities, entity_names = (known.column(name, label[~is_new]).to_pylist() for name in ("id", "name"))
     earliest = np.full(len(label), len(arrival), np.int64)
     np.minimum.at(earliest, place, arrival)
-    row_of = np.argsort(arrival)
-    new = label[is_new].tolist()
-    usual_first = row_of[earliest[is_new]].tolist()
-    first = [mention_ids[named.get(node, (row, ""))[0]] for node, row in zip(new, usual_first, strict=True)]
-    ids = entities + _new_ids(first, kb)
+    first = np.argsort(arrival)[earliest[is_new]]
+    usual = _usual_names(names, place, len(entities), len(label)).to_pylist()
+    new = {node: place for place, node in enumerate(label[is_new].tolist())} if named else {}
+    for node, (row, name) in named.items():
+        if node in new:
+            first[new[node]], usual[new[node]] = row, name
+    ids = entities + _new_ids(mention_ids.take(numbers(first)), kb)
     joins = clusters.weakest_joins()
-    weakest = dict(zip(clusters.labels[joins.source].tolist(), joins.weight.tolist(), strict=True))
-    usual = _usual_names(names, place, len(entities), len(ids))
-    given = [named[node][1] if node in named else name for node, name in zip(new, usual, strict=True)]
+    weakest = np.full(len(clusters.labels), -np.inf, np.float32)
+    weakest[clusters.labels[joins.source]] = joins.weight
+    weakest = weakest[label]
     table = pa.table(
         {
             "cluster_id": strings(ids),
             "entity_id": strings(entities + [None] * int(is_new.sum())),
-            "name": strings(entity_names + given),
+            "name": strings(entity_names + usual),
             "size": numbers(size.astype(np.int32)),
-            "weakest_join": _scores([_finite(weakest.get(node)) for node in label.tolist()], np.float32),
+            "weakest_join": _floats(weakest, np.isneginf(weakest)),  # people, or nobody, joined the mentions
         }
     )
     return table, table["cluster_id"].combine_chunks().take(numbers(place))
 
 
-def _finite(weight: float | None) -> float | None:
-    return None if weight is None or np.isneginf(weight) else weight  # -inf: people joined the mentions
-
-
-def _new_ids(first: Sequence[str], kb: KnowledgeBase | None) -> list[str]:
+def _new_ids(mention_ids: pa.Array, kb: KnowledgeBase | None) -> list[str]:
     """Make the ids of discovered entities from their first mentions; all differ from each other and from known ids."""
+    if kb is None and len(mention_ids) == len(mention_ids.unique()):
+        ids: list[str] = pc.binary_join_element_wise("new-", mention_ids, "").to_pylist()
+        return ids
+    first = mention_ids.to_pylist()
     name_of: dict[str, str] = {}
     taken: set[str] = set()
     for mention_id in sorted(first):  # so that no name depends on the sizes of clusters
@@ -279,9 +286,14 @@ def _new_ids(first: Sequence[str], kb: KnowledgeBase | None) -> list[str]:
     return [name_of[mention_id] for mention_id in first]
 
 
-def _usual_names(names: Sequence[str], place: npt.NDArray[np.int64], begin: int, end: int) -> list[str]:
+def _usual_names(names: pa.Array, place: npt.NDArray[np.int64], begin: int, end: int) -> pa.Array:
     """Return the most frequent name in each of the clusters ``begin .. end - 1``; ties go to the first name."""
-    counts: list[Counter[str]] = [Counter() for _ in range(end - begin)]
-    for row in np.flatnonzero(place >= begin):
-        counts[place[row] - begin][names[int(row)]] += 1
-    return [max(count, key=count.__getitem__) for count in counts]
+    rows = np.flatnonzero(place >= begin)
+    coded = names.take(numbers(rows)).dictionary_encode()
+    code = coded.indices.to_numpy().astype(np.int64)
+    n_names = max(1, len(coded.dictionary))
+    pair, row, count = np.unique(place[rows] * n_names + code, return_index=True, return_counts=True)
+    order = np.lexsort((row, -count, pair // n_names))
+    best = order[np.unique(pair[order] // n_names, return_index=True)[1]]
+    assert len(best) == end - begin
+    return names.take(numbers(rows[row[best]]))

@@ -11,8 +11,7 @@ import numpy as np
 
 from arbo.data.codes import codes_of
 from arbo.data.knowledge_base import KnowledgeBase
-from arbo.edges.model import THRESHOLD, EdgeModel, lists_of
-from arbo.edges.reasons import blocks, largest_shares
+from arbo.edges.model import THRESHOLD, EdgeModel, blocks, largest_shares, lists_of
 from arbo.edges.trees import Trees
 from arbo.engine import Bools, Floats, Ids
 from arbo.files import Format, check_manifest

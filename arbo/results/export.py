@@ -65,21 +65,18 @@ def documents_of(run: Run, ids: Ids, *, as_classes: bool = False) -> Corpus:
     return _corpus(run, rows)
 
 
-def corpus_of(run: Run) -> Corpus:
-    """Return the documents of a run as they came; raise UsageError if it was saved without texts."""
-    return _corpus(run, run.mention_table.to_pylist())
-
-
 def _corpus(run: Run, rows: list[dict[str, Any]]) -> Corpus:
     table = run.document_table
     if table is None or "text" not in table.column_names:
         raise UsageError("the run has no texts, which are needed here; link again without --no-texts, or export as csv")
-    of = {name: tuple(own) for name, own in groupby(map(run.mention_of, rows), attrgetter("document_id"))}
-    documents = (
-        Document(row["document_id"], row["text"], of.get(row["document_id"], ()), row["domain"], metadata_of(row))
-        for row in table.to_pylist()
-    )
-    return Corpus(documents, run.manifest["notes"]["documents"], run.manifest.get("index"))
+    return Corpus(documents_in(table, rows), run.manifest["notes"]["documents"], run.manifest.get("index"))
+
+
+def documents_in(documents: pa.Table, mentions: list[dict[str, Any]]) -> Iterator[Document]:
+    """Yield the documents in a table of a run, with the mentions in rows of its table of mentions."""
+    of = {name: tuple(own) for name, own in groupby(map(Run.mention_of, mentions), attrgetter("document_id"))}
+    for row in documents.to_pylist():
+        yield Document(row["document_id"], row["text"], of.get(row["document_id"], ()), row["domain"], metadata_of(row))
 
 
 def flat_table(run: Run) -> pa.Table:

@@ -180,10 +180,7 @@ class Run:
     @property
     def labels(self) -> list[list[str] | None]:
         """(mentions,) the `Mention.labels` of each mention."""
-        gold = self.mention_table["gold"].to_pylist()
-        has_clusters = "cluster" in self.mention_table.column_names
-        clusters = self.mention_table["cluster"].to_pylist() if has_clusters else [None] * len(gold)
-        return [ids if ids or name is None else [name] for ids, name in zip(gold, clusters, strict=True)]
+        return labels_in(self.mention_table)
 
     def link_of(self, mention_id: str) -> Link:
         """Return the link of the mention with this id; raise KeyError for an unknown id."""
@@ -300,10 +297,31 @@ class Run:
         return Cluster(values["cluster_id"], values["entity_id"], values["name"], mentions, values["weakest_join"])
 
 
+def labels_in(mentions: pa.Table) -> list[list[str] | None]:
+    """Return the `Mention.labels` of each row of a table of mentions."""
+    gold = mentions["gold"].to_pylist()
+    clusters = mentions["cluster"].to_pylist() if "cluster" in mentions.column_names else [None] * len(gold)
+    return [ids if ids or name is None else [name] for ids, name in zip(gold, clusters, strict=True)]
+
+
 def entities_in(links: pa.Table, *more: pa.Array) -> pa.Array:
     """Return the distinct ids in ``more`` and of the entities that are links or candidates."""
     linked, near = links["entity_id"].drop_null(), pc.list_flatten(links["candidates"])
     return pc.unique(pa.concat_arrays([*more, linked.combine_chunks(), near.combine_chunks()]))
+
+
+def numbered(mentions: pa.Table) -> npt.NDArray[np.int64]:
+    """Return the rows of the mentions by document id, spans and mention id, as `Corpus.order` does."""
+    spans = mentions["spans"].combine_chunks()
+    length, start = pc.list_value_length(spans).to_numpy(), spans.offsets.to_numpy()[:-1]
+    flat = np.column_stack([spans.values.field(name).to_numpy() for name in ("start", "end")])
+    keys = [pc.rank(mentions["document_id"], tiebreaker="dense").to_numpy()]
+    for place in range(length.max(initial=0)):
+        there = flat[np.minimum(start + place, len(flat) - 1)]
+        keys += list(np.where(place < length[:, None], there, -1).T)
+    keys.append(pc.rank(mentions["mention_id"], tiebreaker="dense").to_numpy())
+    order: npt.NDArray[np.int64] = np.lexsort(keys[::-1])
+    return order
 
 
 def _row(table: pa.Table, row: int) -> dict[str, Any]:

@@ -106,7 +106,8 @@ def load_run(folder: PathLike) -> tuple[dict[str, pa.Table], dict[str, Any]]:
     for name in names:
         file = path / f"{name}.parquet"
         try:
-            tables[name] = pq.read_table(file, partitioning=None)
+            with pq.ParquetFile(file) as parquet:  # `read_table` imports pandas
+                tables[name] = parquet.read()
         except (OSError, pa.ArrowException) as error:
             raise DataError(f"the file cannot be read ({error}); {FORMAT.mend}", file=str(file)) from None
     _check_tables(tables, path)

@@ -167,8 +167,9 @@ def rows_by(values: Iterable[Hashable]) -> dict[Hashable, Rows]:
     >>> {value: rows.tolist() for value, rows in rows_by(["lego", "yugioh", "lego"]).items()}
     {'lego': [0, 2], 'yugioh': [1]}
     """
-    number: dict[Hashable, int] = {}
-    label = np.fromiter((number.setdefault(value, len(number)) for value in values), np.int32)
+    given = list(values)
+    number = {value: place for place, value in enumerate(dict.fromkeys(given))}
+    label = np.fromiter(map(number.__getitem__, given), np.int32, len(given))
     order = np.argsort(label, kind="stable").astype(np.int32)
     bounds = np.cumsum([0, *np.bincount(label, minlength=len(number)).tolist()])
     return {value: order[begin:end] for value, (begin, end) in zip(number, pairwise(bounds), strict=True)}

@@ -64,7 +64,7 @@ class Reasons(NamedTuple):
 class Retrieval:
     """The nearest entities and mentions of each mention, and all that later steps need."""
 
-    inputs: list[MentionInput]
+    inputs: Sequence[MentionInput]
     worlds: Sequence[Hashable]
     """(mentions,) the world of each mention and, if documents are linked each alone, its document."""
     n_entities: int
@@ -118,7 +118,7 @@ class Retrieval:
 
 def retrieve(
     encoder: Encoder,
-    inputs: list[MentionInput],
+    inputs: Sequence[MentionInput],
     encode: Callable[[], Embeddings],
     entities: Divided | None,
     worlds: Sequence[Hashable],

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 
-from arbo.data.inputs import MentionInput
+from arbo.data.inputs import MentionInput, domains_of
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.errors import UsageError
 from arbo.retrieval.domains import Rows, rows_by
@@ -22,7 +22,7 @@ def mention_worlds(inputs: Sequence[MentionInput], map_types: str | None, *, som
 
     Raise UsageError if ``map_types`` is malformed or, with ``some``, if no mention has a mapped type.
     """
-    domains: list[Hashable] = [item.document.domain for item in inputs]
+    domains: list[Hashable] = list(domains_of(inputs))
     if map_types is None:
         return domains
     pairs = type_pairs(map_types)
@@ -54,8 +54,10 @@ def entity_worlds(kb: KnowledgeBase, map_types: str | None) -> dict[Hashable, Ro
 
 def unmapped(inputs: Sequence[MentionInput], map_types: str | None) -> str | None:
     """Describe the mentions without a mapped type, if there are some."""
-    mapped = {one for one, _ in type_pairs(map_types)} if map_types else set()
-    others = [item.mention.type or "" for item in inputs if map_types and item.mention.type not in mapped]
+    if map_types is None:
+        return None
+    mapped = {one for one, _ in type_pairs(map_types)}
+    others = [item.mention.type or "" for item in inputs if item.mention.type not in mapped]
     kinds = [kind or "empty" for kind in sorted(set(others))]
     named = ", ".join(kinds[:5]) + (", ..." if len(kinds) > 5 else "")
     told = "they are compared only with each other and with entities without a mapped type"

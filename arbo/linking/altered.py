@@ -1,0 +1,239 @@
+"""The documents of a run that grows: those that stay are rows of its tables, which are copied and never made again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from arbo.data.arrow import numbers, strings
+from arbo.data.corpus import Corpus
+from arbo.data.documents import Document
+from arbo.data.inputs import Inputs, MentionInput, mention_inputs
+from arbo.engine import Ids, ranges
+from arbo.errors import DataError, UsageError
+from arbo.linking.content import Content
+from arbo.linking.tables import document_table, mention_table
+from arbo.results.export import documents_in
+from arbo.results.run import Run, numbered
+
+_OPTIONAL = ("cluster", "metadata")
+
+
+class Grown(NamedTuple):
+    """What a run that grew has, and where its mentions were before; all in the order of its documents."""
+
+    content: Content
+    inputs: Inputs
+    was: Ids
+    """(mentions,) the row of each mention in the earlier table of mentions; -1 for a new one, or with other spans."""
+
+
+@dataclass(frozen=True, eq=False)
+class Altered:
+    """The documents of a run, of which some are changed, left out or added."""
+
+    run: Run
+    rows: Ids
+    """(documents,) the row of each document in the table of the run, or -1 minus its place in `others`."""
+    begin: Ids
+    """(documents of the run,) the row of the first mention of each."""
+    count: Ids
+    """(documents of the run,) the number of mentions of each."""
+    others: tuple[Document, ...] = ()
+
+    @classmethod
+    def of(cls, run: Run) -> Self:
+        """Return all documents of a run; raise UsageError without texts, and DataError for tables that do not fit."""
+        table = run.document_table
+        if table is None or "text" not in table.column_names:
+            raise UsageError("the run has no texts, which are needed here; link again without --no-texts")
+        ids = table["document_id"].combine_chunks()
+        home = pc.fill_null(pc.index_in(run.mention_table["document_id"], ids), -1).to_numpy()
+        if (np.diff(home, prepend=0) < 0).any():
+            raise DataError("the mentions of the run are not in the order of its documents; run the job again")
+        count = np.bincount(home, minlength=len(ids))
+        return cls(run, np.arange(len(ids)), np.cumsum(count) - count, count)
+
+    def found(self, ids: Iterable[str]) -> dict[str, Document]:
+        """Return the documents with these ids; unknown ids are left out."""
+        places = self._places(ids)
+        rows = self.rows[[*places.values()]].tolist()
+        return {
+            id_: self._read(row) if row >= 0 else self.others[-1 - row] for id_, row in zip(places, rows, strict=True)
+        }
+
+    def homes(self, ids: Iterable[str]) -> dict[str, str]:
+        """Return the ids of the documents of these mentions; unknown ids are left out."""
+        wanted, table = {*ids}, self.run.mention_table
+        homes = {mention.id: one.id for one in self._used() for mention in one.mentions if mention.id in wanted}
+        is_left = np.isin(np.arange(len(self.begin)), self.rows)
+        rows = _rows_of(wanted, table["mention_id"])
+        for id_, row in rows.items():
+            if is_left[np.searchsorted(self.begin, row, side="right") - 1]:
+                homes[id_] = table["document_id"][row].as_py()
+        return homes
+
+    def replaced(self, documents: Mapping[str, Document]) -> Self:
+        """Return the documents with others in the place of those with the same ids."""
+        rows, places = self.rows.copy(), self._places(documents)
+        rows[[*places.values()]] = -1 - len(self.others) - np.arange(len(places))
+        return replace(self, rows=rows, others=(*self.others, *(documents[id_] for id_ in places)))
+
+    def extended(self, documents: Iterable[Any]) -> Self:
+        """Return more documents; raise DataError if one of them has an id that is there already."""
+        more = Corpus.of(documents)
+        if again := sorted(self._places(document.id for document in more)):
+            others = f", and {len(again) - 1:,} others," if len(again) > 1 else ""
+            raise DataError(
+                f"the run has this document{others} already; leave out what it has, remove that from the run first, or "
+                "give names as documents with ids of their own",
+                id=again[0],
+            )
+        if homes := self.homes(mention.id for mention in more.mentions):
+            Corpus([*self.found(homes.values()).values(), *more])  # raises
+        rows = np.append(self.rows, -1 - len(self.others) - np.arange(len(more)))
+        return replace(self, rows=rows, others=(*self.others, *more))
+
+    def without(self, ids: Iterable[str]) -> Self:
+        """Return the documents without those, and without the mentions, that have these ids.
+
+        Raise UsageError for an unknown id, for that of both a document and a mention of another one, and for that of a
+        mention that a correction added.
+        """
+        gone = {ids} if isinstance(ids, str) else {*ids}
+        places, homes = self._places(gone), self.homes(gone)
+        linked = _rows_of(gone, self.run.mention_table["mention_id"])
+        if added := sorted(linked.keys() - homes.keys()):
+            raise UsageError(
+                f"a correction added the mention {added[0]!r}, and would add it again; add a later correction with "
+                "'drop'"
+            )
+        if unknown := sorted(gone - places.keys() - homes.keys()):
+            some = ", ".join(map(repr, unknown[:3]))
+            raise UsageError(f"the run has no document or mention {some}; arbo show lists the ids")
+        if both := sorted(id_ for id_ in places if homes.get(id_, id_) != id_):
+            raise UsageError(f"{both[0]!r} is a document and a mention of {homes[both[0]]!r}; give all mentions of one")
+        fewer = {
+            id_: replace(one, mentions=tuple(mention for mention in one.mentions if mention.id not in gone))
+            for id_, one in self.found({*homes.values()} - gone).items()
+        }
+        other = self.replaced(fewer)
+        return replace(other, rows=np.delete(other.rows, [*places.values()]))
+
+    def grown(self, *, expand_abbreviations: bool) -> Grown:
+        """Return the tables of these documents, and their mentions as input for an encoder.
+
+        Mentions that the run has keep the names that were compared.
+        """
+        table, used = self.run.mention_table, Corpus(self._used())
+        names, known = self._names(used, expand_abbreviations)
+        at = np.where(self.rows >= 0, self.rows, len(self.begin) - 1 + np.cumsum(self.rows < 0))
+        count = np.append(self.count, [len(one.mentions) for one in used]).astype(np.int64)
+        rows = ranges((np.cumsum(count) - count)[at], count[at])
+        documents = _taken(_joined(self.run.document_table, document_table(used)), at)
+        mentions = _taken(_joined(table, mention_table(used, names)), rows)
+        manifest = self.run.manifest
+        order = numbered(mentions)
+        content = Content(documents, mentions, order, manifest["notes"]["documents"], manifest.get("index") or {})
+        owners = [one for one in used for _ in one.mentions]
+        fresh = [*map(MentionInput, names, used.mentions, owners)]
+        new = np.flatnonzero(rows >= len(table))
+        some = {place: fresh[row - len(table)] for place, row in zip(new.tolist(), rows[new].tolist(), strict=True)}
+        compared = pc.coalesce(mentions["expansion"], mentions["text"]).to_pylist()
+        read = _reader(documents, mentions, compared)
+        inputs = Inputs(compared, mentions["domain"].to_pylist(), some, read)
+        return Grown(content, inputs, np.append(np.arange(len(table)), known).astype(np.int64)[rows])
+
+    def _used(self) -> list[Document]:
+        """Return the documents that are no rows of the run."""
+        return [self.others[-1 - row] for row in self.rows[self.rows < 0].tolist()]
+
+    def _places(self, ids: Iterable[str]) -> dict[str, int]:
+        """Return the places of the documents with these ids; unknown ids are left out."""
+        wanted, new = [*dict.fromkeys(ids)], np.flatnonzero(self.rows < 0).tolist()
+        own = {one.id: place for one, place in zip(self._used(), new, strict=True)}
+        place_of = np.full(len(self.begin), -1)
+        there = np.flatnonzero(self.rows >= 0)
+        place_of[self.rows[there]] = there
+        assert self.run.document_table is not None
+        found = _rows_of(wanted, self.run.document_table["document_id"])
+        found = {id_: int(place_of[row]) for id_, row in found.items()} | own
+        return {id_: found[id_] for id_ in wanted if found.get(id_, -1) >= 0}
+
+    def _read(self, row: int) -> Document:
+        """Return a document of the run."""
+        assert self.run.document_table is not None
+        mentions = self.run.mention_table.slice(self.begin[row], self.count[row])
+        return next(documents_in(self.run.document_table.slice(row, 1), mentions.to_pylist()))
+
+    def _names(self, used: Corpus, expand: bool) -> tuple[list[str], list[int]]:
+        """Return the names of mentions, and their rows in the run; -1 for a new one, or one with other spans."""
+        assert self.run.document_table is not None
+        there = _rows_of([one.id for one in used], self.run.document_table["document_id"])
+        names: list[str] = []
+        known: list[int] = []
+        for document in used:
+            row = there.get(document.id)
+            earlier = self._earlier(row) if row is not None else {}
+            own = [earlier.get((one.id, one.spans, one.type), ("", -1)) for one in document.mentions]
+            known += [place for _, place in own]
+            if any(place < 0 for _, place in own):
+                inputs = mention_inputs(Corpus([document]), expand_abbreviations=expand)
+                names += [item.name for item in inputs]
+            else:
+                names += [name for name, _ in own]
+        return names, known
+
+    def _earlier(self, row: int) -> dict[tuple[Any, ...], tuple[str, int]]:
+        """Return names and rows of the mentions of a document of the run by id, spans and type."""
+        begin = int(self.begin[row])
+        lines = self.run.mention_table.slice(begin, self.count[row]).to_pylist()
+        found = {}
+        for place, line in enumerate(lines, begin):
+            mention = self.run.mention_of(line)
+            name = mention.text if line["expansion"] is None else line["expansion"]
+            found[mention.id, mention.spans, mention.type] = name, place
+        return found
+
+
+def _reader(documents: pa.Table, mentions: pa.Table, names: Sequence[str]) -> Callable[[], list[MentionInput]]:
+    """Return a function that reads all mentions of tables as objects."""
+
+    def read() -> list[MentionInput]:
+        pairs = [
+            (one, document) for document in documents_in(documents, mentions.to_pylist()) for one in document.mentions
+        ]
+        return [MentionInput(name, *pair) for name, pair in zip(names, pairs, strict=True)]
+
+    return read
+
+
+def _rows_of(ids: Iterable[str], column: pa.ChunkedArray) -> dict[str, int]:
+    """Return the rows of those ids that a column has."""
+    known = [id_ for id_ in ids if isinstance(id_, str) and id_ == id_.encode("utf-8", "ignore").decode("utf-8")]
+    rows = pc.index_in(strings(known), value_set=column.combine_chunks()).to_pylist()
+    return {id_: row for id_, row in zip(known, rows, strict=True) if row is not None}
+
+
+def _joined(old: pa.Table, new: pa.Table) -> pa.Table:
+    """Return the rows of two tables with the columns of the second, and with those in `_OPTIONAL` that either has."""
+    some = [name for name in _OPTIONAL if name in {*old.column_names, *new.column_names}]
+    names = [*(name for name in new.column_names if name not in _OPTIONAL), *some]
+    types = {**dict(zip(old.column_names, old.schema.types, strict=True))}
+    types |= dict(zip(new.column_names, new.schema.types, strict=True))
+    there = [name for name in names if name in old.column_names]
+    old = old.select(there).cast(pa.schema([(name, types[name]) for name in there]))
+    return pa.concat_tables([old, new], promote_options="default").select(names)
+
+
+def _taken(table: pa.Table, rows: Ids) -> pa.Table:
+    """Return these rows of a table, without optional columns that have no value."""
+    if not np.array_equal(rows, np.arange(len(table))):
+        table = table.take(numbers(rows))
+    empty = [name for name in _OPTIONAL if name in table.column_names and table[name].null_count == len(table)]
+    return table.drop_columns(empty).combine_chunks()

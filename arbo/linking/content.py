@@ -1,0 +1,111 @@
+"""The documents and mentions of a run as tables, from which the run is described."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from arbo.data.arrow import numbers, strings
+from arbo.data.corpus import Corpus
+from arbo.data.inputs import MentionInput
+from arbo.engine import Ids
+from arbo.linking.tables import document_table, mention_table
+
+_TEXT = pa.large_string()
+_ESCAPED = r"[^ !#-\[\]-~]"
+"""The characters that `json.dumps` escapes."""
+
+
+class Content(NamedTuple):
+    """The documents and mentions of a run, and what else its manifest says of them."""
+
+    documents: pa.Table
+    mentions: pa.Table
+    """The table of `mention_table`, without the entities of the gold ids."""
+    order: Ids
+    """(mentions,) the rows of the mentions in the order in which they were searched."""
+    notes: Mapping[str, int]
+    index_names: Mapping[str, str | None]
+
+    @classmethod
+    def of(cls, corpus: Corpus, inputs: Sequence[MentionInput]) -> Self:
+        """Return the content of documents whose mentions were searched in the order of ``inputs``."""
+        row_of = {mention.id: row for row, mention in enumerate(corpus.mentions)}
+        order = np.array([row_of[item.mention.id] for item in inputs], np.int64)
+        names = [inputs[place].name for place in np.argsort(order).tolist()]
+        return cls(document_table(corpus), mention_table(corpus, names), order, corpus.notes, corpus.index_names)
+
+    @property
+    def names(self) -> pa.Array:
+        """(mentions,) the name of each mention that was compared, in the order of the search."""
+        names = pc.coalesce(self.mentions["expansion"], self.mentions["text"])
+        return names.combine_chunks().take(numbers(self.order))
+
+    @property
+    def fingerprint(self) -> str:
+        """The `fingerprint` of the corpus."""
+        documents, mentions = (table.combine_chunks() for table in (self.documents, self.mentions))
+        home = pc.index_in(mentions["document_id"], documents["document_id"].combine_chunks())
+        lists = _lists(_mentions_as_json(mentions), np.bincount(home.to_numpy(), minlength=len(documents)))
+        own = (_as_json(documents[name]) for name in ("document_id", "text"))
+        lines = _joined("[", _joined(*own, lists, by=", "), _further(documents["domain"]), "]\n")
+        digest = hashlib.sha256()
+        for begin in range(0, len(lines), 1 << 16):
+            digest.update("".join(lines[begin : begin + (1 << 16)].to_pylist()).encode("ascii"))
+        return digest.hexdigest()
+
+
+def _mentions_as_json(table: pa.Table) -> pa.Array:
+    """Return each mention as `Corpus.fingerprint` writes it."""
+    spans, gold = (table[name].combine_chunks() for name in ("spans", "gold"))
+    ends = (spans.flatten().field(name).cast(_TEXT) for name in ("start", "end"))
+    pairs = _joined("[", _joined(*ends, by=", "), "]")
+    lists = (_lists(items, _lengths(of)) for items, of in ((pairs, spans), (_as_json(gold.flatten()), gold)))
+    id_, document, text, type_ = (_as_json(table[name]) for name in ("mention_id", "document_id", "text", "type"))
+    where, ids = lists
+    ids = pc.if_else(gold.is_null(), pa.scalar("null", _TEXT), ids)
+    cluster = _further(table["cluster"]) if "cluster" in table.column_names else ""
+    return _joined("[", _joined(id_, document, where, text, type_, ids, by=", "), cluster, "]")
+
+
+def _lengths(lists: pa.ListArray) -> Ids:
+    """Return the number of items of each list; 0 for null."""
+    return np.asarray(pc.fill_null(pc.list_value_length(lists), 0))
+
+
+def _lists(items: pa.Array, lengths: Ids) -> pa.Array:
+    """Return the JSON arrays of items that follow each other, so many in each array."""
+    start = np.append(0, np.cumsum(lengths, dtype=np.int64))
+    return _joined(
+        "[", pc.binary_join(pa.LargeListArray.from_arrays(numbers(start), items), pa.scalar(", ", _TEXT)), "]"
+    )
+
+
+def _joined(*parts: pa.Array | str, by: str = "") -> pa.Array:
+    """Return strings joined row by row; null if one is null."""
+    return pc.binary_join_element_wise(
+        *(pa.scalar(part, _TEXT) if isinstance(part, str) else part for part in (*parts, by))
+    )
+
+
+def _as_json(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """Return strings as JSON; null as ``null``."""
+    column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    column = column.cast(_TEXT)
+    quoted = _joined('"', column, '"')
+    is_escaped = pc.fill_null(pc.match_substring_regex(column, _ESCAPED), False)
+    if pc.any(is_escaped, min_count=0).as_py():
+        escaped = strings([json.dumps(value) for value in column.filter(is_escaped).to_pylist()], _TEXT)
+        quoted = pc.replace_with_mask(quoted, is_escaped, escaped)
+    return pc.fill_null(quoted, pa.scalar("null", _TEXT))
+
+
+def _further(column: pa.ChunkedArray) -> pa.Array:
+    """Return strings as a further item of a JSON array; null as nothing."""
+    return pc.if_else(column.combine_chunks().is_null(), pa.scalar("", _TEXT), _joined(", ", _as_json(column)))
