@@ -107,6 +107,6 @@ def _list_by_tail(tail: Ids, head: Ids, n_mentions: int) -> tuple[Ids, Ids]:
 
 
 @kernel
-def _packed(rank: int, head: int) -> int:
+def _packed(rank: int, head: int) -> np.int64:
     """Return the rank of an edge above its head, as one integer that sorts by rank."""
     return (np.int64(rank) << 32) | head

@@ -25,7 +25,7 @@ def by_weight(edges: Edges) -> Edges:
     keys = np.empty(len(edges.weight), np.int64)
     _keys(edges, keys)
     keys = _sorted(keys, np.empty_like(keys))
-    ordered = Edges(*map(np.empty_like, edges))
+    ordered = Edges(np.empty_like(edges.source), np.empty_like(edges.target), np.empty_like(edges.weight))
     in_parallel(partial(_move, edges, keys, ordered), range(0, len(keys), _CHUNK))
     for begin, end in _sort_runs(keys, ordered):
         run = ordered.take(slice(begin, end))
