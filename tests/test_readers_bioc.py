@@ -201,3 +201,16 @@ def test_ids_that_occur_twice_are_made_anew(tmp_path: Path) -> None:
     twice = [annotation("1", "Flu", (0, 3)), annotation("1", "Flu", (0, 3))]
     (document,) = read(tmp_path, {"id": "d", "passages": [{"offset": 0, "text": "Flu", "annotations": twice}]})
     assert [m.id for m in document.mentions] == ["d:0-3", "d:0-3#2"]
+
+
+def test_a_table_does_not_repeat_the_passages(tmp_path: Path) -> None:
+    kb = arbo.KnowledgeBase([arbo.Entity("MESH:D006527", "Wilson disease")])
+    result = arbo.Linker(kb).link(read(tmp_path, {"documents": [DOCUMENT]}))
+    frame = result.to_pandas()
+    assert {*frame["journal"]} == {"J"}
+    assert not {"passages", "relations"} & {*frame.columns}
+    result.save(tmp_path / "run")
+    arbo.Result.load(tmp_path / "run").export(tmp_path / "out.json", "bioc", ids="gold")
+    (record,) = json.loads((tmp_path / "out.json").read_text("utf-8"))["documents"]
+    assert [passage["infons"] for passage in record["passages"]] == [{"type": "title"}, {"type": "abstract"}]
+    assert record["relations"] == DOCUMENT["relations"]

@@ -19,7 +19,7 @@ TURTLE = """\
 @prefix owl: <http://www.w3.org/2002/07/owl#> .
 @prefix dct: <http://purl.org/dc/terms/> .
 ex:scheme a skos:ConceptScheme ; skos:prefLabel "Diseases"@en .
-ex:flu a skos:Concept, ex:Disease ; skos:prefLabel "influenza"@en, "grippe"@fr, "Grippe"@de ;
+ex:flu a skos:Concept, ex:Disease, [] ; skos:broader [] ; skos:prefLabel "influenza"@en, "grippe"@fr, "Grippe"@de ;
     skos:altLabel "flu"@en-GB, "la crève"@fr ; skos:hiddenLabel "influensa" ;
     skos:definition "A viral disease."@en, [ <http://www.w3.org/1999/02/22-rdf-syntax-ns#value> "Une maladie."@fr ] ;
     skos:notation "J11" ; skos:broader ex:disease ; skos:exactMatch <http://purl.obolibrary.org/obo/MONDO_0005812> .

@@ -55,7 +55,7 @@ def _read(folder: Path) -> _Layout:
             raise DataError(f"the module {path!r:.60} is not inside the folder; fetch it again", file=str(folder))
         places[kind.rpartition(".")[2]] = folder / path
     pooling = settings(places.get("Pooling", folder), "config.json")
-    modes = [mode for name, mode in _MODES.items() if pooling.get(name)] or [pooling.get("pooling_mode")]
+    modes: list[Any] = [mode for name, mode in _MODES.items() if pooling.get(name)] or [pooling.get("pooling_mode")]
     others = {name for name, chosen in pooling.items() if name.startswith("pooling_mode_") and chosen is True}
     dense = places.get("Dense")
     activation = settings(dense, "config.json").get("activation_function", "") if dense else "Identity"

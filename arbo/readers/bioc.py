@@ -146,7 +146,7 @@ def _from_xml(file: Path) -> Iterator[dict[str, Any]]:
     """Yield the documents of a file of XML as objects of JSON."""
     text = read_text(file, LARGEST_ARCHIVE)
     check_entities(text, file)
-    parser = XMLPullParser(["end"])
+    parser: Any = XMLPullParser(["end"])
     try:
         for begin in range(0, len(text), 2**16):
             parser.feed(text[begin : begin + 2**16])

@@ -34,6 +34,7 @@ _SKOS = "http://www.w3.org/2004/02/skos/core#"
 _RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
 _OWL = "http://www.w3.org/2002/07/owl#"
 _TYPE, _VALUE, _DEPRECATED, _BROADER = f"{_RDF}type", f"{_RDF}value", f"{_OWL}deprecated", f"{_SKOS}broader"
+_DEFINITION = f"{_SKOS}definition"
 _REPLACED_BY = "http://purl.org/dc/terms/isReplacedBy"
 _LABELS = ("prefLabel", "altLabel", "hiddenLabel")
 _KEPT = {f"{_SKOS}{name}" for name in (*_LABELS, "definition", "notation", "broader", "exactMatch")}
@@ -81,7 +82,9 @@ def _facts(file: Path) -> tuple[dict[str, Facts], Callable[[str], str]]:
         raise DataError(f"not RDF ({told:.100}); correct the file", file=str(file), line=line) from None
     facts: defaultdict[str, Facts] = defaultdict(lambda: defaultdict(list))
     for subject, name, value in graph:
-        if str(name) in _KEPT and not (isinstance(subject, BNode) and str(name) != _VALUE):
+        # A node without an address holds the text of a definition, and nothing else that is kept.
+        allowed = _VALUE if isinstance(subject, BNode) else _DEFINITION if isinstance(value, BNode) else str(name)
+        if str(name) in _KEPT and str(name) == allowed:
             facts[str(subject)][str(name)].append(value)
     prefixes = sorted(((str(iri), name) for name, iri in graph.namespaces() if name), key=lambda one: -len(one[0]))
 
