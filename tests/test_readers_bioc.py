@@ -132,6 +132,7 @@ def test_xml_with_sentences(tmp_path: Path) -> None:
         ("12:2", ((23, 26),), "Disease", None),
     ]
     assert corpus.notes == {"relations of passages left out": 1}
+    assert read_documents(tmp_path).notes == corpus.notes  # no file of the folder is left out
     write_bioc(corpus, tmp_path / "out.json", {})
     assert read_bioc(tmp_path / "out.json") == corpus
 

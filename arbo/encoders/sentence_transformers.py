@@ -58,7 +58,7 @@ def _read(folder: Path) -> _Layout:
     modes: list[Any] = [mode for name, mode in _MODES.items() if pooling.get(name)] or [pooling.get("pooling_mode")]
     others = {name for name, chosen in pooling.items() if name.startswith("pooling_mode_") and chosen is True}
     dense = places.get("Dense")
-    activation = settings(dense, "config.json").get("activation_function", "") if dense else "Identity"
+    activation = str(settings(dense, "config.json").get("activation_function")) if dense else "Identity"
     known = places.keys() <= {"Transformer", "Pooling", "Dense", "Normalize"} and {"Transformer", "Pooling"} <= {
         *places
     }

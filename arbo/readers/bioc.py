@@ -31,9 +31,11 @@ from arbo.data.fields import any_list, anything, fields, mapping_or_null, string
 from arbo.data.records import OnError, Records
 from arbo.errors import DataError
 from arbo.files import PathLike
+from arbo.readers import json_files
 from arbo.readers.files import LARGEST_ARCHIVE, check_entities, read_head, read_text
-from arbo.readers.json_files import SUFFIXES, Draft, Value, annotated, json_values, read_values
+from arbo.readers.json_files import Draft, Value, annotated, json_values, read_values
 
+SUFFIXES = (*json_files.SUFFIXES, ".xml")
 ID_INFONS = ("identifiers", "identifier", "mesh", "omim", "umls", "cui", "concept_id", "conceptid", "ncbi gene", "gene")
 """Infons that hold the ids of an annotation; the first that is there counts."""
 
@@ -50,7 +52,7 @@ _PART |= dict.fromkeys(_LISTS, any_list)
 def read_bioc(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
     """Read a file, or all `.json`, `.jsonl` and `.xml` files of a folder."""
     records: Records[Document] = Records("documents", on_error)
-    read_values(path, (*SUFFIXES, ".xml"), lambda value: [_document(value.value, records.notes)], records, _documents)
+    read_values(path, SUFFIXES, lambda value: [_document(value.value, records.notes)], records, _documents)
     return Corpus(records, +records.notes)
 
 
