@@ -167,7 +167,7 @@ def test_malformed_and_hostile_xml_is_refused(tmp_path: Path, content: str, told
     [
         (
             {"passages": [{"offset": 0, "text": "Flu"}, {"offset": 2, "text": "x"}]},
-            "offset 2, but the text before it ends",
+            "offset 2 after a text that ends at 3",
         ),
         ({"passages": [{"offset": 10**12, "text": "Flu"}]}, "gaps of at most 10,000"),
         ({"passages": [{"text": "Flu"}]}, "a passage needs the key 'offset'"),

@@ -43,8 +43,6 @@ _WIDEST_GAP = 10_000
 _SEPARATOR = re.compile(r"[|,;+]")
 _LISTS = ("passages", "sentences", "annotations", "relations", "locations", "nodes")
 _NIL = "-1"
-
-
 _PART = {"id": anything, "infons": mapping_or_null, "offset": anything, "text": string_or_null}
 _PART |= dict.fromkeys(_LISTS, any_list)
 
@@ -101,9 +99,7 @@ def _text(passages: list[dict[str, Any]], document_id: str) -> tuple[str, list[d
         for number, piece in enumerate(pieces):
             offset, own = piece["offset"], piece.get("text") or ""
             if type(offset) is not int or not length <= offset <= length + _WIDEST_GAP:
-                problem = (
-                    f"a passage or sentence has the offset {offset!r:.30}, but the text before it ends at {length}"
-                )
+                problem = f"a passage or sentence has the offset {offset!r:.30} after a text that ends at {length}"
                 mend = f"offsets must ascend, count Unicode code points, and leave gaps of at most {_WIDEST_GAP:,}"
                 raise DataError(f"{problem}; {mend}", id=document_id)
             found += [" " * (offset - length) if number else "\n" * (offset - length), own]

@@ -140,7 +140,7 @@ def _metadata(run: Run) -> Iterator[tuple[str, pa.Array]]:
                 for row in rows
             ]
             owner = pc.index_in(run.mention_table["document_id"], table["document_id"].combine_chunks())
-            rows = [flat[place] for place in owner.to_pylist()]
+            rows = [flat[place] for place in owner.to_numpy().tolist()]
         for key in dict.fromkeys(key for row in rows for key in row):
             values = [row.get(key) for row in rows]
             kinds = {type(value) for value in values} - {type(None)}
