@@ -62,6 +62,14 @@ def test_labels_of_one_language(tmp_path: Path) -> None:
     assert [one.id for one in kb] == [f"{EX}disease", f"{EX}flu"]
 
 
+def test_literals_stay_as_they_are_and_nothing_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    dated = 'dct:date "2009-13-01"^^<http://www.w3.org/2001/XMLSchema#date> .'
+    numbers = f'ex:flu skos:notation "01"^^<http://www.w3.org/2001/XMLSchema#integer> ; {dated}'
+    kb = read(tmp_path, f"{TURTLE}{numbers}\nex:flu skos:broader <http://example.org/a b> .")
+    assert kb["01"].name == "influenza"
+    assert not caplog.records
+
+
 @pytest.mark.parametrize(("format_", "name"), [("turtle", "a.ttl"), ("nt", "a.nt"), ("xml", "a.rdf"), ("xml", "a.dat")])
 def test_the_forms_of_rdf_are_the_same(tmp_path: Path, format_: str, name: str) -> None:
     kb = read(tmp_path, TURTLE)

@@ -14,9 +14,11 @@ The entities are sorted by their addresses. Nothing is fetched from the network.
 
 from __future__ import annotations
 
+import logging
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +76,8 @@ def _facts(file: Path) -> tuple[dict[str, Facts], Callable[[str], str]]:
     graph = Graph(bind_namespaces="none")
     try:
         is_xml = re.match(r"\s*<(!|rdf:RDF|\w+:?RDF)", text)
-        graph.parse(data=text, format="xml" if is_xml else "turtle", publicID="file:///")
+        with _as_written():
+            graph.parse(data=text, format="xml" if is_xml else "turtle", publicID="file:///")
     except Exception as error:  # rdflib and its parsers raise errors of any kind
         line = error.lines + 1 if hasattr(error, "lines") else getattr(error, "getLineNumber", lambda: None)()
         said = re.search(r"Bad syntax \(([^)]*)\)", str(error))
@@ -94,6 +97,20 @@ def _facts(file: Path) -> tuple[dict[str, Facts], Callable[[str], str]]:
         return f"{name}:{rest}" if re.fullmatch(r"[^/#\s]+", rest) else short_id(iri)
 
     return facts, short
+
+
+@contextmanager
+def _as_written() -> Iterator[None]:
+    """Keep literals as they are written, such as the number 01, and let rdflib log no tracebacks of invalid ones."""
+    import rdflib
+
+    logger = logging.getLogger("rdflib.term")
+    before = rdflib.NORMALIZE_LITERALS, logger.disabled
+    rdflib.NORMALIZE_LITERALS, logger.disabled = False, True
+    try:
+        yield
+    finally:
+        rdflib.NORMALIZE_LITERALS, logger.disabled = before
 
 
 def _entities(

@@ -134,13 +134,13 @@ def _metadata(run: Run) -> Iterator[tuple[str, pa.Array]]:
         if table is None or "metadata" not in table.column_names:
             continue
         rows = [json.loads(cell or "{}") for cell in table["metadata"].to_pylist()]
+        ids = table["document_id"].combine_chunks()
         if table is run.document_table:
             flat = [
                 {key: one for key, one in row.items() if not (type(one) is list and dict in map(type, one))}
                 for row in rows
             ]
-            owner = pc.index_in(run.mention_table["document_id"], table["document_id"].combine_chunks())
-            rows = [flat[place] for place in owner.to_numpy().tolist()]
+            rows = [flat[place] for place in pc.index_in(run.mention_table["document_id"], ids).to_numpy().tolist()]
         for key in dict.fromkeys(key for row in rows for key in row):
             values = [row.get(key) for row in rows]
             kinds = {type(value) for value in values} - {type(None)}
