@@ -22,6 +22,7 @@ from arbo.data.corpus import Corpus
 from arbo.encoders import dual
 from arbo.encoders.embedding_store import EmbeddingStore
 from arbo.encoders.tower import Tower
+from arbo.readers.bioc import read_bioc
 from arbo.readers.brat import read_brat
 from arbo.readers.conll import read_conll
 from arbo.readers.ecbplus import read_ecbplus
@@ -29,6 +30,7 @@ from arbo.readers.gsc import read_gsc
 from arbo.readers.hipe import read_hipe
 from arbo.readers.jsonl import read_jsonl
 from arbo.readers.obo import read_obo
+from arbo.readers.pubannotation import read_pubannotation
 from arbo.readers.pubtator import read_pubtator
 from arbo.text.abbreviations import expander
 from arbo.text.names import normalize_name
@@ -293,6 +295,17 @@ MALFORMED = {
     ),
     "pubtator, no start": (read_pubtator, {"a.txt": f"1|t|{SECRET}\n1|a|B\n1\t7\t{SECRET}\tDisease\tD1\n"}),
     "pubtator, no id": (read_pubtator, {"a.txt": f"1|t|A\n1|a|B\n{SECRET}\twas\tvery\till\tx\n"}),
+    "pubannotation, a span out of range": (
+        read_pubannotation,
+        {"a.json": f'{{"text": "{SECRET}", "denotations": [{{"span": {{"begin": 0, "end": 99}}}}]}}'},
+    ),
+    "bioc, offsets that are wrong": (
+        read_bioc,
+        {
+            "a.json": f'{{"id": "d", "passages": [{{"offset": 0, "text": "{SECRET} was ill", "annotations": '
+            f'[{{"locations": [{{"offset": 1, "length": 7}}], "text": "{SECRET}"}}]}}]}}'
+        },
+    ),
     "gsc, offsets that are wrong": (read_gsc, {"a.tsv": f"d\n{SECRET} was ill\n1\t8\t{SECRET}\tHP:1\n"}),
     "gsc, a blank line in the text": (read_gsc, {"a.tsv": f"d\nA case.\n\n{SECRET} was ill.\n"}),
     "gsc, no start": (read_gsc, {"a.tsv": f"d\n{SECRET} was ill\n0\t{SECRET}\tx\tHP:1\n"}),

@@ -132,6 +132,7 @@ def test_xml_with_sentences(tmp_path: Path) -> None:
         ("12:2", ((23, 26),), "Disease", None),
     ]
     assert corpus.notes == {"relations of passages left out": 1}
+    assert read_documents(tmp_path).notes == corpus.notes  # no file of the folder is left out
     write_bioc(corpus, tmp_path / "out.json", {})
     assert read_bioc(tmp_path / "out.json") == corpus
 
@@ -166,7 +167,7 @@ def test_malformed_and_hostile_xml_is_refused(tmp_path: Path, content: str, told
     [
         (
             {"passages": [{"offset": 0, "text": "Flu"}, {"offset": 2, "text": "x"}]},
-            "offset 2, but the text before it ends",
+            "offset 2 after a text that ends at 3",
         ),
         ({"passages": [{"offset": 10**12, "text": "Flu"}]}, "gaps of at most 10,000"),
         ({"passages": [{"text": "Flu"}]}, "a passage needs the key 'offset'"),
@@ -201,3 +202,16 @@ def test_ids_that_occur_twice_are_made_anew(tmp_path: Path) -> None:
     twice = [annotation("1", "Flu", (0, 3)), annotation("1", "Flu", (0, 3))]
     (document,) = read(tmp_path, {"id": "d", "passages": [{"offset": 0, "text": "Flu", "annotations": twice}]})
     assert [m.id for m in document.mentions] == ["d:0-3", "d:0-3#2"]
+
+
+def test_a_table_does_not_repeat_the_passages(tmp_path: Path) -> None:
+    kb = arbo.KnowledgeBase([arbo.Entity("MESH:D006527", "Wilson disease")])
+    result = arbo.Linker(kb).link(read(tmp_path, {"documents": [DOCUMENT]}))
+    frame = result.to_pandas()
+    assert {*frame["journal"]} == {"J"}
+    assert not {"passages", "relations"} & {*frame.columns}
+    result.save(tmp_path / "run")
+    arbo.Result.load(tmp_path / "run").export(tmp_path / "out.json", "bioc", ids="gold")
+    (record,) = json.loads((tmp_path / "out.json").read_text("utf-8"))["documents"]
+    assert [passage["infons"] for passage in record["passages"]] == [{"type": "title"}, {"type": "abstract"}]
+    assert record["relations"] == DOCUMENT["relations"]

@@ -19,7 +19,7 @@ TURTLE = """\
 @prefix owl: <http://www.w3.org/2002/07/owl#> .
 @prefix dct: <http://purl.org/dc/terms/> .
 ex:scheme a skos:ConceptScheme ; skos:prefLabel "Diseases"@en .
-ex:flu a skos:Concept, ex:Disease ; skos:prefLabel "influenza"@en, "grippe"@fr, "Grippe"@de ;
+ex:flu a skos:Concept, ex:Disease, [] ; skos:broader [] ; skos:prefLabel "influenza"@en, "grippe"@fr, "Grippe"@de ;
     skos:altLabel "flu"@en-GB, "la crève"@fr ; skos:hiddenLabel "influensa" ;
     skos:definition "A viral disease."@en, [ <http://www.w3.org/1999/02/22-rdf-syntax-ns#value> "Une maladie."@fr ] ;
     skos:notation "J11" ; skos:broader ex:disease ; skos:exactMatch <http://purl.obolibrary.org/obo/MONDO_0005812> .
@@ -60,6 +60,14 @@ def test_labels_of_one_language(tmp_path: Path) -> None:
     assert (flu.name, flu.aliases, flu.definition) == ("grippe", ("la crève", "influensa"), "Une maladie.")
     assert kb.notes["concepts without a name in fr left out"] == 1
     assert [one.id for one in kb] == [f"{EX}disease", f"{EX}flu"]
+
+
+def test_literals_stay_as_they_are_and_nothing_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    dated = 'dct:date "2009-13-01"^^<http://www.w3.org/2001/XMLSchema#date> .'
+    numbers = f'ex:flu skos:notation "01"^^<http://www.w3.org/2001/XMLSchema#integer> ; {dated}'
+    kb = read(tmp_path, f"{TURTLE}{numbers}\nex:flu skos:broader <http://example.org/a b> .")
+    assert kb["01"].name == "influenza"
+    assert not caplog.records
 
 
 @pytest.mark.parametrize(("format_", "name"), [("turtle", "a.ttl"), ("nt", "a.nt"), ("xml", "a.rdf"), ("xml", "a.dat")])

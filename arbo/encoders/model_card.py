@@ -27,6 +27,7 @@ class ModelCard:
     training: Mapping[str, Any] = field(default_factory=dict)
     """Settings of the training."""
     scores: Mapping[str, float] = field(default_factory=dict)
+    """Scores on the development documents."""
 
 
 def write_card(card: ModelCard, config: EncoderConfig, folder: Path, *, sentences: bool) -> None:
@@ -45,7 +46,8 @@ def write_card(card: ModelCard, config: EncoderConfig, folder: Path, *, sentence
     if sentences:
         lines += [f"sentence-transformers loads it too. A mention is written as `{config.mention}`, and an entity as"]
         lines += [f"`{config.entity}`; the tokenizer itself adds `[CLS]` and `[SEP]`.", ""]
-    for title, values in (("Scores", card.scores), ("Training", card.training), ("Configuration", asdict(config))):
+    tables = {"Scores on the development documents": card.scores, "Training": card.training}
+    for title, values in [*tables.items(), ("Configuration", asdict(config))]:
         if values:
             lines += [f"## {title}", "", "| | |", "|---|---|"]
             lines += [f"| {name} | {_cell(value)} |" for name, value in values.items()] + [""]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from arbo.encoders.encoder_config import EncoderConfig
 from arbo.encoders.pretrained import MODULES, load_projection
@@ -19,12 +19,6 @@ _MODES = {"pooling_mode_cls_token": "cls", "pooling_mode_mean_tokens": "mean"}
 _WANTED = "a Transformer, a Pooling (cls or mean) and, perhaps, a Dense without activation and a Normalize"
 
 
-class _Layout(NamedTuple):
-    transformer: Path
-    dense: Path | None
-    config: EncoderConfig
-
-
 def load_modules(folder: Path, *, device: str | None, precision: Precision) -> tuple[Tower, EncoderConfig] | None:
     """Load a model of sentence-transformers; return None for a folder without `MODULES`.
 
@@ -32,17 +26,19 @@ def load_modules(folder: Path, *, device: str | None, precision: Precision) -> t
     """
     if not (folder / MODULES).is_file():
         return None
-    layout = _read(folder)
-    tower = Tower.load(layout.transformer, device=device, precision=precision)
-    if layout.dense is not None:
-        linear = load_projection(layout.dense / "model.safetensors", tower.model.config.hidden_size)
+    transformer, dense, config = _read(folder)
+    tower = Tower.load(transformer, device=device, precision=precision)
+    if dense is not None:
+        linear = load_projection(dense / "model.safetensors", tower.model.config.hidden_size)
         if linear is None:
             raise DataError("the module Dense has no model.safetensors; fetch the model again", file=str(folder))
         tower = Tower.of(tower.model, tower.tokenizer, linear.to(tower.model.device))
-    return tower, layout.config
+    return tower, config
 
 
-def _read(folder: Path) -> _Layout:
+def _read(folder: Path) -> tuple[Path, Path | None, EncoderConfig]:
+    """Return the folders of the transformer and of the linear layer, and the settings of arbo that suit them."""
+
     def settings(place: Path, name: str) -> dict[str, Any]:
         values = read_json(place / name, "the module") if (place / name).is_file() else {}
         return values if isinstance(values, dict) else {}
@@ -55,14 +51,19 @@ def _read(folder: Path) -> _Layout:
             raise DataError(f"the module {path!r:.60} is not inside the folder; fetch it again", file=str(folder))
         places[kind.rpartition(".")[2]] = folder / path
     pooling = settings(places.get("Pooling", folder), "config.json")
-    modes = [mode for name, mode in _MODES.items() if pooling.get(name)] or [pooling.get("pooling_mode")]
+    modes: list[Any] = [mode for name, mode in _MODES.items() if pooling.get(name)] or [pooling.get("pooling_mode")]
     others = {name for name, chosen in pooling.items() if name.startswith("pooling_mode_") and chosen is True}
     dense = places.get("Dense")
-    activation = settings(dense, "config.json").get("activation_function", "") if dense else "Identity"
-    known = places.keys() <= {"Transformer", "Pooling", "Dense", "Normalize"} and {"Transformer", "Pooling"} <= {
-        *places
-    }
-    if not known or len(modes) != 1 or modes[0] not in _POOLINGS or others - {*_MODES} or activation[-8:] != "Identity":
+    activation = str(settings(dense, "config.json").get("activation_function")) if dense else "Identity"
+    needed = {"Transformer", "Pooling"}
+    is_known = needed <= places.keys() <= needed | {"Dense", "Normalize"}
+    if (
+        not is_known
+        or len(modes) != 1
+        or modes[0] not in _POOLINGS
+        or others - {*_MODES}
+        or activation[-8:] != "Identity"
+    ):
         problem = f"the modules of this model of sentence-transformers must be {_WANTED}; choose another model"
         raise DataError(problem, file=str(folder))
     longest = settings(places["Transformer"], "sentence_bert_config.json").get("max_seq_length")
@@ -70,7 +71,7 @@ def _read(folder: Path) -> _Layout:
     config = EncoderConfig(pooling=modes[0], metric="dot" if is_dot and "Normalize" not in places else "cosine")
     if type(longest) is int and 0 < longest < config.max_length:
         config = replace(config, max_length=longest)
-    return _Layout(places["Transformer"], dense, config)
+    return places["Transformer"], dense, config
 
 
 def write_modules(tower: Tower, config: EncoderConfig, folder: Path) -> bool:

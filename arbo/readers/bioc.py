@@ -31,9 +31,11 @@ from arbo.data.fields import any_list, anything, fields, mapping_or_null, string
 from arbo.data.records import OnError, Records
 from arbo.errors import DataError
 from arbo.files import PathLike
+from arbo.readers import json_files
 from arbo.readers.files import LARGEST_ARCHIVE, check_entities, read_head, read_text
-from arbo.readers.json_files import SUFFIXES, Draft, Value, annotated, json_values, read_values
+from arbo.readers.json_files import Draft, Value, annotated, json_values, read_values
 
+SUFFIXES = (*json_files.SUFFIXES, ".xml")
 ID_INFONS = ("identifiers", "identifier", "mesh", "omim", "umls", "cui", "concept_id", "conceptid", "ncbi gene", "gene")
 """Infons that hold the ids of an annotation; the first that is there counts."""
 
@@ -41,8 +43,6 @@ _WIDEST_GAP = 10_000
 _SEPARATOR = re.compile(r"[|,;+]")
 _LISTS = ("passages", "sentences", "annotations", "relations", "locations", "nodes")
 _NIL = "-1"
-
-
 _PART = {"id": anything, "infons": mapping_or_null, "offset": anything, "text": string_or_null}
 _PART |= dict.fromkeys(_LISTS, any_list)
 
@@ -50,7 +50,7 @@ _PART |= dict.fromkeys(_LISTS, any_list)
 def read_bioc(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
     """Read a file, or all `.json`, `.jsonl` and `.xml` files of a folder."""
     records: Records[Document] = Records("documents", on_error)
-    read_values(path, (*SUFFIXES, ".xml"), lambda value: [_document(value.value, records.notes)], records, _documents)
+    read_values(path, SUFFIXES, lambda value: [_document(value.value, records.notes)], records, _documents)
     return Corpus(records, +records.notes)
 
 
@@ -99,9 +99,7 @@ def _text(passages: list[dict[str, Any]], document_id: str) -> tuple[str, list[d
         for number, piece in enumerate(pieces):
             offset, own = piece["offset"], piece.get("text") or ""
             if type(offset) is not int or not length <= offset <= length + _WIDEST_GAP:
-                problem = (
-                    f"a passage or sentence has the offset {offset!r:.30}, but the text before it ends at {length}"
-                )
+                problem = f"a passage or sentence has the offset {offset!r:.30} after a text that ends at {length}"
                 mend = f"offsets must ascend, count Unicode code points, and leave gaps of at most {_WIDEST_GAP:,}"
                 raise DataError(f"{problem}; {mend}", id=document_id)
             found += [" " * (offset - length) if number else "\n" * (offset - length), own]
@@ -146,7 +144,7 @@ def _from_xml(file: Path) -> Iterator[dict[str, Any]]:
     """Yield the documents of a file of XML as objects of JSON."""
     text = read_text(file, LARGEST_ARCHIVE)
     check_entities(text, file)
-    parser = XMLPullParser(["end"])
+    parser: Any = XMLPullParser(["end"])
     try:
         for begin in range(0, len(text), 2**16):
             parser.feed(text[begin : begin + 2**16])

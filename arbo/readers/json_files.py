@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,6 +17,8 @@ from arbo.readers.files import LARGEST_ARCHIVE, data_files, read_text
 from arbo.text.checks import Span
 
 SUFFIXES = (".json", ".jsonl")
+
+_LINE = re.compile(r".*\S.*")
 
 
 class Value(NamedTuple):
@@ -56,12 +60,13 @@ def read_values(
 def json_values(file: Path, records: Records[Any]) -> Iterator[Value]:
     """Yield the values of a file; raise DataError for invalid JSON, or let ``records`` skip an invalid line."""
     text, stem = read_text(file, LARGEST_ARCHIVE), file.name.partition(".")[0]
-    lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
-    if len(lines) > 1 and lines[0][1].rstrip().endswith("}") and all(line[0] == "{" for _, line in lines[:2]):
-        for number, line in lines:
-            with records.record(file, number):
-                yield Value(parse(line), str(file), number, f"{stem}:{number}")
-    elif lines:
+    first, second = [*islice(_LINE.finditer(text), 2), None, None][:2]
+    if second and second[0].startswith("{") and first and first[0].startswith("{") and first[0].rstrip().endswith("}"):
+        for number, line in enumerate(text.split("\n"), 1):
+            if line.strip():
+                with records.record(file, number):
+                    yield Value(parse(line), str(file), number, f"{stem}:{number}")
+    elif first:
         try:
             whole = parse(text)
         except DataError as error:

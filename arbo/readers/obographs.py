@@ -35,7 +35,7 @@ def read_obographs(path: PathLike, *, on_error: OnError = "fail") -> KnowledgeBa
     """Read a file, or all `.json` files of a folder; a file without `graphs` always raises a DataError."""
     records: Records[Entity] = Records("entities", on_error)
     obsolete: list[Obsolete] = []
-    read_values(path, SUFFIXES, lambda value: _entities(*value.value, obsolete, records.notes), records, _nodes)
+    read_values(path, SUFFIXES, lambda one: _entities(one.value, obsolete, records.notes), records, _nodes)
     return KnowledgeBase(with_replaced(records, obsolete, records.notes), records.notes)
 
 
@@ -52,8 +52,9 @@ def _nodes(file: Path, records: Records[Any]) -> Iterator[Value]:
             yield from (Value((node, default), f"{file}, node {n}", None, "") for n, node in enumerate(nodes, 1))
 
 
-def _entities(node: object, default: list[str], obsolete: list[Obsolete], notes: Counter[str]) -> Iterator[Entity]:
-    """Yield the entity of a node, if it has one."""
+def _entities(given: Any, obsolete: list[Obsolete], notes: Counter[str]) -> Iterator[Entity]:
+    """Yield the entity of a node, given with a default namespace, if it has one."""
+    node, default = given
     values = fields(node, "a node", _NODE, required=("id",))
     meta, term_id = values.get("meta") or {}, short_id(values["id"])
     properties = _properties(meta, term_id)

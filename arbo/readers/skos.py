@@ -14,9 +14,11 @@ The entities are sorted by their addresses. Nothing is fetched from the network.
 
 from __future__ import annotations
 
+import logging
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +36,7 @@ _SKOS = "http://www.w3.org/2004/02/skos/core#"
 _RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
 _OWL = "http://www.w3.org/2002/07/owl#"
 _TYPE, _VALUE, _DEPRECATED, _BROADER = f"{_RDF}type", f"{_RDF}value", f"{_OWL}deprecated", f"{_SKOS}broader"
+_DEFINITION = f"{_SKOS}definition"
 _REPLACED_BY = "http://purl.org/dc/terms/isReplacedBy"
 _LABELS = ("prefLabel", "altLabel", "hiddenLabel")
 _KEPT = {f"{_SKOS}{name}" for name in (*_LABELS, "definition", "notation", "broader", "exactMatch")}
@@ -73,7 +76,8 @@ def _facts(file: Path) -> tuple[dict[str, Facts], Callable[[str], str]]:
     graph = Graph(bind_namespaces="none")
     try:
         is_xml = re.match(r"\s*<(!|rdf:RDF|\w+:?RDF)", text)
-        graph.parse(data=text, format="xml" if is_xml else "turtle", publicID="file:///")
+        with _as_written():
+            graph.parse(data=text, format="xml" if is_xml else "turtle", publicID="file:///")
     except Exception as error:  # rdflib and its parsers raise errors of any kind
         line = error.lines + 1 if hasattr(error, "lines") else getattr(error, "getLineNumber", lambda: None)()
         said = re.search(r"Bad syntax \(([^)]*)\)", str(error))
@@ -81,7 +85,9 @@ def _facts(file: Path) -> tuple[dict[str, Facts], Callable[[str], str]]:
         raise DataError(f"not RDF ({told:.100}); correct the file", file=str(file), line=line) from None
     facts: defaultdict[str, Facts] = defaultdict(lambda: defaultdict(list))
     for subject, name, value in graph:
-        if str(name) in _KEPT and not (isinstance(subject, BNode) and str(name) != _VALUE):
+        # A node without an address holds the text of a definition, and nothing else that is kept.
+        allowed = _VALUE if isinstance(subject, BNode) else _DEFINITION if isinstance(value, BNode) else str(name)
+        if str(name) in _KEPT and str(name) == allowed:
             facts[str(subject)][str(name)].append(value)
     prefixes = sorted(((str(iri), name) for name, iri in graph.namespaces() if name), key=lambda one: -len(one[0]))
 
@@ -91,6 +97,20 @@ def _facts(file: Path) -> tuple[dict[str, Facts], Callable[[str], str]]:
         return f"{name}:{rest}" if re.fullmatch(r"[^/#\s]+", rest) else short_id(iri)
 
     return facts, short
+
+
+@contextmanager
+def _as_written() -> Iterator[None]:
+    """Keep literals as they are written, such as the number 01, and let rdflib log no tracebacks of invalid ones."""
+    import rdflib
+
+    logger = logging.getLogger("rdflib.term")
+    before = rdflib.NORMALIZE_LITERALS, logger.disabled
+    rdflib.NORMALIZE_LITERALS, logger.disabled = False, True
+    try:
+        yield
+    finally:
+        rdflib.NORMALIZE_LITERALS, logger.disabled = before
 
 
 def _entities(

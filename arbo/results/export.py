@@ -125,14 +125,21 @@ def _runners_up(run: Run) -> dict[str, pa.Array]:
 
 
 def _metadata(run: Run) -> Iterator[tuple[str, pa.Array]]:
-    """Yield the further columns of mentions and documents; lists, objects, mixed types and long integers as JSON."""
+    """Yield the further columns of mentions and documents; lists, objects, mixed types and long integers as JSON.
+
+    Lists of objects of a document, such as passages of BioC, are left out: each row would repeat them.
+    """
     for table in (run.mention_table, run.document_table):
         if table is None or "metadata" not in table.column_names:
             continue
-        column, owner = table["metadata"], table["document_id"].combine_chunks()
+        rows = [json.loads(cell or "{}") for cell in table["metadata"].to_pylist()]
+        ids = table["document_id"].combine_chunks()
         if table is run.document_table:
-            column = column.take(pc.index_in(run.mention_table["document_id"], owner))
-        rows = [json.loads(cell or "{}") for cell in column.to_pylist()]
+            flat = [
+                {key: one for key, one in row.items() if not (type(one) is list and dict in map(type, one))}
+                for row in rows
+            ]
+            rows = [flat[place] for place in pc.index_in(run.mention_table["document_id"], ids).to_numpy().tolist()]
         for key in dict.fromkeys(key for row in rows for key in row):
             values = [row.get(key) for row in rows]
             kinds = {type(value) for value in values} - {type(None)}

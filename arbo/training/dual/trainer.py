@@ -247,7 +247,7 @@ def train(
                 own = LinkerConfig(expand_abbreviations=expand_abbreviations)
                 linker = Linker(kb if has_kb else None, trained, own, workplace.options.announce)
                 trained = _with_thresholds(trained, linker.tune(corpora["dev"]))
-            best = {} if trainer.state.best is None else {f"{trainer.best}, development documents": trainer.state.best}
+            best = {} if trainer.state.best is None else {trainer.best: trainer.state.best}
             trained.save_pretrained(workplace.target, ModelCard(encoder.name, (), asdict(config), best))
     return DualEncoder.from_pretrained(workplace.target)
 
