@@ -8,7 +8,8 @@ but the last), *abbreviation* (the capitals of a name that is no person's), *tra
 sound, no accents), *nickname* (from a list of 90), *typo* (one letter changed, doubled or swapped), *description*
 ("the town of X"); *as written* is no rule, but another name of the entity in the corpus. *homonym*: two entities with
 one name and type; where the corpus has none, an entity gets the name of another one in its name and sentence. Each
-entity has one kind, the rarest so far of those that apply, at most 60 of a kind in a table.
+entity has one kind, the rarest so far of those that apply. A table has at most 60 entities of a kind, and 300 with one
+row.
 
 Every system compares rows of one type only. *exact*: equal names, as GraphRAG and LightRAG merge; *lower case*: equal
 but for case and accents; *WRatio* is the `FuzzyMatchResolver` of neo4j-graphrag (rapidfuzz), *token sort* the better
@@ -36,10 +37,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from library.annotated import CORPORA, hipe
-from library.cells import key
+from library.cells import hashed, key
 from library.command import parser_of
 from library.duplicates import KINDS, Row, tables
-from library.folders import DATA
+from library.folders import CACHE, DATA
 from library.results import Figures, Tables, record, say
 from rapidfuzz import fuzz, process, utils
 from scipy.sparse import csr_matrix
@@ -117,9 +118,16 @@ def resolved(rows: Table, edges: RowEdges | None = None, *, texts: bool = True) 
 def _by_encoder(encoder: Encoder, rows: Table, texts: bool) -> npt.NDArray[Any]:
     told = [f"{row.name}: {row.text}" if texts else row.name for row in rows]
     inputs = mention_inputs(Corpus.of(told), expand_abbreviations=False)
-    fitted = encoder.fit([item.name for item in inputs])
-    matrix: Any = fitted.encode_mentions(inputs).taken(np.arange(len(rows)))
-    vectors = matrix.matrix[matrix.row]
+    file = CACHE / "resolve" / f"{hashed([told, encoder.settings])}.npy"
+    if file.exists():
+        vectors = np.load(file)
+    else:
+        fitted = encoder.fit([item.name for item in inputs])
+        matrix: Any = fitted.encode_mentions(inputs).taken(np.arange(len(rows)))
+        vectors = matrix.matrix[matrix.row]
+        if isinstance(vectors, np.ndarray):
+            file.parent.mkdir(parents=True, exist_ok=True)
+            np.save(file, vectors)
     cosines = vectors @ vectors.T
     return np.asarray(cosines.toarray() if hasattr(cosines, "toarray") else cosines)
 
