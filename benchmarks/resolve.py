@@ -8,7 +8,8 @@ but the last), *abbreviation* (the capitals of a name that is no person's), *tra
 sound, no accents), *nickname* (from a list of 90), *typo* (one letter changed, doubled or swapped), *description*
 ("the town of X"); *as written* is no rule, but another name of the entity in the corpus. *homonym*: two entities with
 one name and type; where the corpus has none, an entity gets the name of another one in its name and sentence. Each
-entity has one kind, the rarest so far of those that apply, at most 60 of a kind in a table.
+entity has one kind, the rarest so far of those that apply. A table has at most 60 entities of a kind, and 300 with one
+row.
 
 Every system compares rows of one type only. *exact*: equal names, as GraphRAG and LightRAG merge; *lower case*: equal
 but for case and accents; *WRatio* is the `FuzzyMatchResolver` of neo4j-graphrag (rapidfuzz), *token sort* the better
@@ -36,14 +37,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from library.annotated import CORPORA, hipe
-from library.cells import key
+from library.cells import Cells, hashed, key
 from library.command import parser_of
-from library.duplicates import KINDS, Row, tables
-from library.folders import DATA
+from library.duplicates import KINDS, MOST, SINGLE, Row, tables
+from library.folders import CACHE, DATA
 from library.results import Figures, Tables, record, say
 from rapidfuzz import fuzz, process, utils
 from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import connected_components
+from sklearn.preprocessing import normalize
 
 import arbo
 from arbo.data.corpus import Corpus
@@ -55,7 +57,7 @@ from arbo.encoders.ngrams import NgramEncoder
 from arbo.files import write_json
 from arbo.resolving.features import Rows
 from arbo.resolving.model import FORMAT, NEIGHBORS, RowEdges
-from arbo.resolving.resolution import Resolution, row_documents
+from arbo.resolving.resolution import THRESHOLD, row_documents
 from arbo.text.names import normalize_name
 
 READERS = {
@@ -81,6 +83,20 @@ def frame(rows: Iterable[Row], *, texts: bool = True) -> list[dict[str, str]]:
     return [{"title": row.name, "type": row.type, "description": row.text if texts else ""} for row in rows]
 
 
+@cache
+def examples(name: str, texts: bool) -> tuple[npt.NDArray[Any], ...]:
+    """Return the features of pairs of a development table, whether each is right, and the kinds of both rows."""
+    rows = halves(name)[0]
+    linker = arbo.Linker(config=arbo.LinkerConfig(k=NEIGHBORS))
+    found = linker.retrieve(row_documents(frame(rows, texts=texts), COLUMNS, 0), k=NEIGHBORS, discover=True)
+    parts = Rows.of(found.inputs)
+    first, second = parts.pairs(found.mentions)
+    kinds, entities, types = (np.array([getattr(row, of) for row in rows]) for of in ("kind", "entity", "type"))
+    kept = types[first] == types[second]
+    first, second = first[kept], second[kept]
+    return parts.features(first, second), entities[first] == entities[second], kinds[first], kinds[second]
+
+
 def learn(left_out: str = "") -> RowEdges:
     """Train a model on development tables, without pairs of the rows of one kind.
 
@@ -88,38 +104,37 @@ def learn(left_out: str = "") -> RowEdges:
     """
     features, correct = [], []
     for name, texts in product(LEARNT, (True, False)):
-        rows = halves(name)[0]
-        documents = row_documents(frame(rows, texts=texts), COLUMNS, 0)
-        linker = arbo.Linker(config=arbo.LinkerConfig(k=NEIGHBORS))
-        found = linker.retrieve(documents, k=NEIGHBORS, discover=True)
-        parts = Rows.of(found.inputs)
-        first, second = parts.pairs(found.mentions)
-        kinds, entities, types = (np.array([getattr(row, of) for row in rows]) for of in ("kind", "entity", "type"))
-        kept = types[first] == types[second]
-        for kind in {left_out} - {""} | ({"homonym"} if not texts else set()):
-            kept &= (kinds[first] != kind) & (kinds[second] != kind)
-        first, second = first[kept], second[kept]
-        features.append(parts.features(first, second))
-        correct.append(entities[first] == entities[second])
+        every, right, *kinds = examples(name, texts)
+        without = [kind for kind in (left_out, "" if texts else "homonym") if kind]
+        kept = ~np.isin(kinds, without).any(axis=0)
+        features.append(every[kept])
+        correct.append(right[kept])
     trees = Trees.fit(np.concatenate(features), np.concatenate(correct), trees=TREES, leaves=LEAVES)
     return RowEdges(trees, None, {"tables": list(LEARNT), "pairs": sum(map(len, correct))})
 
 
 def resolved(rows: Table, edges: RowEdges | None = None, *, texts: bool = True) -> Labels:
     """Return the entity that `arbo.resolve` finds for each row, with its model or with another one."""
-    found = arbo.resolve(frame(rows, texts=texts), *COLUMNS)
-    if edges is not None:
-        linker = replace(found.linker, edges=edges)
-        found = Resolution(linker.discover(row_documents(frame(rows), COLUMNS, 0)), COLUMNS, linker)
-    return np.array(found.result.cluster_rows)
+    if edges is None:
+        return np.array(arbo.resolve(frame(rows, texts=texts), *COLUMNS).result.cluster_rows)
+    linker = replace(arbo.resolve(frame(rows[:1]), *COLUMNS).linker, edges=edges)
+    return np.array(linker.discover(row_documents(frame(rows), COLUMNS, 0)).cluster_rows)
 
 
 def _by_encoder(encoder: Encoder, rows: Table, texts: bool) -> npt.NDArray[Any]:
     told = [f"{row.name}: {row.text}" if texts else row.name for row in rows]
     inputs = mention_inputs(Corpus.of(told), expand_abbreviations=False)
-    fitted = encoder.fit([item.name for item in inputs])
-    matrix: Any = fitted.encode_mentions(inputs).taken(np.arange(len(rows)))
-    vectors = matrix.matrix[matrix.row]
+    file = CACHE / "resolve" / f"{hashed([told, encoder.settings])}.npy"
+    if file.exists():
+        vectors = np.load(file)
+    else:
+        fitted = encoder.fit([item.name for item in inputs])
+        matrix: Any = fitted.encode_mentions(inputs).taken(np.arange(len(rows)))
+        vectors = matrix.matrix[matrix.row]
+        if isinstance(vectors, np.ndarray):
+            file.parent.mkdir(parents=True, exist_ok=True)
+            np.save(file, vectors)
+    vectors = normalize(vectors)
     cosines = vectors @ vectors.T
     return np.asarray(cosines.toarray() if hasattr(cosines, "toarray") else cosines)
 
@@ -225,12 +240,24 @@ def at_best(peer: str) -> tuple[float, dict[str, Labels]]:
     return best, labels(1, best)
 
 
-def systems() -> Iterator[tuple[str, float, dict[str, Labels]]]:
-    """Yield the name of each system, its threshold and its labels."""
-    for peer in PEERS:
-        yield peer, *at_best(peer)
-    for name, texts in (("arbo.resolve, names", False), ("arbo.resolve", True)):
-        yield name, 0.6, {of: resolved(halves(of)[1], texts=texts) for of in READERS}
+def measured(system: str) -> dict[str, Any]:
+    """Score a system on the test halves, by kind and by corpus, at its threshold."""
+    threshold = THRESHOLD
+    if system in PEERS:
+        threshold, found = at_best(system)
+    elif system in OWN:
+        found = {name: resolved(halves(name)[1], texts=OWN[system]) for name in READERS}
+    else:
+        model = learn(system.removeprefix(WITHOUT))
+        found = {name: resolved(halves(name)[1], model) for name in READERS}
+    corpora = {name: scores({name: labels}, 1)["all"] for name, labels in found.items()}
+    return {"threshold": threshold, "kinds": scores(found, 1), "corpora": corpora}
+
+
+OWN = {"arbo.resolve, names": False, "arbo.resolve": True}
+WITHOUT = "arbo.resolve without "
+SYSTEMS = (*PEERS, *OWN, *(f"{WITHOUT}{kind}" for kind in KINDS))
+CELLS = Cells("resolve", lambda cell: [cell["system"], RowEdges.default().settings, KINDS, MOST, SINGLE])
 
 
 def main() -> None:
@@ -242,29 +269,22 @@ def main() -> None:
         header = {"format": FORMAT.name, "format_version": FORMAT.version}
         write_json({**header, "trained": model.trained, "trees": model.mentions.as_dict()}, file)
         return
+    for system in SYSTEMS:
+        CELLS.keep({"system": system}, lambda _, system=system: measured(system))  # type: ignore[misc]
+    kept = sorted(CELLS.read(), key=lambda cell: SYSTEMS.index(cell["system"]))
     out: Tables = {"by kind": [], "by corpus": []}
-    for system, threshold, found in systems():
-        for kind, row in scores(found, 1).items():
-            shown = row if kind in ("all", "homonym") else {name: row[name] for name in row if name != "apart"}
-            out["by kind"].append({"system": system, "threshold": threshold, "kind": kind, **shown})
-        for name in READERS:
-            own = scores({name: found[name]}, 1)["all"]
-            out["by corpus"].append({"system": system, "corpus": name, "rows": len(halves(name)[1]), **own})
-        say(f"{system} {out['by kind'][-len(KINDS) - 1]}")
-    for kind in KINDS:
-        model = learn(kind)
-        row = scores({name: resolved(halves(name)[1], model) for name in READERS}, 1)[kind]
-        out["by kind"].append({"system": "arbo.resolve, without", "threshold": 0.6, "kind": kind, **row})
-        say(f"without {kind} {row}")
     figures: Figures = {}
-    for row in out["by kind"]:
-        figures |= {
-            key(row["system"], row["kind"], name): row[name] for name in ("precision", "recall", "F1", "B-cubed")
-        }
-        figures |= {key(row["system"], row["kind"], "apart"): row["apart"]} if row["kind"] == "homonym" else {}
-    for row in out["by corpus"]:
-        figures[key(row["system"], row["corpus"], "F1")] = row["F1"]
-    record("resolve", figures, out)
+    for cell in kept:
+        system, at = cell["system"], {"system": cell["system"], "threshold": cell["threshold"]}
+        for kind, row in cell["kinds"].items():
+            told = {name: row[name] for name in row if name != "apart" or kind in ("all", "homonym")}
+            if not system.startswith(WITHOUT) or kind == system.removeprefix(WITHOUT):
+                out["by kind"].append({**at, "kind": kind, **told})
+                figures |= {key(system, kind, name): value for name, value in told.items()}
+        for name, row in cell["corpora"].items():
+            out["by corpus"].append({**at, "corpus": name, "rows": len(halves(name)[1]), **row})
+    say(f"{len(figures)} figures")
+    record("resolve", figures, out, cells=kept)
 
 
 if __name__ == "__main__":

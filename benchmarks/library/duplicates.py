@@ -26,7 +26,9 @@ KINDS = (
 """The kinds of difference; the last is another name that the corpus itself has for the entity."""
 MOST = 60
 """Largest number of entities of a kind in one table."""
-_TEXT = 300
+SINGLE = 300
+"""Largest number of entities with one row in one table."""
+_TEXT = 150  # characters on either side of a name
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +125,10 @@ def _table(found: Mapping[str, tuple[str, list[Draft]]], seed: int) -> list[Row]
         count[kind] += 1
         second = [other] if kind == "as written" and other else drafts
         rows += [replace(base, kind=kind), replace(_second(second, made[kind], type_, id_), kind=kind)]
-    return _with_homonyms(rows, choice)
+    rows = _with_homonyms(rows, choice)
+    single = [place for place, row in enumerate(rows) if not row.kind]
+    left_out = set(choice.sample(single, max(len(single) - SINGLE, 0)))
+    return [row for place, row in enumerate(rows) if place not in left_out]
 
 
 def _second(drafts: Sequence[Draft], name: str, type_: str, id_: str) -> Row:
