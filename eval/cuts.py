@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -68,17 +68,11 @@ class Cuts(Brief):
         >>> cuts.best("b3")
         BestCut(threshold=0.4, value=1.0, place=2)
         """
-        curves: dict[str, FloatArray] = {
-            "ari": self.ari,
-            "pairwise": self.pairwise.f1,
-            "b3": self.b3.f1,
-            "muc": self.muc.f1,
-            "lea": self.lea.f1,
-        }
-        if metric not in curves:
-            raise ValueError(f"metric={metric!r} is not one of {', '.join(curves)}")
-        place = int(np.argmax(curves[metric]))
-        return BestCut(float(self.threshold[place]), float(curves[metric][place]), place)
+        if metric not in get_args(CutMetric):
+            raise ValueError(f"metric={metric!r} is not one of {', '.join(get_args(CutMetric))}")
+        curve: FloatArray = self.ari if metric == "ari" else getattr(self, metric).f1
+        place = int(np.argmax(curve))
+        return BestCut(float(self.threshold[place]), float(curve[place]), place)
 
 
 def all_cuts(labels_true: npt.ArrayLike, left: npt.ArrayLike, right: npt.ArrayLike, height: npt.ArrayLike) -> Cuts:

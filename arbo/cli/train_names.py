@@ -12,7 +12,6 @@ from arbo.cli import options, train_options
 from arbo.cli.inputs import read_documents, read_kb, tell_known
 from arbo.cli.models import reading
 from arbo.cli.train_options import changed_by, number, report, run_options
-from arbo.readers import DocumentFormat
 from arbo.training.config import SelfAlignmentConfig
 
 _DOCUMENTS = (
@@ -20,7 +19,6 @@ _DOCUMENTS = (
     "names are aligned."
 )
 _Documents = Annotated[list[Path] | None, typer.Argument(metavar="[DOCS]", help=_DOCUMENTS, show_default=False)]
-_Format = Annotated[DocumentFormat | None, options.document_format("DOCS")]
 
 
 def train_names(
@@ -29,7 +27,7 @@ def train_names(
     encoder: train_options.Start,
     docs: _Documents = None,
     kb_format: options.KbFormat = None,
-    format_: _Format = None,
+    format_: options.Format = None,
     encoder_config: train_options.EncoderConfig = None,
     kb_xrefs: options.KbXrefs = None,
     types: options.Types = None,

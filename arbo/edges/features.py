@@ -117,7 +117,7 @@ def entity_features(facts: Facts, entities: EntityNames, mention: Ids, entity: I
     Of the names of the entity, the mention is compared with the most similar one. For each pair, ``mention`` is a row
     of ``facts``, ``entity`` a row of the knowledge base, and ``similarity`` that by the encoder.
     """
-    row = entities.rows(entity)
+    row = np.searchsorted(entities.entities, entity)
     name = entities.most_alike(facts.names, mention, row)
     found: list[Any] = [facts.columns[column][mention] for column in _EITHER]
     found += compared(facts.names, entities.names, mention, name)
@@ -161,10 +161,6 @@ class EntityNames(NamedTuple):
         told = [entity.definition or "" for entity in chosen]
         defined = np.array([bool(text) for text in told], np.bool_)
         return cls(entities, begin, Names.of(flat), columns, hashed_words(told), defined)
-
-    def rows(self, entity: Ids) -> Ids:
-        """Return the index in ``entities`` of each entity, given by its row of the knowledge base."""
-        return np.searchsorted(self.entities, entity)
 
     def most_alike(self, mentions: Names, mention: Ids, row: Ids) -> Ids:
         """Return the index in ``names`` of the entity's name whose letters are most similar to the mention's; (pairs,).

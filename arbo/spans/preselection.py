@@ -121,10 +121,8 @@ def _runs(documents: Corpus, cut: Pieces) -> Iterator[tuple[int, MentionInput]]:
             expand = expander(documents[last].text)
         for begin, end in windows(unwrapped(piece.text), MOST_WORDS).tolist():
             run = piece.text[begin:end]
-            yield (
-                row,
-                MentionInput(expand(run), Mention(f"{piece.id}:{begin}-{end}", piece.id, ((begin, end),), run), piece),
-            )
+            mention = Mention(f"{piece.id}:{begin}-{end}", piece.id, ((begin, end),), run)
+            yield row, MentionInput(expand(run), mention, piece)
 
 
 def _best(text: Ids, entity: Ids, dissimilarity: Weights, n: int) -> tuple[Ids, Ids, Weights]:

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from os import PathLike
-from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -289,19 +288,13 @@ def _retrieved(
             if not file.is_file():
                 (given[name] if name in given else linker.candidates(corpora[name], k=k)).save(file)
     workplace.accelerator.wait_for_everyone()
-    return {
-        name: Retrieved(corpus, linker.kb, _checked(files[name], corpus, linker.kb), linker.config.expand_abbreviations)
-        for name, corpus in corpora.items()
-    }
-
-
-def _checked(file: Path, documents: Corpus, kb: KnowledgeBase) -> Candidates:
-    """Load candidates, and raise DataError if they are stale."""
-    try:
-        candidates = Candidates.load(file)
-        candidates.check(documents, kb)
-    except DataError as error:
-        raise DataError(
-            f"{error.problem}; to find the candidates again, delete the file and train again", file=str(file)
-        ) from error
-    return candidates
+    found = {}
+    for name, file in files.items():
+        try:
+            candidates = Candidates.load(file)
+            candidates.check(corpora[name], linker.kb)
+        except DataError as error:  # they are stale or damaged
+            mend = "to find the candidates again, delete the file and train again"
+            raise DataError(f"{error.problem}; {mend}", file=str(file)) from error
+        found[name] = Retrieved(corpora[name], linker.kb, candidates, linker.config.expand_abbreviations)
+    return found

@@ -159,12 +159,13 @@ def named_examples(linker: Linker, train: Corpus, dev: Corpus) -> tuple[list[Exa
     return parts[:2], parts[2:]
 
 
-def recall(pairs: Compared, corpus: Corpus) -> dict[str, float]:
+def recall(compared: Compared, corpus: Corpus) -> dict[str, float]:
     """Return, by the name of each search, the share that it finds of the pairs of mentions that mean the same.
 
     The name ``all`` stands for all searches together; see `arbo.edges.pairs.searched`.
     """
-    found, facts, label, world = pairs.found, pairs.facts, Gold.of(corpus).classes, codes_of(pairs.found.worlds)
+    found, facts = compared.found, compared.facts
+    label, world = Gold.of(corpus).classes, codes_of(found.worlds)
     group = codes_of(zip(label.tolist(), world.tolist(), strict=True))
     size = np.bincount(group[label >= 0])
     shares = {}
