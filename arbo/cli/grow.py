@@ -25,8 +25,7 @@ _NewKb = Annotated[
 ]
 _Out = Annotated[Path, typer.Option("--out", help="Run folder to write; RUN is not changed.")]
 _Documents = Annotated[
-    list[Path] | None,
-    typer.Argument(metavar="[DOCS]", help="Files, folders, patterns in quotes, or `-`."),
+    list[Path] | None, typer.Argument(metavar="[DOCS]", help="Files, folders, patterns in quotes, or `-`.")
 ]
 
 
