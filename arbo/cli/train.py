@@ -143,7 +143,7 @@ def train(
     thresholds = f"default thresholds {entity:.3f} (entity) and {mention:.3f} (mention)"
     verb = "discover" if kb is None else "link"
     told = f"{thresholds}\nnext: arbo {verb} DOCS --encoder {out} ..."
-    report(out, trained, settings.as_dict(), told, as_json=as_json)
+    report(out, trained.settings, settings.as_dict(), told, as_json=as_json)
 
 
 def _tell_examples(documents: arbo.Corpus, kb: arbo.KnowledgeBase | None, *, clusters: bool) -> None:

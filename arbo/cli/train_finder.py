@@ -93,7 +93,7 @@ def train_finder(
         f"minimum score of an entity: {trained.threshold:.3f}\n"
         f"next: arbo spans DOCS --finder {out} ..., or arbo link DOCS --find-mentions {out} ..."
     )
-    report(out, trained, {name: part.as_dict() for name, part in parts.items()}, told, as_json=as_json)
+    report(out, trained.settings, {name: part.as_dict() for name, part in parts.items()}, told, as_json=as_json)
 
 
 def _scores(figures: Mapping[str, Any]) -> str | None:

@@ -72,4 +72,4 @@ def train_names(
     run = run_options(tensorboard, lambda figures: None)
     trained = arbo.train_self_alignment(start, entities, documents=documents, out=out, config=settings, options=run)
     told = f"next: arbo train-finder DOCS --encoder {out} ..., or arbo link DOCS --encoder {out} ..."
-    report(out, trained, settings.as_dict(), told, as_json=as_json)
+    report(out, trained.settings, settings.as_dict(), told, as_json=as_json)

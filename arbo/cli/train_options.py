@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -100,19 +100,11 @@ def run_options(tensorboard: Path | None, scores: Callable[[Mapping[str, Any]], 
     return arbo.RunOptions(tensorboard=tensorboard, announce=bars, on_log=tell)
 
 
-class Trained(Protocol):
-    """A model that knows its settings."""
-
-    @property
-    def settings(self) -> Mapping[str, Any]:
-        """The settings that identify the model."""
-
-
-def report(out: Path, trained: Trained, training: Mapping[str, Any], told: str, *, as_json: bool) -> None:
-    """Print where the model is and how to use it, or its settings as JSON."""
+def report(out: Path, settings: Mapping[str, Any], training: Mapping[str, Any], told: str, *, as_json: bool) -> None:
+    """Print where the model is and how to use it, or its settings and those of its training as JSON."""
     from arbo.cli import console
 
     if as_json:
-        console.print_json({"model": str(out), "settings": trained.settings, "training": training})
+        console.print_json({"model": str(out), "settings": settings, "training": training})
     else:
         console.out.print(f"written to {out}; log of all steps: {out}.log.jsonl\n{told}")

@@ -129,7 +129,7 @@ def train_reranker(
     )
     model = first.settings.get("model", "ngram")
     told = f"next: arbo link DOCS --encoder {model} --reranker {out} ...; if mentions can be NIL, run arbo tune first"
-    report(out, trained, settings.as_dict(), told, as_json=as_json)
+    report(out, trained.settings, settings.as_dict(), told, as_json=as_json)
 
 
 def _scores(figures: Mapping[str, Any]) -> str | None:
