@@ -52,7 +52,9 @@ Types = Annotated[
 TextColumn = Annotated[
     str | None, option("--text-column", metavar="NAME", help="Column of a table whose cells are mentions.")
 ]
-_kb = option("--kb", help="The knowledge base: a file, a folder, a pattern in quotes, or an index of `arbo kb index`.")
+_kb = typer.Option(
+    "--kb", help="The knowledge base: a file, a folder, a pattern in quotes, or an index of `arbo kb index`."
+)
 Kb = Annotated[Path, _kb]
 KbFormat = Annotated[KnowledgeBaseFormat | None, _kb_format]
 KbXrefs = Annotated[

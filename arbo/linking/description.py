@@ -20,8 +20,6 @@ from arbo.results.result import Result
 from arbo.retrieval.retrieval import Retrieval
 from arbo.retrieval.worlds import unmapped
 
-_OUTSIDE = "mentions whose gold ids are not in the knowledge base: they count as NIL"
-
 
 def describe(
     corpus: Corpus,
@@ -37,7 +35,6 @@ def describe(
     ``corpus``.
     """
     gold = Gold.of(corpus, kb)
-    n_outside = int((gold.has_id & ~gold.in_kb).sum())
     ordered = strings([one.mention.id for one in retrieval.inputs])
     row_of = {one.mention.id: row for row, one in enumerate(retrieval.inputs)}
     place = np.array([row_of[mention.id] for mention in corpus.mentions], np.int64)
@@ -71,7 +68,7 @@ def describe(
         "notes": {
             "documents": corpus.notes,
             "knowledge_base": {} if kb is None else kb.notes,
-            "gold": {_OUTSIDE: n_outside} if kb is not None and n_outside else {},
+            "gold": {} if kb is None else _gold_notes(gold),
         },
         **told,
         "warnings": [
@@ -84,6 +81,11 @@ def describe(
     every = None if corrections is None else correction_table(corrections.lines)
     links = links.take(numbers(place))
     return Result(mentions, links, cluster_rows, manifest, document_table(corpus), entities, every)
+
+
+def _gold_notes(gold: Gold) -> dict[str, int]:
+    outside = int((gold.has_id & ~gold.in_kb).sum())
+    return {"mentions whose gold ids are not in the knowledge base: they count as NIL": outside} if outside else {}
 
 
 def _ties(retrieval: Retrieval, clusters: Partition) -> str | None:
