@@ -14,8 +14,8 @@ from rerankers import Oracle
 import arbo
 from arbo.cli.console import print_changes
 from arbo.data.corpus import Corpus
-from arbo.results.causes import numbered
 from arbo.results.diff import Diff, diff
+from arbo.results.run import numbered
 
 KB = arbo.KnowledgeBase([arbo.Entity("E1", "marsh fever"), arbo.Entity("E2", "kelp blight")])
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from arbo.data.releases import Exchange, Keys
-from arbo.results.run import Run
+from arbo.results.run import Run, numbered
 
 Ints = npt.NDArray[np.int64]
 Edge = tuple[str, str, float]
@@ -122,17 +122,3 @@ def _new_nil_edges(b: Run, before: Ints) -> dict[str, Edge]:
     columns = b.cluster_table["cluster_id"].take(cluster[best]), ids.take(source), ids.take(target)
     rows = zip(*(column.to_pylist() for column in columns), weight[best].tolist(), strict=True)
     return {id_: (one, other, own) for id_, one, other, own in rows}
-
-
-def numbered(mentions: pa.Table) -> Ints:
-    """Return the rows of the mentions by document id, spans and mention id, as `Corpus.order` does."""
-    spans = mentions["spans"].combine_chunks()
-    length, start = pc.list_value_length(spans).to_numpy(), spans.offsets.to_numpy()[:-1]
-    flat = np.column_stack([spans.values.field(name).to_numpy() for name in ("start", "end")])
-    keys = [pc.rank(mentions["document_id"], tiebreaker="dense").to_numpy()]
-    for place in range(length.max(initial=0)):
-        there = flat[np.minimum(start + place, len(flat) - 1)]
-        keys += list(np.where(place < length[:, None], there, -1).T)
-    keys.append(pc.rank(mentions["mention_id"], tiebreaker="dense").to_numpy())
-    order: Ints = np.lexsort(keys[::-1])
-    return order

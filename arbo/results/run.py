@@ -306,6 +306,20 @@ def entities_in(links: pa.Table, *more: pa.Array) -> pa.Array:
     return pc.unique(pa.concat_arrays([*more, linked.combine_chunks(), near.combine_chunks()]))
 
 
+def numbered(mentions: pa.Table) -> npt.NDArray[np.int64]:
+    """Return the rows of the mentions by document id, spans and mention id, as `Corpus.order` does."""
+    spans = mentions["spans"].combine_chunks()
+    length, start = pc.list_value_length(spans).to_numpy(), spans.offsets.to_numpy()[:-1]
+    flat = np.column_stack([spans.values.field(name).to_numpy() for name in ("start", "end")])
+    keys = [pc.rank(mentions["document_id"], tiebreaker="dense").to_numpy()]
+    for place in range(length.max(initial=0)):
+        there = flat[np.minimum(start + place, len(flat) - 1)]
+        keys += list(np.where(place < length[:, None], there, -1).T)
+    keys.append(pc.rank(mentions["mention_id"], tiebreaker="dense").to_numpy())
+    order: npt.NDArray[np.int64] = np.lexsort(keys[::-1])
+    return order
+
+
 def _row(table: pa.Table, row: int) -> dict[str, Any]:
     return {name: table[name][row].as_py() for name in table.column_names}
 
