@@ -71,7 +71,9 @@ def test_transformers(bert: Tower, tmp_path: Path, pooling: Any, view: Any) -> N
     moved = arbo.DualEncoder(bert, bert, config, name="elsewhere")
     results = [arbo.Linker(base, moved).link(corpus) for base in (kb, index)]
     assert_same(*results)
-    assert arbo.Linker(index, moved)._entities[0] is moved
+    entities = arbo.Linker(index, moved)._entities
+    assert entities is not None
+    assert entities.fitted is moved
 
 
 def test_vectors_of_other_mentions_fit(tmp_path: Path) -> None:

@@ -90,7 +90,7 @@ def test_the_seconds_of_names_are_those_of_both_searches_and_grow_with_the_names
         return 1.0, call()
 
     monkeypatch.setattr(trial, "search_seconds", search)
-    monkeypatch.setattr(trial, "_timed", timed)
+    monkeypatch.setattr(trial, "timed", timed)
     encoder = arbo.NgramEncoder()
     all_names = trial.name_seconds(encoder, names, queries, 4, 16, 0.2)
     assert searched == [(len(queries), len(queries), 5, 0.2), (len(queries), len(names), 16, None)]

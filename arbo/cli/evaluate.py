@@ -9,19 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import arbo
-from arbo.cli import console, options
+from arbo.cli import console, options, reporting
 from arbo.cli.inputs import read_documents, read_kb
-from arbo.cli.reporting import (
-    RemoveSingletons,
-    Save,
-    Seed,
-    check_outputs,
-    drawing,
-    name_systems,
-    of_systems,
-    save_report,
-    table_of_groups,
-)
 from arbo.errors import UsageError
 from arbo.readers import DocumentFormat
 
@@ -74,11 +63,11 @@ def evaluate(
     per_document: Annotated[
         bool, typer.Option("--per-document", help="Split clusters by document before scoring coreference.")
     ] = False,
-    remove_singletons: RemoveSingletons = False,
+    remove_singletons: reporting.RemoveSingletons = False,
     by_topic: Annotated[bool, typer.Option("--by-topic", help=_BY_TOPIC)] = False,
-    save: Save = None,
+    save: reporting.Save = None,
     plot: Annotated[Path | None, typer.Option("--plot", metavar="FILE", help=_PLOT)] = None,
-    seed: Seed = 0,
+    seed: reporting.Seed = 0,
     as_json: options.Json = False,
 ) -> None:
     """Score runs against the gold annotations of their documents, or of the documents in --gold.
@@ -94,8 +83,8 @@ def evaluate(
     from arbo.spans.evaluation import run_scores
 
     _check(train, gold, kb, plot, format_, types)
-    names = name_systems(runs)
-    check_outputs([*names.values()], save, plot)
+    names = reporting.name_systems(runs)
+    reporting.check_outputs([*names.values()], save, plot)
     results = {name: arbo.Result.load(run) for name, run in names.items()}
     annotated = None if (given := train or gold) is None else read_documents(given, format_, types, "fail")
     evaluations: Mapping[str, Evaluation | FoundScores]
@@ -108,7 +97,7 @@ def evaluate(
         evaluations = evaluate_together(results, train=annotated, how=how)
         topics = evaluate_topics(results, train=annotated, how=how) if by_topic else {}
     report = Report.of({name: evaluation.lines for name, evaluation in evaluations.items()}, how=Resampling(seed=seed))
-    save_report(report, save)
+    reporting.save_report(report, save)
     if as_json:
         _print_json(evaluations, report, topics)
     else:
@@ -124,8 +113,12 @@ def _print_json(
     evaluations: Mapping[str, Evaluation | FoundScores], report: Report, topics: Mapping[str, Mapping[str, Evaluation]]
 ) -> None:
     systems = {name: evaluation.as_dict() for name, evaluation in evaluations.items()}
-    told = {topic: of_systems({name: one.as_dict() for name, one in of.items()}) for topic, of in topics.items()}
-    console.print_json({**of_systems(systems), "report": report.as_dict(), **({"topics": told} if told else {})})
+    told = {
+        topic: reporting.of_systems({name: one.as_dict() for name, one in of.items()}) for topic, of in topics.items()
+    }
+    console.print_json(
+        {**reporting.of_systems(systems), "report": report.as_dict(), **({"topics": told} if told else {})}
+    )
 
 
 def _by_topic(topics: Mapping[str, Mapping[str, Evaluation]]) -> Table:
@@ -134,7 +127,7 @@ def _by_topic(topics: Mapping[str, Mapping[str, Evaluation]]) -> Table:
         for topic, of in topics.items()
     }
     several = any(len(systems) > 1 for systems in shown.values())
-    return table_of_groups(shown, "CoNLL by topic" if several else "Scores by topic", "CoNLL")
+    return reporting.table_of_groups(shown, "CoNLL by topic" if several else "Scores by topic", "CoNLL")
 
 
 def _check(
@@ -165,5 +158,5 @@ def _plot(evaluations: Mapping[str, Evaluation | FoundScores], path: Path) -> No
     curves = {name: curve for name, curve in found.items() if curve}
     if not any(curve.gold for curve in curves.values()):
         raise UsageError("--plot needs a run of `arbo link` with gold mentions that are NIL; leave --plot out")
-    with drawing(path):
+    with reporting.drawing(path):
         plot_precision_recall(curves, path)

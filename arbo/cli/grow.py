@@ -6,15 +6,20 @@ import shlex
 from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-import arbo
 from arbo.cli import console, options
 from arbo.cli.inputs import read_documents, read_kb
 from arbo.cli.run import tell_corrections
 from arbo.errors import UsageError
+
+if TYPE_CHECKING:
+    from arbo.data.corpus import Corpus
+    from arbo.data.knowledge_base import KnowledgeBase
+    from arbo.linker import Linker
+    from arbo.results.result import Result
 
 _Kb = Annotated[Path | None, typer.Option("--kb", help="The knowledge base of the run, if its file has moved.")]
 _NewKb = Annotated[
@@ -95,27 +100,27 @@ def refit(
     _save(result, lambda: linker.refit(result), run, out, as_json)
 
 
-def opened(
-    run: Path, out: Path, edges: Path | None, cache: Path | None, **given: Any
-) -> tuple[arbo.Result, arbo.Linker]:
+def opened(run: Path, out: Path, edges: Path | None, cache: Path | None, **given: Any) -> tuple[Result, Linker]:
     """Read a run, and make the linker that made it; what is ``given`` of the knowledge base replaces its `source`."""
+    from arbo import LinkerConfig, Result
     from arbo.cli.models import encoder_like, load_edges, load_reranker
+    from arbo.linker import Linker
     from arbo.progress import bars
     from arbo.results.run_folder import check_replaceable
 
     if run.resolve() in (out.resolve(), *out.resolve().parents):
         raise UsageError(f"--out {out} is the run itself or inside it, which is not changed; choose another folder")
     check_replaceable(out)
-    result = arbo.Result.load(run)
+    result = Result.load(run)
     kb = _kb_of(run, result.manifest, {name: value for name, value in given.items() if value})
     encoder = encoder_like(result.manifest["encoder"], run, None, None, cache)
-    config = arbo.LinkerConfig.from_dict(result.manifest["config"], file=str(run))
+    config = LinkerConfig.from_dict(result.manifest["config"], file=str(run))
     reranker = load_reranker(result.manifest["encoder"].get("reranker", {}).get("model"), None)
     edge_model = load_edges(edges, None)
-    return result, arbo.Linker(kb, encoder, config, announce=bars, reranker=reranker, edges=edge_model)
+    return result, Linker(kb, encoder, config, announce=bars, reranker=reranker, edges=edge_model)
 
 
-def _kb_of(run: Path, manifest: Mapping[str, Any], given: Mapping[str, Any]) -> arbo.KnowledgeBase | None:
+def _kb_of(run: Path, manifest: Mapping[str, Any], given: Mapping[str, Any]) -> KnowledgeBase | None:
     """Read the knowledge base of a run again, or another one that is ``given`` in the same way.
 
     Raise UsageError if it is not where it was, or has changed though nothing is given.
@@ -143,7 +148,7 @@ def _kb_of(run: Path, manifest: Mapping[str, Any], given: Mapping[str, Any]) -> 
     return kb
 
 
-def _warn_of_new_types(result: arbo.Result, documents: arbo.Corpus) -> None:
+def _warn_of_new_types(result: Result, documents: Corpus) -> None:
     """Warn of further mentions with types that a run has not, if all its mentions have types."""
     column = result.mention_table["type"]
     known = sorted(kind for kind in column.unique().to_pylist() if kind is not None)
@@ -160,11 +165,13 @@ def _warn_of_new_types(result: arbo.Result, documents: arbo.Corpus) -> None:
         )
 
 
-def _save(before: arbo.Result, grow: Callable[[], arbo.Result], run: Path, out: Path, as_json: bool) -> None:
+def _save(before: Result, grow: Callable[[], Result], run: Path, out: Path, as_json: bool) -> None:
+    from arbo.results.diff import diff
+
     after = grow()
     after.save(out)
     tell_corrections(after, before)
-    changes = arbo.diff(before, after)
+    changes = diff(before, after)
     for warning in after.warnings:
         console.warn(warning)
     if as_json:
@@ -174,5 +181,5 @@ def _save(before: arbo.Result, grow: Callable[[], arbo.Result], run: Path, out: 
         console.print_json({"run": str(out), **told, **changes.as_dict()})
         return
     console.print_summary(after)
-    console.show(changes)
+    console.out.print(console.plain(str(changes)))
     console.print_next(out, ["show", "--nil"], before=run)

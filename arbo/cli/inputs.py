@@ -8,13 +8,14 @@ from itertools import chain, compress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import arbo
 from arbo import readers
 from arbo.cli import console
 from arbo.errors import DataError, UsageError
 
 if TYPE_CHECKING:
+    from arbo.data.corpus import Corpus
     from arbo.data.gold import Gold
+    from arbo.data.knowledge_base import KnowledgeBase
     from arbo.data.records import OnError
     from arbo.readers import DocumentFormat, KnowledgeBaseFormat
 
@@ -29,7 +30,7 @@ def read_kb(
     *,
     no_generic_names: bool = False,
     columns: Mapping[str, str] | None = None,
-) -> arbo.KnowledgeBase:
+) -> KnowledgeBase:
     """Read a knowledge base, perhaps without generic names; accept cross-references with prefixes ``xrefs`` as ids."""
     kb = readers.read_knowledge_base(path, format_, told=tell_format(path, "--kb-format"), columns=columns)
     if kb.stored and (xrefs or no_generic_names):
@@ -60,7 +61,7 @@ def read_documents(
     *,
     mentions: bool = True,
     column: str | None = None,
-) -> arbo.Corpus:
+) -> Corpus:
     """Read documents, with all mentions or only mentions of ``types``, or the names in a ``column`` of a table.
 
     Raise DataError if the documents have no mentions, unless ``mentions`` is false.
@@ -102,7 +103,7 @@ def _tell_kept(what: str, items: Iterable[Mapping[str, object]], name: str) -> N
         console.say(f"{name}: further columns of {what} kept: {', '.join([*kept][:10])}{more}")
 
 
-def read_gold(documents: arbo.Corpus, kb: arbo.KnowledgeBase | None) -> Gold:
+def read_gold(documents: Corpus, kb: KnowledgeBase | None) -> Gold:
     """Return the gold annotations of documents, looked up in ``kb``; warn of a doubtful id, see `Gold.doubt`."""
     from arbo.data.gold import Gold
 
@@ -112,7 +113,7 @@ def read_gold(documents: arbo.Corpus, kb: arbo.KnowledgeBase | None) -> Gold:
     return gold
 
 
-def tell_known(documents: arbo.Corpus, kb: arbo.KnowledgeBase) -> None:
+def tell_known(documents: Corpus, kb: KnowledgeBase) -> None:
     """Print how many mentions of the training documents have an entity in the knowledge base."""
     gold = read_gold(documents, kb)
     known, annotated = int(gold.in_kb.sum()), int(gold.has_id.sum())
@@ -121,7 +122,7 @@ def tell_known(documents: arbo.Corpus, kb: arbo.KnowledgeBase) -> None:
     warn_of_missing_ids(documents, kb, gold)
 
 
-def warn_of_missing_ids(documents: arbo.Corpus, kb: arbo.KnowledgeBase, gold: Gold) -> None:
+def warn_of_missing_ids(documents: Corpus, kb: KnowledgeBase, gold: Gold) -> None:
     """Warn if most mentions with gold ids have no entity in the knowledge base, and name the likeliest cause."""
     known, annotated = gold.in_kb, gold.has_id
     if known.sum() >= annotated.sum() / 2:
@@ -141,7 +142,7 @@ def warn_of_missing_ids(documents: arbo.Corpus, kb: arbo.KnowledgeBase, gold: Go
     console.warn(f"{share:.0%} of the mentions with gold ids have only ids missing from the knowledge base; {cause}")
 
 
-def _through_xrefs(missing: Mapping[str, int], kb: arbo.KnowledgeBase) -> str | None:
+def _through_xrefs(missing: Mapping[str, int], kb: KnowledgeBase) -> str | None:
     counts: Counter[str] = Counter()
     for (xrefs,) in kb.columns("xrefs"):
         for xref in xrefs:

@@ -13,6 +13,9 @@ from arbo.engine import Method, NilLinkage, SearchMethod
 from arbo.linking.spread import Spread
 from arbo.readers import DocumentFormat, KnowledgeBaseFormat
 
+option = partial(typer.Option, case_sensitive=False)
+"""Makes an option; the case of choices is ignored."""
+
 
 def _named(choices: Any) -> str:
     return ", ".join(get_args(choices))
@@ -25,38 +28,36 @@ def _formats(choices: Any) -> str:
 def document_format(what: str) -> Any:
     """Return the option that names the format of documents."""
     told = f"Format of {what}: {_formats(DocumentFormat)}"
-    return typer.Option("--format", metavar="FORMAT", case_sensitive=False, show_default=False, help=told)
+    return option("--format", metavar="FORMAT", show_default=False, help=told)
 
 
-_find = partial(typer.Option, rich_help_panel="Finding mentions")
-_cluster = partial(typer.Option, rich_help_panel="Clustering")
-_encode = partial(typer.Option, rich_help_panel="Encoder")
-_rerank = partial(typer.Option, rich_help_panel="Reranker")
-_kb_format = typer.Option(
+_find = partial(option, rich_help_panel="Finding mentions")
+_cluster = partial(option, rich_help_panel="Clustering")
+_encode = partial(option, rich_help_panel="Encoder")
+_rerank = partial(option, rich_help_panel="Reranker")
+_kb_format = option(
     "--kb-format",
     metavar="FORMAT",
-    case_sensitive=False,
     show_default=False,
     help=f"Format of the knowledge base: {_formats(KnowledgeBaseFormat)}",
 )
 Documents = Annotated[
-    list[Path],
-    typer.Argument(metavar="DOCS", help="Files, folders, patterns in quotes, or `-` for standard input."),
+    list[Path], typer.Argument(metavar="DOCS", help="Files, folders, patterns in quotes, or `-` for standard input.")
 ]
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, written by `arbo link` or `arbo discover`.")]
 Format = Annotated[DocumentFormat | None, document_format("DOCS")]
 Types = Annotated[
-    list[str] | None, typer.Option("--types", metavar="TYPE", help="Keep only mentions of this type; may be repeated.")
+    list[str] | None, option("--types", metavar="TYPE", help="Keep only mentions of this type; may be repeated.")
 ]
 TextColumn = Annotated[
-    str | None, typer.Option("--text-column", metavar="NAME", help="Column of a table whose cells are mentions.")
+    str | None, option("--text-column", metavar="NAME", help="Column of a table whose cells are mentions.")
 ]
 _kb = typer.Option("--kb", help="The knowledge base: file, folder, pattern or index.")
 Kb = Annotated[Path, _kb]
 KbFormat = Annotated[KnowledgeBaseFormat | None, _kb_format]
 KbXrefs = Annotated[
     list[str] | None,
-    typer.Option(
+    option(
         "--kb-xrefs",
         metavar="PREFIX",
         help="Accept cross-references with this prefix as ids of their entity, e.g. MSH for MeSH; may be repeated.",
@@ -64,28 +65,22 @@ KbXrefs = Annotated[
 ]
 NoGenericNames = Annotated[
     bool,
-    typer.Option(
+    option(
         "--no-generic-names",
         help="Leave out names that end many longer names, such as `disease`; `arbo kb validate` shows some.",
     ),
 ]
 ByTopic = Annotated[
-    bool, typer.Option("--by-topic", help="Compare only mentions of documents with the same `topic` in their metadata.")
+    bool, option("--by-topic", help="Compare only mentions of documents with the same `topic` in their metadata.")
 ]
 OptionalKb = Annotated[Path | None, _kb]
-Out = Annotated[Path, typer.Option("--out", help="Run folder to write; replaces an earlier run.")]
+Out = Annotated[Path, option("--out", help="Run folder to write; replaces an earlier run.")]
 Config = Annotated[
-    Path | None,
-    typer.Option("--config", metavar="FILE", help="File of `arbo tune` with defaults for other options."),
+    Path | None, option("--config", metavar="FILE", help="File of `arbo tune` with defaults for other options.")
 ]
 MethodOption = Annotated[
     Method | None,
-    _cluster(
-        "--method",
-        metavar="METHOD",
-        case_sensitive=False,
-        help=f"How to cluster the graph: {_named(Method)}. [default: arborescence]",
-    ),
+    _cluster("--method", metavar="METHOD", help=f"How to cluster the graph: {_named(Method)}. [default: arborescence]"),
 ]
 K = Annotated[
     int | None,
@@ -97,14 +92,12 @@ K = Annotated[
     ),
 ]
 PerDocument = Annotated[
-    bool | None,
-    _cluster("--per-document", help="Link each document alone, in a graph of its own.", show_default=False),
+    bool | None, _cluster("--per-document", help="Link each document alone, in a graph of its own.", show_default=False)
 ]
 SearchOption = Annotated[
     SearchMethod | None,
     _cluster(
         "--search",
-        case_sensitive=False,
         help="How to find nearest neighbours; `hnsw` is approximate, and needs a transformer. [default: exact]",
     ),
 ]
@@ -131,7 +124,6 @@ NilLinkageOption = Annotated[
     _cluster(
         "--nil-linkage",
         metavar="LINKAGE",
-        case_sensitive=False,
         help="How to cluster mentions that no entity reaches: `single` linkage up to the mention threshold, or "
         "`average` up to the NIL threshold. [default: single]",
     ),
@@ -245,33 +237,26 @@ FindThreshold = Annotated[
     ),
 ]
 CorrectionsFile = Annotated[
-    Path | None,
-    typer.Option("--corrections", metavar="FILE", help="JSON lines of corrections to obey; see `arbo review`."),
+    Path | None, option("--corrections", metavar="FILE", help="JSON lines of corrections to obey; see `arbo review`.")
 ]
 SpreadOption = Annotated[
     Spread | None,
-    typer.Option(
+    option(
         "--spread",
         metavar="HOW",
-        case_sensitive=False,
         help="How corrections spread: none, same-name, or graph (same-name, then along edges). [default: graph]",
     ),
 ]
-Preview = Annotated[bool, typer.Option("--preview", help="Show what --corrections changes, and write nothing.")]
+Preview = Annotated[bool, option("--preview", help="Show what --corrections changes, and write nothing.")]
 NoTexts = Annotated[
     bool,
-    typer.Option(
-        "--no-texts", help="Leave document texts and further columns out of the run; mentions keep their texts."
-    ),
+    option("--no-texts", help="Leave document texts and further columns out of the run; mentions keep their texts."),
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Read the inputs, estimate memory and time, and stop.")]
-OnErrorOption = Annotated[
-    OnError,
-    typer.Option("--on-error", case_sensitive=False, help="Stop at a malformed record, or skip and count it."),
-]
+DryRun = Annotated[bool, option("--dry-run", help="Read the inputs, estimate memory and time, and stop.")]
+OnErrorOption = Annotated[OnError, option("--on-error", help="Stop at a malformed record, or skip and count it.")]
 Limit = Annotated[
     int | None,
-    typer.Option(
+    option(
         "--limit",
         "--examples",
         metavar="N",
@@ -280,4 +265,4 @@ Limit = Annotated[
         show_default=False,
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print only JSON on stdout.")]
+Json = Annotated[bool, option("--json", help="Print only JSON on stdout.")]

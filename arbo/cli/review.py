@@ -12,14 +12,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-import arbo
 from arbo.cli import console, options
 from arbo.cli.inputs import read_kb
 from arbo.errors import ArboError
 
 if TYPE_CHECKING:
+    from arbo import Linker, Result
     from arbo.readers import KnowledgeBaseFormat
+    from arbo.results.explanation import Explanation
     from arbo.results.review import Answer, Question, Review
+    from arbo.results.run import Link
 
 _KEYS = {
     "a": "accept",
@@ -52,7 +54,7 @@ _ASKED = {
 }
 _FOUND = 9
 """Number of entities that a search shows."""
-Search = Callable[[str, "arbo.Link"], list[tuple[str, str, float]]]
+Search = Callable[[str, "Link"], list[tuple[str, str, float]]]
 """Returns id, name and similarity of the entities with names like the words, in the domain of the link's mention."""
 
 
@@ -80,9 +82,10 @@ def review(
     without it, those of the entities that the run names. `arbo link --corrections FILE` then obeys the decisions.
     `--json` prints the questions, and asks nothing.
     """
+    from arbo import Result
     from arbo.results.review import Review
 
-    result = arbo.Result.load(run)
+    result = Result.load(run)
     folder = run.resolve()
     file = corrections or folder.with_name(f"{folder.name}.corrections.jsonl")
     ongoing = Review(result, file, *decided(result, file), author)
@@ -95,10 +98,10 @@ def review(
         raise typer.Exit(130) from None
     finally:
         kept = f"{len(ongoing.written):,} corrections written to {file}"
-        console.show(f"\n{kept}; the same command goes on from there")
+        console.out.print(console.plain(f"\n{kept}; the same command goes on from there"))
 
 
-def decided(result: arbo.Result, file: Path) -> tuple[set[str], set[str]]:
+def decided(result: Result, file: Path) -> tuple[set[str], set[str]]:
     """Return the ids of the mentions whose names corrections of the run or the file decide on, and of further mentions.
 
     Of these, it is only they themselves that the file drops, or that a line gives another entity than a wrong one.
@@ -120,18 +123,20 @@ def decided(result: arbo.Result, file: Path) -> tuple[set[str], set[str]]:
     return {id_ for line in lines if line.kind != "not" for id_ in line.mentions}, gone
 
 
-def searching(result: arbo.Result, path: Path | None, format_: KnowledgeBaseFormat | None) -> Search:
+def searching(result: Result, path: Path | None, format_: KnowledgeBaseFormat | None) -> Search:
     """Return a search in the knowledge base, which is read at the first call."""
 
     @cache
-    def linker() -> arbo.Linker:
-        if path is not None:
-            return arbo.Linker(read_kb(path, format_, None))
-        rows = [] if result.entity_table is None else result.entity_table.to_pylist()
-        entities = (arbo.Entity(row["entity_id"], row["name"], tuple(row["aliases"])) for row in rows)
-        return arbo.Linker(arbo.KnowledgeBase(entities))
+    def linker() -> Linker:
+        from arbo import KnowledgeBase, Linker
+        from arbo.data.entities import Entity
 
-    def search(words: str, link: arbo.Link) -> list[tuple[str, str, float]]:
+        if path is not None:
+            return Linker(read_kb(path, format_, None))
+        rows = [] if result.entity_table is None else result.entity_table.to_pylist()
+        return Linker(KnowledgeBase([Entity(row["entity_id"], row["name"], tuple(row["aliases"])) for row in rows]))
+
+    def search(words: str, link: Link) -> list[tuple[str, str, float]]:
         known = linker()
         assert known.kb is not None
         row = result.row_of[link.mention.id]
@@ -145,13 +150,13 @@ def searching(result: arbo.Result, path: Path | None, format_: KnowledgeBaseForm
     return search
 
 
-def _ask_all(ongoing: Review, result: arbo.Result, limit: int, search: Search) -> None:
+def _ask_all(ongoing: Review, result: Result, limit: int, search: Search) -> None:
     """Ask about at most ``limit`` mentions."""
     from arbo.results.review import Sitting
 
     sitting = Sitting(ongoing, limit)
     while question := sitting.question:
-        _show(question, f"{sitting.place + 1:,} of {sitting.total:,}")
+        _show(question, f"{sitting.place + 1:,} of {sitting.total:,}", result.explain(question.link))
         answer = _answer(ongoing, result, question, search)
         if answer == "q":
             break
@@ -161,37 +166,39 @@ def _ask_all(ongoing: Review, result: arbo.Result, limit: int, search: Search) -
             sitting.skip()
         elif not sitting.undo():
             told = "somebody else wrote to the file since" if sitting.answered else "this sitting wrote nothing yet"
-            console.show(f"  nothing to undo: {told}; earlier answers are lines of {ongoing.file}")
+            console.out.print(console.plain(f"  nothing to undo: {told}; earlier answers are lines of {ongoing.file}"))
 
 
-def _show(question: Question, place: str) -> None:
+def _show(question: Question, place: str, explained: Explanation) -> None:
     link = question.link
     name = f"{question.twins:,} mentions of this name" if question.twins > 1 else "the only mention of this name"
     console.print_title(f"{place}: {link.name}")
-    console.show(f"{name}; {link.mention.id}", style="dim")
-    before, mention, after = map(console.on_one_line, (question.before, link.mention.text, question.after))
-    sentence = console.plain(before).append_text(console.plain(f"[{mention}]", "bold"))
-    console.out.print(sentence.append_text(console.plain(after)))
-    now = f"NIL, in cluster {link.cluster}" if link.entity is None else f"{link.entity} {link.entity_name}"
-    console.show(f"  now  {now}")
+    console.out.print(console.plain(f"{name}; {link.mention.id}", style="dim"))
+    sentence = console.plain(_one_line(question.before))
+    sentence.append_text(console.plain(f"[{_one_line(link.mention.text)}]", "bold"))
+    console.out.print(sentence.append_text(console.plain(_one_line(question.after))))
+    now = "NIL" if link.entity is None else f"{link.entity} {link.entity_name}"
+    console.out.print(
+        console.plain(f"  now  {now}, in cluster {link.cluster}" if link.entity is None else f"  now  {now}")
+    )
     _list(question.choices)
 
 
 def _list(entities: Sequence[tuple[str, str, float]]) -> None:
     for number, (id_, name, score) in enumerate(entities[:_FOUND], start=1):
-        console.show(f"  {number}    {id_} {name} ({score:.3f})")
+        console.out.print(console.plain(f"  {number}    {id_} {name} ({score:.3f})"))
 
 
-def _answer(ongoing: Review, result: arbo.Result, question: Question, search: Search) -> dict[str, Any] | str:
+def _answer(ongoing: Review, result: Result, question: Question, search: Search) -> dict[str, Any] | str:
     """Read keys until one of them decides: return a correction, or the key that skips, undoes or quits."""
     link = question.link
     choices: Sequence[tuple[str, str, float]] = question.choices
     keys = "  ".join(f"{key} {told}" for key, told in _KEYS.items() if _why_not(key[0], ongoing, link, 1) is None)
     while True:
-        console.show(keys, style="dim")
+        console.out.print(console.plain(keys, style="dim"))
         key = _key()
         if why_not := _why_not(key, ongoing, link, len(choices)):
-            console.show(f"  {key!r}: {why_not}")
+            console.out.print(console.plain(f"  {key!r}: {why_not}"))
         elif key in "suq":
             return key
         elif key.isdecimal():
@@ -202,20 +209,20 @@ def _answer(ongoing: Review, result: arbo.Result, question: Question, search: Se
             try:
                 return ongoing.correction(link, _ANSWERS[key], words)
             except ArboError as error:
-                console.show(str(error))
+                console.out.print(console.plain(str(error)))
         elif key == "/" and (words := _words("words", link.name)):
             try:
                 choices = search(words, link)
                 _list(choices)
                 if not choices:
-                    console.show(f"  no entity has a name like {words!r}")
+                    console.out.print(console.plain(f"  no entity has a name like {words!r}"))
             except ArboError as error:
-                console.show(error)
+                console.out.print(console.plain(str(error)))
         elif key == "w":
             console.print_links(result, [link])
 
 
-def _why_not(key: str, ongoing: Review, link: arbo.Link, choices: int) -> str | None:
+def _why_not(key: str, ongoing: Review, link: Link, choices: int) -> str | None:
     """Return why a key cannot be used for a mention, None if it can."""
     if not (key in _KEYS or key.isdecimal() or key.isspace()):
         return "unknown key"
@@ -237,3 +244,7 @@ def _key() -> str:
 
 def _words(what: str, default: str) -> str:
     return str(typer.prompt(f"  {what}", default=default, show_default=bool(default))).strip()
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.replace("\n", " ").split(" "))

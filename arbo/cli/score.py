@@ -12,17 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 import arbo
-from arbo.cli import console, options
-from arbo.cli.reporting import (
-    RemoveSingletons,
-    Save,
-    Seed,
-    check_outputs,
-    name_systems,
-    of_systems,
-    save_report,
-    table_of_groups,
-)
+from arbo.cli import console, options, reporting
 from arbo.errors import DataError
 
 if TYPE_CHECKING:
@@ -62,9 +52,9 @@ def score(
             "F1; with --json, all scores.",
         ),
     ] = False,
-    remove_singletons: RemoveSingletons = False,
-    save: Save = None,
-    seed: Seed = 0,
+    remove_singletons: reporting.RemoveSingletons = False,
+    save: reporting.Save = None,
+    seed: reporting.Seed = 0,
     as_json: options.Json = False,
 ) -> None:
     """Score coreference: MUC, B-cubed, CEAF, LEA, BLANC and CoNLL F1 of one system or several.
@@ -90,18 +80,18 @@ def score(
     document that is missing from KEY is ignored. Only the first of repeated mentions counts. Notes on stderr report
     these cases, files without mentions, and documents whose number of words differs from KEY.
     """
-    names = name_systems(responses)
-    check_outputs([key, *names.values()], save)
+    names = reporting.name_systems(responses)
+    reporting.check_outputs([key, *names.values()], save)
     true = _read(key, format_, "gold", singletons=not remove_singletons)
     found = {name: _read(path, format_, "links", singletons=not remove_singletons) for name, path in names.items()}
     pairs = {name: _counts(name, true, response) for name, response in found.items()}
     where = _documents_of(key) if [*true.documents] == [""] and key.is_dir() else {}
     lines = lines_across(true, found, where) if where else None
     report = _report(pairs, lines, key.name, seed)
-    save_report(report, save)
+    reporting.save_report(report, save)
     if as_json:
         systems = {name: _as_dict(names[name], pair, per_document) for name, pair in pairs.items()}
-        console.print_json({"key": str(key), **of_systems(systems), "report": report.as_dict()})
+        console.print_json({"key": str(key), **reporting.of_systems(systems), "report": report.as_dict()})
         return
     console.show(report)
     if per_document:
@@ -110,7 +100,7 @@ def score(
             for document in next(iter(pairs.values())).documents
         }
         title = "CoNLL F1 by document" if len(pairs) > 1 else "F1 by document"
-        console.show(f"\n{table_of_groups(documents, title, 'CoNLL')}")
+        console.show(f"\n{reporting.table_of_groups(documents, title, 'CoNLL')}")
 
 
 def _report(pairs: Mapping[str, PairedCounts], lines: dict[str, list[Line]] | None, key: str, seed: int) -> Report:

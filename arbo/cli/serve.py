@@ -25,8 +25,7 @@ def serve(
     encoder: options.EncoderModel = None,
     reranker: options.RerankerModel = None,
     host: Annotated[
-        str,
-        typer.Option("--host", help="Address to listen at; `0.0.0.0` lets other computers in, without a password."),
+        str, typer.Option("--host", help="Address to listen at; `0.0.0.0` lets other computers in, without a password.")
     ] = "127.0.0.1",
     port: Annotated[
         int, typer.Option("--port", min=0, max=65535, help="Port to listen at; 0 for any free one.")

@@ -14,14 +14,7 @@ from arbo.cli import options, train_options
 from arbo.cli.inputs import read_documents, read_gold, read_kb, tell_known
 from arbo.cli.models import reading
 from arbo.cli.train_options import changed_by, default_of, number, report, run_options
-from arbo.training.config import (
-    WITHOUT_KB,
-    LossName,
-    NegativeStrategy,
-    PositiveStrategy,
-    PresetName,
-    TrainingConfig,
-)
+from arbo.training.config import WITHOUT_KB, LossName, NegativeStrategy, PositiveStrategy, PresetName, TrainingConfig
 
 _VERBS = {"self-alignment": "train-names", "oslat": "train-finder"}
 
@@ -54,8 +47,7 @@ _PRESET = (
 _Preset = Annotated[PresetName | None, typer.Option("--preset", parser=_preset, metavar="PRESET", help=_PRESET)]
 _POSITIVES = "[default: entity, or arborescence without --kb]"
 _Positives = Annotated[
-    PositiveStrategy | None,
-    _choice("--positives", PositiveStrategy, "What to move each mention towards", _POSITIVES),
+    PositiveStrategy | None, _choice("--positives", PositiveStrategy, "What to move each mention towards", _POSITIVES)
 ]
 _Negatives = Annotated[
     NegativeStrategy | None, _choice("--negatives", NegativeStrategy, "What to move each mention away from")

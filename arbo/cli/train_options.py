@@ -86,11 +86,11 @@ def run_options(tensorboard: Path | None, scores: Callable[[Mapping[str, Any]], 
     return arbo.RunOptions(tensorboard=tensorboard, announce=bars, on_log=tell)
 
 
-def report(out: Path, model: Mapping[str, Any], training: Mapping[str, Any], told: str, *, as_json: bool) -> None:
+def report(out: Path, settings: Mapping[str, Any], training: Mapping[str, Any], told: str, *, as_json: bool) -> None:
     """Print where the model is and how to use it, or its settings and those of its training as JSON."""
     from arbo.cli import console
 
     if as_json:
-        console.print_json({"model": str(out), "settings": model, "training": training})
+        console.print_json({"model": str(out), "settings": settings, "training": training})
     else:
         console.out.print(f"written to {out}; log of all steps: {out}.log.jsonl\n{told}")

@@ -22,8 +22,6 @@ from arbo.results.run import labels_in
 from arbo.retrieval.retrieval import Retrieval
 from arbo.retrieval.worlds import unmapped
 
-_OUTSIDE = "mentions whose gold ids are not in the knowledge base: they count as NIL"
-
 
 def describe(
     given: Corpus | Content,
@@ -41,7 +39,6 @@ def describe(
     content = given if isinstance(given, Content) else Content.of(given, retrieval.inputs)
     mentions, order, names = content.mentions, content.order, content.names
     gold = Gold.of_lists(mentions["gold"].to_pylist(), labels_in(mentions), mentions["domain"].to_pylist(), kb)
-    n_outside = int((gold.has_id & ~gold.in_kb).sum())
     ordered = mentions["mention_id"].combine_chunks().take(numbers(order))
     known = NamedEntities.of(kb, gold.rows, clusters.entity, retrieval.entities.ids)
     mentions = with_gold_entities(mentions, gold, known)
@@ -75,7 +72,7 @@ def describe(
         "notes": {
             "documents": content.notes,
             "knowledge_base": {} if kb is None else kb.notes,
-            "gold": {_OUTSIDE: n_outside} if kb is not None and n_outside else {},
+            "gold": {} if kb is None else _gold_notes(gold),
         },
         **told,
         "warnings": [
@@ -88,6 +85,11 @@ def describe(
     every = None if corrections is None else correction_table(corrections.lines)
     links = links.take(numbers(np.argsort(order)))
     return Result(mentions, links, cluster_rows, manifest, content.documents, entities, every)
+
+
+def _gold_notes(gold: Gold) -> dict[str, int]:
+    outside = int((gold.has_id & ~gold.in_kb).sum())
+    return {"mentions whose gold ids are not in the knowledge base: they count as NIL": outside} if outside else {}
 
 
 def _ties(retrieval: Retrieval, clusters: Partition) -> str | None:

@@ -96,7 +96,7 @@ class Procedure:
             scoring = None
             if self.reranker is not None and self.kb is not None:
                 scoring = Remembering(self.reranker, self.kb, mentions.known)
-            retrieval = self.weighed(found, k, scoring and scoring.score)
+            retrieval = self.weighed(found, k, scoring.score if scoring else None)
         with clock("partition"):
             obeying = obeyed(lines, retrieval.inputs, self.kb, self.config) if lines else None
             decisions = None if obeying is None else obeying.decisions

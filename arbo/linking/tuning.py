@@ -208,17 +208,10 @@ def ks_of(config: LinkerConfig) -> list[int]:
     return sorted({*_K, config.k})
 
 
-class _Plan(NamedTuple):
-    """Trials to run, and their number."""
-
-    tried: Iterator[Trial | Curve]
-    n: int
-
-
 def _linking_plan(
     retrieval: Retrieval, scoring: _Scoring, ks: list[int], own_k: int, own: tuple[float, float], method: Method | None
-) -> _Plan:
-    """Plan trials of each method (or only ``method``), k and pair of thresholds; the first of the best is chosen.
+) -> tuple[Iterator[Trial | Curve], int]:
+    """Plan and count trials of each method (or only ``method``), k and pair of thresholds; the first best is chosen.
 
     `independent`, whose links do not depend on k, comes before the other methods, and small k before large k. The
     linker's own mention threshold comes first, then the smallest; no entity threshold comes first, then the largest.
@@ -260,7 +253,7 @@ def _linking_plan(
                     yield mention_curve(one, k, entity)
 
     n_trees, n_nested = len(trees) * len(mention_limits) * len(entity_limits), len(mention_limits) + len(finite)
-    return _Plan(run(), len(alone) + len(ks) * (n_trees + len(nested) * n_nested))
+    return run(), len(alone) + len(ks) * (n_trees + len(nested) * n_nested)
 
 
 def _nearest_alone(retrieval: Retrieval, scoring: _Scoring) -> tuple[Retrieval, _Scoring]:
@@ -278,8 +271,8 @@ def _nearest_alone(retrieval: Retrieval, scoring: _Scoring) -> tuple[Retrieval, 
 
 def _discovery_plan(
     retrieval: Retrieval, gold: Gold, ks: list[int], config: LinkerConfig, objective: Objective
-) -> _Plan:
-    """Plan a merge tree for each k; ties go to small k, then to the threshold of ``config``, then to a small one."""
+) -> tuple[Iterator[Trial | Curve], int]:
+    """Plan and count a tree for each k; ties go to small k, then the threshold of ``config``, then a small one."""
     classes = gold.classes
     if (classes < 0).all():
         raise DataError("tuning needs mentions with gold ids or clusters, but these documents have none")
@@ -293,7 +286,7 @@ def _discovery_plan(
             start = Trial("arborescence", k, None, None, 0)
             yield steps.curve_of_mention_thresholds(start, own, "nil" if average else "mention")
 
-    return _Plan(run(), len(ks))
+    return run(), len(ks)
 
 
 def _steps_of_tree(tree: MergeTree, classes: npt.NDArray[np.integer[Any]], objective: Objective) -> _Steps:

@@ -313,6 +313,7 @@ def _mention_changes(a: Run, b: Run, row_in_a: Ints) -> Iterator[MentionChange]:
     )
     told = [row for run, own in ((b, rows), (a, left)) for row in _described(run, own)]
     for one, was, now, row_a, row_b in zip(told, before, after, in_a.tolist(), in_b.tolist(), strict=True):
+        id_, document, text, gold, sentence = one
         ids = (was["entity_id"], now["entity_id"], was["cluster_id"], now["cluster_id"])
         kind: MentionChangeKind
         if row_a < 0 or row_b < 0:
@@ -321,7 +322,7 @@ def _mention_changes(a: Run, b: Run, row_in_a: Ints) -> Iterator[MentionChange]:
             kind = "regrouped"
         else:
             kind = "linked" if ids[0] is None else "unlinked" if ids[1] is None else "moved"
-        yield MentionChange(*one[:3], kind, *ids, now["parent"], now["step"], *one[3:])
+        yield MentionChange(id_, document, text, kind, *ids, now["parent"], now["step"], gold, sentence)
 
 
 def _described(run: Run, rows: Ints) -> Iterator[tuple[Any, ...]]:
