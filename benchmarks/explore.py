@@ -6,9 +6,10 @@ runs in a process of its own, and all milliseconds are what a client waits for, 
 rounds.
 
 `start.seconds` is the time until the address is printed, `first.ms` that of the page, its files and its overview after
-that. Queries ask for things at random: a hundred mentions far into a list (`page`), those with a word (`words`), a
-search, clusters, documents, entities, trees and explanations; `review` is a question with what follows its answer.
-`review.first_seconds` is the first question, for which all names are ordered.
+that. Queries ask for things at random: a hundred mentions far into a list (`page`), those with a word (`words`), a search,
+clusters, documents, entities, trees and explanations; `review` is a question with what follows its answer.
+`all.processor_ms` is what a query takes of the processors. `review.first_seconds` is the first question, for which all
+names are ordered.
 
 `--quick` measures 20,000 mentions, prints the figures and leaves the results alone.
 """
@@ -30,7 +31,7 @@ import numpy as np
 import pyarrow as pa
 from library.command import measure_or_try
 from library.results import Figures, say
-from serve import best, memory, spread
+from serve import best, memory, processor_ms, spread
 
 import arbo
 
@@ -201,7 +202,9 @@ def measure(quick: bool) -> Figures:
                 client.ask(f"api/{paths[0]}")
                 figures |= best(lambda name=name, paths=paths: timed(name, client, paths), 1 if quick else 3)  # type: ignore[misc]
             random.Random(1).shuffle(every)
+            before = processor_ms(process)
             figures |= best(lambda: timed("all", client, every), 1 if quick else 3)
+            figures["all.processor_ms"] = (processor_ms(process) - before) / len(every) / (1 if quick else 3)
             figures["memory_mb"] = memory(process)
     return figures
 

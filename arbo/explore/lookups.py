@@ -21,23 +21,17 @@ Floats = npt.NDArray[np.float64]
 
 
 class Words:
-    """Finds strings in columns; each distinct value is compared once."""
+    """Finds strings in the rows of columns; equal rows are compared once."""
 
     def __init__(self, *columns: pa.ChunkedArray) -> None:
-        self._columns = []
-        for column in columns:
-            coded = pc.utf8_lower(column).combine_chunks().dictionary_encode()
-            codes = coded.indices.fill_null(len(coded.dictionary)).to_numpy()
-            self._columns.append((coded.dictionary, codes))
+        joined = pc.binary_join_element_wise(*columns, "\x1f", null_handling="skip")
+        coded = pc.utf8_lower(joined).combine_chunks().dictionary_encode()
+        self._values, self._codes = coded.dictionary, coded.indices.to_numpy()
 
     def having(self, words: str) -> Bools:
         """Return which rows have a string in one of the columns; case is ignored."""
         wanted = pc.utf8_lower(pa.scalar(words)).as_py()
-        found: Bools = np.zeros(len(self._columns[0][1]), np.bool_)
-        for values, codes in self._columns:
-            fits = pc.match_substring(values, wanted).to_numpy(zero_copy_only=False)
-            if fits.any():
-                found |= np.append(fits, False)[codes]
+        found: Bools = pc.match_substring(self._values, wanted).to_numpy(zero_copy_only=False)[self._codes]
         return found
 
 
@@ -61,11 +55,12 @@ class Lookups:
         self.by_margin: Ints = np.argsort(margin, kind="stable")
         self.words = Words(mentions["text"], links["entity_name"], mentions["expansion"])
         self.document_words = Words(pa.chunked_array([self.documents]))
-        self.cluster_words = Words(clusters["name"], clusters["cluster_id"])
+        self.cluster_words = Words(clusters["name"])
         self.sizes: Ints = clusters["size"].to_numpy().astype(np.int64)
         self.cluster_nil: Bools = pc.is_null(clusters["entity_id"]).to_numpy()
         self.nearest, self.nearness = self._nearest()
         self.cluster_orders: dict[str, Ints] = {
+            "order": np.arange(len(self.sizes)),
             "size": np.argsort(-self.sizes, kind="stable"),
             "nearness": np.argsort(self.nearness, kind="stable"),
             "name": pc.sort_indices(pc.utf8_lower(clusters["name"])).to_numpy().astype(np.int64),

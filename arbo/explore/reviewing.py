@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any, get_args
+from typing import get_args
 
 import numpy as np
 
@@ -14,7 +13,6 @@ from arbo.errors import UsageError
 from arbo.explore.views import Answer, Views
 from arbo.files import json_ready
 from arbo.results import review
-from arbo.results.queue import names_of
 from arbo.results.review import Question, Review, Sitting
 from arbo.results.run import Link
 from arbo.serve.requests import Refused, only
@@ -41,10 +39,6 @@ class Reviewing:
     def review(self) -> Review:
         """The review, with its run and its file."""
         return self.sitting.review
-
-    @cached_property
-    def _names(self) -> Any:
-        return names_of(self.review.run)
 
     def next(self) -> Answer:
         """Return the present question, and how far the sitting is; ``question`` is None at the end."""
@@ -121,7 +115,7 @@ class Reviewing:
         """
         own, row = self.review.run, self.review.run.row_of[link.mention.id]
         spread = own.manifest["config"].get("spread", "graph")
-        rows = np.flatnonzero(self._names == self._names[row]) if spread != "none" else np.array([row])
+        rows = np.flatnonzero(self.review.names == self.review.names[row]) if spread != "none" else np.array([row])
         ids = (id_ for id_ in own.mention_table["mention_id"].take(rows).to_pylist() if id_ not in self.review.decided)
         others = [id_ for id_ in ids if id_ != link.mention.id]
         below = self.views.below(link.mention.id) if spread == "graph" else 0

@@ -92,11 +92,11 @@ class Views:
         *,
         nil: bool | None = None,
         words: str = "",
-        sort: Literal["size", "nearness", "name"] = "size",
+        sort: Literal["size", "nearness", "name", "order"] = "size",
         offset: int = 0,
         limit: int = 50,
     ) -> Answer:
-        """Return the clusters of entities (``nil=False``), the discovered ones (True) or all, whose names have words.
+        """Return clusters of entities (``nil=False``), discovered ones (True) or all, whose names have words.
 
         Only discovered clusters are sorted by nearness to an entity.
         """
@@ -212,12 +212,16 @@ class Views:
         }
 
     def search(self, words: str) -> Answer:
-        """Return the first mentions, clusters and documents whose names contain words."""
-        return {
-            "mentions": self.mentions(words=words, limit=_FOUND)["rows"],
-            "clusters": self.clusters(words=words, limit=_FOUND)["rows"],
-            "documents": self.documents(words=words, limit=_FOUND)["rows"],
-        }
+        """Return the first mentions, clusters and documents whose names contain words, and those with this id."""
+        rows = self._chosen(False, words, None, None, None, "order")[:_FOUND]
+        if (own := self.run.row_of.get(words)) is not None:
+            rows = np.append(own, rows[rows != own])[:_FOUND]
+        clusters = self.clusters(words=words, sort="order", limit=_FOUND)["rows"]
+        if (place := self._lookups.place_of_cluster(words)) >= 0:
+            one = self._clusters(np.array([place]))
+            clusters = (one + [row for row in clusters if row["cluster_id"] != words])[:_FOUND]
+        documents = self.documents(words=words, limit=_FOUND)["rows"]
+        return {"mentions": self._rows(rows), "clusters": clusters, "documents": documents}
 
     def changes(self, *, offset: int = 0, limit: int = 50) -> Answer:
         """Return the clusters that changed since the run before this one, those that matter most first."""

@@ -50,13 +50,15 @@ class Queue(NamedTuple):
         return gain
 
     @classmethod
-    def of(cls, run: Run, decided: Iterable[str] = (), dropped: Iterable[str] = ()) -> Queue:
+    def of(
+        cls, run: Run, decided: Iterable[str] = (), dropped: Iterable[str] = (), *, name: Ints | None = None
+    ) -> Queue:
         """Order the names of a run by `gain`; names with the same gain are in the order of the documents.
 
         ``decided`` are the ids of mentions on which somebody decided: their names are left out. Of ``dropped``, which
-        are no mentions, only they themselves are.
+        are no mentions, only they themselves are. ``name`` is what `names_of` returns, if it is known.
         """
-        name, doubt = names_of(run), doubts(run)
+        name, doubt = names_of(run) if name is None else name, doubts(run)
         left = ~np.isin(name, name[[run.row_of[id_] for id_ in decided if id_ in run.row_of]])
         left[[run.row_of[id_] for id_ in dropped if id_ in run.row_of]] = False
         rows = np.flatnonzero(left)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from arbo.errors import UsageError
-from arbo.results.queue import Queue
+from arbo.results.queue import Ints, Queue, names_of
 from arbo.results.run import Link, Run
 
 Answer = Literal["accept", "candidate", "nil", "new", "not", "same", "different", "drop"]
@@ -74,7 +74,12 @@ class Review:
     @cached_property
     def queue(self) -> Queue:
         """The names that were not decided when the review began; what it writes does not change the queue."""
-        return Queue.of(self.run, self.decided, self.dropped)
+        return Queue.of(self.run, self.decided, self.dropped, name=self.names)
+
+    @cached_property
+    def names(self) -> Ints:
+        """(mentions,) what `names_of` returns."""
+        return names_of(self.run)
 
     def correction(self, link: Link, answer: Answer, value: str | None = None) -> dict[str, Any]:
         """Return the correction that an answer about a mention means.

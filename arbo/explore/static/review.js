@@ -130,6 +130,7 @@ async function guarded(state, act) {
     state.status.textContent = error.message;
   } finally {
     state.busy = false;
+    state.status.dataset.answers = Number(state.status.dataset.answers ?? 0) + 1;
   }
 }
 
