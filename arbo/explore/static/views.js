@@ -12,7 +12,7 @@ export async function overviewView(source) {
       told.kb !== null && tile(told.linked, "linked", share(told.linked, told.mentions), address("clusters")),
       tile(told.nil, "NIL", told.kb === null ? "no knowledge base" : share(told.nil, told.mentions), address("nil")),
       told.kb !== null && tile(told.clusters - told.discovered, "known entities found", "", address("clusters")),
-      tile(told.discovered, "new entities", "", address("nil"))),
+      tile(told.discovered, told.discovered === 1 ? "new entity" : "new entities", "", address("nil"))),
     told.mentions === 0 && empty("The run has no mentions."),
     told.scores.length > 0 && section("Scores against the gold annotations", scoreTable(told.scores)),
     told.histogram.bounds.length > 0 && section("Dissimilarities", histogram(told),
@@ -42,7 +42,7 @@ function scoreTable(scores) {
 
 function facts(told) {
   const limit = (value) => (value === null ? "none" : decimal(value));
-  const rows = [["method", told.method], told.k !== undefined && ["neighbours of a mention", told.k], ["entity threshold", limit(told.threshold.entity)],
+  const rows = [["method", told.method], told.k !== undefined && ["neighbours of a mention", told.k], told.kb !== null && ["entity threshold", limit(told.threshold.entity)],
     ["mention threshold", limit(told.threshold.mention)],
     told.texts !== undefined && ["this file holds", (told.texts ? "the texts of all documents, " : "no texts of documents; ") + "the texts of mentions, and names of entities"]];
   return h("dl", {}, rows.filter(Boolean).map(([term, value]) => [h("dt", {}, term), h("dd", {}, String(value))]));
@@ -65,7 +65,7 @@ export function clusterRow(row) {
   const near = row.nearest && h("span", { class: "figures" }, h("small", {}, "nearest"), name(row.nearest.name ?? row.nearest.entity_id), h("span", {}, decimal(row.nearest.dissimilarity)));
   return h("a", { class: "row", href: address("cluster", row.cluster_id) },
     h("span", { class: "first" }, name(row.name, { class: "what" }), h("span", { class: "pill" }, count(row.size))),
-    near || h("span", { class: "figures" }, row.entity_id !== null && h("small", {}, name(row.entity_id))),
+    near || h("span", { class: "figures" }, row.entity_id !== null && name(row.entity_id, { class: "id" })),
     h("span", { class: "second" }, others.length ? others.flatMap((text, i) => [i ? " · " : "", name(text)]) : row.entity_id === null ? name(row.cluster_id) : "always by its name"));
 }
 
