@@ -69,7 +69,8 @@ export function cutterOf({ head, c, n, nKnown, isNew, clusterId, clusterName, in
     return found.sort((a, b) => b.size - a.size || a.of - b.of);
   }
 
-  const oldPart = (cluster, number) => ({ cluster_id: clusterId(cluster), name: clusterName(cluster), size: number, is_new: isNew(cluster) });
+  const oldPart = (cluster, number) =>
+    ({ cluster_id: clusterId(cluster), name: clusterName(cluster), size: number, is_new: isNew(cluster) });
   const newPart = (root, number) => root < nEntities
     ? { cluster_id: root < nKnown ? clusterId(root) : null, name: c["entity.name"].at(root), size: number, is_new: false }
     : { cluster_id: null, name: c["text.words"].at(c.text[root - nEntities]), size: number, is_new: true };
@@ -82,7 +83,8 @@ export function cutterOf({ head, c, n, nKnown, isNew, clusterId, clusterName, in
       if (mixed[now[i]]) add(joined.get(now[i]), c.cluster[i]);
       if (torn[c.cluster[i]]) add(parted.get(c.cluster[i]), now[i]);
     }
-    const largest = (counts, part) => [...counts].sort((a, b) => b[1] - a[1] || a[0] - b[0]).slice(0, PARTS).map(([key, number]) => part(key, number));
+    const largest = (counts, part) =>
+      [...counts].sort((a, b) => b[1] - a[1] || a[0] - b[0]).slice(0, PARTS).map(([key, number]) => part(key, number));
     return shown.map(({ kind, of, size: number }) => {
       const counts = { joins: joined, splits: parted }[kind]?.get(of);
       const before = kind === "joins" ? largest(counts, oldPart) : [oldPart(of, number)];

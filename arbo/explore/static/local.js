@@ -99,7 +99,10 @@ function runOf(head, c, textBlock) {
     const known = c.entity.indexOf(id);
     return known >= 0 && known < nKnown ? known : nKnown + rowOf(c.discovered, "cluster", id);
   };
-  const spansOf = (i) => Array.from(c.start.subarray(spanStart[i], spanStart[i + 1]), (start, j) => [start, start + c.length[spanStart[i] + j]]);
+  const spansOf = (i) => {
+    const [start, length] = [c.start, c.length].map((column) => column.subarray(spanStart[i], spanStart[i + 1]));
+    return Array.from(start, (first, j) => [first, first + length[j]]);
+  };
   const textOf = async (row) => {
     if (!head.texts) return { text: null, units: null };
     if (!documents.has(row)) {
@@ -128,8 +131,9 @@ function runOf(head, c, textBlock) {
     }
     return found;
   };
-  const candidates = (i) => [0, 1, 2, 3].map((place) => [c[`near${place}`][c.near[i]], c[`near${place}.score`][c.near[i]]])
-    .filter(([entity]) => entity >= 0).map(([entity, score]) => ({ entity_id: c.entity.at(entity), name: c["entity.name"].at(entity), score }));
+  const candidate = (entity, score) => ({ entity_id: c.entity.at(entity), name: c["entity.name"].at(entity), score });
+  const candidates = (i) => ["near0", "near1", "near2", "near3"].filter((place) => c[place][c.near[i]] >= 0)
+    .map((place) => candidate(c[place][c.near[i]], c[`${place}.score`][c.near[i]]));
   return {
     head, c, nKnown, isNew, clusterId, clusterName, rowOf, clusterOf, spansOf, textOf, row, candidates,
     n: c.mention.length, inCluster: grouped(c.cluster, head.clusters), inDocument: grouped(c.of, c.document.length),
@@ -137,7 +141,8 @@ function runOf(head, c, textBlock) {
 }
 
 // The lists: mentions, clusters and documents, a page at a time.
-function listsOf({ head, c, n, nKnown, isNew, clusterId, clusterName, rowOf, clusterOf, row, candidates, inCluster, inDocument }) {
+function listsOf({ head, c, n, nKnown, isNew, rowOf, row, candidates, ...run }) {
+  const { clusterId, clusterName, clusterOf, inCluster, inDocument } = run;
   const orders = new Map();
   const ordered = (key, make) => {
     if (!orders.has(key)) orders.set(key, make());
@@ -198,7 +203,8 @@ function listsOf({ head, c, n, nKnown, isNew, clusterId, clusterName, rowOf, clu
 const TREE = 500, BRIDGES = 3, WEAKEST = 5;
 
 // One cluster, mention, document or entity.
-function itemsOf({ head, c, nKnown, isNew, clusterId, clusterName, rowOf, clusterOf, spansOf, textOf, row, candidates, inCluster, inDocument }) {
+function itemsOf({ head, c, nKnown, isNew, rowOf, spansOf, textOf, row, candidates, ...run }) {
+  const { clusterId, clusterName, clusterOf, inCluster, inDocument } = run;
   const goldStart = c.golds && startsOf(c.golds);
   const aliasStart = lazy(() => startsOf(c["aliases.all"].map((number) => Math.min(number, head.aliases))));
   const treeRow = async (i) => {
@@ -234,12 +240,13 @@ function itemsOf({ head, c, nKnown, isNew, clusterId, clusterName, rowOf, cluste
     cluster: async (id) => {
       const cluster = clusterOf(id), { order, below } = treeOf(cluster), shown = order.slice(0, TREE);
       const steps = shown.filter((i) => c.parent[i] >= 0 && c.step[i] > 0);
-      const bridges = steps.filter((i) => c.joins[i] > 1).sort((a, b) => c.joins[b] - c.joins[a] || c.step[b] - c.step[a]).slice(0, BRIDGES);
-      const weakest = steps.toSorted((a, b) => c.step[b] - c.step[a]).slice(0, WEAKEST);
+      const heavier = (a, b) => c.step[b] - c.step[a], weakest = steps.toSorted(heavier).slice(0, WEAKEST);
+      const joining = steps.filter((i) => c.joins[i] > 1).sort((a, b) => c.joins[b] - c.joins[a] || heavier(a, b));
+      const bridge = (i) => ({ mention_id: c.mention.at(i), parent: c.mention.at(c.parent[i]), step: figure(c.step, i), below: below.get(i) });
       return {
         cluster_id: id, entity_id: isNew(cluster) ? null : id, name: clusterName(cluster), size: order.length,
         members: await Promise.all(shown.map(treeRow)), weakest: weakest.map((i) => c.mention.at(i)),
-        bridges: bridges.map((i) => ({ mention_id: c.mention.at(i), parent: c.mention.at(c.parent[i]), step: figure(c.step, i), below: below.get(i) })),
+        bridges: joining.slice(0, BRIDGES).map(bridge),
       };
     },
     mention: async (id) => {
@@ -251,7 +258,8 @@ function itemsOf({ head, c, nKnown, isNew, clusterId, clusterName, rowOf, cluste
       if (!isNil) path.unshift({ id: found.entity_id, text: found.entity_name, is_mention: false, step: null });
       const hasGold = c.golds && c.golds[i] >= 0;
       const gold = hasGold ? Array.from(c.gold.subarray(goldStart[i], goldStart[i + 1]), (code) => c["gold.words"].at(code)) : null;
-      return { ...found, cluster_name: clusterName(c.cluster[i]), path, candidates: near, nil_reason: isNil ? reason(i, near) : null, gold, queue: null };
+      const nil_reason = isNil ? reason(i, near) : null;
+      return { ...found, cluster_name: clusterName(c.cluster[i]), path, candidates: near, nil_reason, gold, queue: null };
     },
     document: async (id) => {
       const document = rowOf(c.document, "document", id), { text } = await textOf(document);
