@@ -36,11 +36,12 @@ export const arrow = () => h("span", { class: "arrow", "aria-hidden": "true" }, 
 export const between = (mark, nodes) => nodes.flatMap((node, i) => (i ? [mark, node] : [node]));
 export const is = (value) => value !== null && value !== undefined;
 
-export function sentence(row) {
+// A mention in its sentence, with at most so many letters before it; null without texts.
+export function sentence(row, most = innerWidth < 600 ? 24 : 90) {
   if (!row.sentence) return null;
-  const { before, text, after } = row.sentence, most = innerWidth < 600 ? 24 : 90;
+  const { before, text, after } = row.sentence;
   const start = before.length > most ? "…" + before.slice(-most).replace(/^[\udc00-\udfff]/, "") : before;
-  return h("span", { class: "sentence" }, start, h("mark", {}, short(text)), short(after, 140));
+  return h("span", { class: "sentence" }, start, h("mark", {}, short(text)), short(after, most + 50));
 }
 
 export const empty = (text) => h("p", { class: "empty" }, text);

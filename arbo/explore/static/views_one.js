@@ -54,7 +54,7 @@ export async function mentionView(source, id) {
   const place = h("a", { href: address("document", row.document_id, row.mention_id) }, name(row.document_id));
   return { title: row.text.slice(0, 80), place: "mentions", nodes: [
     kind("Mention", row.type && [" · ", name(row.type)]), h("h1", {}, "“", name(row.text), "”"),
-    row.sentence && h("blockquote", {}, sentence(row)),
+    row.sentence && h("blockquote", {}, sentence(row, 1000)),
     lead(place, ` · ${count(row.start)} to ${count(row.end)} · `, ident(row.mention_id)),
     h("div", { class: isNil ? "verdict is-nil" : "verdict" }, verdict, row.corrected && [" ", h("span", { class: "badge" }, "corrected")],
       h("div", { class: "measures" }, ["score", "margin", "confidence"].map((what) => measure(what, row[what]))),
