@@ -45,7 +45,15 @@ class Strings {
     return this.decoder.decode(this.bytes.subarray(this.start[i], this.start[i + 1]));
   }
   all() {
-    return (this.every ??= Array.from({ length: this.length }, (_, i) => this.at(i)));
+    return (this.every ??= this.decoded());
+  }
+  decoded() {
+    const text = this.decoder.decode(this.bytes), units = new Int32Array(this.length + 1);
+    for (let i = 0, at = 0, unit = 0; i <= this.length; i++) {
+      for (; at < this.start[i]; at++) if ((this.bytes[at] & 0xc0) !== 0x80) unit += this.bytes[at] < 0xf0 ? 1 : 2;
+      units[i] = unit;
+    }
+    return Array.from({ length: this.length }, (_, i) => text.slice(units[i], units[i + 1]));
   }
   lower() {
     return (this.lowered ??= this.all().map((text) => text.toLowerCase()));
@@ -239,14 +247,14 @@ function itemsOf({ head, c, nKnown, isNew, rowOf, spansOf, textOf, row, candidat
   return {
     cluster: async (id) => {
       const cluster = clusterOf(id), { order, below } = treeOf(cluster), shown = order.slice(0, TREE);
-      const steps = shown.filter((i) => c.parent[i] >= 0 && c.step[i] > 0);
+      const steps = order.filter((i) => c.parent[i] >= 0 && c.step[i] > 0);
       const heavier = (a, b) => c.step[b] - c.step[a], weakest = steps.toSorted(heavier).slice(0, WEAKEST);
-      const joining = steps.filter((i) => c.joins[i] > 1).sort((a, b) => c.joins[b] - c.joins[a] || heavier(a, b));
+      const bridges = steps.filter((i) => c.joins[i] > 1).sort((a, b) => c.joins[b] - c.joins[a] || heavier(a, b)).slice(0, BRIDGES);
       const bridge = (i) => ({ mention_id: c.mention.at(i), parent: c.mention.at(c.parent[i]), step: figure(c.step, i), below: below.get(i) });
       return {
         cluster_id: id, entity_id: isNew(cluster) ? null : id, name: clusterName(cluster), size: order.length,
         members: await Promise.all(shown.map(treeRow)), weakest: weakest.map((i) => c.mention.at(i)),
-        bridges: joining.slice(0, BRIDGES).map(bridge),
+        bridges: bridges.map(bridge), steps: await Promise.all([...weakest, ...bridges].flatMap((i) => [i, c.parent[i]]).map(treeRow)),
       };
     },
     mention: async (id) => {

@@ -9,7 +9,7 @@ const rowsBox = (rows) => h("div", { class: "rows" }, rows);
 
 export async function clusterView(source, id) {
   const found = await source.cluster(id), { members, bridges, weakest } = found, isNew = found.entity_id === null;
-  const of = new Map(members.map((row) => [row.mention_id, row]));
+  const of = new Map([...members, ...(found.steps ?? [])].map((row) => [row.mention_id, row])); // `steps` may lie outside of `members`
   const weak = new Set([...weakest, ...bridges.map((bridge) => bridge.mention_id)]);
   const depth = depthsOf(members), isWhole = found.size === members.length;
   const below = (bridge) => `${plural(bridge.below, "mention")} below`;
