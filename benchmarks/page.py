@@ -30,7 +30,7 @@ from arbo.explore.report import report
 from arbo.readers import read_documents, read_knowledge_base
 
 sys.path.insert(0, str(ROOT / "tests"))
-from browser import Browser
+from browser import Browser  # type: ignore[import-not-found]
 
 _CORPORA = (
     *(("brat", f"craft/{part}") for part in ("train", "dev")),

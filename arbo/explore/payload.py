@@ -132,9 +132,9 @@ def _add_links(columns: Columns, run: Run, known: _Entities) -> None:
     table[owner, _CANDIDATES + place] = known.scores.to_numpy().astype(np.float32).view(np.int32)
     lists, code = np.unique(table, axis=0, return_inverse=True)
     columns.numbers("near", code.ravel())
-    for place in range(_CANDIDATES):
-        columns.numbers(f"near{place}", lists[:, place])
-        columns.decimals(f"near{place}.score", lists[:, _CANDIDATES + place].astype(np.int32).view(np.float32))
+    for rank in range(_CANDIDATES):
+        columns.numbers(f"near{rank}", lists[:, rank])
+        columns.decimals(f"near{rank}.score", lists[:, _CANDIDATES + rank].astype(np.int32).view(np.float32))
 
 
 def _rows_of(ids: pa.ChunkedArray, run: Run) -> Ints:

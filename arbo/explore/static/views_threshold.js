@@ -1,5 +1,5 @@
 // The two thresholds: what joins and what falls apart if one of them moves.
-import { h, address, count, decimal, name, empty } from "./dom.js";
+import { h, address, count, decimal, name, link, empty, lead } from "./dom.js";
 
 const AT_ONCE = 8; // changes that are drawn while the slider moves; the others follow when it rests
 const REST = 120; // milliseconds
@@ -40,34 +40,38 @@ export async function thresholdView(source, entity, mention) {
     update();
   };
   for (const kind of ["entity", "mention"]) {
-    const input = h("input", { type: "range", id: `cut-${kind}`, min: 0, max: cuts[kind].length - 1, step: 1, disabled: cuts[kind].length < 2, input: move(kind) });
-    sliders[kind] = { input, output: h("output", { for: `cut-${kind}` }) };
+    const id = `cut-${kind}`, last = cuts[kind].length - 1;
+    const input = h("input", { type: "range", id, min: 0, max: last, step: 1, disabled: last < 1, input: move(kind) });
+    sliders[kind] = { input, output: h("output", { for: id }) };
   }
   await update();
-  const most = cuts.mention[cuts.mention.length - 1];
+  const slider = (kind, label) => h("div", {}, h("label", { for: `cut-${kind}` }, label), sliders[kind].input, sliders[kind].output);
+  const most = text(cuts.mention[cuts.mention.length - 1]);
   return { title: "Thresholds", nodes: [heading,
-    h("p", { class: "lead" }, "The partitions of the engine at other thresholds. One moves at a time; the other stays as in the run."),
-    h("div", { class: "sliders" }, [["entity", "Entity threshold"], ["mention", "Mention threshold"]].map(([kind, label]) =>
-      told.kb === null && kind === "entity" ? null : h("div", {}, h("label", { for: `cut-${kind}` }, label), sliders[kind].input, sliders[kind].output))),
-    h("p", { class: "note" }, `The search of the run lists mentions up to ${text(most)}; beyond, no threshold can be shown.`), out] };
+    lead("The partitions of the engine at other thresholds. One moves at a time; the other stays as in the run."),
+    h("div", { class: "sliders" }, told.kb !== null && slider("entity", "Entity threshold"), slider("mention", "Mention threshold")),
+    h("p", { class: "note" }, `The search of the run lists mentions up to ${most}; beyond, no threshold can be shown.`), out] };
 }
 
 function cutNodes(result, told, rows) {
   const change = (now, before) => (now === before ? "as in the run" : `${now > before ? "+" : "−"}${count(Math.abs(now - before))}`);
-  const tile = (now, before, label) => h("div", { class: "tile" }, h("strong", {}, count(now)), h("span", {}, label), h("small", {}, change(now, before)));
-  const { changed } = result;
-  return [h("div", { class: "tiles", "aria-live": "polite" }, told.kb !== null && tile(result.linked, told.linked, "linked"), tile(result.nil, told.nil, "NIL"), tile(result.clusters, told.clusters, "clusters")),
-    h("h2", {}, changed.length ? `What changes: ${count(result.total ?? changed.length)}` : "Nothing changes"),
-    changed.length > 0 && rows,
-    (result.total ?? 0) > changed.length && h("p", { class: "note" }, `The ${count(changed.length)} largest are shown.`)].filter(Boolean);
+  const tile = (what, label) =>
+    h("div", { class: "tile" }, h("strong", {}, count(result[what])), h("span", {}, label), h("small", {}, change(result[what], told[what])));
+  const { total, changed } = result;
+  return [
+    h("div", { class: "tiles", "aria-live": "polite" }, told.kb !== null && tile("linked", "linked"), tile("nil", "NIL"), tile("clusters", "clusters")),
+    h("h2", {}, total ? `What changes: ${count(total)}` : "Nothing changes"),
+    total > 0 && rows,
+    total > changed.length && h("p", { class: "note" }, `The ${count(changed.length)} largest are shown.`),
+  ].filter(Boolean);
 }
 
 const KINDS = { joins: "joins", splits: "falls apart", linked: "is linked", unlinked: "becomes NIL", moved: "moves" };
 
-function changeRow(one) {
-  const part = ({ cluster_id, name: title, size, is_new }) => h("li", {}, cluster_id ? h("a", { href: address("cluster", cluster_id) }, name(title)) : name(title),
+function changeRow({ kind, before, after, more }) {
+  const part = ({ cluster_id, name: title, size, is_new }) => h("li", {}, cluster_id ? link(title, "cluster", cluster_id) : name(title),
     h("span", { class: "pill" }, count(size)), is_new && h("small", {}, " new"));
-  const more = (rows) => rows.length > 1 && one.more > 0 && h("li", { class: "muted" }, `and ${count(one.more)} more`);
-  return h("div", { class: "change " + one.kind }, h("span", { class: "badge" }, KINDS[one.kind]), h("ul", {}, one.before.map(part), more(one.before)),
-    h("span", { class: "arrow", role: "img", "aria-label": "becomes" }, "→"), h("ul", {}, one.after.map(part), more(one.after)));
+  const parts = (rows) => h("ul", {}, rows.map(part), rows.length > 1 && more > 0 && h("li", { class: "muted" }, `and ${count(more)} more`));
+  return h("div", { class: `change ${kind}` }, h("span", { class: "badge" }, KINDS[kind]), parts(before),
+    h("span", { class: "arrow", role: "img", "aria-label": "becomes" }, "→"), parts(after));
 }
