@@ -18,6 +18,11 @@ are the shares of the earlier mentions whose cluster has another id after a step
 the smallest mean share that any names could have, where names stay with their clusters as CEAF-m matches them. The
 script stops where the last run differs from its refit, or with a knowledge base from one run on all documents.
 
+**names**: the same steps without a knowledge base, in three orders, for other rules: a discovered entity is named after
+its first mention (`first`, the rule of arbo), the first mention of its most frequent name (`frequent`) or of the name
+with the largest sum of 1 / place in order of arrival (`falling`), or of the name that first comes a second time
+(`again`); `least` is as above.
+
 **year**: BC5CDR diseases (test part) and MEDIC. Half of the documents are linked; then, for 52 weeks, five documents
 come, one goes and comes back four weeks later, and the five mentions that `arbo review` asks about first are answered
 from the gold annotations. The knowledge base begins without a tenth of its entities, and with the last alias of a
@@ -34,9 +39,11 @@ The parts are made once, and kept; `--only` makes one of them.
 
 import json
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from resource import RUSAGE_CHILDREN, getrusage
 from typing import Any, TypeVar
@@ -63,6 +70,7 @@ from clustering.vectors import Vectors
 from eval import coreference_scores_from_labels
 
 K, ADDED, STEPS, N, SAMPLE, RUNS = 8, 1000, 20, 10**6, 500, (10**5, 10**6)
+ORDERS = 3
 LIMIT = arbo.NgramEncoder().threshold[1]
 Made = TypeVar("Made")
 
@@ -242,6 +250,55 @@ def stability(name: str, *, linked: bool) -> Figures:
     return changed_shares | {f"{key}.least.mean": float(np.mean(least))}
 
 
+def renamed(name: str) -> Figures:
+    """Name the clusters by several rules, while the test part of a corpus comes in steps."""
+    job, linker = JOBS[name], arbo.Linker()
+    documents = job.documents(job.test)
+    figures: Figures = {}
+    for seed in range(ORDERS):
+        order = np.random.default_rng(seed).permutation(len(documents)).tolist()
+        parts = [[documents[int(i)] for i in part] for part in np.array_split(order, STEPS)]
+        runs = [linker.discover(parts[0])]
+        for part in parts[1:]:
+            runs.append(linker.add(runs[-1], part))
+        ids = {rule: [_named_after(run, first) for run in runs] for rule, first in RULES.items()}
+        shares = {rule: [np.mean(was != now[: len(was)]) for was, now in pairwise(own)] for rule, own in ids.items()}
+        shares["least"] = [
+            1 - coreference_scores_from_labels(was.tolist(), now[: len(was)].tolist())["ceafm"]["recall"]
+            for was, now in pairwise(ids["first"])
+        ]
+        figures |= {key("names", name, f"order {seed}", rule): float(np.mean(own)) for rule, own in shares.items()}
+    return figures
+
+
+def _named_after(run: arbo.Result, first: Callable[[list[str]], int]) -> np.ndarray:
+    """Return the row of the mention that names the cluster of each mention."""
+    names = [link.name for link in run.links]
+    order, start = run.rows_of_cluster
+    found = np.empty(len(order), np.int64)
+    for rows in np.split(order, start[1:-1]):
+        found[rows] = rows[first([names[row] for row in rows.tolist()])]
+    return found
+
+
+def _most_frequent(names: list[str]) -> int:
+    return names.index(Counter(names).most_common(1)[0][0])
+
+
+def _heaviest(names: list[str]) -> int:
+    weight: Counter[str] = Counter()
+    for place, name in enumerate(names, 1):
+        weight[name] += 1 / place  # type: ignore[assignment]
+    return names.index(weight.most_common(1)[0][0])
+
+
+def _first_again(names: list[str]) -> int:
+    return next((names.index(name) for place, name in enumerate(names) if name in names[:place]), 0)
+
+
+RULES = {"first": lambda _: 0, "frequent": _most_frequent, "falling": _heaviest, "again": _first_again}
+
+
 def year(corpus: str = "BC5CDR disease", weeks: int = 52) -> Figures:
     """Let a run live for a year."""
     job, rng = JOBS[corpus], np.random.default_rng(0)
@@ -328,6 +385,7 @@ PARTS: dict[str, Callable[[], Figures]] = {
         for name in ("NCBI disease", "BC5CDR disease")
         for linked in (True, False)
     },
+    **{f"names {name}": partial(renamed, name) for name in ("NCBI disease", "BC5CDR disease")},
     "year": year,
     **{f"drift {name}": partial(drift, name) for name in ("NCBI disease", "BC5CDR disease")},
 }
