@@ -6,8 +6,8 @@ runs in a process of its own, and all milliseconds are what a client waits for, 
 rounds.
 
 `start.seconds` is the time until the address is printed, `first.ms` that of the page, its files and its overview after
-that. Queries ask for things at random: a hundred mentions far into a list (`page`), those with a word (`words`), a search,
-clusters, documents, entities, trees and explanations; `review` is a question with what follows its answer.
+that. Queries ask for things at random: a hundred mentions far into a list (`page`), those with a word (`words`), a
+search, clusters, documents, entities, trees and explanations; `review` is a question with what follows its answer.
 `all.processor_ms` is what a query takes of the processors. `review.first_seconds` is the first question, for which all
 names are ordered.
 
