@@ -231,3 +231,21 @@ def test_the_verb_writes_a_page(sample: Sample, result: arbo.Result, tmp_path: P
     assert run("report", tmp_path / "links", "--out", tmp_path).code == 2
     with pytest.raises(arbo.UsageError):
         report(result, "/dev/null")
+
+
+def test_the_verb_opens_the_page(
+    result: arbo.Result, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result.save(tmp_path / "links")
+    opened: list[str] = []
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    assert run("report", tmp_path / "links", "--out", tmp_path / "a b.html", "--open").code == 0
+    assert opened == [(tmp_path / "a b.html").resolve().as_uri()]
+
+
+def test_a_run_of_an_earlier_arbo_has_a_page(result: arbo.Result) -> None:
+    old = replace(result, document_table=None, entity_table=None, kept=None)
+    head, columns = unpacked(payload(old, "old").tables)
+    assert head["texts"] is False
+    assert columns["document"][columns["of"][0]] == result.mention_table["document_id"][0].as_py()
+    assert columns["entity.name"][0] == result.cluster_table["name"][0].as_py()

@@ -142,6 +142,21 @@ def test_every_view_has_an_address(opened: Browser, result: arbo.Result, file: P
     assert browser.messages == []
 
 
+def test_a_bridge_of_a_large_cluster_is_found_beyond_the_tree_shown(browser: Browser, tmp_path: Path) -> None:
+    names = ["marsh root fever"] * 600 + ["marsh root fever of hens"] * 40
+    found = linker(None, mention_threshold=0.9, k=640).discover(
+        [document(f"d{i:03}", name) for i, name in enumerate(names)]
+    )
+    (cluster,) = found.discovered
+    report(found, tmp_path / "page.html")
+    browser.open(tmp_path / "page.html", address("cluster", cluster.id))
+    words = browser.text(".rows").split("\n")
+    assert {"marsh root fever", "marsh root fever of hens"} <= set(words)
+    assert {f"{cluster.weakest_join:.3f}", "40 mentions below"} <= set(words)
+    assert browser.run("document.querySelectorAll('.tree .row').length") == 500
+    assert "All 640 mentions" in browser.text()
+
+
 def test_a_document_shows_overlaps_gaps_and_letters_beyond_the_basic_plane(browser: Browser, tmp_path: Path) -> None:
     text = "𝄞𝄞 heart and lung cancer 𝄞 left"
     at = text.index("heart")

@@ -131,5 +131,5 @@ def nil_edges(cuts: Cuts) -> Edges:
     """Return the edges of the trees of the NIL clusters, between rows of the tables."""
     tree, labels = cuts.own.tree(), cuts.own.labels[cuts.own.n_entities :]
     inside = labels[tree.source] == labels[tree.target]
-    ends = (cuts.order[own[inside]] for own in (tree.source, tree.target))
-    return Edges(*ends, tree.height[inside])
+    source, target = (cuts.order[own[inside]] for own in (tree.source, tree.target))
+    return Edges(source, target, tree.height[inside])

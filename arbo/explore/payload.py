@@ -132,9 +132,9 @@ def _add_links(columns: Columns, run: Run, known: _Entities) -> None:
     table[owner, _CANDIDATES + place] = known.scores.to_numpy().astype(np.float32).view(np.int32)
     lists, code = np.unique(table, axis=0, return_inverse=True)
     columns.numbers("near", code.ravel())
-    for place in range(_CANDIDATES):
-        columns.numbers(f"near{place}", lists[:, place])
-        columns.decimals(f"near{place}.score", lists[:, _CANDIDATES + place].astype(np.int32).view(np.float32))
+    for rank in range(_CANDIDATES):
+        columns.numbers(f"near{rank}", lists[:, rank])
+        columns.decimals(f"near{rank}.score", lists[:, _CANDIDATES + rank].astype(np.int32).view(np.float32))
 
 
 def _rows_of(ids: pa.ChunkedArray, run: Run) -> Ints:
@@ -211,8 +211,9 @@ def _add_cuts(columns: Columns, cuts: Cuts, known: _Entities) -> dict[str, list[
         columns.numbers(f"cut.{kind}.row", np.concatenate([rows for rows, _ in found]), sorted_=True)
         roots = np.concatenate([roots for _, roots in found])
         columns.numbers(f"cut.{kind}.root", np.where(roots >= 0, page_row[np.maximum(roots, 0)], roots))
-    own = cuts.roots(cuts.own)
-    columns.numbers("root", np.where(own >= 0, page_row[np.maximum(own, 0)], own))
+    own = cuts.roots(cuts.own)  # of a known entity, its row on the page
+    members, start = cuts.run.rows_of_cluster
+    columns.numbers("discovered.root", -1 - own[members[start[known.n_linked : -1]]])
     return thresholds
 
 

@@ -27,6 +27,7 @@ SCRIPTS = (
     "views_document.js",
     "views_threshold.js",
     "app.js",
+    "cuts.js",
     "local.js",
 )
 """The modules of the page, each after those that it imports when it is read."""

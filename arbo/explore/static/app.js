@@ -19,9 +19,14 @@ export async function start(source, views = {}, places = []) {
   const told = await source.overview();
   const all = [...PLACES, ...(source.cut ? [["threshold", "Thresholds"]] : []), ...places];
   const main = h("main", { id: "main", tabindex: "-1" });
-  const box = h("input", { type: "search", placeholder: "Search  /", "aria-label": "Search mentions, entities and documents", autocomplete: "off", spellcheck: "false" });
-  const links = all.map(([word, text]) => h("a", { href: address(...(word ? [word] : [])) || "#/", "data-word": word }, text));
-  const form = h("form", { role: "search", submit: (event) => { event.preventDefault(); if (box.value.trim()) location.hash = address("search", box.value.trim()); } }, box);
+  const what = "Search mentions, entities and documents";
+  const box = h("input", { type: "search", placeholder: "Search  /", "aria-label": what, autocomplete: "off", spellcheck: "false" });
+  const links = all.map(([word, text]) => h("a", { href: address(...(word ? [word] : [])), "data-word": word }, text));
+  const search = (event) => {
+    event.preventDefault();
+    if (box.value.trim()) location.hash = address("search", box.value.trim());
+  };
+  const form = h("form", { role: "search", submit: search }, box);
   document.body.replaceChildren(
     h("a", { class: "skip", href: "#main", click: (event) => { event.preventDefault(); main.focus(); } }, "Skip to the content"),
     h("header", {}, h("a", { class: "brand", href: "#/" }, "arbo"), h("nav", { "aria-label": "Views" }, links), form, themeSwitch()), main);
@@ -44,10 +49,11 @@ export async function start(source, views = {}, places = []) {
     now = null;
     main.replaceChildren(h("div", { class: "view", "data-view": first || "overview" }, result.nodes));
     document.title = `${result.title} · ${told.name}`;
-    for (const link of links) link.toggleAttribute("aria-current", link.dataset.word === (result.place ?? first ?? ""));
-    for (const link of links) if (link.hasAttribute("aria-current")) {
-      link.setAttribute("aria-current", "page");
-      link.parentElement.scrollLeft = link.offsetLeft - 60;
+    for (const link of links) {
+      if (link.dataset.word === (result.place ?? first ?? "")) {
+        link.setAttribute("aria-current", "page");
+        link.parentElement.scrollLeft = link.offsetLeft - 60;
+      } else link.removeAttribute("aria-current");
     }
     if (first !== "search") box.value = "";
     else if (document.activeElement !== box) box.value = rest[0] ?? "";
@@ -117,7 +123,10 @@ function themeSwitch() {
     } catch { /* the choice lasts as long as the page */ }
     tell();
   } }, "◐");
-  const tell = () => { button.setAttribute("aria-label", isDark() ? "Light theme" : "Dark theme"); button.title = button.getAttribute("aria-label"); };
+  const tell = () => {
+    button.title = isDark() ? "Light theme" : "Dark theme";
+    button.setAttribute("aria-label", button.title);
+  };
   dark.addEventListener("change", tell);
   tell();
   return button;

@@ -6,18 +6,18 @@ export function h(tag, attributes, ...children) {
   const isSvg = ["svg", "rect", "line", "text", "g"].includes(tag);
   const element = isSvg ? document.createElementNS(SVG, tag) : document.createElement(tag);
   for (const [name, value] of Object.entries(attributes ?? {})) {
-    if (value === null || value === undefined || value === false) continue;
+    if (!is(value) || value === false) continue;
     if (typeof value === "function") element.addEventListener(name, value);
     else if (name.startsWith("--")) element.style.setProperty(name, value);
     else element.setAttribute(name, value === true ? "" : value);
   }
-  element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
+  element.append(...children.flat(Infinity).filter((child) => is(child) && child !== false));
   return element;
 }
 
 export const address = (...words) => "#/" + words.map((word) => encodeURIComponent(word.toWellFormed())).join("/");
 export const count = (value) => value.toLocaleString("en-GB");
-export const decimal = (value, digits = 3) => (value === null || value === undefined ? "–" : (value + 0).toFixed(digits));
+export const decimal = (value, digits = 3) => (is(value) ? (value + 0).toFixed(digits) : "–");
 export const plural = (number, noun, nouns = noun + "s") => `${count(number)} ${number === 1 ? noun : nouns}`;
 export const share = (part, whole) => (whole ? `${((100 * part) / whole).toFixed(1)} %` : "–");
 
@@ -30,15 +30,36 @@ export function short(text, longest = LONGEST) {
 // A name from the run: it keeps its own direction, and does not turn the text around it.
 export const name = (text, attributes = {}) => h("bdi", attributes, short(text) || "(empty)");
 
-export function sentence(row) {
+export const ident = (text) => name(text, { class: "id" });
+export const link = (text, ...words) => h("a", { href: address(...words) }, name(text));
+export const arrow = () => h("span", { class: "arrow", "aria-hidden": "true" }, "→");
+export const between = (mark, nodes) => nodes.flatMap((node, i) => (i ? [mark, node] : [node]));
+export const is = (value) => value !== null && value !== undefined;
+
+// A mention in its sentence, with at most so many letters before it; null without texts.
+export function sentence(row, most = innerWidth < 600 ? 24 : 90) {
   if (!row.sentence) return null;
-  const { before, text, after } = row.sentence, most = innerWidth < 600 ? 24 : 90;
-  return h("span", { class: "sentence" }, before.length > most ? "…" + before.slice(-most).replace(/^[\udc00-\udfff]/, "") : before,
-    h("mark", {}, short(text)), short(after, 140));
+  const { before, text, after } = row.sentence;
+  const start = before.length > most ? "…" + before.slice(-most).replace(/^[\udc00-\udfff]/, "") : before;
+  return h("span", { class: "sentence" }, start, h("mark", {}, short(text)), short(after, most + 50));
 }
 
-export function empty(text) {
-  return h("p", { class: "empty" }, text);
+export const empty = (text) => h("p", { class: "empty" }, text);
+export const lead = (...nodes) => h("p", { class: "lead" }, nodes);
+export const section = (title, ...nodes) => h("section", {}, h("h2", {}, title), nodes);
+
+// A table; `headings` are pairs of a text and a class, `rows` are {cells, chosen}.
+export function table(headings, rows, kind = "") {
+  const head = headings.map(([text, own]) => h("th", { scope: "col", class: own }, text));
+  const body = rows.map(({ cells, chosen }) => h("tr", { class: chosen && "chosen" },
+    cells.map((cell, i) => h("td", { class: headings[i][1] }, cell))));
+  return h("div", { class: "wide" }, h("table", { class: kind }, h("thead", {}, h("tr", {}, head)), h("tbody", {}, body)));
+}
+
+// A row of a list: its first line, figures on the right, and a second line.
+export function listRow(words, first, figures, second, attributes = {}) {
+  return h("a", { class: "row", href: address(...words), ...attributes }, h("span", { class: "first" }, first),
+    h("span", { class: "figures" }, figures), h("span", { class: "second" }, second));
 }
 
 export const ROW = 56; // height of a row in pixels, as in page.css
@@ -90,11 +111,13 @@ export function longList(total, fetch, draw, label) {
   addEventListener("scroll", update, { passive: true });
   addEventListener("resize", update, { passive: true });
   requestAnimationFrame(update);
-  return h("div", {}, box, total > shown && h("p", { class: "note" }, `The first ${count(shown)} of ${count(total)}; search for the others.`));
+  const note = `The first ${count(shown)} of ${count(total)}; search for the others.`;
+  return h("div", {}, box, total > shown && h("p", { class: "note" }, note));
 }
 
 // Buttons of which one is chosen; the choice is told to `choose`.
 export function choice(label, options, chosen, choose) {
-  return h("div", { class: "choice", role: "group", "aria-label": label },
-    options.map(([value, text]) => h("button", { type: "button", "aria-pressed": String(value === chosen), click: () => choose(value) }, text)));
+  const button = ([value, text]) =>
+    h("button", { type: "button", "aria-pressed": String(value === chosen), click: () => choose(value) }, text);
+  return h("div", { class: "choice", role: "group", "aria-label": label }, options.map(button));
 }

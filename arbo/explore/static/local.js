@@ -1,39 +1,42 @@
 // The source of a page in one file: columns in inert blocks, see `arbo/explore/columns.py`.
 import { unitsOf } from "./views_document.js";
+import { cutterOf, startsOf } from "./cuts.js";
 
+// The columns of a block: {head, columns}. Columns are typed arrays, and `Strings`.
 async function unpacked(block) {
   if (!block) return null;
-  const letters = block.textContent;
-  const binary = atob(letters), bytes = new Uint8Array(binary.length);
-  for (let i = 0; i < binary.length; i++) bytes[i] = binary.charCodeAt(i);
-  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
-  return columnsOf(new Uint8Array(await new Response(stream).arrayBuffer()));
-}
-
-function columnsOf(bytes) {
+  const binary = atob(block.textContent), packed = new Uint8Array(binary.length);
+  for (let i = 0; i < binary.length; i++) packed[i] = binary.charCodeAt(i);
+  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
+  const bytes = new Uint8Array(await new Response(stream).arrayBuffer());
   const size = new DataView(bytes.buffer).getUint32(0, true);
   const head = JSON.parse(new TextDecoder().decode(bytes.subarray(4, 4 + size)));
   const columns = {};
   let at = 4 + size;
-  const integers = (n) => {
-    const out = new Int32Array(n);
-    for (let i = 0; i < n; i++) out[i] = bytes[at + i] | (bytes[at + n + i] << 8) | (bytes[at + 2 * n + i] << 16) | (bytes[at + 3 * n + i] << 24);
-    at += 4 * n;
-    return out;
-  };
   for (const [name, kind, n] of head.columns) {
-    const values = integers(n);
+    const values = integers(bytes, at, n);
+    at += 4 * n;
     if (kind === "d") for (let i = 1; i < n; i++) values[i] += values[i - 1];
     columns[name] = kind === "f" ? new Float32Array(values.buffer) : values;
-    if (kind !== "s") continue;
-    const start = new Int32Array(n + 1);
-    for (let i = 0; i < n; i++) start[i + 1] = start[i] + values[i];
-    columns[name] = new Strings(bytes.subarray(at, at + start[n]), start);
-    at += start[n];
+    if (kind === "s") {
+      const start = startsOf(values);
+      columns[name] = new Strings(bytes.subarray(at, at + start[n]), start);
+      at += start[n];
+    }
   }
   return { head, columns };
 }
 
+function integers(bytes, at, n) {
+  const out = new Int32Array(n);
+  const [second, third, fourth] = [at + n, at + 2 * n, at + 3 * n];
+  for (let i = 0; i < n; i++) {
+    out[i] = bytes[at + i] | (bytes[second + i] << 8) | (bytes[third + i] << 16) | (bytes[fourth + i] << 24);
+  }
+  return out;
+}
+
+// Strings that are decoded when they are asked for.
 class Strings {
   constructor(bytes, start) {
     Object.assign(this, { bytes, start, length: start.length - 1, decoder: new TextDecoder("utf-8", { ignoreBOM: true }) });
@@ -42,7 +45,18 @@ class Strings {
     return this.decoder.decode(this.bytes.subarray(this.start[i], this.start[i + 1]));
   }
   all() {
-    return (this.every ??= Array.from({ length: this.length }, (_, i) => this.at(i)));
+    return (this.every ??= this.decoded());
+  }
+  decoded() {
+    const text = this.decoder.decode(this.bytes), units = new Int32Array(this.length + 1);
+    for (let i = 0, at = 0, unit = 0; i <= this.length; i++) {
+      for (; at < this.start[i]; at++) if ((this.bytes[at] & 0xc0) !== 0x80) unit += this.bytes[at] < 0xf0 ? 1 : 2;
+      units[i] = unit;
+    }
+    return Array.from({ length: this.length }, (_, i) => text.slice(units[i], units[i + 1]));
+  }
+  lower() {
+    return (this.lowered ??= this.all().map((text) => text.toLowerCase()));
   }
   indexOf(text) {
     this.index ??= new Map(this.all().map((own, i) => [own, i]));
@@ -50,277 +64,243 @@ class Strings {
   }
 }
 
-const figure = (column, i) => (column === undefined || Number.isNaN(column[i]) ? null : column[i]);
-const coded = (words, code) => (code < 0 ? null : words.at(code));
-
-// The rows of each group, in order: `rows.subarray(start[g], start[g + 1])`.
+// A function that returns the rows of a group, in order; `codes` are the groups of all rows.
 function grouped(codes, n) {
-  const start = new Int32Array(n + 1);
-  for (const code of codes) if (code >= 0) start[code + 1]++;
-  for (let i = 0; i < n; i++) start[i + 1] += start[i];
-  const rows = new Int32Array(start[n]), next = start.slice();
-  for (let i = 0; i < codes.length; i++) if (codes[i] >= 0) rows[next[codes[i]]++] = i;
+  const sizes = new Int32Array(n);
+  for (const code of codes) sizes[code]++;
+  const start = startsOf(sizes), rows = new Int32Array(codes.length), next = start.slice();
+  for (let i = 0; i < codes.length; i++) rows[next[codes[i]]++] = i;
   return (group) => rows.subarray(start[group], start[group + 1]);
 }
 
-function startsOf(lengths) {
-  const start = new Int32Array(lengths.length + 1);
-  for (let i = 0; i < lengths.length; i++) start[i + 1] = start[i] + Math.max(0, lengths[i]);
-  return start;
+function lazy(make) {
+  let value;
+  return () => (value ??= make());
 }
 
-export async function localSource() {
-  const [tablesBlock, textsBlock] = ["tables", "texts"].map((id) => document.getElementById(id)); // the page drops them
-  const { head, columns: c } = await unpacked(tablesBlock);
-  const n = c.mention.length, nDocuments = c.document.length, nKnown = head.clusters - head.discovered;
-  const inCluster = grouped(c.cluster, head.clusters), inDocument = grouped(c.of, nDocuments);
-  const spanStart = startsOf(c.spans), goldStart = c.golds && startsOf(c.golds), everyRow = Int32Array.from({ length: n }, (_, i) => i);
-  const lazy = (make) => {
-    let value;
-    return () => (value ??= make());
-  };
-  const texts = lazy(() => unpacked(textsBlock).then((found) => found?.columns.text ?? null));
-  const documents = new Map();
-  const documentText = async (row) => {
-    if (!documents.has(row)) {
-      const text = (await texts())?.at(row) ?? null;
-      documents.set(row, { text, units: text === null ? null : unitsOf(text) });
-    }
-    return documents.get(row);
-  };
+const figure = (column, i) => (Number.isNaN(column[i]) ? null : column[i]);
+const word = (words, code) => (code < 0 ? null : words.at(code));
 
-  const clusterId = (cluster) => (cluster < nKnown ? c.entity.at(cluster) : c.discovered.at(cluster - nKnown));
-  const clusterName = (cluster) => (cluster < nKnown ? c["entity.name"].at(cluster) : c["discovered.name"].at(cluster - nKnown));
-  const sizeOf = (cluster) => inCluster(cluster).length;
-  const lower = lazy(() => Object.fromEntries(["text.words", "expansion.words", "entity.name", "discovered.name"].map((name) => [name, c[name].all().map((text) => text.toLowerCase())])));
+export async function localSource() {
+  const [tables, texts] = ["tables", "texts"].map((id) => document.getElementById(id)); // the page drops these blocks
+  const { head, columns } = await unpacked(tables);
+  const run = runOf(head, columns, lazy(() => unpacked(texts)));
+  const lists = listsOf(run);
+  const source = { overview: async () => head, ...lists, ...itemsOf(run), search: async (words) => searched(run, lists, words) };
+  const cutter = head.cuts && cutterOf(run);
+  return cutter || head.no_cuts ? { ...source, cut: async (at) => cutter(at) } : source;
+}
+
+// What all views share: `c` are the columns by name; mentions, clusters, entities and documents are numbers of rows.
+// Clusters of known entities come first, and have the numbers of their entities.
+function runOf(head, c, textBlock) {
+  const nKnown = head.clusters - head.discovered, spanStart = startsOf(c.spans), documents = new Map();
+  const isNew = (cluster) => cluster >= nKnown;
+  const clusterId = (cluster) => (isNew(cluster) ? c.discovered.at(cluster - nKnown) : c.entity.at(cluster));
+  const clusterName = (cluster) => (isNew(cluster) ? c["discovered.name"].at(cluster - nKnown) : c["entity.name"].at(cluster));
   const rowOf = (strings, what, id) => {
     const row = strings.indexOf(id);
     if (row < 0) throw new Error(`The run has no ${what} “${id.slice(0, 100)}”.`);
     return row;
   };
-  const clusterRowOf = (id) => {
+  const clusterOf = (id) => {
     const known = c.entity.indexOf(id);
     return known >= 0 && known < nKnown ? known : nKnown + rowOf(c.discovered, "cluster", id);
   };
-  const spansOf = (i) => Array.from({ length: c.spans[i] }, (_, j) => [c.start[spanStart[i] + j], c.start[spanStart[i] + j] + c.length[spanStart[i] + j]]);
-
-  function bare(i) {
-    const cluster = c.cluster[i], isKnown = cluster < nKnown, spans = spansOf(i);
-    const row = { mention_id: c.mention.at(i), document_id: c.document.at(c.of[i]), start: Math.min(...spans.map(([start]) => start)), end: Math.max(...spans.map(([, end]) => end)),
-      text: coded(c["text.words"], c.text[i]), type: coded(c["type.words"], c.type[i]), entity_id: isKnown ? clusterId(cluster) : null,
-      entity_name: isKnown ? clusterName(cluster) : null, cluster_id: clusterId(cluster), score: figure(c.score, i), margin: figure(c.margin, i), sentence: null };
-    if (c.confidence) row.confidence = figure(c.confidence, i);
-    if (c.corrected) row.corrected = Boolean(c.corrected[i]);
-    if (c.follows) row.follows = c.follows[i] < 0 ? null : c.mention.at(c.follows[i]);
-    return row;
-  }
-  async function full(i) {
-    const row = bare(i);
-    if (!head.texts) return row;
-    const { text, units } = await documentText(c.of[i]);
-    const unit = (offset) => (units ? units[Math.max(0, Math.min(offset, units.length - 1))] : offset);
-    const [begin, start, end, stop] = [row.start - c.before[i], row.start, row.end, row.end + c.after[i]].map(unit);
-    row.sentence = { before: text.slice(begin, start), text: text.slice(start, end), after: text.slice(end, stop) };
-    return row;
-  }
-  const several = (rows) => Promise.all(Array.from(rows, full));
-  const treeRow = async (i) => ({ ...(await full(i)), parent: c.parent[i] >= 0 ? c.mention.at(c.parent[i]) : c.parent[i] === -2 ? clusterId(c.cluster[i]) : null,
-    parent_is_mention: c.parent[i] >= 0, step: figure(c.step, i) });
-
-  // The members of a cluster from the root of its tree, the lightest branch first, and how many hang on each.
-  function treeOf(cluster) {
-    const children = new Map();
-    for (const i of inCluster(cluster)) {
-      const above = c.parent[i] >= 0 ? c.parent[i] : -1;
-      children.set(above, [...(children.get(above) ?? []), i]);
-    }
-    const order = [], below = new Map(), stack = [...(children.get(-1) ?? [])].reverse();
-    while (stack.length) {
-      const i = stack.pop();
-      order.push(i);
-      stack.push(...(children.get(i) ?? []).sort((a, b) => (c.step[b] || 0) - (c.step[a] || 0) || b - a));
-    }
-    for (const i of order.toReversed()) below.set(i, (children.get(i) ?? []).reduce((sum, child) => sum + below.get(child), 1));
-    return { order, below };
-  }
-
-  const candidatesOf = (i) => [0, 1, 2, 3].map((place) => [c[`near${place}`][c.near[i]], c[`near${place}.score`][c.near[i]]]).filter(([entity]) => entity >= 0)
-    .map(([entity, score]) => ({ entity_id: c.entity.at(entity), name: c["entity.name"].at(entity), score }));
-  const nearestOf = lazy(() => {
-    const best = new Int32Array(head.clusters - nKnown).fill(-1);
-    for (let i = 0; i < n; i++) {
-      const cluster = c.cluster[i] - nKnown;
-      if (cluster < 0 || c.near0[c.near[i]] < 0) continue;
-      if (best[cluster] < 0 || c["near0.score"][c.near[i]] > c["near0.score"][c.near[best[cluster]]]) best[cluster] = i;
-    }
-    return best;
-  });
-  const distanceTo = (cluster) => {
-    const i = nearestOf()[cluster - nKnown];
-    return i < 0 ? Infinity : head.offset - c["near0.score"][c.near[i]];
+  const spansOf = (i) => {
+    const [start, length] = [c.start, c.length].map((column) => column.subarray(spanStart[i], spanStart[i + 1]));
+    return Array.from(start, (first, j) => [first, first + length[j]]);
   };
-  function clusterLine(cluster) {
-    const rows = inCluster(cluster), isNew = cluster >= nKnown, i = isNew ? nearestOf()[cluster - nKnown] : -1;
-    const examples = [...new Set(Array.from(rows.subarray(0, 50), (row) => c["text.words"].at(c.text[row])))].slice(0, 3);
-    return { cluster_id: clusterId(cluster), entity_id: isNew ? null : clusterId(cluster), name: clusterName(cluster), size: rows.length, examples,
-      nearest: i < 0 ? null : { entity_id: candidatesOf(i)[0].entity_id, name: candidatesOf(i)[0].name, dissimilarity: distanceTo(cluster) } };
-  }
-  const orders = new Map();
-  const certainty = (i) => (Number.isNaN(c.margin[i]) ? Number.MAX_VALUE : c.margin[i]);
-  function clusterOrder(isNew, sort) {
-    const key = `${isNew} ${sort}`;
-    if (!orders.has(key)) {
-      const rows = Array.from({ length: isNew ? head.clusters - nKnown : nKnown }, (_, i) => i + (isNew ? nKnown : 0));
-      if (sort === "size") rows.sort((a, b) => sizeOf(b) - sizeOf(a) || a - b);
-      if (sort === "nearness") rows.sort((a, b) => distanceTo(a) - distanceTo(b) || a - b);
-      if (sort === "name") {
-        const names = new Map(rows.map((row) => [row, clusterName(row).toLowerCase()]));
-        rows.sort((a, b) => (names.get(a) < names.get(b) ? -1 : names.get(a) > names.get(b) ? 1 : a - b));
-      }
-      orders.set(key, rows);
+  const textOf = async (row) => {
+    if (!head.texts) return { text: null, units: null };
+    if (!documents.has(row)) {
+      const text = (await textBlock()).columns.text.at(row);
+      documents.set(row, { text, units: unitsOf(text) });
     }
-    return orders.get(key);
-  }
-  function mentionOrder(isNil, sort) {
-    const key = `mentions ${isNil} ${sort}`;
-    if (!orders.has(key)) {
-      const rows = isNil ? everyRow.filter((i) => c.cluster[i] >= nKnown) : everyRow.slice();
-      if (sort === "margin") rows.sort((a, b) => certainty(a) - certainty(b) || a - b);
-      orders.set(key, rows);
+    return documents.get(row);
+  };
+  const row = async (i) => {
+    const cluster = c.cluster[i], spans = spansOf(i);
+    const start = Math.min(...spans.map(([first]) => first)), end = Math.max(...spans.map(([, last]) => last));
+    const found = {
+      mention_id: c.mention.at(i), document_id: c.document.at(c.of[i]), start, end,
+      text: word(c["text.words"], c.text[i]), type: word(c["type.words"], c.type[i]),
+      entity_id: isNew(cluster) ? null : clusterId(cluster), entity_name: isNew(cluster) ? null : clusterName(cluster),
+      cluster_id: clusterId(cluster), score: figure(c.score, i), margin: figure(c.margin, i), sentence: null,
+    };
+    if (c.confidence) found.confidence = figure(c.confidence, i);
+    if (c.corrected) found.corrected = Boolean(c.corrected[i]);
+    if (c.follows) found.follows = word(c.mention, c.follows[i]);
+    const { text, units } = await textOf(c.of[i]);
+    if (text !== null) {
+      const unit = (offset) => (units ? units[Math.max(0, Math.min(offset, units.length - 1))] : offset);
+      const [begin, first, last, stop] = [start - c.before[i], start, end, end + c.after[i]].map(unit);
+      found.sentence = { before: text.slice(begin, first), text: text.slice(first, last), after: text.slice(last, stop) };
     }
-    return orders.get(key);
-  }
-  const paged = async (rows, { offset = 0, limit = 100 }, draw) => ({ total: rows.length, rows: await Promise.all(Array.from(rows.slice(offset, offset + limit), draw)) });
-  const documentLine = (row) => ({ document_id: c.document.at(row), mentions: inDocument(row).length, nil: inDocument(row).reduce((sum, i) => sum + (c.cluster[i] >= nKnown), 0) });
-
-  function reasonOf(i, candidates) {
-    const alone = head.k === 0 || head.method === "independent" ? "" : `, and none of the mention's ${head.k} nearest mentions leads to an entity`;
-    if (c.corrected?.[i] || c.follows?.[i] >= 0) return "A correction decided.";
-    if (!candidates.length) return head.kb === null ? "There is no knowledge base." : "No entity was compared with it.";
-    const limit = head.threshold.entity === null ? "none" : head.threshold.entity.toFixed(3);
-    return `The nearest entity, ${candidates[0].name.slice(0, 200)}, is at a dissimilarity of ${(head.offset - candidates[0].score).toFixed(3)}; the entity threshold is ${limit}${alone}.`;
-  }
-
-  const cutter = head.cuts && cuts(head, c, n, { nKnown, clusterId, clusterName, sizeOf });
+    return found;
+  };
+  const candidate = (entity, score) => ({ entity_id: c.entity.at(entity), name: c["entity.name"].at(entity), score });
+  const candidates = (i) => ["near0", "near1", "near2", "near3"].filter((place) => c[place][c.near[i]] >= 0)
+    .map((place) => candidate(c[place][c.near[i]], c[`${place}.score`][c.near[i]]));
   return {
-    overview: async () => head,
-    mentions: async ({ nil = false, document, entity, cluster, sort = "order", ...page }) => {
-      const rows = document !== undefined ? inDocument(rowOf(c.document, "document", document)) : entity !== undefined ? inCluster(clusterRowOf(entity))
-        : cluster !== undefined ? inCluster(clusterRowOf(cluster)) : mentionOrder(nil, sort);
-      return paged(rows, page, full);
-    },
-    clusters: async ({ nil = false, sort = "size", ...page }) => paged(clusterOrder(nil, sort), page, clusterLine),
-    documents: async (page) => paged(Int32Array.from({ length: nDocuments }, (_, i) => i), page, documentLine),
-    cluster: async (id) => {
-      const cluster = clusterRowOf(id), { order, below } = treeOf(cluster);
-      const steps = order.filter((i) => c.parent[i] >= 0 && !Number.isNaN(c.step[i]));
-      const shown = new Set(order.slice(0, 500));
-      const bridges = steps.filter((i) => c.joins[i] > 1 && shown.has(i)).sort((a, b) => c.joins[b] - c.joins[a] || c.step[b] - c.step[a]).slice(0, 3);
-      const weakest = steps.filter((i) => shown.has(i) && c.step[i] > 0).sort((a, b) => c.step[b] - c.step[a]).slice(0, 5);
-      return { cluster_id: id, entity_id: cluster < nKnown ? id : null, name: clusterName(cluster), size: order.length, members: await Promise.all(order.slice(0, 500).map(treeRow)),
-        weakest: weakest.map((i) => c.mention.at(i)), bridges: bridges.map((i) => ({ mention_id: c.mention.at(i), parent: c.mention.at(c.parent[i]), step: figure(c.step, i), below: below.get(i) })) };
-    },
-    mention: async (id) => {
-      const i = rowOf(c.mention, "mention", id), row = await full(i), chain = [], candidates = candidatesOf(i);
-      for (let at = i; at >= 0; at = c.parent[at]) chain.unshift({ id: c.mention.at(at), text: c["text.words"].at(c.text[at]), is_mention: true, step: figure(c.step, at) });
-      if (row.entity_id !== null) chain.unshift({ id: row.entity_id, text: row.entity_name, is_mention: false, step: null });
-      else chain[0].step = null;
-      const gold = !c.golds || c.golds[i] < 0 ? null : Array.from({ length: c.golds[i] }, (_, j) => c["gold.words"].at(c.gold[goldStart[i] + j]));
-      return { ...row, cluster_name: clusterName(c.cluster[i]), path: chain, candidates, nil_reason: row.entity_id === null ? reasonOf(i, candidates) : null, gold, queue: null };
-    },
-    document: async (id) => {
-      const row = rowOf(c.document, "document", id);
-      return { document_id: id, text: head.texts ? (await documentText(row)).text : null, mentions: await Promise.all(Array.from(inDocument(row), async (i) => ({ ...(await full(i)), spans: spansOf(i) }))) };
-    },
-    entity: async (id) => {
-      const row = rowOf(c.entity, "entity", id), isLinked = row < nKnown;
-      const all = isLinked && c["aliases.all"] ? c["aliases.all"][row] : 0;
-      const starts = lazy(() => startsOf(c["aliases.all"].map((number) => Math.min(number, head.aliases))));
-      const names = all ? Array.from({ length: Math.min(all, head.aliases) }, (_, i) => c.alias.at(starts()[row] + i)) : [];
-      return { entity_id: id, name: c["entity.name"].at(row), names, more_names: Math.max(0, all - head.aliases), description: null, types: [], size: isLinked ? sizeOf(row) : 0, cluster_id: isLinked ? id : null };
-    },
-    search: async (words) => {
-      const wanted = words.toLowerCase(), has = (name) => lower()[name].map((text) => text.includes(wanted));
-      const [texts_, expansions, names, news] = ["text.words", "expansion.words", "entity.name", "discovered.name"].map(has);
-      const mentions = [], clusters = [], own = c.mention.indexOf(words);
-      if (own >= 0) mentions.push(own);
-      for (let i = 0; i < n && mentions.length < 20; i++) if (i !== own && (texts_[c.text[i]] || expansions[c.expansion[i]] || (c.cluster[i] < nKnown && names[c.cluster[i]]))) mentions.push(i);
-      for (let i = 0; i < head.clusters && clusters.length < 20; i++) if ((i < nKnown ? names[i] : news[i - nKnown]) || clusterId(i) === words) clusters.push(i);
-      const found = c.document.all().flatMap((id, row) => (id.toLowerCase().includes(wanted) ? [row] : [])).slice(0, 20);
-      return { mentions: await several(mentions), clusters: clusters.map(clusterLine), documents: found.map(documentLine) };
-    },
-    ...(head.cuts || head.no_cuts ? { cut: async (at) => cutter(at) } : {}),
+    head, c, nKnown, isNew, clusterId, clusterName, rowOf, clusterOf, spansOf, textOf, row, candidates,
+    n: c.mention.length, inCluster: grouped(c.cluster, head.clusters), inDocument: grouped(c.of, c.document.length),
   };
 }
 
-const MOST_CHANGES = 100;
-
-// The partitions at other thresholds. A root is an entity, or -1 minus a row for a cluster without one.
-function cuts(head, c, n, { nKnown, clusterId, clusterName, sizeOf }) {
-  const nEntities = c.entity.length, index = (root) => (root >= 0 ? root : nEntities - 1 - root);
-  const own = Int32Array.from(c.root, index), now = own.slice(), differences = {};
-  for (const kind of ["entity", "mention"]) {
-    const start = startsOf(c[`cut.${kind}`]), roots = Int32Array.from(c[`cut.${kind}.root`], index);
-    differences[kind] = (place) => [c[`cut.${kind}.row`].subarray(start[place], start[place + 1]), roots.subarray(start[place], start[place + 1])];
-  }
-  let last = null;
-  const size = new Int32Array(nEntities + n), from = new Int32Array(nEntities + n), into = new Int32Array(head.clusters), mixed = new Uint8Array(nEntities + n), torn = new Uint8Array(head.clusters);
-  function goTo(kind, place) {
-    const home = head.cuts[kind].indexOf(head.threshold[kind]), side = Math.sign(place - home);
-    let at = home;
-    if (last && last.kind === kind && Math.sign(last.place - home) === side && Math.abs(last.place - home) <= Math.abs(place - home)) at = last.place;
-    else now.set(own);
-    while (at !== place) {
-      at += side;
-      const [rows, roots] = differences[kind](at);
-      for (let i = 0; i < rows.length; i++) now[rows[i]] = roots[i];
-    }
-    last = { kind, place };
-  }
-  return ({ entity, mention }) => {
-    const kind = entity === head.threshold.entity ? "mention" : "entity";
-    goTo(kind, head.cuts[kind].indexOf(kind === "entity" ? entity : mention));
-    size.fill(0);
-    from.fill(-1);
-    into.fill(-1);
-    mixed.fill(0);
-    torn.fill(0);
-    let linked = 0, clusters = 0;
-    for (let i = 0; i < n; i++) {
-      const root = now[i], before = c.cluster[i];
-      if (size[root]++ === 0) clusters++;
-      if (root < nEntities) linked++;
-      if (from[root] < 0) from[root] = before;
-      else if (from[root] !== before) mixed[root] = 1;
-      if (into[before] < 0) into[before] = root;
-      else if (into[before] !== root) torn[before] = 1;
-    }
-    const joins = [], splits = [], plain = [];
-    for (let root = 0; root < mixed.length; root++) if (mixed[root]) joins.push(root);
-    for (let cluster = 0; cluster < torn.length; cluster++) {
-      if (torn[cluster]) splits.push(cluster);
-      else if (into[cluster] >= 0 && !mixed[into[cluster]] && (into[cluster] < nEntities ? into[cluster] : -1) !== (cluster < nKnown ? cluster : -1)) plain.push(cluster);
-    }
-    const total = joins.length + splits.length + plain.length;
-    const events = [...joins.map((root) => [size[root], "joins", root]), ...splits.map((cluster) => [sizeOf(cluster), "splits", cluster]), ...plain.map((cluster) => [sizeOf(cluster), into[cluster] < nEntities ? (cluster < nKnown ? "moved" : "linked") : "unlinked", cluster])];
-    const shown = events.sort((a, b) => b[0] - a[0] || a[2] - b[2]).slice(0, MOST_CHANGES);
-    return { linked, nil: n - linked, clusters, total, changed: described(shown) };
+// The lists: mentions, clusters and documents, a page at a time.
+function listsOf({ head, c, n, nKnown, isNew, rowOf, row, candidates, ...run }) {
+  const { clusterId, clusterName, clusterOf, inCluster, inDocument } = run;
+  const orders = new Map();
+  const ordered = (key, make) => {
+    if (!orders.has(key)) orders.set(key, make());
+    return orders.get(key);
   };
-
-  function described(events) {
-    const wanted = new Map(events.filter(([, kind]) => kind === "joins").map(([, , root]) => [root, new Map()]));
-    const parts = new Map(events.filter(([, kind]) => kind === "splits").map(([, , cluster]) => [cluster, new Map()]));
-    if (wanted.size || parts.size) for (let i = 0; i < n; i++) {
-      const left = mixed[now[i]] ? wanted.get(now[i]) : undefined, right = torn[c.cluster[i]] ? parts.get(c.cluster[i]) : undefined;
-      left?.set(c.cluster[i], (left.get(c.cluster[i]) ?? 0) + 1);
-      right?.set(now[i], (right.get(now[i]) ?? 0) + 1);
+  // The member of each discovered cluster that is nearest to an entity.
+  const nearest = lazy(() => {
+    const best = new Int32Array(head.discovered).fill(-1), score = (i) => c["near0.score"][c.near[i]];
+    for (let i = 0; i < n; i++) {
+      const place = c.cluster[i] - nKnown;
+      if (place >= 0 && c.near0[c.near[i]] >= 0 && (best[place] < 0 || score(i) > score(best[place]))) best[place] = i;
     }
-    const before = (cluster, number) => ({ cluster_id: clusterId(cluster), name: clusterName(cluster), size: number, is_new: cluster >= nKnown });
-    const after = (root, number) => root < nEntities ? { cluster_id: root < nKnown ? clusterId(root) : null, name: c["entity.name"].at(root), size: number, is_new: false }
-      : { cluster_id: null, name: c["text.words"].at(c.text[root - nEntities]), size: number, is_new: true };
-    const largest = (counts, draw) => [...counts].sort((a, b) => b[1] - a[1] || a[0] - b[0]).slice(0, 6).map(([key, number]) => draw(key, number));
-    return events.map(([number, kind, which]) => ({ kind,
-      before: kind === "joins" ? largest(wanted.get(which), before) : [before(which, number)],
-      after: kind === "joins" ? [after(which, number)] : kind === "splits" ? largest(parts.get(which), after) : [after(into[which], number)] }));
+    return best;
+  });
+  const distance = (cluster) => {
+    const i = nearest()[cluster - nKnown];
+    return i < 0 ? Infinity : head.offset - c["near0.score"][c.near[i]];
+  };
+  const margin = (i) => (Number.isNaN(c.margin[i]) ? Number.MAX_VALUE : c.margin[i]);
+  const clusterOrder = (nil, sort) => ordered(`clusters ${nil} ${sort}`, () => {
+    const rows = Array.from({ length: nil ? head.discovered : nKnown }, (_, i) => i + (nil ? nKnown : 0));
+    const value = { size: (i) => -inCluster(i).length, nearness: distance, name: (i) => clusterName(i).toLowerCase() }[sort];
+    if (!value) throw new Error(`No list is sorted by “${sort}”.`);
+    const values = new Map(rows.map((i) => [i, value(i)])), of = (i) => values.get(i);
+    return rows.sort((a, b) => (of(a) < of(b) ? -1 : of(a) > of(b) ? 1 : a - b));
+  });
+  const mentionOrder = (nil, sort) => ordered(`mentions ${nil} ${sort}`, () => {
+    const rows = Int32Array.from({ length: n }, (_, i) => i).filter((i) => !nil || isNew(c.cluster[i]));
+    return sort === "margin" ? rows.sort((a, b) => margin(a) - margin(b) || a - b) : rows;
+  });
+  const clusterLine = (cluster) => {
+    const rows = inCluster(cluster), i = isNew(cluster) ? nearest()[cluster - nKnown] : -1;
+    const examples = new Set(Array.from(rows.subarray(0, 50), (one) => c["text.words"].at(c.text[one])));
+    return {
+      cluster_id: clusterId(cluster), entity_id: isNew(cluster) ? null : clusterId(cluster), name: clusterName(cluster),
+      size: rows.length, examples: [...examples].slice(0, 3),
+      nearest: i < 0 ? null : { ...candidates(i)[0], dissimilarity: distance(cluster) },
+    };
+  };
+  const documentLine = (document) => {
+    const rows = inDocument(document);
+    return { document_id: c.document.at(document), mentions: rows.length, nil: rows.filter((i) => isNew(c.cluster[i])).length };
+  };
+  const paged = async (rows, { offset = 0, limit = 100 }, draw) =>
+    ({ total: rows.length, rows: await Promise.all(Array.from(rows.slice(offset, offset + limit), draw)) });
+  const chosen = ({ nil = false, document, entity, cluster, sort = "order" }) => {
+    if (document !== undefined) return inDocument(rowOf(c.document, "document", document));
+    return (entity ?? cluster) === undefined ? mentionOrder(nil, sort) : inCluster(clusterOf(entity ?? cluster));
+  };
+  return {
+    clusterLine, documentLine,
+    mentions: async (wanted) => paged(chosen(wanted), wanted, row),
+    clusters: async (wanted) => paged(clusterOrder(wanted.nil ?? false, wanted.sort ?? "size"), wanted, clusterLine),
+    documents: async (wanted) => paged(Array.from({ length: c.document.length }, (_, i) => i), wanted, documentLine),
+  };
+}
+
+const TREE = 500, BRIDGES = 3, WEAKEST = 5;
+
+// One cluster, mention, document or entity.
+function itemsOf({ head, c, nKnown, isNew, rowOf, spansOf, textOf, row, candidates, ...run }) {
+  const { clusterId, clusterName, clusterOf, inCluster, inDocument } = run;
+  const goldStart = c.golds && startsOf(c.golds);
+  const aliasStart = lazy(() => startsOf(c["aliases.all"].map((number) => Math.min(number, head.aliases))));
+  const treeRow = async (i) => {
+    const parent = c.parent[i] >= 0 ? c.mention.at(c.parent[i]) : c.parent[i] === -2 ? clusterId(c.cluster[i]) : null;
+    return { ...(await row(i)), parent, parent_is_mention: c.parent[i] >= 0, step: figure(c.step, i) };
+  };
+  // The members of a cluster from the root of its tree, the lightest branch first, and how many hang on each.
+  const treeOf = (cluster) => {
+    const children = new Map(), order = [], below = new Map();
+    for (const i of inCluster(cluster)) {
+      const above = Math.max(-1, c.parent[i]);
+      if (!children.has(above)) children.set(above, []);
+      children.get(above).push(i);
+    }
+    const stack = (children.get(-1) ?? []).toReversed();
+    while (stack.length) {
+      const i = stack.pop(), heaviestFirst = (children.get(i) ?? []).sort((a, b) => (c.step[b] || 0) - (c.step[a] || 0) || b - a);
+      order.push(i);
+      for (const child of heaviestFirst) stack.push(child);
+    }
+    for (const i of order.toReversed()) below.set(i, (children.get(i) ?? []).reduce((sum, child) => sum + below.get(child), 1));
+    return { order, below };
+  };
+  const reason = (i, near) => {
+    if (c.corrected?.[i] || c.follows?.[i] >= 0) return "A correction decided.";
+    if (!near.length) return head.kb === null ? "There is no knowledge base." : "No entity was compared with it.";
+    const limit = head.threshold.entity === null ? "none" : head.threshold.entity.toFixed(3);
+    const direct = head.k === 0 || head.method === "independent";
+    return `The nearest entity, ${near[0].name.slice(0, 200)}, is at a dissimilarity of ${(head.offset - near[0].score).toFixed(3)}; `
+      + `the entity threshold is ${limit}${direct ? "" : `, and none of the mention's ${head.k} nearest mentions leads to an entity`}.`;
+  };
+  return {
+    cluster: async (id) => {
+      const cluster = clusterOf(id), { order, below } = treeOf(cluster), shown = order.slice(0, TREE);
+      const steps = order.filter((i) => c.parent[i] >= 0 && c.step[i] > 0);
+      const heavier = (a, b) => c.step[b] - c.step[a], weakest = steps.toSorted(heavier).slice(0, WEAKEST);
+      const bridges = steps.filter((i) => c.joins[i] > 1).sort((a, b) => c.joins[b] - c.joins[a] || heavier(a, b)).slice(0, BRIDGES);
+      const bridge = (i) => ({ mention_id: c.mention.at(i), parent: c.mention.at(c.parent[i]), step: figure(c.step, i), below: below.get(i) });
+      return {
+        cluster_id: id, entity_id: isNew(cluster) ? null : id, name: clusterName(cluster), size: order.length,
+        members: await Promise.all(shown.map(treeRow)), weakest: weakest.map((i) => c.mention.at(i)),
+        bridges: bridges.map(bridge), steps: await Promise.all([...weakest, ...bridges].flatMap((i) => [i, c.parent[i]]).map(treeRow)),
+      };
+    },
+    mention: async (id) => {
+      const i = rowOf(c.mention, "mention", id), found = await row(i), near = candidates(i), path = [];
+      for (let at = i; at >= 0; at = c.parent[at]) {
+        path.unshift({ id: c.mention.at(at), text: c["text.words"].at(c.text[at]), is_mention: true, step: figure(c.step, at) });
+      }
+      const isNil = found.entity_id === null;
+      if (!isNil) path.unshift({ id: found.entity_id, text: found.entity_name, is_mention: false, step: null });
+      const hasGold = c.golds && c.golds[i] >= 0;
+      const gold = hasGold ? Array.from(c.gold.subarray(goldStart[i], goldStart[i + 1]), (code) => c["gold.words"].at(code)) : null;
+      const nil_reason = isNil ? reason(i, near) : null;
+      return { ...found, cluster_name: clusterName(c.cluster[i]), path, candidates: near, nil_reason, gold, queue: null };
+    },
+    document: async (id) => {
+      const document = rowOf(c.document, "document", id), { text } = await textOf(document);
+      const mentions = Array.from(inDocument(document), async (i) => ({ ...(await row(i)), spans: spansOf(i) }));
+      return { document_id: id, text, mentions: await Promise.all(mentions) };
+    },
+    entity: async (id) => {
+      const entity = rowOf(c.entity, "entity", id), isLinked = entity < nKnown;
+      const all = isLinked && c["aliases.all"] ? c["aliases.all"][entity] : 0;
+      const names = Array.from({ length: Math.min(all, head.aliases) }, (_, i) => c.alias.at(aliasStart()[entity] + i));
+      return {
+        entity_id: id, name: c["entity.name"].at(entity), names, more_names: all - names.length, description: null, types: [],
+        size: isLinked ? inCluster(entity).length : 0, cluster_id: isLinked ? id : null,
+      };
+    },
+  };
+}
+
+const FOUND = 20;
+
+// What has these words in its text, its long form or the name of its entity, or has them as its id.
+async function searched({ head, c, n, nKnown, isNew, clusterId, row }, { clusterLine, documentLine }, words) {
+  const wanted = words.toLowerCase(), fits = (column) => column.lower().map((text) => text.includes(wanted));
+  const [ofText, ofExpansion] = [fits(c["text.words"]), fits(c["expansion.words"])];
+  const [ofEntity, ofNew] = [fits(c["entity.name"]), fits(c["discovered.name"])];
+  const own = c.mention.indexOf(words), mentions = own < 0 ? [] : [own], clusters = [], documents = [];
+  for (let i = 0; i < n && mentions.length < FOUND; i++) {
+    const cluster = c.cluster[i];
+    if (i !== own && (ofText[c.text[i]] || ofExpansion[c.expansion[i]] || (!isNew(cluster) && ofEntity[cluster]))) mentions.push(i);
   }
+  for (let i = 0; i < head.clusters && clusters.length < FOUND; i++) {
+    if ((isNew(i) ? ofNew[i - nKnown] : ofEntity[i]) || clusterId(i) === words) clusters.push(i);
+  }
+  for (let i = 0; i < c.document.length && documents.length < FOUND; i++) if (c.document.lower()[i].includes(wanted)) documents.push(i);
+  return { mentions: await Promise.all(mentions.map(row)), clusters: clusters.map(clusterLine), documents: documents.map(documentLine) };
 }

@@ -1,16 +1,16 @@
 // A document with its mentions highlighted; mentions may overlap, and may have gaps.
-import { h, address, plural, name, empty } from "./dom.js";
-import { mentionRow, section } from "./views.js";
+import { h, address, count, plural, name, empty, lead, section, longList } from "./dom.js";
+import { mentionRow } from "./views.js";
 
 export async function documentView(source, id, chosen = null) {
-  const found = await source.document(id);
-  const text = found.text === null ? null : highlighted(found, chosen);
+  const { document_id, text, mentions } = await source.document(id);
+  const rows = async (offset, limit) => mentions.slice(offset, offset + limit);
   if (chosen !== null) requestAnimationFrame(() => document.querySelector(".text .chosen")?.scrollIntoView({ block: "center" }));
-  return { title: found.document_id.slice(0, 80), place: "documents", nodes: [
-    h("p", { class: "kind" }, "Document"), h("h1", {}, name(found.document_id)),
-    h("p", { class: "lead" }, plural(found.mentions.length, "mention"), ` · ${found.mentions.filter((row) => row.entity_id === null).length} NIL`),
-    text ?? empty("The page holds no texts."),
-    found.mentions.length > 0 && section("Mentions", h("div", { class: "rows" }, found.mentions.slice(0, 500).map(mentionRow))),
+  return { title: document_id.slice(0, 80), place: "documents", nodes: [
+    h("p", { class: "kind" }, "Document"), h("h1", {}, name(document_id)),
+    lead(plural(mentions.length, "mention"), ` · ${count(mentions.filter((row) => row.entity_id === null).length)} NIL`),
+    text === null ? empty("The page holds no texts.") : highlighted(text, mentions, chosen),
+    mentions.length > 0 && section("Mentions", longList(mentions.length, rows, mentionRow, "Mentions of the document")),
   ] };
 }
 
@@ -27,40 +27,41 @@ export function unitsOf(text) {
   return units;
 }
 
-function highlighted(found, chosen) {
-  const units = unitsOf(found.text);
-  const unit = (offset) => Math.min(found.text.length, units ? units[Math.min(offset, units.length - 1)] : offset);
-  const events = [];
-  found.mentions.forEach((row, i) => row.spans.forEach(([start, end]) => events.push([unit(start), 1, i], [unit(end), -1, i])));
-  events.sort((a, b) => a[0] - b[0] || a[1] - b[1]);
+function highlighted(text, mentions, chosen) {
+  const units = unitsOf(text), unit = (offset) => (units ? units[Math.min(offset, units.length - 1)] : offset);
+  const ends = mentions.flatMap((row) => row.spans.flatMap(([start, end]) => [[unit(start), 1, row], [unit(end), -1, row]]));
+  ends.sort((a, b) => a[0] - b[0] || a[1] - b[1]);
   const open = new Set(), nodes = [];
   let at = 0;
-  for (const [place, kind, i] of events) {
-    if (place > at) {
-      nodes.push(piece(found.text.slice(at, place), [...open].map((j) => found.mentions[j]), chosen));
-      at = place;
-    }
-    if (kind > 0) open.add(i);
-    else open.delete(i);
+  for (const [place, kind, row] of ends) {
+    if (place > at) nodes.push(piece(text.slice(at, place), [...open], chosen));
+    at = Math.max(at, place);
+    if (kind > 0) open.add(row);
+    else open.delete(row);
   }
-  nodes.push(found.text.slice(at));
-  const box = h("article", { class: "text", dir: "auto" }, nodes);
-  const mark = (event, on) => {
-    const own = event.target.closest?.("[data-mention]");
-    if (!own) return;
-    const ids = new Set(own.dataset.mention.split(" "));
-    for (const one of box.querySelectorAll("[data-mention]")) one.classList.toggle("on", on && one.dataset.mention.split(" ").some((id) => ids.has(id)));
-  };
-  for (const [kind, on] of [["mouseover", true], ["mouseout", false], ["focusin", true], ["focusout", false]]) box.addEventListener(kind, (event) => mark(event, on));
+  const box = h("article", { class: "text", dir: "auto" }, nodes, text.slice(at));
+  for (const [event, on] of [["mouseover", true], ["mouseout", false], ["focusin", true], ["focusout", false]]) {
+    box.addEventListener(event, ({ target }) => mark(box, target.closest("[data-mention]"), on));
+  }
   return box;
+}
+
+// Mark all pieces of the mentions that a piece belongs to.
+function mark(box, piece, on) {
+  const ids = new Set(piece?.dataset.mention.split(" "));
+  for (const one of piece ? box.querySelectorAll("[data-mention]") : []) {
+    one.classList.toggle("on", on && one.dataset.mention.split(" ").some((id) => ids.has(id)));
+  }
 }
 
 // A piece of text below some mentions: a link to the shortest of them, underlined once for each.
 function piece(text, over, chosen) {
   if (!over.length) return text;
   const inner = over.reduce((best, row) => (row.end - row.start <= best.end - best.start ? row : best));
-  const told = over.map((row) => `${row.text.slice(0, 80)}: ${(row.entity_name ?? "NIL").slice(0, 80)}`).join("\n");
-  const classes = ["hit", inner.entity_id === null ? "new" : "", over.some((row) => row.mention_id === chosen) ? "chosen" : ""];
-  return h("a", { class: classes.filter(Boolean).join(" "), href: address("mention", inner.mention_id), title: told, "--layers": Math.min(over.length, 4),
-    "data-mention": over.map((row) => encodeURIComponent(row.mention_id.toWellFormed())).join(" ") }, text);
+  const isChosen = over.some((row) => row.mention_id === chosen);
+  return h("a", {
+    class: `hit${inner.entity_id === null ? " new" : ""}${isChosen ? " chosen" : ""}`, href: address("mention", inner.mention_id),
+    title: over.map((row) => `${row.text.slice(0, 80)}: ${(row.entity_name ?? "NIL").slice(0, 80)}`).join("\n"),
+    "--layers": Math.min(over.length, 4), "data-mention": over.map((row) => encodeURIComponent(row.mention_id.toWellFormed())).join(" "),
+  }, text);
 }
