@@ -61,9 +61,9 @@ def synthetic(n: int) -> arbo.Result:
     near = np.column_stack([before, after, np.full((n, K - 2), -1)])
     weight = np.where(near >= 0, 0.1, np.inf).astype(np.float32)
     manifest = arbo.Linker(arbo.KnowledgeBase([arbo.Entity("E0", "x")])).link(["x"]).manifest
-    return arbo.Result(
-        *tables[:3], manifest, *tables[3:], None, lambda: {"mentions": near, "mention_dissimilarity": weight}
-    )
+    kept = {"mentions": near, "mention_dissimilarity": weight}
+    mentions, links, clusters, documents, known = tables
+    return arbo.Result(mentions, links, clusters, manifest, documents, known, None, lambda: kept)
 
 
 def _tables(
