@@ -6,8 +6,8 @@ runs in a process of its own, and all milliseconds are what a client waits for, 
 rounds.
 
 `start.seconds` is the time until the address is printed, `first.ms` that of the page, its files and its overview after
-that. Queries ask for things at random: a hundred mentions far into a list (`page`), those with a word (`words`), a search,
-clusters, documents, entities, trees and explanations; `review` is a question with what follows its answer.
+that. Queries ask for things at random: a hundred mentions far into a list (`page`), those with a word (`words`), a
+search, clusters, documents, entities, trees and explanations; `review` is a question with what follows its answer.
 `all.processor_ms` is what a query takes of the processors. `review.first_seconds` is the first question, for which all
 names are ordered.
 
@@ -61,9 +61,9 @@ def synthetic(n: int) -> arbo.Result:
     near = np.column_stack([before, after, np.full((n, K - 2), -1)])
     weight = np.where(near >= 0, 0.1, np.inf).astype(np.float32)
     manifest = arbo.Linker(arbo.KnowledgeBase([arbo.Entity("E0", "x")])).link(["x"]).manifest
-    return arbo.Result(
-        *tables[:3], manifest, *tables[3:], None, lambda: {"mentions": near, "mention_dissimilarity": weight}
-    )
+    kept = {"mentions": near, "mention_dissimilarity": weight}
+    mentions, links, clusters, documents, known = tables
+    return arbo.Result(mentions, links, clusters, manifest, documents, known, None, lambda: kept)
 
 
 def _tables(

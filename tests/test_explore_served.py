@@ -427,3 +427,28 @@ def test_numbers_that_json_cannot_hold_are_null(served: Served, result: arbo.Res
     client = served()
     for path in ("overview", "clusters?nil=true&limit=500", "mentions?nil=true&limit=500"):
         assert "NaN" not in client.get(f"/api/{path}").text
+
+
+def test_without_the_extra_the_verb_says_what_to_install(
+    run: Run, result: arbo.Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result.save(tmp_path / "run")
+    monkeypatch.setitem(sys.modules, "arbo.explore.server", None)
+    told = run("explore", tmp_path / "run")
+    assert (told.code, "run: pip install 'arbo[serve]'" in told.told) == (1, True)
+
+
+def test_the_address_is_for_this_computer_and_has_a_secret(
+    run: Run, result: arbo.Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the web server: it gets the page, its socket and the token."""
+    served: list[Any] = []
+    monkeypatch.setattr("arbo.explore.server.run", lambda *given: served.append(given))
+    result.save(tmp_path / "run")
+    first, second = (run("explore", tmp_path / "run", "--json").json for _ in range(2))
+    assert first["corrections"] == str(tmp_path / "run.corrections.jsonl")
+    tokens = [told["address"].partition("/#token=")[2] for told in (first, second)]
+    assert tokens == [token for *_, token in served]
+    assert len({*tokens}) == 2
+    assert min(map(len, tokens)) >= 32
+    assert first["address"].startswith("http://127.0.0.1:")

@@ -117,7 +117,8 @@ class Views:
 
         def parent(at: int) -> str | None:
             above = int(tree.parent[at])
-            return ids[int(tree.rows[above])].as_py() if above >= 0 else head["entity_id"]
+            found: str | None = ids[int(tree.rows[above])].as_py() if above >= 0 else head["entity_id"]
+            return found
 
         def hanging(at: int) -> Answer:
             return {"parent": parent(at), "parent_is_mention": bool(tree.parent[at] >= 0), "step": step[at]}
@@ -251,7 +252,7 @@ class Views:
         """Return mentions with their links and sentences."""
         flat = mention_view(self.run, rows)
         bounds = zip(*(ends.tolist() for ends in sentence_ends(self.run, flat)), strict=True)
-        shown = flat.to_pylist()
+        shown: list[Answer] = flat.to_pylist()
         for row, (begin, stop) in zip(shown, bounds, strict=True):
             text, start, end = self.run.text_of(row["document_id"]), row["start"], row["end"]
             row["sentence"] = None
@@ -260,7 +261,7 @@ class Views:
         return shown
 
     def _clusters(self, places: Ints) -> list[Answer]:
-        shown = cluster_view(self.run, places).to_pylist()
+        shown: list[Answer] = cluster_view(self.run, places).to_pylist()
         for row, place in zip(shown, places.tolist(), strict=True):
             row["nearest"] = None
             if (id_ := self._lookups.nearest[place].as_py()) is not None:

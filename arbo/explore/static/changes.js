@@ -20,7 +20,7 @@ export async function changesView(source) {
 }
 
 function changeRow(row) {
-  const others = (label, all) => all.length > 0 && [` ${label} `, all.slice(0, 3).map((id, i) => [i ? ", " : "", name(id, { class: "id" })]), all.length > 3 && " …"];
+  const others = (label, all) => all.length > 0 && h("span", { class: "others" }, ` ${label} `, all.slice(0, 3).map((id, i) => [i ? ", " : "", name(id, { class: "id" })]), all.length > 3 && " …");
   const body = [
     h("span", { class: "first" }, h("span", { class: "badge" }, KINDS[row.change] ?? row.change), name(row.name, { class: "what" }), others("from", row.of), others("into", row.into)),
     h("span", { class: "figures" }, `${count(row.before)} → ${count(row.after)}`),

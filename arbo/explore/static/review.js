@@ -10,7 +10,7 @@ const CHOICES = 9;
 
 // `#/review` asks the questions of the queue in order, `#/review/ID` about one mention.
 export async function reviewView(source, id = null) {
-  const box = h("div", { class: "review" }), status = h("p", { class: "status", role: "status", "aria-live": "polite" });
+  const box = h("div", { class: "review" }), status = h("p", { class: "status", role: "status", "aria-live": "polite", "data-answers": "0" });
   const state = { source, id, box, status, choices: [], told: null };
   state.told = id === null ? await source.review.next() : { question: await source.review.question(id) };
   draw(state);
@@ -130,7 +130,7 @@ async function guarded(state, act) {
     state.status.textContent = error.message;
   } finally {
     state.busy = false;
-    state.status.dataset.answers = Number(state.status.dataset.answers ?? 0) + 1;
+    state.status.dataset.answers = Number(state.status.dataset.answers) + 1; // also those that failed
   }
 }
 

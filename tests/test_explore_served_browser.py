@@ -1,0 +1,201 @@
+"""The served page in a browser: its views, its review by keys, and names that mean harm."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from browser import Browser, needs_browser
+from builders import document, linker
+from conftest import Run, Sample
+
+import arbo
+from arbo.explore.report import report
+
+pytest.importorskip("uvicorn")
+pytestmark = pytest.mark.slow
+
+Start = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    needs_browser()
+    with Browser() as found:
+        found.look()
+        yield found
+
+
+@contextmanager
+def served(run: Path, *options: object) -> Iterator[str]:
+    """Serve a run in a process of its own; yield the address, and end the process."""
+    command = [sys.executable, "-m", "arbo", "explore", str(run), "--json", *map(str, options)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            yield json.loads("".join(iter(process.stdout.readline, "}\n")) + "}")["address"]
+        finally:
+            process.terminate()
+            log = process.communicate(timeout=60)[1]
+    assert process.returncode == 0
+    assert "stopped" in log
+    assert "Traceback" not in log
+
+
+def open_page(browser: Browser, address: str) -> None:
+    browser.requests.clear()
+    browser.messages.clear()
+    browser.call("Page.navigate", url="about:blank")
+    browser.call("Page.navigate", url=address)
+    browser.until("document.querySelector('#main[data-ready]') !== null")
+
+
+def drawn(browser: Browser) -> None:
+    """Wait until the rows of a list are there."""
+    browser.until("!document.querySelector('.list') || document.querySelector('.item a') !== null")
+    browser.until("[...document.querySelectorAll('.item')].every(one => one.innerText)")
+
+
+@pytest.fixture(scope="module")
+def files(sample: Sample, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the sample's run, its knowledge base, and its page as a file."""
+    folder = tmp_path_factory.mktemp("served")
+    sample[1].to_jsonl(folder / "kb.jsonl")
+    result = arbo.Linker(arbo.read_knowledge_base(folder / "kb.jsonl")).link(sample[0])
+    result.save(folder / "run")
+    report(result, folder / "run.html", name="run")
+    return folder
+
+
+def test_the_views_are_those_of_the_file(browser: Browser, files: Path) -> None:
+    """Besides the review, and the thresholds of the file."""
+    views = [
+        "#/",
+        "#/clusters/name",
+        "#/nil",
+        "#/nil/nearness",
+        "#/mentions/nil/margin",
+        "#/documents",
+        "#/document/D06",
+    ]
+    views += ["#/entity/SP%3A0001", "#/search/fenn", "#/cluster/new-D05-4"]
+
+    def shown() -> dict[str, str]:
+        texts = {}
+        for view in views:
+            browser.go(view)
+            drawn(browser)
+            texts[view] = browser.text("#main .view")
+        return texts
+
+    browser.open(files / "run.html")
+    wanted = shown()
+    with served(files / "run") as address:
+        open_page(browser, address)
+        assert browser.run("location.href") == address.partition("#")[0]
+        found = shown()
+        browser.go("#/mention/nobody")
+        assert "no mention 'nobody'" in browser.text()
+        assert all(one.startswith((address.partition("#")[0], "data:", "about:")) for one in browser.requests)
+    for view in views[1:]:
+        assert found[view] == wanted[view], view
+    assert [line in wanted["#/"].split("\n") for line in found["#/"].split("\n")[:20]] == [True] * 20
+
+
+KEYS = "a 2 n u 1 a e:new-name s =:nobody =:D01-1 !:D02-1 d a a n u 1 a 2 /:petrel 1 a a n 1 a s d a a n"
+
+
+def pressed(browser: Browser) -> None:
+    """Press the keys, and wait for each answer."""
+    for step in KEYS.split():
+        key, _, words = step.partition(":")
+        before = browser.run("document.querySelector('.status').dataset.answers")
+        browser.press(key)
+        if words:
+            field = ".find input" if key == "/" else "#words"
+            browser.until(f"document.activeElement === document.querySelector('{field}')")
+            browser.run(f"document.querySelector('{field}').value = {json.dumps(words)}")
+            browser.press("Enter")
+        browser.until(f"document.querySelector('.status').dataset.answers !== {json.dumps(before)}")
+        if words == "nobody":
+            assert "no other mention has the id nobody" in browser.text(".status")
+            browser.press("Escape")
+
+
+def lines_of(file: Path) -> list[dict[str, Any]]:
+    lines = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
+    return [{name: value for name, value in line.items() if name != "date"} for line in lines]
+
+
+def test_keys_write_what_the_verb_writes_and_apply_shows_what_changes(
+    browser: Browser, files: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, other = tmp_path / "page.jsonl", tmp_path / "verb.jsonl"
+    options = ("--corrections", file, "--author", "ann", "--out", tmp_path / "run2", "--kb", files / "kb.jsonl")
+    with served(files / "run", *options) as address:
+        open_page(browser, address)
+        browser.go("#/review")
+        assert "other mentions of this name will follow" in browser.text(".spread")
+        pressed(browser)
+        browser.run("document.querySelector('.apply').click()")
+        browser.until("document.querySelector('.view[data-view=changes]') !== null")
+        assert "clusters changed" in browser.text()
+        browser.go("#/mention/D05-4")
+        browser.until("document.querySelector('.badge') !== null")
+        assert not [one for one in browser.messages if "status of 400" not in one]
+    monkeypatch.setattr(sys, "stdin", io.StringIO("".join(typed(step) for step in KEYS.split())))
+    outcome = run("review", files / "run", "--corrections", other, "--author", "ann", "--kb", files / "kb.jsonl")
+    assert outcome.code == 0, outcome.err
+    assert len(lines_of(file)) >= 20
+    assert lines_of(file) == lines_of(other)
+    linked, added = tmp_path / "run2", tmp_path / "run3"
+    assert run("add", files / "run", "--corrections", other, "--out", added).code == 0
+    assert arbo.Result.load(linked).link_table == arbo.Result.load(added).link_table
+
+
+def typed(step: str) -> str:
+    key, _, words = step.partition(":")
+    return f"{key}{words}\n" if words else key
+
+
+def test_hostile_names_are_inert(browser: Browser, tmp_path: Path) -> None:
+    names = [
+        "<img src=x onerror='window.hacked=1'>",
+        "</script><script>window.hacked=1</script>",
+        "‮fo‬",
+        "a\u2028b",
+        "'\"`",
+    ]
+    kb = arbo.KnowledgeBase([arbo.Entity(f"E<b>{i}</b>/?#%&", name) for i, name in enumerate(names)])
+    documents = [document(f"d/{i}#?", name, "<i>zzz</i>") for i, name in enumerate(names)]
+    linker(kb).link(documents).save(tmp_path / "run")
+    with served(tmp_path / "run") as address:
+        open_page(browser, address)
+        for view in ("#/clusters", "#/nil", "#/mentions", "#/documents", "#/search/%3Cimg", "#/review"):
+            browser.go(view)
+            drawn(browser)
+            assert (
+                browser.run("window.hacked ?? document.querySelectorAll('main img, main script, main i').length") == 0
+            )
+        browser.press("a")
+        browser.until("document.querySelector('.status').innerText.startsWith('Written')")
+        browser.go("#/clusters")
+        drawn(browser)
+        browser.run("document.querySelector('.item a').click()")
+        browser.until("document.querySelector('.tree') !== null")
+        assert browser.messages == []
+        assert all(one.startswith((address.partition("#")[0], "data:", "about:")) for one in browser.requests)
+
+
+def test_a_page_without_the_token_says_so(browser: Browser, files: Path) -> None:
+    with served(files / "run") as address:
+        browser.call("Page.navigate", url=address.partition("#")[0])
+        told = browser.until("document.querySelector('[role=alert]')?.innerText")
+    assert "open the address that `arbo explore` printed" in told
