@@ -288,9 +288,9 @@ class Linker:
             raise UsageError("discover uses no reranker, so rerank_mentions does not apply; leave it out")
         inputs = mention_inputs(corpus, expand_abbreviations=self.config.expand_abbreviations)
         if self.kb and not discover:
-            return Mentions.of(inputs, order, self._entities[0], self.announce)
+            return Mentions.of(inputs, order, self._entities[0], self.announce, corpus)
         encoder = self.encoder.fit([inputs[row].name for row in order.tolist()])
-        return Mentions.of(inputs, order, encoder, self.announce)
+        return Mentions.of(inputs, order, encoder, self.announce, corpus)
 
     def _searched(self, mentions: Mentions, k: int, discover: bool, *, within_threshold: bool) -> Retrieval:
         """Return the neighbours by the encoder."""
@@ -300,7 +300,7 @@ class Linker:
         worlds = mention_worlds(mentions.inputs, self.config.map_types, some=not self.config.per_document)
         compared = max(k, self.edges.neighbors) if self.edges and k else k
         sought = Sought(compared, self.config.candidates, self.config.search, within, self.config.per_document)
-        encoder, inputs, encode, find, *_ = mentions
+        encoder, inputs, encode, _, find, _ = mentions
         return retrieve(encoder, inputs, encode, entities, worlds, sought, self.announce, find)
 
     def _weighed(self, found: Retrieval, k: int, reranker: Reranker | None, discover: bool) -> Retrieval:
@@ -353,7 +353,7 @@ class Linker:
         self,
         given: Corpus | Altered,
         corrections: Sequence[Correction],
-        resume: Callable[[Any], Mentions] | None = None,
+        resume: Callable[[Altered], Mentions] | None = None,
         *,
         discover: bool,
     ) -> Result:
@@ -362,7 +362,11 @@ class Linker:
         kb = None if discover else self.kb
         corpus, lines, changed = respanned(given, corrections)
         with clock("encode and search"):
-            mentions = resume(corpus) if resume else self._mentions(corpus, corpus.order, discover)
+            if isinstance(corpus, Corpus):
+                mentions = self._mentions(corpus, corpus.order, discover)
+            else:
+                assert resume is not None
+                mentions = resume(corpus)
             found = self._searched(mentions, k, discover, within_threshold=True)
             reranker = Remembering(self.reranker, kb, mentions.known) if self.reranker is not None and kb else None
             retrieval = self._weighed(found, k, reranker, discover)
@@ -378,6 +382,6 @@ class Linker:
                 decisions=decisions,
             )
         with clock("describe"):
-            result = describe(mentions.content or corpus, kb, retrieval, clusters, self.config, obeying)
+            result = describe(mentions.content, kb, retrieval, clusters, self.config, obeying)
         arrays = kept(mentions, found, self.encoder, kb, given_arrays(changed), reranker)
         return replace(result.with_seconds(clock.seconds), kept=arrays)
