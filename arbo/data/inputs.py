@@ -55,7 +55,8 @@ class Inputs(Sequence[MentionInput]):
         return len(self.names)
 
     def __getitem__(self, place: Any) -> Any:
-        return self._some[place] if place in self._some else self._all[place]
+        is_there = not isinstance(place, slice) and place in self._some
+        return self._some[place] if is_there else self._all[place]
 
 
 def names_of(inputs: Sequence[MentionInput]) -> Sequence[str]:

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from arbo.data.arrow import numbers
 from arbo.data.codes import codes_of
 from arbo.engine import Edges, MergeTree, Partition, bridges
 
@@ -34,9 +35,10 @@ def describe_giants(
     """
     is_new = np.flatnonzero(clusters.entity < 0)
     label = clusters.labels[clusters.n_entities :]
-    if not len(is_new) or np.unique(label[is_new], return_counts=True)[1].max() <= _fewest(len(names)):
-        return []
-    name = codes_of(name.casefold() for name in names.to_pylist())
+    size = np.bincount(label)
+    large = np.flatnonzero((clusters.entity < 0) & (size[label] > _fewest(len(names))))
+    name = np.zeros(len(names), np.int64)  # of others, names do not matter
+    name[large] = codes_of(name.casefold() for name in names.take(numbers(large)).to_pylist())
     giants = [is_new[rows] for rows in _giants(label[is_new], name[is_new], len(names))]
     if not giants:
         return []

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import issparse
 
+from arbo.data.corpus import Corpus
 from arbo.data.inputs import Inputs, MentionInput
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.encoders.encoder import Encoder
@@ -45,19 +46,31 @@ class Mentions(NamedTuple):
     inputs: Sequence[MentionInput]
     encode: Callable[[], Embeddings]
     """Returns their vectors, always the same."""
+    content: Corpus | Content
+    """Their documents, or the tables of a run that grows."""
     find: Find = nearest_within
     """Searches their neighbours."""
     known: Mapping[str, Scored] = {}
     """Known scores of a reranker, see `Remembering`."""
-    content: Content | None = None
-    """The tables of a run that grows; None for documents that are searched for the first time."""
 
     @classmethod
-    def of(cls, inputs: Sequence[MentionInput], order: Ids, encoder: Encoder, announce: Announce) -> Self:
+    def of(
+        cls,
+        inputs: Sequence[MentionInput],
+        order: Ids,
+        encoder: Encoder,
+        announce: Announce,
+        content: Corpus | Content,
+    ) -> Self:
         """Make mentions in ``order``; the encoder encodes them in the order of ``inputs``."""
         encode = cache(lambda: encoder.encode_mentions(inputs, announce).taken(order))
         rows = order.tolist()
-        return cls(encoder, inputs.taken(rows) if isinstance(inputs, Inputs) else [inputs[row] for row in rows], encode)
+        return cls(
+            encoder,
+            inputs.taken(rows) if isinstance(inputs, Inputs) else [inputs[row] for row in rows],
+            encode,
+            content,
+        )
 
 
 class _Kept:
@@ -184,7 +197,7 @@ def resumed(
     earlier = Earlier(mentions, entities, row, rows_now(run, arrays, encoder, kb))
     find = nearest_within if anew else earlier.nearest_within
     known = known_scores(arrays, earlier.row, earlier.number)
-    made = Mentions.of(inputs, order, encoder, announce)._replace(find=find, known=known, content=content)
+    made = Mentions.of(inputs, order, encoder, announce, content)._replace(find=find, known=known)
     if "vectors" not in arrays:
         return made
     return made._replace(encode=cache(partial(_joined, arrays, row, inputs, order, encoder, announce)))

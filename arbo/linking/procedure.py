@@ -53,8 +53,9 @@ class Procedure:
         """Return the mentions of documents in an order, with the fitted encoder."""
         inputs = mention_inputs(corpus, expand_abbreviations=self.config.expand_abbreviations)
         if self.entities is not None:
-            return Mentions.of(inputs, order, self.entities.fitted, self.announce)
-        return Mentions.of(inputs, order, self.encoder.fit([inputs[row].name for row in order.tolist()]), self.announce)
+            return Mentions.of(inputs, order, self.entities.fitted, self.announce, corpus)
+        encoder = self.encoder.fit([inputs[row].name for row in order.tolist()])
+        return Mentions.of(inputs, order, encoder, self.announce, corpus)
 
     def searched(self, mentions: Mentions, k: int, *, within_threshold: bool = False) -> Retrieval:
         """Return the neighbours by the encoder: the ``k`` nearest mentions, and entities.
@@ -62,7 +63,7 @@ class Procedure:
         With ``within_threshold``, mentions beyond the mention threshold are left out, which is faster; but all are kept
         if an edge model, `rerank_mentions` or average linkage needs them.
         """
-        encoder, inputs, encode, find, *_ = mentions
+        encoder, inputs, encode, _, find, _ = mentions
         limit = self.config.mention_limit(encoder.threshold, learnt=self.edges is not None)
         compared = max(k, self.edges.neighbors) if self.edges and k else k
         within = limit if within_threshold else None
@@ -85,13 +86,17 @@ class Procedure:
         self,
         given: Corpus | Altered,
         corrections: Sequence[Correction],
-        resume: Callable[[Any], Mentions] | None = None,
+        resume: Callable[[Altered], Mentions] | None = None,
     ) -> Result:
         """Decide on the mentions of documents, after corrections of spans; ``resume`` begins with earlier lists."""
         clock, k = Stopwatch(), self.config.k
         corpus, lines, changed = respanned(given, corrections)
         with clock("encode and search"):
-            mentions = resume(corpus) if resume else self.mentions(corpus, corpus.order)
+            if isinstance(corpus, Corpus):
+                mentions = self.mentions(corpus, corpus.order)
+            else:
+                assert resume is not None
+                mentions = resume(corpus)
             found = self.searched(mentions, k, within_threshold=True)
             scoring = None
             if self.reranker is not None and self.kb is not None:
@@ -109,7 +114,7 @@ class Procedure:
                 decisions=decisions,
             )
         with clock("describe"):
-            result = describe(mentions.content or corpus, self.kb, retrieval, clusters, self.config, obeying)
+            result = describe(mentions.content, self.kb, retrieval, clusters, self.config, obeying)
         arrays = kept(mentions, found, self.encoder, self.kb, given_arrays(changed), scoring)
         return replace(result, manifest={**result.manifest, "seconds": clock.seconds}, kept=arrays)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import TypeAlias
 
 from arbo.data.corpus import Corpus
 from arbo.data.documents import Document, Mention, mention_ids, text_of
@@ -19,7 +19,7 @@ from arbo.linking.altered import Altered
 from arbo.linking.corrections import Correction
 from arbo.text.checks import Span
 
-Given = TypeVar("Given", Corpus, Altered)
+Given: TypeAlias = Corpus | Altered
 
 
 def respanned(corpus: Given, corrections: Sequence[Correction]) -> tuple[Given, list[Correction], dict[str, Document]]:
@@ -34,8 +34,8 @@ def respanned(corpus: Given, corrections: Sequence[Correction]) -> tuple[Given, 
             yield (line.document, line.spans), (line.kind, line.value, line.record.get("type"))
 
     lines = settled(_as_came(documents.values(), corrections), claims)
-    places = ((line.document, line.spans) for line in lines if line.kind == "add" and line.document is not None)
-    used = {*corpus.homes(name for home, spans in places for name in mention_ids(home, [spans]))}
+    new = ((line.document, line.spans) for line in lines if line.kind == "add" and line.document is not None)
+    used = {*corpus.homes(name for home, spans in new for name in mention_ids(home, [spans]))}
     about: defaultdict[str, list[int]] = defaultdict(list)
     for place, line in enumerate(lines):
         if line.document is not None and line.status == "obeyed":
