@@ -9,6 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import networkx as nx
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -18,7 +19,6 @@ import arbo
 from arbo.resolving.folders import resolve_graph
 
 pytest.importorskip("rapidfuzz")
-nx = pytest.importorskip("networkx")
 
 HOLMES = "a consulting detective who lives in Baker Street"
 ENTITIES = [

@@ -7,7 +7,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from arbo.errors import DataError, MissingDependency
+import networkx as nx
+
+from arbo.errors import DataError
 from arbo.resolving.resolution import Resolution
 
 GRAPH = "graph_chunk_entity_relation.graphml"
@@ -30,8 +32,6 @@ def write_lightrag(folder: Path, out: Path, found: Resolution) -> None:
     changes them all. Descriptions, sources and files are joined, other values are those of the canonical entity, and of
     relations of one pair the largest weight. A relation from an entity to itself is left out.
     """
-    import networkx as nx
-
     old = _graph(folder)
     names = list(old)
     new_of = {name: names[row] for name, row in zip(names, found.canonical, strict=True)}
@@ -62,10 +62,6 @@ def _parts(texts: Iterable[str], separator: str) -> Iterable[str]:
 
 
 def _graph(folder: Path) -> Any:
-    try:
-        import networkx as nx
-    except ImportError:
-        raise MissingDependency("the graph of LightRAG", extra="resolve") from None
     try:
         return nx.read_graphml(folder / GRAPH)
     except (OSError, SyntaxError, nx.NetworkXError) as error:
