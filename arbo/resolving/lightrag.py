@@ -43,7 +43,10 @@ def write_lightrag(folder: Path, out: Path, found: Resolution) -> None:
         if ends[0] != ends[1] or one == two:
             new.add_edge(*ends, **_joined(new.edges[ends] if new.has_edge(*ends) else {}, values))
     nx.write_graphml(new, out / GRAPH)
-    calls = [{"source_entities": list(merge.names), "target_entity": names[merge.canonical]} for merge in found.merges]
+    calls = [
+        {"source_entities": [names[row] for row in rows if row != kept], "target_entity": names[kept]}
+        for kept, rows, *_ in found.merges
+    ]
     (out / "merges.json").write_text(json.dumps(calls, indent=2, ensure_ascii=False) + "\n", "utf-8")
 
 

@@ -156,7 +156,7 @@ def resolve(
         table: a pandas or polars frame, an Arrow table, a list of dicts, or a CSV, TSV or Parquet file.
         name: the column of names.
         type: the column of types. Rows of different types are never one entity; a row without a type may be of any.
-        context: the column of texts, such as descriptions. Texts without common words keep equal names apart.
+        context: the column of texts, such as descriptions. Texts that are too different keep equal names apart.
         threshold: smallest average probability with which two groups of rows are merged.
         corrections: what people decided, with numbers of rows as ids of mentions, such as ``{"different": ["3",
             "8"]}``; see `arbo.linking.corrections`.
