@@ -190,7 +190,7 @@ def scores(found: Mapping[str, Labels], half: int) -> dict[str, dict[str, float]
                     count[kind][what] += 1
         for kind, value in _b_cubed(rows, labels):
             for of in ("all", kind):
-                count[of].update({"rows": 1, **{f"b {side}": share for side, share in value.items()}})  # type: ignore[dict-item]
+                count[of].update({"rows": 1, **{f"b {side}": share for side, share in value.items()}})
     return {kind: _ratios(count[kind]) for kind in ("all", *KINDS)}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -178,3 +179,9 @@ def test_rows_that_people_joined_are_explained() -> None:
     found = arbo.resolve(ROWS, *COLUMNS, corrections=[{"same": ["5", "6"]}])
     assert found.explain(6).startswith('row 6 "London" is row 5 "London":\n')
     assert found.frame["canonical_row"][6].as_py() == 5
+
+
+def test_a_missing_package_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "rapidfuzz", None)
+    with pytest.raises(arbo.MissingDependency, match=r"pip install 'arbo\[resolve\]'"):
+        arbo.resolve(ROWS, *COLUMNS)

@@ -7,7 +7,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from arbo.errors import DataError, MissingDependency
+import networkx as nx
+
+from arbo.errors import DataError
 from arbo.resolving.resolution import Resolution
 
 GRAPH = "graph_chunk_entity_relation.graphml"
@@ -30,8 +32,6 @@ def write_lightrag(folder: Path, out: Path, found: Resolution) -> None:
     changes them all. Descriptions, sources and files are joined, other values are those of the canonical entity, and of
     relations of one pair the largest weight. A relation from an entity to itself is left out.
     """
-    import networkx as nx
-
     old = _graph(folder)
     names = list(old)
     new_of = {name: names[row] for name, row in zip(names, found.canonical, strict=True)}
@@ -43,7 +43,10 @@ def write_lightrag(folder: Path, out: Path, found: Resolution) -> None:
         if ends[0] != ends[1] or one == two:
             new.add_edge(*ends, **_joined(new.edges[ends] if new.has_edge(*ends) else {}, values))
     nx.write_graphml(new, out / GRAPH)
-    calls = [{"source_entities": list(merge.names), "target_entity": names[merge.canonical]} for merge in found.merges]
+    calls = [
+        {"source_entities": [names[row] for row in rows if row != kept], "target_entity": names[kept]}
+        for kept, rows, *_ in found.merges
+    ]
     (out / "merges.json").write_text(json.dumps(calls, indent=2, ensure_ascii=False) + "\n", "utf-8")
 
 
@@ -62,10 +65,6 @@ def _parts(texts: Iterable[str], separator: str) -> Iterable[str]:
 
 
 def _graph(folder: Path) -> Any:
-    try:
-        import networkx as nx
-    except ImportError:
-        raise MissingDependency("the graph of LightRAG", extra="resolve") from None
     try:
         return nx.read_graphml(folder / GRAPH)
     except (OSError, SyntaxError, nx.NetworkXError) as error:

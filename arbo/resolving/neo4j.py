@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from arbo.errors import MissingDependency
-from arbo.resolving.resolution import resolve
+from arbo.resolving.resolution import THRESHOLD, resolve
 
 try:
     from neo4j_graphrag.components.resolver import EntityResolver, ResolutionStats
@@ -44,7 +44,7 @@ class ArboResolver(EntityResolver):  # type: ignore[misc]
         filter_query: str | None = None,
         name: str = "name",
         context: str = "description",
-        threshold: float = 0.6,
+        threshold: float = THRESHOLD,
         neo4j_database: str | None = None,
     ) -> None:
         if ResolutionStats is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike
@@ -62,7 +62,7 @@ class Resolution:
         """
         names, canonical = self.names, self.canonical
         links = self.result.link_table
-        reasons = zip(links["reasons"].to_pylist(), links["reason_log_odds"].to_pylist(), strict=True)
+        reasons = map(zip, links["reasons"].to_pylist(), links["reason_log_odds"].to_pylist())
         return pa.table(
             {
                 "row": pa.array(range(len(names)), pa.int64()),
@@ -71,7 +71,7 @@ class Resolution:
                 "canonical": pa.array([names[row] for row in canonical], pa.string()),
                 "cluster": links["cluster_id"],
                 "joined_by": links["nearest"].cast(pa.int64()),
-                "reason": pa.array([_told(*both) for both in reasons], pa.string()),
+                "reason": pa.array([_told(both) or None for both in reasons], pa.string()),
             }
         )
 
@@ -108,7 +108,7 @@ class Resolution:
         if merge is None:
             return f"{self._called(row)} is alone: no other row is likely enough the same entity"
         link = self.result.link_of(str(row))
-        why = ", ".join(f"{name} {odds:+.2f}" for name, odds in link.reasons)
+        why = _told(link.reasons)
         lines = [f"{self._called(row)} is {self._called(merge.canonical)}:"]
         if link.nearest is not None and why:
             lines.append(f"    most like {self._called(int(link.nearest))}, by log-odds: {why}")
@@ -156,7 +156,7 @@ def resolve(
         table: a pandas or polars frame, an Arrow table, a list of dicts, or a CSV, TSV or Parquet file.
         name: the column of names.
         type: the column of types. Rows of different types are never one entity; a row without a type may be of any.
-        context: the column of texts, such as descriptions. Texts without common words keep equal names apart.
+        context: the column of texts, such as descriptions. Texts that are too different keep equal names apart.
         threshold: smallest average probability with which two groups of rows are merged.
         corrections: what people decided, with numbers of rows as ids of mentions, such as ``{"different": ["3",
             "8"]}``; see `arbo.linking.corrections`.
@@ -212,5 +212,5 @@ def _text(value: object) -> str:
     return value.strip() if isinstance(value, str) else "" if value is None or value != value else str(value)
 
 
-def _told(names: Any, log_odds: Any) -> str | None:
-    return ", ".join(f"{name} {odds:+.2f}" for name, odds in zip(names, log_odds, strict=True)) or None
+def _told(reasons: Iterable[tuple[str, float]]) -> str:
+    return ", ".join(f"{name} {odds:+.2f}" for name, odds in reasons)

@@ -68,7 +68,7 @@ def _entities(documents: Corpus) -> dict[str, tuple[str, list[Draft]]]:
     drafts: dict[str, list[Draft]] = defaultdict(list)
     kinds: dict[str, Counter[str]] = defaultdict(Counter)
     for document in documents:
-        bounds = sentences(document.text)
+        bounds = sentences(document.text).tolist()
         for mention in document.mentions:
             if _is_name(mention):
                 (id_, *_) = mention.gold or ("",)
