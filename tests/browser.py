@@ -26,6 +26,7 @@ _OPTIONS = [
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
+    "--disable-ipc-flooding-protection",
     "--hide-scrollbars",
     "--force-color-profile=srgb",
 ]
