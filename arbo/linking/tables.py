@@ -242,37 +242,37 @@ def cluster_table(
     rank = np.empty_like(order)
     rank[order] = np.arange(len(order))
     label, size, is_new, place = label[order], size[order], is_new[order], rank[place]
-    entities, entity_names = (known.column(name, label[~is_new]).to_pylist() for name in ("id", "name"))
+    entities, entity_names = (strings(known.column(name, label[~is_new]).to_pylist()) for name in ("id", "name"))
     earliest = np.full(len(label), len(arrival), np.int64)
     np.minimum.at(earliest, place, arrival)
     first = np.argsort(arrival)[earliest[is_new]]
-    usual = _usual_names(names, place, len(entities), len(label)).to_pylist()
-    new = {node: place for place, node in enumerate(label[is_new].tolist())} if named else {}
-    for node, (row, name) in named.items():
-        if node in new:
-            first[new[node]], usual[new[node]] = row, name
-    ids = entities + _new_ids(mention_ids.take(numbers(first)), kb)
+    usual = _usual_names(names, place, len(entities), len(label))
+    if named:
+        new, given = {node: row for row, node in enumerate(label[is_new].tolist())}, usual.to_pylist()
+        for node in named.keys() & new.keys():
+            first[new[node]], given[new[node]] = named[node]
+        usual = strings(given)
+    ids = pa.concat_arrays([entities, _new_ids(mention_ids.take(numbers(first)), kb)])
     joins = clusters.weakest_joins()
     weakest = np.full(len(clusters.labels), -np.inf, np.float32)
     weakest[clusters.labels[joins.source]] = joins.weight
     weakest = weakest[label]
     table = pa.table(
         {
-            "cluster_id": strings(ids),
-            "entity_id": strings(entities + [None] * int(is_new.sum())),
-            "name": strings(entity_names + usual),
+            "cluster_id": ids,
+            "entity_id": pa.concat_arrays([entities, pa.nulls(len(usual), pa.string())]),
+            "name": pa.concat_arrays([entity_names, usual]),
             "size": numbers(size.astype(np.int32)),
             "weakest_join": _floats(weakest, np.isneginf(weakest)),  # people, or nobody, joined the mentions
         }
     )
-    return table, table["cluster_id"].combine_chunks().take(numbers(place))
+    return table, ids.take(numbers(place))
 
 
-def _new_ids(mention_ids: pa.Array, kb: KnowledgeBase | None) -> list[str]:
+def _new_ids(mention_ids: pa.Array, kb: KnowledgeBase | None) -> pa.Array:
     """Make the ids of discovered entities from their first mentions; all differ from each other and from known ids."""
     if kb is None and len(mention_ids) == len(mention_ids.unique()):
-        ids: list[str] = pc.binary_join_element_wise("new-", mention_ids, "").to_pylist()
-        return ids
+        return pc.binary_join_element_wise("new-", mention_ids, "")
     first = mention_ids.to_pylist()
     name_of: dict[str, str] = {}
     taken: set[str] = set()
@@ -283,7 +283,7 @@ def _new_ids(mention_ids: pa.Array, kb: KnowledgeBase | None) -> list[str]:
             name = f"new-{mention_id}#{number}"
         name_of[mention_id] = name
         taken.add(name)
-    return [name_of[mention_id] for mention_id in first]
+    return strings([name_of[mention_id] for mention_id in first])
 
 
 def _usual_names(names: pa.Array, place: npt.NDArray[np.int64], begin: int, end: int) -> pa.Array:

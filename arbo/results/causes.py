@@ -35,7 +35,9 @@ def exchange_of(a: Run, b: Run) -> Exchange | None:
 
 def gone(a: Run, row_in_a: Ints) -> dict[str, str]:
     """Return the first mention of each cluster of the earlier run that the later one lacks."""
-    left = np.setdiff1d(np.arange(a.mention_table.num_rows), row_in_a)[::-1]
+    is_gone = np.ones(a.mention_table.num_rows, np.bool_)
+    is_gone[row_in_a[row_in_a >= 0]] = False
+    left = np.flatnonzero(is_gone)[::-1]
     columns = (a.link_table[name].take(pa.array(left)).to_pylist() for name in ("cluster_id", "mention_id"))
     return dict(zip(*columns, strict=True))
 
