@@ -52,7 +52,7 @@ class Content(NamedTuple):
         """The `fingerprint` of the corpus."""
         documents, mentions = (table.combine_chunks() for table in (self.documents, self.mentions))
         home = pc.index_in(mentions["document_id"], documents["document_id"].combine_chunks())
-        lists = _lists(_mentions_as_json(mentions), np.bincount(home.to_numpy(), minlength=len(documents)))
+        lists = _lists(_mentions_as_json(mentions), np.bincount(np.from_dlpack(home), minlength=len(documents)))
         own = (_as_json(documents[name]) for name in ("document_id", "text"))
         lines = _joined("[", _joined(*own, lists, by=", "), _further(documents["domain"]), "]\n")
         digest = hashlib.sha256()
@@ -69,29 +69,30 @@ def _mentions_as_json(table: pa.Table) -> pa.Array:
     lists = (_lists(items, _lengths(of)) for items, of in ((pairs, spans), (_as_json(gold.flatten()), gold)))
     id_, document, text, type_ = (_as_json(table[name]) for name in ("mention_id", "document_id", "text", "type"))
     where, ids = lists
-    ids = pc.if_else(gold.is_null(), pa.scalar("null", _TEXT), ids)
+    ids = pc.if_else(gold.is_null(), _constant("null"), ids)
     cluster = _further(table["cluster"]) if "cluster" in table.column_names else ""
     return _joined("[", _joined(id_, document, where, text, type_, ids, by=", "), cluster, "]")
 
 
+def _constant(text: str) -> pa.Scalar:
+    """Return a string for functions of columns; `pyarrow.scalar` would import pandas."""
+    return strings([text], _TEXT)[0]
+
+
 def _lengths(lists: pa.ListArray) -> Ids:
     """Return the number of items of each list; 0 for null."""
-    return np.asarray(pc.fill_null(pc.list_value_length(lists), 0))
+    return np.from_dlpack(pc.coalesce(pc.list_value_length(lists), numbers(np.zeros(1, np.int32))[0]))
 
 
 def _lists(items: pa.Array, lengths: Ids) -> pa.Array:
     """Return the JSON arrays of items that follow each other, so many in each array."""
     start = np.append(0, np.cumsum(lengths, dtype=np.int64))
-    return _joined(
-        "[", pc.binary_join(pa.LargeListArray.from_arrays(numbers(start), items), pa.scalar(", ", _TEXT)), "]"
-    )
+    return _joined("[", pc.binary_join(pa.LargeListArray.from_arrays(numbers(start), items), _constant(", ")), "]")
 
 
 def _joined(*parts: pa.Array | str, by: str = "") -> pa.Array:
     """Return strings joined row by row; null if one is null."""
-    return pc.binary_join_element_wise(
-        *(pa.scalar(part, _TEXT) if isinstance(part, str) else part for part in (*parts, by))
-    )
+    return pc.binary_join_element_wise(*(_constant(part) if isinstance(part, str) else part for part in (*parts, by)))
 
 
 def _as_json(column: pa.Array | pa.ChunkedArray) -> pa.Array:
@@ -103,9 +104,9 @@ def _as_json(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     if pc.any(is_escaped, min_count=0).as_py():
         escaped = strings([json.dumps(value) for value in column.filter(is_escaped).to_pylist()], _TEXT)
         quoted = pc.replace_with_mask(quoted, is_escaped, escaped)
-    return pc.fill_null(quoted, pa.scalar("null", _TEXT))
+    return pc.fill_null(quoted, _constant("null"))
 
 
 def _further(column: pa.ChunkedArray) -> pa.Array:
     """Return strings as a further item of a JSON array; null as nothing."""
-    return pc.if_else(column.combine_chunks().is_null(), pa.scalar("", _TEXT), _joined(", ", _as_json(column)))
+    return pc.if_else(column.combine_chunks().is_null(), _constant(""), _joined(", ", _as_json(column)))

@@ -290,7 +290,7 @@ def _usual_names(names: pa.Array, place: npt.NDArray[np.int64], begin: int, end:
     """Return the most frequent name in each of the clusters ``begin .. end - 1``; ties go to the first name."""
     rows = np.flatnonzero(place >= begin)
     coded = names.take(numbers(rows)).dictionary_encode()
-    code = coded.indices.to_numpy().astype(np.int64)
+    code = np.from_dlpack(coded.indices).astype(np.int64)  # `to_numpy` imports pandas
     n_names = max(1, len(coded.dictionary))
     pair, row, count = np.unique(place[rows] * n_names + code, return_index=True, return_counts=True)
     order = np.lexsort((row, -count, pair // n_names))
