@@ -51,7 +51,7 @@ class Content(NamedTuple):
     def fingerprint(self) -> str:
         """The `fingerprint` of the corpus."""
         documents, mentions = (table.combine_chunks() for table in (self.documents, self.mentions))
-        home = pc.index_in(mentions["document_id"], documents["document_id"].combine_chunks())
+        home = pc.index_in(*(table["document_id"].combine_chunks() for table in (mentions, documents)))
         lists = _lists(_mentions_as_json(mentions), np.bincount(np.from_dlpack(home), minlength=len(documents)))
         own = (_as_json(documents[name]) for name in ("document_id", "text"))
         lines = _joined("[", _joined(*own, lists, by=", "), _further(documents["domain"]), "]\n")
@@ -100,7 +100,7 @@ def _as_json(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     column = column.cast(_TEXT)
     quoted = _joined('"', column, '"')
-    is_escaped = pc.fill_null(pc.match_substring_regex(column, _ESCAPED), False)
+    is_escaped = pc.match_substring_regex(column, _ESCAPED)  # null for null, which stays null
     if pc.any(is_escaped, min_count=0).as_py():
         escaped = strings([json.dumps(value) for value in column.filter(is_escaped).to_pylist()], _TEXT)
         quoted = pc.replace_with_mask(quoted, is_escaped, escaped)
