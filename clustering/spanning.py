@@ -114,12 +114,12 @@ class _Rounds:
 
 
 @kernel
-def _split(edges: Edges, pivot: float, ends: _Ends) -> int:
-    """Write the edges up to the pivot first, then the others; return the number of the first."""
+def _split(edges: Edges, heaviest: float, ends: _Ends) -> int:
+    """Write the edges up to the heaviest light one first, then the others; return the number of the first."""
     low, high = 0, len(edges.source)
     for i in range(len(edges.source)):
         w = edges.weight[i]
-        if w <= pivot:
+        if w <= heaviest:
             p = low
             low += 1
         else:

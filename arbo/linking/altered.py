@@ -113,7 +113,7 @@ class Altered:
                 f"a correction added the mention {added[0]!r}, and would add it again; add a later correction with "
                 "'drop'"
             )
-        if unknown := sorted(gone - places.keys() - homes.keys()):
+        if unknown := sorted(gone - places.keys() - homes.keys(), key=str):
             some = ", ".join(map(repr, unknown[:3]))
             raise UsageError(f"the run has no document or mention {some}; arbo show lists the ids")
         if both := sorted(id_ for id_ in places if homes.get(id_, id_) != id_):
@@ -216,8 +216,11 @@ def _reader(documents: pa.Table, mentions: pa.Table, names: Sequence[str]) -> Ca
 def _rows_of(ids: Iterable[str], column: pa.ChunkedArray) -> dict[str, int]:
     """Return the rows of those ids that a column has."""
     known = [id_ for id_ in ids if isinstance(id_, str) and id_ == id_.encode("utf-8", "ignore").decode("utf-8")]
-    rows = pc.index_in(strings(known), value_set=column.combine_chunks()).to_pylist()
-    return {id_: row for id_, row in zip(known, rows, strict=True) if row is not None}
+    if not known:
+        return {}
+    place = pc.fill_null(pc.index_in(column, value_set=strings(known)), -1).to_numpy()
+    rows = np.flatnonzero(place >= 0)
+    return {known[at]: row for at, row in zip(place[rows].tolist(), rows.tolist(), strict=True)}
 
 
 def _joined(old: pa.Table, new: pa.Table) -> pa.Table:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from itertools import groupby
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Any, get_args
 
 import numpy as np
@@ -160,9 +160,10 @@ def labels_of(run: Run, key: str) -> list[Any]:
 def sentences_of(run: Run, flat: pa.Table) -> Iterator[str | None]:
     """Yield the sentence or sentences of each mention of a `mention_view`; None without texts."""
     begin, stop = (ends.tolist() for ends in sentence_ends(run, flat))
-    for document_id, first, last in zip(flat["document_id"].to_pylist(), begin, stop, strict=True):
+    places = zip(flat["document_id"].to_pylist(), begin, stop, strict=True)
+    for document_id, own in groupby(places, itemgetter(0)):
         text = run.text_of(document_id)
-        yield None if text is None else text[first:last]
+        yield from (None if text is None else text[first:last] for _, first, last in own)
 
 
 def sentence_bounds(run: Run) -> tuple[Ints, Ints, Ints, Ints]:
