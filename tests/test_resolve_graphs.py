@@ -154,10 +154,11 @@ def test_the_resolver_for_neo4j_merges_nodes_of_the_same_labels() -> None:
     ]
     nodes += [{"id": "4:9", "labels": ["__Entity__", "GEO"], "properties": {"name": "SHERLOCK HOLMES"}}]
     nodes += [{"id": "4:8", "labels": ["__Entity__"], "properties": {}}]
+    nodes += [{"id": "4:7", "labels": ["__Entity__"], "properties": {"name": "SHERLOCK HOLMES"}}]
     database = Database(nodes)
     resolver = ArboResolver(database, "WHERE entity.new", neo4j_database="graph")
     stats = asyncio.run(resolver.run())
-    assert (stats.number_of_nodes_to_resolve, stats.number_of_created_nodes) == (5, 1)
+    assert (stats.number_of_nodes_to_resolve, stats.number_of_created_nodes) == (6, 1)
     assert database.merged == [["4:0", "4:1"]]
     assert "MATCH (entity:__Entity__) WHERE entity.new\n" in database.queries[0][0]
     assert {name for _, name in database.queries} == {"graph"}
