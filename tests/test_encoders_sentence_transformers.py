@@ -110,6 +110,16 @@ def test_modules_that_arbo_has_not_are_refused(
         load(tmp_path)
 
 
+@pytest.mark.parametrize("order", [(0, 1, 2, 2), (0, 1, 3, 2), (0, 1, 2, 3, 3), (0, 0, 1), (1, 0)])
+def test_modules_are_refused_in_another_order(tower: Tower, tmp_path: Path, order: tuple[int, ...]) -> None:
+    dual_encoder(tower).with_projection(16).save_pretrained(tmp_path)
+    (tmp_path / "arbo.json").unlink()
+    modules = json.loads((tmp_path / "modules.json").read_text())
+    (tmp_path / "modules.json").write_text(json.dumps([modules[place] for place in order]))
+    with pytest.raises(arbo.DataError, match="in this order"):
+        load(tmp_path)
+
+
 def test_other_poolings_are_not_for_sentence_transformers(tower: Tower, tmp_path: Path) -> None:
     dual_encoder(tower, arbo.EncoderConfig(pooling="mention")).save_pretrained(tmp_path)
     assert not (tmp_path / "modules.json").exists()

@@ -204,7 +204,7 @@ def test_ids_that_occur_twice_are_made_anew(tmp_path: Path) -> None:
     assert [m.id for m in document.mentions] == ["d:0-3", "d:0-3#2"]
 
 
-def test_a_table_does_not_repeat_the_passages(tmp_path: Path) -> None:
+def test_exports_keep_the_passages_and_a_table_does_not_repeat_them(tmp_path: Path) -> None:
     kb = arbo.KnowledgeBase([arbo.Entity("MESH:D006527", "Wilson disease")])
     result = arbo.Linker(kb).link(read(tmp_path, {"documents": [DOCUMENT]}))
     frame = result.to_pandas()
@@ -215,3 +215,5 @@ def test_a_table_does_not_repeat_the_passages(tmp_path: Path) -> None:
     (record,) = json.loads((tmp_path / "out.json").read_text("utf-8"))["documents"]
     assert [passage["infons"] for passage in record["passages"]] == [{"type": "title"}, {"type": "abstract"}]
     assert record["relations"] == DOCUMENT["relations"]
+    arbo.Result.load(tmp_path / "run").export(tmp_path / "out.jsonl", "jsonl")
+    assert len(read_documents(tmp_path / "out.jsonl").mentions) == len(SEEN)

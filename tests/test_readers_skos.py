@@ -100,6 +100,22 @@ def test_short_entities_of_xml_are_allowed(tmp_path: Path) -> None:
     assert read(tmp_path, XML.format('<!ENTITY own "flu">', "&own;"))["http://e.org/1"].name == "flu"
 
 
+def test_xml_may_have_a_style_sheet_or_no_prefix(tmp_path: Path) -> None:
+    text = XML.format("", "flu")
+    styled = text.replace("<!DOCTYPE rdf:RDF []>", '<?xml-stylesheet href="a.xsl"?>')
+    bare = text.replace("<!DOCTYPE rdf:RDF []>\n", "").replace("rdf:RDF", "RDF").replace("xmlns:rdf=", "xmlns=")
+    bare = bare.replace("<RDF", f'<RDF xmlns:rdf="{rdflib.RDF}"')
+    assert [read(tmp_path, content)["http://e.org/1"].name for content in (styled, bare)] == ["flu", "flu"]
+
+
+def test_a_label_may_be_the_address_of_a_concept(tmp_path: Path) -> None:
+    note = (
+        f"<http://example.org/note> <{rdflib.RDF.value}> 'A text.' . ex:a skos:definition <http://example.org/note> ."
+    )
+    kb = read(tmp_path, f'{TURTLE}ex:a a skos:Concept ; skos:prefLabel "{EX}a" ; skos:altLabel "{EX}flu" . {note}')
+    assert (kb["ex:a"].name, kb["ex:a"].aliases, kb["ex:a"].definition) == (f"{EX}a", (f"{EX}flu",), "A text.")
+
+
 @pytest.mark.parametrize(
     ("content", "told"),
     [

@@ -154,10 +154,11 @@ def test_the_resolver_for_neo4j_merges_nodes_of_the_same_labels() -> None:
     ]
     nodes += [{"id": "4:9", "labels": ["__Entity__", "GEO"], "properties": {"name": "SHERLOCK HOLMES"}}]
     nodes += [{"id": "4:8", "labels": ["__Entity__"], "properties": {}}]
+    nodes += [{"id": "4:7", "labels": ["__Entity__"], "properties": {"name": "SHERLOCK HOLMES"}}]
     database = Database(nodes)
     resolver = ArboResolver(database, "WHERE entity.new", neo4j_database="graph")
     stats = asyncio.run(resolver.run())
-    assert (stats.number_of_nodes_to_resolve, stats.number_of_created_nodes) == (5, 1)
+    assert (stats.number_of_nodes_to_resolve, stats.number_of_created_nodes) == (6, 1)
     assert database.merged == [["4:0", "4:1"]]
     assert "MATCH (entity:__Entity__) WHERE entity.new\n" in database.queries[0][0]
     assert {name for _, name in database.queries} == {"graph"}
@@ -194,3 +195,38 @@ def test_nothing_is_overwritten_and_faults_are_told(graphrag: Path, tmp_path: Pa
     (tmp_path / "graph_chunk_entity_relation.graphml").write_text("<graphml")
     with pytest.raises(arbo.DataError, match="the graph cannot be read"):
         resolve_graph(tmp_path, tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda table: table.drop_columns("source"), "there is no column 'source'; the columns are id, target"),
+        (lambda table: table.set_column(2, "target", [["B", None, "C", None]]), "row 2 has no value in the column 'ta"),
+    ],
+)
+def test_relationships_without_an_end_are_told_before_resolving(
+    graphrag: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: Any, told: str
+) -> None:
+    file = graphrag / "relationships.parquet"
+    pq.write_table(change(pq.read_table(file)), file)
+    monkeypatch.setattr("arbo.resolving.folders.resolve", None)
+    with pytest.raises(arbo.DataError, match=told) as caught:
+        resolve_graph(graphrag, tmp_path / "out")
+    assert caught.value.file == str(file)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        (">4.0<", ">abc<", "could not convert string to float: 'abc'"),
+        ('attr.type="double"', 'attr.type="number"', "unknown value 'number'"),
+    ],
+)
+def test_faults_of_graphml_are_told(lightrag: Path, tmp_path: Path, old: str, new: str, told: str) -> None:
+    file = lightrag / "graph_chunk_entity_relation.graphml"
+    text = file.read_text("utf-8")
+    assert old in text
+    file.write_text(text.replace(old, new), "utf-8")
+    with pytest.raises(arbo.DataError, match=told) as caught:
+        resolve_graph(lightrag, tmp_path / "out")
+    assert caught.value.file == str(file)

@@ -16,7 +16,8 @@ from arbo.settings import read_json
 _POOLINGS = ("cls", "mean")
 _MODES = {"pooling_mode_cls_token": "cls", "pooling_mode_mean_tokens": "mean"}
 """Poolings by the names of earlier releases of sentence-transformers; all others begin with `pooling_mode_` too."""
-_WANTED = "a Transformer, a Pooling (cls or mean) and, perhaps, a Dense without activation and a Normalize"
+_ORDERS = [["Transformer", "Pooling", *more] for more in ([], ["Normalize"], ["Dense"], ["Dense", "Normalize"])]
+_WANTED = "a Transformer, a Pooling (cls or mean) and, perhaps, a Dense without activation, a Normalize, in this order"
 
 
 def load_modules(folder: Path, *, device: str | None, precision: Precision) -> tuple[Tower, EncoderConfig] | None:
@@ -44,21 +45,20 @@ def _read(folder: Path) -> tuple[Path, Path | None, EncoderConfig]:
         return values if isinstance(values, dict) else {}
 
     modules = read_json(folder / MODULES, "the list of modules")
-    places: dict[str, Path] = {}
+    found: list[tuple[str, Path]] = []
     for module in modules if isinstance(modules, list) else ():
         kind, path = (str(module.get(key, "")) for key in ("type", "path")) if isinstance(module, dict) else ("", "")
         if path and (Path(path).name != path or path == ".."):
             raise DataError(f"the module {path!r:.60} is not inside the folder; fetch it again", file=str(folder))
-        places[kind.rpartition(".")[2]] = folder / path
+        found.append((kind.rpartition(".")[2], folder / path))
+    places = dict(found)
     pooling = settings(places.get("Pooling", folder), "config.json")
     modes: list[Any] = [mode for name, mode in _MODES.items() if pooling.get(name)] or [pooling.get("pooling_mode")]
     others = {name for name, chosen in pooling.items() if name.startswith("pooling_mode_") and chosen is True}
     dense = places.get("Dense")
     activation = str(settings(dense, "config.json").get("activation_function")) if dense else "Identity"
-    needed = {"Transformer", "Pooling"}
-    is_known = needed <= places.keys() <= needed | {"Dense", "Normalize"}
     if (
-        not is_known
+        [kind for kind, _ in found] not in _ORDERS
         or len(modes) != 1
         or modes[0] not in _POOLINGS
         or others - {*_MODES}

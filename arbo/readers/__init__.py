@@ -69,7 +69,8 @@ DOCUMENT_FORMATS: Mapping[DocumentFormat, Format] = {
     "gsc": Format("arbo.readers.gsc:read_gsc", r"^[0-9]+\t[0-9]+\t[^\t\n]+\t\S+\s*$"),
     "bioc": Format(
         "arbo.readers.bioc:read_bioc",
-        r'\A.*\n(\s*<\?xml[^>]*>)?(\s*<!DOCTYPE[^>]*>)?\s*<collection\b|\A.*\n[\s\[]*\{[\s\S]*"passages"\s*:\s*\[',
+        r"\A.*\n(\s*<\?xml[^>]*>)?(\s*<!DOCTYPE[^>]*>)?\s*<collection\b"
+        r'|\A.*\n[\s\[]*\{(?![\s\S]*"mentions"\s*:)[\s\S]*"passages"\s*:\s*\[',
     ),
     "pubannotation": Format(
         "arbo.readers.pubannotation:read_pubannotation",

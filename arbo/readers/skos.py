@@ -43,7 +43,7 @@ _KEPT = {f"{_SKOS}{name}" for name in (*_LABELS, "definition", "notation", "broa
 _KEPT |= {_TYPE, _VALUE, _DEPRECATED, _REPLACED_BY}
 
 Facts = defaultdict[str, list[Any]]
-"""The objects of each property of a subject, sorted."""
+"""The objects of each property of a subject, in no particular order."""
 
 
 def read_skos(path: PathLike, *, language: str | None = None, on_error: OnError = "fail") -> KnowledgeBase:
@@ -75,7 +75,7 @@ def _facts(file: Path) -> tuple[dict[str, Facts], Callable[[str], str]]:
     check_entities(text, file)
     graph = Graph(bind_namespaces="none")
     try:
-        is_xml = re.match(r"\s*<(!|rdf:RDF|\w+:?RDF)", text)
+        is_xml = re.match(r"\s*<([!?]|(\w+:)?RDF[\s>])", text)
         with _as_written():
             graph.parse(data=text, format="xml" if is_xml else "turtle", publicID="file:///")
     except Exception as error:  # rdflib and its parsers raise errors of any kind
@@ -122,6 +122,8 @@ def _entities(
     notes: Counter[str],
 ) -> Iterator[Entity]:
     """Yield the entity of a subject, if it is a concept with a name in the language."""
+    from rdflib import Literal
+
     own = facts[iri]
     kinds = {str(kind) for kind in own[_TYPE]}
     is_concept = f"{_SKOS}Concept" in kinds
@@ -132,7 +134,11 @@ def _entities(
         return tuple(sorted({short(str(value)) for value in own[name]}))
 
     def texts(name: str) -> list[str]:
-        values = (one for value in own[f"{_SKOS}{name}"] for one in facts.get(str(value), {_VALUE: [value]})[_VALUE])
+        values = (
+            one
+            for value in own[f"{_SKOS}{name}"]
+            for one in ([value] if isinstance(value, Literal) else facts.get(str(value), {_VALUE: [value]})[_VALUE])
+        )
         return _chosen(values, language)
 
     term_id = short_id(iri)

@@ -16,13 +16,14 @@ from arbo.resolving.resolution import Resolution
 
 ENTITIES = "entities.parquet"
 _LINKS, _UNITS, _SAME = "relationships.parquet", "text_units.parquet", "documents.parquet"
-_UNIT_IDS = "text_unit_ids"
+_UNIT_IDS, _ENDS = "text_unit_ids", ("source", "target")
 
 Row = dict[str, Any]
 
 
 def read_graphrag(folder: Path) -> list[Row]:
-    """Read the entities of a folder."""
+    """Read the entities of a folder; raise DataError if they, or the relationships, are unusable."""
+    _read(folder / _LINKS, *_ENDS)
     return _read(folder / ENTITIES).to_pylist()  # type: ignore[no-any-return]
 
 
@@ -31,17 +32,17 @@ def write_graphrag(folder: Path, out: Path, found: Resolution) -> None:
 
     A merged entity has the columns of its canonical row, and the distinct descriptions and the text units of all of its
     rows. Relationships lead between canonical titles: those of one pair are one, with the sum of their weights, and one
-    from an entity to itself is left out. A title of several rows means the first of them. Communities and their reports
-    are left out, since GraphRAG has to make them again.
+    between entities that are merged is left out. A title of several rows means the first of them. Communities and their
+    reports are left out, since GraphRAG has to make them again.
     """
-    rows, links = _read(folder / ENTITIES), _read(folder / _LINKS)
+    rows, links = _read(folder / ENTITIES), _read(folder / _LINKS, *_ENDS)
     entities, edges = rows.to_pylist(), links.to_pylist()
     title_of: dict[str, str] = {}
     for row, canonical in zip(entities, found.canonical, strict=True):
         title_of.setdefault(row["title"], entities[canonical]["title"])
     pairs: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for edge in edges:
-        source, target = (title_of.get(edge[end], edge[end]) for end in ("source", "target"))
+        source, target = (title_of.get(edge[end], edge[end]) for end in _ENDS)
         if source != target or edge["source"] == edge["target"]:
             pairs[min(source, target), max(source, target)].append(edge | {"source": source, "target": target})
     degree = Counter(title for pair in pairs for title in set(pair))
@@ -81,12 +82,21 @@ def _write_units(folder: Path, out: Path, groups: Mapping[str, Iterable[list[Row
     _write(units, table.schema, out / _UNITS)
 
 
-def _read(file: Path) -> pa.Table:
+def _read(file: Path, *filled: str) -> pa.Table:
+    """Read a table, in which every row must have a value in the columns ``filled``."""
     try:
-        return pq.read_table(file)
+        table = pq.read_table(file)
     except (OSError, pa.ArrowException) as error:
         problem = f"the table cannot be read ({str(error).splitlines()[0]:.100})"
         raise DataError(f"{problem}; give the output folder of GraphRAG", file=str(file)) from None
+    for name in filled:
+        if name not in table.column_names:
+            known = ", ".join(table.column_names)
+            raise DataError(f"there is no column {name!r}; the columns are {known}", file=str(file))
+        if table[name].null_count:
+            row = table[name].to_pylist().index(None) + 1
+            raise DataError(f"row {row} has no value in the column {name!r}; correct the table", file=str(file))
+    return table
 
 
 def _write(rows: list[Row], schema: pa.Schema, file: Path) -> None:

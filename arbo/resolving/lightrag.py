@@ -30,7 +30,7 @@ def write_lightrag(folder: Path, out: Path, found: Resolution) -> None:
 
     LightRAG keeps entities in further stores too: `await rag.amerge_entities(**merge)` for each item of `merges.json`
     changes them all. Descriptions, sources and files are joined, other values are those of the canonical entity, and of
-    relations of one pair the largest weight. A relation from an entity to itself is left out.
+    relations of one pair the largest weight. A relation between entities that are merged is left out.
     """
     old = _graph(folder)
     names = list(old)
@@ -67,5 +67,6 @@ def _parts(texts: Iterable[str], separator: str) -> Iterable[str]:
 def _graph(folder: Path) -> Any:
     try:
         return nx.read_graphml(folder / GRAPH)
-    except (OSError, SyntaxError, nx.NetworkXError) as error:
-        raise DataError(f"the graph cannot be read ({error}); save it again", file=str(folder / GRAPH)) from None
+    except (OSError, SyntaxError, nx.NetworkXError, ValueError, KeyError) as error:
+        told = f"unknown value {error}" if isinstance(error, KeyError) else error
+        raise DataError(f"the graph cannot be read ({told}); save it again", file=str(folder / GRAPH)) from None

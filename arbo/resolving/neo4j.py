@@ -60,7 +60,7 @@ class ArboResolver(EntityResolver):  # type: ignore[misc]
             {
                 "id": record["id"],
                 "name": record["properties"][self.name],
-                "type": "|".join(sorted({*record["labels"]} - _OWN_LABELS)),
+                "type": "|".join(sorted({*record["labels"]} - _OWN_LABELS)) or "__Entity__",
                 "text": record["properties"].get(self.context),
             }
             for record in records
