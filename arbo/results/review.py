@@ -6,6 +6,7 @@ run does not change; `--corrections` of `arbo link` and `arbo discover` obeys th
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from collections.abc import Collection, Iterator, Mapping
@@ -59,8 +60,8 @@ class Review:
     dropped: Collection[str] = ()
     """Ids of the mentions that the file drops; others of their names are asked."""
     author: str | None = None
-    written: list[tuple[int, int]] = field(default_factory=list)
-    """Begin and end in the file of each line that this review wrote and did not undo."""
+    written: list[tuple[int, bytes]] = field(default_factory=list)
+    """End in the file, and bytes, of each line that this review wrote and did not undo."""
 
     def questions(self) -> Iterator[Question]:
         """Yield a question about a mention of each name that is not decided yet, the most useful first."""
@@ -121,28 +122,46 @@ class Review:
         return {"same": [mention, others[0]]} if others else {"mention": mention, "new": f"{cluster.name} ({mention})"}
 
     def write(self, correction: Mapping[str, Any]) -> None:
-        """Append a correction, with the author and the time; raise UsageError if the file cannot be written."""
+        """Append a correction, with the author and the time; raise UsageError if the file cannot be written.
+
+        Half a line is not left behind. If it is unknown whether the line reached the disk, it stays, and can be undone.
+        """
         told = {"author": self.author} if self.author else {}
         line = {**correction, **told, "date": datetime.now(UTC).isoformat(timespec="seconds")}
+        data = (json.dumps(line, ensure_ascii=False) + "\n").encode()
         try:
-            with open(self.file, "ab+") as file:
-                begin = file.tell()
-                if begin:
+            with open(self.file, "ab+", buffering=0) as file:
+                if file.tell():
                     file.seek(-1, os.SEEK_END)
-                    if file.read() != b"\n":  # somebody's editor left it out
-                        file.write(b"\n")
-                file.write((json.dumps(line, ensure_ascii=False) + "\n").encode())
-                file.flush()
+                    if file.read(1) != b"\n":  # somebody's editor left it out
+                        data = b"\n" + data
+                n = file.write(data)
+                end = file.tell()  # others may have written since the file was opened
+                if n < len(data):
+                    file.truncate(end - n)
+                    raise OSError(errno.ENOSPC, "no space left")
+                self.written.append((end, data))
                 os.fsync(file.fileno())
-                self.written.append((begin, file.tell()))
         except OSError as error:
             raise UsageError(f"cannot write {self.file}: {error.strerror or error}") from error
 
     def undo(self) -> bool:
-        """Remove the last correction that this review wrote; return False if there is none, or the file was changed."""
-        if not self.written or not self.file.exists() or self.file.stat().st_size != self.written[-1][1]:
+        """Remove the last correction that this review wrote; return False if there is none, or the file was changed.
+
+        Raise UsageError if the file cannot be written.
+        """
+        if not self.written or not self.file.exists():
             return False
-        os.truncate(self.file, self.written.pop()[0])
+        end, data = self.written[-1]
+        try:
+            with open(self.file, "rb+", buffering=0) as file:
+                file.seek(end - len(data))
+                if file.read() != data:
+                    return False
+                file.truncate(end - len(data))
+        except OSError as error:
+            raise UsageError(f"cannot write {self.file}: {error.strerror or error}") from error
+        self.written.pop()
         return True
 
 
@@ -170,8 +189,11 @@ class Sitting:
 
     def answer(self, link: Link, correction: Mapping[str, Any]) -> None:
         """Write a correction, and go on if it answers the present question; any mention may be corrected."""
-        self.review.write(correction)
-        self.answered.append(self.place)
+        n = len(self.review.written)
+        try:
+            self.review.write(correction)
+        finally:
+            self.answered += [self.place] * (len(self.review.written) - n)  # also a line that may not be on the disk
         if self.place < self.total and self.review.run.row_of[link.mention.id] == self.review.queue.rows[self.place]:
             self.place += 1
 
