@@ -124,7 +124,8 @@ def test_a_cluster_is_a_tree(views: Views, result: arbo.Result) -> None:
                 link = result.link_of(id_)
                 assert (row["parent"], row["step"]) == (link.parent, link.step)
         steps = [row["step"] for row in members.values() if row["step"] is not None]
-        heavy = sorted((step for step in steps if step > 0), reverse=True)
+        inner = [row["step"] for row in members.values() if row["parent_is_mention"] and row["step"] is not None]
+        heavy = sorted((step for step in inner if step > 0), reverse=True)
         assert [members[id_]["step"] for id_ in told["weakest"]] == heavy[:5]
         if own.entity is None and len(own.mentions) > 1:
             assert len(steps) == len(own.mentions) - 1
