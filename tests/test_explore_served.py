@@ -423,6 +423,19 @@ def test_applying_makes_the_run_of_add(served: Served, tmp_path: Path, run: Run,
     assert now["entity_id"] == entity
 
 
+def test_applying_obeys_a_given_knowledge_base(sample: Sample, tmp_path: Path) -> None:
+    kb, run, file = tmp_path / "kb.jsonl", tmp_path / "run", tmp_path / "run.corrections.jsonl"
+    sample[1].to_jsonl(kb)
+    found = arbo.Linker(arbo.read_knowledge_base(kb)).link(sample[0])
+    found.save(run)
+    arbo.KnowledgeBase([*sample[1].entities, arbo.Entity("far", "far away")]).to_jsonl(kb)
+    file.write_text(json.dumps({"mention": found.links[0].mention.id, "entity": "far"}) + "\n")
+    with pytest.raises(arbo.UsageError, match="has changed since"):
+        page_of(run, None, file, None, (None, None), tmp_path / "run2").applied()
+    assert page_of(run, None, file, None, (kb, None), tmp_path / "run2").applied()["corrections"]["obeyed"] == 1
+    assert arbo.Result.load(tmp_path / "run2").links[0].entity == "far"
+
+
 def test_numbers_that_json_cannot_hold_are_null(served: Served, result: arbo.Result) -> None:
     assert pc.any(pc.is_inf(result.link_table["bottleneck"])).as_py()
     client = served()
