@@ -392,6 +392,14 @@ def test_any_mention_can_be_corrected(served: Served, result: arbo.Result, tmp_p
     assert lines_of(tmp_path / "run.corrections.jsonl") == []
 
 
+def test_a_question_is_skipped_once(served: Served) -> None:
+    client = served()
+    first = client.get("/api/review/next").json()["question"]["mention"]["mention_id"]
+    second, again = (post(client, answer="skip", mention_id=first) for _ in range(2))
+    assert second["question"]["mention"]["mention_id"] != first
+    assert again == second
+
+
 def test_applying_makes_the_run_of_add(served: Served, tmp_path: Path, run: Run, sample: Sample) -> None:
     kb = tmp_path / "kb.jsonl"
     sample[1].to_jsonl(kb)
