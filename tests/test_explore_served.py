@@ -284,7 +284,7 @@ def test_strangers_are_refused(served: Served, headers: dict[str, Any], status: 
 
 def test_the_page_may_load_its_own_files_only(served: Served) -> None:
     client = served()
-    for path in ("/", "/api/overview", "/api/nothing", "/nothing.js"):
+    for path in ("/", "/api/overview", "/api/nothing", "/nothing.js", f"/{'a' * 300}.js"):
         answer = client.get(path, headers={"X-Arbo-Token": TOKEN})
         policy = answer.headers["content-security-policy"]
         assert "default-src 'none'" in policy
