@@ -319,6 +319,28 @@ def test_a_line_that_may_not_be_on_the_disk_can_be_undone(
     assert (tmp_path / "corrections.jsonl").read_bytes() == b""
 
 
+def test_what_was_decided_out_of_turn_is_not_asked(result: arbo.Result, tmp_path: Path) -> None:
+    queue, names = Queue.of(result), names_of(result)
+    later = next(place for place, twins in enumerate(queue.twins) if place and twins > 1)
+    row = int(queue.rows[later])
+    own, twin = (result.links[at] for at in (row, next(at for at in np.flatnonzero(names == names[row]) if at != row)))
+    sitting = Sitting(Review(result, tmp_path / "corrections.jsonl", ()), 1000)
+    for link, line, asks in (
+        (twin, {"mention": twin.mention.id, "entity": None}, False),
+        (own, {"mention": own.mention.id, "not": own.entity}, False),
+        (twin, {"mention": twin.mention.id, "not": twin.entity}, True),
+    ):
+        sitting.place = 0
+        sitting.answer(link, line)
+        for _ in range(later):
+            sitting.skip()
+        assert (sitting.place == later) == asks
+        assert sitting.undo()
+        for _ in range(later):
+            sitting.skip()
+        assert sitting.place == later
+
+
 def test_mentions_that_name_nothing_are_asked_one_by_one() -> None:
     found = arbo.Linker().discover(["she", "she", "Ada", "Ada"])
     assert Queue.of(found).twins.tolist() == [2, 1, 1]

@@ -174,8 +174,8 @@ class Sitting:
     """Number of questions at most."""
     place: int = 0
     """Place of the present question in the queue, from 0."""
-    answered: list[int] = field(default_factory=list)
-    """The place at each answer that was not undone."""
+    answered: list[tuple[int, int]] = field(default_factory=list)
+    """The place at each answer that was not undone, and the place of the question that it decides, -1 for none."""
 
     @property
     def total(self) -> int:
@@ -188,22 +188,36 @@ class Sitting:
         return self.review.question(self.place) if self.place < self.total else None
 
     def answer(self, link: Link, correction: Mapping[str, Any]) -> None:
-        """Write a correction, and go on if it answers the present question; any mention may be corrected."""
-        n = len(self.review.written)
+        """Write a correction, and go on if it decides the present question; any mention may be corrected."""
+        n, decided = len(self.review.written), self._decided(link, correction)
         try:
             self.review.write(correction)
-        finally:
-            self.answered += [self.place] * (len(self.review.written) - n)  # also a line that may not be on the disk
-        if self.place < self.total and self.review.run.row_of[link.mention.id] == self.review.queue.rows[self.place]:
-            self.place += 1
+        finally:  # also a line that may not be on the disk
+            self.answered += [(self.place, decided)] * (len(self.review.written) - n)
+        self._go_on(self.place)
 
     def skip(self) -> None:
         """Go on without an answer."""
-        self.place = min(self.place + 1, self.total)
+        self._go_on(self.place + 1)
 
     def undo(self) -> bool:
         """Take the last answer back, and return to its place; return False if it cannot be undone."""
         if not (self.answered and self.review.undo()):
             return False
-        self.place = self.answered.pop()
+        self.place, _ = self.answered.pop()
         return True
+
+    def _decided(self, link: Link, correction: Mapping[str, Any]) -> int:
+        """Return the place of the question that a correction of a mention decides; -1 if there is none.
+
+        It is that of the mention's name. What is about one mention alone decides no question about another.
+        """
+        row, rows = self.review.run.row_of[link.mention.id], self.review.queue.rows
+        alone = "not" in correction or "drop" in correction
+        there = rows == row if alone else self.review.names[rows] == self.review.names[row]
+        return int(there.argmax()) if there.any() else -1
+
+    def _go_on(self, place: int) -> None:
+        """Go to the first place from ``place`` on whose question no answer decided."""
+        done = {decided for _, decided in self.answered}
+        self.place = next((at for at in range(place, self.total) if at not in done), self.total)
