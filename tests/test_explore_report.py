@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.compute as pc
 import pytest
 from builders import document, linker
 from conftest import Run, Sample
@@ -227,6 +228,9 @@ def test_a_page_without_texts_holds_no_text_of_a_document(result: arbo.Result) -
     raw = gzip.decompress(b64decode(blocks[0][1])).decode("utf-8", "ignore")
     assert "came alongside" in (result.text_of("D01") or "")
     assert "came alongside" not in raw
+    assert pc.count(result.mention_table["expansion"]).as_py()
+    _, columns = unpacked(b64decode(blocks[0][1]))
+    assert (columns["expansion.words"], set(columns["expansion"])) == ([], {-1})
 
 
 def test_columns_hold_what_they_are_given() -> None:
