@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.compute as pc
 import pytest
 from builders import document, linker
 from conftest import Run, Sample
@@ -23,6 +24,7 @@ from arbo.explore.columns import Columns
 from arbo.explore.cuts import Cuts, cuts_of
 from arbo.explore.payload import payload
 from arbo.explore.report import page, report
+from arbo.explore.views import Views
 
 
 def unpacked(content: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -107,6 +109,27 @@ def test_each_new_cluster_is_a_tree_that_its_weakest_join_holds_together(
         assert {columns["parent"][row] for row in rows} <= {*rows, -1}
         if cluster.weakest_join is not None:
             assert max(step[rows]) == np.float32(cluster.weakest_join)
+
+
+def test_weakest_steps_and_bridges_are_those_of_the_served_page(
+    result: arbo.Result, content: tuple[dict[str, Any], dict[str, Any]]
+) -> None:
+    """The file chooses as `static/local.js` does; of equal steps, it may show another."""
+    parent, step, joins = (content[1][name] for name in ("parent", "step", "joins"))
+    views, found = Views(result, "sample"), 0
+    for cluster in result.clusters:
+        rows = [result.row_of[mention.id] for mention in cluster.mentions]
+        steps = [row for row in rows if parent[row] >= 0 and step[row] > 0]
+        weakest = sorted((step[row] for row in steps), reverse=True)[:5]
+        bridges = sorted(((joins[row], step[row]) for row in steps if joins[row] > 1), reverse=True)[:3]
+        told = views.cluster(cluster.id)
+        own = {row["mention_id"]: row for row in told["members"]}
+        assert [np.float32(own[id_]["step"]) for id_ in told["weakest"]] == weakest
+        assert [np.float32(one["step"]) for one in told["bridges"]] == [weight for _, weight in bridges]
+        if cluster.entity is not None and len(set(weakest)) == len(steps):
+            assert [result.row_of[id_] for id_ in told["weakest"]] == sorted(steps, key=lambda row: -step[row])
+        found += len(bridges)
+    assert found
 
 
 @pytest.mark.parametrize("method", ["arborescence", "minimax", "undirected", "independent"])
@@ -205,6 +228,9 @@ def test_a_page_without_texts_holds_no_text_of_a_document(result: arbo.Result) -
     raw = gzip.decompress(b64decode(blocks[0][1])).decode("utf-8", "ignore")
     assert "came alongside" in (result.text_of("D01") or "")
     assert "came alongside" not in raw
+    assert pc.count(result.mention_table["expansion"]).as_py()
+    _, columns = unpacked(b64decode(blocks[0][1]))
+    assert (columns["expansion.words"], set(columns["expansion"])) == ([], {-1})
 
 
 def test_columns_hold_what_they_are_given() -> None:

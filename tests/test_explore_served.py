@@ -124,7 +124,8 @@ def test_a_cluster_is_a_tree(views: Views, result: arbo.Result) -> None:
                 link = result.link_of(id_)
                 assert (row["parent"], row["step"]) == (link.parent, link.step)
         steps = [row["step"] for row in members.values() if row["step"] is not None]
-        heavy = sorted((step for step in steps if step > 0), reverse=True)
+        inner = [row["step"] for row in members.values() if row["parent_is_mention"] and row["step"] is not None]
+        heavy = sorted((step for step in inner if step > 0), reverse=True)
         assert [members[id_]["step"] for id_ in told["weakest"]] == heavy[:5]
         if own.entity is None and len(own.mentions) > 1:
             assert len(steps) == len(own.mentions) - 1
@@ -283,7 +284,7 @@ def test_strangers_are_refused(served: Served, headers: dict[str, Any], status: 
 
 def test_the_page_may_load_its_own_files_only(served: Served) -> None:
     client = served()
-    for path in ("/", "/api/overview", "/api/nothing", "/nothing.js"):
+    for path in ("/", "/api/overview", "/api/nothing", "/nothing.js", f"/{'a' * 300}.js"):
         answer = client.get(path, headers={"X-Arbo-Token": TOKEN})
         policy = answer.headers["content-security-policy"]
         assert "default-src 'none'" in policy
@@ -391,6 +392,14 @@ def test_any_mention_can_be_corrected(served: Served, result: arbo.Result, tmp_p
     assert lines_of(tmp_path / "run.corrections.jsonl") == []
 
 
+def test_a_question_is_skipped_once(served: Served) -> None:
+    client = served()
+    first = client.get("/api/review/next").json()["question"]["mention"]["mention_id"]
+    second, again = (post(client, answer="skip", mention_id=first) for _ in range(2))
+    assert second["question"]["mention"]["mention_id"] != first
+    assert again == second
+
+
 def test_applying_makes_the_run_of_add(served: Served, tmp_path: Path, run: Run, sample: Sample) -> None:
     kb = tmp_path / "kb.jsonl"
     sample[1].to_jsonl(kb)
@@ -420,6 +429,19 @@ def test_applying_makes_the_run_of_add(served: Served, tmp_path: Path, run: Run,
     assert (now["corrected"], client.get("/api/overview").json()["name"]) == (True, "run2")
     assert client.get("/api/review/next").json()["question"]["mention"]["mention_id"] != mention
     assert now["entity_id"] == entity
+
+
+def test_applying_obeys_a_given_knowledge_base(sample: Sample, tmp_path: Path) -> None:
+    kb, run, file = tmp_path / "kb.jsonl", tmp_path / "run", tmp_path / "run.corrections.jsonl"
+    sample[1].to_jsonl(kb)
+    found = arbo.Linker(arbo.read_knowledge_base(kb)).link(sample[0])
+    found.save(run)
+    arbo.KnowledgeBase([*sample[1].entities, arbo.Entity("far", "far away")]).to_jsonl(kb)
+    file.write_text(json.dumps({"mention": found.links[0].mention.id, "entity": "far"}) + "\n")
+    with pytest.raises(arbo.UsageError, match="has changed since"):
+        page_of(run, None, file, None, (None, None), tmp_path / "run2").applied()
+    assert page_of(run, None, file, None, (kb, None), tmp_path / "run2").applied()["corrections"]["obeyed"] == 1
+    assert arbo.Result.load(tmp_path / "run2").links[0].entity == "far"
 
 
 def test_numbers_that_json_cannot_hold_are_null(served: Served, result: arbo.Result) -> None:

@@ -127,6 +127,8 @@ def pressed(browser: Browser) -> None:
         if words == "nobody":
             assert "no other mention has the id nobody" in browser.text(".status")
             browser.press("Escape")
+    held = {"key": "n", "text": "n", "windowsVirtualKeyCode": ord("N"), "autoRepeat": True}
+    browser.call("Input.dispatchKeyEvent", type="keyDown", **held)  # answers nothing
 
 
 def lines_of(file: Path) -> list[dict[str, Any]]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import resource
 import sys
 from collections import Counter
 from pathlib import Path
@@ -16,8 +18,9 @@ from builders import linker
 from conftest import Run, Sample
 
 import arbo
+from arbo.results import review as review_module
 from arbo.results.queue import Queue, doubts, names_of
-from arbo.results.review import Review
+from arbo.results.review import Review, Sitting
 from arbo.text.names import normalize_name
 
 
@@ -261,6 +264,81 @@ def test_undo_takes_no_line_of_another_away(result: arbo.Result, tmp_path: Path)
     assert other.undo()
     assert one.undo()
     assert (tmp_path / "corrections.jsonl").read_text("utf-8") == ""
+
+
+def test_undo_takes_no_line_of_another_away_that_came_between(
+    result: arbo.Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "corrections.jsonl"
+    one, other, real = Review(result, file, ()), Review(result, file, ()), open
+
+    def opened(*given: Any, **options: Any) -> Any:
+        monkeypatch.undo()
+        stream = real(*given, **options)
+        other.write({"mention": "b", "entity": None})
+        return stream
+
+    monkeypatch.setattr(review_module, "open", opened, raising=False)
+    one.write({"mention": "a", "entity": None})
+    assert one.undo()
+    assert [json.loads(line)["mention"] for line in file.read_text("utf-8").splitlines()] == ["b"]
+    one.write({"mention": "a", "entity": None})
+    file.write_text(changed := file.read_text("utf-8").replace('"a"', '"c"'))
+    assert not one.undo()
+    assert file.read_text("utf-8") == changed
+
+
+def test_a_full_disk_leaves_no_half_line(result: arbo.Result, tmp_path: Path) -> None:
+    file = tmp_path / "corrections.jsonl"
+    own = Review(result, file, ())
+    own.write({"mention": "a", "entity": None})
+    before, limits = file.read_bytes(), resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 10, limits[1]))
+    try:
+        with pytest.raises(arbo.UsageError, match=r"cannot write .*corrections\.jsonl: no space left"):
+            own.write({"mention": "b", "entity": None})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert file.read_bytes() == before
+    assert own.undo()
+
+
+def test_a_line_that_may_not_be_on_the_disk_can_be_undone(
+    result: arbo.Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failed(_: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    sitting = Sitting(Review(result, tmp_path / "corrections.jsonl", ()), 5)
+    sitting.skip()
+    monkeypatch.setattr(os, "fsync", failed)
+    with pytest.raises(arbo.UsageError, match="cannot write"):
+        sitting.answer(asked(result, 1), {"mention": "a", "entity": None})
+    assert sitting.place == 1
+    assert sitting.undo()
+    assert (tmp_path / "corrections.jsonl").read_bytes() == b""
+
+
+def test_what_was_decided_out_of_turn_is_not_asked(result: arbo.Result, tmp_path: Path) -> None:
+    queue, names = Queue.of(result), names_of(result)
+    later = next(place for place, twins in enumerate(queue.twins) if place and twins > 1)
+    row = int(queue.rows[later])
+    own, twin = (result.links[at] for at in (row, next(at for at in np.flatnonzero(names == names[row]) if at != row)))
+    sitting = Sitting(Review(result, tmp_path / "corrections.jsonl", ()), 1000)
+    for link, line, asks in (
+        (twin, {"mention": twin.mention.id, "entity": None}, False),
+        (own, {"mention": own.mention.id, "not": own.entity}, False),
+        (twin, {"mention": twin.mention.id, "not": twin.entity}, True),
+    ):
+        sitting.place = 0
+        sitting.answer(link, line)
+        for _ in range(later):
+            sitting.skip()
+        assert (sitting.place == later) == asks
+        assert sitting.undo()
+        for _ in range(later):
+            sitting.skip()
+        assert sitting.place == later
 
 
 def test_mentions_that_name_nothing_are_asked_one_by_one() -> None:

@@ -59,8 +59,9 @@ def explore(
     """Open a run in the browser: look at it, search it, and review it.
 
     Open the address that is printed; it has a secret, and only this computer can reach it. The review asks and writes
-    as `arbo review` does; `apply` makes the run that `arbo add RUN --corrections FILE --out RUN2` makes, and shows what
-    changed. With `--kb`, entities have their descriptions, and the review searches all of them. Ctrl-C stops.
+    as `arbo review` does; `apply` makes the run that `arbo add RUN --corrections FILE --out RUN2` makes, with `--kb` if
+    it is given here, and shows what changed. With `--kb`, entities have their descriptions, and the review searches all
+    of them. Ctrl-C stops.
     """
     try:
         from arbo.explore.server import run as serve
@@ -109,8 +110,7 @@ def page_of(
 
     @cache
     def linker() -> Linker:
-        own = Path((base.manifest["kb_source"] or {}).get("path", "."))
-        given = {"path": kb[0], "format": kb[1]} if kb[0] is not None and not own.is_file() else {}
+        given = {} if kb[0] is None else {"path": kb[0], "format": kb[1]}
         return opened(run, out, None, None, **given)[1].configured(announce=quiet)
 
     def apply() -> tuple[Views, Reviewing, Answer]:

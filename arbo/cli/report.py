@@ -17,7 +17,12 @@ def report(
         "run.html"
     ),
     no_texts: Annotated[
-        bool, typer.Option("--no-texts", help="Leave out the texts of documents; mentions keep their own texts.")
+        bool,
+        typer.Option(
+            "--no-texts",
+            help="Leave out the texts of documents and the long forms of abbreviations. Texts, types and gold ids of "
+            "mentions stay, and names and aliases of entities.",
+        ),
     ] = False,
     open_: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
     as_json: options.Json = False,

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from arbo.engine import Edges, Graph, Partition, partition
-from arbo.results.run import Run
+from arbo.results.run import Run, numbered
 
 Ints = npt.NDArray[np.int64]
 
@@ -105,18 +105,11 @@ def cuts_of(run: Run) -> Cuts | str:
     mentions = kept["mentions"][:, :k], kept["mention_dissimilarity"][:, :k]
     entities = kept["entities"][:, :1], kept["entity_dissimilarity"][:, :1]
     n_entities = int(entities[0].max(initial=-1)) + 1
-    cuts = Cuts(run, Graph.from_neighbors(mentions, entities, n_entities=n_entities), order_of(run), entities[0])
+    graph = Graph.from_neighbors(mentions, entities, n_entities=n_entities)
+    cuts = Cuts(run, graph, numbered(run.mention_table), entities[0])
     if not _same(cuts.roots(cuts.own), run):
         return "The graph, built again from the lists that the run keeps, gives other clusters than those of the run."
     return cuts
-
-
-def order_of(run: Run) -> Ints:
-    """Return the rows of the mentions in the order of `Corpus.order`."""
-    table = run.mention_table
-    spans = ([(span["start"], span["end"]) for span in own] for own in table["spans"].to_pylist())
-    keys = list(zip(table["document_id"].to_pylist(), spans, table["mention_id"].to_pylist(), strict=True))
-    return np.array(sorted(range(len(keys)), key=keys.__getitem__), np.int64)
 
 
 def _same(root: Ints, run: Run) -> bool:

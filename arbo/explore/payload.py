@@ -35,7 +35,7 @@ class Payload(NamedTuple):
 def payload(run: Run, name: str, *, texts: bool = True) -> Payload:
     """Return the content of the page of a run that is called ``name``; without ``texts``, no sentence is readable.
 
-    Mentions keep their own texts.
+    Mentions keep their own texts, but not their long forms.
     """
     table = run.document_table
     has_texts = texts and table is not None and "text" in table.column_names
@@ -102,7 +102,8 @@ def _add_mentions(columns: Columns, run: Run, has_texts: bool) -> None:
     columns.numbers("start", start, sorted_=True)
     columns.numbers("length", end - start)
     columns.codes("text", mentions["text"])
-    columns.codes("expansion", mentions["expansion"])
+    expansion = mentions["expansion"]  # words from elsewhere in the document
+    columns.codes("expansion", expansion if has_texts else pa.chunked_array([pa.nulls(len(expansion), pa.string())]))
     columns.codes("type", mentions["type"])
     gold = mentions["gold"].combine_chunks()
     if gold.null_count < len(gold):

@@ -12,11 +12,9 @@ from base64 import b64encode
 from collections.abc import Sequence
 from html import escape
 from importlib.resources import files
-from pathlib import Path
 
-from arbo.errors import UsageError
 from arbo.explore.payload import payload
-from arbo.files import PathLike, check_writable, write_whole
+from arbo.files import PathLike, write_whole
 from arbo.results.run import Run
 
 SCRIPTS = (
@@ -39,16 +37,11 @@ _EXPORT = re.compile(r"^export (?=(async )?function|const|class)", re.MULTILINE)
 def report(run: Run, path: PathLike, *, name: str = "run", texts: bool = True) -> int:
     """Write the page of a run, and return its size in bytes; see `arbo report`.
 
-    Without ``texts``, the page holds no text of a document; mentions keep their own texts. Equal runs give equal files.
-    Raise UsageError if the file cannot be written.
+    Without ``texts``, the page holds no text of a document; mentions keep their own texts, but not their long forms.
+    Equal runs give equal files. Raise UsageError if the file cannot be written.
     """
-    target = Path(path)
-    check_writable(target)
     content = page(run, name, texts=texts).encode("utf-8")
-    try:
-        write_whole(target, lambda partial: partial.write_bytes(content))
-    except OSError as error:
-        raise UsageError(f"cannot write {target}: {error.strerror or error}") from error
+    write_whole(path, lambda partial: partial.write_bytes(content))
     return len(content)
 
 

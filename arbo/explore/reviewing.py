@@ -72,7 +72,9 @@ class Reviewing:
         if kind in ("new", "same", "different"):
             value = (value or "").strip()  # as the verb reads words
         if kind == "skip":
-            self.sitting.skip()
+            now = self.sitting.question
+            if now is not None and now.link.mention.id == asked.get("mention_id"):  # no question that nobody saw
+                self.sitting.skip()
             return {"written": None, **self.next()}
         if kind == "undo":
             if not self.sitting.undo():

@@ -58,8 +58,8 @@ class Tree(NamedTuple):
         return int(on.sum()) - 1
 
     def weakest(self) -> Ints:
-        """Return the places with the heaviest edges to their parents, at most five, heaviest first."""
-        heavy = np.flatnonzero(self.step > 0)
+        """Return the places with the heaviest edges to other mentions, at most five, heaviest first."""
+        heavy = np.flatnonzero((self.parent >= 0) & (self.step > 0))
         found: Ints = heavy[np.argsort(-self.step[heavy], kind="stable")][:_WEAKEST]
         return found
 
@@ -68,9 +68,8 @@ class Tree(NamedTuple):
 
         See `clustering.bridges`; both parts have two mentions at least.
         """
-        below = np.flatnonzero(np.isfinite(self.step))
-        own = Edges(np.where(self.parent < 0, len(self.rows), self.parent)[below], below, self.step[below])
-        ranked = bridges(own, n_nodes=len(self.rows) + 1)
+        below = np.flatnonzero((self.parent >= 0) & np.isfinite(self.step))
+        ranked = bridges(Edges(self.parent[below], below, self.step[below]), n_nodes=len(self.rows))
         top = np.flatnonzero(ranked.parts.min(axis=1) > 1)[:_BRIDGES]
         return list(zip(ranked.edges.target[top].tolist(), ranked.sides[top, 1].tolist(), strict=True))
 

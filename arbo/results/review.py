@@ -6,6 +6,7 @@ run does not change; `--corrections` of `arbo link` and `arbo discover` obeys th
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from collections.abc import Collection, Iterator, Mapping
@@ -59,8 +60,8 @@ class Review:
     dropped: Collection[str] = ()
     """Ids of the mentions that the file drops; others of their names are asked."""
     author: str | None = None
-    written: list[tuple[int, int]] = field(default_factory=list)
-    """Begin and end in the file of each line that this review wrote and did not undo."""
+    written: list[tuple[int, bytes]] = field(default_factory=list)
+    """End in the file, and bytes, of each line that this review wrote and did not undo."""
 
     def questions(self) -> Iterator[Question]:
         """Yield a question about a mention of each name that is not decided yet, the most useful first."""
@@ -121,28 +122,46 @@ class Review:
         return {"same": [mention, others[0]]} if others else {"mention": mention, "new": f"{cluster.name} ({mention})"}
 
     def write(self, correction: Mapping[str, Any]) -> None:
-        """Append a correction, with the author and the time; raise UsageError if the file cannot be written."""
+        """Append a correction, with the author and the time; raise UsageError if the file cannot be written.
+
+        Half a line is not left behind. If it is unknown whether the line reached the disk, it stays, and can be undone.
+        """
         told = {"author": self.author} if self.author else {}
         line = {**correction, **told, "date": datetime.now(UTC).isoformat(timespec="seconds")}
+        data = (json.dumps(line, ensure_ascii=False) + "\n").encode()
         try:
-            with open(self.file, "ab+") as file:
-                begin = file.tell()
-                if begin:
+            with open(self.file, "ab+", buffering=0) as file:
+                if file.tell():
                     file.seek(-1, os.SEEK_END)
-                    if file.read() != b"\n":  # somebody's editor left it out
-                        file.write(b"\n")
-                file.write((json.dumps(line, ensure_ascii=False) + "\n").encode())
-                file.flush()
+                    if file.read(1) != b"\n":  # somebody's editor left it out
+                        data = b"\n" + data
+                n = file.write(data)
+                end = file.tell()  # others may have written since the file was opened
+                if n < len(data):
+                    file.truncate(end - n)
+                    raise OSError(errno.ENOSPC, "no space left")
+                self.written.append((end, data))
                 os.fsync(file.fileno())
-                self.written.append((begin, file.tell()))
         except OSError as error:
             raise UsageError(f"cannot write {self.file}: {error.strerror or error}") from error
 
     def undo(self) -> bool:
-        """Remove the last correction that this review wrote; return False if there is none, or the file was changed."""
-        if not self.written or not self.file.exists() or self.file.stat().st_size != self.written[-1][1]:
+        """Remove the last correction that this review wrote; return False if there is none, or the file was changed.
+
+        Raise UsageError if the file cannot be written.
+        """
+        if not self.written or not self.file.exists():
             return False
-        os.truncate(self.file, self.written.pop()[0])
+        end, data = self.written[-1]
+        try:
+            with open(self.file, "rb+", buffering=0) as file:
+                file.seek(end - len(data))
+                if file.read() != data:
+                    return False
+                file.truncate(end - len(data))
+        except OSError as error:
+            raise UsageError(f"cannot write {self.file}: {error.strerror or error}") from error
+        self.written.pop()
         return True
 
 
@@ -155,8 +174,8 @@ class Sitting:
     """Number of questions at most."""
     place: int = 0
     """Place of the present question in the queue, from 0."""
-    answered: list[int] = field(default_factory=list)
-    """The place at each answer that was not undone."""
+    answered: list[tuple[int, int]] = field(default_factory=list)
+    """The place at each answer that was not undone, and the place of the question that it decides, -1 for none."""
 
     @property
     def total(self) -> int:
@@ -169,19 +188,36 @@ class Sitting:
         return self.review.question(self.place) if self.place < self.total else None
 
     def answer(self, link: Link, correction: Mapping[str, Any]) -> None:
-        """Write a correction, and go on if it answers the present question; any mention may be corrected."""
-        self.review.write(correction)
-        self.answered.append(self.place)
-        if self.place < self.total and self.review.run.row_of[link.mention.id] == self.review.queue.rows[self.place]:
-            self.place += 1
+        """Write a correction, and go on if it decides the present question; any mention may be corrected."""
+        n, decided = len(self.review.written), self._decided(link, correction)
+        try:
+            self.review.write(correction)
+        finally:  # also a line that may not be on the disk
+            self.answered += [(self.place, decided)] * (len(self.review.written) - n)
+        self._go_on(self.place)
 
     def skip(self) -> None:
         """Go on without an answer."""
-        self.place = min(self.place + 1, self.total)
+        self._go_on(self.place + 1)
 
     def undo(self) -> bool:
         """Take the last answer back, and return to its place; return False if it cannot be undone."""
         if not (self.answered and self.review.undo()):
             return False
-        self.place = self.answered.pop()
+        self.place, _ = self.answered.pop()
         return True
+
+    def _decided(self, link: Link, correction: Mapping[str, Any]) -> int:
+        """Return the place of the question that a correction of a mention decides; -1 if there is none.
+
+        It is that of the mention's name. What is about one mention alone decides no question about another.
+        """
+        row, rows = self.review.run.row_of[link.mention.id], self.review.queue.rows
+        alone = "not" in correction or "drop" in correction
+        there = rows == row if alone else self.review.names[rows] == self.review.names[row]
+        return int(there.argmax()) if there.any() else -1
+
+    def _go_on(self, place: int) -> None:
+        """Go to the first place from ``place`` on whose question no answer decided."""
+        done = {decided for _, decided in self.answered}
+        self.place = next((at for at in range(place, self.total) if at not in done), self.total)

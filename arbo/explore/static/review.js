@@ -135,7 +135,7 @@ async function guarded(state, act) {
 }
 
 function pressed(state, event) {
-  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.repeat || event.ctrlKey || event.metaKey || event.altKey) return; // a held key answers one question
   const field = /^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName) ? event.target : null;
   const handled = () => {
     event.preventDefault();

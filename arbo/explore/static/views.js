@@ -41,7 +41,7 @@ function facts(told, hasKb) {
     is(told.k) && ["neighbours of a mention", told.k],
     hasKb && ["entity threshold", limit(told.threshold.entity)],
     ["mention threshold", limit(told.threshold.mention)],
-    is(told.texts) && ["this file holds", `${texts}the texts of mentions, and names of entities`],
+    is(told.texts) && ["this file holds", `${texts}texts, types and gold ids of mentions, and names and aliases of entities`],
   ];
   return h("dl", {}, rows.filter(Boolean).map(([term, value]) => [h("dt", {}, term), h("dd", {}, String(value))]));
 }
