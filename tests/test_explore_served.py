@@ -442,6 +442,9 @@ def test_applying_obeys_a_given_knowledge_base(sample: Sample, tmp_path: Path) -
         page_of(run, None, file, None, (None, None), tmp_path / "run2").applied()
     assert page_of(run, None, file, None, (kb, None), tmp_path / "run2").applied()["corrections"]["obeyed"] == 1
     assert arbo.Result.load(tmp_path / "run2").links[0].entity == "far"
+    arbo.KnowledgeBase([arbo.Entity("far", "far away")]).to_jsonl(kb)
+    with pytest.raises(arbo.UsageError, match="lacks most entities"):
+        page_of(run, None, file, None, (kb, None), tmp_path / "run3")
 
 
 def test_numbers_that_json_cannot_hold_are_null(served: Served, result: arbo.Result) -> None:

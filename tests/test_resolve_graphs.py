@@ -220,6 +220,7 @@ def test_relationships_without_an_end_are_told_before_resolving(
     [
         (">4.0<", ">abc<", "could not convert string to float: 'abc'"),
         ('attr.type="double"', 'attr.type="number"', "unknown value 'number'"),
+        ("<graphml ", '<!DOCTYPE graphml [<!ENTITY a "b"><!ENTITY c "&a;&a;">]><graphml ', "made of other entities"),
     ],
 )
 def test_faults_of_graphml_are_told(lightrag: Path, tmp_path: Path, old: str, new: str, told: str) -> None:

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from arbo.cli import console, options
-from arbo.cli.grow import opened
-from arbo.cli.inputs import read_kb
+from arbo.cli.grow import kb_of, opened
 from arbo.cli.review import decided, searching
 from arbo.cli.serve import listening_at
 from arbo.errors import MissingDependency, UsageError
@@ -101,7 +100,15 @@ def page_of(
     from arbo.progress import quiet
     from arbo.results.review import Review, Sitting
 
-    base, known = Result.load(run), None if kb[0] is None else read_kb(kb[0], kb[1], None)
+    base, known = Result.load(run), None
+    if kb[0] is not None:
+        known = kb_of(run, base.manifest, {"path": kb[0], **({"format": kb[1]} if kb[1] else {})})
+        linked = base.link_table["entity_id"].unique().drop_null().to_pylist()
+        if known is not None and 2 * sum(id_ in known for id_ in linked) < len(linked):
+            raise UsageError(
+                f"{kb[0]} lacks most entities to which {run} is linked; give the knowledge base of the run, or its "
+                "next release"
+            )
 
     def views_of(result: Result, name: str, earlier: Result | None) -> tuple[Views, Reviewing]:
         views = Views(result, name, before=earlier, kb=known)

@@ -112,7 +112,7 @@ def opened(run: Path, out: Path, edges: Path | None, cache: Path | None, **given
         raise UsageError(f"--out {out} is the run itself or inside it, which is not changed; choose another folder")
     check_replaceable(out)
     result = Result.load(run)
-    kb = _kb_of(run, result.manifest, {name: value for name, value in given.items() if value})
+    kb = kb_of(run, result.manifest, {name: value for name, value in given.items() if value})
     encoder = encoder_like(result.manifest["encoder"], run, None, None, cache)
     config = LinkerConfig.from_dict(result.manifest["config"], file=str(run))
     reranker = load_reranker(result.manifest["encoder"].get("reranker", {}).get("model"), None)
@@ -120,7 +120,7 @@ def opened(run: Path, out: Path, edges: Path | None, cache: Path | None, **given
     return result, Linker(kb, encoder, config, announce=bars, reranker=reranker, edges=edge_model)
 
 
-def _kb_of(run: Path, manifest: Mapping[str, Any], given: Mapping[str, Any]) -> KnowledgeBase | None:
+def kb_of(run: Path, manifest: Mapping[str, Any], given: Mapping[str, Any]) -> KnowledgeBase | None:
     """Read the knowledge base of a run again, or another one that is ``given`` in the same way.
 
     Raise UsageError if it is not where it was, or has changed though nothing is given.

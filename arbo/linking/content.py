@@ -81,7 +81,8 @@ def _constant(text: str) -> pa.Scalar:
 
 def _lengths(lists: pa.ListArray) -> Ids:
     """Return the number of items of each list; 0 for null."""
-    return np.from_dlpack(pc.coalesce(pc.list_value_length(lists), numbers(np.zeros(1, np.int32))[0]))
+    lengths = pc.coalesce(pc.list_value_length(lists), numbers(np.zeros(1, np.int32))[0])
+    return np.from_dlpack(lengths).astype(np.int64)
 
 
 def _lists(items: pa.Array, lengths: Ids) -> pa.Array:

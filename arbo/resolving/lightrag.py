@@ -10,6 +10,7 @@ from typing import Any
 import networkx as nx
 
 from arbo.errors import DataError
+from arbo.readers.files import check_entities, read_head
 from arbo.resolving.resolution import Resolution
 
 GRAPH = "graph_chunk_entity_relation.graphml"
@@ -66,6 +67,7 @@ def _parts(texts: Iterable[str], separator: str) -> Iterable[str]:
 
 def _graph(folder: Path) -> Any:
     try:
+        check_entities(read_head(folder / GRAPH), folder / GRAPH)
         return nx.read_graphml(folder / GRAPH)
     except (OSError, SyntaxError, nx.NetworkXError, ValueError, KeyError) as error:
         told = f"unknown value {error}" if isinstance(error, KeyError) else error
