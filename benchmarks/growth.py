@@ -5,8 +5,8 @@ encoded by the default encoder, or vectors of 384 dimensions (those of `search.p
 `grown.search.seconds` updates the lists (`clustering.growth.updated`), `forest.seconds` is the clustering of all at the
 threshold 0.2. There is no limit. The lists of the old things are drawn from those of 500, as all would take hours;
 `refit.search.seconds` is that of these, for all. The script stops where lists of new things differ from a search.
-`bytes_per_mention` is the size of the kept lists. Seconds are of the clock, least of two (those of **run** and **year**
-beside much other work); processor seconds are those of both cores together.
+`bytes_per_mention` is the size of the kept lists. Seconds are of the clock, least of two (those of **year** beside
+much other work); processor seconds are those of both cores together.
 
 **run**: `arbo discover` of a file of distinct names, each a document (*refit*: read, encode, search, write), and
 `arbo add` of the last 1,000 of these to a run that has all others (reading and writing included; the fewest processor
