@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import pytest
+from browser import Browser, needs_browser
 from hypothesis import settings
 
 if TYPE_CHECKING:
@@ -194,3 +195,11 @@ def _tower(folder: Path) -> Tower:
 
     torch.set_num_threads(1)  # more are slower on models this small
     return Tower.load(folder, device="cpu")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    needs_browser()
+    with Browser() as found:
+        found.look()
+        yield found

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from urllib.parse import quote
 
 import numpy as np
 import pytest
-from browser import Browser, needs_browser
+from browser import Browser
 from builders import document, linker, passage
 from conftest import Sample
 
@@ -19,14 +18,6 @@ from arbo.explore.cuts import Cuts, cuts_of
 from arbo.explore.report import report
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    needs_browser()
-    with Browser() as found:
-        found.look()
-        yield found
 
 
 @pytest.fixture(scope="module")

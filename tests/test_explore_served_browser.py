@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browser import Browser, needs_browser
+from browser import Browser
 from builders import document, linker
 from conftest import Run, Sample
 
@@ -23,14 +23,6 @@ pytest.importorskip("uvicorn")
 pytestmark = pytest.mark.slow
 
 Start = Callable[..., Any]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    needs_browser()
-    with Browser() as found:
-        found.look()
-        yield found
 
 
 @contextmanager

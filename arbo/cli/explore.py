@@ -12,7 +12,7 @@ import typer
 
 from arbo.cli import console, options
 from arbo.cli.grow import kb_of, opened
-from arbo.cli.review import decided, searching
+from arbo.cli.review import answers_of, decided, searching
 from arbo.cli.serve import listening_at
 from arbo.errors import MissingDependency, UsageError
 
@@ -31,16 +31,8 @@ def explore(
         Path | None,
         typer.Option("--before", metavar="RUN0", help="Show what changed since this run, of which RUN was made."),
     ] = None,
-    corrections: Annotated[
-        Path | None,
-        typer.Option(
-            "--corrections",
-            metavar="FILE",
-            show_default=False,
-            help="File to append the answers of the review to. [default: RUN.corrections.jsonl beside the run]",
-        ),
-    ] = None,
-    author: Annotated[str | None, typer.Option("--author", help="Your name, to write into each correction.")] = None,
+    corrections: options.Answers = None,
+    author: options.Author = None,
     kb: options.OptionalKb = None,
     kb_format: options.KbFormat = None,
     out: Annotated[
@@ -67,8 +59,7 @@ def explore(
     except ImportError as error:
         raise MissingDependency("arbo explore", extra="serve") from error
 
-    folder = run.resolve()
-    file = corrections or folder.with_name(f"{folder.name}.corrections.jsonl")
+    folder, file = run.resolve(), corrections or answers_of(run)
     target = out or folder.with_name(f"{folder.name}-reviewed")
     page = page_of(run, before, file, author, (kb, kb_format), target)
     token = secrets.token_urlsafe(24)

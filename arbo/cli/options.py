@@ -266,3 +266,13 @@ Limit = Annotated[
     ),
 ]
 Json = Annotated[bool, option("--json", help="Print only JSON on stdout.")]
+Answers = Annotated[
+    Path | None,
+    option(
+        "--corrections",
+        metavar="FILE",
+        show_default=False,
+        help="File to append the corrections to. [default: RUN.corrections.jsonl beside the run]",
+    ),
+]
+Author = Annotated[str | None, option("--author", help="Your name, to write into each correction.")]

@@ -61,16 +61,8 @@ Search = Callable[[str, "Link"], list[tuple[str, str, float]]]
 def review(
     run: options.Run,
     limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, help="Number of decisions to ask for.")] = 50,
-    corrections: Annotated[
-        Path | None,
-        typer.Option(
-            "--corrections",
-            metavar="FILE",
-            show_default=False,
-            help="File to append the corrections to. [default: RUN.corrections.jsonl beside the run]",
-        ),
-    ] = None,
-    author: Annotated[str | None, typer.Option("--author", help="Your name, to write into each correction.")] = None,
+    corrections: options.Answers = None,
+    author: options.Author = None,
     kb: options.OptionalKb = None,
     kb_format: options.KbFormat = None,
     as_json: options.Json = False,
@@ -86,8 +78,7 @@ def review(
     from arbo.results.review import Review
 
     result = Result.load(run)
-    folder = run.resolve()
-    file = corrections or folder.with_name(f"{folder.name}.corrections.jsonl")
+    file = corrections or answers_of(run)
     ongoing = Review(result, file, *decided(result, file), author)
     if as_json:
         console.print_json({"questions": [asdict(question) for question in islice(ongoing.questions(), limit)]})
@@ -99,6 +90,12 @@ def review(
     finally:
         kept = f"{len(ongoing.written):,} corrections written to {file}"
         console.out.print(console.plain(f"\n{kept}; the same command goes on from there"))
+
+
+def answers_of(run: Path) -> Path:
+    """Return the file to which the answers of a review are appended: beside the run, which never changes."""
+    folder = run.resolve()
+    return folder.with_name(f"{folder.name}.corrections.jsonl")
 
 
 def decided(result: Result, file: Path) -> tuple[set[str], set[str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -40,8 +41,6 @@ class Altered:
     run: Run
     rows: Ids
     """(documents,) the row of each document in the table of the run, or -1 minus its place in `others`."""
-    begin: Ids
-    """(documents of the run,) the row of the first mention of each."""
     count: Ids
     """(documents of the run,) the number of mentions of each."""
     others: tuple[Document, ...] = ()
@@ -57,7 +56,13 @@ class Altered:
         if (np.diff(home, prepend=0) < 0).any():
             raise DataError("the mentions of the run are not in the order of its documents; run the job again")
         count = np.bincount(home, minlength=len(ids))
-        return cls(run, np.arange(len(ids)), np.cumsum(count) - count, count)
+        return cls(run, np.arange(len(ids)), count)
+
+    @cached_property
+    def begin(self) -> Ids:
+        """(documents of the run,) the row of the first mention of each."""
+        begin: Ids = np.cumsum(self.count) - self.count
+        return begin
 
     def found(self, ids: Iterable[str]) -> dict[str, Document]:
         """Return the documents with these ids; unknown ids are left out."""
@@ -227,7 +232,7 @@ def _joined(old: pa.Table, new: pa.Table) -> pa.Table:
     """Return the rows of two tables with the columns of the second, and with those in `_OPTIONAL` that either has."""
     some = [name for name in _OPTIONAL if name in {*old.column_names, *new.column_names}]
     names = [*(name for name in new.column_names if name not in _OPTIONAL), *some]
-    types = {**dict(zip(old.column_names, old.schema.types, strict=True))}
+    types = dict(zip(old.column_names, old.schema.types, strict=True))
     types |= dict(zip(new.column_names, new.schema.types, strict=True))
     there = [name for name in names if name in old.column_names]
     old = old.select(there).cast(pa.schema([(name, types[name]) for name in there]))
