@@ -37,7 +37,8 @@ def test_train_then_link(folder: Path, bert_folder: Path, run: Run) -> None:
     (folder / "config.json").write_text('{"batch_size": 40, "micro_batch": 40, "epochs": 1, "n_negatives": 2}', "utf-8")
     out = folder / "model"
     command = ["train", *linking(folder, "train.jsonl"), "--dev", folder / "dev.jsonl", "--encoder", bert_folder]
-    done = run(*command, "--config", folder / "config.json", "--steps", 2, "--epochs", 2, "--out", out, "--json")
+    command += ["--config", folder / "config.json", "--best", "recall@16"]
+    done = run(*command, "--steps", 2, "--epochs", 2, "--out", out, "--json")
     assert done.code == 0, done.err
     assert done.json["model"] == str(out)
     assert done.json["training"]["batch_size"] == 40
@@ -45,6 +46,8 @@ def test_train_then_link(folder: Path, bert_folder: Path, run: Run) -> None:
     last = json.loads((folder / "model.log.jsonl").read_text("utf-8").splitlines()[-1])
     assert f"step 2: loss {last['loss']:.3f}" in done.err
     assert f"recall@1 {last['recall@1']:.3f}" in done.err
+    assert f"recall@16 {last['recall@16']:.3f}" in done.err
+    assert done.json["training"]["best"] == "recall@16"
     assert "mentions with a gold id have an entity of the knowledge base" in done.err
     assert "check that the ids match" not in done.err
     assert not (folder / "model.training").exists()

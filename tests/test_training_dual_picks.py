@@ -340,6 +340,32 @@ def test_partly_random_negatives_of_a_batch_are_drawn_anew_each_step():
     assert len({int(row[row >= 0][0]) for row in drawn}) > 10
 
 
+@given(seeds, st.booleans(), st.booleans())
+@settings(deadline=None)
+def test_negatives_of_the_batch_and_near_ones(seed, in_domains, to_mentions):
+    case = Case(seed, in_domains=in_domains)
+    queries = np.flatnonzero(case.snapshot.gold >= 0)
+    data = SimpleNamespace(rivals=case.rivals, queries=queries, kb=range(case.n_entities))
+    positives = "1nn" if to_mentions else "entity"
+    config = TrainingConfig(positives=positives, negatives="in-batch+knn", n_negatives=4)
+    plan, batch = Plan.of(data, case.snapshot, config, 0), case.rng.permutation(queries)[: 1 + len(queries) // 2]
+    for m, row in zip(batch.tolist(), plan.nodes(data, case.owner, batch, config, 0).tolist(), strict=True):
+        shared = {node for node in plan.positive[batch].tolist() if _may_be_negative(case, m, node)}
+        n_mentions = 2 if to_mentions else 0
+        texts = sorted((case.text(m, e) for e in case.wrong(m)), key=lambda t: case.weight(t, case.node(m)))
+        mates = sorted(map(case.node, case.others(m)), key=lambda o: case.weight(o, case.node(m)))
+        near_ones = {*texts[: 4 - n_mentions], *mates[:n_mentions]}
+        nodes = [node for node in row[1:] if node >= 0]
+        assert row[0] == plan.positive[m]
+        assert set(nodes) == shared | near_ones
+        assert len(set(nodes)) == len(nodes)
+
+
+def _may_be_negative(case, mention, node):
+    n_texts = len(case.texts)
+    return case.owner[node] in case.wrong(mention) if node < n_texts else node - n_texts in case.others(mention)
+
+
 def test_an_entity_without_text_is_an_error():
     snapshot = Snapshot(Vectors.of(np.eye(2), [0, 1], n=3), Vectors.of(np.eye(2)), np.array([2, 0]), "dot")
     with pytest.raises(ValueError, match="entity 2 has no text"):
@@ -365,7 +391,7 @@ def test_what_does_not_ask_the_model_is_planned_without_it(
         return [column.tolist() for column in Plan.of(data, snapshot, config, 3)]
 
     asks = asks_the_model(config, owner)
-    assert asks == (positives != "entity" or negatives in ("knn", "mixed"))
+    assert asks == (positives != "entity" or negatives in ("knn", "mixed", "in-batch+knn"))
     assert asks == (plan(0) != plan(1))
     assert asks or plan(0) == plan_of(Snapshot.unread(data, owner, "dot"))
     assert asks_the_model(config, np.array([0, 0, *owner[1:]]))  # which of two names is near

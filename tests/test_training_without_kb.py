@@ -91,7 +91,7 @@ def test_negatives_without_entities_are_mentions() -> None:
     [
         ({"positives": "entity"}, "positives 'entity' needs a knowledge base; without one, choose for example 'arb"),
         ({"negatives": "mixed"}, "negatives 'mixed' needs a knowledge base"),
-        ({"best": "recall@1"}, "best 'recall@1' needs a knowledge base; without one, choose 'ari'"),
+        ({"best": "recall@16"}, "best 'recall@16' needs a knowledge base; without one, choose 'ari'"),
     ],
 )
 def test_settings_that_need_a_knowledge_base(bert: Tower, tmp_path: Path, changes: Any, told: str) -> None:
@@ -184,7 +184,7 @@ def test_learnt_edges_choose_the_positives(bert: Tower, tmp_path: Path, sample: 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("positives", ["arborescence", "1nn", "1rand", "1nn-cluster", "1rand-cluster"])
-@pytest.mark.parametrize("negatives", ["knn", "in-batch", "in-batch-hard"])
+@pytest.mark.parametrize("negatives", ["knn", "in-batch", "in-batch-hard", "in-batch+knn"])
 def test_all_parts_train_without_entities(
     bert: Tower, tmp_path: Path, sample: Any, positives: Any, negatives: Any
 ) -> None:

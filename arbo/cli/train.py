@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, cast, get_args
 
@@ -14,7 +15,15 @@ from arbo.cli import options, train_options
 from arbo.cli.inputs import read_documents, read_gold, read_kb, tell_known
 from arbo.cli.models import reading
 from arbo.cli.train_options import changed_by, default_of, number, report, run_options
-from arbo.training.config import WITHOUT_KB, LossName, NegativeStrategy, PositiveStrategy, PresetName, TrainingConfig
+from arbo.training.config import (
+    WITHOUT_KB,
+    LossName,
+    NegativeStrategy,
+    PositiveStrategy,
+    PresetName,
+    Selection,
+    TrainingConfig,
+)
 
 _VERBS = {"self-alignment": "train-names", "oslat": "train-finder"}
 
@@ -58,6 +67,10 @@ _EDGES = (
 )
 _Edges = Annotated[Path | None, typer.Option("--edges", metavar="MODEL", help=_EDGES)]
 _Loss = Annotated[LossName | None, _choice("--loss", LossName, "Loss")]
+_Best = Annotated[
+    Selection | None,
+    _choice("--best", Selection, "Score on --dev that selects the model", "[default: recall@1, or ari without --kb]"),
+]
 
 
 def train(
@@ -78,6 +91,7 @@ def train(
     negatives: _Negatives = None,
     loss: _Loss = None,
     edges: _Edges = None,
+    best: _Best = None,
     epochs: Annotated[int | None, number("epochs", TrainingConfig)] = None,
     steps: train_options.Steps = None,
     batch_size: Annotated[int | None, number("batch_size", TrainingConfig)] = None,
@@ -109,7 +123,7 @@ def train(
     if kb is None:
         defaults = replace(defaults, best=WITHOUT_KB.best)
     numbers = {"epochs": epochs, "steps": steps, "batch_size": batch_size, "learning_rate": learning_rate, "seed": seed}
-    parts = {"positives": positives, "negatives": negatives, "loss": loss}
+    parts = {"positives": positives, "negatives": negatives, "loss": loss, "best": best}
     settings = changed_by(defaults, config, **parts, **numbers)
     start = reading(arbo.DualEncoder.from_pretrained(encoder, base and base.encoder), encoder_config).with_markers()
     if (preset is not None and kb is not None) if two_towers is None else two_towers:
@@ -122,7 +136,7 @@ def train(
             "without --dev the last model is kept and its thresholds are not tuned; run `arbo tune` before linking"
         )
     held_out = None if dev is None else read_documents(dev, format_, types, on_error)
-    run = run_options(tensorboard, _scores)
+    run = run_options(tensorboard, partial(_scores, settings.best))
     learnt = load_edges(edges, None)
     trained = arbo.train(start, documents, entities, dev=held_out, out=out, config=settings, edges=learnt, options=run)
     entity, mention = trained.threshold
@@ -147,6 +161,6 @@ def _tell_examples(documents: arbo.Corpus, kb: arbo.KnowledgeBase | None, *, clu
         console.say(f"mentions without an entity that share a gold id or gold cluster, and are trained on: {n:,}")
 
 
-def _scores(figures: Mapping[str, Any]) -> str | None:
-    names = ("recall@1", "recall@64", "ari") if "recall@1" in figures else ("ari", "b3", "conll")
+def _scores(best: str, figures: Mapping[str, Any]) -> str | None:
+    names = dict.fromkeys(("recall@1", "recall@64", "ari", best) if "recall@1" in figures else ("ari", "b3", "conll"))
     return ", ".join(f"{name} {figures[name]:.3f}" for name in names) if "ari" in figures else None

@@ -15,7 +15,7 @@ from arbo.settings import Above0, Count, NotBelow0, Number, Settings, Share
 PresetName = Literal["arboel", "pel", "pel-fgsm", "amh-dual", "amh-mean", "amh-som"]
 RerankingPresetName = Literal["arboel", "pel"]
 PositiveStrategy = Literal["entity", "arborescence", "1nn", "1rand", "1nn-cluster", "1rand-cluster"]
-NegativeStrategy = Literal["in-batch", "in-batch-hard", "in-batch-mixed", "random", "knn", "mixed"]
+NegativeStrategy = Literal["in-batch", "in-batch-hard", "in-batch-mixed", "in-batch+knn", "random", "knn", "mixed"]
 LossName = Literal["arborescence", "cross-entropy", "proxy", "bce"]
 AlignmentLoss = Literal["nt-xent", "multi-similarity"]
 HeadKind = Literal["comparison", "linear"]
@@ -23,7 +23,9 @@ Regulariser = Literal["none", "fgsm"]
 Schedule = Literal["linear", "exponential", "constant"]
 Optimizer = Literal["adam", "adamw"]
 TrainingPrecision = Literal["float32", "bfloat16", "float16"]
-Selection = Literal["recall@1", "recall@64", "ari", "b3", "conll"]
+Selection = Literal[
+    "recall@1", "recall@2", "recall@4", "recall@8", "recall@16", "recall@32", "recall@64", "ari", "b3", "conll"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,12 +106,13 @@ class TrainingConfig(LoopConfig):
     negatives: NegativeStrategy = "knn"
     """How to choose what each mention is moved away from, see `arbo.training.dual.negatives`."""
     n_negatives: Count = 4
-    """Number of negatives per mention, or fewer if there are not as many; ``in-batch`` uses all of the batch."""
+    """Number of negatives per mention, or fewer if there are not as many; ``in-batch`` uses all of the batch, and
+    ``in-batch+knn`` these and as many near ones as this."""
     hard_share: Share = 0.5
     """For ``mixed`` and ``in-batch-mixed``: share of negatives that are near the mention."""
     document_share: Share = 0.0
-    """For ``knn``: minimum share of the negative mentions that come from the mention's own document, or fewer if the
-    document does not have as many; with 0, the document makes no difference."""
+    """For ``knn`` and ``in-batch+knn``: minimum share of the negative mentions that come from the mention's own
+    document, or fewer if the document does not have as many; with 0, the document makes no difference."""
     mixup: Above0 | None = None
     """Maximum weight of the positive added to each negative, see `arbo.training.dual.objective`; None adds nothing."""
     mixup_gradient: bool = True

@@ -10,6 +10,8 @@ adaptive mixup (AMH).
                                                                                         random (AMH)
 ``in-batch-hard``   the nearest of those, by the vectors of the step (`hardest`)        hard (AMH)
 ``in-batch-mixed``  of those a share the nearest, the others at random                  mixed (AMH)
+``in-batch+knn``    those of ``in-batch`` and, where they differ, those of ``knn``     in-batch with hard
+                    for this mention alone                                              ones (BLINK)
 ``random``          entities drawn uniformly from the knowledge base (`random`)         random (PEL)
 ``knn``             the nearest wrong entities and wrong mentions, half of each, by     k-NN (ArboEL);
                     the vectors of the snapshot (`near`); entities alone if the         hard (PEL) has entities

@@ -19,7 +19,7 @@ _POSITIVES, _NEGATIVES = 1, 2  # 0 is the order, see `arbo.training.loop.order_o
 def asks_the_model(config: TrainingConfig, owner: Ids) -> bool:
     """Return whether the choice of positives or negatives depends on vectors; ``owner`` is as in `Snapshot.unread`."""
     has_one_text = bool((np.diff(owner) > 0).all())
-    return config.positives != "entity" or not has_one_text or config.negatives in ("knn", "mixed")
+    return config.positives != "entity" or not has_one_text or config.negatives in ("knn", "mixed", "in-batch+knn")
 
 
 def _rng(config: TrainingConfig, what: int, step: int) -> np.random.Generator:
@@ -30,7 +30,7 @@ class Plan(NamedTuple):
     """The positive and negatives of each mention, chosen with one snapshot of the model, as nodes of `Snapshot`."""
 
     positive: Ids  # (mentions,) -1 for a mention that is not trained on
-    negative: Ids  # (mentions, negatives) -1 for none; no columns for in-batch negatives
+    negative: Ids  # (mentions, negatives) -1 for none; without those of the batch
 
     @classmethod
     def of(
@@ -40,7 +40,7 @@ class Plan(NamedTuple):
         positive = pick_positives(snapshot, config.positives, _rng(config, _POSITIVES, step), mates)
         queries, n = data.queries, config.n_negatives
         chosen = np.empty((len(queries), 0), np.int64)
-        if config.negatives == "knn":
+        if config.negatives in ("knn", "in-batch+knn"):
             n_mentions = n if not len(data.kb) else 0 if config.positives == "entity" else n // 2
             n_own, within = round(config.document_share * n_mentions), None
             if n_own:
@@ -61,8 +61,9 @@ class Plan(NamedTuple):
     def nodes(self, data: TrainingSet, owner: Ids, batch: Ids, config: TrainingConfig, step: int) -> Ids:
         """Return the positive and the negatives of each mention of a batch; (batch, 1 + negatives)."""
         positive, negative = self.positive[batch], self.negative[batch]
-        if not self.negative.shape[1]:
-            negative = in_batch(owner, data.rivals, batch, positive)
+        if config.negatives.startswith("in-batch"):
+            shared = in_batch(owner, data.rivals, batch, positive)
             if config.negatives == "in-batch-mixed":
-                negative = _rng(config, _NEGATIVES, step).permuted(negative, axis=1)
+                shared = _rng(config, _NEGATIVES, step).permuted(shared, axis=1)
+            negative = np.hstack([shared, np.where(np.isin(negative, positive), -1, negative)])
         return np.column_stack([positive, negative])
