@@ -13,6 +13,7 @@ import arbo
 from arbo.spans.config import LabelAttentionConfig
 from arbo.spans.model import LabelAttention
 from arbo.training.config import SelfAlignmentConfig
+from arbo.training.presets import FINDER_PRESETS
 
 
 @pytest.fixture
@@ -56,6 +57,25 @@ def test_align_then_attend(folder: Path, bert_folder: Path, run: Run) -> None:
     linked = run("link", *docs, *kb, "--find-mentions", model, "--out", folder / "run", "--json")
     assert linked.code == 0, linked.err
     assert linked.json["mentions"] == found.json["mentions"]
+
+
+@pytest.mark.slow
+def test_the_preset_of_the_paper(folder: Path, bert_folder: Path, run: Run) -> None:
+    kb = ["--kb", folder / "entities.jsonl", "--encoder", bert_folder, "--preset", "oslat", "--steps", 2, "--json"]
+    names = run("train-names", *kb, "--out", folder / "aligned")
+    assert names.code == 0, names.err
+    assert names.json["training"] == FINDER_PRESETS["oslat"].alignment.as_dict() | {"steps": 2}
+    kb += ["--config", folder / "own.json", "--encoder-config", folder / "reads.json"]
+    done = run("train-finder", folder / "train.jsonl", *kb, "--out", folder / "model")
+    assert done.code == 0, done.err
+    of = FINDER_PRESETS["oslat"]
+    own = {"n_negatives": 4, "batch_size": 4, "steps": 2}
+    assert done.json["training"]["attention"] == of.attention.as_dict() | own
+    assert done.json["training"]["head"] == of.head.as_dict() | {"n_negatives": 6, "gamma": 1, "steps": 2}
+    trained = LabelAttention.from_pretrained(folder / "model")
+    assert trained.head is not None
+    assert trained.head.out_features == 1
+    assert trained.config == of.model.changed_by({"entity_threshold": 0.0, "max_length": 64})
 
 
 def test_a_wrong_configuration_is_named(folder: Path, bert_folder: Path, run: Run) -> None:

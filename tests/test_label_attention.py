@@ -18,7 +18,7 @@ import arbo
 from arbo.encoders.tower import Tower
 from arbo.errors import DataError, UsageError
 from arbo.spans.config import LabelAttentionConfig
-from arbo.spans.extraction import spans_of, word_weights
+from arbo.spans.extraction import Attention, spans_of, word_weights
 
 torch = pytest.importorskip("torch")
 
@@ -252,6 +252,16 @@ def test_a_word_has_the_weights_of_its_tokens() -> None:
     np.testing.assert_allclose(word_weights(words, begin, end, weight), expected, rtol=1e-6)
     assert word_weights(words[:0], begin, end, weight).shape == (2, 0)
     assert word_weights(words, begin[:0], end[:0], weight[:, :0]).tolist() == [[0] * 3] * 2
+
+
+def test_a_word_may_be_chosen_by_one_of_its_tokens() -> None:
+    begin, end = np.array([[0, 3], [3, 6], [7, 10], [10, 13]]).T
+    weight = np.array([[0.04, 0.04, 0.0, 0.92], [0.05, 0.01, 0.93, 0.01]], np.float32)
+    of = {"threshold": np.float32(0.05), "by_token": True}
+    assert spans_of("kidney cancer", begin, end, weight, **of) == [((7, 13),), ((0, 13),)]
+    assert spans_of("kidney cancer", begin, end, weight, threshold=0.05) == [((0, 13),), ((0, 13),)]
+    attention = Attention(np.array([0, 4, 8]), *(np.tile(a, 2) for a in (begin, end)), weight.ravel())
+    assert attention.spans(["kidney cancer"], np.zeros(2, int), **of) == [((7, 13),), ((0, 13),)]
 
 
 @pytest.mark.parametrize(

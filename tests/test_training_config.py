@@ -31,6 +31,13 @@ def test_the_learning_rate_rises_and_falls() -> None:
         assert (np.diff(rates[25:]) <= 0).all()
 
 
+def test_a_late_decay_begins_at_the_full_rate() -> None:
+    config = TrainingConfig(schedule="late-exponential", learning_rate=2.0, warmup=0.1)
+    rates = [config.learning_rate_at(step, 100) for step in range(101)]
+    assert rates[:11] == [2.0] * 11
+    assert np.diff(np.log(rates[10:])) == pytest.approx(np.log(0.01) / 90)
+
+
 @pytest.mark.parametrize(
     "wrong",
     [

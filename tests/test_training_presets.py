@@ -13,13 +13,14 @@ from arbo.cli.models import encoder_like, load_encoder
 from arbo.encoders.cross_config import CROSS_PRESETS
 from arbo.errors import UsageError
 from arbo.training.config import (
+    FinderPresetName,
     LabelAttentionTraining,
     LinkingHeadConfig,
     PresetName,
     RerankingPresetName,
     SelfAlignmentConfig,
 )
-from arbo.training.presets import PRESETS, RERANKING_PRESETS
+from arbo.training.presets import FINDER_PRESETS, PRESETS, RERANKING_PRESETS
 
 
 def test_what_the_papers_say() -> None:
@@ -67,7 +68,7 @@ def test_what_the_papers_say() -> None:
         assert PRESETS[name].encoder == replace(amh.encoder, pooling=pooling)
 
 
-def test_the_presets_of_oslat_are_those_of_the_paper_but_for_the_warm_up() -> None:
+def test_the_defaults_of_oslat_are_those_of_the_paper_but_for_warm_up_and_head() -> None:
     """Appendix B has a constant rate over the first tenth of the steps and an exponential decay from there on."""
     alignment, attention, head = SelfAlignmentConfig(), LabelAttentionTraining(), LinkingHeadConfig()
     for own, epochs, rate, n in ((alignment, 20, 2e-3, 50), (attention, 10, 2e-4, 100), (head, 10, 2e-4, 100)):
@@ -79,10 +80,16 @@ def test_the_presets_of_oslat_are_those_of_the_paper_but_for_the_warm_up() -> No
     assert head.kind == "comparison"  # which is not the paper's
     with pytest.raises(UsageError, match="'fgsm' is not one of none"):
         LabelAttentionTraining(regulariser="fgsm")
+    oslat = FINDER_PRESETS["oslat"]
+    late = {"schedule": "late-exponential"}
+    assert oslat[:2] == (replace(alignment, **late), replace(attention, **late))
+    assert oslat.head == replace(head, kind="linear", **late)
+    assert oslat.model == arbo.LabelAttentionConfig(pooling="mean", by_token=True, attention_threshold=0.05)
 
 
 def test_all_names_are_presets() -> None:
     assert list(PRESETS) == list(get_args(PresetName))
+    assert list(FINDER_PRESETS) == list(get_args(FinderPresetName))
     assert list(RERANKING_PRESETS) == list(get_args(RerankingPresetName)) == list(CROSS_PRESETS)
 
 

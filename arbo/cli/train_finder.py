@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,7 +12,10 @@ import arbo
 from arbo.cli import options, train_options
 from arbo.cli.inputs import read_documents, read_kb, tell_known
 from arbo.cli.train_options import changed_by, number, report, run_options
-from arbo.training.config import LabelAttentionTraining, LinkingHeadConfig
+from arbo.training.config import FinderPresetName, LabelAttentionTraining, LinkingHeadConfig
+
+if TYPE_CHECKING:
+    from arbo.training.presets import FinderPreset
 
 _READS = "Settings of the model: a JSON file with fields of arbo.LabelAttentionConfig."
 _CONFIG = (
@@ -20,6 +23,13 @@ _CONFIG = (
     "and arbo.LinkingHeadConfig; the options below override both."
 )
 _Reads = Annotated[Path | None, typer.Option("--encoder-config", metavar="FILE", help=_READS)]
+_PRESET = (
+    "Start from the settings of a paper: oslat, with a linear head, names as means of their tokens, and a threshold on "
+    "tokens. --config and --encoder-config override single fields. [default: none, with the defaults below]"
+)
+_Preset = Annotated[
+    FinderPresetName | None, typer.Option("--preset", case_sensitive=False, metavar="PRESET", help=_PRESET)
+]
 _Config = Annotated[Path | None, typer.Option("--config", metavar="FILE", help=_CONFIG)]
 
 
@@ -34,6 +44,7 @@ def train_finder(
     encoder_config: _Reads = None,
     kb_xrefs: options.KbXrefs = None,
     types: options.Types = None,
+    preset: _Preset = None,
     config: _Config = None,
     epochs: Annotated[int | None, number("epochs", LabelAttentionTraining)] = None,
     steps: train_options.Steps = None,
@@ -58,11 +69,13 @@ def train_finder(
     """
     from arbo.cli import console
     from arbo.training.oslat.synonyms import AnnotatedTexts
+    from arbo.training.presets import FINDER_PRESETS
 
     numbers = {"epochs": epochs, "steps": steps, "batch_size": batch_size, "learning_rate": learning_rate, "seed": seed}
-    attention, head = _settings(config)
+    base = None if preset is None else FINDER_PRESETS[preset]
+    attention, head = _settings(config, base)
     attention, head = changed_by(attention, None, **numbers), changed_by(head, None, **numbers)
-    start = _start(encoder, encoder_config)
+    start = _start(encoder, encoder_config, base and base.model)
     documents, entities = read_documents(docs, format_, types, on_error), read_kb(kb, kb_format, kb_xrefs)
     tell_known(documents, entities)
     alone = AnnotatedTexts.of(documents, entities).n_alone
@@ -91,11 +104,12 @@ def _scores(figures: Mapping[str, Any]) -> str | None:
     return f"F1 {figures['f1']:.3f} (linking head)" if "f1" in figures else None
 
 
-def _settings(file: Path | None) -> tuple[LabelAttentionTraining, LinkingHeadConfig]:
+def _settings(file: Path | None, base: FinderPreset | None) -> tuple[LabelAttentionTraining, LinkingHeadConfig]:
     from arbo.settings import read_json
 
+    attention, head = (base.attention, base.head) if base else (LabelAttentionTraining(), LinkingHeadConfig())
     if file is None:
-        return LabelAttentionTraining(), LinkingHeadConfig()
+        return attention, head
     values = read_json(file, "the training configuration")
     unknown = sorted(set(values) - {"attention", "head"}) if isinstance(values, dict) else ["this is not an object"]
     if unknown:
@@ -104,12 +118,12 @@ def _settings(file: Path | None) -> tuple[LabelAttentionTraining, LinkingHeadCon
             f"arbo.LinkingHeadConfig; {'unknown: ' * isinstance(values, dict)}{', '.join(unknown)}",
             file=str(file),
         )
-    attention = LabelAttentionTraining.from_dict(values.get("attention", {}), file=str(file))
-    return attention, LinkingHeadConfig.from_dict(values.get("head", {}), file=str(file))
+    attention = attention.changed_by(values.get("attention", {}), file=str(file))
+    return attention, head.changed_by(values.get("head", {}), file=str(file))
 
 
-def _start(model: str, encoder_config: Path | None) -> arbo.LabelAttention:
-    """Start from the transformer of an encoder, with its pooling if label attention supports it."""
+def _start(model: str, encoder_config: Path | None, config: arbo.LabelAttentionConfig | None) -> arbo.LabelAttention:
+    """Start from the transformer of an encoder; without ``config``, with its pooling if label attention supports it."""
     from arbo.spans.config import POOLINGS
 
     encoder = arbo.DualEncoder.from_pretrained(model)
@@ -119,5 +133,6 @@ def _start(model: str, encoder_config: Path | None) -> arbo.LabelAttention:
             "encoder, e.g. from `arbo train-names`"
         )
     pooling = encoder.config.pooling
-    config = arbo.LabelAttentionConfig(pooling=pooling) if pooling in POOLINGS else arbo.LabelAttentionConfig()
+    if config is None:
+        config = arbo.LabelAttentionConfig(pooling=pooling) if pooling in POOLINGS else arbo.LabelAttentionConfig()
     return arbo.LabelAttention.of(encoder.mention_tower, config.overridden(encoder_config))

@@ -12,12 +12,16 @@ from arbo.cli import options, train_options
 from arbo.cli.inputs import read_documents, read_kb, tell_known
 from arbo.cli.models import reading
 from arbo.cli.train_options import changed_by, number, report, run_options
-from arbo.training.config import SelfAlignmentConfig
+from arbo.training.config import FinderPresetName, SelfAlignmentConfig
 
 _DOCUMENTS = (
     "Annotated documents, as files or folders, to align only the names of the entities in them. Without DOCS, all "
     "names are aligned."
 )
+_PRESET = "Start from the settings of a paper: oslat, at a rate that does not rise. [default: none, with those below]"
+_Preset = Annotated[
+    FinderPresetName | None, typer.Option("--preset", case_sensitive=False, metavar="PRESET", help=_PRESET)
+]
 _Documents = Annotated[list[Path] | None, typer.Argument(metavar="[DOCS]", help=_DOCUMENTS, show_default=False)]
 
 
@@ -31,6 +35,7 @@ def train_names(
     encoder_config: train_options.EncoderConfig = None,
     kb_xrefs: options.KbXrefs = None,
     types: options.Types = None,
+    preset: _Preset = None,
     config: Annotated[Path | None, train_options.settings_file(SelfAlignmentConfig)] = None,
     epochs: Annotated[int | None, number("epochs", SelfAlignmentConfig)] = None,
     steps: train_options.Steps = None,
@@ -50,11 +55,13 @@ def train_names(
     OUT.log.jsonl.
     """
     from arbo.cli import console
+    from arbo.training.presets import FINDER_PRESETS
 
     if not docs and (types is not None or format_ is not None):
         raise arbo.UsageError("--types and --format need DOCS; give DOCS, or leave the options out")
     numbers = {"epochs": epochs, "steps": steps, "batch_size": batch_size, "learning_rate": learning_rate, "seed": seed}
-    settings = changed_by(SelfAlignmentConfig(), config, **numbers)
+    base = SelfAlignmentConfig() if preset is None else FINDER_PRESETS[preset].alignment
+    settings = changed_by(base, config, **numbers)
     # OSLAT, section 3.1: the first token's vector is aligned.
     start = reading(arbo.DualEncoder.from_pretrained(encoder, arbo.EncoderConfig(pooling="cls")), encoder_config)
     entities, documents = read_kb(kb, kb_format, kb_xrefs), None

@@ -34,6 +34,8 @@ class LabelAttentionConfig(Settings):
     attention_threshold: Share = 0.05
     """Minimum share of an entity's attention, the mean over its names, for a word to be part of the mention (section
     6.1)."""
+    by_token: bool = False
+    """Compare this threshold with each token of a word, as the paper does, instead of with the sum of its tokens."""
     entity_threshold: Finite = 0.5
     """Minimum score of an entity in a text; training with development documents sets the best one for them."""
 

@@ -26,7 +26,9 @@ class Attention:
     end: Ids  # (tokens,) end of each token, exclusive
     weight: Floats  # (tokens,) weights, which sum to 1 over a pair, unless its text has no tokens
 
-    def spans(self, texts: Sequence[str], text: Ids, *, threshold: float = 0.05) -> list[tuple[Span, ...]]:
+    def spans(
+        self, texts: Sequence[str], text: Ids, *, threshold: float = 0.05, by_token: bool = False
+    ) -> list[tuple[Span, ...]]:
         """Find the spans of each pair, see `spans_of`; the text of pair ``i`` is ``texts[text[i]]``."""
         found: list[tuple[Span, ...]] = [()] * len(text)
         for pairs in np.split(order := np.argsort(text, kind="stable"), np.flatnonzero(np.diff(text[order])) + 1):
@@ -35,19 +37,23 @@ class Attention:
             own = slice(self.start[pairs[0]], self.start[pairs[0] + 1])
             begin, end = self.begin[own], self.end[own]
             weight = self.weight[ranges(self.start[pairs], np.full(len(pairs), len(begin)))]
-            rows = spans_of(texts[text[pairs[0]]], begin, end, weight.reshape(len(pairs), -1), threshold=threshold)
+            own_text, weight = texts[text[pairs[0]]], weight.reshape(len(pairs), -1)
+            rows = spans_of(own_text, begin, end, weight, threshold=threshold, by_token=by_token)
             for pair, spans in zip(pairs.tolist(), rows, strict=True):
                 found[pair] = spans
         return found
 
 
-def spans_of(text: str, begin: Ids, end: Ids, weight: Floats, *, threshold: float = 0.05) -> list[tuple[Span, ...]]:
+def spans_of(
+    text: str, begin: Ids, end: Ids, weight: Floats, *, threshold: float = 0.05, by_token: bool = False
+) -> list[tuple[Span, ...]]:
     """Find the spans of entities in a text: the words to which each entity attends, without stop words.
 
-    The weight of a word is the sum over its tokens; words at or above the threshold are kept. Adjacent kept words are
-    joined into one span if only white space, hyphens or an apostrophe (perhaps with an s) separate them. A stop word
-    between two words separates their spans. ``begin`` and ``end`` of the tokens have the shape (tokens,); ``weight``,
-    the attention of the entities, has the shape (entities, tokens).
+    The weight of a word is the sum over its tokens; words at or above the threshold are kept or, if ``by_token``, words
+    with a token at or above it. Adjacent kept words are joined into one span if only white space, hyphens or an
+    apostrophe (perhaps with an s) separate them. A stop word between two words separates their spans. ``begin`` and
+    ``end`` of the tokens have the shape (tokens,); ``weight``, the attention of the entities, has the shape (entities,
+    tokens).
 
     >>> begin, end = np.array([[0, 4], [5, 8], [9, 13], [13, 17], [18, 20], [21, 25]]).T
     >>> weight = np.array([[0.3, 0.1, 0.01, 0.02, 0.2, 0.37], [0.0, 0.0, 0.4, 0.2, 0.2, 0.2]])
@@ -57,6 +63,8 @@ def spans_of(text: str, begin: Ids, end: Ids, weight: Floats, *, threshold: floa
     found = np.array(content_words(text), np.int64).reshape(-1, 2)
     gaps = zip(found[:-1, 1].tolist(), found[1:, 0].tolist(), strict=True)
     tied = np.array([_TIE.fullmatch(text, last, first) is not None for last, first in gaps], np.bool_)
+    if by_token:
+        weight, threshold = (weight >= threshold).astype(np.float32), np.finfo(np.float32).tiny
     kept = word_weights(found, begin, end, weight) >= threshold
     return [_joined(found, tied, row) for row in kept]
 

@@ -151,7 +151,8 @@ class LabelAttention(OneTower):
         See `attention`, and `arbo.spans.extraction.spans_of` with the threshold of the configuration.
         """
         found = self.attention(texts, kb, text, entity, announce)
-        return found.spans(texts, text, threshold=self.config.attention_threshold)
+        config = self.config
+        return found.spans(texts, text, threshold=config.attention_threshold, by_token=config.by_token)
 
     def score(
         self, texts: Sequence[str], kb: KnowledgeBase, text: Ids, entity: Ids, announce: Announce = quiet

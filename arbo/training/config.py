@@ -14,13 +14,14 @@ from arbo.settings import Above0, Count, NotBelow0, Number, Settings, Share
 
 PresetName = Literal["arboel", "pel", "pel-fgsm", "amh-dual", "amh-mean", "amh-som"]
 RerankingPresetName = Literal["arboel", "pel"]
+FinderPresetName = Literal["oslat"]
 PositiveStrategy = Literal["entity", "arborescence", "1nn", "1rand", "1nn-cluster", "1rand-cluster"]
 NegativeStrategy = Literal["in-batch", "in-batch-hard", "in-batch-mixed", "in-batch+knn", "random", "knn", "mixed"]
 LossName = Literal["arborescence", "cross-entropy", "proxy", "bce"]
 AlignmentLoss = Literal["nt-xent", "multi-similarity"]
 HeadKind = Literal["comparison", "linear"]
 Regulariser = Literal["none", "fgsm"]
-Schedule = Literal["linear", "exponential", "constant"]
+Schedule = Literal["linear", "exponential", "late-exponential", "constant"]
 Optimizer = Literal["adam", "adamw"]
 TrainingPrecision = Literal["float32", "bfloat16", "float16"]
 Selection = Literal[
@@ -72,7 +73,7 @@ class LoopConfig(Settings):
     schedule: Schedule = "linear"
     """How the learning rate changes after the warm-up: linearly to 0, exponentially to a hundredth, or not at all."""
     warmup: Share = 0.1
-    """Share of the steps over which the learning rate rises."""
+    """Share of the steps over which the learning rate rises or, with ``late-exponential``, is constant."""
     clip: Above0 | None = 1.0
     """Maximum norm of the gradient; None turns clipping off."""
     precision: TrainingPrecision = "float32"
@@ -87,10 +88,10 @@ class LoopConfig(Settings):
         """
         n_warm = round(self.warmup * n_steps)
         if step < n_warm:
-            return self.learning_rate * (step + 1) / n_warm
+            return self.learning_rate * (1 if self.schedule == "late-exponential" else (step + 1) / n_warm)
         left = (n_steps - step) / max(1, n_steps - n_warm)
-        falls: dict[Schedule, float] = {"linear": left, "exponential": 0.01 ** (1 - left), "constant": 1.0}
-        return self.learning_rate * falls[self.schedule]
+        falls: dict[Schedule, float] = {"linear": left, "constant": 1.0}
+        return self.learning_rate * falls.get(self.schedule, 0.01 ** (1 - left))
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +172,7 @@ class ContrastiveConfig(LoopConfig):
     """Settings common to the first two stages of OSLAT, which compare names with synonyms and with other names.
 
     The defaults of all three stages come from the paper (appendix B) if it gives them, unless a setting says otherwise.
-    Over the first tenth of the steps, the learning rate is constant in the paper and rises here.
+    Over the first tenth of the steps, the learning rate rises; in the paper and the preset ``oslat`` it is constant.
     """
 
     regulariser: Literal["none"] = "none"

@@ -1,7 +1,7 @@
 """Presets: the settings of papers, where they differ from the defaults; defaults also stand where a paper gives none.
 
-Those of OSLAT are the defaults of its configurations; its linking head differs from the paper's (DECISIONS.md, 44), and
-so does its warm-up (`ContrastiveConfig`).
+The defaults of OSLAT's configurations are the paper's too, but for its linking head, its threshold on tokens
+(DECISIONS.md, 44 and 93) and its warm-up (`ContrastiveConfig`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,17 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from arbo.encoders.encoder_config import EncoderConfig
-from arbo.training.config import PresetName, RerankingConfig, RerankingPresetName, TrainingConfig
+from arbo.spans.config import LabelAttentionConfig
+from arbo.training.config import (
+    FinderPresetName,
+    LabelAttentionTraining,
+    LinkingHeadConfig,
+    PresetName,
+    RerankingConfig,
+    RerankingPresetName,
+    SelfAlignmentConfig,
+    TrainingConfig,
+)
 
 
 class Preset(NamedTuple):
@@ -19,6 +29,15 @@ class Preset(NamedTuple):
 
     training: TrainingConfig
     encoder: EncoderConfig
+
+
+class FinderPreset(NamedTuple):
+    """Settings of a paper for the three trainings of a finder, and for what it reads and marks."""
+
+    alignment: SelfAlignmentConfig
+    attention: LabelAttentionTraining
+    head: LinkingHeadConfig
+    model: LabelAttentionConfig
 
 
 _MARKED = {
@@ -70,3 +89,13 @@ RERANKING_PRESETS: Mapping[RerankingPresetName, RerankingConfig] = {
 }
 """The cross-encoders of ArboEL (appendix A.1) and of the proxy paper (appendix B, table 6); their inputs are in
 `arbo.encoders.cross_config.CROSS_PRESETS`."""
+
+FINDER_PRESETS: Mapping[FinderPresetName, FinderPreset] = {
+    "oslat": FinderPreset(
+        SelfAlignmentConfig(schedule="late-exponential"),
+        LabelAttentionTraining(schedule="late-exponential"),
+        LinkingHeadConfig(schedule="late-exponential", kind="linear"),
+        LabelAttentionConfig(pooling="mean", by_token=True),
+    )
+}
+"""OSLAT (sections 3.3 and 6.1, appendix B); the defaults of its configurations have its other settings."""
