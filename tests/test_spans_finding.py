@@ -22,6 +22,7 @@ from arbo.spans.dictionary import Dictionary
 from arbo.spans.evaluation import found_scores, run_scores
 from arbo.spans.finding import LEFT_OUT, DictionaryFinder, PairFinder, Proposal, find, without_repetition
 from arbo.spans.preselection import MOST_WORDS, preselect, preselection_recall
+from arbo.spans.union import UnionFinder
 from arbo.text.sentences import lines, sentences
 from arbo.text.words import windows
 
@@ -168,6 +169,36 @@ def test_of_overlapping_proposals_the_best_stays_in_whatever_order() -> None:
     for given in (proposals, proposals[::-1]):
         result = find(Proposes(*given), [document("x" * 12), document("y" * 3, "e")], KB)
         assert result.proposals == (proposals[0], proposals[3], proposals[5])
+
+
+def test_a_second_finder_adds_what_the_first_leaves_free() -> None:
+    first = [Proposal(1, ((2, 4), (8, 10)), 0, 1.0), Proposal(1, ((5, 8),), 2, 1.0)]  # the second in another domain
+    second = [
+        Proposal(0, ((0, 2),), 0, 0.1),
+        Proposal(1, ((3, 6),), 1, 7.0),
+        Proposal(1, ((0, 2), (9, 11)), 1, 7.0),
+        Proposal(1, ((5, 7),), 1, 0.2),
+        Proposal(1, ((6, 8),), 3, 0.3),
+    ]
+    corpus = Corpus([document("x" * 12), document("y" * 12, "e")])
+    union = UnionFinder(Proposes(*first), Proposes(*second))
+    assert list(union.propose(corpus, KB)) == [second[0], *first, second[3], second[4]]
+    assert find(union, corpus, KB).proposals == (second[0], first[0], second[4])
+
+
+def test_a_dictionary_and_another_finder(run: Run, folder: Path) -> None:
+    pytest.importorskip("rapidfuzz")
+    (folder / "notes" / "a b.txt").write_text("The RV Petrell met a dusk petrel.", "utf-8")
+
+    def found(finder: str) -> list[str]:
+        done = run("spans", folder / "notes", "--kb", folder / "kb.jsonl", "--finder", finder, "--json")
+        assert done.code == 0, done.err
+        return [mention["text"] for mention in done.json["found"]]
+
+    exact, both = found("dictionary"), found("dictionary+fuzzy")
+    assert "RV Petrell" not in exact
+    assert "RV Petrell" in both
+    assert set(exact) <= set(both)
 
 
 # Preselection -----------------------------------------------------------------------------------------

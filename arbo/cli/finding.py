@@ -13,11 +13,17 @@ if TYPE_CHECKING:
     from arbo.spans.finding import Finder, Found
 
 
+_BOTH = "dictionary+"
+
+
 def load_finder(name: str, option: str, threshold: float | None = None) -> Finder:
     """Return a finder; a threshold of None means the finder's default, and errors name ``option``."""
     from arbo.spans.baselines import Fuzzy
     from arbo.spans.finding import PairFinder, without_repetition
+    from arbo.spans.union import UnionFinder
 
+    if name.lower().startswith(_BOTH):
+        return UnionFinder(arbo.DictionaryFinder(), load_finder(name[len(_BOTH) :], option, threshold))
     if name.lower() == "dictionary":
         if threshold is not None:
             raise UsageError(
@@ -30,7 +36,7 @@ def load_finder(name: str, option: str, threshold: float | None = None) -> Finde
     if not Path(name).is_dir():
         raise UsageError(
             f"{option} {name!r}: no such folder; choose `dictionary` for exact names, `fuzzy` for similar spellings, "
-            "or a model folder of arbo train-finder"
+            "a model folder of arbo train-finder, or both as `dictionary+FINDER`"
         )
 
     model = arbo.LabelAttention.from_pretrained(name)

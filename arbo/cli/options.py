@@ -216,7 +216,7 @@ Finder = Annotated[
         metavar="FINDER",
         help="`dictionary` finds names of the knowledge base (case and plural forms are ignored), and abbreviations "
         "that a document defines; `fuzzy` finds words spelt similarly to a name; a model folder of `arbo train-finder` "
-        "also finds other names.",
+        "also finds other names; `dictionary+fuzzy` and `dictionary+MODEL` add what the second finds elsewhere.",
     ),
 ]
 FindMentions = Annotated[
