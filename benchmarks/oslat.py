@@ -1,7 +1,7 @@
 r"""OSLAT: where texts speak of entities, and of which, learnt from texts and the entities in them alone.
 
 A pair is a sentence and an entity in it. A tenth of the entities is unseen, none of their pairs is trained on; of each
-other one a tenth of its pairs is for test (`library.oslat.entity_split`). *CRAFT*: anatomy and cell types, the
+other one a tenth of its pairs is for test (`arbo entity-split`). *CRAFT*: anatomy and cell types, the
 training articles of CRAFT and of its development part but the last tenth, with UBERON and CL as knowledge base.
 *QUAERO*: French drug leaflets (EMEA) and titles of articles (MEDLINE); there is no knowledge base, so that the names of
 a concept are what the training parts of both call it: words of gold spans, so that in training each pair has a name of
@@ -51,7 +51,6 @@ from library.cells import Cell, Cells, hashed, key
 from library.command import parser_of
 from library.corpora import Data
 from library.folders import CACHE, MODELS, PLOTS
-from library.oslat.entity_split import disjoint
 from library.oslat.models import (
     ALIGNMENT,
     ATTENTION,
@@ -67,8 +66,7 @@ from library.oslat.models import (
     encoder,
     unit,
 )
-from library.oslat.rule_based import rule_based
-from library.oslat.scores import Scorer, extraction_scores, text_linking_scores
+from library.oslat.scores import Scorer, text_linking_scores
 from library.oslat.tasks import END_TO_END, QUAERO, TASKS, ncbi
 from library.results import Figures, Row, Tables, record
 from library.timing import seconds
@@ -81,6 +79,7 @@ from arbo.progress import bars
 from arbo.spans.baselines import Fuzzy
 from arbo.spans.evaluation import found_scores
 from arbo.spans.finding import DictionaryFinder, Finder, PairFinder, without_repetition
+from arbo.spans.given import given_scores, rule_based
 from arbo.spans.overlaps import Spans
 from arbo.spans.pieces import Pairs
 from arbo.spans.preselection import Preselection, encoded_names, preselect, preselection_recall
@@ -148,7 +147,7 @@ def spans(lab: Lab, system: str) -> Row:
         return found
     dev, on_dev = task.dev, extracting(task.dev)
     none = np.zeros(len(dev), np.bool_)
-    best = max(tried, key=lambda threshold: extraction_scores(dev, on_dev(threshold), none)["all", "all"].micro.f1)
+    best = max(tried, key=lambda threshold: given_scores(dev, on_dev(threshold), none).groups["all", "all"].micro.f1)
     tuned = {f"{name} tuned": value for name, value in told(task.test, on_test(best), seen).items()}
     return found | tuned | {"tuned threshold": best}
 
@@ -176,7 +175,7 @@ def told(pairs: Pairs, predicted: Sequence[Spans], seen: Bools) -> Figures:
     """Name the figures of extracted spans."""
     return {
         f"{kind} {entities} {how} {what}": getattr(getattr(group, how), what)
-        for (kind, entities), group in extraction_scores(pairs, predicted, seen).items()
+        for (kind, entities), group in given_scores(pairs, predicted, seen).groups.items()
         for how in HOW
         for what in WHAT
     }
@@ -363,7 +362,7 @@ def sizes(name: str) -> Row:
         "training texts": len(task.train),
         "training pairs": len(Pairs.of(task.train, task.kb)),
         "test pairs": len(task.test),
-        "disjoint": int(disjoint(task.test).sum()),
+        "disjoint": int(task.test.is_disjoint.sum()),
         "of seen entities": int(np.isin(task.test.entity, task.taught).sum()),
         "texts also trained on": len({task.test.corpus[i].id for i in task.test.text} & {d.id for d in task.train}),
         "entities to choose from": len(task.universe),

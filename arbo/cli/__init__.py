@@ -19,6 +19,7 @@ from arbo.cli import (
     demo,
     diff,
     discover,
+    entity_split,
     evaluate,
     explain,
     explore,
@@ -135,6 +136,7 @@ for _verb in (
     train_finder.train_finder,
     train_reranker.train_reranker,
     nil_split.nil_split,
+    entity_split.entity_split,
     resolve.resolve,
 ):
     app.command()(_verb)

@@ -15,7 +15,13 @@ from arbo.cli.reporting import check_jsonl_output
 
 if TYPE_CHECKING:
     from arbo.spans.evaluation import FoundScores
-    from arbo.spans.finding import Found
+    from arbo.spans.finding import Finder, Found
+
+
+_GIVEN = "Look in each sentence for the entities annotated there, and score the words found, as the OSLAT paper does."
+_Given = Annotated[bool, typer.Option("--given-entities", help=_GIVEN)]
+_TRAIN = "With --given-entities: training documents; entities with and without mentions in them are scored apart."
+_Train = Annotated[Path | None, typer.Option("--train", metavar="DOCS", help=_TRAIN)]
 
 
 def spans(
@@ -34,6 +40,8 @@ def spans(
             "--out", help="File to write the documents with the found mentions to, as JSON lines for `arbo link`."
         ),
     ] = None,
+    given_entities: _Given = False,
+    train: _Train = None,
     limit: options.Limit = None,
     on_error: options.OnErrorOption = "fail",
     as_json: options.Json = False,
@@ -48,11 +56,19 @@ def spans(
     """
     from arbo.spans.evaluation import found_scores
 
+    if train is not None and not given_entities:
+        raise arbo.UsageError("--train needs --given-entities; add it, or leave --train out")
+    if given_entities and out is not None:
+        raise arbo.UsageError("--given-entities only scores; leave --out out")
     if out is not None:
         check_jsonl_output(out, kb, *docs)
     chosen = load_finder(finder, "--finder", find_threshold)
     base = read_kb(kb, kb_format, kb_xrefs, no_generic_names=no_generic_names)
-    documents = read_documents(docs, format_, types, on_error, mentions=False)
+    documents = read_documents(docs, format_, types, on_error, mentions=given_entities)
+    if given_entities:
+        known = None if train is None else read_documents(train, format_, types, on_error)
+        _show_given(chosen, documents, known, base, as_json=as_json)
+        return
     found = find_in(documents, base, chosen)
     entities = [base.entities[at.entity].id for at in found.proposals]
     scores = found_scores(documents, found.corpus, base, entities) if documents.mentions else None
@@ -67,6 +83,29 @@ def spans(
         console.show(scores)
     if out is not None:
         console.show(f"\nwritten to {out}; next: arbo link {out} --kb {kb} --out run")
+
+
+def _show_given(
+    finder: Finder, documents: arbo.Corpus, train: arbo.Corpus | None, kb: arbo.KnowledgeBase, *, as_json: bool
+) -> None:
+    """Find the words that name the entities of each sentence, and print their scores."""
+    import numpy as np
+
+    from arbo.progress import bars
+    from arbo.spans.given import given_scores, given_spans
+    from arbo.spans.pieces import Pairs, pieces
+    from arbo.text.sentences import passages
+
+    pairs = Pairs.of(pieces(documents, passages).corpus, kb)
+    if not len(pairs):
+        raise arbo.UsageError("no mention has an entity of the knowledge base; check that the ids match")
+    seen = None if train is None else np.isin(pairs.entity, Pairs.of(train, kb).entity)
+    scores = given_scores(pairs, given_spans(finder, pairs, kb, bars), seen)
+    if as_json:
+        console.print_json({"pairs": len(pairs), "groups": scores.as_dict()})
+    else:
+        console.print_title("Words found of given entities, against those annotated")
+        console.show(scores)
 
 
 def _as_dict(found: Found, kb: arbo.KnowledgeBase, out: Path | None, scores: FoundScores | None) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from arbo.data.corpus import Corpus
 from arbo.data.documents import Document, Mention, text_of
 from arbo.data.gold import Gold
 from arbo.data.knowledge_base import KnowledgeBase
-from arbo.engine import Ids
+from arbo.engine import Bools, Ids
 from arbo.spans.overlaps import Spans
 from arbo.text.checks import Span
 from arbo.text.sentences import Splitter, lines
@@ -113,3 +113,8 @@ class Pairs:
 
     def __len__(self) -> int:
         return len(self.text)
+
+    @property
+    def is_disjoint(self) -> Bools:
+        """(pairs,) whether a mention of the entity in the text has several spans."""
+        return np.array([any(len(spans) > 1 for spans in mentions) for mentions in self.mentions], np.bool_)

@@ -1,25 +1,31 @@
-"""The benchmark of OSLAT: the split by entities, its scores against brute force, the rule-based baseline."""
+"""Words that name a given entity: the split by entities, scores against brute force, the rule-based baseline."""
 
 from __future__ import annotations
 
+import json
 import sys
 from collections import Counter, defaultdict
 from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import Run
 from hypothesis import given, settings, strategies as st
 
-from arbo import Corpus, Document, Entity, KnowledgeBase, Mention, load_sample
+from arbo import Corpus, Document, Entity, KnowledgeBase, Mention, UsageError, load_sample
+from arbo.readers import read_documents
+from arbo.spans.baselines import Fuzzy
+from arbo.spans.entity_split import EntitySplit, documents_of, entity_split
+from arbo.spans.finding import DictionaryFinder, PairFinder
+from arbo.spans.given import given_scores, given_spans, rule_based
 from arbo.spans.pieces import Pairs, pieces
-from arbo.text.sentences import sentences
+from arbo.spans.union import UnionFinder
+from arbo.text.sentences import passages, sentences
 from arbo.text.words import content_words
 
 sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
 
-from library.oslat.entity_split import EntitySplit, entity_split
-from library.oslat.rule_based import rule_based
-from library.oslat.scores import extraction_scores, text_linking_scores
+from library.oslat.scores import text_linking_scores
 
 KB = KnowledgeBase(
     [Entity("D1", "cancer of the breast", ("breast cancer", "cancer")), Entity("D2", "fever", ("hay fever", "+++"))]
@@ -68,6 +74,7 @@ def test_every_split_keeps_its_promises(entities: list[list[int]], seed: int) ->
         (corpus[int(t)].id, kb.entities[e].id) for t, e in zip(split.test.text, split.test.entity.tolist(), strict=True)
     }
     train, everything = pairs_in(split.train), pairs_in(corpus)
+    assert pairs_in(documents_of(split.test, kb)) == test
     assert test | train == everything
     assert not test & train
     assert all(document.mentions for document in split.train)
@@ -93,7 +100,7 @@ def test_unseen_entities_come_from_all_frequencies_and_the_seed_decides() -> Non
     split = entity_split(corpus, kb, unseen=1 / 6, seed=7)
     assert split.train == again.train
     assert split.test.text.tolist() == again.test.text.tolist() != other.test.text.tolist()
-    with pytest.raises(ValueError, match="do the ids match"):
+    with pytest.raises(ValueError, match="check that the ids and the domains match"):
         entity_split(corpus, KnowledgeBase([Entity("X", "x")]))
 
 
@@ -110,7 +117,7 @@ def test_extraction_by_brute_force(sample: tuple[EntitySplit, KnowledgeBase]) ->
     split, kb = sample
     test, seen = split.test, ~np.isin(split.test.entity, split.unseen)
     found = rule_based([document.text for document in test.corpus], kb, test.text, test.entity)
-    scores = extraction_scores(test, found, seen)
+    scores = given_scores(test, found, seen).groups
     counts: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0, 0])
     for i, row in enumerate(test.text.tolist()):
         units = content_words(test.corpus[row].text)
@@ -129,7 +136,48 @@ def test_extraction_by_brute_force(sample: tuple[EntitySplit, KnowledgeBase]) ->
     for at, scored in scores.items():
         assert list(scored.counts[:3]) == counts[at]
     with pytest.raises(ValueError, match="shorter"):
-        extraction_scores(test, [], seen)
+        given_scores(test, [], seen)
+
+
+def test_both_finders_look_for_given_entities() -> None:
+    pytest.importorskip("rapidfuzz")
+    mentions = tuple(Mention(f"m{e}", "d", ((0, 5),), "Fever", gold=(e,)) for e in ("D1", "D2"))
+    given_ = Pairs.of(Corpus([Document("d", "Fever, hay fevers and breast cancr", mentions)]), KB)
+    exact, fuzzy = DictionaryFinder(), PairFinder(Fuzzy(), 0.8)
+    assert given_spans(exact, given_, KB) == [(), ((0, 5), (7, 17))]
+    assert given_spans(fuzzy, given_, KB) == [((22, 34),), ((0, 5), (7, 17))]
+    assert given_spans(UnionFinder(exact, fuzzy), given_, KB) == given_spans(fuzzy, given_, KB)
+    with pytest.raises(UsageError, match="a object cannot look for given entities"):
+        given_spans(object(), given_, KB)  # type: ignore[arg-type]
+
+
+def test_from_a_split_to_scores(tmp_path: Path, run: Run) -> None:
+    documents, kb = load_sample()
+    documents.to_jsonl(tmp_path / "docs.jsonl")
+    kb.to_jsonl(tmp_path / "kb.jsonl")
+    of, out = ["--kb", tmp_path / "kb.jsonl", "--json"], tmp_path / "split"
+    done = run("entity-split", tmp_path / "docs.jsonl", *of, "--unseen", 0.2, "--least", 2, "--seed", 3, "--out", out)
+    assert done.code == 0, done.err
+    cut = pieces(documents, passages).corpus
+    split = entity_split(cut, kb, unseen=0.2, least=2, seed=3)
+    assert read_documents(out / "train.jsonl", "jsonl") == split.train
+    assert (done.json["unseen"], done.json["test"]["pairs"]) == (len(split.unseen), len(split.test))  # type: ignore[index, call-overload]
+    known = KnowledgeBase.from_jsonl(out / "kb.jsonl")
+    assert {e.id for e in kb} - {e.id for e in known} == {kb.entities[row].id for row in split.unseen.tolist()}
+    scored = run("spans", out / "test.jsonl", *of, "--given-entities", "--train", out / "train.jsonl")
+    assert scored.code == 0, scored.err
+    seen = ~np.isin(split.test.entity, split.unseen)
+    expected = given_scores(split.test, given_spans(DictionaryFinder(), split.test, kb), seen).as_dict()
+    assert scored.json == {"pairs": len(split.test), "groups": json.loads(json.dumps(expected))}
+    micro = expected["all, unseen"]["micro"]
+    shown = run("spans", out / "test.jsonl", *of[:2], "--given-entities", "--train", out / "train.jsonl").out
+    assert f"{micro['precision']:.4f} {micro['recall']:.4f} {micro['f1']:.4f}" in shown
+    for options, told in (
+        (["--train", out], "--train needs --given-entities"),
+        (["--given-entities", "--out", "x"], "only scores"),
+    ):
+        refused = run("spans", out / "test.jsonl", *of, *options)
+        assert (refused.code, told in refused.told) == (2, True)
 
 
 class ByTable:

@@ -1,0 +1,69 @@
+"""The verb `entity-split`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from arbo.cli import console, options
+from arbo.cli.inputs import read_documents, read_kb
+from arbo.cli.reporting import check_jsonl_output
+
+_FILES = ("train.jsonl", "test.jsonl", "kb.jsonl")
+
+
+def entity_split(
+    docs: options.Documents,
+    kb: options.Kb,
+    out: Annotated[Path, typer.Option("--out", help=f"Folder to write {', '.join(_FILES)} to.")],
+    format_: options.Format = None,
+    kb_format: options.KbFormat = None,
+    kb_xrefs: options.KbXrefs = None,
+    types: options.Types = None,
+    unseen: Annotated[
+        float, typer.Option("--unseen", min=0, max=1, help="Share of the entities that training does not have.")
+    ] = 0.1,
+    test: Annotated[
+        float, typer.Option("--test", min=0, max=1, help="Share of the pairs of each other entity to test on.")
+    ] = 0.1,
+    least: Annotated[
+        int, typer.Option("--least", min=0, help="Minimum number of pairs of each other entity to train on.")
+    ] = 5,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Random seed.")] = 0,
+    on_error: options.OnErrorOption = "fail",
+    as_json: options.Json = False,
+) -> None:
+    """Split sentences by their entities, as the OSLAT paper does: some entities occur only in the test part.
+
+    `arbo entity-split docs.jsonl --kb kb.obo --out split`, then `arbo train-finder split/train.jsonl --kb
+    split/kb.jsonl --encoder aligned --out model`, then `arbo spans split/test.jsonl --kb kb.obo --finder model
+    --given-entities --train split/train.jsonl`.
+
+    A pair is a sentence and an entity in it. All pairs of the unseen entities, and some of each other entity, are to
+    test on; a sentence may be in both parts with different mentions. kb.jsonl has all entities but the unseen ones.
+    """
+    import arbo
+    from arbo.spans.entity_split import documents_of, entity_split
+    from arbo.spans.pieces import pieces
+    from arbo.text.sentences import passages
+
+    for name in _FILES:
+        check_jsonl_output(out / name, kb, *docs)
+    base, documents = read_kb(kb, kb_format, kb_xrefs), read_documents(docs, format_, types, on_error)
+    split = entity_split(pieces(documents, passages).corpus, base, unseen=unseen, test=test, least=least, seed=seed)
+    held_out, left_out = documents_of(split.test, base), set(split.unseen.tolist())
+    known = arbo.KnowledgeBase(entity for row, entity in enumerate(base) if row not in left_out)
+    for name, made in zip(_FILES, (split.train, held_out, known), strict=True):
+        made.to_jsonl(out / name)
+    counts = {
+        "train": {"sentences": len(split.train), "mentions": len(split.train.mentions)},
+        "test": {"sentences": len(held_out), "mentions": len(held_out.mentions), "pairs": len(split.test)},
+        "unseen": len(left_out),
+    }
+    if as_json:
+        console.print_json({"out": str(out), **counts})
+        return
+    parts = (f"{name}: {', '.join(f'{n:,} {what}' for what, n in counts[name].items())}" for name in ("train", "test"))
+    console.show("\n".join([*parts, f"unseen entities: {len(left_out):,}", f"written to {out}"]))

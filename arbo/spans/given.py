@@ -1,0 +1,125 @@
+"""Find the words that name a given entity in a text, and score them: OSLAT (Li et al. 2022), section 6."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from arbo.data.knowledge_base import KnowledgeBase
+from arbo.engine import Bools, Ids
+from arbo.errors import UsageError
+from arbo.metrics import SpanScores, span_scores
+from arbo.progress import Announce, quiet
+from arbo.spans.dictionary import Dictionary, Match
+from arbo.spans.finding import DictionaryFinder, Finder, PairFinder
+from arbo.spans.overlaps import Spans, without_overlaps
+from arbo.spans.pieces import Pairs
+from arbo.spans.union import UnionFinder
+from arbo.text.words import Offsets, content_words, fold, offsets_of
+
+
+def given_spans(finder: Finder, pairs: Pairs, kb: KnowledgeBase, announce: Announce = quiet) -> list[Spans]:
+    """Return the spans that name the entity of each pair, assuming that the text names it.
+
+    A dictionary finds the names of the entity, a `PairFinder` what its reader finds, whatever the score of the entity,
+    and a `UnionFinder` all that its two finders find. Raise UsageError for another finder.
+    """
+    asked = [document.text for document in pairs.corpus], kb, pairs.text, pairs.entity
+    if isinstance(finder, UnionFinder):
+        both = (given_spans(part, pairs, kb, announce) for part in (finder.first, finder.second))
+        return [tuple(sorted({*first, *second})) for first, second in zip(*both, strict=True)]
+    if isinstance(finder, DictionaryFinder):
+        return rule_based(*asked, finder.normalize)
+    if isinstance(finder, PairFinder):
+        return finder.reader.spans(*asked, announce)
+    raise UsageError(f"a {type(finder).__name__} cannot look for given entities; use a dictionary, fuzzy or a model")
+
+
+def rule_based(
+    texts: Sequence[str], kb: KnowledgeBase, text: Ids, entity: Ids, normalize: Callable[[str], str] = fold
+) -> list[Spans]:
+    """Return where ``texts[text[i]]`` has names of the entity in row ``entity[i]``; of overlapping names, the longest.
+
+    This is the paper's baseline of rules. Names are compared word by word after ``normalize``, without stop words.
+
+    >>> from arbo import Entity
+    >>> kb = KnowledgeBase([Entity("D1", "cancer of the breast", ("breast cancer", "cancer"))])
+    >>> rule_based(["Breast cancer is cancer."], kb, np.array([0]), np.array([0]))
+    [((0, 13), (17, 23))]
+    """
+    dictionary = Dictionary.of(kb, np.unique(entity).tolist(), normalize=normalize)
+    named: dict[int, defaultdict[int, list[Match]]] = {}
+    for row in np.unique(text).tolist():
+        named[row] = defaultdict(list)
+        for match in dictionary.matches(texts[row]):
+            for owner in match.entities:
+                named[row][owner].append(match)
+    found = []
+    for row, owner in zip(text.tolist(), entity.tolist(), strict=True):
+        own = named[row][owner]
+        spans = [((match.begin, match.end),) for match in own]
+        kept = without_overlaps(spans, [match.size for match in own])
+        found.append(tuple(spans[place][0] for place in kept))
+    return found
+
+
+_WORDS = ("gold", "found", "shared")
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class GivenScores:
+    """Scores of the spans of given entities, by kind of the gold spans and of the entity; see `given_scores`."""
+
+    groups: dict[tuple[str, str], SpanScores]
+    """For example ``groups["disjoint", "unseen"]``; ``all`` means both kinds."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return pairs, counts of words and ratios of each group that has a pair, ready for JSON."""
+        names = ("micro", "macro")
+        return {
+            f"{kind}, {entities}": {"pairs": len(of.items), "words": dict(zip(_WORDS, of.counts[:3], strict=True))}
+            | {name: getattr(of, name)._asdict() for name in names}
+            for (kind, entities), of in self.groups.items()
+            if len(of.items)
+        }
+
+    def __str__(self) -> str:
+        rows = [f"{'spans, entities':22}{'pairs':>7}   micro P      R     F1   macro P      R     F1"]
+        for name, of in self.as_dict().items():
+            micro, macro = ("{precision:.4f} {recall:.4f} {f1:.4f}".format(**of[how]) for how in ("micro", "macro"))
+            rows.append(f"{name:22}{of['pairs']:7,}    {micro}    {macro}")
+        return "\n".join(rows)
+
+
+def given_scores(pairs: Pairs, found: Sequence[Spans], seen: Bools | None = None) -> GivenScores:
+    """Score the spans of given entities by word: sections 6.2 and D of the paper.
+
+    The words of a pair are those that one of its spans touches, each counted once. Stop words do not count, on either
+    side: the paper removes them from what is found, and does not say whether the gold spans have them. A pair is
+    *disjoint* if a mention of the entity has several spans. The table D.1 of the paper has `SpanScores.micro`, over all
+    words; `SpanScores.macro` is the mean over pairs.
+
+    ``found`` has the spans of each pair. ``seen``, (pairs,), says whether training has the entity; without it, there
+    are no groups ``seen`` and ``unseen``.
+    """
+    units = {row: offsets_of(content_words(pairs.corpus[row].text)) for row in np.unique(pairs.text).tolist()}
+    texts = pairs.text.tolist()
+    gold = [_touched(units[row], sum(mentions, ())) for row, mentions in zip(texts, pairs.mentions, strict=True)]
+    scores = span_scores(gold, [_touched(units[row], spans) for row, spans in zip(texts, found, strict=True)])
+    apart, every = pairs.is_disjoint, np.ones(len(pairs), np.bool_)
+    kinds = {"contiguous": ~apart, "disjoint": apart, "all": every}
+    entities = {"all": every} if seen is None else {"seen": seen, "unseen": ~seen, "all": every}
+    return GivenScores({(a, b): SpanScores(scores.items[kinds[a] & entities[b]]) for a in kinds for b in entities})
+
+
+def _touched(units: Offsets, spans: Spans) -> list[Spans]:
+    """Return the words that spans touch as one mention, by their numbers; no mention if they touch none."""
+    places = offsets_of(spans)
+    first = np.searchsorted(units[:, 1], places[:, 0], side="right")
+    last = np.searchsorted(units[:, 0], places[:, 1], side="left")
+    touched = tuple((begin, end) for begin, end in zip(first.tolist(), last.tolist(), strict=True) if begin < end)
+    return [touched] if touched else []
