@@ -161,7 +161,7 @@ def test_from_a_split_to_scores(tmp_path: Path, run: Run) -> None:
     cut = pieces(documents, passages).corpus
     split = entity_split(cut, kb, unseen=0.2, least=2, seed=3)
     assert read_documents(out / "train.jsonl", "jsonl") == split.train
-    assert (done.json["unseen"], done.json["test"]["pairs"]) == (len(split.unseen), len(split.test))  # type: ignore[index, call-overload]
+    assert (done.json["unseen_entities"], done.json["test_pairs"]) == (len(split.unseen), len(split.test))
     known = KnowledgeBase.from_jsonl(out / "kb.jsonl")
     assert {e.id for e in kb} - {e.id for e in known} == {kb.entities[row].id for row in split.unseen.tolist()}
     scored = run("spans", out / "test.jsonl", *of, "--given-entities", "--train", out / "train.jsonl")

@@ -55,15 +55,13 @@ def entity_split(
     split = entity_split(pieces(documents, passages).corpus, base, unseen=unseen, test=test, least=least, seed=seed)
     held_out, left_out = documents_of(split.test, base), set(split.unseen.tolist())
     known = arbo.KnowledgeBase(entity for row, entity in enumerate(base) if row not in left_out)
-    for name, made in zip(_FILES, (split.train, held_out, known), strict=True):
+    written: tuple[arbo.Corpus | arbo.KnowledgeBase, ...] = split.train, held_out, known
+    for name, made in zip(_FILES, written, strict=True):
         made.to_jsonl(out / name)
-    counts = {
-        "train": {"sentences": len(split.train), "mentions": len(split.train.mentions)},
-        "test": {"sentences": len(held_out), "mentions": len(held_out.mentions), "pairs": len(split.test)},
-        "unseen": len(left_out),
-    }
+    sizes = len(split.train), len(held_out), len(split.test), len(left_out)
+    counts = dict(zip(("train_sentences", "test_sentences", "test_pairs", "unseen_entities"), sizes, strict=True))
     if as_json:
         console.print_json({"out": str(out), **counts})
-        return
-    parts = (f"{name}: {', '.join(f'{n:,} {what}' for what, n in counts[name].items())}" for name in ("train", "test"))
-    console.show("\n".join([*parts, f"unseen entities: {len(left_out):,}", f"written to {out}"]))
+    else:
+        told = ", ".join(f"{n:,} {name.replace('_', ' ')}" for name, n in counts.items())
+        console.show(f"{told}\nwritten to {out}")

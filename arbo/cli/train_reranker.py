@@ -82,7 +82,7 @@ def train_reranker(
     reads = CROSS_PRESETS[preset].overridden(encoder_config)
     reads = reads if k is None else replace(reads, candidates=k)
     start = arbo.CrossEncoder.of(arbo.DualEncoder.from_pretrained(encoder).mention_tower, reads).with_markers()
-    results = _results(runs or ())
+    results = load_runs(runs or ())
     made_by, made_with = next(iter(results.items()), (None, None))
     first = encoder_like(made_with.manifest["encoder"] if made_with else {}, made_by, candidates_of, None, cache)
     documents, entities = read_documents(docs, format_, types, on_error), read_kb(kb, kb_format, kb_xrefs)
@@ -92,7 +92,7 @@ def train_reranker(
         arbo.Linker(entities, first, announce=bars),
         documents,
         dev=None if dev is None else read_documents(dev, format_, types, on_error),
-        candidates={str(run): _candidates(run, result, entities) for run, result in results.items()},
+        candidates={str(run): candidates_in(run, result, entities) for run, result in results.items()},
         out=out,
         config=settings,
         options=run_options(tensorboard, _scores),
@@ -109,13 +109,15 @@ def _scores(figures: Mapping[str, Any]) -> str | None:
     return f"accuracy {figures['accuracy']:.3f}, {among}"
 
 
-def _results(runs: Sequence[Path]) -> dict[Path, arbo.Result]:
+def load_runs(runs: Sequence[Path]) -> dict[Path, arbo.Result]:
+    """Load the runs of --run; raise UsageError for a repeated one."""
     if len({run.resolve() for run in runs}) < len(runs):
         raise arbo.UsageError("--run names the same run twice; name each run once")
     return {run: arbo.Result.load(run) for run in runs}
 
 
-def _candidates(run: Path, result: arbo.Result, kb: arbo.KnowledgeBase) -> arbo.Candidates:
+def candidates_in(run: Path, result: arbo.Result, kb: arbo.KnowledgeBase) -> arbo.Candidates:
+    """Return the candidates of a run; errors name the run."""
     try:
         return arbo.Candidates.of_result(result, kb)
     except arbo.UsageError as error:

@@ -64,7 +64,7 @@ def spans_of(
     gaps = zip(found[:-1, 1].tolist(), found[1:, 0].tolist(), strict=True)
     tied = np.array([_TIE.fullmatch(text, last, first) is not None for last, first in gaps], np.bool_)
     if by_token:
-        weight, threshold = (weight >= threshold).astype(np.float32), np.finfo(np.float32).tiny
+        weight, threshold = (weight >= threshold).astype(np.float32), float(np.finfo(np.float32).tiny)
     kept = word_weights(found, begin, end, weight) >= threshold
     return [_joined(found, tied, row) for row in kept]
 

@@ -90,8 +90,8 @@ class LoopConfig(Settings):
         if step < n_warm:
             return self.learning_rate * (1 if self.schedule == "late-exponential" else (step + 1) / n_warm)
         left = (n_steps - step) / max(1, n_steps - n_warm)
-        falls: dict[Schedule, float] = {"linear": left, "constant": 1.0}
-        return self.learning_rate * falls.get(self.schedule, 0.01 ** (1 - left))
+        exponential: float = 0.01 ** (1 - left)
+        return self.learning_rate * {"linear": left, "constant": 1.0}.get(self.schedule, exponential)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,70 @@
+"""The verb `score-reranker`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from arbo.cli import console, options
+from arbo.cli.inputs import read_documents, read_kb
+from arbo.cli.train_reranker import candidates_in, load_runs
+
+_RUN = "Run of `arbo link` over DOCS without a reranker, whose candidates are reranked. May be repeated."
+_MODEL = "Model of `arbo train-reranker`."
+_TRAIN = "Training documents: mentions of their entities are scored apart from the others."
+
+
+def score_reranker(
+    docs: options.Documents,
+    kb: options.Kb,
+    runs: Annotated[list[Path], typer.Option("--run", metavar="RUN", help=_RUN)],
+    reranker: Annotated[Path, typer.Option("--reranker", metavar="MODEL", help=_MODEL)],
+    format_: options.Format = None,
+    kb_format: options.KbFormat = None,
+    kb_xrefs: options.KbXrefs = None,
+    types: options.Types = None,
+    train: Annotated[Path | None, typer.Option("--train", metavar="DOCS", help=_TRAIN)] = None,
+    on_error: options.OnErrorOption = "fail",
+    as_json: options.Json = False,
+) -> None:
+    """Score a reranker by itself, with the gold entity among its candidates: the oracles of the ArboEL paper.
+
+    `arbo link dev.txt --kb kb.obo --candidates 64 --out run`, then `arbo score-reranker dev.txt --kb kb.obo --run run
+    --reranker cross`.
+
+    For each run: *own*, its candidates as they are; *SELF*, with the gold entity in the last place where they lack it.
+    For several runs: *UNION*, the candidates of all runs together, with the gold entity.
+    """
+    import arbo
+    from arbo.data.gold import Gold
+    from arbo.progress import bars
+    from arbo.retrieval.candidates import union, with_gold
+    from arbo.retrieval.reranking import rerank
+
+    documents, base = read_documents(docs, format_, types, on_error), read_kb(kb, kb_format, kb_xrefs)
+    learnt = None if train is None else read_documents(train, format_, types, on_error)
+    found = {str(run): candidates_in(run, result, base) for run, result in load_runs(runs).items()}
+    for run, own in found.items():
+        own.check(documents, base)
+        if "reranker" in own.made_by:
+            raise arbo.DataError(f"{run}: a reranker ordered these candidates; link again without --reranker")
+    gold, model = Gold.of(documents, base).entities, arbo.CrossEncoder.from_pretrained(reranker)
+    asked = {
+        f"{run}, {name}": of
+        for run, own in found.items()
+        for name, of in (("own", own), ("SELF", with_gold(own, gold)))
+    }
+    if len(found) > 1:
+        asked["UNION"] = with_gold(union(*found.values()), gold)
+    chosen = {name: rerank(model, of, documents, base, announce=bars) for name, of in asked.items()}
+    scores = {name: of.evaluate(documents, base, train=learnt) for name, of in chosen.items()}
+    if as_json:
+        console.print_json(
+            {"reranker": str(reranker), "candidates": {name: of.as_dict() for name, of in scores.items()}}
+        )
+        return
+    for name, of in scores.items():
+        console.print_title(name)
+        console.show(of)
