@@ -97,7 +97,7 @@ def test_ids_that_mostly_do_not_match_are_told(folder: Path, bert_folder: Path, 
     assert done.code in (0, 3)  # none at all is an error
 
 
-@pytest.mark.parametrize("name", ["amh-dual", "amh-som"])
+@pytest.mark.parametrize("name", list(PRESETS))
 def test_a_preset_is_where_the_settings_start(run: Run, bert_folder: Path, tmp_path: Path, name: PresetName) -> None:
     documents, kb = arbo.load_sample()
     Corpus.of(documents[:2]).to_jsonl(tmp_path / "docs.jsonl")
