@@ -66,6 +66,7 @@ from library.oslat.models import (
     encoder,
     unit,
 )
+from library.oslat.rule_based import rule_based
 from library.oslat.scores import Scorer, text_linking_scores
 from library.oslat.tasks import END_TO_END, QUAERO, TASKS, ncbi
 from library.results import Figures, Row, Tables, record
@@ -79,7 +80,7 @@ from arbo.progress import bars
 from arbo.spans.baselines import Fuzzy
 from arbo.spans.evaluation import found_scores
 from arbo.spans.finding import DictionaryFinder, Finder, PairFinder, without_repetition
-from arbo.spans.given import given_scores, rule_based
+from arbo.spans.given import given_scores
 from arbo.spans.overlaps import Spans
 from arbo.spans.pieces import Pairs
 from arbo.spans.preselection import Preselection, encoded_names, preselect, preselection_recall

@@ -25,12 +25,6 @@ def entity_split(
     unseen: Annotated[
         float, typer.Option("--unseen", min=0, max=1, help="Share of the entities that training does not have.")
     ] = 0.1,
-    test: Annotated[
-        float, typer.Option("--test", min=0, max=1, help="Share of the pairs of each other entity to test on.")
-    ] = 0.1,
-    least: Annotated[
-        int, typer.Option("--least", min=0, help="Minimum number of pairs of each other entity to train on.")
-    ] = 5,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Random seed.")] = 0,
     on_error: options.OnErrorOption = "fail",
     as_json: options.Json = False,
@@ -41,8 +35,8 @@ def entity_split(
     split/kb.jsonl --encoder aligned --out model`, then `arbo spans split/test.jsonl --kb kb.obo --finder model
     --given-entities --train split/train.jsonl`.
 
-    A pair is a sentence and an entity in it. All pairs of the unseen entities, and some of each other entity, are to
-    test on; a sentence may be in both parts with different mentions. kb.jsonl has all entities but the unseen ones.
+    A pair is a sentence and an entity in it. All pairs of the unseen entities, and a tenth of each other entity's, are
+    to test on; a sentence may be in both parts with different mentions. kb.jsonl has all entities but the unseen ones.
     """
     import arbo
     from arbo.spans.entity_split import documents_of, entity_split
@@ -52,7 +46,7 @@ def entity_split(
     for name in _FILES:
         check_jsonl_output(out / name, kb, *docs)
     base, documents = read_kb(kb, kb_format, kb_xrefs), read_documents(docs, format_, types, on_error)
-    split = entity_split(pieces(documents, passages).corpus, base, unseen=unseen, test=test, least=least, seed=seed)
+    split = entity_split(pieces(documents, passages).corpus, base, unseen=unseen, seed=seed)
     held_out, left_out = documents_of(split.test, base), set(split.unseen.tolist())
     known = arbo.KnowledgeBase(entity for row, entity in enumerate(base) if row not in left_out)
     written: tuple[arbo.Corpus | arbo.KnowledgeBase, ...] = split.train, held_out, known

@@ -92,7 +92,7 @@ def find(finder: Finder, documents: Iterable[Any], kb: KnowledgeBase, *, announc
     for proposal in finder.propose(corpus, kb, announce):
         if kb.entities[proposal.entity].domain == corpus[proposal.document].domain:
             proposed[proposal.document].append(proposal)
-    kept = [_kept(own) for own in proposed]
+    kept = [best_of(own) for own in proposed]
     marked = (_marked(document, own, kb) for document, own in zip(corpus, kept, strict=True))
     notes = {**corpus.notes, LEFT_OUT: len(corpus.mentions)} if corpus.mentions else corpus.notes
     return Found(Corpus(marked, notes, corpus.index_names), tuple(proposal for own in kept for proposal in own))
@@ -110,7 +110,8 @@ def find_mentions(finder: Finder, documents: Iterable[Any], kb: KnowledgeBase, *
     return find(finder, documents, kb, announce=announce).corpus
 
 
-def _kept(proposals: list[Proposal]) -> list[Proposal]:
+def best_of(proposals: list[Proposal]) -> list[Proposal]:
+    """Return the best of overlapping proposals, ordered by spans; see `find`."""
     proposals = sorted(proposals, key=lambda proposal: proposal.entity)
     places = without_overlaps([proposal.spans for proposal in proposals], [proposal.score for proposal in proposals])
     return sorted((proposals[place] for place in places), key=lambda proposal: proposal.spans)

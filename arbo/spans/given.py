@@ -3,68 +3,40 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from arbo.data.knowledge_base import KnowledgeBase
-from arbo.engine import Bools, Ids
-from arbo.errors import UsageError
+from arbo.engine import Bools
 from arbo.metrics import SpanScores, span_scores
 from arbo.progress import Announce, quiet
-from arbo.spans.dictionary import Dictionary, Match
-from arbo.spans.finding import DictionaryFinder, Finder, PairFinder
-from arbo.spans.overlaps import Spans, without_overlaps
+from arbo.spans.finding import Finder, PairFinder, Proposal, best_of
+from arbo.spans.overlaps import Spans
 from arbo.spans.pieces import Pairs
 from arbo.spans.union import UnionFinder
-from arbo.text.words import Offsets, content_words, fold, offsets_of
+from arbo.text.words import Offsets, content_words, offsets_of
 
 
 def given_spans(finder: Finder, pairs: Pairs, kb: KnowledgeBase, announce: Announce = quiet) -> list[Spans]:
     """Return the spans that name the entity of each pair, assuming that the text names it.
 
-    A dictionary finds the names of the entity, a `PairFinder` what its reader finds, whatever the score of the entity,
-    and a `UnionFinder` all that its two finders find. Raise UsageError for another finder.
+    A `PairFinder` gives what its reader finds, whatever the score of the entity, and a `UnionFinder` all that its two
+    finders give. Another finder gives its mentions of the entity; of overlapping ones, the best (see `find`).
     """
-    asked = [document.text for document in pairs.corpus], kb, pairs.text, pairs.entity
     if isinstance(finder, UnionFinder):
         both = (given_spans(part, pairs, kb, announce) for part in (finder.first, finder.second))
         return [tuple(sorted({*first, *second})) for first, second in zip(*both, strict=True)]
-    if isinstance(finder, DictionaryFinder):
-        return rule_based(*asked, finder.normalize)
     if isinstance(finder, PairFinder):
-        return finder.reader.spans(*asked, announce)
-    raise UsageError(f"a {type(finder).__name__} cannot look for given entities; use a dictionary, fuzzy or a model")
-
-
-def rule_based(
-    texts: Sequence[str], kb: KnowledgeBase, text: Ids, entity: Ids, normalize: Callable[[str], str] = fold
-) -> list[Spans]:
-    """Return where ``texts[text[i]]`` has names of the entity in row ``entity[i]``; of overlapping names, the longest.
-
-    This is the paper's baseline of rules. Names are compared word by word after ``normalize``, without stop words.
-
-    >>> from arbo import Entity
-    >>> kb = KnowledgeBase([Entity("D1", "cancer of the breast", ("breast cancer", "cancer"))])
-    >>> rule_based(["Breast cancer is cancer."], kb, np.array([0]), np.array([0]))
-    [((0, 13), (17, 23))]
-    """
-    dictionary = Dictionary.of(kb, np.unique(entity).tolist(), normalize=normalize)
-    named: dict[int, defaultdict[int, list[Match]]] = {}
-    for row in np.unique(text).tolist():
-        named[row] = defaultdict(list)
-        for match in dictionary.matches(texts[row]):
-            for owner in match.entities:
-                named[row][owner].append(match)
-    found = []
-    for row, owner in zip(text.tolist(), entity.tolist(), strict=True):
-        own = named[row][owner]
-        spans = [((match.begin, match.end),) for match in own]
-        kept = without_overlaps(spans, [match.size for match in own])
-        found.append(tuple(spans[place][0] for place in kept))
-    return found
+        texts = [document.text for document in pairs.corpus]
+        return finder.reader.spans(texts, kb, pairs.text, pairs.entity, announce)
+    own: defaultdict[tuple[int, int], list[Proposal]] = defaultdict(list)
+    for proposal in finder.propose(pairs.corpus, kb, announce):
+        own[proposal.document, proposal.entity].append(proposal)
+    given = (own[pair] for pair in zip(pairs.text.tolist(), pairs.entity.tolist(), strict=True))
+    return [tuple(span for proposal in best_of(proposals) for span in proposal.spans) for proposals in given]
 
 
 _WORDS = ("gold", "found", "shared")
