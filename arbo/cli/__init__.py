@@ -34,6 +34,7 @@ from arbo.cli import (
     serve,
     show,
     spans,
+    stats,
     train,
     train_edges,
     train_finder,
@@ -135,6 +136,7 @@ for _verb in (
     train_finder.train_finder,
     train_reranker.train_reranker,
     nil_split.nil_split,
+    stats.stats,
     resolve.resolve,
 ):
     app.command()(_verb)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from arbo.spans.finding import Finder, Found
 
 
-def load_finder(name: str, option: str, threshold: float | None = None) -> Finder:
+def load_finder(name: str, option: str, threshold: float | None, abbreviations: bool) -> Finder:
     """Return a finder; a threshold of None means the finder's default, and errors name ``option``."""
     from arbo.spans.baselines import Fuzzy
     from arbo.spans.finding import PairFinder, without_repetition
@@ -23,10 +23,10 @@ def load_finder(name: str, option: str, threshold: float | None = None) -> Finde
             raise UsageError(
                 f"`dictionary` has no scores; leave --find-threshold out, or use {option} with `fuzzy` or a model"
             )
-        return arbo.DictionaryFinder()
+        return arbo.DictionaryFinder(abbreviations=abbreviations)
     if name.lower() == "fuzzy":
         fuzzy = Fuzzy() if threshold is None else Fuzzy(threshold)
-        return PairFinder(fuzzy, fuzzy.threshold)
+        return PairFinder(fuzzy, fuzzy.threshold, abbreviations=abbreviations)
     if not Path(name).is_dir():
         raise UsageError(
             f"{option} {name!r}: no such folder; choose `dictionary` for exact names, `fuzzy` for similar spellings, "
@@ -34,7 +34,8 @@ def load_finder(name: str, option: str, threshold: float | None = None) -> Finde
         )
 
     model = arbo.LabelAttention.from_pretrained(name)
-    return PairFinder(model, model.threshold if threshold is None else threshold, mentions=without_repetition)
+    least = model.threshold if threshold is None else threshold
+    return PairFinder(model, least, mentions=without_repetition, abbreviations=abbreviations)
 
 
 def find_in(documents: arbo.Corpus, kb: arbo.KnowledgeBase, finder: Finder) -> Found:

@@ -19,8 +19,10 @@ def link(
     format_: options.Format = None,
     kb_format: options.KbFormat = None,
     kb_xrefs: options.KbXrefs = None,
+    kb_types: options.KbTypes = None,
     no_generic_names: options.NoGenericNames = False,
     types: options.Types = None,
+    ids: options.Ids = None,
     text_column: options.TextColumn = None,
     find_mentions: options.FindMentions = None,
     find_threshold: options.FindThreshold = None,
@@ -46,6 +48,7 @@ def link(
     preview: options.Preview = False,
     no_texts: options.NoTexts = False,
     dry_run: options.DryRun = False,
+    abbreviations: options.Abbreviations = None,
     on_error: options.OnErrorOption = "fail",
     as_json: options.Json = False,
 ) -> None:
@@ -61,18 +64,15 @@ def link(
     fields: dict[str, Any] = {"method": method, "k": k, "map_types": map_types, "search": search, "spread": spread}
     fields |= {"candidates": candidates, "skip_margin": skip_margin, "rerank_mentions": rerank_mentions}
     fields |= {"nil_linkage": nil_linkage, "nil_threshold": nil_threshold, "per_document": per_document}
+    fields["expand_abbreviations"] = abbreviations
     linker = LinkerOptions(fields, encoder, encoder_config, cache, reranker, threshold, config, edges).load()
-    finder = None if find_mentions is None else load_finder(find_mentions, "--find-mentions", find_threshold)
-    base = read_kb(kb, kb_format, kb_xrefs, no_generic_names=no_generic_names)
-    documents = read_documents(docs, format_, types, on_error, mentions=finder is None, column=text_column)
-    run(
-        linker.configured(kb=base),
-        documents if finder is None else find_in(documents, base, finder).corpus,
-        out,
-        corrections=corrections,
-        preview=preview,
-        texts=not no_texts,
-        dry_run=dry_run,
-        as_json=as_json,
-        annotated=None if finder is None else documents,
-    )
+    expand = abbreviations is None
+    finder = None if find_mentions is None else load_finder(find_mentions, "--find-mentions", find_threshold, expand)
+    base = read_kb(kb, kb_format, kb_xrefs, kb_types, no_generic_names=no_generic_names)
+    documents = read_documents(docs, format_, types, on_error, ids=ids, mentions=finder is None, column=text_column)
+    how = {"corrections": corrections, "preview": preview, "texts": not no_texts, "dry_run": dry_run}
+    if finder is None:
+        run(linker.configured(kb=base), documents, out, as_json=as_json, **how)
+    else:
+        found = find_in(documents, base, finder).corpus
+        run(linker.configured(kb=base), found, out, as_json=as_json, annotated=documents, **how)

@@ -24,8 +24,10 @@ def spans(
     format_: options.Format = None,
     kb_format: options.KbFormat = None,
     kb_xrefs: options.KbXrefs = None,
+    kb_types: options.KbTypes = None,
     no_generic_names: options.NoGenericNames = False,
     types: options.Types = None,
+    ids: options.Ids = None,
     finder: options.Finder = "dictionary",
     find_threshold: options.FindThreshold = None,
     out: Annotated[
@@ -35,6 +37,7 @@ def spans(
         ),
     ] = None,
     limit: options.Limit = None,
+    abbreviations: options.Abbreviations = None,
     on_error: options.OnErrorOption = "fail",
     as_json: options.Json = False,
 ) -> None:
@@ -50,9 +53,9 @@ def spans(
 
     if out is not None:
         check_jsonl_output(out, kb, *docs)
-    chosen = load_finder(finder, "--finder", find_threshold)
-    base = read_kb(kb, kb_format, kb_xrefs, no_generic_names=no_generic_names)
-    documents = read_documents(docs, format_, types, on_error, mentions=False)
+    chosen = load_finder(finder, "--finder", find_threshold, abbreviations is None)
+    base = read_kb(kb, kb_format, kb_xrefs, kb_types, no_generic_names=no_generic_names)
+    documents = read_documents(docs, format_, types, on_error, ids=ids, mentions=False)
     found = find_in(documents, base, chosen)
     entities = [base.entities[at.entity].id for at in found.proposals]
     scores = found_scores(documents, found.corpus, base, entities) if documents.mentions else None
