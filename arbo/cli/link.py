@@ -70,7 +70,7 @@ def link(
     finder = None if find_mentions is None else load_finder(find_mentions, "--find-mentions", find_threshold, expand)
     base = read_kb(kb, kb_format, kb_xrefs, kb_types, no_generic_names=no_generic_names)
     documents = read_documents(docs, format_, types, on_error, ids=ids, mentions=finder is None, column=text_column)
-    how = {"corrections": corrections, "preview": preview, "texts": not no_texts, "dry_run": dry_run}
+    how: dict[str, Any] = {"corrections": corrections, "preview": preview, "texts": not no_texts, "dry_run": dry_run}
     if finder is None:
         run(linker.configured(kb=base), documents, out, as_json=as_json, **how)
     else:

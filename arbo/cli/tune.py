@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, get_args
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
@@ -92,7 +92,7 @@ def tune(
     _check_output(out)
     check_outputs(docs, None, plot)
     check_outputs(docs, None, plot_confidence, plotted_by="--plot-confidence")
-    fields = {"nil_linkage": nil_linkage, "map_types": map_types, "expand_abbreviations": abbreviations}
+    fields: dict[str, Any] = {"nil_linkage": nil_linkage, "map_types": map_types, "expand_abbreviations": abbreviations}
     fields |= {"candidates": candidates, "skip_margin": skip_margin, "rerank_mentions": rerank_mentions}
     linker = LinkerOptions(fields, encoder, encoder_config, cache, reranker, edges=edges).load()
     if kb is not None:
