@@ -74,8 +74,11 @@ def test_only_listed_documents_are_read(run: Run, folder: Path, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("lines", "told"),
     [
-        (["Z9", "Z8"], "no document has an id of this list (2 ids, such as 'Z9'); the documents have 'D01', for"),
-        (["# none"], "no document has an id of this list (no ids); the documents have"),
+        (
+            ["Z9", "Z8"],
+            "ids: no documents for 2 of the 2 ids: 'Z9', 'Z8'; the documents have 'D01', for example; check --ids",
+        ),
+        (["# none"], "ids: no documents for 0 of the 0 ids; the documents have 'D01'"),
     ],
     ids=["unknown", "empty"],
 )

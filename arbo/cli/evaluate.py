@@ -28,16 +28,6 @@ _BY_TOPIC = (
     "by topic has only CoNLL F1."
 )
 _BY_TOPIC_SHOWN = ("accuracy", "ARI", "MUC", "B-cubed", "CEAF-e", "LEA", "CoNLL")
-_Types = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--types", metavar="TYPE", help="Keep only mentions of this type in --train or --gold; may be repeated."
-    ),
-]
-_Ids = Annotated[
-    Path | None,
-    typer.Option("--ids", metavar="FILE", help="Keep only documents of --train or --gold with the ids in FILE."),
-]
 _PerDocument = Annotated[
     bool, typer.Option("--per-document", help="Split clusters by document before scoring coreference.")
 ]
@@ -62,8 +52,8 @@ def evaluate(
     ] = None,
     gold: Annotated[Path | None, typer.Option("--gold", help=_GOLD)] = None,
     format_: Annotated[DocumentFormat | None, options.document_format("--train or --gold")] = None,
-    types: _Types = None,
-    ids: _Ids = None,
+    types: options.Types = None,
+    ids: options.Ids = None,
     kb: options.OptionalKb = None,
     kb_format: options.KbFormat = None,
     kb_xrefs: options.KbXrefs = None,

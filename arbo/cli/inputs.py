@@ -40,17 +40,14 @@ def read_kb(
     kb = readers.read_knowledge_base(
         path, format_, told=tell_format(path, "--kb-format"), columns=columns, types=types or None
     )
-    options = {"--kb-xrefs": xrefs, "--kb-types": types, "--no-generic-names": no_generic_names}
-    if (
-        (changed := [option for option, given in options.items() if given])
-        and kb.source
-        and kb.source["format"] == "index"
-    ):
+    source = kb.source
+    given = {"--kb-xrefs": xrefs, "--kb-types": types, "--no-generic-names": no_generic_names}
+    changed = [option for option, value in given.items() if value]
+    if changed and source and source["format"] == "index":
         console.say(
             f"{path.name}: {changed[0]} changes the knowledge base, so that its entities are encoded again; give the "
             "option to `arbo kb index` instead"
         )
-    source = kb.source
     if xrefs:
         kb = kb.through_xrefs(*xrefs)
     console.say_notes(kb.notes, f"{path.name}: ")
@@ -131,16 +128,15 @@ def _of_ids(documents: Corpus, file: Path) -> Corpus:
     """Return the documents whose ids a file lists, and warn of unknown ids; lines with `#` first are comments."""
     lines = (line.strip() for _, line in read_lines(file))
     wanted = dict.fromkeys(line for line in lines if line and not line.startswith("#"))
-    kept = documents.of_documents(document for document in documents if document.id in wanted)
-    if not kept:
-        which = f"{len(wanted):,} ids, such as {next(iter(wanted))!r:.60}" if wanted else "no ids"
-        wrong = f"no document has an id of this list ({which}); the documents have {documents[0].id!r:.60}, for example"
-        raise DataError(f"{wrong}; check --ids, one id a line", file=str(file))
-    known = {document.id for document in kept}
-    if unknown := [id_ for id_ in wanted if id_ not in known]:
-        shown = ", ".join(f"{id_!r:.60}" for id_ in unknown[:3]) + ", ..." * (len(unknown) > 3)
-        console.warn(f"{file.name}: no documents for {len(unknown):,} of the {len(wanted):,} ids: {shown}")
-    return kept
+    known = {document.id for document in documents}
+    unknown = [id_ for id_ in wanted if id_ not in known]
+    shown = ", ".join(f"{id_!r:.60}" for id_ in unknown[:3]) + ", ..." * (len(unknown) > 3)
+    told = f"no documents for {len(unknown):,} of the {len(wanted):,} ids{': ' * bool(unknown)}{shown}"
+    if len(unknown) == len(wanted):
+        raise DataError(f"{told}; the documents have {documents[0].id!r:.60}, for example; check --ids", file=str(file))
+    if unknown:
+        console.warn(f"{file.name}: {told}")
+    return documents.of_ids(wanted.keys() & known)
 
 
 def tell_format(path: Path, option: str) -> Callable[[str], None]:

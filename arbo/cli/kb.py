@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -17,9 +17,6 @@ from arbo.errors import UsageError
 from arbo.readers import read_knowledge_base
 from arbo.readers.files import read_lines
 from arbo.text.names import normalize_name
-
-if TYPE_CHECKING:
-    from arbo.readers import KnowledgeBaseFormat
 
 app = typer.Typer(help="Inspect, convert or change a knowledge base.", no_args_is_help=True)
 
@@ -114,7 +111,8 @@ def add_names(
     A name becomes an alias of the entity that it is annotated with most often. Other entities of its
     domain lose it as an alias, but keep it as a preferred name. Do not add names from documents that you evaluate on.
     """
-    base = _read(kb, kb_format, kb_xrefs, kb_types, out, *docs)
+    _check_output(out, kb, *docs)
+    base = read_kb(kb, kb_format, kb_xrefs, kb_types)
     documents = read_documents(docs, format_, types, on_error, ids=ids)
     named = base.with_names_of(documents, expand_abbreviations=abbreviations is None)
     before, after = set(zip(*base.names(), strict=True)), set(zip(*named.names(), strict=True))
@@ -178,7 +176,8 @@ def remove_names(
     if not names and not generic:
         raise UsageError("no names to remove; give --names or --generic")
     files = [Path(given[1:]) for given in names or () if given.startswith("@")]
-    base = _read(kb, kb_format, kb_xrefs, kb_types, out, *files)
+    _check_output(out, kb, *files)
+    base = read_kb(kb, kb_format, kb_xrefs, kb_types)
     removed = [given for given in names or () if not given.startswith("@")]
     removed += [line.strip() for file in files for _, line in read_lines(file) if line.strip()]
     held = set(map(normalize_name, base.names().names))
@@ -247,18 +246,6 @@ def index(
         console.print_json({"index": str(out), "entities": len(base), "bytes": size})
     else:
         console.show(f"{len(base):,} entities, {size / 1e6:,.1f} MB; written to {out}")
-
-
-def _read(
-    kb: Path,
-    kb_format: KnowledgeBaseFormat | None,
-    kb_xrefs: list[str] | None,
-    kb_types: list[str] | None,
-    out: Path,
-    *inputs: Path,
-) -> arbo.KnowledgeBase:
-    _check_output(out, kb, *inputs)
-    return read_kb(kb, kb_format, kb_xrefs, kb_types)
 
 
 def _check_output(out: Path, *inputs: Path) -> None:
