@@ -32,7 +32,7 @@ def discover(
     preview: options.Preview = False,
     no_texts: options.NoTexts = False,
     dry_run: options.DryRun = False,
-    abbreviations: options.Abbreviations = None,
+    expand: options.Abbreviations = None,
     on_error: options.OnErrorOption = "fail",
     as_json: options.Json = False,
 ) -> None:
@@ -47,7 +47,7 @@ def discover(
         )
     check_replaceable(out)
     fields = {"k": k, "search": search, "nil_linkage": nil_linkage, "nil_threshold": nil_threshold, "spread": spread}
-    fields["expand_abbreviations"] = abbreviations
+    fields["expand_abbreviations"] = expand
     linker = LinkerOptions(fields, encoder, encoder_config, cache, None, threshold, config, edges).load()
     documents = read_documents(docs, format_, types, on_error, ids=ids, column=text_column)
     run(

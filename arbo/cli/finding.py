@@ -13,11 +13,15 @@ if TYPE_CHECKING:
     from arbo.spans.finding import Finder, Found
 
 
-def load_finder(name: str, option: str, threshold: float | None, abbreviations: bool) -> Finder:
-    """Return a finder; a threshold of None means the finder's default, and errors name ``option``."""
+def load_finder(name: str, option: str, threshold: float | None = None, expand: bool | None = None) -> Finder:
+    """Return a finder; a threshold of None means the finder's default, and errors name ``option``.
+
+    If ``expand`` is False, it does not expand the abbreviations that a document defines.
+    """
     from arbo.spans.baselines import Fuzzy
     from arbo.spans.finding import PairFinder, without_repetition
 
+    abbreviations = expand is not False
     if name.lower() == "dictionary":
         if threshold is not None:
             raise UsageError(

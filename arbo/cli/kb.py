@@ -99,7 +99,7 @@ def add_names(
     kb_types: options.KbTypes = None,
     types: options.Types = None,
     ids: options.Ids = None,
-    abbreviations: options.Abbreviations = None,
+    expand: options.Abbreviations = None,
     on_error: options.OnErrorOption = "fail",
     as_json: options.Json = False,
 ) -> None:
@@ -114,7 +114,7 @@ def add_names(
     _check_output(out, kb, *docs)
     base = read_kb(kb, kb_format, kb_xrefs, kb_types)
     documents = read_documents(docs, format_, types, on_error, ids=ids)
-    named = base.with_names_of(documents, expand_abbreviations=abbreviations is None)
+    named = base.with_names_of(documents, expand_abbreviations=expand is None)
     before, after = set(zip(*base.names(), strict=True)), set(zip(*named.names(), strict=True))
     changes = {"added": len(after - before), "taken_away": len(before - after)}
     said = f"{changes['added']:,} names added, {changes['taken_away']:,} removed as names of another entity"

@@ -87,7 +87,7 @@ NoGenericNames = Annotated[
     bool,
     option(
         "--no-generic-names",
-        help="Leave out names that end many longer names, such as `disease`; `arbo kb validate` shows some.",
+        help="Leave out generic names; see `arbo kb validate`.",
     ),
 ]
 ByTopic = Annotated[
@@ -199,7 +199,7 @@ RerankerModel = Annotated[
     _rerank(
         "--reranker",
         metavar="MODEL",
-        help="Model of `arbo train-reranker`; thresholds limit 1 minus an entity's probability. [default: none]",
+        help="Model of `arbo train-reranker`; thresholds then limit 1 minus the probability of an entity.",
     ),
 ]
 EdgesFile = Annotated[
@@ -208,7 +208,7 @@ EdgesFile = Annotated[
         "--edges",
         metavar="MODEL",
         help="Edge model of `arbo train-edges`, or `english`, which arbo contains. For edges that it scores, "
-        "thresholds limit 1 minus the probability that both ends mean the same. [default: none]",
+        "thresholds limit 1 minus the probability of equal meaning.",
     ),
 ]
 NumberOfCandidates = Annotated[
@@ -281,7 +281,10 @@ NoTexts = Annotated[
     option("--no-texts", help="Leave document texts and further columns out of the run; mentions keep their texts."),
 ]
 DryRun = Annotated[bool, option("--dry-run", help="Read the inputs, estimate memory and time, and stop.")]
-OnErrorOption = Annotated[OnError, option("--on-error", help="Stop at a malformed record, or skip and count it.")]
+OnErrorOption = Annotated[
+    OnError,
+    option("--on-error", help="At a malformed record, stop or skip. [default: fail]", show_default=False),
+]
 Limit = Annotated[
     int | None,
     option(

@@ -25,7 +25,7 @@ def serve(
     edges: options.EdgesFile = None,
     encoder: options.EncoderModel = None,
     reranker: options.RerankerModel = None,
-    abbreviations: options.Abbreviations = None,
+    expand: options.Abbreviations = None,
     host: Annotated[
         str, typer.Option("--host", help="Address to listen at; `0.0.0.0` lets other computers in, without a password.")
     ] = "127.0.0.1",
@@ -47,9 +47,9 @@ def serve(
         raise MissingDependency("arbo serve", extra="serve") from error
     from arbo.serve.service import Service
 
-    fields = {"expand_abbreviations": abbreviations}
+    fields = {"expand_abbreviations": expand}
     linker = LinkerOptions(fields, encoder, None, None, reranker, None, config, edges).load()
-    found = load_finder(finder, "--finder", None, abbreviations is None)
+    found = load_finder(finder, "--finder", None, expand)
     base = read_kb(kb, kb_format, None, kb_types)
     if getattr(linker.encoder, "cache", None) is not None:
         linker = linker.configured(encoder=replace(linker.encoder, cache=None))  # type: ignore[type-var]

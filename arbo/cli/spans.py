@@ -37,7 +37,7 @@ def spans(
         ),
     ] = None,
     limit: options.Limit = None,
-    abbreviations: options.Abbreviations = None,
+    expand: options.Abbreviations = None,
     on_error: options.OnErrorOption = "fail",
     as_json: options.Json = False,
 ) -> None:
@@ -53,7 +53,7 @@ def spans(
 
     if out is not None:
         check_jsonl_output(out, kb, *docs)
-    chosen = load_finder(finder, "--finder", find_threshold, abbreviations is None)
+    chosen = load_finder(finder, "--finder", find_threshold, expand)
     base = read_kb(kb, kb_format, kb_xrefs, kb_types, no_generic_names=no_generic_names)
     documents = read_documents(docs, format_, types, on_error, ids=ids, mentions=False)
     found = find_in(documents, base, chosen)

@@ -87,7 +87,7 @@ def train(
     learning_rate: Annotated[float | None, number("learning_rate", TrainingConfig)] = None,
     seed: Annotated[int | None, number("seed", TrainingConfig)] = None,
     tensorboard: train_options.Tensorboard = None,
-    abbreviations: options.Abbreviations = None,
+    expand: options.Abbreviations = None,
     on_error: options.OnErrorOption = "fail",
     as_json: options.Json = False,
 ) -> None:
@@ -127,7 +127,7 @@ def train(
         )
     held_out = None if dev is None else read_documents(dev, format_, types, on_error, ids=dev_ids)
     run = run_options(tensorboard, _scores)
-    how: Any = {"edges": load_edges(edges, None), "expand_abbreviations": abbreviations is None}
+    how: Any = {"edges": load_edges(edges, None), "expand_abbreviations": expand is None}
     trained = arbo.train(start, documents, entities, dev=held_out, out=out, config=settings, options=run, **how)
     entity, mention = trained.threshold
     thresholds = f"default thresholds {entity:.3f} (entity) and {mention:.3f} (mention)"

@@ -41,7 +41,7 @@ def train_edges(
     encoder: options.EncoderModel = None,
     encoder_config: options.EncoderConfigFile = None,
     cache: options.Cache = None,
-    abbreviations: options.Abbreviations = None,
+    expand: options.Abbreviations = None,
     on_error: options.OnErrorOption = "fail",
     as_json: options.Json = False,
 ) -> None:
@@ -59,7 +59,7 @@ def train_edges(
         raise UsageError("--names needs --kb, the knowledge base that gets the names; give --kb, or leave --names out")
     check_no_input("--out", out, [*docs, dev, *([kb] if kb else [])])
     check_writable(out)
-    linker = LinkerOptions({"expand_abbreviations": abbreviations}, encoder, encoder_config, cache).load()
+    linker = LinkerOptions({"expand_abbreviations": expand}, encoder, encoder_config, cache).load()
     base = None if kb is None else read_kb(kb, kb_format, kb_xrefs, kb_types)
     documents = read_documents(docs, format_, types, on_error, ids=ids)
     held_out = read_documents(dev, format_, types, on_error, ids=dev_ids)

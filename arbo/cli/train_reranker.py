@@ -64,7 +64,7 @@ def train_reranker(
     learning_rate: Annotated[float | None, number("learning_rate", RerankingConfig)] = None,
     seed: Annotated[int | None, number("seed", RerankingConfig)] = None,
     tensorboard: train_options.Tensorboard = None,
-    abbreviations: options.Abbreviations = None,
+    expand: options.Abbreviations = None,
     on_error: options.OnErrorOption = "fail",
     as_json: options.Json = False,
 ) -> None:
@@ -94,7 +94,7 @@ def train_reranker(
     tell_known(documents, entities)
     trained = arbo.train_reranker(
         start,
-        arbo.Linker(entities, first, arbo.LinkerConfig(expand_abbreviations=abbreviations is None), announce=bars),
+        arbo.Linker(entities, first, arbo.LinkerConfig(expand_abbreviations=expand is None), announce=bars),
         documents,
         dev=None if dev is None else read_documents(dev, format_, types, on_error, ids=dev_ids),
         candidates={str(run): _candidates(run, result, entities) for run, result in results.items()},

@@ -72,7 +72,7 @@ def tune(
     plot_confidence: Annotated[
         Path | None, typer.Option("--plot-confidence", metavar="FILE", help=_PLOT_CONFIDENCE)
     ] = None,
-    abbreviations: options.Abbreviations = None,
+    expand: options.Abbreviations = None,
     on_error: options.OnErrorOption = "fail",
     as_json: options.Json = False,
 ) -> None:
@@ -92,7 +92,7 @@ def tune(
     _check_output(out)
     check_outputs(docs, None, plot)
     check_outputs(docs, None, plot_confidence, plotted_by="--plot-confidence")
-    fields: dict[str, Any] = {"nil_linkage": nil_linkage, "map_types": map_types, "expand_abbreviations": abbreviations}
+    fields: dict[str, Any] = {"nil_linkage": nil_linkage, "map_types": map_types, "expand_abbreviations": expand}
     fields |= {"candidates": candidates, "skip_margin": skip_margin, "rerank_mentions": rerank_mentions}
     linker = LinkerOptions(fields, encoder, encoder_config, cache, reranker, edges=edges).load()
     if kb is not None:
