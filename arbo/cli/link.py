@@ -70,12 +70,10 @@ def link(
     finder = _finder(find_mentions, find_threshold, expand)
     base = read_kb(kb, kb_format, kb_xrefs, kb_types, no_generic_names=no_generic_names)
     documents = read_documents(docs, format_, types, on_error, ids=ids, mentions=finder is None, column=text_column)
-    how: dict[str, Any] = {"corrections": corrections, "preview": preview, "texts": not no_texts, "dry_run": dry_run}
-    if finder is None:
-        run(linker.configured(kb=base), documents, out, as_json=as_json, **how)
-    else:
-        found = find_in(documents, base, finder).corpus
-        run(linker.configured(kb=base), found, out, as_json=as_json, annotated=documents, **how)
+    given = documents if finder is None else find_in(documents, base, finder).corpus
+    annotated = None if finder is None else documents
+    how: dict[str, Any] = {"texts": not no_texts, "dry_run": dry_run, "as_json": as_json, "annotated": annotated}
+    run(linker.configured(kb=base), given, out, corrections=corrections, preview=preview, **how)
 
 
 def _finder(name: str | None, threshold: float | None, expand: bool | None) -> Finder | None:

@@ -138,7 +138,7 @@ class _Named:
 
     def _counts(self, entities: Ints, sizes: Ints) -> dict[str, float]:
         home = np.repeat(np.arange(len(self.corpus)), [len(document.mentions) for document in self.corpus])
-        homes = np.unique(np.stack([self.entity, home[self.mention]]), axis=1)[0]
+        homes = np.unique(self.entity * len(self.corpus) + home[self.mention]) // max(len(self.corpus), 1)
         return {
             "documents": len(self.corpus),
             "mentions": len(self.corpus.mentions),
@@ -188,10 +188,11 @@ def _nested(corpus: Corpus) -> Bools:
     begin = origin + np.array([mention.start for mention in corpus.mentions], np.int64)
     end = origin + np.array([mention.end for mention in corpus.mentions], np.int64)
     # From left to right, the longer first: what is nested ends no later than a different mention before it.
-    spans, of = np.unique(np.stack([begin, -end]), axis=1, return_inverse=True)
-    furthest = np.maximum.accumulate(np.concatenate([[-1], -spans[1]]))[:-1]
-    found: Bools = (furthest >= -spans[1])[of.reshape(-1)]
-    return found
+    total = sum(sizes) + 1
+    keys, of = np.unique(begin * total + (total - end), return_inverse=True)
+    ends = total - keys % total
+    nested: Bools = np.maximum.accumulate(np.concatenate([[0], ends]))[:-1] >= ends
+    return nested[of]
 
 
 def _lines(parts: Collection[PartStats]) -> Iterator[tuple[str, ...]]:
