@@ -28,7 +28,7 @@ class PartStats:
     """The statistics of one part; `types` and `domains` count mentions and begin with the most frequent."""
 
     figures: dict[str, float]
-    """Counts and mean lengths by name, such as ``unseen_entities``; words are separated by white space."""
+    """Counts and mean lengths by name, such as ``entities_unseen``; words are separated by white space."""
     sizes: dict[str, int]
     """Number of entities by the number of their mentions: `1`, `2-3`, `4-7` and so on."""
     types: dict[str, int]
@@ -76,7 +76,7 @@ def corpus_stats(
     >>> import arbo
     >>> documents, kb = arbo.load_sample()
     >>> figures = corpus_stats({"train": documents[:45], "test": documents[45:]}, kb).parts["test"].figures
-    >>> figures["entities"], figures["unseen_entities"]
+    >>> figures["entities"], figures["entities_unseen"]
     (131, 23)
     """
     number: dict[str, int] = {}
@@ -142,11 +142,11 @@ class _Named:
         return {
             "documents": len(self.corpus),
             "mentions": len(self.corpus.mentions),
-            "annotated_mentions": len(np.unique(self.mention)),
-            "nil_mentions": int(self.nil.sum()),
-            "discontinuous_mentions": sum(len(mention.spans) > 1 for mention in self.corpus.mentions),
-            "nested_mentions": int(_nested(self.corpus).sum()),
-            "mentions_of_most_frequent": int(sizes.max(initial=0)),
+            "mentions_with_entity": len(np.unique(self.mention)),
+            "mentions_annotated_as_nil": int(self.nil.sum()),
+            "mentions_discontinuous": sum(len(mention.spans) > 1 for mention in self.corpus.mentions),
+            "mentions_nested": int(_nested(self.corpus).sum()),
+            "mentions_of_most_frequent_entity": int(sizes.max(initial=0)),
             "entities": len(entities),
             "entities_in_several_documents": int((np.unique(homes, return_counts=True)[1] > 1).sum()),
         }
@@ -154,11 +154,11 @@ class _Named:
     def _places(self, entities: Ints, seen: Ints | None) -> dict[str, float]:
         """Count what the knowledge base, if there is one, and the first part, if it is another, lack."""
         found: dict[str, float] = {}
-        for word, known in (("outside", np.arange(len(self.kb)) if len(self.kb) else None), ("unseen", seen)):
+        for word, known in (("outside_kb", np.arange(len(self.kb)) if len(self.kb) else None), ("unseen", seen)):
             if known is not None:
                 there = np.unique(self.mention[np.isin(self.entity, known)])
-                found[f"{word}_mentions"] = len(np.setdiff1d(self.mention, there))
-                found[f"{word}_entities"] = len(np.setdiff1d(entities, known))
+                found[f"mentions_{word}"] = len(np.setdiff1d(self.mention, there))
+                found[f"entities_{word}"] = len(np.setdiff1d(entities, known))
         return found
 
     def _named(self, entity: int, mentions: int, ids: list[str]) -> dict[str, Any]:
