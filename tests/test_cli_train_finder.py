@@ -106,7 +106,7 @@ def test_documents_are_left_out_for_names_alone(folder: Path, bert_folder: Path,
         refused = run(verb, *given_, "--format", "jsonl")
         assert refused.code == 2
         assert "Missing argument 'DOCS'" in refused.told
-    for option in (["--format", "jsonl"], ["--types", "Vessel"]):
+    for option in (["--format", "jsonl"], ["--types", "Vessel"], ["--ids", "ids.txt"]):
         refused = run("train-names", *given_, *option)
         assert refused.code == 2
-        assert "--types and --format need DOCS; give DOCS" in refused.told
+        assert "--types, --format and --ids need DOCS; give DOCS" in refused.told

@@ -31,7 +31,7 @@ def name(cui: str, text: str, aui: str, ranks: str = "P PF Y", language: str = "
 
 
 def semantic_type(cui: str, tui: str, number: str | None = None) -> str:
-    return f"{cui}|{tui}|{TREE[tui] if number is None else number}|Something|AT1|256|"
+    return f"{cui}|{tui}|{TREE[tui] if number is None else number}|Type {tui}|AT1|256|"
 
 
 def definition(cui: str, aui: str, text: str, suppress: str = "N") -> str:
@@ -80,7 +80,8 @@ def test_a_concept_is_an_entity(write: Write, end: str) -> None:
         end=end,
     )
     flu, cold = kb = read_umls(folder)
-    assert (flu.id, flu.name, flu.types, flu.definition) == ("C1", "Influenza", ("T047", "T033"), "A disease.")
+    assert (flu.id, flu.name, flu.definition) == ("C1", "Influenza", "A disease.")
+    assert flu.types == ("Type T047", "Type T033")
     assert flu.aliases == ("Grippe", "influenza", "Flu 'n' \"co\" <b>")
     assert (cold.name, cold.aliases, cold.types, cold.definition) == ("Cold", (), (), None)
     assert kb["UMLS:C1"] is flu
@@ -143,7 +144,8 @@ def test_types_are_kept_with_all_below_them(write: Write) -> None:
     assert kept("T051") == {"T051", "T038", "T046", "T047"}
     assert kept("T071") == {tui for tui, number in TREE.items() if number[0] == "A"}
     assert {entity.name for entity in read_umls(folder, types="T046")} == {"T046", "T047"}
-    assert read_umls(folder, types="T184")["C00"].types == ("T001", "T184")
+    assert read_umls(folder, types="T184")["C00"].types == ("Type T001", "Type T184")
+    assert kept("Type T033") == kept("T033")
     assert len(read_umls(folder)) == len(TREE)
 
 

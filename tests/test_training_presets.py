@@ -57,6 +57,9 @@ def test_what_the_papers_say() -> None:
         }.items()
     )
     assert (pel.encoder.pooling, pel.encoder.metric, pel.encoder.max_length) == ("mean", "cosine", 128)
+    assert pel.encoder.mention == "[CLS] {left} [Ms] {mention} [Me] {right} [SEP]"
+    assert pel.encoder.entity == f"[CLS] {CROSS_PRESETS['pel'].entity}"
+    assert pel.encoder.entity == "[CLS] {name} [SEP] {types} [SEP] {description} [SEP]"
     assert fgsm.encoder == pel.encoder
     changed = {"regulariser": "fgsm", "n_negatives": 32, "micro_batch": 2}
     assert fgsm.training == replace(pel.training, epsilon=0.01, adversarial_weight=1.0, **changed)

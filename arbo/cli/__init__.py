@@ -36,6 +36,7 @@ from arbo.cli import (
     serve,
     show,
     spans,
+    stats,
     train,
     train_edges,
     train_finder,
@@ -139,6 +140,7 @@ for _verb in (
     score_reranker.score_reranker,
     nil_split.nil_split,
     entity_split.entity_split,
+    stats.stats,
     resolve.resolve,
 ):
     app.command()(_verb)

@@ -14,6 +14,7 @@ def discover(
     out: options.Out,
     format_: options.Format = None,
     types: options.Types = None,
+    ids: options.Ids = None,
     text_column: options.TextColumn = None,
     by_topic: options.ByTopic = False,
     config: options.Config = None,
@@ -31,6 +32,7 @@ def discover(
     preview: options.Preview = False,
     no_texts: options.NoTexts = False,
     dry_run: options.DryRun = False,
+    expand: options.Abbreviations = None,
     on_error: options.OnErrorOption = "fail",
     as_json: options.Json = False,
 ) -> None:
@@ -45,8 +47,9 @@ def discover(
         )
     check_replaceable(out)
     fields = {"k": k, "search": search, "nil_linkage": nil_linkage, "nil_threshold": nil_threshold, "spread": spread}
+    fields["expand_abbreviations"] = expand
     linker = LinkerOptions(fields, encoder, encoder_config, cache, None, threshold, config, edges).load()
-    documents = read_documents(docs, format_, types, on_error, column=text_column)
+    documents = read_documents(docs, format_, types, on_error, ids=ids, column=text_column)
     run(
         linker,
         documents.by_topic() if by_topic else documents,

@@ -21,7 +21,9 @@ def entity_split(
     format_: options.Format = None,
     kb_format: options.KbFormat = None,
     kb_xrefs: options.KbXrefs = None,
+    kb_types: options.KbTypes = None,
     types: options.Types = None,
+    ids: options.Ids = None,
     unseen: Annotated[
         float, typer.Option("--unseen", min=0, max=1, help="Share of the entities that training does not have.")
     ] = 0.1,
@@ -45,7 +47,8 @@ def entity_split(
 
     for name in _FILES:
         check_jsonl_output(out / name, kb, *docs)
-    base, documents = read_kb(kb, kb_format, kb_xrefs), read_documents(docs, format_, types, on_error)
+    base = read_kb(kb, kb_format, kb_xrefs, kb_types)
+    documents = read_documents(docs, format_, types, on_error, ids=ids)
     split = entity_split(pieces(documents, passages).corpus, base, unseen=unseen, seed=seed)
     held_out, left_out = documents_of(split.test, base), set(split.unseen.tolist())
     known = arbo.KnowledgeBase(entity for row, entity in enumerate(base) if row not in left_out)

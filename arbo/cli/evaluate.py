@@ -28,11 +28,8 @@ _BY_TOPIC = (
     "by topic has only CoNLL F1."
 )
 _BY_TOPIC_SHOWN = ("accuracy", "ARI", "MUC", "B-cubed", "CEAF-e", "LEA", "CoNLL")
-_Types = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--types", metavar="TYPE", help="Keep only mentions of this type in --train or --gold; may be repeated."
-    ),
+_PerDocument = Annotated[
+    bool, typer.Option("--per-document", help="Split clusters by document before scoring coreference.")
 ]
 _PLOT = (
     "Draw precision and recall of NIL decisions at every threshold on the similarity of the nearest entity, to a .png "
@@ -55,14 +52,14 @@ def evaluate(
     ] = None,
     gold: Annotated[Path | None, typer.Option("--gold", help=_GOLD)] = None,
     format_: Annotated[DocumentFormat | None, options.document_format("--train or --gold")] = None,
-    types: _Types = None,
+    types: options.Types = None,
+    ids: options.Ids = None,
     kb: options.OptionalKb = None,
     kb_format: options.KbFormat = None,
     kb_xrefs: options.KbXrefs = None,
+    kb_types: options.KbTypes = None,
     no_generic_names: options.NoGenericNames = False,
-    per_document: Annotated[
-        bool, typer.Option("--per-document", help="Split clusters by document before scoring coreference.")
-    ] = False,
+    per_document: _PerDocument = False,
     remove_singletons: reporting.RemoveSingletons = False,
     by_topic: Annotated[bool, typer.Option("--by-topic", help=_BY_TOPIC)] = False,
     save: reporting.Save = None,
@@ -82,15 +79,15 @@ def evaluate(
     from arbo.results.evaluation import Coreference, evaluate_together, evaluate_topics
     from arbo.spans.evaluation import run_scores
 
-    _check(train, gold, kb, plot, format_, types)
+    _check(train, gold, kb, plot, {"--format": format_, "--types": types, "--ids": ids})
     names = reporting.name_systems(runs)
     reporting.check_outputs([*names.values()], save, plot)
     results = {name: arbo.Result.load(run) for name, run in names.items()}
-    annotated = None if (given := train or gold) is None else read_documents(given, format_, types, "fail")
+    annotated = None if (given := train or gold) is None else read_documents(given, format_, types, "fail", ids=ids)
     evaluations: Mapping[str, Evaluation | FoundScores]
     topics: Mapping[str, Mapping[str, Evaluation]] = {}
     if gold and kb and annotated is not None:
-        base = read_kb(kb, kb_format, kb_xrefs, no_generic_names=no_generic_names)
+        base = read_kb(kb, kb_format, kb_xrefs, kb_types, no_generic_names=no_generic_names)
         evaluations = {name: run_scores(result, annotated, base) for name, result in results.items()}
     else:
         how = Coreference(per_document, singletons=not remove_singletons)
@@ -131,18 +128,13 @@ def _by_topic(topics: Mapping[str, Mapping[str, Evaluation]]) -> Table:
 
 
 def _check(
-    train: Path | None,
-    gold: Path | None,
-    kb: Path | None,
-    plot: Path | None,
-    format_: DocumentFormat | None,
-    types: list[str] | None,
+    train: Path | None, gold: Path | None, kb: Path | None, plot: Path | None, reading: Mapping[str, object]
 ) -> None:
-    """Raise UsageError for options that exclude each other, or need another one."""
+    """Raise UsageError for options that exclude each other or need another one; those of ``reading`` need documents."""
+    lost = next((option for option, given in reading.items() if given and not (train or gold)), None)
     refused = {
         "--train and --gold exclude each other; leave one out": train and gold,
-        "--format needs --train or --gold; give one of them, or leave --format out": format_ and not (train or gold),
-        "--types needs --train or --gold; give one of them, or leave --types out": types and not (train or gold),
+        f"{lost} needs --train or --gold; give one of them, or leave {lost} out": lost,
         "--gold needs --kb, the knowledge base of the runs": gold and not kb,
         "--kb is used only with --gold; give --gold, or leave --kb out": kb and not gold,
         "--plot needs annotated runs, and cannot be used with --gold; leave one of them out": gold and plot,

@@ -16,23 +16,28 @@ if TYPE_CHECKING:
 _BOTH = "dictionary+"
 
 
-def load_finder(name: str, option: str, threshold: float | None = None) -> Finder:
-    """Return a finder; a threshold of None means the finder's default, and errors name ``option``."""
+def load_finder(name: str, option: str, threshold: float | None = None, expand: bool | None = None) -> Finder:
+    """Return a finder; a threshold of None means the finder's default, and errors name ``option``.
+
+    If ``expand`` is False, it does not expand the abbreviations that a document defines.
+    """
     from arbo.spans.baselines import Fuzzy
     from arbo.spans.finding import PairFinder, without_repetition
     from arbo.spans.union import UnionFinder
 
+    abbreviations = expand is not False
     if name.lower().startswith(_BOTH):
-        return UnionFinder(arbo.DictionaryFinder(), load_finder(name[len(_BOTH) :], option, threshold))
+        first = arbo.DictionaryFinder(abbreviations=abbreviations)
+        return UnionFinder(first, load_finder(name[len(_BOTH) :], option, threshold, expand))
     if name.lower() == "dictionary":
         if threshold is not None:
             raise UsageError(
                 f"`dictionary` has no scores; leave --find-threshold out, or use {option} with `fuzzy` or a model"
             )
-        return arbo.DictionaryFinder()
+        return arbo.DictionaryFinder(abbreviations=abbreviations)
     if name.lower() == "fuzzy":
         fuzzy = Fuzzy() if threshold is None else Fuzzy(threshold)
-        return PairFinder(fuzzy, fuzzy.threshold)
+        return PairFinder(fuzzy, fuzzy.threshold, abbreviations=abbreviations)
     if not Path(name).is_dir():
         raise UsageError(
             f"{option} {name!r}: no such folder; choose `dictionary` for exact names, `fuzzy` for similar spellings, "
@@ -40,7 +45,8 @@ def load_finder(name: str, option: str, threshold: float | None = None) -> Finde
         )
 
     model = arbo.LabelAttention.from_pretrained(name)
-    return PairFinder(model, model.threshold if threshold is None else threshold, mentions=without_repetition)
+    least = model.threshold if threshold is None else threshold
+    return PairFinder(model, least, mentions=without_repetition, abbreviations=abbreviations)
 
 
 def find_in(documents: arbo.Corpus, kb: arbo.KnowledgeBase, finder: Finder) -> Found:

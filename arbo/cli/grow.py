@@ -43,9 +43,11 @@ def add(
     corrections: options.CorrectionsFile = None,
     kb_format: options.KbFormat = None,
     kb_xrefs: options.KbXrefs = None,
+    kb_types: options.KbTypes = None,
     no_generic_names: options.NoGenericNames = False,
     format_: options.Format = None,
     types: options.Types = None,
+    ids: options.Ids = None,
     by_topic: options.ByTopic = False,
     edges: options.EdgesFile = None,
     cache: options.Cache = None,
@@ -61,9 +63,9 @@ def add(
     """
     if not docs and corrections is None and kb is None:
         raise UsageError("nothing to add: give documents, --corrections, or a new release of the knowledge base (--kb)")
-    reading = {"format": kb_format, "xrefs": kb_xrefs, "no_generic_names": no_generic_names}
+    reading = {"format": kb_format, "xrefs": kb_xrefs, "types": kb_types, "no_generic_names": no_generic_names}
     result, linker = opened(run, out, edges, cache, path=kb, **reading)
-    documents = read_documents(docs, format_, types, on_error) if docs else None
+    documents = read_documents(docs, format_, types, on_error, ids=ids) if docs else None
     if documents and not types:
         _warn_of_new_types(result, documents)
     topics = documents.by_topic() if documents and by_topic else documents
@@ -138,8 +140,8 @@ def kb_of(run: Path, manifest: Mapping[str, Any], given: Mapping[str, Any]) -> K
     path = Path(source["path"])
     if not (given or path.exists()):
         raise UsageError(f"the knowledge base of {run} is no longer at {path}; give it to --kb")
-    generic = source.get("no_generic_names", False)
-    kb = read_kb(path, source.get("format"), source.get("xrefs"), no_generic_names=generic)
+    how = [source.get(name) for name in ("format", "xrefs", "types")]
+    kb = read_kb(path, *how, no_generic_names=source.get("no_generic_names", False))
     if not given and kb.fingerprint != known["fingerprint"]:
         raise UsageError(
             f"the knowledge base {path} has changed since {run} was made; `arbo add {run} --kb {path} --out NEW` "

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from arbo import readers
 from arbo.cli import console
 from arbo.errors import DataError, UsageError
+from arbo.readers.files import read_lines
 
 if TYPE_CHECKING:
     from arbo.data.corpus import Corpus
@@ -27,19 +28,26 @@ def read_kb(
     path: Path,
     format_: KnowledgeBaseFormat | None,
     xrefs: list[str] | None,
+    types: list[str] | None = None,
     *,
     no_generic_names: bool = False,
     columns: Mapping[str, str] | None = None,
 ) -> KnowledgeBase:
-    """Read a knowledge base, perhaps without generic names; accept cross-references with prefixes ``xrefs`` as ids."""
-    kb = readers.read_knowledge_base(path, format_, told=tell_format(path, "--kb-format"), columns=columns)
-    if kb.stored and (xrefs or no_generic_names):
-        option = "--kb-xrefs" if xrefs else "--no-generic-names"
+    """Read a knowledge base, or only entities of ``types``, perhaps without generic names.
+
+    Cross-references with prefixes ``xrefs`` are accepted as ids.
+    """
+    kb = readers.read_knowledge_base(
+        path, format_, told=tell_format(path, "--kb-format"), columns=columns, types=types or None
+    )
+    source = kb.source
+    given = {"--kb-xrefs": xrefs, "--kb-types": types, "--no-generic-names": no_generic_names}
+    changed = [option for option, value in given.items() if value]
+    if changed and source and source["format"] == "index":
         console.say(
-            f"{path.name}: {option} changes the knowledge base, so that its entities are encoded again; give the "
+            f"{path.name}: {changed[0]} changes the knowledge base, so that its entities are encoded again; give the "
             "option to `arbo kb index` instead"
         )
-    source = kb.source
     if xrefs:
         kb = kb.through_xrefs(*xrefs)
     console.say_notes(kb.notes, f"{path.name}: ")
@@ -49,7 +57,7 @@ def read_kb(
         kb = kb.without_names(generic)
         console.say(f"{path.name}: left out {len(generic):,} generic names{': ' * bool(generic)}{', '.join(generic)}")
     if source:
-        vars(kb)["source"] = {**source, "xrefs": xrefs, "no_generic_names": no_generic_names}
+        vars(kb)["source"] = {**source, "xrefs": xrefs, "types": types, "no_generic_names": no_generic_names}
     return kb
 
 
@@ -59,11 +67,13 @@ def read_documents(
     types: list[str] | None,
     on_error: OnError,
     *,
+    ids: Path | None = None,
     mentions: bool = True,
     column: str | None = None,
 ) -> Corpus:
     """Read documents, with all mentions or only mentions of ``types``, or the names in a ``column`` of a table.
 
+    With ``ids``, a file with an id on each line, only the documents with these ids are kept.
     Raise DataError if the documents have no mentions, unless ``mentions`` is false.
     """
     first = docs if isinstance(docs, Path) else docs[0]
@@ -79,6 +89,7 @@ def read_documents(
         documents = read_column(first, column, on_error=on_error)
         documents = documents if types is None else documents.of_types(types)
     name = first.name if isinstance(docs, Path) or len(docs) == 1 else f"{len(docs)} inputs"
+    documents = documents if ids is None else _of_ids(documents, ids)
     console.say_notes(documents.notes, f"{name}: ")
     _tell_kept("documents", (document.metadata for document in documents), name)
     _tell_kept("mentions", (mention.metadata for mention in documents.mentions), name)
@@ -89,6 +100,43 @@ def read_documents(
             file=str(first),
         )
     return documents
+
+
+def read_parts(
+    parts: Mapping[str, Path],
+    format_: DocumentFormat | None,
+    types: list[str] | None,
+    on_error: OnError,
+    ids: Sequence[Path] | None,
+) -> dict[str, Corpus]:
+    """Read the parts of a data set by their names; the files ``ids``, if any, belong to the parts in order.
+
+    Raise UsageError if there are more or fewer files of ids than parts.
+    """
+    lists: Sequence[Path | None] = ids or [None] * len(parts)
+    if len(lists) != len(parts):
+        raise UsageError(
+            f"--ids is given {len(lists)} times for {len(parts)} parts of DOCS; give it once for each part"
+        )
+    return {
+        name: read_documents(path, format_, types, on_error, ids=own)
+        for (name, path), own in zip(parts.items(), lists, strict=True)
+    }
+
+
+def _of_ids(documents: Corpus, file: Path) -> Corpus:
+    """Return the documents whose ids a file lists, and warn of unknown ids; lines with `#` first are comments."""
+    lines = (line.strip() for _, line in read_lines(file))
+    wanted = dict.fromkeys(line for line in lines if line and not line.startswith("#"))
+    known = {document.id for document in documents}
+    unknown = [id_ for id_ in wanted if id_ not in known]
+    shown = ", ".join(f"{id_!r:.60}" for id_ in unknown[:3]) + ", ..." * (len(unknown) > 3)
+    told = f"no documents for {len(unknown):,} of the {len(wanted):,} ids{': ' * bool(unknown)}{shown}"
+    if len(unknown) == len(wanted):
+        raise DataError(f"{told}; the documents have {documents[0].id!r:.60}, for example; check --ids", file=str(file))
+    if unknown:
+        console.warn(f"{file.name}: {told}")
+    return documents.of_ids(wanted.keys() & known)
 
 
 def tell_format(path: Path, option: str) -> Callable[[str], None]:

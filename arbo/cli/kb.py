@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -17,9 +17,6 @@ from arbo.errors import UsageError
 from arbo.readers import read_knowledge_base
 from arbo.readers.files import read_lines
 from arbo.text.names import normalize_name
-
-if TYPE_CHECKING:
-    from arbo.readers import KnowledgeBaseFormat
 
 app = typer.Typer(help="Inspect, convert or change a knowledge base.", no_args_is_help=True)
 
@@ -39,13 +36,14 @@ def stats(
     kb: KnowledgeBaseFile,
     kb_format: options.KbFormat = None,
     kb_xrefs: options.KbXrefs = None,
+    kb_types: options.KbTypes = None,
     examples: Annotated[
         int, typer.Option("--examples", metavar="N", min=0, help="Number of ambiguous names to show.")
     ] = 5,
     as_json: options.Json = False,
 ) -> None:
     """Count entities, names, definitions, types and ids, and the names that several entities share."""
-    base = read_kb(kb, kb_format, kb_xrefs)
+    base = read_kb(kb, kb_format, kb_xrefs, kb_types)
     found = base.stats(examples=examples)
     if as_json:
         console.print_json(found.as_dict())
@@ -57,6 +55,7 @@ def stats(
 def validate(
     kb: KnowledgeBaseFile,
     kb_format: options.KbFormat = None,
+    kb_types: options.KbTypes = None,
     examples: Annotated[
         int, typer.Option("--examples", metavar="N", min=0, help="Number of examples to show of each kind of problem.")
     ] = 3,
@@ -68,7 +67,8 @@ def validate(
     If there is any error, the exit code is 3. Warnings, such as names that several entities share, are for you to
     judge; if there are only warnings, the exit code is 0. All files of an index are compared with their hashes.
     """
-    base = read_knowledge_base(kb, kb_format, on_error="skip", told=tell_format(kb, "--kb-format"))
+    told = tell_format(kb, "--kb-format")
+    base = read_knowledge_base(kb, kb_format, on_error="skip", told=told, types=kb_types)
     if base.stored:
         base.stored.check()
     found = base.problems(examples=examples)
@@ -96,7 +96,10 @@ def add_names(
     kb_format: options.KbFormat = None,
     format_: options.Format = None,
     kb_xrefs: options.KbXrefs = None,
+    kb_types: options.KbTypes = None,
     types: options.Types = None,
+    ids: options.Ids = None,
+    expand: options.Abbreviations = None,
     on_error: options.OnErrorOption = "fail",
     as_json: options.Json = False,
 ) -> None:
@@ -108,8 +111,10 @@ def add_names(
     A name becomes an alias of the entity that it is annotated with most often. Other entities of its
     domain lose it as an alias, but keep it as a preferred name. Do not add names from documents that you evaluate on.
     """
-    base = _read(kb, kb_format, kb_xrefs, out, *docs)
-    named = base.with_names_of(read_documents(docs, format_, types, on_error))
+    _check_output(out, kb, *docs)
+    base = read_kb(kb, kb_format, kb_xrefs, kb_types)
+    documents = read_documents(docs, format_, types, on_error, ids=ids)
+    named = base.with_names_of(documents, expand_abbreviations=expand is None)
     before, after = set(zip(*base.names(), strict=True)), set(zip(*named.names(), strict=True))
     changes = {"added": len(after - before), "taken_away": len(before - after)}
     said = f"{changes['added']:,} names added, {changes['taken_away']:,} removed as names of another entity"
@@ -122,6 +127,7 @@ def add_discovered(
     out: Output,
     kb: options.OptionalKb = None,
     kb_format: options.KbFormat = None,
+    kb_types: options.KbTypes = None,
     as_json: options.Json = False,
 ) -> None:
     """Make entities of the discovered entities of RUN that corrections name as new.
@@ -136,7 +142,7 @@ def add_discovered(
     from arbo.linking.confirmed import confirmed
 
     _check_output(out, run, *([kb] if kb else []))
-    base = read_kb(kb, kb_format, None) if kb else arbo.KnowledgeBase()
+    base = read_kb(kb, kb_format, None, kb_types) if kb else arbo.KnowledgeBase()
     added = confirmed(arbo.Result.load(run))
     if not added:
         raise UsageError(f"corrections of {run} name no new entity; write some with the key `new`, and link again")
@@ -159,6 +165,7 @@ def remove_names(
         typer.Option("--generic", help="Remove all generic names, such as `disease`; `arbo kb validate` shows some."),
     ] = False,
     kb_xrefs: options.KbXrefs = None,
+    kb_types: options.KbTypes = None,
     as_json: options.Json = False,
 ) -> None:
     """Remove names from all entities, also in spellings that differ in case, plural or punctuation.
@@ -169,7 +176,8 @@ def remove_names(
     if not names and not generic:
         raise UsageError("no names to remove; give --names or --generic")
     files = [Path(given[1:]) for given in names or () if given.startswith("@")]
-    base = _read(kb, kb_format, kb_xrefs, out, *files)
+    _check_output(out, kb, *files)
+    base = read_kb(kb, kb_format, kb_xrefs, kb_types)
     removed = [given for given in names or () if not given.startswith("@")]
     removed += [line.strip() for file in files for _, line in read_lines(file) if line.strip()]
     held = set(map(normalize_name, base.names().names))
@@ -188,6 +196,7 @@ def convert(
     out: Output,
     kb_format: options.KbFormat = None,
     kb_xrefs: options.KbXrefs = None,
+    kb_types: options.KbTypes = None,
     columns: Annotated[
         str | None,
         typer.Option("--columns", metavar="KEY=COLUMN,...", help="Columns of CSV or TSV, e.g. id=code,name=label."),
@@ -199,7 +208,7 @@ def convert(
     if wrong := next((key for key, sign, column in pairs if not (key and sign and column)), None):
         raise UsageError(f"--columns must be KEY=COLUMN,..., but {wrong!r:.60} has no column")
     _check_output(out, kb)
-    base = read_kb(kb, kb_format, kb_xrefs, columns={key.strip(): column.strip() for key, _, column in pairs})
+    base = read_kb(kb, kb_format, kb_xrefs, kb_types, columns={key.strip(): column.strip() for key, _, column in pairs})
     _write(base, out, f"{len(base):,} entities", {"entities": len(base)}, as_json=as_json)
 
 
@@ -209,6 +218,7 @@ def index(
     out: Annotated[Path, typer.Option("--out", help="Folder to write; an earlier index there is replaced.")],
     kb_format: options.KbFormat = None,
     kb_xrefs: options.KbXrefs = None,
+    kb_types: options.KbTypes = None,
     no_generic_names: options.NoGenericNames = False,
     encoder: options.EncoderModel = None,
     encoder_config: options.EncoderConfigFile = None,
@@ -229,20 +239,13 @@ def index(
 
     check_index_replaceable(out)
     maker = load_encoder(encoder, encoder_config, cache, None)
-    base = read_kb(kb, kb_format, kb_xrefs, no_generic_names=no_generic_names)
+    base = read_kb(kb, kb_format, kb_xrefs, kb_types, no_generic_names=no_generic_names)
     arbo.build_index(base, out, encoder=maker, announce=bars)
     size = sum(file.stat().st_size for file in out.rglob("*") if file.is_file())
     if as_json:
         console.print_json({"index": str(out), "entities": len(base), "bytes": size})
     else:
         console.show(f"{len(base):,} entities, {size / 1e6:,.1f} MB; written to {out}")
-
-
-def _read(
-    kb: Path, kb_format: KnowledgeBaseFormat | None, kb_xrefs: list[str] | None, out: Path, *inputs: Path
-) -> arbo.KnowledgeBase:
-    _check_output(out, kb, *inputs)
-    return read_kb(kb, kb_format, kb_xrefs)
 
 
 def _check_output(out: Path, *inputs: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from arbo.cli import options
 from arbo.cli.finding import find_in, load_finder
@@ -10,6 +10,9 @@ from arbo.cli.inputs import read_documents, read_kb
 from arbo.cli.linker import LinkerOptions
 from arbo.cli.run import run
 from arbo.errors import UsageError
+
+if TYPE_CHECKING:
+    from arbo.spans.finding import Finder
 
 
 def link(
@@ -19,8 +22,10 @@ def link(
     format_: options.Format = None,
     kb_format: options.KbFormat = None,
     kb_xrefs: options.KbXrefs = None,
+    kb_types: options.KbTypes = None,
     no_generic_names: options.NoGenericNames = False,
     types: options.Types = None,
+    ids: options.Ids = None,
     text_column: options.TextColumn = None,
     find_mentions: options.FindMentions = None,
     find_threshold: options.FindThreshold = None,
@@ -46,6 +51,7 @@ def link(
     preview: options.Preview = False,
     no_texts: options.NoTexts = False,
     dry_run: options.DryRun = False,
+    expand: options.Abbreviations = None,
     on_error: options.OnErrorOption = "fail",
     as_json: options.Json = False,
 ) -> None:
@@ -55,24 +61,22 @@ def link(
     """
     from arbo.results.run_folder import check_replaceable
 
-    if find_mentions is None and find_threshold is not None:
-        raise UsageError("--find-threshold needs --find-mentions with `fuzzy` or a model")
     check_replaceable(out)
     fields: dict[str, Any] = {"method": method, "k": k, "map_types": map_types, "search": search, "spread": spread}
     fields |= {"candidates": candidates, "skip_margin": skip_margin, "rerank_mentions": rerank_mentions}
     fields |= {"nil_linkage": nil_linkage, "nil_threshold": nil_threshold, "per_document": per_document}
+    fields["expand_abbreviations"] = expand
     linker = LinkerOptions(fields, encoder, encoder_config, cache, reranker, threshold, config, edges).load()
-    finder = None if find_mentions is None else load_finder(find_mentions, "--find-mentions", find_threshold)
-    base = read_kb(kb, kb_format, kb_xrefs, no_generic_names=no_generic_names)
-    documents = read_documents(docs, format_, types, on_error, mentions=finder is None, column=text_column)
-    run(
-        linker.configured(kb=base),
-        documents if finder is None else find_in(documents, base, finder).corpus,
-        out,
-        corrections=corrections,
-        preview=preview,
-        texts=not no_texts,
-        dry_run=dry_run,
-        as_json=as_json,
-        annotated=None if finder is None else documents,
-    )
+    finder = _finder(find_mentions, find_threshold, expand)
+    base = read_kb(kb, kb_format, kb_xrefs, kb_types, no_generic_names=no_generic_names)
+    documents = read_documents(docs, format_, types, on_error, ids=ids, mentions=finder is None, column=text_column)
+    given = documents if finder is None else find_in(documents, base, finder).corpus
+    annotated = None if finder is None else documents
+    how: dict[str, Any] = {"texts": not no_texts, "dry_run": dry_run, "as_json": as_json, "annotated": annotated}
+    run(linker.configured(kb=base), given, out, corrections=corrections, preview=preview, **how)
+
+
+def _finder(name: str | None, threshold: float | None, expand: bool | None) -> Finder | None:
+    if name is None and threshold is not None:
+        raise UsageError("--find-threshold needs --find-mentions with `fuzzy` or a model")
+    return None if name is None else load_finder(name, "--find-mentions", threshold, expand)

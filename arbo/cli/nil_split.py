@@ -8,26 +8,22 @@ from typing import Annotated
 import typer
 
 from arbo.cli import console, options
-from arbo.cli.inputs import read_documents, read_kb
+from arbo.cli.inputs import read_kb, read_parts
 from arbo.cli.reporting import check_jsonl_output, name_systems
 from arbo.errors import UsageError
 
+_TYPES = "Withhold entities of this type, or of the set `pel-nil` of UMLS; may be repeated."
+
 
 def nil_split(
-    docs: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="DOCS",
-            help="The parts of a data set: files or folders, also as NAME=PATH; the training part first.",
-        ),
-    ],
+    docs: options.Parts,
     kb: options.Kb,
     out: Annotated[Path, typer.Option("--out", help="File to write the smaller knowledge base to, as JSON lines.")],
     format_: options.Format = None,
     kb_format: options.KbFormat = None,
     types: Annotated[
         list[str] | None,
-        typer.Option("--withhold-type", metavar="TYPE", help="Withhold entities of this type; may be repeated."),
+        typer.Option("--withhold-type", metavar="TYPE", help=_TYPES),
     ] = None,
     ids: Annotated[
         list[str] | None,
@@ -42,7 +38,9 @@ def nil_split(
         ),
     ] = None,
     kb_xrefs: options.KbXrefs = None,
+    kb_types: options.KbTypes = None,
     mention_types: options.Types = None,
+    part_ids: options.PartIds = None,
     on_error: options.OnErrorOption = "fail",
     as_json: options.Json = False,
 ) -> None:
@@ -68,8 +66,8 @@ def nil_split(
         raise UsageError(f"--withhold-branch needs an existing file or folder as --kb; {kb} is neither")
     check_jsonl_output(out, kb, *docs)
     split = arbo.nil_split(
-        read_kb(kb, kb_format, kb_xrefs),
-        {name: read_documents(path, format_, mention_types, on_error) for name, path in parts.items()},
+        read_kb(kb, kb_format, kb_xrefs, kb_types),
+        read_parts(parts, format_, mention_types, on_error, part_ids),
         types=types or (),
         ids=ids or (),
         branches=branches or (),

@@ -44,10 +44,26 @@ _kb_format = option(
 Documents = Annotated[
     list[Path], typer.Argument(metavar="DOCS", help="Files, folders, patterns in quotes, or `-` for standard input.")
 ]
+Parts = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="DOCS", help="The parts of a data set: files or folders, also as NAME=PATH; the training part first."
+    ),
+]
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, written by `arbo link` or `arbo discover`.")]
 Format = Annotated[DocumentFormat | None, document_format("DOCS")]
 Types = Annotated[
     list[str] | None, option("--types", metavar="TYPE", help="Keep only mentions of this type; may be repeated.")
+]
+Ids = Annotated[
+    Path | None,
+    option("--ids", metavar="FILE", help="Keep only documents with the ids in this file."),
+]
+PartIds = Annotated[
+    list[Path] | None,
+    option(
+        "--ids", metavar="FILE", help="Keep only documents with the ids in this file; once for each part, in order."
+    ),
 ]
 TextColumn = Annotated[
     str | None, option("--text-column", metavar="NAME", help="Column of a table whose cells are mentions.")
@@ -63,17 +79,31 @@ KbXrefs = Annotated[
         help="Accept cross-references with this prefix as ids of their entity, e.g. MSH for MeSH; may be repeated.",
     ),
 ]
+KbTypes = Annotated[
+    list[str] | None,
+    option("--kb-types", metavar="TYPE", help="Keep entities of this type, or `ST21pv`; repeatable."),
+]
 NoGenericNames = Annotated[
     bool,
     option(
         "--no-generic-names",
-        help="Leave out names that end many longer names, such as `disease`; `arbo kb validate` shows some.",
+        help="Leave out generic names; see `arbo kb validate`.",
     ),
 ]
 ByTopic = Annotated[
     bool, option("--by-topic", help="Compare only mentions of documents with the same `topic` in their metadata.")
 ]
 OptionalKb = Annotated[Path | None, _kb]
+Abbreviations = Annotated[
+    bool | None,
+    option(
+        "--no-abbreviations",
+        help="Do not expand abbreviations that a document defines.",
+        callback=lambda given: False if given else None,
+        show_default=False,
+    ),
+]
+"""False if the option is given, else None, as for a field of `LinkerConfig`."""
 Out = Annotated[Path, option("--out", help="Run folder to write; replaces an earlier run.")]
 Config = Annotated[
     Path | None, option("--config", metavar="FILE", help="File of `arbo tune` with defaults for other options.")
@@ -169,8 +199,7 @@ RerankerModel = Annotated[
     _rerank(
         "--reranker",
         metavar="MODEL",
-        help="Model of `arbo train-reranker`; thresholds then limit 1 minus the probability of an entity. "
-        "[default: none]",
+        help="Model of `arbo train-reranker`; thresholds then limit 1 minus the probability of an entity.",
     ),
 ]
 EdgesFile = Annotated[
@@ -179,7 +208,7 @@ EdgesFile = Annotated[
         "--edges",
         metavar="MODEL",
         help="Edge model of `arbo train-edges`, or `english`, which arbo contains. For edges that it scores, "
-        "thresholds limit 1 minus the probability that both ends mean the same. [default: none]",
+        "thresholds limit 1 minus the probability of equal meaning.",
     ),
 ]
 NumberOfCandidates = Annotated[
@@ -197,15 +226,14 @@ SkipMargin = Annotated[
         "--skip-margin",
         metavar="MARGIN",
         min=0.0,
-        help="Do not rerank mentions whose nearest entity is more similar than the second by at least this margin. "
-        "[default: rerank all]",
+        help="Do not rerank if the nearest entity is closer than the second by this margin. [default: rerank all]",
     ),
 ]
 RerankMentions = Annotated[
     bool | None,
     _rerank(
         "--rerank-mentions/--rerank-entities",
-        help="Mentions: rerank the edges between mentions too. Entities: only those from entities. [default: entities]",
+        help="Rerank mention edges too, or only entity edges. [default: entities]",
         show_default=False,
     ),
 ]
@@ -253,7 +281,10 @@ NoTexts = Annotated[
     option("--no-texts", help="Leave document texts and further columns out of the run; mentions keep their texts."),
 ]
 DryRun = Annotated[bool, option("--dry-run", help="Read the inputs, estimate memory and time, and stop.")]
-OnErrorOption = Annotated[OnError, option("--on-error", help="Stop at a malformed record, or skip and count it.")]
+OnErrorOption = Annotated[
+    OnError,
+    option("--on-error", help="At a malformed record, stop or skip. [default: fail]", show_default=False),
+]
 Limit = Annotated[
     int | None,
     option(

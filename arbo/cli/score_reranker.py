@@ -24,7 +24,9 @@ def score_reranker(
     format_: options.Format = None,
     kb_format: options.KbFormat = None,
     kb_xrefs: options.KbXrefs = None,
+    kb_types: options.KbTypes = None,
     types: options.Types = None,
+    ids: options.Ids = None,
     train: Annotated[Path | None, typer.Option("--train", metavar="DOCS", help=_TRAIN)] = None,
     on_error: options.OnErrorOption = "fail",
     as_json: options.Json = False,
@@ -43,7 +45,8 @@ def score_reranker(
     from arbo.retrieval.candidates import union, with_gold
     from arbo.retrieval.reranking import rerank
 
-    documents, base = read_documents(docs, format_, types, on_error), read_kb(kb, kb_format, kb_xrefs)
+    base = read_kb(kb, kb_format, kb_xrefs, kb_types)
+    documents = read_documents(docs, format_, types, on_error, ids=ids)
     learnt = None if train is None else read_documents(train, format_, types, on_error)
     found = {str(run): candidates_in(run, result, base) for run, result in load_runs(runs).items()}
     for run, own in found.items():

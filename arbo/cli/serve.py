@@ -19,11 +19,13 @@ from arbo.errors import MissingDependency, UsageError
 def serve(
     kb: options.Kb,
     kb_format: options.KbFormat = None,
+    kb_types: options.KbTypes = None,
     finder: options.Finder = "dictionary",
     config: options.Config = None,
     edges: options.EdgesFile = None,
     encoder: options.EncoderModel = None,
     reranker: options.RerankerModel = None,
+    expand: options.Abbreviations = None,
     host: Annotated[
         str, typer.Option("--host", help="Address to listen at; `0.0.0.0` lets other computers in, without a password.")
     ] = "127.0.0.1",
@@ -45,8 +47,10 @@ def serve(
         raise MissingDependency("arbo serve", extra="serve") from error
     from arbo.serve.service import Service
 
-    linker = LinkerOptions({}, encoder, None, None, reranker, None, config, edges).load()
-    found, base = load_finder(finder, "--finder"), read_kb(kb, kb_format, None)
+    fields = {"expand_abbreviations": expand}
+    linker = LinkerOptions(fields, encoder, None, None, reranker, None, config, edges).load()
+    found = load_finder(finder, "--finder", None, expand)
+    base = read_kb(kb, kb_format, None, kb_types)
     if getattr(linker.encoder, "cache", None) is not None:
         linker = linker.configured(encoder=replace(linker.encoder, cache=None))  # type: ignore[type-var]
     with listening_at(host, port) as listening:

@@ -30,8 +30,10 @@ def spans(
     format_: options.Format = None,
     kb_format: options.KbFormat = None,
     kb_xrefs: options.KbXrefs = None,
+    kb_types: options.KbTypes = None,
     no_generic_names: options.NoGenericNames = False,
     types: options.Types = None,
+    ids: options.Ids = None,
     finder: options.Finder = "dictionary",
     find_threshold: options.FindThreshold = None,
     out: Annotated[
@@ -43,6 +45,7 @@ def spans(
     given_entities: _Given = False,
     train: _Train = None,
     limit: options.Limit = None,
+    expand: options.Abbreviations = None,
     on_error: options.OnErrorOption = "fail",
     as_json: options.Json = False,
 ) -> None:
@@ -62,9 +65,9 @@ def spans(
         raise arbo.UsageError("--given-entities only scores; leave --out out")
     if out is not None:
         check_jsonl_output(out, kb, *docs)
-    chosen = load_finder(finder, "--finder", find_threshold)
-    base = read_kb(kb, kb_format, kb_xrefs, no_generic_names=no_generic_names)
-    documents = read_documents(docs, format_, types, on_error, mentions=given_entities)
+    chosen = load_finder(finder, "--finder", find_threshold, expand)
+    base = read_kb(kb, kb_format, kb_xrefs, kb_types, no_generic_names=no_generic_names)
+    documents = read_documents(docs, format_, types, on_error, ids=ids, mentions=given_entities)
     if given_entities:
         known = None if train is None else read_documents(train, format_, types, on_error)
         _show_given(chosen, documents, known, base, as_json=as_json)

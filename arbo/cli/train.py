@@ -84,7 +84,10 @@ def train(
     encoder_config: train_options.EncoderConfig = None,
     two_towers: _Towers = None,
     kb_xrefs: options.KbXrefs = None,
+    kb_types: options.KbTypes = None,
     types: options.Types = None,
+    ids: options.Ids = None,
+    dev_ids: train_options.DevIds = None,
     preset: _Preset = None,
     config: Annotated[Path | None, train_options.settings_file(TrainingConfig)] = None,
     positives: _Positives = None,
@@ -98,6 +101,7 @@ def train(
     learning_rate: Annotated[float | None, number("learning_rate", TrainingConfig)] = None,
     seed: Annotated[int | None, number("seed", TrainingConfig)] = None,
     tensorboard: train_options.Tensorboard = None,
+    expand: options.Abbreviations = None,
     on_error: options.OnErrorOption = "fail",
     as_json: options.Json = False,
 ) -> None:
@@ -128,21 +132,20 @@ def train(
     start = reading(arbo.DualEncoder.from_pretrained(encoder, base and base.encoder), encoder_config).with_markers()
     if (preset is not None and kb is not None) if two_towers is None else two_towers:
         start = start.with_two_towers()
-    documents = read_documents(docs, format_, types, on_error)
-    entities = None if kb is None else read_kb(kb, kb_format, kb_xrefs)
+    documents = read_documents(docs, format_, types, on_error, ids=ids)
+    entities = None if kb is None else read_kb(kb, kb_format, kb_xrefs, kb_types)
     _tell_examples(documents, entities, clusters=settings.positives != "entity")
     if dev is None:
         console.warn(
             "without --dev the last model is kept and its thresholds are not tuned; run `arbo tune` before linking"
         )
-    held_out = None if dev is None else read_documents(dev, format_, types, on_error)
+    held_out = None if dev is None else read_documents(dev, format_, types, on_error, ids=dev_ids)
     run = run_options(tensorboard, partial(_scores, settings.best))
-    learnt = load_edges(edges, None)
-    trained = arbo.train(start, documents, entities, dev=held_out, out=out, config=settings, edges=learnt, options=run)
+    how: Any = {"edges": load_edges(edges, None), "expand_abbreviations": expand is None}
+    trained = arbo.train(start, documents, entities, dev=held_out, out=out, config=settings, options=run, **how)
     entity, mention = trained.threshold
     thresholds = f"default thresholds {entity:.3f} (entity) and {mention:.3f} (mention)"
-    verb = "discover" if kb is None else "link"
-    told = f"{thresholds}\nnext: arbo {verb} DOCS --encoder {out} ..."
+    told = f"{thresholds}\nnext: arbo {'discover' if kb is None else 'link'} DOCS --encoder {out} ..."
     report(out, trained.settings, settings.as_dict(), told, as_json=as_json)
 
 

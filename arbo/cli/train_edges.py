@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 import arbo
-from arbo.cli import console, options
+from arbo.cli import console, options, train_options
 from arbo.cli.inputs import read_documents, read_kb
 from arbo.cli.linker import LinkerOptions
 from arbo.cli.reporting import check_no_input
@@ -32,12 +32,16 @@ def train_edges(
     kb: options.OptionalKb = None,
     kb_format: options.KbFormat = None,
     kb_xrefs: options.KbXrefs = None,
+    kb_types: options.KbTypes = None,
     names: Annotated[bool, typer.Option("--names", help=_NAMES)] = False,
     cross: Annotated[str | None, typer.Option("--cross", metavar="MODEL", help=_CROSS)] = None,
     types: options.Types = None,
+    ids: options.Ids = None,
+    dev_ids: train_options.DevIds = None,
     encoder: options.EncoderModel = None,
     encoder_config: options.EncoderConfigFile = None,
     cache: options.Cache = None,
+    expand: options.Abbreviations = None,
     on_error: options.OnErrorOption = "fail",
     as_json: options.Json = False,
 ) -> None:
@@ -55,9 +59,10 @@ def train_edges(
         raise UsageError("--names needs --kb, the knowledge base that gets the names; give --kb, or leave --names out")
     check_no_input("--out", out, [*docs, dev, *([kb] if kb else [])])
     check_writable(out)
-    linker = LinkerOptions({}, encoder, encoder_config, cache).load()
-    base = None if kb is None else read_kb(kb, kb_format, kb_xrefs)
-    documents, held_out = (read_documents(part, format_, types, on_error) for part in (docs, dev))
+    linker = LinkerOptions({"expand_abbreviations": expand}, encoder, encoder_config, cache).load()
+    base = None if kb is None else read_kb(kb, kb_format, kb_xrefs, kb_types)
+    documents = read_documents(docs, format_, types, on_error, ids=ids)
+    held_out = read_documents(dev, format_, types, on_error, ids=dev_ids)
     if cross is None:
         model = arbo.train_edges(documents, held_out, base, linker=linker, names=names)
         model.save(out)

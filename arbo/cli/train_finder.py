@@ -43,7 +43,10 @@ def train_finder(
     dev: train_options.Dev = None,
     encoder_config: _Reads = None,
     kb_xrefs: options.KbXrefs = None,
+    kb_types: options.KbTypes = None,
     types: options.Types = None,
+    ids: options.Ids = None,
+    dev_ids: train_options.DevIds = None,
     preset: _Preset = None,
     config: _Config = None,
     epochs: Annotated[int | None, number("epochs", LabelAttentionTraining)] = None,
@@ -76,7 +79,8 @@ def train_finder(
     attention, head = _settings(config, base)
     attention, head = changed_by(attention, None, **numbers), changed_by(head, None, **numbers)
     start = _start(encoder, encoder_config, base and base.model)
-    documents, entities = read_documents(docs, format_, types, on_error), read_kb(kb, kb_format, kb_xrefs)
+    documents = read_documents(docs, format_, types, on_error, ids=ids)
+    entities = read_kb(kb, kb_format, kb_xrefs, kb_types)
     tell_known(documents, entities)
     alone = AnnotatedTexts.of(documents, entities).n_alone
     if alone:
@@ -86,7 +90,7 @@ def train_finder(
             "without --dev the last model is kept and the minimum score of an entity is not tuned; set it with "
             "--find-threshold of `arbo spans`"
         )
-    held_out = None if dev is None else read_documents(dev, format_, types, on_error)
+    held_out = None if dev is None else read_documents(dev, format_, types, on_error, ids=dev_ids)
     parts: dict[str, Any] = {"attention": attention, "head": head}
     run = run_options(tensorboard, _scores)
     trained = arbo.train_oslat(start, documents, entities, dev=held_out, out=out, options=run, **parts)

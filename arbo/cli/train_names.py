@@ -34,7 +34,9 @@ def train_names(
     format_: options.Format = None,
     encoder_config: train_options.EncoderConfig = None,
     kb_xrefs: options.KbXrefs = None,
+    kb_types: options.KbTypes = None,
     types: options.Types = None,
+    ids: options.Ids = None,
     preset: _Preset = None,
     config: Annotated[Path | None, train_options.settings_file(SelfAlignmentConfig)] = None,
     epochs: Annotated[int | None, number("epochs", SelfAlignmentConfig)] = None,
@@ -57,18 +59,18 @@ def train_names(
     from arbo.cli import console
     from arbo.training.presets import FINDER_PRESETS
 
-    if not docs and (types is not None or format_ is not None):
-        raise arbo.UsageError("--types and --format need DOCS; give DOCS, or leave the options out")
+    if not docs and (types or format_ or ids):
+        raise arbo.UsageError("--types, --format and --ids need DOCS; give DOCS, or leave the options out")
     numbers = {"epochs": epochs, "steps": steps, "batch_size": batch_size, "learning_rate": learning_rate, "seed": seed}
     base = SelfAlignmentConfig() if preset is None else FINDER_PRESETS[preset].alignment
     settings = changed_by(base, config, **numbers)
     # OSLAT, section 3.1: the first token's vector is aligned.
     start = reading(arbo.DualEncoder.from_pretrained(encoder, arbo.EncoderConfig(pooling="cls")), encoder_config)
-    entities, documents = read_kb(kb, kb_format, kb_xrefs), None
+    entities, documents = read_kb(kb, kb_format, kb_xrefs, kb_types), None
     if not docs:
         console.say(f"aligning the names of all {len(entities):,} entities; give DOCS to align only those in documents")
     else:
-        documents = read_documents(docs, format_, types, on_error)
+        documents = read_documents(docs, format_, types, on_error, ids=ids)
         tell_known(documents, entities)
     run = run_options(tensorboard, lambda figures: None)
     trained = arbo.train_self_alignment(start, entities, documents=documents, out=out, config=settings, options=run)

@@ -22,7 +22,9 @@ _START = (
 )
 _STEPS = "Stop after this many steps. [default: train all epochs]"
 _TENSORBOARD = "Also write the log to this folder, for TensorBoard."
+_DEV_IDS = "Keep only documents of --dev with the ids in FILE."
 Dev = Annotated[Path | None, typer.Option("--dev", metavar="DOCS", help=_DEV)]
+DevIds = Annotated[Path | None, typer.Option("--dev-ids", metavar="FILE", help=_DEV_IDS)]
 ModelOut = Annotated[Path, typer.Option("--out", help="Model folder to write; replaces an earlier model.")]
 Start = Annotated[str, typer.Option("--encoder", metavar="MODEL", help=_START)]
 Steps = Annotated[int | None, typer.Option("--steps", metavar="N", min=1, help=_STEPS)]

@@ -52,7 +52,10 @@ def train_reranker(
     cache: options.Cache = None,
     dev: train_options.Dev = None,
     kb_xrefs: options.KbXrefs = None,
+    kb_types: options.KbTypes = None,
     types: options.Types = None,
+    ids: options.Ids = None,
+    dev_ids: train_options.DevIds = None,
     preset: _Preset = "arboel",
     config: Annotated[Path | None, train_options.settings_file(RerankingConfig)] = None,
     epochs: Annotated[int | None, number("epochs", RerankingConfig)] = None,
@@ -61,6 +64,7 @@ def train_reranker(
     learning_rate: Annotated[float | None, number("learning_rate", RerankingConfig)] = None,
     seed: Annotated[int | None, number("seed", RerankingConfig)] = None,
     tensorboard: train_options.Tensorboard = None,
+    expand: options.Abbreviations = None,
     on_error: options.OnErrorOption = "fail",
     as_json: options.Json = False,
 ) -> None:
@@ -85,13 +89,14 @@ def train_reranker(
     results = load_runs(runs or ())
     made_by, made_with = next(iter(results.items()), (None, None))
     first = encoder_like(made_with.manifest["encoder"] if made_with else {}, made_by, candidates_of, None, cache)
-    documents, entities = read_documents(docs, format_, types, on_error), read_kb(kb, kb_format, kb_xrefs)
+    documents = read_documents(docs, format_, types, on_error, ids=ids)
+    entities = read_kb(kb, kb_format, kb_xrefs, kb_types)
     tell_known(documents, entities)
     trained = arbo.train_reranker(
         start,
-        arbo.Linker(entities, first, announce=bars),
+        arbo.Linker(entities, first, arbo.LinkerConfig(expand_abbreviations=expand is None), announce=bars),
         documents,
-        dev=None if dev is None else read_documents(dev, format_, types, on_error),
+        dev=None if dev is None else read_documents(dev, format_, types, on_error, ids=dev_ids),
         candidates={str(run): candidates_in(run, result, entities) for run, result in results.items()},
         out=out,
         config=settings,

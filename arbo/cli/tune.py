@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, get_args
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
@@ -50,8 +50,10 @@ def tune(
     kb: options.OptionalKb = None,
     kb_format: options.KbFormat = None,
     kb_xrefs: options.KbXrefs = None,
+    kb_types: options.KbTypes = None,
     no_generic_names: options.NoGenericNames = False,
     types: options.Types = None,
+    ids: options.Ids = None,
     by_topic: options.ByTopic = False,
     nil: Annotated[bool, typer.Option("--nil", hidden=True, help="The same as --objective nil_f1.")] = False,
     objective: _Objective = None,
@@ -70,6 +72,7 @@ def tune(
     plot_confidence: Annotated[
         Path | None, typer.Option("--plot-confidence", metavar="FILE", help=_PLOT_CONFIDENCE)
     ] = None,
+    expand: options.Abbreviations = None,
     on_error: options.OnErrorOption = "fail",
     as_json: options.Json = False,
 ) -> None:
@@ -89,17 +92,13 @@ def tune(
     _check_output(out)
     check_outputs(docs, None, plot)
     check_outputs(docs, None, plot_confidence, plotted_by="--plot-confidence")
-    fields = {
-        "nil_linkage": nil_linkage,
-        "map_types": map_types,
-        "candidates": candidates,
-        "skip_margin": skip_margin,
-        "rerank_mentions": rerank_mentions,
-    }
+    fields: dict[str, Any] = {"nil_linkage": nil_linkage, "map_types": map_types, "expand_abbreviations": expand}
+    fields |= {"candidates": candidates, "skip_margin": skip_margin, "rerank_mentions": rerank_mentions}
     linker = LinkerOptions(fields, encoder, encoder_config, cache, reranker, edges=edges).load()
     if kb is not None:
-        linker = linker.configured(kb=read_kb(kb, kb_format, kb_xrefs, no_generic_names=no_generic_names))
-    documents = read_documents(docs, format_, types, on_error)
+        base = read_kb(kb, kb_format, kb_xrefs, kb_types, no_generic_names=no_generic_names)
+        linker = linker.configured(kb=base)
+    documents = read_documents(docs, format_, types, on_error, ids=ids)
     if by_topic:
         documents = documents.by_topic()
     read_gold(documents, linker.kb)

@@ -192,6 +192,15 @@ class KnowledgeBase:
         notes = {note: count for note, count in self.notes.items() if not note.startswith("alternative ids")}
         return KnowledgeBase(entities, notes)
 
+    def of_types(self, types: str | Iterable[str]) -> KnowledgeBase:
+        """Return the entities with one of these types; raise UsageError for a type that no entity has."""
+        wanted = {types} if isinstance(types, str) else set(types)
+        present = {type_ for (own,) in self.columns("types") for type_ in own}
+        if missing := sorted(wanted - present):
+            known = ", ".join(sorted(present)[:12]) + (f" and {len(present) - 12:,} more" if len(present) > 12 else "")
+            raise UsageError(f"no entity has the type {' or '.join(missing)}; types of entities: {known or 'none'}")
+        return self.changed(entity for entity in self if not wanted.isdisjoint(entity.types))
+
     def through_xrefs(self, *prefixes: str) -> KnowledgeBase:
         """Return the same entities; xrefs with one of these prefixes become alternative ids, see `arbo.kb.xrefs`."""
         from arbo.kb.xrefs import through_xrefs

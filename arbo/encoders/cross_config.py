@@ -72,7 +72,7 @@ CROSS_PRESETS: Mapping[Literal["arboel", "pel"], CrossEncoderConfig] = {
     "arboel": CrossEncoderConfig(),
     "pel": CrossEncoderConfig(
         mention="[CLS] {left} [Ms] {mention} [Me] {right} [SEP]",
-        entity="{name} [ENT] {description} [SEP]",
+        entity="{name} [SEP] {types} [SEP] {description} [SEP]",
         pooling="mean",
         candidates=16,
     ),

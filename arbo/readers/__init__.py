@@ -152,11 +152,13 @@ def read_knowledge_base(
     on_error: OnError = "fail",
     told: Callable[[str], object] = str,
     columns: Mapping[str, str] | None = None,
+    types: str | Iterable[str] | None = None,
 ) -> KnowledgeBase:
-    """Read a knowledge base in one of `KNOWLEDGE_BASE_FORMATS`; see `read_documents`.
+    """Read a knowledge base in one of `KNOWLEDGE_BASE_FORMATS`, or only its entities of `types`; see `read_documents`.
 
-    ``columns`` maps keys of an entity to columns of CSV or TSV, as ``{"id": "code"}``. A knowledge base without
-    entities is a `DataError`, even with `on_error="skip"`.
+    ``columns`` maps keys of an entity to columns of CSV or TSV, as ``{"id": "code"}``. In UMLS, a type is a name, an id
+    or ``"ST21pv"``, and includes the types below it, see `arbo.readers.umls`. A knowledge base without entities is a
+    `DataError`, even with `on_error="skip"`.
     """
     name, first, paths, read, notes = _opened(path, format, KNOWLEDGE_BASE_FORMATS, told)
     if columns:
@@ -164,6 +166,8 @@ def read_knowledge_base(
             wrong = f"unknown keys: {', '.join(sorted(unknown))}" if name in ("csv", "tsv") else f"the format is {name}"
             raise UsageError(f"columns are for CSV and TSV, with keys among {', '.join(ENTITY_KEYS)}; {wrong}")
         read = partial(read, columns=columns)
+    if types is not None and name == "umls":
+        read, types = partial(read, types=types), None
     kb: KnowledgeBase
     if len(paths) == 1:
         kb = read(paths[0], on_error=on_error)
@@ -172,6 +176,7 @@ def read_knowledge_base(
         kb = KnowledgeBase((), records.notes).changed(records)
     if not len(kb):
         raise DataError(f"no entities in the format {name}; check the file and the format (--kb-format)", file=first)
+    kb = kb if types is None else kb.of_types(types)
     kb.notes.update(notes)
     if isinstance(path, (str, os.PathLike)) and os.path.exists(path):
         vars(kb)["source"] = {"path": os.path.abspath(path), "format": name}

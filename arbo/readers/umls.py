@@ -7,18 +7,18 @@
 An entity is a concept with an unsuppressed name in the chosen language (`LAT`); `notes` counts concepts without one.
 Its name is the preferred form of the preferred term (`TS` P, `STT` PF, `ISPREF` Y), or the name that comes closest to
 this; its other distinct names are aliases. Its definition is the first unsuppressed definition of a name in that
-language. Its types are the ids of its semantic types (`TUI`). `UMLS:C0016382`, as MedMentions writes it, is an
+language. Its types are the names of its semantic types (`STY`). `UMLS:C0016382`, as MedMentions writes it, is an
 alternative id.
 
 Files may be gzipped (`MRCONSO.RRF.gz`). MRCONSO.RRF is read in one pass, one concept at a time. The rows of a concept
 must therefore be adjacent, as in the releases; a concept with different names in two places is an error.
 
-To keep the concepts of MedMentions ST21pv, pass its 21 semantic types; the types below them in the Semantic Network
-are included (Mohan and Li 2019 also select vocabularies, but this reader does not):
+To keep the concepts of MedMentions ST21pv, pass the name of the set (`--kb-types ST21pv`); the types below its 21 types
+in the Semantic Network are included (Mohan and Li 2019 also select vocabularies, but this reader does not):
 
-    from arbo.readers.umls import ST21PV, read_umls
+    from arbo.readers.umls import read_umls
 
-    kb = read_umls("2017AA/META", types=ST21PV)
+    kb = read_umls("2017AA/META", types="ST21pv")
 """
 
 from __future__ import annotations
@@ -80,8 +80,9 @@ def read_umls(
 ) -> KnowledgeBase:
     """Read the concepts of a folder, or only concepts of the given semantic types and of the types below them.
 
-    ``types`` are ids of semantic types (`TUI`), such as ``"T047"``. ``language``, a value of the column LAT, is the
-    language of the names and definitions; the default is English.
+    ``types`` are names (`STY`) or ids (`TUI`) of semantic types, such as ``"Disease or Syndrome"`` or ``"T047"``;
+    ``"ST21pv"`` stands for `ST21PV`. ``language``, a value of the column LAT, is the language of the names and
+    definitions; the default is English.
 
     Raises:
         UsageError: a given type occurs in no concept, so that the types below it are unknown.
@@ -122,23 +123,26 @@ def _entity(atoms: list[_Atom], types: tuple[str, ...], definitions: Iterable[_D
 
 
 def _types(file: Path, wanted: str | Iterable[str] | None, records: Records[Entity]) -> Mapping[str, tuple[str, ...]]:
-    """Return the semantic types of each concept, or only of concepts with a wanted type or a type below it."""
+    """Return the names of the semantic types of each concept, or only of concepts with a wanted type or one below."""
     types_of: dict[str, tuple[str, ...]] = {}
     shared: dict[tuple[str, ...], tuple[str, ...]] = {}  # millions of concepts, hundreds of combinations
-    tree: dict[str, str] = {}
-    for _, cui, tui, number in _rows(file, "MRSTY", ("CUI", "TUI", "STN"), records):
+    tree: dict[str, str] = {}  # the tree number of each type, by its id and by its name
+    for _, cui, tui, number, name in _rows(file, "MRSTY", ("CUI", "TUI", "STN", "STY"), records):
         if number:
             tree.setdefault(tui, number)
-        types = tuple(dict.fromkeys((*types_of.get(cui, ()), tui)))
+            tree.setdefault(name, number)
+        types = tuple(dict.fromkeys((*types_of.get(cui, ()), name)))
         types_of[cui] = shared.setdefault(types, types)
     if wanted is None:
         return types_of
-    below = _with_all_below({wanted} if isinstance(wanted, str) else set(wanted), tree)
+    given = {wanted} if isinstance(wanted, str) else set(wanted)
+    sets = {type_ for type_ in given if type_.upper() == "ST21PV"}
+    below = _with_all_below(given - sets | (ST21PV if sets else set()), tree)
     return {cui: types for cui, types in types_of.items() if not below.isdisjoint(types)}
 
 
 def _with_all_below(types: set[str], tree: Mapping[str, str]) -> set[str]:
-    """Return semantic types and all types below them, according to their tree numbers.
+    """Return semantic types and all types below them, according to the tree numbers of ids and names of types.
 
     >>> tree = {"T051": "B", "T038": "B2.2.1", "T047": "B2.2.1.2.1", "T033": "A2.2"}
     >>> sorted(_with_all_below({"T038"}, tree)), sorted(_with_all_below({"T051"}, tree))
@@ -146,10 +150,10 @@ def _with_all_below(types: set[str], tree: Mapping[str, str]) -> set[str]:
     """
     if missing := sorted(types - tree.keys()):
         wrong = f"no concept has the semantic type {', '.join(missing)}, so the types below it are unknown"
-        mend = "check the ids (such as T047); instead of a type that no concept has, give the types below it"
+        mend = "check the ids or names (such as T047); instead of a type that no concept has, give the types below it"
         raise UsageError(f"{wrong}; {mend}")
-    tops = {tree[tui] for tui in types}
-    return {tui for tui, number in tree.items() if any(_is_below(number, top) for top in tops)}
+    tops = {tree[type_] for type_ in types}
+    return {type_ for type_, number in tree.items() if any(_is_below(number, top) for top in tops)}
 
 
 def _is_below(number: str, top: str) -> bool:

@@ -9,6 +9,7 @@ type.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable, Iterable, Sequence
 
 from arbo.data.inputs import MentionInput, domains_of
@@ -69,8 +70,10 @@ def type_pairs(map_types: str) -> list[tuple[str, str]]:
 
     >>> type_pairs("Chemical=drug, Disease=disease")
     [('Chemical', 'drug'), ('Disease', 'disease')]
+    >>> type_pairs("T103=Element, Ion, or Isotope,T038=Mental Process")
+    [('T103', 'Element, Ion, or Isotope'), ('T038', 'Mental Process')]
     """
-    pairs = [[type_.strip() for type_ in pair.split("=")] for pair in map_types.split(",")]
+    pairs = [[type_.strip() for type_ in pair.split("=")] for pair in re.split(",(?=[^,]*=|$)", map_types)]
     if not all(len(pair) == 2 and all(pair) for pair in pairs):
         raise UsageError(
             "map_types must be like 'Chemical=drug,Disease=disease' (type of mentions=type of entities), not "

@@ -297,6 +297,8 @@ class PairFinder:
     """Splits documents into the pieces that the reader reads at once."""
     mentions: Callable[[str, Spans], tuple[Spans, ...]] = each_alone
     """Groups the spans of an entity into mentions, see `each_alone` and `without_repetition`."""
+    abbreviations: bool = True
+    """Whether candidates are looked for by the long forms of abbreviations that a document defines."""
     _kept: _Kept[EncodedNames] = field(default_factory=lambda: _Kept(), init=False, repr=False, compare=False)
 
     def propose(self, documents: Corpus, kb: KnowledgeBase, announce: Announce = quiet) -> Iterator[Proposal]:
@@ -334,6 +336,7 @@ class PairFinder:
     ) -> tuple[Preselection, list[str], Floats]:
         """Score the candidates of each piece; return the candidates, the texts of the pieces, and the scores."""
         names = self._kept(kb, lambda: encoded_names(kb, self.encoder, announce))
-        found = preselect(documents, kb, self.candidates, names=names, split=self.split, announce=announce)
+        how: Any = {"split": self.split, "expand_abbreviations": self.abbreviations, "announce": announce}
+        found = preselect(documents, kb, self.candidates, names=names, **how)
         texts = [piece.text for piece in found.pieces.corpus]
         return found, texts, self.reader.score(texts, kb, found.text, found.entity, announce)

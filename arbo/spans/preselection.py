@@ -63,19 +63,21 @@ def preselect(
     *,
     names: EncodedNames | None = None,
     split: Splitter = passages,
+    expand_abbreviations: bool = True,
     announce: Announce = quiet,
 ) -> Preselection:
     """Find up to ``n`` entities for each piece of documents: the entities nearest to its runs of one to six words.
 
-    A run begins and ends with a content word; abbreviations that the document defines are replaced by their long forms.
-    The search for the eight nearest entities of each run is exact; it takes as long as linking all runs as mentions.
+    A run begins and ends with a content word; with ``expand_abbreviations``, abbreviations that the document defines
+    are replaced by their long forms. The search for the eight nearest entities of each run is exact; it takes as long
+    as linking all runs as mentions.
 
     Only entities of the document's domain are compared. The documents' mentions are kept for `preselection_recall`.
     ``names`` come from `encoded_names`, by default with character n-grams.
     """
     cut = pieces(documents, split)
     maker, entities = encoded_names(kb, NgramEncoder(), announce) if names is None else names
-    runs = _runs(documents, cut)
+    runs = _runs(documents, cut, expand_abbreviations=expand_abbreviations)
     text, entity, dissimilarity = [np.empty(0, np.int64)], [np.empty(0, np.int64)], [np.empty(0, np.float32)]
     while some := list(islice(runs, _AT_ONCE)):
         found = nearest_within(
@@ -112,13 +114,13 @@ def preselection_recall(found: Preselection, kb: KnowledgeBase) -> dict[int, flo
     }
 
 
-def _runs(documents: Corpus, cut: Pieces) -> Iterator[tuple[int, MentionInput]]:
+def _runs(documents: Corpus, cut: Pieces, *, expand_abbreviations: bool) -> Iterator[tuple[int, MentionInput]]:
     expand: Callable[[str], str] = str
     last = -1
     for row, piece in enumerate(cut.corpus):
         if cut.document[row] != last:
             last = int(cut.document[row])
-            expand = expander(documents[last].text)
+            expand = expander(documents[last].text) if expand_abbreviations else str
         for begin, end in windows(unwrapped(piece.text), MOST_WORDS).tolist():
             run = piece.text[begin:end]
             mention = Mention(f"{piece.id}:{begin}-{end}", piece.id, ((begin, end),), run)

@@ -62,7 +62,9 @@ _PEL = TrainingConfig(
     learning_rate=1e-5,
     warmup=0.25,
 )
-_PEL_READS = EncoderConfig.in_context(pooling="mean", metric="cosine", **_MARKED)
+# Appendix A, of MedMentions. For ZeShEL, whose pages have no types, the paper's entity is that of `_MARKED`.
+_PEL_ENTITY = "[CLS] {name} [SEP] {types} [SEP] {description} [SEP]"
+_PEL_READS = EncoderConfig.in_context(pooling="mean", metric="cosine", **_MARKED | {"entity": _PEL_ENTITY})
 
 # Section 4.3. The paper tries 5 to 30 epochs, and does not give warm-up, schedule and clipping.
 _AMH = TrainingConfig(

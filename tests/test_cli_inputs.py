@@ -1,0 +1,227 @@
+"""Options that every verb shares which reads documents or a knowledge base: ids, types of entities, abbreviations."""
+
+from __future__ import annotations
+
+import shlex
+from itertools import takewhile
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from builders import document, save_lines
+from cli_builders import linking, sample_files
+from conftest import Run
+
+import arbo
+from arbo import Entity, KnowledgeBase
+from arbo.cli import app
+from arbo.cli.inputs import read_documents, read_kb
+from arbo.data.corpus import Corpus
+from arbo.errors import UsageError
+from arbo.kb.withholding import PEL_NIL, nil_split
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of `sample_files`."""
+    return sample_files(tmp_path_factory.mktemp("files"))
+
+
+def options_of(group: Any, name: str = "") -> dict[str, set[str]]:
+    """The options of every verb by its name, those of a group as `kb stats`."""
+    found = {}
+    for key, command in group.commands.items():
+        if hasattr(command, "commands"):
+            found |= options_of(command, f"{key} ")
+        else:
+            found[name + key] = {option for parameter in command.params for option in parameter.opts}
+    return found
+
+
+def test_each_verb_that_reads_can_choose_what_it_reads() -> None:
+    found = options_of(typer.main.get_command(app))
+    assert {verb for verb, own in found.items() if "--types" in own} <= {
+        verb for verb, own in found.items() if "--ids" in own
+    }
+    assert {verb for verb, own in found.items() if "--kb-xrefs" in own} <= {
+        verb for verb, own in found.items() if "--kb-types" in own
+    }
+    assert {"train", "train-edges", "train-finder", "train-reranker"} == {
+        verb for verb, own in found.items() if "--dev-ids" in own
+    }
+    assert {verb for verb, own in found.items() if "--no-abbreviations" in own} == {
+        *("link", "discover", "tune", "spans", "serve", "train", "train-edges", "train-reranker", "kb add-names")
+    }
+
+
+# Ids
+
+
+def test_only_listed_documents_are_read(run: Run, folder: Path, tmp_path: Path) -> None:
+    ids = save_lines(tmp_path / "ids.txt", "# a split", "", " D03 ", "D01", "D03", "Z9", "Z8", "Z7", "Z6")
+    done = run("link", *linking(folder), "--ids", ids, "--out", tmp_path / "run")
+    assert done.code == 0
+    assert "ids.txt: no documents for 4 of the 6 ids: 'Z9', 'Z8', 'Z7', ..." in done.told
+    result = arbo.Result.load(tmp_path / "run")
+    assert {link.mention.document_id for link in result.links} == {"D01", "D03"}
+    exact = read_documents(folder / "all.jsonl", "jsonl", None, "fail", ids=save_lines(tmp_path / "exact.txt", "D02"))
+    assert [one.id for one in exact] == ["D02"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "told"),
+    [
+        (
+            ["Z9", "Z8"],
+            "ids: no documents for 2 of the 2 ids: 'Z9', 'Z8'; the documents have 'D01', for example; check --ids",
+        ),
+        (["# none"], "ids: no documents for 0 of the 0 ids; the documents have 'D01'"),
+    ],
+    ids=["unknown", "empty"],
+)
+def test_a_list_without_a_document_is_an_error(
+    run: Run, folder: Path, tmp_path: Path, lines: list[str], told: str
+) -> None:
+    done = run("discover", folder / "all.jsonl", "--ids", save_lines(tmp_path / "ids", *lines), "--out", tmp_path / "r")
+    assert done.code == 3
+    assert told in done.told
+    assert not (tmp_path / "r").exists()
+
+
+def test_each_part_has_its_own_ids(run: Run, folder: Path, tmp_path: Path) -> None:
+    file, kb, out = folder / "all.jsonl", folder / "kb.jsonl", tmp_path / "smaller.jsonl"
+    lists = [save_lines(tmp_path / name, *ids) for name, ids in (("a", ["D01", "D02"]), ("b", ["D03"]))]
+    job = ["nil-split", f"train={file}", f"dev={file}", "--kb", kb, "--withhold-type", "Species", "--out", out]
+    whole = Corpus.of(arbo.load_sample()[0])
+    done = run(*job, "--json", "--ids", lists[0], "--ids", lists[1])
+    expected = nil_split(
+        KnowledgeBase.from_jsonl(kb),
+        {"train": whole.of_ids(["D01", "D02"]), "dev": whole.of_ids("D03")},
+        types="Species",
+    )
+    assert done.json["checks"] == expected.as_dict()["checks"]
+    refused = run(*job, "--ids", lists[0])
+    assert (refused.code, "--ids is given 1 times for 2 parts" in refused.told) == (2, True)
+
+
+# Types of entities
+
+
+def test_entities_of_other_types_are_left_out(run: Run, folder: Path, tmp_path: Path) -> None:
+    kb = KnowledgeBase.from_jsonl(folder / "kb.jsonl")
+    kept = kb.of_types("Species")
+    assert 0 < len(kept) < len(kb)
+    assert {entity.id for entity in kept} == {entity.id for entity in kb if "Species" in entity.types}
+    assert run("link", *linking(folder), "--kb-types", "Species", "--out", tmp_path / "run").code == 0
+    result = arbo.Result.load(tmp_path / "run")
+    assert {link.entity for link in result.links} - {None} <= {entity.id for entity in kept}
+    assert result.manifest["knowledge_base"]["fingerprint"] == kept.fingerprint
+    assert result.manifest["kb_source"]["types"] == ["Species"]
+    assert run("refit", tmp_path / "run", "--out", tmp_path / "again").code == 0
+    wrong = run("kb", "stats", folder / "kb.jsonl", "--kb-types", "Specie")
+    assert (wrong.code, "no entity has the type Specie; types of entities: " in wrong.told) == (2, True)
+
+
+def test_an_index_is_told_that_it_is_encoded_again(run: Run, folder: Path, tmp_path: Path) -> None:
+    assert run("kb", "index", folder / "kb.jsonl", "--out", tmp_path / "index", "--kb-types", "Species").code == 0
+    stored = KnowledgeBase.from_index(tmp_path / "index")
+    assert stored == KnowledgeBase.from_jsonl(folder / "kb.jsonl").of_types("Species")
+    told = run("kb", "stats", tmp_path / "index", "--kb-types", "Species").told
+    assert "--kb-types changes the knowledge base, so that its entities are encoded again" in told
+    assert "encoded again" not in run("kb", "stats", tmp_path / "index").told
+
+
+# Abbreviations
+
+DOCS = [document("d", ("quartz fever (QF)", None), ("QF", None))]
+NAMES = KnowledgeBase([Entity("A", "quartz fever"), Entity("B", "QF")])
+
+
+@pytest.mark.parametrize(("options", "entity"), [([], "A"), (["--no-abbreviations"], "B")], ids=["expanded", "plain"])
+def test_abbreviations_stay_as_they_are(run: Run, tmp_path: Path, options: list[str], entity: str) -> None:
+    Corpus.of(DOCS).to_jsonl(tmp_path / "docs.jsonl")
+    NAMES.to_jsonl(tmp_path / "kb.jsonl")
+    job = [tmp_path / "docs.jsonl", "--kb", tmp_path / "kb.jsonl", *options]
+    assert run("link", *job, "--method", "independent", "--out", tmp_path / "run").code == 0
+    result = arbo.Result.load(tmp_path / "run")
+    assert [link.entity for link in result.links][1] == entity
+    assert result.manifest["config"]["expand_abbreviations"] is not bool(options)
+    found = run("spans", *job, "--json").json["found"]
+    assert {one["entity"] for one in found if one["text"] == "QF"} == {entity}  # type: ignore[attr-defined]
+    assert run("link", *job, "--find-mentions", "dictionary", "--out", tmp_path / "found").code == 0
+    links = arbo.Result.load(tmp_path / "found").links
+    assert {link.entity for link in links if link.mention.text == "QF"} == {entity}
+
+
+# MedMentions and UMLS
+
+ABOVE = {"T041": "T038", "T047": "T038", "T059": "T058", "T060": "T058", "T089": "T170"}
+ABOVE |= {"T093": "T092", "T094": "T092", "T196": "T103"}
+
+
+@pytest.fixture
+def medmentions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a UMLS of one concept for each type of ST21pv and `pel-nil`, a virus too many, and a corpus."""
+    from arbo.readers.umls import ST21PV
+
+    named = {tui: name for name, tui in PEL_NIL.items()}
+    tuis = sorted({*ST21PV, *named, *ABOVE, "T999"})
+    numbers = {tui: f"A1.{ABOVE[tui]}.{tui}" if tui in ABOVE else f"A1.{tui}" for tui in tuis}
+    kinds = {f"C{tui}": (tui, named.get(tui, f"Type {tui}"), numbers[tui]) for tui in tuis}
+    texts = {cui: f"{kind.lower().replace(',', '')} thing" for cui, (_, kind, _) in kinds.items()}
+    names = [f"{c}|ENG|P|L1|PF|S1|Y|A1||M1|D1|MSH|MH|D1|{text}|0|N|256|" for c, text in texts.items()]
+    (tmp_path / "META").mkdir()
+    save_lines(tmp_path / "META" / "MRCONSO.RRF", *names)
+    types = [f"{cui}|{tui}|{number}|{kind}|AT1|256|" for cui, (tui, kind, number) in kinds.items()]
+    save_lines(tmp_path / "META" / "MRSTY.RRF", *types)
+    lines = []
+    for number, (cui, text) in enumerate(texts.items()):
+        lines += [f"{number}|t|{text}", f"{number}|a|", f"{number}\t0\t{len(text)}\t{text}\tT000\tUMLS:{cui}", ""]
+    save_lines(tmp_path / "corpus_pubtator.txt", *lines)
+    for name, rest in (("trng", 0), ("dev", 1), ("test", 2)):
+        ids = [str(number) for number in range(len(texts)) if number % 3 == rest]
+        save_lines(tmp_path / f"corpus_pubtator_pmids_{name}.txt", *ids)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def commands_of(page: str, heading: str) -> list[list[str]]:
+    """The words of the commands in the indented blocks under a heading of a page."""
+    below = (ROOT / page).read_text("utf-8").partition(heading)[2].splitlines()[1:]
+    own = takewhile(lambda line: not line.startswith("#"), below)
+    return [shlex.split(line)[1:] for line in own if line.startswith("    arbo ")]
+
+
+def test_the_sets_of_medmentions_are_commands(run: Run, medmentions: Path) -> None:
+    commands = commands_of("docs/nil.md", "### MedMentions")
+    assert [words[0] for words in commands] == ["kb", "stats", "link", "nil-split", "link"]
+    for words in commands:
+        assert run(*words).code == 0, words
+    kept, smaller = (read_kb(medmentions / name, "jsonl", None) for name in ("st21pv.jsonl", "out_of_kb.jsonl"))
+    whole = read_kb(medmentions / "META", None, None)
+    assert {type_ for entity in whole for type_ in entity.types} > {*PEL_NIL, "Type T999"}
+    assert "CT999" in whole
+    assert {"CT038", "CT041", "CT047", "CT005"} <= {entity.id for entity in kept}
+    assert "CT999" not in kept
+    withheld = {f"C{tui}" for tui in PEL_NIL.values()}
+    assert {entity.id for entity in kept} - {entity.id for entity in smaller} == withheld
+    result = arbo.Result.load(medmentions / "run")
+    nil = {link.mention.gold[0] for link in result.links if link.mention.gold and link.mention.gold[0] not in smaller}
+    assert nil
+    assert {link.mention.document_id for link in result.links} == {
+        *(medmentions / "corpus_pubtator_pmids_test.txt").read_text().split()
+    }
+
+
+def test_the_withheld_types_are_named_or_coded() -> None:
+    assert len(PEL_NIL) == 11
+    named = [Entity(id_, name, types=(name,)) for name, id_ in PEL_NIL.items()]
+    coded = [Entity(id_, name, types=(id_,)) for name, id_ in PEL_NIL.items()]
+    for entities in (named, coded):
+        split = nil_split(KnowledgeBase([*entities, Entity("X", "rest", types=("T047",))]), {}, types="pel-nil")
+        assert [entity.id for entity in split.kb] == ["X"]
+    with pytest.raises(UsageError, match="no entity has the type Organization; types of entities"):
+        nil_split(KnowledgeBase([entity for entity in named if entity.id != "T092"]), {}, types="pel-nil")
