@@ -16,10 +16,13 @@ from conftest import Run
 import arbo
 from arbo import Entity, KnowledgeBase
 from arbo.cli import app
+from arbo.cli.finding import load_finder
 from arbo.cli.inputs import read_documents, read_kb
 from arbo.data.corpus import Corpus
 from arbo.errors import UsageError
 from arbo.kb.withholding import PEL_NIL, nil_split
+from arbo.progress import quiet
+from arbo.spans.finding import PairFinder
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -154,6 +157,45 @@ def test_abbreviations_stay_as_they_are(run: Run, tmp_path: Path, options: list[
     assert run("link", *job, "--find-mentions", "dictionary", "--out", tmp_path / "found").code == 0
     links = arbo.Result.load(tmp_path / "found").links
     assert {link.entity for link in links if link.mention.text == "QF"} == {entity}
+
+
+@pytest.mark.parametrize("expand", [True, False])
+def test_finders_of_pairs_keep_abbreviations_too(expand: bool) -> None:
+    pytest.importorskip("rapidfuzz")
+    finder = load_finder("fuzzy", "--finder", None, expand)
+    assert isinstance(finder, PairFinder)
+    documents = Corpus([arbo.Document("d", "It was quartz fever (QF).\nLater QF came.")])
+    found = finder._asked(documents, KnowledgeBase([Entity("A", "quartz fever"), Entity("B", "zebra")]), quiet)[0]
+    later = found.dissimilarity[found.text == 1]
+    assert bool(len(later) and later.min() < 0.01) is expand
+
+
+@pytest.mark.parametrize("verb", ["train", "train-edges", "train-finder", "train-reranker"])
+def test_training_reads_what_is_chosen(
+    run: Run, folder: Path, bert_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verb: str
+) -> None:
+    given: list[Any] = []
+
+    def train(*arguments: Any, **named: Any) -> None:
+        given.extend([*arguments, named, *named.values()])
+        raise UsageError("enough")
+
+    monkeypatch.setattr(arbo, "train_oslat" if verb == "train-finder" else verb.replace("-", "_"), train)
+    ids = save_lines(tmp_path / "ids", "D01", "D02"), save_lines(tmp_path / "dev", "D03")
+    job = [verb, *linking(folder), "--kb-types", "Species", "--dev", folder / "all.jsonl", "--out", tmp_path / "model"]
+    job += ["--ids", ids[0], "--dev-ids", ids[1]]
+    reads = save_lines(tmp_path / "reads.json", '{"max_length": 64}')
+    job += [] if verb == "train-edges" else ["--encoder", bert_folder, "--encoder-config", reads]
+    job += [] if verb == "train-finder" else ["--no-abbreviations"]
+    assert "enough" in run(*job).told
+    corpora = [[one.id for one in value] for value in given if isinstance(value, Corpus)]
+    assert corpora == [["D01", "D02"], ["D03"]]
+    linkers = [value for value in given if isinstance(value, arbo.Linker)]
+    bases = [value for value in given if isinstance(value, KnowledgeBase)] + [one.kb for one in linkers if one.kb]
+    assert {type_ for kb in bases for entity in kb for type_ in entity.types} == {"Species"}
+    assert not any(one.config.expand_abbreviations for one in linkers)
+    if verb == "train":
+        assert {"expand_abbreviations": False}.items() <= given[3].items()
 
 
 # MedMentions and UMLS

@@ -36,11 +36,6 @@ class PartStats:
     frequent: list[dict[str, Any]]
     """Id, name (without an entity, the text of most mentions) and number of mentions of the most frequent entities."""
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return all figures by name, ready for JSON."""
-        counts = {"sizes": self.sizes, "types": self.types, "domains": self.domains}
-        return {**self.figures, **counts, "frequent": self.frequent}
-
 
 @dataclass(frozen=True, eq=False, slots=True)
 class CorpusStats:
@@ -52,7 +47,9 @@ class CorpusStats:
 
     def as_dict(self) -> dict[str, Any]:
         """Return all figures by name, ready for JSON."""
-        return {"parts": {name: part.as_dict() for name, part in self.parts.items()}, "overlap": self.overlap}
+        rest = ("sizes", "types", "domains", "frequent")
+        parts = {name: part.figures | {key: getattr(part, key) for key in rest} for name, part in self.parts.items()}
+        return {"parts": parts, "overlap": self.overlap}
 
     def __str__(self) -> str:
         names = ("", *self.parts)
@@ -123,17 +120,16 @@ class _Named:
         mentions, domains = self.corpus.mentions, Counter[str]()
         for document in self.corpus:
             domains[document.domain or ""] += len(document.mentions)
-        # Entities as frequent as the last are all named, then put in the order of their ids.
-        least = np.sort(sizes)[::-1][:frequent].min(initial=len(self.entity) + 1)
-        named = [
-            self._named(row, n, ids) for row, n in zip(entities.tolist(), sizes.tolist(), strict=True) if n >= least
-        ]
+        # Of the entities as frequent as the last, those with the first ids.
+        enough = sizes >= np.sort(sizes)[::-1][:frequent].min(initial=len(self.entity) + 1)
+        counted = zip(sizes[enough].tolist(), entities[enough].tolist(), strict=True)
+        most = sorted((-n, self._id(entity, ids), entity) for n, entity in counted)[:frequent]
         return PartStats(
             self._counts(entities, sizes) | self._places(entities, seen) | _lengths(self.corpus),
             {f"{1 << i}-{(2 << i) - 1}" if i else "1": count for i, count in enumerate(steps)},
             _ranked(Counter(mention.type or "" for mention in mentions)),
             _ranked(domains),
-            sorted(named, key=lambda own: (-own["mentions"], own["id"]))[:frequent],
+            [{"id": id_, "name": self._name(entity), "mentions": -n} for n, id_, entity in most],
         )
 
     def _counts(self, entities: Ints, sizes: Ints) -> dict[str, float]:
@@ -161,12 +157,14 @@ class _Named:
                 found[f"entities_{word}"] = len(np.setdiff1d(entities, known))
         return found
 
-    def _named(self, entity: int, mentions: int, ids: list[str]) -> dict[str, Any]:
+    def _id(self, entity: int, ids: list[str]) -> str:
+        return self.kb.entities[entity].id if entity < len(self.kb) else ids[entity - len(self.kb)]
+
+    def _name(self, entity: int) -> str:
         if entity < len(self.kb):
-            known = self.kb.entities[entity]
-            return {"id": known.id, "name": known.name, "mentions": mentions}
+            return self.kb.entities[entity].name
         texts = Counter(self.corpus.mentions[row].text for row in self.mention[self.entity == entity].tolist())
-        return {"id": ids[entity - len(self.kb)], "name": next(iter(_ranked(texts))), "mentions": mentions}
+        return next(iter(_ranked(texts)))
 
 
 def _ranked(counts: Counter[str]) -> dict[str, int]:
