@@ -72,6 +72,8 @@ _Best = Annotated[
     _choice("--best", Selection, "Score on --dev that selects the model", "[default: recall@1, or ari without --kb]"),
 ]
 
+_NO_DEV = "without --dev the last model is kept and its thresholds are not tuned; run `arbo tune` before linking"
+
 
 def train(
     docs: options.Documents,
@@ -136,9 +138,7 @@ def train(
     entities = None if kb is None else read_kb(kb, kb_format, kb_xrefs, kb_types)
     _tell_examples(documents, entities, clusters=settings.positives != "entity")
     if dev is None:
-        console.warn(
-            "without --dev the last model is kept and its thresholds are not tuned; run `arbo tune` before linking"
-        )
+        console.warn(_NO_DEV)
     held_out = None if dev is None else read_documents(dev, format_, types, on_error, ids=dev_ids)
     run = run_options(tensorboard, partial(_scores, settings.best))
     how: Any = {"edges": load_edges(edges, None), "expand_abbreviations": expand is None}
