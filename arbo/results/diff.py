@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from arbo.results.causes import Edge, Ints, exchange_of, gone, new_corrections, new_edges
+from arbo.results.causes import Edge, Ints, exchange_of, gone, is_gone, new_corrections, new_edges
 from arbo.results.export import sentences_of
 from arbo.results.run import Run
 from arbo.results.views import mention_view
@@ -115,7 +115,10 @@ class Diff:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the rows and, if there are any, the changes of the knowledge base; ready for JSON."""
-        rows = {"clusters": [asdict(row) for row in self.clusters], "mentions": [asdict(row) for row in self.mentions]}
+        rows = {
+            what: [{name: getattr(row, name) for name in row.__slots__} for row in own]
+            for what, own in (("clusters", self.clusters), ("mentions", self.mentions))
+        }
         return {**rows, **({"knowledge_base": dict(self.knowledge_base)} if self.knowledge_base else {})}
 
     @property
@@ -305,7 +308,7 @@ def _mention_changes(a: Run, b: Run, row_in_a: Ints) -> Iterator[MentionChange]:
         was, now = a.link_table[name].take(old), b.link_table[name]
         same = pc.or_(pc.fill_null(pc.equal(was, now), False), pc.and_(pc.is_null(was), pc.is_null(now)))
         changed |= ~same.to_numpy(zero_copy_only=False)
-    rows, left = np.flatnonzero(changed), np.setdiff1d(np.arange(a.mention_table.num_rows), row_in_a)
+    rows, left = np.flatnonzero(changed), np.flatnonzero(is_gone(a, row_in_a))
     in_a, in_b = np.append(row_in_a[rows], left), np.append(rows, np.full(len(left), -1))
     before, after = (
         run.link_table.select(["entity_id", "cluster_id", "parent", "step"]).take(pa.array(at, mask=at < 0)).to_pylist()

@@ -227,7 +227,7 @@ class Run:
     def cluster_rows(self) -> np.ndarray:
         """(mentions,) the row of each mention's cluster."""
         place = pc.index_in(self.link_table["cluster_id"], self.cluster_table["cluster_id"].combine_chunks())
-        return np.array(place.to_pylist(), np.int64)  # `to_numpy` imports pandas
+        return np.from_dlpack(place.combine_chunks()).astype(np.int64)  # `to_numpy` imports pandas
 
     @cached_property
     def parent_rows(self) -> np.ndarray:
@@ -319,8 +319,10 @@ def numbered(mentions: pa.Table) -> npt.NDArray[np.int64]:
     for place in range(length.max(initial=0)):
         there = flat[np.minimum(start + place, len(flat) - 1)]
         keys += list(np.where(place < length[:, None], there, -1).T)
-    keys.append(pc.rank(mentions["mention_id"], tiebreaker="dense").to_numpy())
     order: npt.NDArray[np.int64] = np.lexsort(keys[::-1])
+    if np.logical_and.reduce([key[order[1:]] == key[order[:-1]] for key in keys]).any():  # two in the same place
+        keys.append(pc.rank(mentions["mention_id"], tiebreaker="dense").to_numpy())
+        order = np.lexsort(keys[::-1])
     return order
 
 

@@ -146,7 +146,9 @@ def _check_tables(tables: Mapping[str, pa.Table], folder: Path) -> None:
         refuse("links", "it names a parent that is missing from mentions.parquet")
     parent = np.where(is_mention, parent, np.arange(len(parent)))
     for _ in range(len(parent).bit_length()):
-        parent = parent[parent]  # twice as far each time
+        nearer, parent = parent, parent[parent]  # twice as far each time
+        if np.array_equal(nearer, parent):
+            break
     if is_mention[parent].any():
         lost = mentions[int(np.argmax(is_mention[parent]))]
         refuse("links", f"the parents of mention {lost.as_py()!r} lead back to themselves")
