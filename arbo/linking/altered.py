@@ -144,7 +144,8 @@ class Altered:
         mentions = _taken(_joined(table, mention_table(used, names)), rows)
         manifest = self.run.manifest
         order = numbered(mentions)
-        content = Content(documents, mentions, order, manifest["notes"]["documents"], manifest.get("index") or {})
+        notes, names_of_index = manifest["notes"]["documents"], manifest.get("index") or {}
+        content = Content(documents, mentions, order, count[at], notes, names_of_index)
         owners = [one for one in used for _ in one.mentions]
         fresh = [*map(MentionInput, names, used.mentions, owners)]
         new = np.flatnonzero(rows >= len(table))

@@ -232,8 +232,10 @@ class Run:
     @cached_property
     def parent_rows(self) -> np.ndarray:
         """(mentions,) the row of the mention from which each mention is reached; -1 for an entity, and for NIL."""
-        place = pc.index_in(self.link_table["parent"], self.mention_table["mention_id"].combine_chunks())
         is_mention = self.link_table["parent_is_mention"].to_numpy()
+        if not is_mention.any():
+            return np.full(len(is_mention), -1)
+        place = pc.index_in(self.link_table["parent"], self.mention_table["mention_id"].combine_chunks())
         return np.where(is_mention, pc.fill_null(place, -1).to_numpy(), -1)
 
     def path_of(self, row: int) -> list[int]:
