@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from arbo.encoders.ngram_sums import Doubles, Items
 from arbo.engine import Bools, Csr, csr, in_parallel, kernel
 
-_CHUNK = 1 << 12  # number of words, or of thousands of names, that a thread takes at once
+_WORDS, _NAMES = 1 << 12, 1 << 16  # numbers of words and of names that a thread takes at once
 _LEAST = 0.1
 """Smaller cosines of a word are not kept, but count as this: then few are kept, and few names too many are found."""
 _ROUNDING = 1e-5  # more than the rounding of vectors to float32
@@ -29,18 +29,17 @@ def may_be_near(in_name: Items, words: sp.csr_array, sought: sp.csr_array, withi
     length, columns = np.sqrt(words.power(2).sum(axis=1)), sp.csr_array(sought.T)
 
     def products(begin: int) -> sp.csr_array:
-        product = words[begin : begin + _CHUNK] @ columns
-        product.data -= _LEAST * np.repeat(length[begin : begin + _CHUNK], np.diff(product.indptr))
+        product = words[begin : begin + _WORDS] @ columns
+        product.data -= _LEAST * np.repeat(length[begin : begin + _WORDS], np.diff(product.indptr))
         np.maximum(product.data, 0, out=product.data)
         product.eliminate_zeros()
         return product
 
-    near = csr(sp.vstack(in_parallel(products, range(0, max(1, len(length)), _CHUNK)), "csr"))
-    found, step = np.zeros(len(in_name[0]) - 1, np.bool_), 1000 * _CHUNK
-    least = 1 - within - _ROUNDING
+    near = csr(sp.vstack(in_parallel(products, range(0, max(1, len(length)), _WORDS)), "csr"))
+    found, n, least = np.zeros(len(in_name[0]) - 1, np.bool_), sought.shape[0], 1 - within - _ROUNDING
     in_parallel(
-        lambda begin: _reached(in_name, length, near, len(sought.indptr) - 1, least, begin, begin + step, found),
-        range(0, len(found), step),
+        lambda begin: _reached(in_name, length, near, n, least, begin, begin + _NAMES, found),
+        range(0, len(found), _NAMES),
     )
     return found
 

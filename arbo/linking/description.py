@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -39,9 +40,7 @@ def describe(
     """
     content = given if isinstance(given, Content) else Content.of(given, retrieval.inputs)
     mentions, order, names = content.mentions, content.order, content.names
-    pool = ThreadPoolExecutor(1)
-    fingerprint = pool.submit(lambda: content.fingerprint)  # meanwhile, the tables are made
-    pool.shutdown(wait=False)
+    fingerprint = _begun(lambda: content.fingerprint)  # meanwhile, the tables are made
     gold = Gold.of_lists(mentions["gold"].to_pylist(), labels_in(mentions), mentions["domain"].to_pylist(), kb)
     ordered = mentions["mention_id"].combine_chunks().take(numbers(order))
     known = NamedEntities.of(kb, gold.rows, clusters.entity, retrieval.entities.ids)
@@ -90,6 +89,15 @@ def describe(
     every = None if corrections is None else correction_table(corrections.lines)
     links = links.take(numbers(np.argsort(order)))
     return Result(mentions, links, cluster_rows, manifest, content.documents, entities, every)
+
+
+def _begun(call: Callable[[], str]) -> Future[str]:
+    """Call a function in a thread, and return its future result."""
+    pool = ThreadPoolExecutor(1)
+    try:
+        return pool.submit(call)
+    finally:
+        pool.shutdown(wait=False)
 
 
 def _gold_notes(gold: Gold) -> dict[str, int]:

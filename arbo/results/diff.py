@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from arbo.results.causes import Edge, Ints, exchange_of, gone, is_gone, new_corrections, new_edges
 from arbo.results.export import sentences_of
-from arbo.results.run import Run
+from arbo.results.run import Run, rows_in
 from arbo.results.views import mention_view
 
 ClusterChangeKind = Literal[
@@ -175,8 +175,7 @@ def diff(a: Run, b: Run) -> Diff:
     >>> diff(after, after).clusters
     ()
     """
-    place = pc.index_in(b.mention_table["mention_id"], a.mention_table["mention_id"].combine_chunks())
-    row_in_a = place.fill_null(-1).to_numpy().astype(np.int64)
+    row_in_a = rows_in(a, b)
     edges, lost, exchange = new_edges(a, b, row_in_a), gone(a, row_in_a), exchange_of(a, b)
     decided, told = new_corrections(a, b)
     changes, mentions = list(_cluster_changes(*_changed(a, b, row_in_a))), list(_mention_changes(a, b, row_in_a))
@@ -332,5 +331,8 @@ def _described(run: Run, rows: Ints) -> Iterator[tuple[Any, ...]]:
     """Yield id, document, text, gold and sentence of some mentions."""
     table = run.mention_table.select(["mention_id", "document_id", "text", "gold"]).take(rows)
     columns = [column.to_pylist() for column in table.columns]
+    if run.document_table is not None:  # a search among all documents takes longer
+        is_there = pc.is_in(run.document_table["document_id"], table["document_id"].combine_chunks())
+        run = replace(run, document_table=run.document_table.filter(is_there))
     for *own, gold, sentence in zip(*columns, sentences_of(run, mention_view(run, rows)), strict=True):
         yield *own, None if gold is None else tuple(gold), sentence

@@ -299,6 +299,17 @@ class Run:
         return Cluster(values["cluster_id"], values["entity_id"], values["name"], mentions, values["weakest_join"])
 
 
+def rows_in(a: Run, b: Run) -> npt.NDArray[np.int64]:
+    """Return the row of each mention of a later run ``b`` in an earlier one, ``a``, by id; -1 for a new mention."""
+    was, now = (run.mention_table["mention_id"] for run in (a, b))
+    if now.slice(0, len(was)).equals(was):  # mentions were added, and none removed
+        rows: npt.NDArray[np.int64] = np.arange(len(now))
+        rows[len(was) :] = -1
+        return rows
+    found: npt.NDArray[np.int64] = pc.index_in(now, was.combine_chunks()).fill_null(-1).to_numpy().astype(np.int64)
+    return found
+
+
 def labels_in(mentions: pa.Table) -> list[list[str] | None]:
     """Return the `Mention.labels` of each row of a table of mentions."""
     gold = mentions["gold"].to_pylist()
