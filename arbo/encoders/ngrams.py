@@ -131,7 +131,7 @@ class NgramEncoder:
 
         This takes less than encoding all names, see `arbo.encoders.near_names`.
         """
-        if within >= 1 or not len(sought):
+        if within >= 1 or self.floor < 0 or not len(sought):
             return np.arange(len(names)) if len(sought) else sought
         words, in_name = words_of(names, self.normalize)
         vectors = self._encode([names[row] for row in sought.tolist()])
