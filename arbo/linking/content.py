@@ -17,6 +17,7 @@ from arbo.data.corpus import Corpus
 from arbo.data.inputs import MentionInput
 from arbo.engine import Ids
 from arbo.linking.tables import document_table, mention_table
+from arbo.results.run import compared_in
 
 _TEXT = pa.large_string()
 _ESCAPED = r"[^ !#-\[\]-~]"
@@ -52,8 +53,7 @@ class Content(NamedTuple):
     @property
     def names(self) -> pa.Array:
         """(mentions,) the name of each mention that was compared, in the order of the search."""
-        names = pc.coalesce(self.mentions["expansion"], self.mentions["text"])
-        return names.combine_chunks().take(numbers(self.order))
+        return compared_in(self.mentions).combine_chunks().take(numbers(self.order))
 
     @property
     def fingerprint(self) -> str:

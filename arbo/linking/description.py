@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -40,7 +39,7 @@ def describe(
     """
     content = given if isinstance(given, Content) else Content.of(given, retrieval.inputs)
     mentions, order, names = content.mentions, content.order, content.names
-    fingerprint = _begun(lambda: content.fingerprint)  # meanwhile, the tables are made
+    fingerprint = ThreadPoolExecutor(1).submit(lambda: content.fingerprint)  # meanwhile, the tables are made
     gold = Gold.of_lists(mentions["gold"].to_pylist(), labels_in(mentions), mentions["domain"].to_pylist(), kb)
     ordered = mentions["mention_id"].combine_chunks().take(numbers(order))
     known = NamedEntities.of(kb, gold.rows, clusters.entity, retrieval.entities.ids)
@@ -89,15 +88,6 @@ def describe(
     every = None if corrections is None else correction_table(corrections.lines)
     links = links.take(numbers(np.argsort(order)))
     return Result(mentions, links, cluster_rows, manifest, content.documents, entities, every)
-
-
-def _begun(call: Callable[[], str]) -> Future[str]:
-    """Call a function in a thread, and return its future result."""
-    pool = ThreadPoolExecutor(1)
-    try:
-        return pool.submit(call)
-    finally:
-        pool.shutdown(wait=False)
 
 
 def _gold_notes(gold: Gold) -> dict[str, int]:

@@ -197,25 +197,20 @@ def resumed(
     number_now = rows_now(run, arrays, encoder, kb)
     made = Mentions.of(inputs, order, encoder, announce, content)
     made = made._replace(known=known_scores(arrays, row, number_now))
-    if "vectors" in arrays:
-        made = made._replace(encode=cache(partial(_joined, arrays, row, inputs, order, encoder, announce)))
-    if anew:
-        return made
-    encoded, near = partial(_encoded, made, announce), None
+    encoded: Callable[[Ids], Vectors]
+    near: Callable[[Ids, float], Ids] | None = None
     if isinstance(encoder, NgramEncoder):
+        encoded = partial(_encoded, encoder, made.inputs, announce)
         near = partial(encoder.near, names_of(made.inputs))
+    else:
+        encode = cache(partial(_joined, arrays, row, inputs, order, encoder, announce))
+        made, encoded = made._replace(encode=encode), lambda rows: encode().taken(rows)
     earlier = Earlier(mentions, entities, row, encoded, near, number_now)
-    return made._replace(find=earlier.nearest_within)
+    return made if anew else made._replace(find=earlier.nearest_within)
 
 
-def _encoded(mentions: Mentions, announce: Announce, rows: Ids) -> Vectors:
-    """Return the vectors of some mentions, which only n-grams make alone."""
-    if isinstance(mentions.encoder, NgramEncoder):
-        assert isinstance(mentions.inputs, Inputs)
-        return mentions.encoder.encode_mentions(mentions.inputs.taken(rows.tolist()), announce)
-    vectors = mentions.encode()
-    assert isinstance(vectors, Vectors)
-    return vectors.taken(rows)
+def _encoded(encoder: NgramEncoder, mentions: Any, announce: Announce, rows: Ids) -> Vectors:
+    return encoder.encode_mentions(mentions.taken(rows.tolist()), announce)
 
 
 def _joined(arrays: Arrays, row: Ids, inputs: Inputs, order: Ids, encoder: Encoder, announce: Announce) -> Vectors:

@@ -22,7 +22,7 @@ from arbo.encoders.ngrams import Frequencies, NgramEncoder
 from arbo.engine import Ids
 from arbo.errors import UsageError
 from arbo.results.result import Result
-from arbo.results.run import Run, rows_in
+from arbo.results.run import Run, compared_in, rows_in
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 
@@ -112,9 +112,7 @@ def _drift(before: Run, after: Result, encoder: Encoder, kb: KnowledgeBase | Non
         return {}
     fitted = frozen(encoder, after.kept())
     assert isinstance(fitted, NgramEncoder)
-    table = after.mention_table
-    table = table.take(numbers(np.flatnonzero(rows_in(before, after) < 0)))
-    names = pc.coalesce(table["expansion"], table["text"])
+    names = compared_in(after.mention_table.take(numbers(np.flatnonzero(rows_in(before, after) < 0))))
     drift = {"mentions": fitted.unseen(pc.unique(names).to_pylist())}
     if kb is not None and fitted_to(before) != kb.fingerprint:
         drift["entities"] = fitted.unseen(kb.names().names)

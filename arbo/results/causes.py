@@ -33,16 +33,11 @@ def exchange_of(a: Run, b: Run) -> Exchange | None:
     return Exchange(before, after, now.get("replaced", {})) if len(before.ids) and len(after.ids) else None
 
 
-def is_gone(a: Run, row_in_a: Ints) -> npt.NDArray[np.bool_]:
-    """Return whether the later run lacks each mention of the earlier one."""
-    gone = np.ones(a.mention_table.num_rows, np.bool_)
-    gone[row_in_a[row_in_a >= 0]] = False
-    return gone
-
-
 def gone(a: Run, row_in_a: Ints) -> dict[str, str]:
     """Return the first mention of each cluster of the earlier run that the later one lacks."""
-    left = np.flatnonzero(is_gone(a, row_in_a))[::-1]
+    is_gone = np.ones(a.mention_table.num_rows, np.bool_)
+    is_gone[row_in_a[row_in_a >= 0]] = False
+    left = np.flatnonzero(is_gone)[::-1]
     columns = (a.link_table[name].take(pa.array(left)).to_pylist() for name in ("cluster_id", "mention_id"))
     return dict(zip(*columns, strict=True))
 

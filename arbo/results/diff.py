@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from arbo.results.causes import Edge, Ints, exchange_of, gone, is_gone, new_corrections, new_edges
+from arbo.results.causes import Edge, Ints, exchange_of, gone, new_corrections, new_edges
 from arbo.results.export import sentences_of
 from arbo.results.run import Run, rows_in
 from arbo.results.views import mention_view
@@ -307,7 +307,8 @@ def _mention_changes(a: Run, b: Run, row_in_a: Ints) -> Iterator[MentionChange]:
         was, now = a.link_table[name].take(old), b.link_table[name]
         same = pc.or_(pc.fill_null(pc.equal(was, now), False), pc.and_(pc.is_null(was), pc.is_null(now)))
         changed |= ~same.to_numpy(zero_copy_only=False)
-    rows, left = np.flatnonzero(changed), np.flatnonzero(is_gone(a, row_in_a))
+    left = np.flatnonzero(np.bincount(row_in_a[kept], minlength=a.mention_table.num_rows) == 0)
+    rows = np.flatnonzero(changed)
     in_a, in_b = np.append(row_in_a[rows], left), np.append(rows, np.full(len(left), -1))
     before, after = (
         run.link_table.select(["entity_id", "cluster_id", "parent", "step"]).take(pa.array(at, mask=at < 0)).to_pylist()

@@ -299,15 +299,17 @@ class Run:
         return Cluster(values["cluster_id"], values["entity_id"], values["name"], mentions, values["weakest_join"])
 
 
+def compared_in(mentions: pa.Table) -> pa.ChunkedArray:
+    """Return the name of each mention of a table that was compared."""
+    return pc.coalesce(mentions["expansion"], mentions["text"])
+
+
 def rows_in(a: Run, b: Run) -> npt.NDArray[np.int64]:
     """Return the row of each mention of a later run ``b`` in an earlier one, ``a``, by id; -1 for a new mention."""
     was, now = (run.mention_table["mention_id"] for run in (a, b))
-    if now.slice(0, len(was)).equals(was):  # mentions were added, and none removed
-        rows: npt.NDArray[np.int64] = np.arange(len(now))
-        rows[len(was) :] = -1
-        return rows
-    found: npt.NDArray[np.int64] = pc.index_in(now, was.combine_chunks()).fill_null(-1).to_numpy().astype(np.int64)
-    return found
+    if now.slice(0, len(was)).equals(was):  # none was removed
+        return np.append(np.arange(len(was)), np.full(len(now) - len(was), -1))
+    return np.asarray(pc.index_in(now, was.combine_chunks()).fill_null(-1).to_numpy(), np.int64)
 
 
 def labels_in(mentions: pa.Table) -> list[list[str] | None]:

@@ -68,7 +68,9 @@ def save_run(
     try:
         with whole_folder(target) as partial:
             with ThreadPoolExecutor() as pool:
-                hashes = dict(pool.map(lambda name: _written(tables[name], partial / f"{name}.parquet"), tables))
+                files = {partial / f"{name}.parquet": table for name, table in tables.items()}
+                [*pool.map(pq.write_table, files.values(), files)]
+                hashes = dict(zip((file.name for file in files), pool.map(sha256_of, files), strict=True))
             if kept is not None:
                 arrays: dict[str, Any] = {**kept}
                 np.savez(partial / KEPT, **arrays)
@@ -83,12 +85,6 @@ def save_run(
             (partial / MANIFEST).write_text(json.dumps(json_ready(content), indent=2) + "\n", "utf-8")
     except OSError as error:
         raise UsageError(f"cannot write the run folder {target}: {error.strerror or error}") from error
-
-
-def _written(table: pa.Table, file: Path) -> tuple[str, str]:
-    """Write a table, and return the name and the hash of the file."""
-    pq.write_table(table, file)
-    return file.name, sha256_of(file)
 
 
 def load_run(folder: PathLike) -> tuple[dict[str, pa.Table], dict[str, Any]]:
@@ -152,9 +148,7 @@ def _check_tables(tables: Mapping[str, pa.Table], folder: Path) -> None:
         refuse("links", "it names a parent that is missing from mentions.parquet")
     parent = np.where(is_mention, parent, np.arange(len(parent)))
     for _ in range(len(parent).bit_length()):
-        nearer, parent = parent, parent[parent]  # twice as far each time
-        if np.array_equal(nearer, parent):
-            break
+        parent = parent[parent]  # twice as far each time
     if is_mention[parent].any():
         lost = mentions[int(np.argmax(is_mention[parent]))]
         refuse("links", f"the parents of mention {lost.as_py()!r} lead back to themselves")
