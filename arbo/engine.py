@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from clustering.decisions import NEW, OUTSIDE, UNDECIDED
     from clustering.dense import nearest_others, spanning_tree
     from clustering.dense_search import Scan, Scanner, faiss_scanner
-    from clustering.growth import renumbered, updated
+    from clustering.growth import FEW, renumbered, updated
     from clustering.index import Index
     from clustering.kernels import in_parallel, kernel
     from clustering.knn import Neighbors, merged
@@ -44,7 +44,7 @@ _NAMES = {
     "decisions": "NEW OUTSIDE UNDECIDED",
     "dense": "nearest_others spanning_tree",
     "dense_search": "Scan Scanner faiss_scanner",
-    "growth": "renumbered updated",
+    "growth": "FEW renumbered updated",
     "index": "Index",
     "kernels": "in_parallel kernel",
     "knn": "Neighbors merged",

@@ -17,7 +17,7 @@ from .knn import Neighbors, nearest
 from .progress import Progress, silent
 from .vectors import Metric, Vectors
 
-_FEW, _FEW_SHARE = 4096, 16
+FEW, _FEW_SHARE = 4096, 16
 """Up to this number, or one for this number of things, new things are joined to the others in a pass over all."""
 
 
@@ -41,7 +41,8 @@ def updated(
 
     Args:
         lists: the nearest others of each earlier thing, as `nearest` or this function returned them.
-        things: all things that are there now, with one vector each.
+        things: all things that are there now, with one vector each. If at most `FEW` are new, things that are beyond
+            ``within`` from each of these, and from each whose full list lost one, may have none.
         row: (things,) the row of each thing in ``lists``, or -1 for a new thing; rows ascend.
         within: the limit of the search that made ``lists``, see `nearest`.
         metric: see `nearest`.
@@ -65,7 +66,7 @@ def updated(
     place = np.full(len(lists.ids), -1)
     place[row[old]] = old
     how: Any = {"metric": metric, "scanner": scanner, "within": within, "progress": progress}
-    if len(new) > max(_FEW, things.n // _FEW_SHARE):
+    if len(new) > max(FEW, things.n // _FEW_SHARE):
         return nearest(things, things, k, **how, self_ids=np.arange(things.n))
     own = renumbered(lists.of(row[old]), place)
     torn = old[(lists.ids[row[old], -1] >= 0) & (own.ids[:, -1] < 0)]

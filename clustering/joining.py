@@ -56,7 +56,7 @@ def join(
 
     Args:
         lists: the nearest others of each thing without the new ones; those of the new things are empty.
-        things: all things, with one vector each.
+        things: all things, with one vector each; those that are beyond ``within`` from each new thing may have none.
         new: the ids of the new things, ascending.
         within: the largest dissimilarity to list.
         metric: see `nearest`.
@@ -64,7 +64,7 @@ def join(
 
     """
     used, row = np.unique(things.row, return_inverse=True)
-    owners = Owners.of(row, np.arange(things.n, dtype=np.int32), len(used))
+    owners = Owners.of(row, things.owner, len(used))
     fresh = _prepared(things, new, metric)
     check_products(things.matrix, fresh.longest, metric)
     is_new = np.zeros(things.n, np.bool_)
@@ -94,7 +94,7 @@ def join(
 
 
 def _prepared(things: Vectors, new: Ids, metric: Metric) -> _New:
-    used, row = np.unique(things.row[new], return_inverse=True)
+    used, row = np.unique(things.row[np.searchsorted(things.owner, new)], return_inverse=True)
     rows: Any = unit(things.matrix[used]) if metric == "cosine" else things.matrix[used]
     owners = Owners.of(row, np.arange(len(new), dtype=np.int32), len(used))
     longest = float(lengths(rows).max(initial=0))

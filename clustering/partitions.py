@@ -1,6 +1,7 @@
 """Partitions of a graph by four methods: `partition` and its result."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
     import networkx
 
 
-@dataclass(frozen=True, eq=False, slots=True, repr=False)
+# Without slots: the cached tree is kept in the instance's dictionary.
+@dataclass(frozen=True, eq=False, repr=False)
 class Partition:
     """Clusters with at most one entity each, and the forest that explains them.
 
@@ -86,6 +88,10 @@ class Partition:
 
     def tree(self) -> MergeTree:
         """Return the merge tree of the NIL mentions, in which mention ``i`` is leaf ``i``, under either linkage."""
+        return self._tree
+
+    @cached_property
+    def _tree(self) -> MergeTree:
         if self.nil_tree is not None:
             return self.nil_tree
         source, target, weight = self.nil_edges

@@ -11,7 +11,7 @@ from hypothesis import given, settings, strategies as st
 
 from clustering.growth import updated
 from clustering.knn import Neighbors, nearest
-from clustering.vectors import Metric
+from clustering.vectors import Metric, Vectors
 
 every_form = pytest.mark.parametrize("form", FORMS)
 
@@ -109,7 +109,29 @@ def test_many_new_things_are_searched_as_from_scratch(form: str, monkeypatch: py
     old = things.taken(np.flatnonzero(row >= 0))
     lists = nearest(old, old, 4, self_ids=np.arange(200))
     joined = updated(lists, things, row)
-    monkeypatch.setitem(updated.__globals__, "_FEW", 0)
+    monkeypatch.setitem(updated.__globals__, "FEW", 0)
     monkeypatch.setitem(updated.__globals__, "join", lambda *_: pytest.fail("too many to join"))
     for array, other in zip(joined, updated(lists, things, row), strict=True):
+        assert array.tobytes() == other.tobytes()
+
+
+@every_form
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.sampled_from(["ties", "duplicates", "gaussian"]), st.sampled_from([0.0, 0.2, 0.7]))
+def test_things_far_from_all_that_is_searched_need_no_vector(form: str, seed: int, kind: str, within: float) -> None:
+    rng, n, k = np.random.default_rng(seed), 24, 3
+    every = vectors(rows(kind, n, rng), form)
+    before, after = rng.random((2, n)) < 0.8
+    own, things = every.taken(np.flatnonzero(before)), every.taken(np.flatnonzero(after))
+    lists = nearest(own, own, k, self_ids=np.arange(own.n), within=within)
+    row = rows_of(before, after)
+    is_gone = np.append(~np.isin(np.arange(own.n), row), False)
+    sought = np.flatnonzero((row < 0) | (lists.ids[row, -1] >= 0) & is_gone[lists.ids[row]].any(axis=1))
+    near = np.isin(np.arange(things.n), sought)
+    near[nearest(things.taken(sought), things, things.n, within=within).ids] = True  # -1 is the last thing
+    some = np.flatnonzero(near[things.owner])
+    fewer = Vectors(things.matrix, things.row[some], things.owner[some], things.n)
+    for array, other in zip(
+        updated(lists, fewer, row, within=within), updated(lists, things, row, within=within), strict=True
+    ):
         assert array.tobytes() == other.tobytes()

@@ -163,3 +163,33 @@ def test_hash_seeds_change_no_bit() -> None:
 def test_the_default_normaliser_has_one_name_in_files() -> None:
     """Settings that were kept compare by it: a function that moves must not make them stale."""
     assert arbo.NgramEncoder().settings["normalize"] == "arbo.names.normalize_name"
+
+
+@pytest.mark.parametrize("within", [0.0, 0.2, 0.6, 0.99, 1.0])
+def test_no_name_that_is_near_is_missed(within: float) -> None:
+    _, kb = arbo.load_sample()
+    own, rng = encoder(kb), np.random.default_rng(0)
+    some = [*kb.names().names[:300], "", "+++", "Wilson's Wilson disease"]
+    words = sorted({word for name in some for word in name.split()})
+    names = some + [" ".join(rng.choice(words, rng.integers(1, 6))) for _ in range(300)]
+    matrix = own._encode(names)
+    near = 1 - (matrix @ matrix.T).toarray() <= within
+    sought = rng.permutation(len(names))[:60]
+    for rows in (sought, sought[:1]):
+        found = own.near(names, np.sort(rows), within)
+        assert {*np.flatnonzero(near[rows].any(axis=0)), *rows} <= {*found}
+    if within <= 0.2:
+        assert len(own.near(names, sought, within)) < near[sought].any(axis=0).sum() + len(names) / 3
+    assert own.near(names, sought[:0], within).tolist() == []
+
+
+def test_a_run_that_grows_encodes_only_names_that_may_be_near(monkeypatch: pytest.MonkeyPatch) -> None:
+    documents, _ = arbo.load_sample()
+    before = arbo.Linker().discover(documents[:90])
+    encoded, encode = list[str](), arbo.NgramEncoder._encode
+    monkeypatch.setattr(
+        arbo.NgramEncoder, "_encode", lambda own, names, *rest: encoded.extend(names) or encode(own, names, *rest)
+    )
+    arbo.Linker().add(before, [document("new", "Wilson disease")])
+    assert "Wilson disease" in encoded
+    assert len({*encoded}) < len({link.name for link in before.links}) / 4

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections import Counter
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -171,9 +172,11 @@ def _save(before: Result, grow: Callable[[], Result], run: Path, out: Path, as_j
     from arbo.results.diff import diff
 
     after = grow()
-    after.save(out)
+    with ThreadPoolExecutor(1) as pool:
+        saving = pool.submit(after.save, out)
+        changes = diff(before, after)  # meanwhile
+        saving.result()
     tell_corrections(after, before)
-    changes = diff(before, after)
     for warning in after.warnings:
         console.warn(warning)
     if as_json:

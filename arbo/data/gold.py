@@ -76,10 +76,11 @@ class Gold:
             rows = base.rows(id_)
             return rows[0] if len(rows) == 1 else None
 
-        ids = labels if kb is None else given
+        if kb is None:
+            return cls(labels, labels, np.zeros(len(labels) + 1, np.int64), np.empty(0, np.int64), entity_of)
         rows_within = cache(base.rows_within)
-        rows = [rows_within(tuple(own or ()), domain) for own, domain in zip(ids, domains, strict=True)]
-        return cls(ids, labels, *_joined(rows), entity_of)
+        rows = [rows_within(tuple(own or ()), domain) for own, domain in zip(given, domains, strict=True)]
+        return cls(given, labels, *_joined(rows), entity_of)
 
     @classmethod
     def of_ids(

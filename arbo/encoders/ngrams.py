@@ -15,9 +15,10 @@ import scipy.sparse as sp
 from arbo.data.inputs import MentionInput, names_of
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.encoders.name_words import words_of
+from arbo.encoders.near_names import may_be_near
 from arbo.encoders.ngram_sums import Items, grams_of, n_holders, name_vectors
 from arbo.encoders.string_table import Spans, StringTable
-from arbo.engine import Metric, Vectors, in_parallel
+from arbo.engine import Ids, Metric, Vectors, in_parallel
 from arbo.errors import DataError
 from arbo.progress import Announce, quiet
 from arbo.text.names import normalize_name
@@ -125,6 +126,19 @@ class NgramEncoder:
         row = np.fromiter(map(place.__getitem__, names), np.int32, len(names))
         return Vectors(self._encode(list(place)), row, np.arange(len(row), dtype=np.int32), len(row))
 
+    def near(self, names: Sequence[str], sought: Ids, within: float) -> Ids:
+        """Return the ascending rows of ``sought`` names, and of all that may be within a dissimilarity of one of these.
+
+        This takes less than encoding all names, see `arbo.encoders.near_names`.
+        """
+        if within >= 1 or self.floor < 0 or not len(sought):
+            return np.arange(len(names)) if len(sought) else sought
+        words, in_name = words_of(names, self.normalize)
+        vectors = self._encode([names[row] for row in sought.tolist()])
+        found = may_be_near(in_name, self._vectors_of(words), vectors[:, :-1], within)
+        found[sought] = True
+        return np.flatnonzero(found)
+
     def unseen(self, names: Iterable[str]) -> float:
         """Return the share of the n-grams in the distinct words of names that the fitted names do not have."""
         assert self.frequencies is not None  # the encoder of a run is fitted
@@ -148,9 +162,6 @@ class NgramEncoder:
 
     def _encode(self, names: Sequence[str], is_alias: npt.NDArray[np.bool_] | None = None) -> sp.csr_array:
         """Return unit vectors of names: (names, n-grams + unseen + 1); the last dimension marks aliases."""
-        known = self.frequencies
-        if known is None:
-            raise RuntimeError("the encoder is not fitted; use the one that fit(names) returns")
         try:
             read = self._read.pop()
         except IndexError:
@@ -158,17 +169,19 @@ class NgramEncoder:
         if read is None or read[0] != tuple(names):
             read = tuple(names), *words_of(names, self.normalize)
         _, words, in_name = read
-        begins = range(0, max(1, len(words)), _CHUNK)
-        vectors = in_parallel(lambda begin: self._word_vectors(known, words, begin), begins)
         alias = np.zeros(len(names))
         if is_alias is not None:
             alias[is_alias] = self.alias_weight
-        return name_vectors(
-            in_name,
-            vectors[0] if len(vectors) == 1 else sp.vstack(vectors, "csr"),
-            alias,
-            is_ascending=is_alias is not None,
-        )
+        return name_vectors(in_name, self._vectors_of(words), alias, is_ascending=is_alias is not None)
+
+    def _vectors_of(self, words: StringTable) -> sp.csr_array:
+        """Return the scaled vectors of words; (words, n-grams + unseen)."""
+        known = self.frequencies
+        if known is None:
+            raise RuntimeError("the encoder is not fitted; use the one that fit(names) returns")
+        begins = range(0, max(1, len(words)), _CHUNK)
+        vectors = in_parallel(lambda begin: self._word_vectors(known, words, begin), begins)
+        return vectors[0] if len(vectors) == 1 else sp.vstack(vectors, "csr")
 
     def _word_vectors(self, known: Frequencies, words: StringTable, begin: int) -> sp.csr_array:
         """Return the scaled vectors of the words from ``begin`` on; an n-gram counts at each of its places."""

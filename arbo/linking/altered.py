@@ -20,7 +20,7 @@ from arbo.errors import DataError, UsageError
 from arbo.linking.content import Content
 from arbo.linking.tables import document_table, mention_table
 from arbo.results.export import documents_in
-from arbo.results.run import Run, numbered
+from arbo.results.run import Run, compared_in, numbered
 
 _OPTIONAL = ("cluster", "metadata")
 
@@ -144,12 +144,13 @@ class Altered:
         mentions = _taken(_joined(table, mention_table(used, names)), rows)
         manifest = self.run.manifest
         order = numbered(mentions)
-        content = Content(documents, mentions, order, manifest["notes"]["documents"], manifest.get("index") or {})
+        told = manifest["notes"]["documents"], manifest.get("index") or {}
+        content = Content(documents, mentions, order, count[at], *told)
         owners = [one for one in used for _ in one.mentions]
         fresh = [*map(MentionInput, names, used.mentions, owners)]
         new = np.flatnonzero(rows >= len(table))
         some = {place: fresh[row - len(table)] for place, row in zip(new.tolist(), rows[new].tolist(), strict=True)}
-        compared = pc.coalesce(mentions["expansion"], mentions["text"]).to_pylist()
+        compared = compared_in(mentions).to_pylist()
         read = _reader(documents, mentions, compared)
         inputs = Inputs(compared, mentions["domain"].to_pylist(), some, read)
         return Grown(content, inputs, np.append(np.arange(len(table)), known).astype(np.int64)[rows])
@@ -196,14 +197,9 @@ class Altered:
 
     def _earlier(self, row: int) -> dict[tuple[Any, ...], tuple[str, int]]:
         """Return names and rows of the mentions of a document of the run by id, spans and type."""
-        begin = int(self.begin[row])
-        lines = self.run.mention_table.slice(begin, self.count[row]).to_pylist()
-        found = {}
-        for place, line in enumerate(lines, begin):
-            mention = self.run.mention_of(line)
-            name = mention.text if line["expansion"] is None else line["expansion"]
-            found[mention.id, mention.spans, mention.type] = name, place
-        return found
+        begin, lines = int(self.begin[row]), self.run.mention_table.slice(self.begin[row], self.count[row])
+        names, mentions = compared_in(lines).to_pylist(), map(self.run.mention_of, lines.to_pylist())
+        return {(one.id, one.spans, one.type): (names[at], begin + at) for at, one in enumerate(mentions)}
 
 
 def _reader(documents: pa.Table, mentions: pa.Table, names: Sequence[str]) -> Callable[[], list[MentionInput]]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import pyarrow.compute as pc
 
 from arbo.data.entities import Entity
 from arbo.results.result import Result
+from arbo.results.run import compared_in
 from arbo.text.phrases import refers_back
 
 
@@ -23,7 +23,7 @@ def confirmed(result: Result) -> list[Entity]:
     for place in np.unique(result.cluster_rows[named]).tolist():
         mentions = result.mention_table.take(order[start[place] : start[place + 1]])
         cluster = {name: result.cluster_table[name][place].as_py() for name in ("cluster_id", "name")}
-        names = pc.coalesce(mentions["expansion"], mentions["text"]).to_pylist()
+        names = compared_in(mentions).to_pylist()
         aliases = dict.fromkeys(name for name in names if name != cluster["name"] and not refers_back(name))
         types = sorted(set(mentions["type"].drop_null().to_pylist()))
         domain = mentions["domain"][0].as_py()

@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Self
+from typing import NamedTuple, Self, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -16,10 +17,15 @@ from arbo.data.corpus import Corpus
 from arbo.data.inputs import MentionInput
 from arbo.engine import Ids
 from arbo.linking.tables import document_table, mention_table
+from arbo.results.run import compared_in
 
 _TEXT = pa.large_string()
 _ESCAPED = r"[^ !#-\[\]-~]"
 """The characters that `json.dumps` escapes."""
+_MAY_BE_ESCAPED = np.array([not (32 <= byte < 127) or chr(byte) in '"\\' for byte in range(256)])
+"""(256,) whether a byte belongs to such a character."""
+_Parts: TypeAlias = list[pa.Array | str]
+"""Strings that are joined row by row; one `str` is the same in all rows."""
 
 
 class Content(NamedTuple):
@@ -30,6 +36,8 @@ class Content(NamedTuple):
     """The table of `mention_table`, without the entities of the gold ids."""
     order: Ids
     """(mentions,) the rows of the mentions in the order in which they were searched."""
+    count: Ids
+    """(documents,) the number of mentions of each."""
     notes: Mapping[str, int]
     index_names: Mapping[str, str | None]
 
@@ -39,39 +47,36 @@ class Content(NamedTuple):
         row_of = {mention.id: row for row, mention in enumerate(corpus.mentions)}
         order = np.array([row_of[item.mention.id] for item in inputs], np.int64)
         names = [inputs[place].name for place in np.argsort(order).tolist()]
-        return cls(document_table(corpus), mention_table(corpus, names), order, corpus.notes, corpus.index_names)
+        count = np.array([len(document.mentions) for document in corpus], np.int64)
+        return cls(document_table(corpus), mention_table(corpus, names), order, count, corpus.notes, corpus.index_names)
 
     @property
     def names(self) -> pa.Array:
         """(mentions,) the name of each mention that was compared, in the order of the search."""
-        names = pc.coalesce(self.mentions["expansion"], self.mentions["text"])
-        return names.combine_chunks().take(numbers(self.order))
+        return compared_in(self.mentions).combine_chunks().take(numbers(self.order))
 
     @property
     def fingerprint(self) -> str:
         """The `fingerprint` of the corpus."""
         documents, mentions = (table.combine_chunks() for table in (self.documents, self.mentions))
-        home = pc.index_in(*(table["document_id"].combine_chunks() for table in (mentions, documents)))
-        lists = _lists(_mentions_as_json(mentions), np.bincount(np.from_dlpack(home), minlength=len(documents)))
-        own = (_as_json(documents[name]) for name in ("document_id", "text"))
-        lines = _joined("[", _joined(*own, lists, by=", "), _further(documents["domain"]), "]\n")
-        digest = hashlib.sha256()
-        for begin in range(0, len(lines), 1 << 16):
-            digest.update("".join(lines[begin : begin + (1 << 16)].to_pylist()).encode("ascii"))
-        return digest.hexdigest()
+        lists = _lists(_mentions_as_json(mentions), self.count)
+        id_, text = (_as_json(documents[name]) for name in ("document_id", "text"))
+        lines = _joined("[", *id_, ", ", *text, ", ", lists, *_further(documents["domain"]), "]\n")
+        return hashlib.sha256(_bytes_of(lines)).hexdigest()
 
 
 def _mentions_as_json(table: pa.Table) -> pa.Array:
     """Return each mention as `Corpus.fingerprint` writes it."""
     spans, gold = (table[name].combine_chunks() for name in ("spans", "gold"))
-    ends = (spans.flatten().field(name).cast(_TEXT) for name in ("start", "end"))
-    pairs = _joined("[", _joined(*ends, by=", "), "]")
-    lists = (_lists(items, _lengths(of)) for items, of in ((pairs, spans), (_as_json(gold.flatten()), gold)))
+    start, end = (spans.flatten().field(name).cast(_TEXT) for name in ("start", "end"))
+    where = _lists(_joined("[", start, ", ", end, "]"), _lengths(spans))
     id_, document, text, type_ = (_as_json(table[name]) for name in ("mention_id", "document_id", "text", "type"))
-    where, ids = lists
-    ids = pc.if_else(gold.is_null(), _constant("null"), ids)
-    cluster = _further(table["cluster"]) if "cluster" in table.column_names else ""
-    return _joined("[", _joined(id_, document, where, text, type_, ids, by=", "), cluster, "]")
+    ids: _Parts = ["null"]
+    if gold.null_count < len(gold):
+        lists = _lists(_joined(*_as_json(gold.flatten())), _lengths(gold))
+        ids = [pc.if_else(gold.is_null(), _constant("null"), lists)]
+    cluster = _further(table["cluster"]) if "cluster" in table.column_names else []
+    return _joined("[", *id_, ", ", *document, ", ", where, ", ", *text, ", ", *type_, ", ", *ids, *cluster, "]")
 
 
 def _constant(text: str) -> pa.Scalar:
@@ -91,23 +96,39 @@ def _lists(items: pa.Array, lengths: Ids) -> pa.Array:
     return _joined("[", pc.binary_join(pa.LargeListArray.from_arrays(numbers(start), items), _constant(", ")), "]")
 
 
-def _joined(*parts: pa.Array | str, by: str = "") -> pa.Array:
+def _joined(*parts: pa.Array | str) -> pa.Array:
     """Return strings joined row by row; null if one is null."""
-    return pc.binary_join_element_wise(*(_constant(part) if isinstance(part, str) else part for part in (*parts, by)))
+    return pc.binary_join_element_wise(*(_constant(part) if isinstance(part, str) else part for part in (*parts, "")))
 
 
-def _as_json(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """Return strings as JSON; null as ``null``."""
+def _as_json(column: pa.Array | pa.ChunkedArray) -> _Parts:
+    """Return the parts of strings as JSON; null as ``null``."""
     column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    if len(column) and column.null_count == len(column):
+        return ["null"]
     column = column.cast(_TEXT)
+    is_plain = not _MAY_BE_ESCAPED[_bytes_of(column)].any()
+    if is_plain and not column.null_count:
+        return ['"', column, '"']
     quoted = _joined('"', column, '"')
-    is_escaped = pc.match_substring_regex(column, _ESCAPED)  # null for null, which stays null
-    if pc.any(is_escaped, min_count=0).as_py():
+    if not is_plain:
+        is_escaped = pc.match_substring_regex(column, _ESCAPED)  # null for null, which stays null
         escaped = strings([json.dumps(value) for value in column.filter(is_escaped).to_pylist()], _TEXT)
         quoted = pc.replace_with_mask(quoted, is_escaped, escaped)
-    return pc.fill_null(quoted, _constant("null"))
+    return [pc.fill_null(quoted, _constant("null"))]
 
 
-def _further(column: pa.ChunkedArray) -> pa.Array:
-    """Return strings as a further item of a JSON array; null as nothing."""
-    return pc.if_else(column.combine_chunks().is_null(), _constant(""), _joined(", ", _as_json(column)))
+def _further(column: pa.ChunkedArray) -> _Parts:
+    """Return the parts of strings as a further item of a JSON array; null as nothing."""
+    if column.null_count == len(column):
+        return []
+    return [pc.if_else(column.combine_chunks().is_null(), _constant(""), _joined(", ", *_as_json(column)))]
+
+
+def _bytes_of(column: pa.Array) -> npt.NDArray[np.uint8]:
+    """Return the bytes of long strings, one after the other."""
+    _, start, content = column.buffers()
+    if not len(column) or content is None:
+        return np.empty(0, np.uint8)
+    start = np.frombuffer(start, np.int64)[column.offset :]
+    return np.frombuffer(content, np.uint8)[start[0] : start[len(column)]]

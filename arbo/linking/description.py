@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,7 @@ def describe(
     """
     content = given if isinstance(given, Content) else Content.of(given, retrieval.inputs)
     mentions, order, names = content.mentions, content.order, content.names
+    fingerprint = ThreadPoolExecutor(1).submit(lambda: content.fingerprint)  # meanwhile, the tables are made
     gold = Gold.of_lists(mentions["gold"].to_pylist(), labels_in(mentions), mentions["domain"].to_pylist(), kb)
     ordered = mentions["mention_id"].combine_chunks().take(numbers(order))
     known = NamedEntities.of(kb, gold.rows, clusters.entity, retrieval.entities.ids)
@@ -51,6 +53,7 @@ def describe(
         links = links.append_column("corrected", numbers(corrections.corrected))
         told = {"corrections": corrections.counts(follows)}
         links = links.append_column("follows", ordered.take(numbers(follows, missing=follows < 0)))
+    giants = describe_giants(names, clusters, ordered, cluster_ids)
     threshold = dict(zip(("entity", "mention"), config.limits(retrieval.threshold), strict=True))
     if config.nil_linkage == "average":
         threshold["nil"] = config.nil_limit(retrieval.threshold)
@@ -63,12 +66,12 @@ def describe(
         "documents": {
             "documents": len(content.documents),
             "mentions": len(mentions),
-            "fingerprint": content.fingerprint,
+            "fingerprint": fingerprint.result(),
         },
         "index": content.index_names,
         "knowledge_base": None if kb is None else {"entities": len(kb), "fingerprint": kb.fingerprint},
         "kb_source": None if kb is None else kb.source,
-        "giants": describe_giants(names, clusters, ordered, cluster_ids),
+        "giants": giants,
         "notes": {
             "documents": content.notes,
             "knowledge_base": {} if kb is None else kb.notes,

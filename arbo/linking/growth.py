@@ -18,7 +18,7 @@ import numpy.typing as npt
 from scipy.sparse import issparse
 
 from arbo.data.corpus import Corpus
-from arbo.data.inputs import Inputs, MentionInput
+from arbo.data.inputs import Inputs, MentionInput, names_of
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.encoders.encoder import Encoder
 from arbo.encoders.model_folder import same_model
@@ -31,7 +31,6 @@ from arbo.linking.content import Content
 from arbo.linking.releases import FROZEN, Arrays, frozen, is_same, kept_keys, rows_now
 from arbo.progress import Announce
 from arbo.results.run import Run, numbered
-from arbo.retrieval.domains import nearest_within
 from arbo.retrieval.growth import Earlier
 from arbo.retrieval.reranking import Reranker
 from arbo.retrieval.retrieval import Find, Retrieval
@@ -48,8 +47,8 @@ class Mentions(NamedTuple):
     """Returns their vectors, always the same."""
     content: Corpus | Content
     """Their documents, or the tables of a run that grows."""
-    find: Find = nearest_within
-    """Searches their neighbours."""
+    find: Find | None = None
+    """Searches their neighbours if some are known."""
     known: Mapping[str, Scored] = {}
     """Known scores of a reranker, see `Remembering`."""
 
@@ -98,8 +97,9 @@ def kept(
 
     ``encoder`` is that before it was fitted; for ``given`` see `given_arrays`.
     """
-    vectors, fitted = mentions.encode(), mentions.encoder
+    fitted = mentions.encoder
     counts = fitted.frequencies if isinstance(fitted, NgramEncoder) else None
+    vectors = None if counts is not None else mentions.encode()
     dense = vectors if fitted is encoder and isinstance(vectors, Vectors) and not issparse(vectors.matrix) else None
     if found.search != "exact" or (counts is None and dense is None):
         return None
@@ -194,13 +194,23 @@ def resumed(
     row = number[was[order]]
     mentions = Neighbors(arrays["mentions"], arrays["mention_dissimilarity"])
     entities = Neighbors(arrays["entities"], arrays["entity_dissimilarity"])
-    earlier = Earlier(mentions, entities, row, rows_now(run, arrays, encoder, kb))
-    find = nearest_within if anew else earlier.nearest_within
-    known = known_scores(arrays, earlier.row, earlier.number)
-    made = Mentions.of(inputs, order, encoder, announce, content)._replace(find=find, known=known)
-    if "vectors" not in arrays:
-        return made
-    return made._replace(encode=cache(partial(_joined, arrays, row, inputs, order, encoder, announce)))
+    number_now = rows_now(run, arrays, encoder, kb)
+    made = Mentions.of(inputs, order, encoder, announce, content)
+    made = made._replace(known=known_scores(arrays, row, number_now))
+    encoded: Callable[[Ids], Vectors]
+    near: Callable[[Ids, float], Ids] | None = None
+    if isinstance(encoder, NgramEncoder):
+        encoded = partial(_encoded, encoder, made.inputs, announce)
+        near = partial(encoder.near, names_of(made.inputs))
+    else:
+        encode = cache(partial(_joined, arrays, row, inputs, order, encoder, announce))
+        made, encoded = made._replace(encode=encode), lambda rows: encode().taken(rows)
+    earlier = Earlier(mentions, entities, row, encoded, near, number_now)
+    return made if anew else made._replace(find=earlier.nearest_within)
+
+
+def _encoded(encoder: NgramEncoder, mentions: Any, announce: Announce, rows: Ids) -> Vectors:
+    return encoder.encode_mentions(mentions.taken(rows.tolist()), announce)
 
 
 def _joined(arrays: Arrays, row: Ids, inputs: Inputs, order: Ids, encoder: Encoder, announce: Announce) -> Vectors:

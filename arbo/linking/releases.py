@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.compute as pc
 
+from arbo.data.arrow import numbers
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.data.releases import Exchange, Keys
 from arbo.encoders.encoder import Encoder
@@ -21,7 +22,7 @@ from arbo.encoders.ngrams import Frequencies, NgramEncoder
 from arbo.engine import Ids
 from arbo.errors import UsageError
 from arbo.results.result import Result
-from arbo.results.run import Run
+from arbo.results.run import Run, compared_in, rows_in
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 
@@ -111,9 +112,7 @@ def _drift(before: Run, after: Result, encoder: Encoder, kb: KnowledgeBase | Non
         return {}
     fitted = frozen(encoder, after.kept())
     assert isinstance(fitted, NgramEncoder)
-    table = after.mention_table
-    is_new = pc.invert(pc.is_in(table["mention_id"], before.mention_table["mention_id"].combine_chunks()))
-    names = pc.coalesce(table["expansion"], table["text"]).filter(is_new)
+    names = compared_in(after.mention_table.take(numbers(np.flatnonzero(rows_in(before, after) < 0))))
     drift = {"mentions": fitted.unseen(pc.unique(names).to_pylist())}
     if kb is not None and fitted_to(before) != kb.fingerprint:
         drift["entities"] = fitted.unseen(kb.names().names)

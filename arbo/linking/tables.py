@@ -288,12 +288,14 @@ def _new_ids(mention_ids: pa.Array, kb: KnowledgeBase | None) -> pa.Array:
 
 def _usual_names(names: pa.Array, place: npt.NDArray[np.int64], begin: int, end: int) -> pa.Array:
     """Return the most frequent name in each of the clusters ``begin .. end - 1``; ties go to the first name."""
-    rows = np.flatnonzero(place >= begin)
+    size, found = np.bincount(place, minlength=end), np.empty(end, np.int64)
+    found[place] = np.arange(len(place))  # that of a cluster of one mention
+    rows = np.flatnonzero((place >= begin) & (size[place] > 1))
     coded = names.take(numbers(rows)).dictionary_encode()
     code = np.from_dlpack(coded.indices).astype(np.int64)  # `to_numpy` imports pandas
     n_names = max(1, len(coded.dictionary))
     pair, row, count = np.unique(place[rows] * n_names + code, return_index=True, return_counts=True)
     order = np.lexsort((row, -count, pair // n_names))
-    best = order[np.unique(pair[order] // n_names, return_index=True)[1]]
-    assert len(best) == end - begin
-    return names.take(numbers(rows[row[best]]))
+    cluster, first = np.unique(pair[order] // n_names, return_index=True)
+    found[cluster] = rows[row[order[first]]]
+    return names.take(numbers(found[begin:]))

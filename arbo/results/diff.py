@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from arbo.results.causes import Edge, Ints, exchange_of, gone, new_corrections, new_edges
 from arbo.results.export import sentences_of
-from arbo.results.run import Run
+from arbo.results.run import Run, rows_in
 from arbo.results.views import mention_view
 
 ClusterChangeKind = Literal[
@@ -115,7 +115,10 @@ class Diff:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the rows and, if there are any, the changes of the knowledge base; ready for JSON."""
-        rows = {"clusters": [asdict(row) for row in self.clusters], "mentions": [asdict(row) for row in self.mentions]}
+        rows = {
+            what: [{name: getattr(row, name) for name in row.__slots__} for row in own]
+            for what, own in (("clusters", self.clusters), ("mentions", self.mentions))
+        }
         return {**rows, **({"knowledge_base": dict(self.knowledge_base)} if self.knowledge_base else {})}
 
     @property
@@ -172,8 +175,7 @@ def diff(a: Run, b: Run) -> Diff:
     >>> diff(after, after).clusters
     ()
     """
-    place = pc.index_in(b.mention_table["mention_id"], a.mention_table["mention_id"].combine_chunks())
-    row_in_a = place.fill_null(-1).to_numpy().astype(np.int64)
+    row_in_a = rows_in(a, b)
     edges, lost, exchange = new_edges(a, b, row_in_a), gone(a, row_in_a), exchange_of(a, b)
     decided, told = new_corrections(a, b)
     changes, mentions = list(_cluster_changes(*_changed(a, b, row_in_a))), list(_mention_changes(a, b, row_in_a))
@@ -305,7 +307,8 @@ def _mention_changes(a: Run, b: Run, row_in_a: Ints) -> Iterator[MentionChange]:
         was, now = a.link_table[name].take(old), b.link_table[name]
         same = pc.or_(pc.fill_null(pc.equal(was, now), False), pc.and_(pc.is_null(was), pc.is_null(now)))
         changed |= ~same.to_numpy(zero_copy_only=False)
-    rows, left = np.flatnonzero(changed), np.setdiff1d(np.arange(a.mention_table.num_rows), row_in_a)
+    left = np.flatnonzero(np.bincount(row_in_a[kept], minlength=a.mention_table.num_rows) == 0)
+    rows = np.flatnonzero(changed)
     in_a, in_b = np.append(row_in_a[rows], left), np.append(rows, np.full(len(left), -1))
     before, after = (
         run.link_table.select(["entity_id", "cluster_id", "parent", "step"]).take(pa.array(at, mask=at < 0)).to_pylist()
@@ -329,5 +332,8 @@ def _described(run: Run, rows: Ints) -> Iterator[tuple[Any, ...]]:
     """Yield id, document, text, gold and sentence of some mentions."""
     table = run.mention_table.select(["mention_id", "document_id", "text", "gold"]).take(rows)
     columns = [column.to_pylist() for column in table.columns]
+    if run.document_table is not None:  # a search among all documents takes longer
+        is_there = pc.is_in(run.document_table["document_id"], table["document_id"].combine_chunks())
+        run = replace(run, document_table=run.document_table.filter(is_there))
     for *own, gold, sentence in zip(*columns, sentences_of(run, mention_view(run, rows)), strict=True):
         yield *own, None if gold is None else tuple(gold), sentence

@@ -17,7 +17,7 @@ from arbo.data.corpus import Corpus
 from arbo.data.documents import Document
 from arbo.errors import UsageError
 from arbo.files import PathLike
-from arbo.results.run import Run, metadata_of
+from arbo.results.run import Run, compared_in, metadata_of
 from arbo.results.views import mention_view
 from arbo.text.sentences import sentences
 from arbo.writers import TABLES, Ids, writer
@@ -194,7 +194,7 @@ def sentence_ends(run: Run, flat: pa.Table) -> tuple[Ints, Ints]:
 
 def _paths(run: Run) -> pa.ChunkedArray:
     """Return the names from the entity to each mention; null for NIL."""
-    name = pc.coalesce(run.mention_table["expansion"], run.mention_table["text"]).combine_chunks()
+    name = compared_in(run.mention_table).combine_chunks()
     goes_on, parent = run.parent_rows >= 0, np.maximum(run.parent_rows, 0)
     path, at, more = name, parent, goes_on
     for _ in range(_STEPS_SHOWN - 1):

@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 from scipy.stats import rankdata
 
 from arbo.data.codes import codes_of
-from arbo.results.run import Run
+from arbo.results.run import Run, compared_in
 from arbo.text.phrases import shared_name
 
 Ints = npt.NDArray[np.int64]
@@ -76,7 +76,7 @@ def names_of(run: Run) -> Ints:
     Mentions such as "she" or "the company" name nothing, and have a number each.
     """
     table = run.mention_table
-    names = pc.coalesce(table["expansion"], table["text"]).to_pylist()
+    names = compared_in(table).to_pylist()
     known = {name: shared_name(name) for name in set(names)}
     columns = ("type", "domain", *["document_id"] * run.manifest["config"].get("per_document", False))
     others = (table[column].to_pylist() for column in columns if column in table.column_names)

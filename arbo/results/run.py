@@ -227,13 +227,15 @@ class Run:
     def cluster_rows(self) -> np.ndarray:
         """(mentions,) the row of each mention's cluster."""
         place = pc.index_in(self.link_table["cluster_id"], self.cluster_table["cluster_id"].combine_chunks())
-        return np.array(place.to_pylist(), np.int64)  # `to_numpy` imports pandas
+        return np.from_dlpack(place.combine_chunks()).astype(np.int64)  # `to_numpy` imports pandas
 
     @cached_property
     def parent_rows(self) -> np.ndarray:
         """(mentions,) the row of the mention from which each mention is reached; -1 for an entity, and for NIL."""
-        place = pc.index_in(self.link_table["parent"], self.mention_table["mention_id"].combine_chunks())
         is_mention = self.link_table["parent_is_mention"].to_numpy()
+        if not is_mention.any():
+            return np.full(len(is_mention), -1)
+        place = pc.index_in(self.link_table["parent"], self.mention_table["mention_id"].combine_chunks())
         return np.where(is_mention, pc.fill_null(place, -1).to_numpy(), -1)
 
     def path_of(self, row: int) -> list[int]:
@@ -297,6 +299,19 @@ class Run:
         return Cluster(values["cluster_id"], values["entity_id"], values["name"], mentions, values["weakest_join"])
 
 
+def compared_in(mentions: pa.Table) -> pa.ChunkedArray:
+    """Return the name of each mention of a table that was compared."""
+    return pc.coalesce(mentions["expansion"], mentions["text"])
+
+
+def rows_in(a: Run, b: Run) -> npt.NDArray[np.int64]:
+    """Return the row of each mention of a later run ``b`` in an earlier one, ``a``, by id; -1 for a new mention."""
+    was, now = (run.mention_table["mention_id"] for run in (a, b))
+    if now.slice(0, len(was)).equals(was):  # none was removed
+        return np.append(np.arange(len(was)), np.full(len(now) - len(was), -1))
+    return np.asarray(pc.index_in(now, was.combine_chunks()).fill_null(-1).to_numpy(), np.int64)
+
+
 def labels_in(mentions: pa.Table) -> list[list[str] | None]:
     """Return the `Mention.labels` of each row of a table of mentions."""
     gold = mentions["gold"].to_pylist()
@@ -319,8 +334,10 @@ def numbered(mentions: pa.Table) -> npt.NDArray[np.int64]:
     for place in range(length.max(initial=0)):
         there = flat[np.minimum(start + place, len(flat) - 1)]
         keys += list(np.where(place < length[:, None], there, -1).T)
-    keys.append(pc.rank(mentions["mention_id"], tiebreaker="dense").to_numpy())
     order: npt.NDArray[np.int64] = np.lexsort(keys[::-1])
+    if np.logical_and.reduce([key[order[1:]] == key[order[:-1]] for key in keys]).any():  # two in the same place
+        keys.append(pc.rank(mentions["mention_id"], tiebreaker="dense").to_numpy())
+        order = np.lexsort(keys[::-1])
     return order
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import platform
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
@@ -66,11 +67,10 @@ def save_run(
     check_replaceable(target)
     try:
         with whole_folder(target) as partial:
-            hashes = {}
-            for name, table in tables.items():
-                file = partial / f"{name}.parquet"
-                pq.write_table(table, file)
-                hashes[file.name] = sha256_of(file)
+            with ThreadPoolExecutor() as pool:
+                files = {partial / f"{name}.parquet": table for name, table in tables.items()}
+                [*pool.map(pq.write_table, files.values(), files)]
+                hashes = dict(zip((file.name for file in files), pool.map(sha256_of, files), strict=True))
             if kept is not None:
                 arrays: dict[str, Any] = {**kept}
                 np.savez(partial / KEPT, **arrays)
@@ -141,6 +141,8 @@ def _check_tables(tables: Mapping[str, pa.Table], folder: Path) -> None:
     if not pc.all(pc.is_in(links["cluster_id"], value_set=clusters.combine_chunks()), min_count=0).as_py():
         refuse("links", "it names a cluster that is missing from clusters.parquet")
     is_mention = links["parent_is_mention"].to_numpy()
+    if not is_mention.any():
+        return
     parent = pc.index_in(links["parent"], mentions.combine_chunks()).fill_null(-1).to_numpy()
     if (parent[is_mention] < 0).any():
         refuse("links", "it names a parent that is missing from mentions.parquet")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from arbo.engine import (
-    Embeddings,
+    FEW,
     Ids,
     Metric,
     Neighbors,
@@ -34,6 +34,11 @@ class Earlier:
     """(earlier mentions, candidates) rows of the earlier knowledge base."""
     row: Ids
     """(mentions,) the row of each mention in these lists, or -1 for a new mention; rows ascend."""
+    encoded: Callable[[Ids], Vectors]
+    """Returns the vectors of these mentions."""
+    near: Callable[[Ids, float], Ids] | None
+    """Returns these mentions and all that may be within a dissimilarity of one, ascending, without vectors of all; None
+    if vectors are known."""
     number: Ids
     """(earlier entities,) the row of each entity in the knowledge base of now, ascending, or -1 for an entity that is
     gone or has changed; without a knowledge base, nothing."""
@@ -41,8 +46,7 @@ class Earlier:
     def nearest_within(
         self,
         parts: Sequence[Part],
-        queries: Embeddings,
-        things: Embeddings | Divided,
+        things: Divided | None,
         k: int,
         *,
         metric: Metric,
@@ -50,12 +54,15 @@ class Earlier:
         progress: Progress,
         within: float | None = None,
     ) -> Neighbors:
-        """Return the lists of `arbo.retrieval.domains.nearest_within`, but search only what may have changed."""
-        assert isinstance(queries, Vectors)
-        if isinstance(things, Divided):
-            return self._entities_within(parts, queries, things, k, metric, progress)
-        found = Neighbors(np.full((queries.n, k), -1, np.int32), np.full((queries.n, k), np.inf, np.float32))
+        """Return the lists of `arbo.retrieval.domains.nearest_within`, but search only what may have changed.
+
+        Without ``things``, neighbours are other mentions.
+        """
+        if things is not None:
+            return self._entities_within(parts, things, k, metric, progress)
+        found = self._empty(k)
         lists = self.mentions.of_width(k)
+        queries = self._compared(lists.ids, within)
         for part in parts:
             ids, found.dissimilarity[part.queries] = updated(
                 lists,
@@ -69,21 +76,39 @@ class Earlier:
             found.ids[part.queries] = np.where(ids >= 0, part.queries[ids], -1)
         return found
 
+    def _empty(self, k: int) -> Neighbors:
+        shape = len(self.row), k
+        return Neighbors(np.full(shape, -1, np.int32), np.full(shape, np.inf, np.float32))
+
+    def _compared(self, ids: Ids, within: float | None) -> Vectors:
+        """Return vectors of the mentions for `updated`: those that cannot be near one that is sought may have none."""
+        row = self.row
+        is_gone = np.ones(len(ids) + 1, np.bool_)
+        is_gone[-1] = is_gone[row[row >= 0]] = False
+        sought = row < 0
+        if is_gone.any():
+            sought |= (ids[row, -1:] >= 0).any(axis=1) & is_gone[ids[row]].any(axis=1)
+        rows = np.arange(len(row), dtype=np.int32)
+        if self.near is not None and within is not None and np.count_nonzero(sought) <= FEW:
+            rows = self.near(np.flatnonzero(sought), within).astype(np.int32)
+        some = self.encoded(rows)
+        return Vectors(some.matrix, some.row, rows[some.owner], len(row))
+
     def _entities_within(
-        self, parts: Sequence[Part], queries: Vectors, things: Divided, k: int, metric: Metric, progress: Progress
+        self, parts: Sequence[Part], things: Divided, k: int, metric: Metric, progress: Progress
     ) -> Neighbors:
         """Search all entities for new mentions and for full lists that lost one; add the new entities to the others."""
         old = np.flatnonzero(self.row >= 0)
         before = self.entities.of(self.row[old])
         own = renumbered(before, self.number).of_width(k)
         is_torn = (before.ids[:, -1:] >= 0).any(axis=1) & (own.ids[:, -1:] < 0).any(axis=1)
-        found = Neighbors(np.full((queries.n, k), -1, np.int32), np.full((queries.n, k), np.inf, np.float32))
+        found = self._empty(k)
         found.ids[old], found.dissimilarity[old] = own
         some = np.sort(np.concatenate([np.flatnonzero(self.row < 0), old[is_torn]]))
         sought = [part._replace(queries=_places(some, part.queries)) for part in parts]
         found.ids[some], found.dissimilarity[some] = nearest_within(
             [part for part in sought if len(part.queries)],
-            queries.taken(some),
+            self.encoded(some),
             things,
             k,
             metric=metric,
@@ -92,12 +117,12 @@ class Earlier:
         )
         is_new = np.ones(things.whole.n, np.bool_)
         is_new[self.number[self.number >= 0]] = False
-        is_left = np.isin(np.arange(queries.n), some, invert=True)
+        is_left = np.isin(np.arange(len(self.row)), some, invert=True)
         for part in parts if is_new.any() else []:
             rows, new = part.queries[is_left[part.queries]], part.things[is_new[part.things]]
             if len(rows) and len(new):
                 entering = nearest(
-                    queries.taken(rows),
+                    self.encoded(rows),
                     things.whole.taken(new),
                     k,
                     metric=metric,

@@ -34,7 +34,7 @@ from arbo.progress import Announce
 from arbo.retrieval.domains import Divided, entity_parts, mention_parts, nearest_within, recall_within
 
 Find: TypeAlias = Callable[..., Neighbors]
-"""A search like `nearest_within`, such as that of `arbo.retrieval.growth.Earlier`."""
+"""A search like `nearest_within` that knows the vectors of the mentions, that of `arbo.retrieval.growth.Earlier`."""
 
 
 class Sought(NamedTuple):
@@ -124,7 +124,7 @@ def retrieve(
     worlds: Sequence[Hashable],
     sought: Sought,
     announce: Announce,
-    find: Find = nearest_within,
+    find: Find | None = None,
 ) -> Retrieval:
     """Find the nearest entities and the nearest other mentions of each mention, as many as ``sought`` says.
 
@@ -138,13 +138,13 @@ def retrieve(
     if per_document:
         worlds = list(zip(worlds, (item.document.id for item in inputs), strict=True))
     parts["mentions"] = mention_parts(worlds)
-    vectors = encode()
-    if search != "exact" and issparse(vectors.matrix):
+    vectors = encode() if find is None else None  # a run can only grow if its search is exact
+    if vectors is not None and search != "exact" and issparse(vectors.matrix):
         raise UsageError(
             f"search={search!r} needs dense vectors, such as a transformer's; those of the encoder are sparse, so use "
             "search='exact'"
         )
-    things: dict[str, Embeddings | Divided] = {"mentions": vectors}
+    things: dict[str, Embeddings | Divided | None] = {"mentions": vectors}
     most = {"mentions": min(k, len(inputs) - 1)}
     if entities is not None:
         things = {"entities": entities, **things}
@@ -152,21 +152,20 @@ def retrieve(
     empty = Neighbors(np.empty((len(inputs), 0), np.int32), np.empty((len(inputs), 0), np.float32))
     found = {"entities": empty, "mentions": empty}
     recall = {}
-    if not is_exact(vectors, search):
+    if vectors is not None and not is_exact(vectors, search):
         within = None  # recall is that of complete lists
     for name, others in things.items():
         if inputs and most[name] >= 0:
-            found[name] = find(
+            found[name] = (find or partial(nearest_within, queries=vectors))(
                 parts[name],
-                vectors,
-                others,
-                most[name],
+                things=others,
+                k=most[name],
                 metric=encoder.metric,
                 search=search,
                 progress=announce(f"nearest {name}"),
                 within=within if name == "mentions" else None,
             )
-        if not is_exact(others.whole if isinstance(others, Divided) else others, search):
+        if vectors is not None and not is_exact(others.whole if isinstance(others, Divided) else others, search):
             recall[name] = recall_within(parts[name], found[name], vectors, others, metric=encoder.metric)
     return Retrieval(
         inputs,
@@ -174,7 +173,7 @@ def retrieve(
         0 if entities is None else len(entities.whole),
         found["entities"],
         found["mentions"],
-        partial(_distance, vectors, None if entities is None else entities.whole, encoder),
+        partial(_distance, encode, None if entities is None else entities.whole, encoder),
         offset_of(encoder.metric),
         encoder.threshold,
         encoder.settings,
@@ -184,6 +183,8 @@ def retrieve(
     )
 
 
-def _distance(vectors: Embeddings, entities: Searchable | None, encoder: Encoder, mention: Ids, entity: Ids) -> Floats:
+def _distance(
+    encode: Callable[[], Embeddings], entities: Searchable | None, encoder: Encoder, mention: Ids, entity: Ids
+) -> Floats:
     assert entities is not None  # otherwise there is no entity to ask for
-    return pair_dissimilarity(vectors, entities, mention, entity, metric=encoder.metric)
+    return pair_dissimilarity(encode(), entities, mention, entity, metric=encoder.metric)
