@@ -150,11 +150,17 @@ class Browser:
 
     def press(self, key: str) -> None:
         """Press a key."""
-        codes = {"ArrowDown": 40, "ArrowUp": 38, "Enter": 13, "Escape": 27, "Tab": 9, "/": 191}
+        codes = {"ArrowDown": 40, "ArrowUp": 38, "ArrowRight": 39, "Enter": 13, "Escape": 27, "Tab": 9, "/": 191}
         text = {"text": {"Enter": "\r"}.get(key, key)} if len(key) == 1 or key == "Enter" else {}
         code = codes.get(key, ord(key.upper()[0]))
         self.call("Input.dispatchKeyEvent", type="keyDown", key=key, windowsVirtualKeyCode=code, **text)
         self.call("Input.dispatchKeyEvent", type="keyUp", key=key, windowsVirtualKeyCode=code)
+
+    def press_at(self, selector: str, key: str) -> None:
+        """Press a key in the first element that fits."""
+        self.run(f"document.querySelector({json.dumps(selector)}).focus()")
+        self.press(key)
+        self.run("new Promise(done => setTimeout(done, 30))")
 
     def look(self, *, width: int = 1200, height: int = 900, dark: bool = False) -> None:
         """Set the size of the window and the theme that the page is asked for."""
