@@ -24,7 +24,9 @@ from arbo.serve.requests import Refused
 
 pytest.importorskip("starlette")
 
+from arbo.cli import grow
 from arbo.cli.explore import page_of
+from arbo.cli.inputs import read_kb
 
 TOKEN = "secret"
 
@@ -432,7 +434,7 @@ def test_applying_makes_the_run_of_add(served: Served, tmp_path: Path, run: Run,
     assert now["entity_id"] == entity
 
 
-def test_applying_obeys_a_given_knowledge_base(sample: Sample, tmp_path: Path) -> None:
+def test_applying_obeys_a_given_knowledge_base(sample: Sample, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kb, run, file = tmp_path / "kb.jsonl", tmp_path / "run", tmp_path / "run.corrections.jsonl"
     sample[1].to_jsonl(kb)
     found = arbo.Linker(arbo.read_knowledge_base(kb)).link(sample[0])
@@ -441,8 +443,18 @@ def test_applying_obeys_a_given_knowledge_base(sample: Sample, tmp_path: Path) -
     file.write_text(json.dumps({"mention": found.links[0].mention.id, "entity": "far"}) + "\n")
     with pytest.raises(arbo.UsageError, match="has changed since"):
         page_of(run, None, file, None, (None, None), tmp_path / "run2").applied()
-    assert page_of(run, None, file, None, (kb, None), tmp_path / "run2").applied()["corrections"]["obeyed"] == 1
-    assert arbo.Result.load(tmp_path / "run2").links[0].entity == "far"
+    read: list[object] = []
+    monkeypatch.setattr(grow, "read_kb", lambda *given, **how: read.append(given) or read_kb(*given, **how))
+    page = page_of(run, None, file, None, (kb, None), tmp_path / "run2")
+    assert page.reviewing.found("far away", found.links[0].mention.id)["rows"][0]["entity_id"] == "far"
+    assert page.applied()["corrections"]["obeyed"] == 1
+    assert len(read) == 1
+    after = arbo.Result.load(tmp_path / "run2")
+    assert after.links[0].entity == "far"
+    assert page_of(tmp_path / "run2", None, file, None, (None, None), run).views.changes() == page.views.changes()
+    arbo.Linker().discover(["another", "collection"]).save(tmp_path / "other")
+    with pytest.raises(arbo.UsageError, match="no mention in common"):
+        page_of(run, tmp_path / "other", file, None, (None, None), tmp_path / "run3")
     arbo.KnowledgeBase([arbo.Entity("far", "far away")]).to_jsonl(kb)
     with pytest.raises(arbo.UsageError, match="lacks most entities"):
         page_of(run, None, file, None, (kb, None), tmp_path / "run3")
