@@ -185,6 +185,9 @@ def test_a_document_shows_overlaps_gaps_and_letters_beyond_the_basic_plane(brows
     assert browser.run("document.querySelectorAll('.hit.on').length") == 4
     browser.go("#/mention/lung")
     assert browser.text("blockquote mark") == "lung cancer"
+    browser.go("#/mention/gap")
+    marked = browser.run("[...document.querySelectorAll('blockquote mark')].map(one => one.textContent)")
+    assert (marked, browser.text("blockquote")) == (["heart", "cancer"], "𝄞𝄞 heart and lung cancer 𝄞 left")
 
 
 def test_keys_reach_everything(opened: Browser) -> None:
