@@ -102,6 +102,10 @@ def test_a_moved_threshold_counts_as_the_engine_does(opened: Browser, result: ar
     opened.press_at(f"#cut-{kind}", "ArrowRight")
     told = opened.run("[...document.querySelectorAll('.sliders output')].map(one => one.textContent)")
     assert told[kind == "mention"].startswith(f"{places[kind][3 if kind == 'entity' else 2]:.3f}")
+    opened.run("document.querySelector('.note a').click()")
+    opened.until(
+        "[...document.querySelectorAll('.sliders output')].every(one => one.textContent.endsWith('(the run)'))"
+    )
     opened.run("window.stays = 1")
     opened.go("#/threshold/0.6/0.2")
     assert opened.run("window.stays") == 1

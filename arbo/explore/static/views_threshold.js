@@ -52,11 +52,13 @@ export async function thresholdView(source, entity, mention) {
   }
   await update();
   const slider = (kind, label) => h("div", {}, h("label", { for: `cut-${kind}` }, label), sliders[kind].input, sliders[kind].output);
+  const hasPairs = ["entity", "mention"].every((kind) => told.pairs[kind].length > 1);
   const most = text(cuts.mention[cuts.mention.length - 1]);
   return { title: "Thresholds", nodes: [heading,
-    lead("The partitions of the engine at other thresholds. If both move, they take some of their values only."),
+    lead(`The partitions of the engine at other thresholds.${hasPairs ? " If both move, each takes only some of its values." : ""}`),
     h("div", { class: "sliders" }, told.kb !== null && slider("entity", "Entity threshold"), slider("mention", "Mention threshold")),
-    h("p", { class: "note" }, `The search of the run lists mentions up to ${most}; beyond, no threshold can be shown.`), out] };
+    h("p", { class: "note" }, `The search of the run lists mentions up to ${most}; beyond, no threshold can be shown. `,
+      h("a", { href: address("threshold") }, "Back to the run")), out] };
 }
 
 function cutNodes(result, told, rows) {
