@@ -113,10 +113,10 @@ class Cuts:
         The mention threshold moves within a row of pairs; that of the run's own entity threshold is empty.
         """
         own = _limits(self.run.manifest["threshold"])
-        places, values = ({kind: ask(kind) for kind in own} for ask in (self.paired, self.thresholds))
-        mention = [values["mention"][place] for place in places["mention"]]
+        values = {kind: self.thresholds(kind) for kind in own}
+        mention = [values["mention"][place] for place in self.paired("mention")]
         found: list[tuple[Ints, Ints]] = []
-        for entity in (values["entity"][place] for place in places["entity"]):
+        for entity in (values["entity"][place] for place in self.paired("entity")):
             if entity == own["entity"]:
                 found += [_NONE] * len(mention)
             else:

@@ -53,8 +53,9 @@ def graph_of(run: Run) -> tuple[Graph, Decisions | None] | None:
     if "mentions" not in kept or weighed or run.correction_table is not None:
         return None
     k = run.manifest["config"]["k"]
-    mentions, entities = (tuple(kept[name][:, :most] for name in own) for own, most in ((_MENTIONS, k), (_ENTITIES, 1)))
-    return Graph.from_neighbors(mentions, entities, n_entities=int(entities[0].max(initial=-1)) + 1), None
+    near, weight = (kept[name][:, :k] for name in _MENTIONS)
+    entity, own = (kept[name][:, :1] for name in _ENTITIES)
+    return Graph.from_neighbors((near, weight), (entity, own), n_entities=int(entity.max(initial=-1)) + 1), None
 
 
 def neighbors_of(run: Run) -> tuple[Array, Array] | None:
