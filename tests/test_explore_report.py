@@ -23,6 +23,7 @@ from conftest import Run, Sample
 from rerankers import Oracle
 
 import arbo
+from arbo.data.documents import text_of
 from arbo.explore.columns import Columns
 from arbo.explore.cuts import Cuts, cuts_of
 from arbo.explore.payload import payload
@@ -100,6 +101,16 @@ def test_sentences_are_those_of_the_export(result: arbo.Result, content: tuple[A
         assert text is not None
         stop = frame["end"][row] + columns["after"][row]
         assert text[start[row] - columns["before"][row] : stop] == frame["sentence"][row]
+
+
+def test_only_the_parts_of_a_mention_are_marked_in_its_sentence() -> None:
+    text = "A heart and lung cancer."
+    spans = {"gap": [(17, 23), (2, 7)], "one": [(2, 7), (4, 11), (11, 16)]}
+    mentions = tuple(arbo.Mention(id_, "d", tuple(own), text_of(own, text)) for id_, own in spans.items())
+    views = Views(arbo.Linker().discover([arbo.Document("d", text, mentions)]), "parts")
+    rows = {row["mention_id"]: row["sentence"] for row in views.mentions()["rows"]}
+    assert rows["gap"] == {"before": "A ", "pieces": ["heart", " and lung ", "cancer"], "after": "."}
+    assert rows["one"] == {"before": "A ", "pieces": ["heart and lung"], "after": " cancer."}
 
 
 def test_each_new_cluster_is_a_tree_that_its_weakest_join_holds_together(

@@ -17,7 +17,6 @@ from builders import linker
 from conftest import Run, Sample
 
 import arbo
-from arbo.data.documents import text_of
 from arbo.explore.views import Views
 from arbo.results.queue import names_of
 from arbo.results.views import Selection, cluster_view, mention_view
@@ -78,16 +77,6 @@ def test_mentions_are_those_of_show(views: Views, result: arbo.Result, chosen: d
         own = row["sentence"]
         assert "".join(own["pieces"]) == texts[row["document_id"]][row["start"] : row["end"]]
         assert own["before"] + "".join(own["pieces"]) + own["after"] in texts[row["document_id"]]
-
-
-def test_only_the_parts_of_a_mention_are_marked_in_its_sentence() -> None:
-    text = "A heart and lung cancer."
-    spans = {"gap": [(17, 23), (2, 7)], "one": [(2, 7), (4, 11), (11, 16)]}
-    mentions = tuple(arbo.Mention(id_, "d", tuple(own), text_of(own, text)) for id_, own in spans.items())
-    views = Views(arbo.Linker().discover([arbo.Document("d", text, mentions)]), "parts")
-    rows = {row["mention_id"]: row["sentence"] for row in views.mentions()["rows"]}
-    assert rows["gap"] == {"before": "A ", "pieces": ["heart", " and lung ", "cancer"], "after": "."}
-    assert rows["one"] == {"before": "A ", "pieces": ["heart and lung"], "after": " cancer."}
 
 
 def test_mentions_of_one_thing(views: Views, result: arbo.Result) -> None:
