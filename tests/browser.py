@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -30,18 +31,65 @@ _OPTIONS = [
     "--hide-scrollbars",
     "--force-color-profile=srgb",
 ]
-_WAIT = 30  # seconds
+WAIT = 30  # seconds
 
 
 def needs_browser() -> None:
     """Skip a test without Chromium, or fail in CI."""
-    if PROGRAM is None and os.environ.get("CI"):
-        pytest.fail("CI needs chromium; install the package of the distribution")
-    if PROGRAM is None:
-        pytest.skip("needs chromium")
+    needs("chromium", PROGRAM)
 
 
-class Browser:
+def needs(package: str, program: str | None) -> None:
+    """Skip a test without a browser, or fail in CI."""
+    if program is None and os.environ.get("CI"):
+        pytest.fail(f"CI needs {package}; install the package of the distribution")
+    if program is None:
+        pytest.skip(f"needs {package}")
+
+
+class Page:
+    """What pages do in any browser; `messages` are what they complain of."""
+
+    messages: Sequence[str] = ()
+
+    def run(self, script: str) -> Any:
+        """Return the value of an expression of JavaScript, awaited if it is a promise."""
+        raise NotImplementedError
+
+    def navigate(self, address: str) -> None:
+        """Go to an address."""
+        raise NotImplementedError
+
+    def until(self, condition: str, seconds: float = WAIT) -> Any:
+        """Return the value of an expression as soon as it is true."""
+        end = time.monotonic() + seconds
+        while not (value := self.run(condition)):
+            if time.monotonic() > end:
+                raise AssertionError(f"never true: {condition}; {self.messages}")
+            time.sleep(0.02)
+        return value
+
+    def open(self, file: Path, address: str = "") -> None:
+        """Open a page of a file, and wait until it is drawn."""
+        self.navigate("about:blank")
+        self.navigate(file.resolve().as_uri() + address)
+        self.until("document.querySelector('#main[data-ready]') !== null")
+
+    def go(self, address: str) -> None:
+        """Go to an address of the page, and wait until its view is drawn."""
+        before = self.run("document.querySelector('#main').dataset.ready")
+        if self.run("location.hash") == address:
+            return
+        self.run(f"location.hash = {json.dumps(address)}")
+        self.until(f"document.querySelector('#main').dataset.ready !== {json.dumps(before)}")
+        self.run("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+    def text(self, selector: str = "main") -> str:
+        """Return the text of the first element that fits."""
+        return self.run(f"document.querySelector({json.dumps(selector)})?.innerText ?? ''")
+
+
+class Browser(Page):
     """One tab of a browser; `requests` collects the addresses that it asks for, `messages` what pages complain of."""
 
     def __init__(self) -> None:
@@ -73,7 +121,7 @@ class Browser:
 
     def __exit__(self, *_: object) -> None:
         self._process.terminate()
-        self._process.wait(_WAIT)
+        self._process.wait(WAIT)
         self._out.close()
         self._in.close()
         self._folder.cleanup()
@@ -114,47 +162,27 @@ class Browser:
         return answer
 
     def run(self, script: str) -> Any:
-        """Return the value of an expression of JavaScript, awaited if it is a promise."""
         answer = self.call("Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True)
         if "exceptionDetails" in answer:
             raise AssertionError(json.dumps(answer["exceptionDetails"])[:2000])
         return answer["result"].get("value")
 
-    def until(self, condition: str, seconds: float = _WAIT) -> Any:
-        """Return the value of an expression as soon as it is true."""
-        end = time.monotonic() + seconds
-        while not (value := self.run(condition)):
-            if time.monotonic() > end:
-                raise AssertionError(f"never true: {condition}; {self.messages}")
-            time.sleep(0.02)
-        return value
-
-    def open(self, file: Path, address: str = "") -> None:
-        """Open a page of a file, and wait until it is drawn."""
-        self.call("Page.navigate", url="about:blank")
-        self.call("Page.navigate", url=file.resolve().as_uri() + address)
-        self.until("document.querySelector('#main[data-ready]') !== null")
-
-    def go(self, address: str) -> None:
-        """Go to an address of the page, and wait until its view is drawn."""
-        before = self.run("document.querySelector('#main').dataset.ready")
-        if self.run("location.hash") == address:
-            return
-        self.run(f"location.hash = {json.dumps(address)}")
-        self.until(f"document.querySelector('#main').dataset.ready !== {json.dumps(before)}")
-        self.run("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
-
-    def text(self, selector: str = "main") -> str:
-        """Return the text of the first element that fits."""
-        return self.run(f"document.querySelector({json.dumps(selector)})?.innerText ?? ''")
+    def navigate(self, address: str) -> None:
+        self.call("Page.navigate", url=address)
 
     def press(self, key: str) -> None:
         """Press a key."""
-        codes = {"ArrowDown": 40, "ArrowUp": 38, "Enter": 13, "Escape": 27, "Tab": 9, "/": 191}
+        codes = {"ArrowDown": 40, "ArrowUp": 38, "ArrowRight": 39, "Enter": 13, "Escape": 27, "Tab": 9, "/": 191}
         text = {"text": {"Enter": "\r"}.get(key, key)} if len(key) == 1 or key == "Enter" else {}
         code = codes.get(key, ord(key.upper()[0]))
         self.call("Input.dispatchKeyEvent", type="keyDown", key=key, windowsVirtualKeyCode=code, **text)
         self.call("Input.dispatchKeyEvent", type="keyUp", key=key, windowsVirtualKeyCode=code)
+
+    def press_at(self, selector: str, key: str) -> None:
+        """Press a key in the first element that fits."""
+        self.run(f"document.querySelector({json.dumps(selector)}).focus()")
+        self.press(key)
+        self.run("new Promise(done => setTimeout(done, 30))")
 
     def look(self, *, width: int = 1200, height: int = 900, dark: bool = False) -> None:
         """Set the size of the window and the theme that the page is asked for."""

@@ -40,6 +40,22 @@ def test_runs_grow_shrink_and_are_refitted(folder: Path, sample: Sample, run: Ru
     assert arbo.Result.load(folder / "four").link_table == arbo.Result.load(folder / "one").link_table
 
 
+def test_a_run_knows_the_run_of_which_it_was_made(folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "two runs" in run("diff", folder / "one").err
+    monkeypatch.chdir(folder)
+    assert run("add", "one", "more.jsonl", "--out", "two").code == 0
+    assert arbo.Result.load("two").manifest["parent"]["path"] == "one"
+    told = run("diff", "one", "two", "--json").json
+    assert told["clusters"]
+    assert run("diff", "two", "--json").json == told
+    monkeypatch.chdir("/")
+    assert run("diff", folder / "two", "--json").json == told  # beside the run
+    arbo.Result.load(folder / "two").save(folder / "one")
+    refused = run("diff", folder / "two")
+    assert refused.code == 2
+    assert "is no longer there, or has changed" in refused.err
+
+
 def test_types_that_the_run_has_not_are_told(tmp_path: Path, run: Run) -> None:
     for name, types in (("one", ["Disease"]), ("more", ["Disease", "Chemical", "Chemical"]), ("none", ["", "Gene"])):
         mentions = [{"spans": [[i, i + 1]], **({"type": kind} if kind else {})} for i, kind in enumerate(types)]

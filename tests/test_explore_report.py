@@ -12,19 +12,24 @@ from html import unescape
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from builders import document, linker
 from conftest import Run, Sample
+from rerankers import Oracle
 
 import arbo
+from arbo.data.documents import text_of
 from arbo.explore.columns import Columns
 from arbo.explore.cuts import Cuts, cuts_of
 from arbo.explore.payload import payload
 from arbo.explore.report import page, report
 from arbo.explore.views import Views
+from clustering.methods import METHODS
 
 
 def unpacked(content: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -98,6 +103,16 @@ def test_sentences_are_those_of_the_export(result: arbo.Result, content: tuple[A
         assert text[start[row] - columns["before"][row] : stop] == frame["sentence"][row]
 
 
+def test_only_the_parts_of_a_mention_are_marked_in_its_sentence() -> None:
+    text = "A heart and lung cancer."
+    spans = {"gap": [(17, 23), (2, 7)], "one": [(2, 7), (4, 11), (11, 16)]}
+    mentions = tuple(arbo.Mention(id_, "d", tuple(own), text_of(own, text)) for id_, own in spans.items())
+    views = Views(arbo.Linker().discover([arbo.Document("d", text, mentions)]), "parts")
+    rows = {row["mention_id"]: row["sentence"] for row in views.mentions()["rows"]}
+    assert rows["gap"] == {"before": "A ", "pieces": ["heart", " and lung ", "cancer"], "after": "."}
+    assert rows["one"] == {"before": "A ", "pieces": ["heart and lung"], "after": " cancer."}
+
+
 def test_each_new_cluster_is_a_tree_that_its_weakest_join_holds_together(
     result: arbo.Result, content: tuple[Any, Any]
 ) -> None:
@@ -132,27 +147,72 @@ def test_weakest_steps_and_bridges_are_those_of_the_served_page(
     assert found
 
 
-@pytest.mark.parametrize("method", ["arborescence", "minimax", "undirected", "independent"])
-def test_cuts_are_the_links_at_these_thresholds(sample: Sample, method: Any) -> None:
+def walked(changes: Any, middle: int, own: Any) -> dict[int, Any]:
+    """Return the roots at each place of a slider, from those at the place ``middle`` on."""
+    roots = {middle: own}
+    for side in (range(middle + 1, len(changes)), range(middle - 1, -1, -1)):
+        before = own
+        for place in side:
+            before = before.copy()
+            before[changes[place][0]] = changes[place][1]
+            roots[place] = before
+    return roots
+
+
+READER = Oracle(lambda item, entity: 8 * (item.name == entity.name) + crc32((item.name + entity.name).encode()) % 9)
+CORRECTIONS = [
+    {"mention": "D06-3", "entity": None},
+    {"mention": "D01-1", "not": "SP:0001"},
+    {"mention": "D02-1", "new": "a thing"},
+    {"same": ["D03-0", "D04-0"]},
+]
+
+
+@pytest.mark.parametrize(
+    ("settings", "models", "corrections"),
+    [
+        *(({"method": method}, {}, []) for method in METHODS),
+        ({}, {"edges": "english"}, []),
+        ({}, {"reranker": READER}, []),
+        ({"rerank_mentions": True}, {"reranker": READER}, []),
+        ({}, {}, CORRECTIONS),
+        ({"method": "minimax"}, {"edges": "english"}, CORRECTIONS),
+    ],
+    ids=[*METHODS, "edges", "reranker", "reranked mentions", "corrections", "both"],
+)
+def test_cuts_are_the_links_at_these_thresholds(
+    sample: Sample, settings: dict[str, Any], models: dict[str, Any], corrections: list[dict[str, Any]]
+) -> None:
     documents, kb = sample
-    own = linker(kb, method=method)
-    cuts = cuts_of(own.link(documents))
+    own = arbo.Linker(kb, config=replace(arbo.LinkerConfig(), **settings), **models)
+    result = own.link(documents, corrections)
+    cuts = cuts_of(result)
     assert isinstance(cuts, Cuts)
+
+    def check(root: Any, **thresholds: float) -> None:
+        config = replace(own.config, **{f"{kind}_threshold": value for kind, value in thresholds.items()})
+        anew = own.configured(config=config).link(documents, corrections)
+        assert clusters_of(root) == clusters_of(anew.link_table["cluster_id"].to_numpy()), thresholds
+        entity = cuts.entities.take(pa.array(root, mask=root < 0))
+        assert entity.to_pylist() == anew.link_table["entity_id"].to_pylist()
+
+    limits, alone = result.manifest["threshold"], {}
     for kind in ("entity", "mention"):
         values, changes = cuts.changes(kind)
         assert len(values) <= 33
-        roots = {(middle := values.index(0.35 if kind == "entity" else 0.2)): cuts.roots(cuts.own)}
-        for side in (range(middle + 1, len(values)), range(middle - 1, -1, -1)):
-            before = roots[middle]
-            for place in side:
-                before = before.copy()
-                before[changes[place][0]] = changes[place][1]
-                roots[place] = before
+        roots = alone[kind] = walked(changes, values.index(limits[kind]), cuts.roots(cuts.own))
         for place in (0, 5, len(values) - 1):
-            config = replace(own.config, **{f"{kind}_threshold": values[place]})
-            anew = own.configured(config=config).link(documents)
-            assert clusters_of(roots[place]) == clusters_of(anew.link_table["cluster_id"].to_numpy()), values[place]
-            assert (roots[place] < 0).tolist() == anew.link_table["entity_id"].is_null().to_pylist()
+            check(roots[place], **{kind: values[place]})
+    places, values = ({kind: ask(kind) for kind in limits if kind != "nil"} for ask in (cuts.paired, cuts.thresholds))
+    n, pairs = len(places["mention"]), cuts.pair_changes()
+    assert len(pairs) == n * len(places["entity"]) <= 81
+    middle = places["mention"].index(values["mention"].index(limits["mention"]))
+    for row, column in ((0, 0), (-1, 1), (3, -1)):
+        entity, mention = places["entity"][row], places["mention"][column]
+        if values["entity"][entity] != limits["entity"]:
+            row %= len(places["entity"])
+            roots = walked(pairs[n * row : n * (row + 1)], middle, alone["entity"][entity])
+            check(roots[column % n], entity=values["entity"][entity], mention=values["mention"][mention])
 
 
 def test_no_threshold_lies_beyond_what_the_search_listed(sample: Sample) -> None:
@@ -180,10 +240,8 @@ def test_a_run_whose_graph_is_lost_says_so(sample: Sample, tmp_path: Path) -> No
     result = linker(kb).link(documents)
     result.save(tmp_path / "run", texts=False)
     told = unpacked(payload(arbo.Result.load(tmp_path / "run"), "bare").tables)[0]
-    assert "no lists" in told["no_cuts"]
-    assert told["texts"] is False
-    corrected = linker(kb).link(documents, [{"mention": "D06-3", "entity": None}])
-    assert "corrected" in str(cuts_of(corrected))
+    assert ("cuts" in told, told["texts"]) == (True, False)  # the graph has no texts
+    assert "earlier version" in str(cuts_of(replace(result, kept=None)))
     table = result.link_table
     column = table.column_names.index("cluster_id")
     other = table.set_column(column, "cluster_id", table["cluster_id"].take(np.arange(len(table))[::-1]))

@@ -93,6 +93,19 @@ def test_a_moved_threshold_counts_as_the_engine_does(opened: Browser, result: ar
             str(clusters),
         ]
         assert f"{value:.3f}" in opened.run("decodeURIComponent(location.hash)")
+    places = {kind: [cuts.thresholds(kind)[place] for place in cuts.paired(kind)] for kind in ("entity", "mention")}
+    entity, mention = places["entity"][2], places["mention"][1]
+    opened.go(f"#/threshold/{entity:.3f}/{mention:.3f}")
+    found = cuts.at(entity, mention)
+    shown = [str(int((found.entity >= 0).sum())), str(len(np.unique(found.labels[found.n_entities :])))]
+    assert opened.run("[...document.querySelectorAll('.cut .tile strong')].map(one => one.innerText)")[::2] == shown
+    opened.press_at(f"#cut-{kind}", "ArrowRight")
+    told = opened.run("[...document.querySelectorAll('.sliders output')].map(one => one.textContent)")
+    assert told[kind == "mention"].startswith(f"{places[kind][3 if kind == 'entity' else 2]:.3f}")
+    opened.run("document.querySelector('.note a').click()")
+    opened.until(
+        "[...document.querySelectorAll('.sliders output')].every(one => one.textContent.endsWith('(the run)'))"
+    )
     opened.run("window.stays = 1")
     opened.go("#/threshold/0.6/0.2")
     assert opened.run("window.stays") == 1
@@ -176,6 +189,9 @@ def test_a_document_shows_overlaps_gaps_and_letters_beyond_the_basic_plane(brows
     assert browser.run("document.querySelectorAll('.hit.on').length") == 4
     browser.go("#/mention/lung")
     assert browser.text("blockquote mark") == "lung cancer"
+    browser.go("#/mention/gap")
+    marked = browser.run("[...document.querySelectorAll('blockquote mark')].map(one => one.textContent)")
+    assert (marked, browser.text("blockquote")) == (["heart", "cancer"], "𝄞𝄞 heart and lung cancer 𝄞 left")
 
 
 def test_keys_reach_everything(opened: Browser) -> None:

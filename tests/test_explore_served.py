@@ -6,6 +6,7 @@ import io
 import json
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,9 @@ from arbo.serve.requests import Refused
 
 pytest.importorskip("starlette")
 
+from arbo.cli import grow
 from arbo.cli.explore import page_of
+from arbo.cli.inputs import read_kb
 
 TOKEN = "secret"
 
@@ -72,8 +75,8 @@ def test_mentions_are_those_of_show(views: Views, result: arbo.Result, chosen: d
     texts = {row["document_id"]: result.text_of(row["document_id"]) for row in shown}
     for row in shown:
         own = row["sentence"]
-        assert own["text"] == texts[row["document_id"]][row["start"] : row["end"]]
-        assert own["before"] + own["text"] + own["after"] in texts[row["document_id"]]
+        assert "".join(own["pieces"]) == texts[row["document_id"]][row["start"] : row["end"]]
+        assert own["before"] + "".join(own["pieces"]) + own["after"] in texts[row["document_id"]]
 
 
 def test_mentions_of_one_thing(views: Views, result: arbo.Result) -> None:
@@ -138,7 +141,7 @@ def test_a_cluster_is_a_tree(views: Views, result: arbo.Result) -> None:
 
 
 def test_without_lists_a_new_entity_has_no_tree(result: arbo.Result, tmp_path: Path) -> None:
-    result.save(tmp_path / "run", texts=False)
+    replace(result, kept=None).save(tmp_path / "run", texts=False)
     views = Views(arbo.Result.load(tmp_path / "run"), "run")
     told = views.cluster(result.discovered[0].id)
     assert {(row["parent"], row["step"]) for row in told["members"]} == {(None, None)}
@@ -431,7 +434,7 @@ def test_applying_makes_the_run_of_add(served: Served, tmp_path: Path, run: Run,
     assert now["entity_id"] == entity
 
 
-def test_applying_obeys_a_given_knowledge_base(sample: Sample, tmp_path: Path) -> None:
+def test_applying_obeys_a_given_knowledge_base(sample: Sample, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kb, run, file = tmp_path / "kb.jsonl", tmp_path / "run", tmp_path / "run.corrections.jsonl"
     sample[1].to_jsonl(kb)
     found = arbo.Linker(arbo.read_knowledge_base(kb)).link(sample[0])
@@ -440,8 +443,18 @@ def test_applying_obeys_a_given_knowledge_base(sample: Sample, tmp_path: Path) -
     file.write_text(json.dumps({"mention": found.links[0].mention.id, "entity": "far"}) + "\n")
     with pytest.raises(arbo.UsageError, match="has changed since"):
         page_of(run, None, file, None, (None, None), tmp_path / "run2").applied()
-    assert page_of(run, None, file, None, (kb, None), tmp_path / "run2").applied()["corrections"]["obeyed"] == 1
-    assert arbo.Result.load(tmp_path / "run2").links[0].entity == "far"
+    read: list[object] = []
+    monkeypatch.setattr(grow, "read_kb", lambda *given, **how: read.append(given) or read_kb(*given, **how))
+    page = page_of(run, None, file, None, (kb, None), tmp_path / "run2")
+    assert page.reviewing.found("far away", found.links[0].mention.id)["rows"][0]["entity_id"] == "far"
+    assert page.applied()["corrections"]["obeyed"] == 1
+    assert len(read) == 1
+    after = arbo.Result.load(tmp_path / "run2")
+    assert after.links[0].entity == "far"
+    assert page_of(tmp_path / "run2", None, file, None, (None, None), run).views.changes() == page.views.changes()
+    arbo.Linker().discover(["another", "collection"]).save(tmp_path / "other")
+    with pytest.raises(arbo.UsageError, match="no mention in common"):
+        page_of(run, tmp_path / "other", file, None, (None, None), tmp_path / "run3")
     arbo.KnowledgeBase([arbo.Entity("far", "far away")]).to_jsonl(kb)
     with pytest.raises(arbo.UsageError, match="lacks most entities"):
         page_of(run, None, file, None, (kb, None), tmp_path / "run3")

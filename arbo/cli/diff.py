@@ -10,21 +10,31 @@ import typer
 
 import arbo
 from arbo.cli import console, options
+from arbo.cli.grow import parent_of
+from arbo.errors import UsageError
 
 
 def diff(
     run: options.Run,
-    other: Annotated[Path, typer.Argument(metavar="RUN2", help="The run folder to compare with RUN.")],
+    other: Annotated[
+        Path | None,
+        typer.Argument(metavar="[RUN2]", help="The run folder to compare with RUN; without it, RUN is the later one."),
+    ] = None,
     limit: options.Limit = None,
     as_json: options.Json = False,
 ) -> None:
     """Compare two runs, and show the clusters and mentions that changed from RUN to RUN2.
 
-    The runs may differ in settings, model or documents. Mentions are matched by id. Both predictions of a mention are
+    Without RUN2, what changed in RUN since the run of which `add`, `remove` or `refit` made it. The runs may differ in
+    settings, model or documents. Mentions are matched by id. Both predictions of a mention are
     shown side by side, with its gold ids and its sentence. In a pipe, the output is only the table of changed mentions,
     tab-separated. `--json` prints all rows of both tables.
     """
-    changes = arbo.diff(arbo.Result.load(run), arbo.Result.load(other))
+    after = arbo.Result.load(run if other is None else other)
+    before = parent_of(run, after.manifest) if other is None else run
+    if before is None:
+        raise UsageError(f"give two runs: the run of which {run} was made is not known here")
+    changes = arbo.diff(arbo.Result.load(before), after)
     if as_json:
         console.print_json(changes.as_dict())
         return

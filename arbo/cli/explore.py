@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from arbo.cli import console, options
-from arbo.cli.grow import kb_of, opened
+from arbo.cli.grow import check_out, kb_of, linker_of, parent_of, save_child
 from arbo.cli.review import answers_of, decided, searching
 from arbo.cli.serve import listening_at
 from arbo.errors import MissingDependency, UsageError
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from arbo.explore.reviewing import Reviewing
     from arbo.explore.server import Page
     from arbo.explore.views import Answer, Views
+    from arbo.results.run import Run
 
 _QUESTIONS = 10_000
 
@@ -29,7 +30,12 @@ def explore(
     run: options.Run,
     before: Annotated[
         Path | None,
-        typer.Option("--before", metavar="RUN0", help="Show what changed since this run, of which RUN was made."),
+        typer.Option(
+            "--before",
+            metavar="RUN0",
+            show_default=False,
+            help="Show what changed since this run. [default: the run of which RUN was made]",
+        ),
     ] = None,
     corrections: options.Answers = None,
     author: options.Author = None,
@@ -104,20 +110,33 @@ def page_of(
     def views_of(result: Result, name: str, earlier: Result | None) -> tuple[Views, Reviewing]:
         views = Views(result, name, before=earlier, kb=known)
         sitting = Sitting(Review(views.run, file, *decided(views.run, file), author), _QUESTIONS)
-        return views, Reviewing(views, sitting, searching(views.run, kb[0], kb[1]))
+        return views, Reviewing(views, sitting, searching(views.run, None if known is None else lambda: known))
 
     @cache
     def linker() -> Linker:
-        given = {} if kb[0] is None else {"path": kb[0], "format": kb[1]}
-        return opened(run, out, None, None, **given)[1].configured(announce=quiet)
+        check_out(run, out)
+        own = kb_of(run, base.manifest, {}) if known is None else known
+        return linker_of(run, base.manifest, own, None, None).configured(announce=quiet)
 
     def apply() -> tuple[Views, Reviewing, Answer]:
         if not file.exists() or not file.stat().st_size:
             raise UsageError("there is nothing to apply: no answer is written yet")
         after = linker().add(base, (), file)
-        after.save(out)
+        save_child(after, run, out)
         told = {"run": str(out), "corrections": after.manifest["corrections"]}
         return *views_of(after, out.name, base), told
 
-    views, reviewing = views_of(base, run.resolve().name, None if before is None else Result.load(before))
+    earlier = parent_of(run, base.manifest) if before is None else before
+    known_earlier = None if earlier is None else Result.load(earlier)
+    if before is not None and known_earlier is not None and not _is_shared(known_earlier, base):
+        raise UsageError(f"{before} and {run} have no mention in common; give the run of which {run} was made")
+    views, reviewing = views_of(base, run.resolve().name, known_earlier)
     return Page(views, reviewing, apply)
+
+
+def _is_shared(before: Run, after: Run) -> bool:
+    """Return whether a mention of one run is in the other, or one has none."""
+    import pyarrow.compute as pc
+
+    ids, others = (run.mention_table["mention_id"].combine_chunks() for run in (before, after))
+    return not (len(ids) and len(others)) or bool(pc.any(pc.is_in(ids, others)).as_py())

@@ -6,6 +6,7 @@ import shlex
 from collections import Counter
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,6 +16,7 @@ from arbo.cli import console, options
 from arbo.cli.inputs import read_documents, read_kb
 from arbo.cli.run import tell_corrections
 from arbo.errors import UsageError
+from arbo.files import sha256_of
 
 if TYPE_CHECKING:
     from arbo.data.corpus import Corpus
@@ -105,22 +107,61 @@ def refit(
 
 def opened(run: Path, out: Path, edges: Path | None, cache: Path | None, **given: Any) -> tuple[Result, Linker]:
     """Read a run, and make the linker that made it; what is ``given`` of the knowledge base replaces its `source`."""
-    from arbo import LinkerConfig, Result
-    from arbo.cli.models import encoder_like, load_edges, load_reranker
-    from arbo.linker import Linker
-    from arbo.progress import bars
+    from arbo import Result
+
+    check_out(run, out)
+    result = Result.load(run)
+    kb = kb_of(run, result.manifest, {name: value for name, value in given.items() if value})
+    return result, linker_of(run, result.manifest, kb, edges, cache)
+
+
+def check_out(run: Path, out: Path) -> None:
+    """Raise UsageError unless a run can be written to ``out`` without a change to ``run``."""
     from arbo.results.run_folder import check_replaceable
 
     if run.resolve() in (out.resolve(), *out.resolve().parents):
         raise UsageError(f"--out {out} is the run itself or inside it, which is not changed; choose another folder")
     check_replaceable(out)
-    result = Result.load(run)
-    kb = kb_of(run, result.manifest, {name: value for name, value in given.items() if value})
-    encoder = encoder_like(result.manifest["encoder"], run, None, None, cache)
-    config = LinkerConfig.from_dict(result.manifest["config"], file=str(run))
-    reranker = load_reranker(result.manifest["encoder"].get("reranker", {}).get("model"), None)
-    edge_model = load_edges(edges, None)
-    return result, Linker(kb, encoder, config, announce=bars, reranker=reranker, edges=edge_model)
+
+
+def linker_of(
+    run: Path, manifest: Mapping[str, Any], kb: KnowledgeBase | None, edges: Path | None, cache: Path | None
+) -> Linker:
+    """Make the linker that made a run."""
+    from arbo import LinkerConfig
+    from arbo.cli.models import encoder_like, load_edges, load_reranker
+    from arbo.linker import Linker
+    from arbo.progress import bars
+
+    encoder = encoder_like(manifest["encoder"], run, None, None, cache)
+    config = LinkerConfig.from_dict(manifest["config"], file=str(run))
+    reranker = load_reranker(manifest["encoder"].get("reranker", {}).get("model"), None)
+    return Linker(kb, encoder, config, announce=bars, reranker=reranker, edges=load_edges(edges, None))
+
+
+def save_child(after: Result, run: Path, out: Path) -> None:
+    """Save a run with the run of which it was made: its path as it was given, and the hash of its manifest."""
+    from arbo.results.run_folder import MANIFEST
+
+    parent = {"path": str(run), "sha256": sha256_of(run / MANIFEST)}
+    replace(after, manifest={**after.manifest, "parent": parent}).save(out)
+
+
+def parent_of(run: Path, manifest: Mapping[str, Any]) -> Path | None:
+    """Return the run of which a run was made; None, with a note, if it is not there or is another one by now.
+
+    Its path is as it was given then, from the present folder or from beside the run.
+    """
+    from arbo.results.run_folder import MANIFEST
+
+    if (known := manifest.get("parent")) is None:
+        return None
+    path = Path(known["path"])
+    for place in (path, run.resolve().with_name(path.name)):
+        if (place / MANIFEST).is_file() and sha256_of(place / MANIFEST) == known["sha256"]:
+            return place
+    console.say(f"{run} was made of the run {path}, which is no longer there, or has changed")
+    return None
 
 
 def kb_of(run: Path, manifest: Mapping[str, Any], given: Mapping[str, Any]) -> KnowledgeBase | None:
@@ -173,7 +214,7 @@ def _save(before: Result, grow: Callable[[], Result], run: Path, out: Path, as_j
 
     after = grow()
     with ThreadPoolExecutor(1) as pool:
-        saving = pool.submit(after.save, out)
+        saving = pool.submit(save_child, after, run, out)
         changes = diff(before, after)  # meanwhile
         saving.result()
     tell_corrections(after, before)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from functools import cache
+from functools import cache, partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,8 +17,7 @@ from arbo.cli.inputs import read_kb
 from arbo.errors import ArboError
 
 if TYPE_CHECKING:
-    from arbo import Linker, Result
-    from arbo.readers import KnowledgeBaseFormat
+    from arbo import KnowledgeBase, Linker, Result
     from arbo.results.explanation import Explanation
     from arbo.results.review import Answer, Question, Review
     from arbo.results.run import Link
@@ -84,7 +83,8 @@ def review(
         console.print_json({"questions": [asdict(question) for question in islice(ongoing.questions(), limit)]})
         return
     try:
-        _ask_all(ongoing, result, limit, searching(result, kb, kb_format))
+        read = None if kb is None else partial(read_kb, kb, kb_format, None)
+        _ask_all(ongoing, result, limit, searching(result, read))
     except (KeyboardInterrupt, typer.Abort):
         raise typer.Exit(130) from None
     finally:
@@ -120,16 +120,16 @@ def decided(result: Result, file: Path) -> tuple[set[str], set[str]]:
     return {id_ for line in lines if line.kind != "not" for id_ in line.mentions}, gone
 
 
-def searching(result: Result, path: Path | None, format_: KnowledgeBaseFormat | None) -> Search:
-    """Return a search in the knowledge base, which is read at the first call."""
+def searching(result: Result, read: Callable[[], KnowledgeBase] | None) -> Search:
+    """Return a search in a knowledge base, which is read at the first call; without one, in the entities of the run."""
 
     @cache
     def linker() -> Linker:
         from arbo import KnowledgeBase, Linker
         from arbo.data.entities import Entity
 
-        if path is not None:
-            return Linker(read_kb(path, format_, None))
+        if read is not None:
+            return Linker(read())
         rows = [] if result.entity_table is None else result.entity_table.to_pylist()
         return Linker(KnowledgeBase([Entity(row["entity_id"], row["name"], tuple(row["aliases"])) for row in rows]))
 
@@ -137,7 +137,7 @@ def searching(result: Result, path: Path | None, format_: KnowledgeBaseFormat | 
         known = linker()
         assert known.kb is not None
         row = result.row_of[link.mention.id]
-        domain = None if path is None else result.mention_table["domain"][row].as_py()  # a run's entities have none
+        domain = None if read is None else result.mention_table["domain"][row].as_py()  # a run's entities have none
         asked = {"id": "search", "text": words, "domain": domain, "mentions": [{"spans": [[0, len(words)]]}]}
         found = known.candidates([asked], k=_FOUND)
         entities = [known.kb.entities[row] for row in found.entities[0] if row >= 0]

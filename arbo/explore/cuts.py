@@ -1,7 +1,8 @@
-"""Partitions of a run at other thresholds: the graph is built again from the lists that the run keeps.
+"""Partitions of a run at other thresholds, of the graph that the run keeps, with the decisions that it obeys.
 
-The partitions are those of the engine. One threshold moves, while the other stays as in the run. They are kept as
-differences: for each threshold, the mentions that change from the threshold next to it, on the side of the run's own.
+The partitions are those of the engine: where one threshold moves while the other stays as in the run, and where both
+have one of a few values. They are kept as differences: the mentions that change from the value next to it, on the side
+of the run's own; where both move, the mention threshold does, after the entity threshold.
 """
 
 from __future__ import annotations
@@ -12,14 +13,20 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from arbo.engine import Edges, Graph, Partition, partition
+from arbo.engine import Decisions, Edges, Graph, Partition, partition
+from arbo.results.graphs import graph_of
 from arbo.results.run import Run, numbered
 
 Ints = npt.NDArray[np.int64]
 
-STEPS = 32
-"""Number of values of each of the two thresholds."""
+STEPS, PAIRED = 32, 8
+"""Numbers of values of each of the two thresholds: where it moves alone, and where both move."""
+
+
+_NONE: tuple[Ints, Ints] = np.empty(0, np.int64), np.empty(0, np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,17 +35,19 @@ class Cuts:
 
     run: Run
     graph: Graph
+    decisions: Decisions | None
     order: Ints
     """(mentions,) the row in the tables of each mention of the graph."""
-    nearest: Ints
-    """(mentions, 1) the row in the knowledge base of the nearest entity, -1 for none; of width 0 without entities."""
 
     def at(self, entity: float, mention: float) -> Partition:
         """Return the partition at two thresholds."""
         config = self.run.manifest["config"]
         nil = self.run.manifest["threshold"].get("nil")
         linkage = config.get("nil_linkage", "single")
-        return partition(self.graph, config["method"], (entity, mention), nil_linkage=linkage, nil_threshold=nil)
+        limits = entity, mention
+        return partition(
+            self.graph, config["method"], limits, nil_linkage=linkage, nil_threshold=nil, decisions=self.decisions
+        )
 
     @cached_property
     def own(self) -> Partition:
@@ -57,6 +66,21 @@ class Cuts:
         root[self.order] = np.where(is_nil, -1 - self.order[np.where(is_nil, labels - found.n_entities, 0)], labels)
         return root
 
+    @cached_property
+    def entities(self) -> pa.Array:
+        """The ids of the entities of the graph, by row of the knowledge base; null for rows that no edge names."""
+        candidates, links = self.run.link_table["candidates"].combine_chunks(), self.run.link_table["entity_id"]
+        edge = np.flatnonzero(self.graph.source < self.graph.n_entities)  # in the order of the targets
+        target = self.graph.target[edge].astype(np.int64)
+        rank = np.arange(len(target)) - np.searchsorted(target, target)
+        place = candidates.offsets.to_numpy().astype(np.int64)[self.order[target - self.graph.n_entities]] + rank
+        place_of, row_of = (np.full(self.graph.n_entities, -1) for _ in range(2))
+        place_of[self.graph.source[edge]] = place
+        linked = self.own.entity >= 0
+        row_of[self.own.entity[linked]] = self.order[linked]
+        near, own = (pa.array(rows, mask=rows < 0) for rows in (place_of, row_of))
+        return pc.coalesce(links.combine_chunks().take(own), candidates.values.take(near))
+
     def thresholds(self, kind: str) -> list[float]:
         """Return the values of a threshold, ascending, at most `STEPS`; the run's own is one of them.
 
@@ -74,41 +98,59 @@ class Cuts:
 
     def changes(self, kind: str) -> tuple[list[float], list[tuple[Ints, Ints]]]:
         """Return the values of a threshold, and for each the rows that change there and their new roots."""
-        values, threshold = self.thresholds(kind), self.run.manifest["threshold"]
-        middle = values.index(float(threshold[kind]))
-        found: list[tuple[Ints, Ints]] = [(np.empty(0, np.int64), np.empty(0, np.int64))] * len(values)
+        values, own = self.thresholds(kind), _limits(self.run.manifest["threshold"])
+        return values, self._differences(values, values.index(own[kind]), own, kind)
+
+    def paired(self, kind: str) -> list[int]:
+        """Return the places, among the values of a threshold, of those that it has where both move; its own is one."""
+        values, own = self.thresholds(kind), float(self.run.manifest["threshold"][kind])
+        every = np.linspace(0, len(values) - 1, min(PAIRED, len(values))).round().astype(int)
+        return sorted({*every.tolist(), values.index(own)})
+
+    def pair_changes(self) -> list[tuple[Ints, Ints]]:
+        """Return, for each pair of `paired` values, the rows that change there and their new roots, as `changes` does.
+
+        The mention threshold moves within a row of pairs; that of the run's own entity threshold is empty.
+        """
+        own = _limits(self.run.manifest["threshold"])
+        values = {kind: self.thresholds(kind) for kind in own}
+        mention = [values["mention"][place] for place in self.paired("mention")]
+        found: list[tuple[Ints, Ints]] = []
+        for entity in (values["entity"][place] for place in self.paired("entity")):
+            if entity == own["entity"]:
+                found += [_NONE] * len(mention)
+            else:
+                found += self._differences(mention, mention.index(own["mention"]), {**own, "entity": entity}, "mention")
+        return found
+
+    def _differences(
+        self, values: list[float], middle: int, limits: dict[str, float], kind: str
+    ) -> list[tuple[Ints, Ints]]:
+        """Return the changes at values of one of two thresholds, from the one ``middle`` on."""
+        found = [_NONE] * len(values)
+        begin = self.roots(self.at(**{**limits, kind: values[middle]})) if len(values) > 1 else None
         for side in (range(middle + 1, len(values)), range(middle - 1, -1, -1)):
-            before = self.roots(self.own)
+            before = begin
             for place in side:
-                now = self.roots(self.at(**{**_limits(threshold), kind: values[place]}))
+                now = self.roots(self.at(**{**limits, kind: values[place]}))
                 rows = np.flatnonzero(now != before)
                 found[place], before = (rows, now[rows]), now
-        return values, found
+        return found
 
 
 def _limits(threshold: dict[str, Any]) -> dict[str, float]:
-    return {kind: threshold[kind] for kind in ("entity", "mention")}
+    return {kind: float(threshold[kind]) for kind in ("entity", "mention")}
 
 
 def cuts_of(run: Run) -> Cuts | str:
     """Return the cuts of a run, or a sentence that says why there are none."""
-    made = run.manifest["encoder"]
-    if run.kept is None:
-        return "The run keeps no lists of neighbours, so its graph cannot be built again."
-    if run.correction_table is not None:
-        return "People corrected the run; what other thresholds would do to corrections is not computed."
-    if "edges" in made or "reranker" in made:
-        return "A model weighed the edges of the run again; the run keeps only the weights before it."
     if not run.mention_table.num_rows:
         return "The run has no mentions."
-    kept, k = run.kept(), run.manifest["config"]["k"]
-    mentions = kept["mentions"][:, :k], kept["mention_dissimilarity"][:, :k]
-    entities = kept["entities"][:, :1], kept["entity_dissimilarity"][:, :1]
-    n_entities = int(entities[0].max(initial=-1)) + 1
-    graph = Graph.from_neighbors(mentions, entities, n_entities=n_entities)
-    cuts = Cuts(run, graph, numbered(run.mention_table), entities[0])
+    if (found := graph_of(run)) is None:
+        return "An earlier version of arbo made the run, which does not keep its graph; link again to see more."
+    cuts = Cuts(run, *found, numbered(run.mention_table))
     if not _same(cuts.roots(cuts.own), run):
-        return "The graph, built again from the lists that the run keeps, gives other clusters than those of the run."
+        return "The graph that the run keeps gives other clusters than those of the run."
     return cuts
 
 

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from arbo.results.graphs import neighbors_of
 from arbo.results.result import Result
 from arbo.results.run import numbered
 from arbo.results.views import document_ids
@@ -83,19 +84,17 @@ class Lookups:
         return int(pc.index(self.documents, id_).as_py())
 
     @cached_property
-    def lists(self) -> tuple[Ints, Ints, dict[str, npt.NDArray[Any]]] | None:
+    def lists(self) -> tuple[Ints, Ints, tuple[Ints, npt.NDArray[Any]]] | None:
         """The lists of neighbours that discovered entities were made of; None if the run does not keep them.
 
-        With them come the row of each mention of the lists, and the reverse. An edge model or a reranker of mentions
-        weighs edges anew, and average linkage has no edges: such runs have none.
+        With them come the row of each mention of the lists, and the reverse. Average linkage has no edges, so that such
+        runs have none.
         """
-        run, config = self.run, self.run.manifest["config"]
-        other = config.get("rerank_mentions") or config.get("nil_linkage") == "average"
-        if run.kept is None or "edges" in run.manifest["encoder"] or other:
+        lists = neighbors_of(self.run)
+        if lists is None or self.run.manifest["config"].get("nil_linkage") == "average":
             return None
-        order = numbered(run.mention_table)
-        kept = {name: own[:, : config["k"]] for name, own in run.kept().items() if name.startswith("mention")}
-        return order, np.argsort(order), kept
+        order = numbered(self.run.mention_table)
+        return order, np.argsort(order), lists
 
     def _nearest(self) -> tuple[pa.Array, Floats]:
         """Return the id of the nearest entity of each NIL cluster, and its dissimilarity.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -40,7 +40,7 @@ def payload(run: Run, name: str, *, texts: bool = True) -> Payload:
     table = run.document_table
     has_texts = texts and table is not None and "text" in table.column_names
     columns, cuts = Columns(), cuts_of(run)
-    known = _Entities(run)
+    known = _Entities(run, None if isinstance(cuts, str) else cuts.entities)
     _add_mentions(columns, run, has_texts)
     _add_links(columns, run, known)
     _add_tree(columns, run, cuts)
@@ -49,7 +49,7 @@ def payload(run: Run, name: str, *, texts: bool = True) -> Payload:
     if isinstance(cuts, str):
         head["no_cuts"] = cuts
     else:
-        head["cuts"] = {kind: json_ready(values) for kind, values in _add_cuts(columns, cuts, known).items()}
+        head |= _add_cuts(columns, cuts, known)
     if not has_texts:
         return Payload(columns.packed(head), None)
     assert table is not None
@@ -61,7 +61,7 @@ def payload(run: Run, name: str, *, texts: bool = True) -> Payload:
 class _Entities:
     """The entities that the page names: links, and the nearest candidates."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Run, others: pa.Array | None = None) -> None:
         links = run.link_table
         lists = links["candidates"].combine_chunks()
         self.offset = lists.offsets.to_numpy().astype(np.int64)
@@ -70,7 +70,8 @@ class _Entities:
         self.candidates = pc.list_flatten(links["candidates"]).combine_chunks().take(pa.array(places))
         self.scores = pc.list_flatten(links["candidate_scores"]).combine_chunks().take(pa.array(places))
         linked = run.cluster_table["entity_id"].drop_null().combine_chunks()
-        self.ids = pc.unique(pa.concat_arrays([linked, self.candidates.cast(linked.type)]))
+        more = [] if others is None else [others.drop_null().cast(linked.type)]
+        self.ids = pc.unique(pa.concat_arrays([linked, self.candidates.cast(linked.type), *more]))
         self.n_linked = len(linked)
 
     def rows(self, ids: pa.Array | pa.ChunkedArray) -> Ints:
@@ -199,15 +200,11 @@ def _add_names(columns: Columns, run: Run, known: _Entities) -> None:
         columns.strings("alias", [name for own in aliases for name in (own or ())[:_ALIASES]])
 
 
-def _add_cuts(columns: Columns, cuts: Cuts, known: _Entities) -> dict[str, list[float]]:
-    """Add the differences of the partitions at other thresholds, and return the thresholds."""
-    nearest = cuts.nearest[:, 0] if cuts.nearest.shape[1] else np.full(len(cuts.order), -1)
-    first = known.rows(pc.list_element(_padded(cuts.run.link_table["candidates"]), 0))[cuts.order]
-    page_row = np.full(cuts.graph.n_entities + 1, -1, np.int64)
-    page_row[nearest[nearest >= 0]] = first[nearest >= 0]
-    thresholds = {}
-    for kind in ("entity", "mention"):
-        thresholds[kind], found = cuts.changes(kind)
+def _add_cuts(columns: Columns, cuts: Cuts, known: _Entities) -> dict[str, dict[str, Any]]:
+    """Add the differences of the partitions at other thresholds; return the thresholds, and the places of pairs."""
+    page_row = np.append(known.rows(cuts.entities), -1)
+    changes = {kind: cuts.changes(kind) for kind in ("entity", "mention")}
+    for kind, found in (*((kind, found) for kind, (_, found) in changes.items()), ("pair", cuts.pair_changes())):
         columns.numbers(f"cut.{kind}", [len(rows) for rows, _ in found])
         columns.numbers(f"cut.{kind}.row", np.concatenate([rows for rows, _ in found]), sorted_=True)
         roots = np.concatenate([roots for _, roots in found])
@@ -215,13 +212,5 @@ def _add_cuts(columns: Columns, cuts: Cuts, known: _Entities) -> dict[str, list[
     own = cuts.roots(cuts.own)  # of a known entity, its row on the page
     members, start = cuts.run.rows_of_cluster
     columns.numbers("discovered.root", -1 - own[members[start[known.n_linked : -1]]])
-    return thresholds
-
-
-def _padded(lists: pa.ChunkedArray) -> pa.Array:
-    """Return the first candidate of each list as a list; one null for an empty list."""
-    whole = lists.combine_chunks()
-    offset = whole.offsets.to_numpy()
-    place = pa.array(offset[:-1].astype(np.int64), mask=np.diff(offset) == 0)
-    flat = pc.list_flatten(lists).combine_chunks().take(place)
-    return pa.ListArray.from_arrays(pa.array(np.arange(len(flat) + 1, dtype=np.int32)), flat)
+    values = {kind: json_ready(own) for kind, (own, _) in changes.items()}
+    return {"cuts": values, "pairs": {kind: cuts.paired(kind) for kind in changes}}

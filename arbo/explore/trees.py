@@ -80,7 +80,7 @@ def _of_lists(lookups: Lookups, rows: Ints) -> Tree:
     if lookups.lists is None or len(rows) < 2:
         return alone
     order, number, kept = lookups.lists
-    near, weight = (kept[name][number[rows]] for name in ("mentions", "mention_dissimilarity"))
+    near, weight = (own[number[rows]] for own in kept)
     ids = order[near]
     at = np.minimum(np.searchsorted(rows, ids), len(rows) - 1)
     inside: Bools = (near >= 0) & (rows[at] == ids)

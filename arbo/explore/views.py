@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 from functools import lru_cache, partial
+from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
@@ -253,11 +254,14 @@ class Views:
         flat = mention_view(self.run, rows)
         bounds = zip(*(ends.tolist() for ends in sentence_ends(self.run, flat)), strict=True)
         shown: list[Answer] = flat.to_pylist()
-        for row, (begin, stop) in zip(shown, bounds, strict=True):
-            text, start, end = self.run.text_of(row["document_id"]), row["start"], row["end"]
+        spans = self.run.mention_table["spans"].take(rows).to_pylist()
+        for row, own, (begin, stop) in zip(shown, spans, bounds, strict=True):
+            text = self.run.text_of(row["document_id"])
             row["sentence"] = None
             if text is not None:
-                row["sentence"] = {"before": text[begin:start], "text": text[start:end], "after": text[end:stop]}
+                ends = _ends([(one["start"], one["end"]) for one in own])
+                pieces = [text[one:other] for one, other in pairwise(ends)]
+                row["sentence"] = {"before": text[begin : ends[0]], "pieces": pieces, "after": text[ends[-1] : stop]}
         return shown
 
     def _clusters(self, places: Ints) -> list[Answer]:
@@ -274,3 +278,15 @@ class Views:
         counts: Sequence[Ints] = [own[places] for own in self._lookups.per_document]
         rows = zip(ids, *(own.tolist() for own in counts), strict=True)
         return [{"document_id": id_, "mentions": n, "nil": n_nil} for id_, n, n_nil in rows]
+
+
+def _ends(spans: list[tuple[int, int]]) -> list[int]:
+    """Return where the parts of a mention begin and end, in order; parts that overlap or touch are one."""
+    first, *others = sorted(spans)
+    ends = [*first]
+    for start, end in others:
+        if start <= ends[-1]:
+            ends[-1] = max(ends[-1], end)
+        else:
+            ends += (start, end)
+    return ends

@@ -4,7 +4,7 @@ The arrays, with rows in the order of `Corpus.order`: ``mentions`` and ``mention
 mentions; ``entities`` and ``entity_dissimilarity``, the nearest rows of the knowledge base;
 ``vectors`` and ``vector_row``, unless the encoder is that of n-grams, whose vectors are soon made again, and of which
 ``encoder.*`` is the fitted state; and ``kb.*``, hashes of the entities of the knowledge base. Further arrays are those
-of `arbo.linking.originals` and `arbo.retrieval.scored`.
+of `arbo.linking.originals`, `arbo.retrieval.scored` and `arbo.results.graphs`. A run that cannot grow keeps its graph.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from arbo.linking.config import LinkerConfig
 from arbo.linking.content import Content
 from arbo.linking.releases import FROZEN, Arrays, frozen, is_same, kept_keys, rows_now
 from arbo.progress import Announce
+from arbo.results.graphs import only_graph
 from arbo.results.run import Run, numbered
 from arbo.retrieval.growth import Earlier
 from arbo.retrieval.reranking import Reranker
@@ -92,17 +93,16 @@ def kept(
     kb: KnowledgeBase | None,
     given: Arrays,
     reranker: Remembering | None,
-) -> Callable[[], dict[str, npt.NDArray[Any]]] | None:
-    """Return a function that collects the arrays that a run keeps; None if its vectors or encoder cannot be kept.
+) -> Callable[[], dict[str, npt.NDArray[Any]]]:
+    """Return a function that collects the arrays that a run keeps; only its graph if vectors or encoder cannot be kept.
 
-    ``encoder`` is that before it was fitted; for ``given`` see `given_arrays`.
+    ``encoder`` is that before it was fitted; for ``given`` see `given_arrays` and `graph_arrays`.
     """
     fitted = mentions.encoder
     counts = fitted.frequencies if isinstance(fitted, NgramEncoder) else None
     vectors = None if counts is not None else mentions.encode()
     dense = vectors if fitted is encoder and isinstance(vectors, Vectors) and not issparse(vectors.matrix) else None
-    if found.search != "exact" or (counts is None and dense is None):
-        return None
+    grows = found.search == "exact" and (counts is not None or dense is not None)
     lists, candidates = found.mentions, found.entities
 
     def collect() -> Arrays:
@@ -115,6 +115,8 @@ def kept(
             **given,
             **({} if reranker is None else reranker.arrays()),
         }
+        if not grows:
+            return only_graph(arrays)
         if counts is not None:
             return arrays | {f"{FROZEN}{name}": array for name, array in counts.arrays().items()}
         assert dense is not None
@@ -127,12 +129,13 @@ def kept(
 
 def arrays_of(run: Run) -> Arrays:
     """Return the arrays that a run keeps; raise UsageError if it has none."""
-    if run.kept is None:
+    arrays = {} if run.kept is None else run.kept()
+    if not any(name == "vectors" or name.startswith(FROZEN) for name in arrays):
         raise UsageError(
             "the run cannot grow: an earlier version of arbo made it, or it was made with approximate search or token "
             "vectors, or saved without texts; link or discover all documents again"
         )
-    return run.kept()
+    return arrays
 
 
 def check_same(

@@ -12,6 +12,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from arbo.data.documents import Document, Mention
 from arbo.linking.altered import Altered
@@ -20,7 +21,7 @@ from arbo.linking.releases import Arrays
 _GIVEN = "given"
 
 
-def given_arrays(changed: Mapping[str, Document]) -> Arrays:
+def given_arrays(changed: Mapping[str, Document]) -> dict[str, npt.NDArray[Any]]:
     """Return the array from which `as_given` makes these documents from the same with corrected mentions."""
     if not changed:
         return {}

@@ -24,6 +24,7 @@ from arbo.linking.originals import as_given, given_arrays
 from arbo.linking.releases import fitted_to, frozen, told
 from arbo.linking.respanning import respanned
 from arbo.progress import Announce, Stopwatch
+from arbo.results.graphs import graph_arrays
 from arbo.results.result import Result
 from arbo.results.run import Run
 from arbo.retrieval.encoded import EncodedKb
@@ -105,8 +106,9 @@ class Procedure:
         with clock("partition"):
             obeying = obeyed(lines, retrieval.inputs, self.kb, self.config) if lines else None
             decisions = None if obeying is None else obeying.decisions
+            graph = retrieval.graph(k, decisions)
             clusters = partition(
-                retrieval.graph(k, decisions),
+                graph,
                 self.config.method,
                 self.config.limits(retrieval.threshold),
                 nil_linkage=self.config.nil_linkage,
@@ -115,7 +117,10 @@ class Procedure:
             )
         with clock("describe"):
             result = describe(mentions.content, self.kb, retrieval, clusters, self.config, obeying)
-        arrays = kept(mentions, found, self.encoder, self.kb, given_arrays(changed), scoring)
+        more = given_arrays(changed)
+        if retrieval is not found or decisions is not None:
+            more |= graph_arrays(graph, decisions)
+        arrays = kept(mentions, found, self.encoder, self.kb, more, scoring)
         return replace(result, manifest={**result.manifest, "seconds": clock.seconds}, kept=arrays)
 
     def grown(

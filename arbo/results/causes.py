@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from arbo.data.releases import Exchange, Keys
+from arbo.results.graphs import neighbors_of
 from arbo.results.run import Run, numbered
 
 Ints = npt.NDArray[np.int64]
@@ -101,13 +102,12 @@ def new_edges(a: Run, b: Run, row_in_a: Ints) -> dict[str, Edge]:
 
 def _new_nil_edges(b: Run, before: Ints) -> dict[str, Edge]:
     """Return the lightest listed edge of each discovered entity whose mentions were apart, or new; ties by row."""
-    if b.kept is None or "edges" in b.manifest["encoder"] or b.manifest["config"].get("rerank_mentions"):
+    if (lists := neighbors_of(b)) is None:  # they end at the threshold
         return {}
-    kept = b.kept()  # its lists end at the threshold
     order, is_nil = numbered(b.mention_table), pc.is_null(b.link_table["entity_id"]).to_numpy()
     found: list[tuple[Ints, Ints, npt.NDArray[np.float32]]] = []
-    for place in range(min(b.manifest["config"]["k"], kept["mentions"].shape[1])):
-        near, weight = (kept[name][:, place] for name in ("mentions", "mention_dissimilarity"))
+    for place in range(lists[0].shape[1]):
+        near, weight = (own[:, place] for own in lists)
         near, row, weight = (values[near >= 0] for values in (order[near], order, weight))
         apart = (before[row] != before[near]) | (before[row] < 0)
         new = apart & is_nil[row] & (b.cluster_rows[row] == b.cluster_rows[near])

@@ -21,7 +21,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from scipy.stats import rankdata
 
 from arbo.data.codes import codes_of
 from arbo.results.run import Run, compared_in
@@ -76,12 +75,20 @@ def names_of(run: Run) -> Ints:
     Mentions such as "she" or "the company" name nothing, and have a number each.
     """
     table = run.mention_table
-    names = compared_in(table).to_pylist()
-    known = {name: shared_name(name) for name in set(names)}
-    columns = ("type", "domain", *["document_id"] * run.manifest["config"].get("per_document", False))
-    others = (table[column].to_pylist() for column in columns if column in table.column_names)
-    keys = zip((known[name] for name in names), *others, strict=True)
-    return codes_of(row if key[0] is None else key for row, key in enumerate(keys))
+    given, distinct = _coded(compared_in(table))
+    names = [shared_name(name) for name in distinct.to_pylist()]
+    number, is_name = codes_of(names)[given], np.array([name is not None for name in names], np.bool_)[given]
+    for column in ("type", "domain", *["document_id"] * run.manifest["config"].get("per_document", False)):
+        if column in table.column_names:
+            code, values = _coded(table[column])
+            number = np.unique(number * (len(values) + 1) + code, return_inverse=True)[1]
+    return np.where(is_name, number, len(number) + np.arange(len(number)))
+
+
+def _coded(column: pa.ChunkedArray) -> tuple[Ints, pa.Array]:
+    """Return a code for each value, and the distinct values by code; null has the code after them."""
+    coded = column.combine_chunks().dictionary_encode()
+    return pc.fill_null(coded.indices, len(coded.dictionary)).to_numpy().astype(np.int64), coded.dictionary
 
 
 def doubts(run: Run) -> Floats:
@@ -101,5 +108,6 @@ def doubts(run: Run) -> Floats:
 
 def _above(values: npt.NDArray[np.floating[Any]]) -> Floats:
     """Return the share of the values that are above each; of those equal to it, half count."""
-    rank: Floats = rankdata(values)
+    _, place, count = np.unique(values, return_inverse=True, return_counts=True)
+    rank: Floats = (np.cumsum(count) - (count - 1) / 2)[place]  # as `scipy.stats.rankdata`, whose import takes a second
     return 1 - (rank - 0.5) / len(values)

@@ -15,6 +15,7 @@ from arbo.results.evaluation import Coreference, Evaluation, evaluate
 from arbo.results.explanation import Explanation, explain
 from arbo.results.export import export, flat_table, labels_of
 from arbo.results.giants import Giant, giants_of
+from arbo.results.graphs import only_graph
 from arbo.results.plots import plot
 from arbo.results.rows import ROWS_SHOWN, table_of
 from arbo.results.run import Link, Run
@@ -104,7 +105,8 @@ class Result(Run):
             private = {("documents", "text"), ("documents", "metadata"), ("mentions", "metadata")}
             for name, table in tables.items():
                 tables[name] = table.drop_columns([key for key in table.column_names if (name, key) in private])
-        save_run(tables, self.manifest, folder, self.kept() if self.kept is not None and texts else None)
+        arrays = None if self.kept is None else self.kept()
+        save_run(tables, self.manifest, folder, arrays if texts or arrays is None else only_graph(arrays))
 
     def export(self, path: PathLike, to: ExportFormat, *, ids: Ids = "links") -> dict[str, int]:
         """Write the result in another format; return the counts of items that the format could not hold.

@@ -159,7 +159,7 @@ class Run:
     correction_table: pa.Table | None = None
     """The corrections and what became of them; None without corrections."""
     kept: Callable[[], Mapping[str, npt.NDArray[Any]]] | None = None
-    """Returns the arrays by which the run can grow, see `arbo.linking.growth`; None if it cannot."""
+    """Returns the graph of the run, and the arrays by which it can grow, see `arbo.linking.growth`; None without."""
 
     @property
     def links(self) -> Sequence[Link]:

@@ -66,8 +66,9 @@ def refers_back(text: str) -> bool:
     [True, True, True, False, False]
     """
     first, *others = tokens_of(text)
-    is_definite = first.lower() in _DEFINITE and not any(letter.isupper() for token in others for letter in token)
-    return kind_of(text) == "pronoun" or is_definite
+    if not others and first.lower() in _WORDS:  # a pronoun
+        return True
+    return first.lower() in _DEFINITE and not any(letter.isupper() for token in others for letter in token)
 
 
 def shared_name(text: str) -> str | None:

@@ -39,9 +39,9 @@ export const is = (value) => value !== null && value !== undefined;
 // A mention in its sentence, with at most so many letters before it; null without texts.
 export function sentence(row, most = innerWidth < 600 ? 24 : 90) {
   if (!row.sentence) return null;
-  const { before, text, after } = row.sentence;
+  const { before, pieces, after } = row.sentence; // every second piece is a gap
   const start = before.length > most ? "…" + before.slice(-most).replace(/^[\udc00-\udfff]/, "") : before;
-  return h("span", { class: "sentence" }, start, h("mark", {}, short(text)), short(after, most + 50));
+  return h("span", { class: "sentence" }, start, pieces.map((piece, i) => (i % 2 ? short(piece) : h("mark", {}, short(piece)))), short(after, most + 50));
 }
 
 export const empty = (text) => h("p", { class: "empty" }, text);

@@ -78,6 +78,16 @@ function lazy(make) {
   return () => (value ??= make());
 }
 
+// Where the parts of a mention begin and end, in order; parts that overlap or touch are one.
+function endsOf(spans) {
+  const ends = [];
+  for (const [start, end] of spans.toSorted((a, b) => a[0] - b[0])) {
+    if (start <= ends.at(-1)) ends.push(Math.max(ends.pop(), end));
+    else ends.push(start, end);
+  }
+  return ends;
+}
+
 const figure = (column, i) => (Number.isNaN(column[i]) ? null : column[i]);
 const word = (words, code) => (code < 0 ? null : words.at(code));
 
@@ -134,8 +144,9 @@ function runOf(head, c, textBlock) {
     const { text, units } = await textOf(c.of[i]);
     if (text !== null) {
       const unit = (offset) => (units ? units[Math.max(0, Math.min(offset, units.length - 1))] : offset);
-      const [begin, first, last, stop] = [start - c.before[i], start, end, end + c.after[i]].map(unit);
-      found.sentence = { before: text.slice(begin, first), text: text.slice(first, last), after: text.slice(last, stop) };
+      const ends = endsOf(spans), [first, ...others] = ends.map(unit), last = others.at(-1);
+      const pieces = others.map((to, at) => text.slice(unit(ends[at]), to));
+      found.sentence = { before: text.slice(unit(start - c.before[i]), first), pieces, after: text.slice(last, unit(end + c.after[i])) };
     }
     return found;
   };

@@ -1,4 +1,4 @@
-// The two thresholds: what joins and what falls apart if one of them moves.
+// The two thresholds: what joins and what falls apart if they move.
 import { h, address, count, decimal, name, link, empty, lead } from "./dom.js";
 
 const AT_ONCE = 8; // changes that are drawn while the slider moves; the others follow when it rests
@@ -16,16 +16,22 @@ export async function thresholdView(source, entity, mention) {
     return gaps.indexOf(Math.min(...gaps.filter((gap) => !Number.isNaN(gap))));
   };
   const at = { entity: place("entity", entity), mention: place("mention", mention) };
+  // Both thresholds move together over some of their values: the nearest one to a place, or the next one on a side.
+  const paired = (kind, to, side = 0) => {
+    const far = (one) => Math.abs(one - to) + ((one - to) * side < 0 ? cuts[kind].length : 0);
+    return told.pairs[kind].reduce((best, one) => (far(one) < far(best) ? one : best));
+  };
+  const both = () => at.entity !== home.entity && at.mention !== home.mention;
   const home = { entity: cuts.entity.indexOf(own.entity), mention: cuts.mention.indexOf(own.mention) };
-  if (at.entity !== home.entity) at.mention = home.mention;
+  if (both()) Object.assign(at, { entity: paired("entity", at.entity), mention: paired("mention", at.mention) });
   const out = h("div", { class: "cut" }), sliders = {};
   let later = 0;
   const update = async () => {
     clearTimeout(later);
-    const result = await source.cut({ entity: cuts.entity[at.entity], mention: cuts.mention[at.mention] });
-    const rows = h("div", { class: "changes" }, result.changed.slice(0, AT_ONCE).map(changeRow));
+    const result = await source.cut(at);
+    const rows = h("div", { class: "changes" }, result.changed(0, AT_ONCE).map(changeRow));
     out.replaceChildren(...cutNodes(result, told, rows));
-    later = setTimeout(() => rows.append(...result.changed.slice(AT_ONCE).map(changeRow)), REST);
+    later = setTimeout(() => rows.append(...result.changed(AT_ONCE).map(changeRow)), REST);
     for (const kind of ["entity", "mention"]) {
       sliders[kind].input.value = at[kind];
       sliders[kind].input.setAttribute("aria-valuetext", text(cuts[kind][at[kind]]));
@@ -33,9 +39,9 @@ export async function thresholdView(source, entity, mention) {
     }
   };
   const move = (kind) => (event) => {
-    const other = kind === "entity" ? "mention" : "entity";
-    at[kind] = Number(event.target.value);
-    at[other] = home[other];
+    const other = kind === "entity" ? "mention" : "entity", to = Number(event.target.value), side = Math.sign(to - at[kind]);
+    at[kind] = to;
+    if (both()) Object.assign(at, { [kind]: paired(kind, to, side), [other]: paired(other, at[other]) });
     history.replaceState(null, "", address("threshold", text(cuts.entity[at.entity]), text(cuts.mention[at.mention])));
     update();
   };
@@ -46,23 +52,25 @@ export async function thresholdView(source, entity, mention) {
   }
   await update();
   const slider = (kind, label) => h("div", {}, h("label", { for: `cut-${kind}` }, label), sliders[kind].input, sliders[kind].output);
+  const hasPairs = ["entity", "mention"].every((kind) => told.pairs[kind].length > 1);
   const most = text(cuts.mention[cuts.mention.length - 1]);
   return { title: "Thresholds", nodes: [heading,
-    lead("The partitions of the engine at other thresholds. One moves at a time; the other stays as in the run."),
+    lead(`The partitions of the engine at other thresholds.${hasPairs ? " If both move, each takes only some of its values." : ""}`),
     h("div", { class: "sliders" }, told.kb !== null && slider("entity", "Entity threshold"), slider("mention", "Mention threshold")),
-    h("p", { class: "note" }, `The search of the run lists mentions up to ${most}; beyond, no threshold can be shown.`), out] };
+    h("p", { class: "note" }, `The search of the run lists mentions up to ${most}; beyond, no threshold can be shown. `,
+      h("a", { href: address("threshold") }, "Back to the run")), out] };
 }
 
 function cutNodes(result, told, rows) {
   const change = (now, before) => (now === before ? "as in the run" : `${now > before ? "+" : "−"}${count(Math.abs(now - before))}`);
   const tile = (what, label) =>
     h("div", { class: "tile" }, h("strong", {}, count(result[what])), h("span", {}, label), h("small", {}, change(result[what], told[what])));
-  const { total, changed } = result;
+  const { total, shown } = result;
   return [
     h("div", { class: "tiles", "aria-live": "polite" }, told.kb !== null && tile("linked", "linked"), tile("nil", "NIL"), tile("clusters", "clusters")),
     h("h2", {}, total ? `What changes: ${count(total)}` : "Nothing changes"),
     total > 0 && rows,
-    total > changed.length && h("p", { class: "note" }, `The ${count(changed.length)} largest are shown.`),
+    total > shown && h("p", { class: "note" }, `The ${count(shown)} largest are shown.`),
   ].filter(Boolean);
 }
 
