@@ -40,6 +40,7 @@ from arbo.cli import (
     train_names,
     train_reranker,
     tune,
+    work,
 )
 from arbo.data import records
 from arbo.errors import ArboError, DataError, UsageError
@@ -136,6 +137,7 @@ for _verb in (
     train_reranker.train_reranker,
     nil_split.nil_split,
     resolve.resolve,
+    work.status,
 ):
     app.command()(_verb)
 

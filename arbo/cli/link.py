@@ -9,6 +9,7 @@ from arbo.cli.finding import find_in, load_finder
 from arbo.cli.inputs import read_documents, read_kb
 from arbo.cli.linker import LinkerOptions
 from arbo.cli.run import run
+from arbo.cli.work import Shards
 from arbo.errors import UsageError
 
 
@@ -45,6 +46,9 @@ def link(
     spread: options.SpreadOption = None,
     preview: options.Preview = False,
     no_texts: options.NoTexts = False,
+    workers: options.Workers = None,
+    shard_size: options.ShardSize = None,
+    work: options.Work = None,
     dry_run: options.DryRun = False,
     on_error: options.OnErrorOption = "fail",
     as_json: options.Json = False,
@@ -65,14 +69,8 @@ def link(
     finder = None if find_mentions is None else load_finder(find_mentions, "--find-mentions", find_threshold)
     base = read_kb(kb, kb_format, kb_xrefs, no_generic_names=no_generic_names)
     documents = read_documents(docs, format_, types, on_error, mentions=finder is None, column=text_column)
-    run(
-        linker.configured(kb=base),
-        documents if finder is None else find_in(documents, base, finder).corpus,
-        out,
-        corrections=corrections,
-        preview=preview,
-        texts=not no_texts,
-        dry_run=dry_run,
-        as_json=as_json,
-        annotated=None if finder is None else documents,
-    )
+    given = documents if finder is None else find_in(documents, base, finder).corpus
+    annotated = None if finder is None else documents
+    how: dict[str, Any] = {"texts": not no_texts, "dry_run": dry_run, "as_json": as_json, "annotated": annotated}
+    how |= {"corrections": corrections, "preview": preview, "shards": Shards(workers, shard_size, work)}
+    run(linker.configured(kb=base), given, out, **how)

@@ -169,8 +169,7 @@ RerankerModel = Annotated[
     _rerank(
         "--reranker",
         metavar="MODEL",
-        help="Model of `arbo train-reranker`; thresholds then limit 1 minus the probability of an entity. "
-        "[default: none]",
+        help="Model of `arbo train-reranker`; thresholds then limit 1 minus the probability of an entity.",
     ),
 ]
 EdgesFile = Annotated[
@@ -179,7 +178,7 @@ EdgesFile = Annotated[
         "--edges",
         metavar="MODEL",
         help="Edge model of `arbo train-edges`, or `english`, which arbo contains. For edges that it scores, "
-        "thresholds limit 1 minus the probability that both ends mean the same. [default: none]",
+        "thresholds limit 1 minus the probability of equal meaning.",
     ),
 ]
 NumberOfCandidates = Annotated[
@@ -252,8 +251,20 @@ NoTexts = Annotated[
     bool,
     option("--no-texts", help="Leave document texts and further columns out of the run; mentions keep their texts."),
 ]
+Workers = Annotated[
+    int | None, option("--workers", metavar="N", min=1, help="Number of processes that search. [default: 1]")
+]
+ShardSize = Annotated[
+    int | None, option("--shard-size", metavar="N", min=1, help="Number of distinct names that one searches at once.")
+]
+Work = Annotated[
+    Path | None, option("--work", metavar="FOLDER", help="Folder of their parts, kept. [default: RUN.work]")
+]
 DryRun = Annotated[bool, option("--dry-run", help="Read the inputs, estimate memory and time, and stop.")]
-OnErrorOption = Annotated[OnError, option("--on-error", help="Stop at a malformed record, or skip and count it.")]
+OnErrorOption = Annotated[
+    OnError,
+    option("--on-error", help="At a malformed record, stop or skip. [default: fail]", show_default=False),
+]
 Limit = Annotated[
     int | None,
     option(
