@@ -202,7 +202,7 @@ def children(pid: int) -> list[int]:
 
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs the list of processes of Linux")
-@pytest.mark.parametrize("who", ["driver", "worker"])
+@pytest.mark.parametrize("who", ["driver", "worker", "interrupted"])
 def test_the_same_command_goes_on_after_a_kill(tmp_path: Path, who: str) -> None:
     files, work = sample_files(tmp_path), tmp_path / "work"
     job = linking(files, docs="test.jsonl")
@@ -212,11 +212,13 @@ def test_the_same_command_goes_on_after_a_kill(tmp_path: Path, who: str) -> None
     while not (before := {name for name in parts_of(work) if name.startswith("search")} if work.exists() else set()):
         time.sleep(0.02)
     workers = children(process.pid)
-    os.kill(process.pid if who == "driver" else workers[-1], signal.SIGKILL)
+    os.kill(workers[-1] if who == "worker" else process.pid, signal.SIGINT if who == "interrupted" else signal.SIGKILL)
     told = process.communicate()[1]
     if who == "worker":
         assert process.returncode == 1
         assert "run the same command again" in told
+    if who == "interrupted":
+        assert (process.returncode, told) == (130, "interrupted\n")
     for _ in range(500):
         if not alive(workers):
             break
@@ -245,6 +247,29 @@ def test_the_folder_beside_a_run_is_removed_and_one_that_is_given_kept(tmp_path:
     told = arbo_process("status", tmp_path / "work")
     assert told.returncode == 0
     assert "search 1: 4 of 4 parts" in told.stdout
+
+
+def test_a_work_folder_in_the_run_is_refused(tmp_path: Path) -> None:
+    files = sample_files(tmp_path)
+    told = arbo_process(
+        "discover", files / "test.jsonl", "--out", tmp_path / "run", "--work", tmp_path / "run" / "work"
+    )
+    assert told.returncode == 2
+    assert "--work is in the run folder" in told.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [1000, 5000])
+def test_shards_do_not_change_runs_of_real_corpora(shared: Any, tmp_path: Path, size: int) -> None:
+    diseases = arbo.KnowledgeBase.from_medic(shared("data/medic/medic_06Jul2012.txt"))
+    papers = arbo.read_documents(shared("data/bc5cdr/CDR_TestSet.PubTator.txt"))
+    news = arbo.read_documents(shared("data/ecbplus"), format="ecbplus")
+    for kb, documents in ((diseases, papers), (None, news)):
+        plain = arbo.Linker(kb)
+        with opened(tmp_path / "work", shard_size=size) as work:
+            spread = plain.configured(search_all=work.search_all)
+            one, other = (made.link(documents) if kb else made.discover(documents) for made in (plain, spread))
+        assert hashes(one, tmp_path / "one") == hashes(other, tmp_path / "other")
 
 
 def test_a_folder_with_other_content_is_refused(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import typer
 
 import arbo
 from arbo.cli import console, options
+from arbo.errors import UsageError
 
 
 class Shards(NamedTuple):
@@ -33,6 +34,8 @@ class Shards(NamedTuple):
         from arbo.scale.work import opened
 
         folder = self.work or out.with_name(f"{out.name}.work")
+        if folder.resolve().is_relative_to(out.resolve()):
+            raise UsageError("--work is in the run folder (--out), which is replaced; choose another folder")
         with opened(folder, self.workers or 1, shard_size=self.shard_size) as work:
             yield linker.configured(search_all=work.search_all)
         if self.work is None:
