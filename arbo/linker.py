@@ -25,6 +25,7 @@ from arbo.progress import Announce, quiet
 from arbo.results.result import Result
 from arbo.results.run import Run
 from arbo.retrieval.candidates import Candidates
+from arbo.retrieval.domains import SearchAll, search_all
 from arbo.retrieval.encoded import EncodedKb
 from arbo.retrieval.reranking import Reranker
 from arbo.retrieval.retrieval import Retrieval
@@ -51,6 +52,8 @@ class Linker:
             `discover`, the encoder's scores are used.
         edges: an edge model, which sets the weights of edges (see `arbo.train_edges`), its file or folder, or
             ``english`` for the edge model that arbo contains. If it is None, the encoder's scores are used.
+        search_all: searches for neighbours; the default searches in this process, `arbo.scale.work.Work.search_all` in
+            several. The result is the same. `add` and `remove` do not use it.
 
     Raises:
         UsageError: the configuration has ``skip_margin`` or ``rerank_mentions``, but there is no reranker; it has a
@@ -74,6 +77,7 @@ class Linker:
     tuning: Tuning | None = None
     reranker: Reranker | None = None
     edges: EdgeModel | None = None
+    search_all: SearchAll = search_all
     _entities: EncodedKb | None = field(default=None, repr=False, kw_only=True)
 
     def __post_init__(self) -> None:
@@ -248,7 +252,7 @@ class Linker:
             raise UsageError("discover uses no reranker, so rerank_mentions does not apply; leave it out")
         kb = None if discover else self.kb
         entities, reranker = (self._entities, self.reranker) if kb else (None, None)
-        return Procedure(kb, entities, self.encoder, self.config, reranker, self.edges, self.announce)
+        return Procedure(kb, entities, self.encoder, self.config, reranker, self.edges, self.announce, self.search_all)
 
     def _growing(self, result: Run) -> Procedure:
         return self.procedure(discover=result.manifest["knowledge_base"] is None)

@@ -47,8 +47,11 @@ class Index:
         return self.n
 
     @classmethod
-    def of(cls, things: Vectors, metric: Metric) -> Self:
-        """Prepare vectors; a dense matrix is copied only to scale it, and to leave out vectors without an owner."""
+    def of(cls, things: Vectors, metric: Metric, *, scaled: bool = False) -> Self:
+        """Prepare vectors; a dense matrix is copied only to scale it, and to leave out vectors without an owner.
+
+        With ``scaled``, they are the `vectors` of an index with this metric, and are not scaled again.
+        """
         used, places = np.unique(things.row, return_inverse=True)
         row: Ids = places
         matrix = things.matrix if len(used) == things.matrix.shape[0] else things.matrix[used]
@@ -57,7 +60,9 @@ class Index:
             place = np.empty(len(order), np.int32)
             place[order] = np.arange(len(order))
             matrix, row = matrix[order], place[row]
-        return cls._of(metric, things.n, unit(matrix) if metric == "cosine" else matrix, row, things.owner)
+        return cls._of(
+            metric, things.n, unit(matrix) if metric == "cosine" and not scaled else matrix, row, things.owner
+        )
 
     @classmethod
     def _of(cls, metric: Metric, n: int, matrix: Matrix, row: Ids, owner: Ids) -> Self:
@@ -72,6 +77,11 @@ class Index:
         pair, owner = pairs_of(self.owners.owner, things)
         used, row = np.unique(self.owners.row[pair], return_inverse=True)
         return self._of(self.metric, len(things), self._scipy()[used], row, owner)
+
+    @property
+    def vectors(self) -> Vectors:
+        """The vectors and their owners; for cosine of length 1."""
+        return Vectors(self._scipy(), self.owners.row, self.owners.owner, self.n)
 
     @property
     def is_sparse(self) -> bool:

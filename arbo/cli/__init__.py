@@ -43,6 +43,7 @@ from arbo.cli import (
     train_names,
     train_reranker,
     tune,
+    work,
 )
 from arbo.data import records
 from arbo.errors import ArboError, DataError, UsageError
@@ -142,6 +143,7 @@ for _verb in (
     entity_split.entity_split,
     stats.stats,
     resolve.resolve,
+    work.status,
 ):
     app.command()(_verb)
 

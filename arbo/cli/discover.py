@@ -6,6 +6,7 @@ from arbo.cli import options
 from arbo.cli.inputs import read_documents
 from arbo.cli.linker import LinkerOptions
 from arbo.cli.run import run
+from arbo.cli.work import Shards
 from arbo.errors import UsageError
 
 
@@ -31,6 +32,9 @@ def discover(
     spread: options.SpreadOption = None,
     preview: options.Preview = False,
     no_texts: options.NoTexts = False,
+    workers: options.Workers = None,
+    shard_size: options.ShardSize = None,
+    work: options.Work = None,
     dry_run: options.DryRun = False,
     expand: options.Abbreviations = None,
     on_error: options.OnErrorOption = "fail",
@@ -58,5 +62,6 @@ def discover(
         preview=preview,
         texts=not no_texts,
         dry_run=dry_run,
+        shards=Shards(workers, shard_size, work),
         as_json=as_json,
     )

@@ -9,6 +9,7 @@ from arbo.cli.finding import find_in, load_finder
 from arbo.cli.inputs import read_documents, read_kb
 from arbo.cli.linker import LinkerOptions
 from arbo.cli.run import run
+from arbo.cli.work import Shards
 from arbo.errors import UsageError
 
 if TYPE_CHECKING:
@@ -50,6 +51,9 @@ def link(
     spread: options.SpreadOption = None,
     preview: options.Preview = False,
     no_texts: options.NoTexts = False,
+    workers: options.Workers = None,
+    shard_size: options.ShardSize = None,
+    work: options.Work = None,
     dry_run: options.DryRun = False,
     expand: options.Abbreviations = None,
     on_error: options.OnErrorOption = "fail",
@@ -73,7 +77,8 @@ def link(
     given = documents if finder is None else find_in(documents, base, finder).corpus
     annotated = None if finder is None else documents
     how: dict[str, Any] = {"texts": not no_texts, "dry_run": dry_run, "as_json": as_json, "annotated": annotated}
-    run(linker.configured(kb=base), given, out, corrections=corrections, preview=preview, **how)
+    how |= {"corrections": corrections, "preview": preview, "shards": Shards(workers, shard_size, work)}
+    run(linker.configured(kb=base), given, out, **how)
 
 
 def _finder(name: str | None, threshold: float | None, expand: bool | None) -> Finder | None:

@@ -280,6 +280,15 @@ NoTexts = Annotated[
     bool,
     option("--no-texts", help="Leave document texts and further columns out of the run; mentions keep their texts."),
 ]
+Workers = Annotated[
+    int | None, option("--workers", metavar="N", min=1, help="Number of processes that search. [default: 1]")
+]
+ShardSize = Annotated[
+    int | None, option("--shard-size", metavar="N", min=1, help="Number of distinct names that one searches at once.")
+]
+Work = Annotated[
+    Path | None, option("--work", metavar="FOLDER", help="Folder of their parts, kept. [default: RUN.work]")
+]
 DryRun = Annotated[bool, option("--dry-run", help="Read the inputs, estimate memory and time, and stop.")]
 OnErrorOption = Annotated[
     OnError,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import arbo
 from arbo.cli import console
 from arbo.cli.inputs import warn_of_missing_ids
+from arbo.cli.work import Shards
 from arbo.errors import UsageError
 
 if TYPE_CHECKING:
@@ -30,9 +31,10 @@ def run(
     texts: bool,
     dry_run: bool,
     as_json: bool,
+    shards: Shards,
     annotated: arbo.Corpus | None = None,
 ) -> None:
-    """Link documents, or discover entities without a knowledge base, and save the run.
+    """Link documents, or discover entities without a knowledge base, and save the run; ``shards`` say where to search.
 
     With ``dry_run``, only estimate memory and time. With ``preview``, only show what ``corrections`` change, and save
     nothing. If ``annotated`` has mentions, score the found mentions against them.
@@ -51,16 +53,17 @@ def run(
         else:
             console.out.print(str(estimate))
         return
-    decide = linker.discover if linker.kb is None else linker.link
-    result = decide(documents, corrections or ())
-    if preview:
-        tell_corrections(result)
-        _preview(decide(documents), result, as_json=as_json)
-        return
-    scores = None
-    if annotated is not None and annotated.mentions and linker.kb is not None:
-        scores = run_scores(result, annotated, linker.kb)
-    result.save(out, texts=texts)
+    with shards.over(linker, out) as linker:
+        decide = linker.discover if linker.kb is None else linker.link
+        result = decide(documents, corrections or ())
+        if preview:
+            tell_corrections(result)
+            _preview(decide(documents), result, as_json=as_json)
+            return
+        scores = None
+        if annotated is not None and annotated.mentions and linker.kb is not None:
+            scores = run_scores(result, annotated, linker.kb)
+        result.save(out, texts=texts)
     _tell_notes(result)
     if linker.kb is not None:
         warn_of_missing_ids(documents, linker.kb, Gold.of(documents, linker.kb))

@@ -7,10 +7,10 @@ The order of equally near neighbours does not depend on other domains.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -62,6 +62,33 @@ class Divided:
         return self._taken[domain]
 
 
+class Wanted(NamedTuple):
+    """A search: queries, things, and the id of each query among the things, or None if they are not among them."""
+
+    queries: Embeddings
+    things: Searchable
+    self_ids: Rows | None
+
+
+def search_all(
+    wanted: Iterable[Wanted],
+    k: int,
+    *,
+    metric: Metric,
+    search: SearchMethod,
+    within: float | None,
+    progress: Progress,
+) -> Iterator[Neighbors]:
+    """Search in this process, one after the other, and yield the lists; see `clustering.comparison.nearest`."""
+    how: Any = {"metric": metric, "search": search, "within": within, "progress": progress}
+    for queries, things, own in wanted:
+        yield nearest(queries, things, k, self_ids=own, scanner=best_scanner(), **how)
+
+
+SearchAll: TypeAlias = Callable[..., Iterable[Neighbors]]
+"""A function like `search_all`, which may search elsewhere, such as `arbo.scale.work.Work.search_all`."""
+
+
 def mention_parts(mentions: Sequence[Hashable]) -> list[Part]:
     """Return a part for each domain, in which its mentions are compared with each other.
 
@@ -102,30 +129,27 @@ def nearest_within(
     search: SearchMethod,
     progress: Progress,
     within: float | None = None,
+    search_all: SearchAll = search_all,
 ) -> Neighbors:
-    """Find the ``k`` things nearest to each query within its part; see `clustering.comparison.nearest`.
+    """Find the ``k`` things nearest to each query within its part; ``search_all`` makes the searches.
 
     The things are entities, or the queries themselves; then a query is not its own neighbour. Things more dissimilar
     than ``within`` are left out. Lists of fewer than ``k`` are padded with -1 and infinity.
     """
-    how: Any = {"metric": metric, "search": search, "scanner": best_scanner(), "within": within}
-
-    def search_part(part: Part) -> Neighbors:
-        some, others, own = _inside(part, queries, things)
-        return nearest(some, others, k, self_ids=own, progress=progress, **how)
-
+    how: Any = {"metric": metric, "search": search, "within": within, "progress": progress}
     n = things.whole.n if isinstance(things, Divided) else things.n
     if len(parts) == 1 and len(parts[0].things) == n:
-        return search_part(parts[0])
+        (whole,) = search_all([_inside(parts[0], queries, things)], k, **how)
+        return whole
     found = Neighbors(np.full((queries.n, k), -1, np.int32), np.full((queries.n, k), np.inf, np.float32))
     most = _SMALL if search == "exact" and not isinstance(things, Divided) else 0
     small = [part for part in parts if len(part.things) <= most]
     for begin in range(0, len(small), _TOGETHER) if most else ():
         _compare_all(small[begin : begin + _TOGETHER], queries, found, metric, np.inf if within is None else within)
-    for part in parts:
-        if len(part.things) > most:
-            ids, found.dissimilarity[part.queries] = search_part(part)
-            found.ids[part.queries] = np.where(ids >= 0, part.things[ids], -1)
+    large = [part for part in parts if len(part.things) > most]
+    lists = search_all((_inside(part, queries, things) for part in large), k, **how)
+    for part, (ids, found.dissimilarity[part.queries]) in zip(large, lists, strict=True):
+        found.ids[part.queries] = np.where(ids >= 0, part.things[ids], -1)
     return found
 
 
@@ -175,14 +199,12 @@ def rows_by(values: Iterable[Hashable]) -> dict[Hashable, Rows]:
     return {value: order[begin:end] for value, (begin, end) in zip(number, pairwise(bounds), strict=True)}
 
 
-def _inside(
-    part: Part, queries: Embeddings, things: Embeddings | Divided
-) -> tuple[Embeddings, Searchable, Rows | None]:
-    """Return the queries and things of a part, and the index of each query among the things if it is one of them."""
+def _inside(part: Part, queries: Embeddings, things: Embeddings | Divided) -> Wanted:
+    """Return the search of the queries of a part among its things."""
     some = queries.taken(part.queries)
     if isinstance(things, Divided):
-        return some, things.within(part.domain), None
-    return some, some, np.arange(len(some), dtype=np.int32)
+        return Wanted(some, things.within(part.domain), None)
+    return Wanted(some, some, np.arange(len(some), dtype=np.int32))
 
 
 def _domain_of(world: Hashable) -> Hashable:

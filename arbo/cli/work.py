@@ -1,0 +1,60 @@
+"""Options that spread a job over processes, and the verb `status`."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+import typer
+
+import arbo
+from arbo.cli import console, options
+from arbo.errors import UsageError
+
+
+class Shards(NamedTuple):
+    """How a job is spread; None for what was not given."""
+
+    workers: int | None
+    shard_size: int | None
+    work: Path | None
+
+    @contextmanager
+    def over(self, linker: arbo.Linker, out: Path) -> Iterator[arbo.Linker]:
+        """Yield the linker, which then searches in shards if an option asks for it.
+
+        A work folder that is not given stands beside the run, and is removed at the end of the block unless it fails.
+        """
+        if self in ((None, None, None), (1, None, None)):
+            yield linker
+            return
+        from arbo.scale.work import opened
+
+        folder = self.work or out.with_name(f"{out.name}.work")
+        if folder.resolve().is_relative_to(out.resolve()):
+            raise UsageError("--work is in the run folder (--out), which is replaced; choose another folder")
+        with opened(folder, self.workers or 1, shard_size=self.shard_size) as work:
+            yield linker.configured(search_all=work.search_all)
+        if self.work is None:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def status(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A work folder: --work, or RUN.work beside a run.")],
+    as_json: options.Json = False,
+) -> None:
+    """Show how much of a job is done, from the work folder of `arbo link --workers` or `arbo discover --workers`."""
+    from arbo.scale.work import progress_of
+
+    stages = progress_of(folder)
+    if as_json:
+        console.print_json({"folder": str(folder), "stages": stages})
+        return
+    for stage, told in stages.items():
+        left = told["seconds_left"]
+        rest = "" if not left else f"; about {left:,.0f} seconds left in one process"
+        spent = f"{told['finished']:,} of {told['parts']:,} parts, {told['seconds']:,.0f} seconds"
+        console.out.print(console.plain(f"{stage}: {spent}{rest}"))

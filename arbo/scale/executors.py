@@ -1,0 +1,92 @@
+"""What executes the tasks of a job: this process, or processes of one thread each.
+
+Anything with the `submit` of `concurrent.futures.Executor` can take their place, such as one that asks a cluster.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ProcessPoolExecutor, wait
+from contextlib import contextmanager
+from multiprocessing.connection import Connection
+from typing import Any
+
+from arbo.errors import ArboError
+
+_WAITING = 64
+"""Number of calls that wait at once, so that neither driver nor executor fills with them."""
+_LIBRARIES = "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"
+
+
+class Serial(Executor):
+    """Makes each call at once, in this process."""
+
+    def submit(self, call: Any, /, *args: Any, **named: Any) -> Future[Any]:
+        """Make the call, and return its result or error as a future that is done."""
+        future: Future[Any] = Future()
+        try:
+            future.set_result(call(*args, **named))
+        except Exception as error:
+            future.set_exception(error)
+        return future
+
+
+@contextmanager
+def executor(workers: int) -> Iterator[Executor]:
+    """Yield an executor of so many processes of one thread each, or of this process with all its threads for one.
+
+    Processes end with the block, and if this process is killed; after an error or an interruption they end at once.
+    """
+    if workers == 1:
+        yield Serial()
+        return
+    context = multiprocessing.get_context("spawn")
+    reader, writer = context.Pipe(duplex=False)
+    with writer, reader, ProcessPoolExecutor(workers, context, _begin, (reader,)) as pool:
+        try:
+            yield pool
+        except BaseException:
+            writer.close()
+            pool.shutdown(cancel_futures=True)
+            raise
+
+
+def completed(pool: Executor, calls: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
+    """Submit functions with their arguments, few at a time, and yield their results in order of completion.
+
+    Raise ArboError if a worker process ended by itself, and the errors of the functions.
+    """
+    waiting: set[Future[Any]] = set()
+    try:
+        for call in calls:
+            waiting.add(pool.submit(*call))
+            done = {future for future in waiting if future.done()}
+            if not done and len(waiting) >= _WAITING:
+                done, _ = wait(waiting, return_when=FIRST_COMPLETED)
+            waiting -= done
+            yield from (future.result() for future in done)
+        while waiting:
+            done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+            yield from (future.result() for future in done)
+    except BrokenExecutor as error:
+        raise ArboError(
+            "a worker ended suddenly, perhaps for lack of memory; run the same command again, which goes on with the "
+            "parts that are finished, or use fewer --workers or a smaller --shard-size"
+        ) from error
+
+
+def _begin(reader: Connection) -> None:
+    """Prepare a worker: one thread, no interruption by itself, and an end as soon as the driver ends."""
+    os.environ |= dict.fromkeys(_LIBRARIES, "1")  # read when the libraries are loaded
+    os.cpu_count = lambda: 1  # as PYTHON_CPU_COUNT does from Python 3.13 on
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with, args=(reader,), daemon=True).start()
+
+
+def _end_with(reader: Connection) -> None:
+    reader.poll(None)  # until the other end is closed
+    os._exit(1)

@@ -1,0 +1,105 @@
+"""Parts of a work folder: arrays in a subfolder that is written whole, named after all that they depend on.
+
+``part.json`` holds this, the hash of each file, the seconds that the part took, and how often it was made: once, unless
+its files were damaged. A finished part is never made again, whichever process needs it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from arbo.errors import DataError, UsageError
+from arbo.files import check_hashes, sha256_of, whole_folder
+
+Arrays = Mapping[str, npt.NDArray[Any]]
+
+MANIFEST = "part.json"
+
+
+class Part(NamedTuple):
+    """The place of a part; it may be there or not."""
+
+    folder: Path
+    depends: dict[str, Any]
+    """All that its arrays depend on, ready for JSON."""
+
+    @classmethod
+    def of(cls, work: Path, stage: str, **depends: Any) -> Part:
+        """Return the part of a stage with these settings and names of parts; the sources of arbo count too."""
+        known = {"stage": stage, "code": _code(), **depends}
+        digest = hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()
+        return cls(work / f"{stage}-{digest[:32]}", known)
+
+    @classmethod
+    def given(cls, work: Path, stage: str, arrays: Arrays) -> Part:
+        """Write arrays that no task makes, unless they are there, and return their part."""
+        digest = hashlib.sha256()
+        for name, array in arrays.items():
+            digest.update(f"{name} {array.dtype} {array.shape}\n".encode())
+            digest.update(np.ascontiguousarray(array).data)
+        part = cls.of(work, stage, content=digest.hexdigest())
+        if not part.is_finished():
+            part.make(lambda: arrays)
+        return part
+
+    @property
+    def name(self) -> str:
+        """The name of the part, by which others depend on it."""
+        return self.folder.name
+
+    def is_finished(self) -> bool:
+        """Return whether the part is there and undamaged; its files are read."""
+        manifest = read_manifest(self.folder)
+        try:
+            check_hashes(self.folder, manifest.get("files", {}), "make the part again")
+        except DataError:
+            return False
+        return manifest.get("depends") == self.depends
+
+    def make(self, call: Callable[..., Arrays], *args: Any) -> None:
+        """Call a function, and write its arrays; raise UsageError if that fails."""
+        begun = time.perf_counter()
+        arrays = call(*args)
+        made = int(read_manifest(self.folder).get("made", 0)) + 1
+        try:
+            with whole_folder(self.folder) as partial:
+                for name, array in arrays.items():
+                    np.save(partial / f"{name}.npy", array, allow_pickle=False)
+                files = {file.name: sha256_of(file) for file in sorted(partial.iterdir())}
+                seconds = round(time.perf_counter() - begun, 4)
+                manifest = {"depends": self.depends, "files": files, "seconds": seconds, "made": made}
+                (partial / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", "utf-8")
+        except OSError as error:
+            raise UsageError(f"cannot write {self.folder}: {error.strerror or error}; choose another --work") from error
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Map the arrays of a finished part into memory; what is written to them is not written to the files."""
+        files = (file for file in self.folder.iterdir() if file.suffix == ".npy")
+        return {file.stem: np.asarray(np.load(file, mmap_mode="c", allow_pickle=False)) for file in files}
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """Return what `part.json` says; nothing if the part is not finished, or the file is damaged."""
+    try:
+        manifest = json.loads((folder / MANIFEST).read_text("utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return manifest if isinstance(manifest, dict) else {}
+
+
+@cache
+def _code() -> str:
+    """Return a hash of the sources on which arrays depend, so that another version of arbo makes its own parts."""
+    digest, root = hashlib.sha256(), Path(__file__).resolve().parents[2]
+    for file in sorted([*root.glob("clustering/*.py"), *root.glob("arbo/scale/*.py")]):
+        digest.update(file.read_bytes())
+    return digest.hexdigest()

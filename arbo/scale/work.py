@@ -1,0 +1,147 @@
+"""A work folder, in which the searches of a job are tasks for several processes.
+
+The folder keeps finished parts, so that a job that was interrupted goes on when it is started again.
+``arbo-work.json`` says which parts the job needs; see `progress_of`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Executor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from arbo.engine import Index, Metric, Neighbors, Progress, SearchMethod, Vectors, is_exact
+from arbo.errors import UsageError
+from arbo.files import Format, PathLike, check_manifest, write_json
+from arbo.retrieval.domains import Wanted, search_all
+from arbo.scale.executors import completed, executor
+from arbo.scale.parts import read_manifest
+from arbo.scale.search import Cell, Grid, forget
+
+MANIFEST = "arbo-work.json"
+FORMAT = Format("arbo-work", 1, {"stages": dict}, "a work folder", "choose another folder (--work)")
+SHARD_SIZE = 1 << 19
+"""Number of distinct vectors in a shard, unless told: with n-grams they take half a gigabyte when they are searched."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Work:
+    """A work folder and what executes its tasks."""
+
+    folder: Path
+    pool: Executor
+    shard_size: int
+    _stages: dict[str, list[str]] = field(default_factory=dict)
+
+    def search_all(
+        self,
+        wanted: Iterable[Wanted],
+        k: int,
+        *,
+        metric: Metric,
+        search: SearchMethod,
+        within: float | None,
+        progress: Progress,
+    ) -> Iterator[Neighbors]:
+        """Search as `arbo.retrieval.domains.search_all` does, in shards.
+
+        Searches that may miss neighbours, and those of token vectors, are made in this process.
+        """
+        how: Any = {"metric": metric, "within": within}
+        grids: list[Grid | Wanted] = []
+        for one in wanted:
+            queries, things, own = one
+            if k and isinstance(queries, Vectors) and isinstance(things, (Vectors, Index)) and is_exact(things, search):
+                grids.append(Grid.of(self.folder, queries, things, k, own, size=self.shard_size, **how))
+            else:
+                grids.append(one)
+        self._finish([cell for grid in grids if isinstance(grid, Grid) for cell in grid.cells], progress)
+        for grid in grids:
+            if isinstance(grid, Grid):
+                yield grid.merged()
+            else:
+                yield from search_all([grid], k, search=search, progress=progress, **how)
+
+    def _finish(self, cells: Sequence[Cell], progress: Progress) -> None:
+        """Make the parts that are not finished; each is made once, also if several cells are equal."""
+        parts = {cell.part.name: cell for cell in cells}
+        self._stages[f"search {len(self._stages) + 1}"] = [*parts]
+        write_json({"format": FORMAT.name, "format_version": FORMAT.version, "stages": self._stages}, self._manifest)
+        todo = [cell for cell in parts.values() if not cell.part.is_finished()]
+        calls = ((cell.part.make, *cell.call) for cell in todo)
+        for _ in progress(completed(self.pool, calls), len(todo)):
+            pass
+        forget()
+
+    @property
+    def _manifest(self) -> Path:
+        return self.folder / MANIFEST
+
+
+@contextmanager
+def opened(
+    folder: PathLike, workers: int = 1, *, shard_size: int | None = None, pool: Executor | None = None
+) -> Iterator[Work]:
+    """Open or create a work folder, whose tasks so many processes execute until the block ends.
+
+    Args:
+        folder: the folder; finished parts in it are used again if they fit.
+        workers: number of processes of one thread each; with 1, this process executes the tasks.
+        shard_size: number of distinct vectors in a shard; the result does not depend on it.
+        pool: executes the tasks instead of such processes; it stays open.
+
+    Raises:
+        UsageError: the folder has other content or cannot be written, or a number is below 1.
+
+    >>> import arbo, tempfile
+    >>> documents, kb = arbo.load_sample()
+    >>> with tempfile.TemporaryDirectory() as folder, opened(folder) as work:
+    ...     result = arbo.Linker(kb, search_all=work.search_all).link(documents)
+    >>> result.link_table.equals(arbo.Linker(kb).link(documents).link_table)
+    True
+    """
+    path, size = Path(folder).resolve(), SHARD_SIZE if shard_size is None else shard_size
+    if workers < 1 or size < 1:
+        raise UsageError(f"workers={workers} and shard_size={size} must be at least 1")
+    if not (path / MANIFEST).exists() and path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise UsageError(f"{path} exists and is not a work folder; choose another folder (--work)")
+    if (path / MANIFEST).exists():
+        read_work(path)
+    else:
+        write_json({"format": FORMAT.name, "format_version": FORMAT.version, "stages": {}}, path / MANIFEST)
+    if pool is not None:
+        yield Work(path, pool, size)
+        return
+    with executor(workers) as own:
+        yield Work(path, own, size)
+
+
+def read_work(folder: PathLike) -> dict[str, Any]:
+    """Return the manifest of a work folder; raise UsageError if it cannot be read, and DataError for another file."""
+    file = Path(folder) / MANIFEST
+    try:
+        values = json.loads(file.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise UsageError(
+            f"{folder} is not a work folder: {MANIFEST} cannot be read ({error}); check the path"
+        ) from None
+    return check_manifest(values, FORMAT, file)
+
+
+def progress_of(folder: PathLike) -> dict[str, dict[str, Any]]:
+    """Return for each stage of a job how many parts it has, how many are finished, and what they took in seconds.
+
+    ``seconds_left`` are those of the others in one process at the same speed; None if no part is finished. A stage is
+    listed once it begins. For errors see `read_work`.
+    """
+    stages = {}
+    for stage, names in read_work(folder)["stages"].items():
+        done = [made for name in names if (made := read_manifest(Path(folder) / name))]
+        seconds = sum(made["seconds"] for made in done)
+        left = seconds / len(done) * (len(names) - len(done)) if done else None
+        stages[stage] = {"parts": len(names), "finished": len(done), "seconds": seconds, "seconds_left": left}
+    return stages
