@@ -12,7 +12,7 @@ names: `MiniLM` by the cosine of vectors (22 million parameters, aligned on MEDI
 `arborescence_training`); `sum` by the cosine plus the n-grams' score, its weight chosen on the development part;
 `learnt` by gradient boosting (`library.ranking`) over words, scores and annotations, then over vectors too, then over
 the entities that other mentions of the document name. It learns from the annotated parts in five folds, each with the
-names of the other four.
+names of the other four. `and sum` adds its log-odds to `sum`, weighted on the development part.
 
 **errors**: the wrong mentions of the test part by kind, the first that applies. `composite`: several ids;
 `abbreviation`: not written out; `same name`: the dictionary has the mention's very name, for other entities; `unseen`:
@@ -42,6 +42,7 @@ from library.folders import DATA
 from library.medic import CORPORA, encoder_of, settings_of
 from library.ranking import GROUPS, SETTINGS, Context, Cosine, Known, Lists, Pairs, described_pairs, learnt, words
 from library.results import Figures, Row, Tables, record, say
+from scipy.special import logit
 
 import arbo
 from arbo.data.corpus import Corpus
@@ -50,6 +51,7 @@ from arbo.data.documents import Document, Mention
 CANDIDATES = 24
 FOLDS = 5
 WEIGHTS = (0.125, 0.25, 0.5, 1.0, 2.0)
+TRUSTS = (2.0, 5.0, 10.0, 20.0)
 ENCODER = "aligned"
 KINDS = ("composite", "abbreviation", "same name", "unseen", "more general", "more specific", "other")
 SHORT = re.compile(r"[A-Z][A-Za-z0-9-]*[A-Z0-9][A-Za-z0-9-]*")
@@ -204,18 +206,34 @@ def models(parts: Parts, cosine: Cosine) -> Iterator[Model]:
         chosen = by_score(parts.dev, dev, score(dev)), by_score(parts.test, test, (for_test or score)(test))
         return Model(name, chosen[0], parts.test, chosen[1])
 
-    def added(pairs: Pairs, weight: float) -> Any:
-        return pairs.column("cosine") + weight * pairs.column("n-grams")
-
     yield Model("n-grams, names of MEDIC", None, parts.bare, by_score(parts.bare, bare, bare.column("n-grams")))
     yield model("n-grams", lambda pairs: pairs.column("n-grams"))
     yield model("MiniLM", lambda pairs: pairs.column("cosine"))
     tried = {weight: parts.dev.accuracy(by_score(parts.dev, dev, added(dev, weight))) for weight in WEIGHTS}
     weight = max(tried, key=lambda weight: tried[weight])
-    yield model(f"sum, {weight:g} times n-grams", partial(added, weight=weight))
+    yield model("sum", partial(added, weight=weight))
     folds = [[(own, described(own)) for own in learn] for learn in (parts.learn_dev, parts.learn_test)]
     for name, groups in GROUPS.items():
-        yield model(name, *(learnt([(pairs, own.labels(pairs)) for own, pairs in each], groups) for each in folds))
+        score = [learnt([(pairs, own.labels(pairs)) for own, pairs in each], groups) for each in folds]
+        yield model(name, *score)
+    tried = {
+        trust: parts.dev.accuracy(by_score(parts.dev, dev, both(dev, score[0], weight, trust))) for trust in TRUSTS
+    }
+    trust = max(tried, key=lambda trust: tried[trust])
+    yield model(
+        "learnt, in the document, and sum",
+        *(partial(both, score=own, weight=weight, trust=trust) for own in score),
+    )
+
+
+def added(pairs: Pairs, weight: float) -> Any:
+    """Add cosines and weighted scores of n-grams."""
+    return pairs.column("cosine") + weight * pairs.column("n-grams")
+
+
+def both(pairs: Pairs, score: Callable[[Pairs], Any], weight: float, trust: float) -> Any:
+    """Add learnt log-odds, and cosines and scores of n-grams ``trust`` times."""
+    return logit(score(pairs)) + trust * added(pairs, weight)
 
 
 # What the points are lost on
@@ -297,7 +315,7 @@ def measured(corpus: str, name: str) -> dict[str, Any]:
     return {"rows": rows, "errors": wrong, "homonyms": shared}
 
 
-CELLS = Cells("field", lambda cell: (settings_of(ENCODER), CANDIDATES, FOLDS, WEIGHTS, SETTINGS, list(GROUPS)))
+CELLS = Cells("field", lambda cell: (settings_of(ENCODER), CANDIDATES, FOLDS, WEIGHTS, TRUSTS, SETTINGS, list(GROUPS)))
 
 
 def record_all() -> None:
