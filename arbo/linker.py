@@ -24,6 +24,7 @@ from arbo.linking.procedure import Procedure
 from arbo.progress import Announce, quiet
 from arbo.results.result import Result
 from arbo.results.run import Run
+from arbo.retrieval.called import reranker_of
 from arbo.retrieval.candidates import Candidates
 from arbo.retrieval.domains import SearchAll, search_all
 from arbo.retrieval.encoded import EncodedKb
@@ -48,8 +49,9 @@ class Linker:
         config: settings of the graph and of its clustering.
         announce: shows progress, see `arbo.progress`.
         tuning: the trials from which `tune` chose the configuration; set by `tune`, otherwise None.
-        reranker: scores each mention with its candidates, see `arbo.retrieval.reranking`. If it is None, and in
-            `discover`, the encoder's scores are used.
+        reranker: scores each mention with its candidates, see `arbo.retrieval.reranking`: a cross-encoder, or any
+            function of mentions and their candidates, see `arbo.retrieval.called`. If it is None, and in `discover`,
+            the encoder's scores are used.
         edges: an edge model, which sets the weights of edges (see `arbo.train_edges`), its file or folder, or
             ``english`` for the edge model that arbo contains. If it is None, the encoder's scores are used.
         search_all: searches for neighbours; the default searches in this process, `arbo.scale.work.Work.search_all` in
@@ -58,8 +60,9 @@ class Linker:
     Raises:
         UsageError: the configuration has ``skip_margin`` or ``rerank_mentions``, but there is no reranker; it has a
             threshold above 2, but the encoder compares by cosines; it has average linkage, but the encoder compares by
-            inner products and there is no edge model; there are both a reranker and an edge model; or ``encoder`` is
-            neither an encoder nor a name, or its name is a misspelt ``ngram`` or ``all-MiniLM-L6-v2``.
+            inner products and there is no edge model; there are both a reranker and an edge model; ``reranker`` is
+            neither a reranker nor a function; or ``encoder`` is neither an encoder nor a name, or its name is a
+            misspelt ``ngram`` or ``all-MiniLM-L6-v2``.
         DataError: the file of the edge model cannot be read, or is not a file of an edge model.
         ArboError: no model has the encoder's name.
 
@@ -82,6 +85,7 @@ class Linker:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "encoder", encoder_of(self.encoder))
+        object.__setattr__(self, "reranker", None if self.reranker is None else reranker_of(self.reranker))
         if self.kb is not None:
             kb, known = KnowledgeBase.of(self.kb), self._entities
             object.__setattr__(self, "kb", kb)

@@ -30,6 +30,7 @@ from arbo.data.knowledge_base import KnowledgeBase
 from arbo.engine import Bools, Floats, Ids, Neighbors
 from arbo.errors import DataError
 from arbo.progress import Announce, quiet
+from arbo.retrieval.called import RerankFunction, reranker_of
 from arbo.retrieval.candidates import Candidates, best_first, gaps_filled
 from arbo.retrieval.early_exit import check_skip_margin, margins
 from arbo.retrieval.retrieval import Retrieval
@@ -109,7 +110,7 @@ def scores_of(
 
 
 def rerank(
-    reranker: Reranker,
+    reranker: Reranker | RerankFunction,
     candidates: Candidates,
     documents: Iterable[Any],
     kb: KnowledgeBase,
@@ -118,7 +119,7 @@ def rerank(
     expand_abbreviations: bool = True,
     announce: Announce = quiet,
 ) -> Candidates:
-    """Sort the candidates of each mention with a reranker, and return them with probabilities as scores.
+    """Sort the candidates of each mention with a reranker or function, and return them with probabilities as scores.
 
     Candidates with equal scores keep their order. ``documents`` (see `Linker.link`) and ``kb`` must be those of the
     candidates. A mention is skipped if the score of its first candidate exceeds that of the second by ``skip_margin``
@@ -134,10 +135,11 @@ def rerank(
     corpus = Corpus.of(documents)
     candidates.check(corpus, kb)
     inputs = mention_inputs(corpus, expand_abbreviations=expand_abbreviations)
-    reading = _Reading(reranker, inputs, announce, reranker.score)
+    scorer: Reranker = reranker_of(reranker)
+    reading = _Reading(scorer, inputs, announce, scorer.score)
     entities, said = reading.sorted(kb, candidates.entities, candidates.scores, skip_margin)
     probability = _probability(entities, said)
-    settings = _settings(candidates.made_by, reranker, skip_margin)
+    settings = _settings(candidates.made_by, scorer, skip_margin)
     return replace(candidates, entities=entities, scores=probability, made_by=settings)
 
 
