@@ -62,7 +62,7 @@ class Content(NamedTuple):
         lists = _lists(_mentions_as_json(mentions), self.count)
         id_, text = (_as_json(documents[name]) for name in ("document_id", "text"))
         lines = _joined("[", *id_, ", ", *text, ", ", lists, *_further(documents["domain"]), "]\n")
-        return hashlib.sha256(_bytes_of(lines)).hexdigest()
+        return hashlib.sha256(_bytes_of(lines).data).hexdigest()
 
 
 def _mentions_as_json(table: pa.Table) -> pa.Array:
