@@ -36,7 +36,7 @@ class Content(NamedTuple):
     """The table of `mention_table`, without the entities of the gold ids."""
     order: Ids
     """(mentions,) the rows of the mentions in the order in which they were searched."""
-    count: Ids
+    sizes: Ids
     """(documents,) the number of mentions of each."""
     notes: Mapping[str, int]
     index_names: Mapping[str, str | None]
@@ -47,8 +47,8 @@ class Content(NamedTuple):
         row_of = {mention.id: row for row, mention in enumerate(corpus.mentions)}
         order = np.array([row_of[item.mention.id] for item in inputs], np.int64)
         names = [inputs[place].name for place in np.argsort(order).tolist()]
-        count = np.array([len(document.mentions) for document in corpus], np.int64)
-        return cls(document_table(corpus), mention_table(corpus, names), order, count, corpus.notes, corpus.index_names)
+        sizes = np.array([len(document.mentions) for document in corpus], np.int64)
+        return cls(document_table(corpus), mention_table(corpus, names), order, sizes, corpus.notes, corpus.index_names)
 
     @property
     def names(self) -> pa.Array:
@@ -59,7 +59,7 @@ class Content(NamedTuple):
     def fingerprint(self) -> str:
         """The `fingerprint` of the corpus."""
         documents, mentions = (table.combine_chunks() for table in (self.documents, self.mentions))
-        lists = _lists(_mentions_as_json(mentions), self.count)
+        lists = _lists(_mentions_as_json(mentions), self.sizes)
         id_, text = (_as_json(documents[name]) for name in ("document_id", "text"))
         lines = _joined("[", *id_, ", ", *text, ", ", lists, *_further(documents["domain"]), "]\n")
         return hashlib.sha256(_bytes_of(lines).data).hexdigest()

@@ -138,13 +138,13 @@ def retrieve(
     if per_document:
         worlds = list(zip(worlds, (item.document.id for item in inputs), strict=True))
     parts["mentions"] = mention_parts(worlds)
-    vectors = encode() if find is None else None  # a run can only grow if its search is exact
+    vectors: Any = encode() if find is None else None  # a run can only grow if its search is exact
     if vectors is not None and search != "exact" and issparse(vectors.matrix):
         raise UsageError(
             f"search={search!r} needs dense vectors, such as a transformer's; those of the encoder are sparse, so use "
             "search='exact'"
         )
-    things: dict[str, Embeddings | Divided | None] = {"mentions": vectors}
+    things: dict[str, Any] = {"mentions": vectors}
     most = {"mentions": min(k, len(inputs) - 1)}
     if entities is not None:
         things = {"entities": entities, **things}
