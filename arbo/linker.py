@@ -80,7 +80,7 @@ class Linker:
     tuning: Tuning | None = None
     reranker: Reranker | None = None
     edges: EdgeModel | None = None
-    search_all: SearchAll = search_all
+    search_all: SearchAll = field(default=search_all, repr=False)
     _entities: EncodedKb | None = field(default=None, repr=False, kw_only=True)
 
     def __post_init__(self) -> None:

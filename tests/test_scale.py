@@ -43,7 +43,12 @@ class Shuffled(Executor):
     def submit(self, call: Any, /, *args: Any, **named: Any) -> Future[Any]:
         """Submit a call."""
         seconds = self._random.choice([0, 0, 0.003])
-        return self._pool.submit(lambda: (time.sleep(seconds), call(*args, **named))[1])
+        return self._pool.submit(_later, seconds, call, *args, **named)
+
+
+def _later(seconds: float, call: Any, *args: Any, **named: Any) -> Any:
+    time.sleep(seconds)
+    return call(*args, **named)
 
 
 def few(sample: Sample) -> list[arbo.Document]:
@@ -115,14 +120,15 @@ def test_domains_and_types_are_spread_together(tmp_path: Path) -> None:
 @settings(max_examples=25)
 def test_a_grid_gives_the_lists_of_one_search(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:
     """With many ties, things with several vectors or none, and queries that are things."""
-    draw, metric = data.draw, data.draw(st.sampled_from(["cosine", "dot"]))
+    draw = data.draw
+    metric: Any = draw(st.sampled_from(["cosine", "dot"]))
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
     points = rng.integers(0, 3, (draw(st.integers(1, 20)), 3)).astype(np.float32)
     owner = np.sort(rng.integers(0, 8, len(points))) if draw(st.booleans()) else None
     form = draw(st.sampled_from(["dense", "csr_array"]))
     things = vectors(points, form) if owner is None else vectors(points, form, owner=owner, n=9)
     queries = vectors(points if owner is None else points[:5], form)
-    own = np.arange(things.n) if owner is None else None
+    own = np.arange(things.n, dtype=np.int32) if owner is None else None
     others: Vectors | Index = Index.of(things, metric) if draw(st.booleans()) else things
     k, within = draw(st.integers(1, 12)), draw(st.sampled_from([None, 0.2, -1.0]))
     expected = nearest(queries, others, k, metric=metric, self_ids=own, within=within)
@@ -144,6 +150,9 @@ def test_a_search_that_may_miss_neighbours_is_not_divided(tmp_path: Path) -> Non
     with opened(tmp_path / "work", shard_size=5) as work:
         how: dict[str, Any] = {"metric": "cosine", "within": None, "progress": lambda items, _: items}
         (found,) = work.search_all([Wanted(points, points, None)], 3, search="hnsw", **how)
+        twice = vectors(points.matrix, owner=np.arange(50) // 2)
+        with pytest.raises(ValueError, match="exactly one vector"):
+            list(work.search_all([Wanted(twice, points, None)], 3, search="exact", **how))
     assert found.ids.shape == (50, 3)
     assert parts_of(tmp_path / "work") == {}
 
@@ -246,7 +255,7 @@ def test_the_folder_beside_a_run_is_removed_and_one_that_is_given_kept(tmp_path:
     assert arbo_process(*job, "--work", tmp_path / "work").returncode == 0
     told = arbo_process("status", tmp_path / "work")
     assert told.returncode == 0
-    assert "search 1: 4 of 4 parts" in told.stdout
+    assert "1. nearest mentions: 4 of 4 parts" in told.stdout
 
 
 def test_a_work_folder_in_the_run_is_refused(tmp_path: Path) -> None:

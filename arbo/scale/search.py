@@ -15,6 +15,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from arbo.engine import Ids, Index, Metric, Neighbors, Vectors, lists_of, merged, nearest, renumbered
+from arbo.retrieval.domains import Wanted
 from arbo.scale.parts import Part
 
 _QUERIES = 1 << 14
@@ -48,16 +49,17 @@ class Grid(NamedTuple):
     def of(
         cls,
         work: Path,
-        queries: Vectors,
-        things: Vectors | Index,
+        wanted: Wanted,
         k: int,
-        self_ids: Ids | None,
         *,
         metric: Metric,
         within: float | None,
         size: int,
     ) -> Self:
         """Write the vectors in shards of ``size`` distinct vectors, and plan the search; see `nearest`."""
+        queries: Any
+        things: Any
+        queries, things, self_ids = wanted
         scaled = isinstance(things, Index) and metric == "cosine"
         others = things.vectors if isinstance(things, Index) else things
         rows, places = np.unique(queries.row), _shards(others, size)

@@ -14,13 +14,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from arbo.engine import Index, Metric, Neighbors, Progress, SearchMethod, Vectors, is_exact
 from arbo.errors import UsageError
 from arbo.files import Format, PathLike, check_manifest, write_json
 from arbo.retrieval.domains import Wanted, search_all
 from arbo.scale.executors import completed, executor
 from arbo.scale.parts import read_manifest
-from arbo.scale.search import Cell, Grid, forget
+from arbo.scale.search import Grid, forget
 
 MANIFEST = "arbo-work.json"
 FORMAT = Format("arbo-work", 1, {"stages": dict}, "a work folder", "choose another folder (--work)")
@@ -54,22 +56,20 @@ class Work:
         how: Any = {"metric": metric, "within": within}
         grids: list[Grid | Wanted] = []
         for one in wanted:
-            queries, things, own = one
-            if k and isinstance(queries, Vectors) and isinstance(things, (Vectors, Index)) and is_exact(things, search):
-                grids.append(Grid.of(self.folder, queries, things, k, own, size=self.shard_size, **how))
-            else:
-                grids.append(one)
-        self._finish([cell for grid in grids if isinstance(grid, Grid) for cell in grid.cells], progress)
+            divided = k > 0 and _can_be_divided(one, search)
+            grids.append(Grid.of(self.folder, one, k, size=self.shard_size, **how) if divided else one)
+        self._finish([grid for grid in grids if isinstance(grid, Grid)], progress)
         for grid in grids:
             if isinstance(grid, Grid):
                 yield grid.merged()
             else:
                 yield from search_all([grid], k, search=search, progress=progress, **how)
 
-    def _finish(self, cells: Sequence[Cell], progress: Progress) -> None:
+    def _finish(self, grids: Sequence[Grid], progress: Progress) -> None:
         """Make the parts that are not finished; each is made once, also if several cells are equal."""
-        parts = {cell.part.name: cell for cell in cells}
-        self._stages[f"search {len(self._stages) + 1}"] = [*parts]
+        parts = {cell.part.name: cell for grid in grids for cell in grid.cells}
+        what = "entities" if all(grid.self_ids is None for grid in grids) else "mentions"
+        self._stages[f"{len(self._stages) + 1}. nearest {what}"] = [*parts]
         write_json({"format": FORMAT.name, "format_version": FORMAT.version, "stages": self._stages}, self._manifest)
         todo = [cell for cell in parts.values() if not cell.part.is_finished()]
         calls = ((cell.part.make, *cell.call) for cell in todo)
@@ -80,6 +80,13 @@ class Work:
     @property
     def _manifest(self) -> Path:
         return self.folder / MANIFEST
+
+
+def _can_be_divided(wanted: Wanted, search: SearchMethod) -> bool:
+    """Return whether the search is exact, and that of one vector for each query; others are refused elsewhere."""
+    queries, things, _ = wanted
+    is_vectors = isinstance(queries, Vectors) and isinstance(things, (Vectors, Index))
+    return is_vectors and is_exact(things, search) and np.array_equal(queries.owner, np.arange(queries.n))
 
 
 @contextmanager
