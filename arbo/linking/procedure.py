@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 from arbo.data.corpus import Corpus
@@ -28,7 +27,7 @@ from arbo.progress import Announce, Stopwatch
 from arbo.results.graphs import graph_arrays
 from arbo.results.result import Result
 from arbo.results.run import Run
-from arbo.retrieval.domains import SearchAll, nearest_within, search_all
+from arbo.retrieval.domains import SearchAll, search_all
 from arbo.retrieval.encoded import EncodedKb
 from arbo.retrieval.reranking import Reranker, Score, reranked
 from arbo.retrieval.retrieval import Retrieval, Sought, retrieve
@@ -52,17 +51,15 @@ class Procedure:
     """The edge model or None, see `arbo.edges.model`."""
     announce: Announce
     search_all: SearchAll = search_all
-    """Searches for neighbours, except for those of a run that grows."""
+    """Searches for neighbours that are not known."""
 
     def mentions(self, corpus: Corpus, order: Ids) -> Mentions:
         """Return the mentions of documents in an order, with the fitted encoder."""
         inputs = mention_inputs(corpus, expand_abbreviations=self.config.expand_abbreviations)
         if self.entities is not None:
-            encoder = self.entities.fitted
-        else:
-            encoder = self.encoder.fit([inputs[row].name for row in order.tolist()])
-        find = partial(nearest_within, search_all=self.search_all)
-        return Mentions.of(inputs, order, encoder, self.announce, corpus)._replace(find=find)
+            return Mentions.of(inputs, order, self.entities.fitted, self.announce, corpus)
+        encoder = self.encoder.fit([inputs[row].name for row in order.tolist()])
+        return Mentions.of(inputs, order, encoder, self.announce, corpus)
 
     def searched(self, mentions: Mentions, k: int, *, within_threshold: bool = False) -> Retrieval:
         """Return the neighbours by the encoder: the ``k`` nearest mentions, and entities.
@@ -77,7 +74,7 @@ class Procedure:
         sought = Sought(compared, self.config.candidates, self.config.search, within, self.config.per_document)
         entities = None if self.entities is None else self.entities.divided(self.config.map_types)
         worlds = mention_worlds(inputs, self.config.map_types, some=not self.config.per_document)
-        return retrieve(encoder, inputs, encode, entities, worlds, sought, self.announce, find)
+        return retrieve(encoder, inputs, encode, entities, worlds, sought, self.announce, find, self.search_all)
 
     def weighed(self, found: Retrieval, k: int, score: Score | None = None) -> Retrieval:
         """Return the edges with the weights of the edge model or the reranker, if there is one; see `reranked`."""

@@ -31,7 +31,15 @@ from arbo.engine import (
 )
 from arbo.errors import UsageError
 from arbo.progress import Announce
-from arbo.retrieval.domains import Divided, entity_parts, mention_parts, nearest_within, recall_within
+from arbo.retrieval.domains import (
+    Divided,
+    SearchAll,
+    entity_parts,
+    mention_parts,
+    nearest_within,
+    recall_within,
+    search_all,
+)
 
 Find: TypeAlias = Callable[..., Neighbors]
 """A search like `nearest_within` that knows the vectors of the mentions, that of `arbo.retrieval.growth.Earlier`."""
@@ -125,6 +133,7 @@ def retrieve(
     sought: Sought,
     announce: Announce,
     find: Find | None = None,
+    search_all: SearchAll = search_all,
 ) -> Retrieval:
     """Find the nearest entities and the nearest other mentions of each mention, as many as ``sought`` says.
 
@@ -156,7 +165,7 @@ def retrieve(
         within = None  # recall is that of complete lists
     for name, others in things.items():
         if inputs and most[name] >= 0:
-            found[name] = (find or partial(nearest_within, queries=vectors))(
+            found[name] = (find or partial(nearest_within, queries=vectors, search_all=search_all))(
                 parts[name],
                 things=others,
                 k=most[name],
