@@ -78,7 +78,8 @@ def moved(browser: Browser, kind: str, place: int) -> tuple[float, float]:
     """Move a slider; return the milliseconds until the counts are laid out, and those of the processor."""
 
     def processor() -> float:
-        return sum(one["value"] for one in browser.call("Performance.getMetrics")["metrics"] if one["name"] in _WORK)
+        told = browser.call("Performance.getMetrics")["metrics"]
+        return float(sum(one["value"] for one in told if one["name"] in _WORK))
 
     before = processor()
     took = browser.run(f"{_MOVE}('{kind}', {place})")
