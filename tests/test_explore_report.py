@@ -196,6 +196,9 @@ def test_cuts_are_the_links_at_these_thresholds(
         entity = cuts.entities.take(pa.array(root, mask=root < 0))
         assert entity.to_pylist() == anew.link_table["entity_id"].to_pylist()
 
+    assert unpacked(payload(result, "run").tables)[0]["pairs"] == {
+        kind: cuts.paired(kind) for kind in ("entity", "mention")
+    }
     limits, alone = result.manifest["threshold"], {}
     for kind in ("entity", "mention"):
         values, changes = cuts.changes(kind)

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from arbo.explore.reviewing import Reviewing
     from arbo.explore.server import Page
     from arbo.explore.views import Answer, Views
-    from arbo.results.run import Run
 
 _QUESTIONS = 10_000
 
@@ -128,15 +127,8 @@ def page_of(
 
     earlier = parent_of(run, base.manifest) if before is None else before
     known_earlier = None if earlier is None else Result.load(earlier)
-    if before is not None and known_earlier is not None and not _is_shared(known_earlier, base):
+    ids, others = ({} if one is None else one.row_of for one in (base, known_earlier))
+    if before is not None and ids and others and ids.keys().isdisjoint(others):
         raise UsageError(f"{before} and {run} have no mention in common; give the run of which {run} was made")
     views, reviewing = views_of(base, run.resolve().name, known_earlier)
     return Page(views, reviewing, apply)
-
-
-def _is_shared(before: Run, after: Run) -> bool:
-    """Return whether a mention of one run is in the other, or one has none."""
-    import pyarrow.compute as pc
-
-    ids, others = (run.mention_table["mention_id"].combine_chunks() for run in (before, after))
-    return not (len(ids) and len(others)) or bool(pc.any(pc.is_in(ids, others)).as_py())
