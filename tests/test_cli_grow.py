@@ -56,6 +56,22 @@ def test_a_run_knows_the_run_of_which_it_was_made(folder: Path, run: Run, monkey
     assert "is no longer there, or has changed" in refused.err
 
 
+def test_a_parent_may_be_the_present_folder_or_damaged(folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder / "one")
+    assert run("remove", ".", "D06", "--out", "../two").code == 0
+    monkeypatch.chdir("/")
+    told = run("diff", folder / "two", "--json")
+    assert (told.code, told.json) == (0, run("diff", folder / "one", folder / "two", "--json").json)
+    file = folder / "two" / "manifest.json"
+    manifest = json.loads(file.read_text("utf-8"))
+    for parent in (["x"], {"path": "one"}, {**manifest["parent"], "path": None}, {**manifest["parent"], "path": "."}):
+        file.write_text(json.dumps({**manifest, "parent": parent}), "utf-8")
+        refused = run("diff", folder / "two")
+        told = "manifest.json: the manifest has no valid parent" if refused.code == 3 else "or has changed"
+        assert told in " ".join(refused.err.split())
+        assert refused.code == (2 if parent == {**manifest["parent"], "path": "."} else 3)
+
+
 def test_types_that_the_run_has_not_are_told(tmp_path: Path, run: Run) -> None:
     for name, types in (("one", ["Disease"]), ("more", ["Disease", "Chemical", "Chemical"]), ("none", ["", "Gene"])):
         mentions = [{"spans": [[i, i + 1]], **({"type": kind} if kind else {})} for i, kind in enumerate(types)]

@@ -15,7 +15,7 @@ import typer
 from arbo.cli import console, options
 from arbo.cli.inputs import read_documents, read_kb
 from arbo.cli.run import tell_corrections
-from arbo.errors import UsageError
+from arbo.errors import DataError, UsageError
 from arbo.files import sha256_of
 
 if TYPE_CHECKING:
@@ -140,24 +140,27 @@ def linker_of(
 
 
 def save_child(after: Result, run: Path, out: Path) -> None:
-    """Save a run with the run of which it was made: its path as it was given, and the hash of its manifest."""
+    """Save a run with the run of which it was made: its path as it was given, `.` in full, and its manifest's hash."""
     from arbo.results.run_folder import MANIFEST
 
-    parent = {"path": str(run), "sha256": sha256_of(run / MANIFEST)}
+    parent = {"path": str(run if run.name else run.resolve()), "sha256": sha256_of(run / MANIFEST)}
     replace(after, manifest={**after.manifest, "parent": parent}).save(out)
 
 
 def parent_of(run: Path, manifest: Mapping[str, Any]) -> Path | None:
     """Return the run of which a run was made; None, with a note, if it is not there or is another one by now.
 
-    Its path is as it was given then, from the present folder or from beside the run.
+    Its path is as it was given then, from the present folder or from beside the run. Raise DataError if the manifest
+    has something else there.
     """
-    from arbo.results.run_folder import MANIFEST
+    from arbo.results.run_folder import FORMAT, MANIFEST
 
     if (known := manifest.get("parent")) is None:
         return None
+    if not (isinstance(known, dict) and all(isinstance(known.get(name), str) for name in ("path", "sha256"))):
+        raise DataError(f"the manifest has no valid parent; {FORMAT.mend}", file=str(run / MANIFEST))
     path = Path(known["path"])
-    for place in (path, run.resolve().with_name(path.name)):
+    for place in (path, run.resolve().parent / path.name):
         if (place / MANIFEST).is_file() and sha256_of(place / MANIFEST) == known["sha256"]:
             return place
     console.say(f"{run} was made of the run {path}, which is no longer there, or has changed")
