@@ -434,7 +434,9 @@ def test_applying_makes_the_run_of_add(served: Served, tmp_path: Path, run: Run,
     assert now["entity_id"] == entity
 
 
-def test_applying_obeys_a_given_knowledge_base(sample: Sample, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_applying_obeys_a_given_knowledge_base(
+    sample: Sample, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     kb, run, file = tmp_path / "kb.jsonl", tmp_path / "run", tmp_path / "run.corrections.jsonl"
     sample[1].to_jsonl(kb)
     found = arbo.Linker(arbo.read_knowledge_base(kb)).link(sample[0])
@@ -458,6 +460,11 @@ def test_applying_obeys_a_given_knowledge_base(sample: Sample, tmp_path: Path, m
     arbo.KnowledgeBase([arbo.Entity("far", "far away")]).to_jsonl(kb)
     with pytest.raises(arbo.UsageError, match="lacks most entities"):
         page_of(run, None, file, None, (kb, None), tmp_path / "run3")
+    (run / "links.parquet").write_bytes(b"")
+    assert page_of(tmp_path / "run2", None, file, None, (None, None), tmp_path / "run3").views.changes()["total"] == 0
+    assert "the page shows no changes" in capsys.readouterr().err
+    with pytest.raises(arbo.DataError, match="was changed after"):
+        page_of(tmp_path / "run2", run, file, None, (None, None), tmp_path / "run3")
 
 
 def test_numbers_that_json_cannot_hold_are_null(served: Served, result: arbo.Result) -> None:

@@ -14,7 +14,7 @@ from arbo.cli import console, options
 from arbo.cli.grow import check_out, kb_of, linker_of, parent_of, save_child
 from arbo.cli.review import answers_of, decided, searching
 from arbo.cli.serve import listening_at
-from arbo.errors import MissingDependency, UsageError
+from arbo.errors import DataError, MissingDependency, UsageError
 
 if TYPE_CHECKING:
     from arbo import Linker, Result
@@ -125,10 +125,21 @@ def page_of(
         told = {"run": str(out), "corrections": after.manifest["corrections"]}
         return *views_of(after, out.name, base), told
 
-    earlier = parent_of(run, base.manifest) if before is None else before
-    known_earlier = None if earlier is None else Result.load(earlier)
+    known_earlier = _parent(run, base) if before is None else Result.load(before)
     ids, others = ({} if one is None else one.row_of for one in (base, known_earlier))
     if before is not None and ids and others and ids.keys().isdisjoint(others):
         raise UsageError(f"{before} and {run} have no mention in common; give the run of which {run} was made")
     views, reviewing = views_of(base, run.resolve().name, known_earlier)
     return Page(views, reviewing, apply)
+
+
+def _parent(run: Path, result: Result) -> Result | None:
+    """Return the run of which a run was made, which nobody named; None, with a note, if it is unknown or damaged."""
+    from arbo import Result
+
+    try:
+        found = parent_of(run, result.manifest)
+        return None if found is None else Result.load(found)
+    except DataError as error:
+        console.say(f"the page shows no changes, since the run of which {run} was made cannot be read: {error}")
+        return None
