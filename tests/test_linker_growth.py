@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ from builders import document, linker
 from hypothesis import given, settings, strategies as st
 
 import arbo
+from arbo.engine import Vectors
 from arbo.errors import DataError, UsageError
 from arbo.files import sha256_of
 from arbo.retrieval.growth import updated
@@ -99,6 +102,23 @@ def test_saved_runs_grow_and_do_not_change(tmp_path: Path) -> None:
     equal(grown, own.link(documents))
     back = own.remove(arbo.Result.load(tmp_path / "two"), [one.id for one in documents[60:]])
     equal(back, arbo.Result.load(tmp_path / "one"))
+
+
+def test_only_a_run_that_can_grow_holds_its_vectors() -> None:
+    documents = pool(3, 9)
+    own = drawn_linker(3, documents, dense=True, kb=True)
+
+    def there() -> int:
+        gc.collect()
+        return sum(type(one) is Vectors for one in gc.get_objects())
+
+    for search, held in (("hnsw", 0), ("exact", 1)):
+        before = there()
+        result = own.configured(config=replace(own.config, search=search)).link(documents)
+        assert there() - before == held
+        assert result.kept is not None
+        assert ("vectors" in result.kept()) == bool(held)
+        del result
 
 
 def test_learnt_edges_grow_as_they_are_refitted() -> None:

@@ -100,7 +100,7 @@ def kept(
     """
     fitted = mentions.encoder
     counts = fitted.frequencies if isinstance(fitted, NgramEncoder) else None
-    vectors = None if counts is not None else mentions.encode()
+    vectors = mentions.encode() if counts is None and found.search == "exact" else None
     dense = vectors if fitted is encoder and isinstance(vectors, Vectors) and not issparse(vectors.matrix) else None
     grows = found.search == "exact" and (counts is not None or dense is not None)
     lists, candidates = found.mentions, found.entities
