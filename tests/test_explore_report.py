@@ -224,6 +224,12 @@ def test_no_threshold_lies_beyond_what_the_search_listed(sample: Sample) -> None
         cuts = cuts_of(linker(kb, mention_threshold=limit).link(documents))
         assert isinstance(cuts, Cuts)
         assert max(cuts.thresholds("mention")) == most
+    own = round(cuts.thresholds("entity")[5] - 1e-4, 4)
+    cuts = cuts_of(linker(kb, entity_threshold=own).link(documents))
+    assert isinstance(cuts, Cuts)
+    values = cuts.thresholds("entity")
+    assert own in values
+    assert len({f"{value:.3f}" for value in values}) == len(values)  # as addresses have them
     cuts = cuts_of(linker(kb, mention_threshold=None, entity_threshold=None).link(documents))
     assert isinstance(cuts, Cuts)
     assert cuts.thresholds("mention")[-1] == cuts.thresholds("entity")[-1] == float("inf")

@@ -94,7 +94,7 @@ class Cuts:
         low, high = float(weight.min()), float(weight.max())
         grid = np.unique(np.round(np.linspace(low, high, STEPS - 1), 3))
         grid = grid[grid <= (np.inf if within is None else within)]
-        return sorted({*grid[np.abs(grid - own) > 1e-9].tolist(), own})
+        return sorted({*grid[np.abs(grid - own) > 5e-4].tolist(), own})  # none that an address would not tell from it
 
     def changes(self, kind: str) -> tuple[list[float], list[tuple[Ints, Ints]]]:
         """Return the values of a threshold, and for each the rows that change there and their new roots."""
