@@ -60,7 +60,7 @@ class Earlier:
         """
         if things is not None:
             return self._entities_within(parts, things, k, metric, progress)
-        found = Neighbors(np.full((len(self.row), k), -1, np.int32), np.full((len(self.row), k), np.inf, np.float32))
+        found = self._empty(k)
         lists = self.mentions.of_width(k)
         queries = self._compared(lists.ids, within)
         for part in parts:
@@ -75,6 +75,10 @@ class Earlier:
             )
             found.ids[part.queries] = np.where(ids >= 0, part.queries[ids], -1)
         return found
+
+    def _empty(self, k: int) -> Neighbors:
+        shape = len(self.row), k
+        return Neighbors(np.full(shape, -1, np.int32), np.full(shape, np.inf, np.float32))
 
     def _compared(self, ids: Ids, within: float | None) -> Vectors:
         """Return vectors of the mentions for `updated`: those that cannot be near one that is sought may have none."""
@@ -98,7 +102,7 @@ class Earlier:
         before = self.entities.of(self.row[old])
         own = renumbered(before, self.number).of_width(k)
         is_torn = (before.ids[:, -1:] >= 0).any(axis=1) & (own.ids[:, -1:] < 0).any(axis=1)
-        found = Neighbors(np.full((len(self.row), k), -1, np.int32), np.full((len(self.row), k), np.inf, np.float32))
+        found = self._empty(k)
         found.ids[old], found.dissimilarity[old] = own
         some = np.sort(np.concatenate([np.flatnonzero(self.row < 0), old[is_torn]]))
         sought = [part._replace(queries=_places(some, part.queries)) for part in parts]
