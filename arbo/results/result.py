@@ -91,8 +91,8 @@ class Result(Run):
         """Write a run folder, completely or not at all; only an earlier run folder is replaced.
 
         Without ``texts``, the texts of documents and all metadata are left out, so that the run cannot grow; mentions
-        keep their texts. Raise UsageError if the folder cannot be written, or has other content, and DataError if its
-        manifest is not that of a run.
+        keep their texts, and ``growth.npz`` says which are alike and what was decided. Raise UsageError if the folder
+        cannot be written, or has other content, and DataError if its manifest is not that of a run.
         """
         tables = {"mentions": self.mention_table, "links": self.link_table, "clusters": self.cluster_table}
         if self.document_table is not None:

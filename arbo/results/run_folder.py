@@ -36,7 +36,7 @@ TABLES = ("mentions", "links", "clusters")
 LATER = ("documents", "entities", "corrections")
 """Tables that may be missing: an earlier arbo did not write them, or there are no corrections."""
 KEPT = "growth.npz"
-"""The arrays by which a run can grow; missing if it cannot."""
+"""The arrays by which a run can grow, or only its graph and the decisions if it cannot."""
 FORMAT = Format(
     "arbo-run", 2, {"files": dict, "threshold": dict, "notes": dict}, "a run", "run the job again", oldest=1
 )
@@ -116,7 +116,10 @@ def load_run(folder: PathLike) -> tuple[dict[str, pa.Table], dict[str, Any]]:
 
 
 def load_kept(folder: PathLike, manifest: Mapping[str, Any]) -> dict[str, npt.NDArray[Any]]:
-    """Read the arrays by which a run can grow; raise DataError if the file is missing, truncated or changed."""
+    """Read the arrays by which a run can grow; if it was saved without texts, only its graph and the decisions.
+
+    Raise DataError if the file is missing, truncated or changed.
+    """
     file = Path(folder) / KEPT
     check_hashes(Path(folder), {KEPT: str(manifest["files"].get(KEPT))}, FORMAT.mend)
     try:
