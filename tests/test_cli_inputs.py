@@ -159,6 +159,22 @@ def test_abbreviations_stay_as_they_are(run: Run, tmp_path: Path, options: list[
     assert {link.entity for link in links if link.mention.text == "QF"} == {entity}
 
 
+def test_finders_follow_the_configuration(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Corpus.of(DOCS).to_jsonl(tmp_path / "docs.jsonl")
+    NAMES.to_jsonl(tmp_path / "kb.jsonl")
+    tuned = save_lines(tmp_path / "tuned.json", '{"config": {"expand_abbreviations": false}}')
+    job = ["--kb", tmp_path / "kb.jsonl", "--config", tuned]
+    linked = run("link", tmp_path / "docs.jsonl", *job, "--find-mentions", "dictionary", "--out", tmp_path / "run")
+    assert linked.code == 0, linked.err
+    links = arbo.Result.load(tmp_path / "run").links
+    assert {link.entity for link in links if link.mention.text == "QF"} == {"B"}
+    pytest.importorskip("uvicorn")
+    served: list[Any] = []
+    monkeypatch.setattr("arbo.serve.app.run", lambda service, *_, **__: served.append(service))
+    assert run("serve", *job, "--port", 0).code == 0
+    assert served[0].finder.abbreviations is False
+
+
 @pytest.mark.parametrize("expand", [True, False])
 def test_finders_of_pairs_keep_abbreviations_too(expand: bool) -> None:
     pytest.importorskip("rapidfuzz")
