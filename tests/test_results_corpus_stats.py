@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -75,6 +76,12 @@ def test_without_a_knowledge_base_ids_are_entities() -> None:
     assert "outside" not in str(corpus_stats({"test": TEST}))
     worlds = [document("d", ("a", ("A",)), ("b", None), domain="w"), document("e", "c", domain="v")]
     assert corpus_stats({"test": worlds}).parts["test"].domains == {"w": 2, "v": 1}
+
+
+def test_nil_with_a_cluster_is_nil() -> None:
+    nil = document("d", ("gap", ()), ("hole", ()))
+    nil = replace(nil, mentions=(replace(nil.mentions[0], cluster="c"), nil.mentions[1]))
+    assert corpus_stats({"all": [nil]}, KB).parts["all"].figures["mentions_annotated_as_nil"] == 2
 
 
 def test_nothing_is_counted_too() -> None:

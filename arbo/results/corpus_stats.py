@@ -109,7 +109,7 @@ class _Named:
             for id_ in gold.labels[mention] or ()
         ]
         rest = np.array(others, np.int64).reshape(-1, 2)
-        nil = np.array([own is not None and not own for own in gold.labels], np.bool_)
+        nil = np.array([own.gold is not None and not own.gold for own in corpus.mentions], np.bool_)
         pairs = np.concatenate([gold.mention, rest[:, 0]]), np.concatenate([gold.rows, rest[:, 1]])
         return cls(corpus, base, nil, *pairs)
 
