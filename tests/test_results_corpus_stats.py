@@ -84,6 +84,13 @@ def test_nil_with_a_cluster_is_nil() -> None:
     assert corpus_stats({"all": [nil]}, KB).parts["all"].figures["mentions_annotated_as_nil"] == 2
 
 
+def test_entities_outside_the_kb_are_those_of_mentions_without_one_in_it() -> None:
+    mixed = document("d", ("kidney", ("A", "X")), ("gap", ("Y", "Z")), ("hole", ()))
+    mixed = replace(mixed, mentions=(*mixed.mentions[:2], replace(mixed.mentions[2], cluster="c")))
+    figures = corpus_stats({"all": [mixed]}, KB).parts["all"].figures
+    assert (figures["entities"], figures["entities_outside_kb"], figures["mentions_outside_kb"]) == (4, 3, 2)
+
+
 def test_nothing_is_counted_too() -> None:
     empty = corpus_stats({"train": [], "test": [Document("d", "")]}, KB)
     assert empty.parts["test"].sizes == {}
