@@ -81,7 +81,7 @@ def test_only_listed_documents_are_read(run: Run, folder: Path, tmp_path: Path) 
             ["Z9", "Z8"],
             "ids: no documents for 2 of the 2 ids: 'Z9', 'Z8'; the documents have 'D01', for example; check --ids",
         ),
-        (["# none"], "ids: no documents for 0 of the 0 ids; the documents have 'D01'"),
+        (["# none"], "ids: the file has no ids"),
     ],
     ids=["unknown", "empty"],
 )
@@ -92,6 +92,10 @@ def test_a_list_without_a_document_is_an_error(
     assert done.code == 3
     assert told in done.told
     assert not (tmp_path / "r").exists()
+    job = [save_lines(tmp_path / "empty.csv", "name"), "--text-column", "name", "--ids", tmp_path / "ids"]
+    empty = run("link", *job, "--kb", folder / "kb.jsonl", "--out", tmp_path / "r")
+    assert empty.code == 3
+    assert ("there are no documents" if told.startswith("ids: no") else told) in empty.told
 
 
 def test_each_part_has_its_own_ids(run: Run, folder: Path, tmp_path: Path) -> None:
