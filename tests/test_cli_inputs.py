@@ -12,6 +12,7 @@ import typer
 from builders import document, save_lines
 from cli_builders import linking, sample_files
 from conftest import Run
+from rerankers import Oracle
 
 import arbo
 from arbo import Entity, KnowledgeBase
@@ -19,6 +20,7 @@ from arbo.cli import app
 from arbo.cli.finding import load_finder
 from arbo.cli.inputs import read_documents, read_kb
 from arbo.data.corpus import Corpus
+from arbo.data.inputs import MentionInput
 from arbo.errors import UsageError
 from arbo.kb.withholding import PEL_NIL, nil_split
 from arbo.progress import quiet
@@ -177,6 +179,26 @@ def test_finders_follow_the_configuration(run: Run, tmp_path: Path, monkeypatch:
     monkeypatch.setattr("arbo.serve.app.run", lambda service, *_, **__: served.append(service))
     assert run("serve", *job, "--port", 0).code == 0
     assert served[0].finder.abbreviations is False
+
+
+def test_a_reranker_reads_what_the_run_read(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Corpus([document("d", ("quartz fever (QF)", ("A",)), ("QF", ("A",)))]).to_jsonl(tmp_path / "docs.jsonl")
+    NAMES.to_jsonl(tmp_path / "kb.jsonl")
+    job: list[object] = [tmp_path / "docs.jsonl", "--kb", tmp_path / "kb.jsonl"]
+    assert run("link", *job, "--out", tmp_path / "long").code == 0
+    assert run("link", *job, "--no-abbreviations", "--out", tmp_path / "short").code == 0
+    read: list[str] = []
+
+    def score(item: MentionInput, entity: Entity) -> float:
+        read.append(item.name)
+        return 0.0
+
+    monkeypatch.setattr(arbo.CrossEncoder, "from_pretrained", lambda _: Oracle(score))
+    job = ["score-reranker", *job, "--reranker", "cross", "--run", tmp_path / "short"]
+    done = run(*job)
+    assert (done.code, "QF" in read) == (0, True), done.err
+    refused = run(*job, "--run", tmp_path / "long")
+    assert (refused.code, "--no-abbreviations" in refused.told) == (2, True)
 
 
 @pytest.mark.parametrize("expand", [True, False])
