@@ -307,5 +307,8 @@ def test_the_withheld_types_are_named_or_coded() -> None:
     for entities in (named, coded):
         split = nil_split(KnowledgeBase([*entities, Entity("X", "rest", types=("T047",))]), {}, types="pel-nil")
         assert [entity.id for entity in split.kb] == ["X"]
+    kb = KnowledgeBase(named)
+    assert "T041" not in nil_split(kb, {}, types="T041").kb
+    assert len(nil_split(KnowledgeBase([*kb, Entity("X", "rest", types=("T047",))]), {}, types="PEL-NIL").kb) == 1
     with pytest.raises(UsageError, match="no entity has the type Organization; types of entities"):
         nil_split(KnowledgeBase([entity for entity in named if entity.id != "T092"]), {}, types="pel-nil")
