@@ -184,6 +184,8 @@ def test_a_second_finder_adds_what_the_first_leaves_free() -> None:
     union = UnionFinder(Proposes(*first), Proposes(*second))
     assert list(union.propose(corpus, KB)) == [second[0], *first, second[3], second[4]]
     assert find(union, corpus, KB).proposals == (second[0], first[0], second[4])
+    one, lost, other = (Proposal(0, (span,), 0, 1.0) for span in ((0, 6), (5, 9), (7, 9)))  # `find` drops the second
+    assert find(UnionFinder(Proposes(one, lost), Proposes(other)), corpus, KB).proposals == (one, other)
 
 
 def test_a_dictionary_and_another_finder(run: Run, folder: Path) -> None:
