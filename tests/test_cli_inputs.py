@@ -230,6 +230,9 @@ def test_training_reads_what_is_chosen(
     job += [] if verb == "train-edges" else ["--encoder", bert_folder, "--encoder-config", reads]
     job += [] if verb == "train-finder" else ["--no-abbreviations"]
     assert "enough" in run(*job).told
+    if verb != "train-edges":
+        at = job.index("--dev")
+        assert "--dev-ids needs --dev" in run(*job[:at], *job[at + 2 :]).told
     corpora = [[one.id for one in value] for value in given if isinstance(value, Corpus)]
     assert corpora == [["D01", "D02"], ["D03"]]
     linkers = [value for value in given if isinstance(value, arbo.Linker)]

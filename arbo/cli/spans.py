@@ -63,6 +63,8 @@ def spans(
         raise arbo.UsageError("--train needs --given-entities; add it, or leave --train out")
     if given_entities and out is not None:
         raise arbo.UsageError("--given-entities only scores; leave --out out")
+    if given_entities and limit is not None:
+        raise arbo.UsageError("--given-entities shows no mentions; leave --limit out")
     if out is not None:
         check_jsonl_output(out, kb, *docs)
     chosen = load_finder(finder, "--finder", find_threshold, expand is None)
