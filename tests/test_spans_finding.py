@@ -419,6 +419,7 @@ def test_what_to_do_where_nothing_is_found(run: Run, folder: Path) -> None:
     ("options", "wrong"),
     [
         (["spans", "--finder", "magic"], "--finder 'magic': no such folder; choose `dictionary`"),
+        (["spans", "--finder", "dictionary+"], "--finder '': no such folder; choose `dictionary`"),
         (["spans", "--out", "found.txt"], "ending must be .jsonl"),
         (["spans", "--out", "notes/x.jsonl"], "would change the input"),
         (["link", "--out", "run", "--find-mentions", "magic"], "--find-mentions 'magic'"),
