@@ -12,6 +12,7 @@ import typer
 from builders import document, save_lines
 from cli_builders import linking, sample_files
 from conftest import Run
+from rerankers import Oracle
 
 import arbo
 from arbo import Entity, KnowledgeBase
@@ -19,6 +20,7 @@ from arbo.cli import app
 from arbo.cli.finding import load_finder
 from arbo.cli.inputs import read_documents, read_kb
 from arbo.data.corpus import Corpus
+from arbo.data.inputs import MentionInput
 from arbo.errors import UsageError
 from arbo.kb.withholding import PEL_NIL, nil_split
 from arbo.progress import quiet
@@ -81,7 +83,7 @@ def test_only_listed_documents_are_read(run: Run, folder: Path, tmp_path: Path) 
             ["Z9", "Z8"],
             "ids: no documents for 2 of the 2 ids: 'Z9', 'Z8'; the documents have 'D01', for example; check --ids",
         ),
-        (["# none"], "ids: no documents for 0 of the 0 ids; the documents have 'D01'"),
+        (["# none"], "ids: the file has no ids"),
     ],
     ids=["unknown", "empty"],
 )
@@ -92,6 +94,10 @@ def test_a_list_without_a_document_is_an_error(
     assert done.code == 3
     assert told in done.told
     assert not (tmp_path / "r").exists()
+    job = [save_lines(tmp_path / "empty.csv", "name"), "--text-column", "name", "--ids", tmp_path / "ids"]
+    empty = run("link", *job, "--kb", folder / "kb.jsonl", "--out", tmp_path / "r")
+    assert empty.code == 3
+    assert ("there are no documents" if told.startswith("ids: no") else told) in empty.told
 
 
 def test_each_part_has_its_own_ids(run: Run, folder: Path, tmp_path: Path) -> None:
@@ -159,6 +165,42 @@ def test_abbreviations_stay_as_they_are(run: Run, tmp_path: Path, options: list[
     assert {link.entity for link in links if link.mention.text == "QF"} == {entity}
 
 
+def test_finders_follow_the_configuration(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Corpus.of(DOCS).to_jsonl(tmp_path / "docs.jsonl")
+    NAMES.to_jsonl(tmp_path / "kb.jsonl")
+    tuned = save_lines(tmp_path / "tuned.json", '{"config": {"expand_abbreviations": false}}')
+    job = ["--kb", tmp_path / "kb.jsonl", "--config", tuned]
+    linked = run("link", tmp_path / "docs.jsonl", *job, "--find-mentions", "dictionary", "--out", tmp_path / "run")
+    assert linked.code == 0, linked.err
+    links = arbo.Result.load(tmp_path / "run").links
+    assert {link.entity for link in links if link.mention.text == "QF"} == {"B"}
+    pytest.importorskip("uvicorn")
+    served: list[Any] = []
+    monkeypatch.setattr("arbo.serve.app.run", lambda service, *_, **__: served.append(service))
+    assert run("serve", *job, "--port", 0).code == 0
+    assert served[0].finder.abbreviations is False
+
+
+def test_a_reranker_reads_what_the_run_read(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Corpus([document("d", ("quartz fever (QF)", ("A",)), ("QF", ("A",)))]).to_jsonl(tmp_path / "docs.jsonl")
+    NAMES.to_jsonl(tmp_path / "kb.jsonl")
+    job: list[object] = [tmp_path / "docs.jsonl", "--kb", tmp_path / "kb.jsonl"]
+    assert run("link", *job, "--out", tmp_path / "long").code == 0
+    assert run("link", *job, "--no-abbreviations", "--out", tmp_path / "short").code == 0
+    read: list[str] = []
+
+    def score(item: MentionInput, entity: Entity) -> float:
+        read.append(item.name)
+        return 0.0
+
+    monkeypatch.setattr(arbo.CrossEncoder, "from_pretrained", lambda _: Oracle(score))
+    job = ["score-reranker", *job, "--reranker", "cross", "--run", tmp_path / "short"]
+    done = run(*job)
+    assert (done.code, "QF" in read) == (0, True), done.err
+    refused = run(*job, "--run", tmp_path / "long")
+    assert (refused.code, "--no-abbreviations" in refused.told) == (2, True)
+
+
 @pytest.mark.parametrize("expand", [True, False])
 def test_finders_of_pairs_keep_abbreviations_too(expand: bool) -> None:
     pytest.importorskip("rapidfuzz")
@@ -188,6 +230,9 @@ def test_training_reads_what_is_chosen(
     job += [] if verb == "train-edges" else ["--encoder", bert_folder, "--encoder-config", reads]
     job += [] if verb == "train-finder" else ["--no-abbreviations"]
     assert "enough" in run(*job).told
+    if verb != "train-edges":
+        at = job.index("--dev")
+        assert "--dev-ids needs --dev" in run(*job[:at], *job[at + 2 :]).told
     corpora = [[one.id for one in value] for value in given if isinstance(value, Corpus)]
     assert corpora == [["D01", "D02"], ["D03"]]
     linkers = [value for value in given if isinstance(value, arbo.Linker)]
@@ -265,5 +310,8 @@ def test_the_withheld_types_are_named_or_coded() -> None:
     for entities in (named, coded):
         split = nil_split(KnowledgeBase([*entities, Entity("X", "rest", types=("T047",))]), {}, types="pel-nil")
         assert [entity.id for entity in split.kb] == ["X"]
+    kb = KnowledgeBase(named)
+    assert "T041" not in nil_split(kb, {}, types="T041").kb
+    assert len(nil_split(KnowledgeBase([*kb, Entity("X", "rest", types=("T047",))]), {}, types="PEL-NIL").kb) == 1
     with pytest.raises(UsageError, match="no entity has the type Organization; types of entities"):
         nil_split(KnowledgeBase([entity for entity in named if entity.id != "T092"]), {}, types="pel-nil")

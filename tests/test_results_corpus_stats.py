@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -77,6 +78,19 @@ def test_without_a_knowledge_base_ids_are_entities() -> None:
     assert corpus_stats({"test": worlds}).parts["test"].domains == {"w": 2, "v": 1}
 
 
+def test_nil_with_a_cluster_is_nil() -> None:
+    nil = document("d", ("gap", ()), ("hole", ()))
+    nil = replace(nil, mentions=(replace(nil.mentions[0], cluster="c"), nil.mentions[1]))
+    assert corpus_stats({"all": [nil]}, KB).parts["all"].figures["mentions_annotated_as_nil"] == 2
+
+
+def test_entities_outside_the_kb_are_those_of_mentions_without_one_in_it() -> None:
+    mixed = document("d", ("kidney", ("A", "X")), ("gap", ("Y", "Z")), ("hole", ()))
+    mixed = replace(mixed, mentions=(*mixed.mentions[:2], replace(mixed.mentions[2], cluster="c")))
+    figures = corpus_stats({"all": [mixed]}, KB).parts["all"].figures
+    assert (figures["entities"], figures["entities_outside_kb"], figures["mentions_outside_kb"]) == (4, 3, 2)
+
+
 def test_nothing_is_counted_too() -> None:
     empty = corpus_stats({"train": [], "test": [Document("d", "")]}, KB)
     assert empty.parts["test"].sizes == {}
@@ -132,6 +146,8 @@ def test_the_verb(run: Run, tmp_path: Path) -> None:
     shown = run("stats", tmp_path / "docs.jsonl", "--examples", 1)
     assert "Most frequent entities" in shown.out
     assert "unseen" not in shown.out
+    refused = run("stats", tmp_path / "docs.jsonl", "--kb-types", "Species")
+    assert (refused.code, "--kb-types needs --kb" in refused.told) == (2, True)
 
 
 @pytest.mark.slow

@@ -184,6 +184,8 @@ def test_a_second_finder_adds_what_the_first_leaves_free() -> None:
     union = UnionFinder(Proposes(*first), Proposes(*second))
     assert list(union.propose(corpus, KB)) == [second[0], *first, second[3], second[4]]
     assert find(union, corpus, KB).proposals == (second[0], first[0], second[4])
+    one, lost, other = (Proposal(0, (span,), 0, 1.0) for span in ((0, 6), (5, 9), (7, 9)))  # `find` drops the second
+    assert find(UnionFinder(Proposes(one, lost), Proposes(other)), corpus, KB).proposals == (one, other)
 
 
 def test_a_dictionary_and_another_finder(run: Run, folder: Path) -> None:
@@ -417,6 +419,7 @@ def test_what_to_do_where_nothing_is_found(run: Run, folder: Path) -> None:
     ("options", "wrong"),
     [
         (["spans", "--finder", "magic"], "--finder 'magic': no such folder; choose `dictionary`"),
+        (["spans", "--finder", "dictionary+"], "--finder '': no such folder; choose `dictionary`"),
         (["spans", "--out", "found.txt"], "ending must be .jsonl"),
         (["spans", "--out", "notes/x.jsonl"], "would change the input"),
         (["link", "--out", "run", "--find-mentions", "magic"], "--find-mentions 'magic'"),

@@ -171,9 +171,12 @@ def test_from_a_split_to_scores(tmp_path: Path, run: Run) -> None:
     micro = expected["all, unseen"]["micro"]
     shown = run("spans", out / "test.jsonl", *of[:2], "--given-entities", "--train", out / "train.jsonl").out
     assert f"{micro['precision']:.4f} {micro['recall']:.4f} {micro['f1']:.4f}" in shown
+    refused = run("entity-split", tmp_path / "docs.jsonl", *of, "--unseen", 0.9, "--out", out)
+    assert (refused.code, "--unseen" in refused.told) == (2, True)
     for options, told in (
         (["--train", out], "--train needs --given-entities"),
         (["--given-entities", "--out", "x"], "only scores"),
+        (["--given-entities", "--limit", 3], "leave --limit out"),
     ):
         refused = run("spans", out / "test.jsonl", *of, *options)
         assert (refused.code, told in refused.told) == (2, True)

@@ -25,7 +25,7 @@ def entity_split(
     types: options.Types = None,
     ids: options.Ids = None,
     unseen: Annotated[
-        float, typer.Option("--unseen", min=0, max=1, help="Share of the entities that training does not have.")
+        float, typer.Option("--unseen", min=0, max=0.8, help="Share of the entities that training does not have.")
     ] = 0.1,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Random seed.")] = 0,
     on_error: options.OnErrorOption = "fail",
@@ -37,8 +37,9 @@ def entity_split(
     split/kb.jsonl --encoder aligned --out model`, then `arbo spans split/test.jsonl --kb kb.obo --finder model
     --given-entities --train split/train.jsonl`.
 
-    A pair is a sentence and an entity in it. All pairs of the unseen entities, and a tenth of each other entity's, are
-    to test on; a sentence may be in both parts with different mentions. kb.jsonl has all entities but the unseen ones.
+    A pair is a sentence and an entity in it. All pairs of the unseen entities, and a tenth of each other entity's
+    (rounded down, at least five stay), are to test on; a sentence may be in both parts with different mentions.
+    kb.jsonl has all entities but the unseen ones.
     """
     import arbo
     from arbo.spans.entity_split import documents_of, entity_split

@@ -16,29 +16,28 @@ if TYPE_CHECKING:
 _BOTH = "dictionary+"
 
 
-def load_finder(name: str, option: str, threshold: float | None = None, expand: bool | None = None) -> Finder:
+def load_finder(name: str, option: str, threshold: float | None = None, expand: bool = True) -> Finder:
     """Return a finder; a threshold of None means the finder's default, and errors name ``option``.
 
-    If ``expand`` is False, it does not expand the abbreviations that a document defines.
+    If ``expand`` is false, it does not expand the abbreviations that a document defines.
     """
     from arbo.spans.baselines import Fuzzy
     from arbo.spans.finding import PairFinder, without_repetition
     from arbo.spans.union import UnionFinder
 
-    abbreviations = expand is not False
     if name.lower().startswith(_BOTH):
-        first = arbo.DictionaryFinder(abbreviations=abbreviations)
+        first = arbo.DictionaryFinder(abbreviations=expand)
         return UnionFinder(first, load_finder(name[len(_BOTH) :], option, threshold, expand))
     if name.lower() == "dictionary":
         if threshold is not None:
             raise UsageError(
                 f"`dictionary` has no scores; leave --find-threshold out, or use {option} with `fuzzy` or a model"
             )
-        return arbo.DictionaryFinder(abbreviations=abbreviations)
+        return arbo.DictionaryFinder(abbreviations=expand)
     if name.lower() == "fuzzy":
         fuzzy = Fuzzy() if threshold is None else Fuzzy(threshold)
-        return PairFinder(fuzzy, fuzzy.threshold, abbreviations=abbreviations)
-    if not Path(name).is_dir():
+        return PairFinder(fuzzy, fuzzy.threshold, abbreviations=expand)
+    if not name or not Path(name).is_dir():
         raise UsageError(
             f"{option} {name!r}: no such folder; choose `dictionary` for exact names, `fuzzy` for similar spellings, "
             "a model folder of arbo train-finder, or both as `dictionary+FINDER`"
@@ -46,7 +45,7 @@ def load_finder(name: str, option: str, threshold: float | None = None, expand: 
 
     model = arbo.LabelAttention.from_pretrained(name)
     least = model.threshold if threshold is None else threshold
-    return PairFinder(model, least, mentions=without_repetition, abbreviations=abbreviations)
+    return PairFinder(model, least, mentions=without_repetition, abbreviations=expand)
 
 
 def find_in(documents: arbo.Corpus, kb: arbo.KnowledgeBase, finder: Finder) -> Found:

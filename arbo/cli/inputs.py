@@ -128,12 +128,15 @@ def _of_ids(documents: Corpus, file: Path) -> Corpus:
     """Return the documents whose ids a file lists, and warn of unknown ids; lines with `#` first are comments."""
     lines = (line.strip() for _, line in read_lines(file))
     wanted = dict.fromkeys(line for line in lines if line and not line.startswith("#"))
+    if not wanted:
+        raise DataError("the file has no ids; write one on each line, or leave the option out", file=str(file))
     known = {document.id for document in documents}
     unknown = [id_ for id_ in wanted if id_ not in known]
     shown = ", ".join(f"{id_!r:.60}" for id_ in unknown[:3]) + ", ..." * (len(unknown) > 3)
     told = f"no documents for {len(unknown):,} of the {len(wanted):,} ids{': ' * bool(unknown)}{shown}"
     if len(unknown) == len(wanted):
-        raise DataError(f"{told}; the documents have {documents[0].id!r:.60}, for example; check --ids", file=str(file))
+        there = f"the documents have {documents[0].id!r:.60}, for example" if documents else "there are no documents"
+        raise DataError(f"{told}; {there}; check --ids", file=str(file))
     if unknown:
         console.warn(f"{file.name}: {told}")
     return documents.of_ids(wanted.keys() & known)

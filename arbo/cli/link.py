@@ -71,7 +71,7 @@ def link(
     fields |= {"nil_linkage": nil_linkage, "nil_threshold": nil_threshold, "per_document": per_document}
     fields["expand_abbreviations"] = expand
     linker = LinkerOptions(fields, encoder, encoder_config, cache, reranker, threshold, config, edges).load()
-    finder = _finder(find_mentions, find_threshold, expand)
+    finder = _finder(find_mentions, find_threshold, expand=linker.config.expand_abbreviations)
     base = read_kb(kb, kb_format, kb_xrefs, kb_types, no_generic_names=no_generic_names)
     documents = read_documents(docs, format_, types, on_error, ids=ids, mentions=finder is None, column=text_column)
     given = documents if finder is None else find_in(documents, base, finder).corpus
@@ -81,7 +81,7 @@ def link(
     run(linker.configured(kb=base), given, out, **how)
 
 
-def _finder(name: str | None, threshold: float | None, expand: bool | None) -> Finder | None:
+def _finder(name: str | None, threshold: float | None, *, expand: bool) -> Finder | None:
     if name is None and threshold is not None:
         raise UsageError("--find-threshold needs --find-mentions with `fuzzy` or a model")
     return None if name is None else load_finder(name, "--find-mentions", threshold, expand)

@@ -81,7 +81,7 @@ KbXrefs = Annotated[
 ]
 KbTypes = Annotated[
     list[str] | None,
-    option("--kb-types", metavar="TYPE", help="Keep entities of this type, or `ST21pv`; repeatable."),
+    option("--kb-types", metavar="TYPE", help="Type to keep; an id or `ST21pv` for UMLS; repeatable."),
 ]
 NoGenericNames = Annotated[
     bool,

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from arbo.cli import console, options
 from arbo.cli.inputs import read_documents, read_kb
 from arbo.cli.train_reranker import candidates_in, load_runs
+from arbo.errors import UsageError
+
+if TYPE_CHECKING:
+    from arbo.results.result import Result
 
 _RUN = "Run of `arbo link` over DOCS without a reranker, whose candidates are reranked. May be repeated."
 _MODEL = "Model of `arbo train-reranker`."
@@ -48,7 +53,9 @@ def score_reranker(
     base = read_kb(kb, kb_format, kb_xrefs, kb_types)
     documents = read_documents(docs, format_, types, on_error, ids=ids)
     learnt = None if train is None else read_documents(train, format_, types, on_error)
-    found = {str(run): candidates_in(run, result, base) for run, result in load_runs(runs).items()}
+    results = load_runs(runs)
+    expand = _expand_abbreviations(results)
+    found = {str(run): candidates_in(run, result, base) for run, result in results.items()}
     for run, own in found.items():
         own.check(documents, base)
         if "reranker" in own.made_by:
@@ -61,7 +68,8 @@ def score_reranker(
     }
     if len(found) > 1:
         asked["UNION"] = with_gold(union(*found.values()), gold)
-    chosen = {name: rerank(model, of, documents, base, announce=bars) for name, of in asked.items()}
+    how: Any = {"expand_abbreviations": expand, "announce": bars}
+    chosen = {name: rerank(model, of, documents, base, **how) for name, of in asked.items()}
     scores = {name: of.evaluate(documents, base, train=learnt) for name, of in chosen.items()}
     if as_json:
         console.print_json(
@@ -71,3 +79,11 @@ def score_reranker(
     for name, of in scores.items():
         console.print_title(name)
         console.show(of)
+
+
+def _expand_abbreviations(results: Mapping[Path, Result]) -> bool:
+    """Return whether the runs expand abbreviations; raise UsageError if some do and some do not."""
+    first, *others = {bool(run.manifest["config"].get("expand_abbreviations", True)) for run in results.values()}
+    if others:
+        raise UsageError("some of the runs were made with --no-abbreviations, some without; score them apart")
+    return first

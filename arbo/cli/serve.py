@@ -49,7 +49,7 @@ def serve(
 
     fields = {"expand_abbreviations": expand}
     linker = LinkerOptions(fields, encoder, None, None, reranker, None, config, edges).load()
-    found = load_finder(finder, "--finder", None, expand)
+    found = load_finder(finder, "--finder", None, linker.config.expand_abbreviations)
     base = read_kb(kb, kb_format, None, kb_types)
     if getattr(linker.encoder, "cache", None) is not None:
         linker = linker.configured(encoder=replace(linker.encoder, cache=None))  # type: ignore[type-var]

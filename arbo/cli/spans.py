@@ -63,9 +63,11 @@ def spans(
         raise arbo.UsageError("--train needs --given-entities; add it, or leave --train out")
     if given_entities and out is not None:
         raise arbo.UsageError("--given-entities only scores; leave --out out")
+    if given_entities and limit is not None:
+        raise arbo.UsageError("--given-entities shows no mentions; leave --limit out")
     if out is not None:
         check_jsonl_output(out, kb, *docs)
-    chosen = load_finder(finder, "--finder", find_threshold, expand)
+    chosen = load_finder(finder, "--finder", find_threshold, expand is None)
     base = read_kb(kb, kb_format, kb_xrefs, kb_types, no_generic_names=no_generic_names)
     documents = read_documents(docs, format_, types, on_error, ids=ids, mentions=given_entities)
     if given_entities:

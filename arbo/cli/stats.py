@@ -9,6 +9,7 @@ import typer
 from arbo.cli import console, options
 from arbo.cli.inputs import read_kb, read_parts
 from arbo.cli.reporting import name_systems
+from arbo.errors import UsageError
 
 
 def stats(
@@ -34,6 +35,8 @@ def stats(
     """
     from arbo.results.corpus_stats import corpus_stats
 
+    if kb is None and kb_types:
+        raise UsageError("--kb-types needs --kb; add it, or leave --kb-types out")
     parts = name_systems(docs, what="part")
     base = None if kb is None else read_kb(kb, kb_format, kb_xrefs, kb_types)
     found = corpus_stats(read_parts(parts, format_, types, on_error, ids), base, frequent=frequent)

@@ -139,7 +139,7 @@ def train(
     _tell_examples(documents, entities, clusters=settings.positives != "entity")
     if dev is None:
         console.warn(_NO_DEV)
-    held_out = None if dev is None else read_documents(dev, format_, types, on_error, ids=dev_ids)
+    held_out = train_options.held_out(dev, dev_ids, format_, types, on_error)
     run = run_options(tensorboard, partial(_scores, settings.best))
     how: Any = {"edges": load_edges(edges, None), "expand_abbreviations": expand is None}
     trained = arbo.train(start, documents, entities, dev=held_out, out=out, config=settings, options=run, **how)

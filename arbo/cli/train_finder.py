@@ -90,7 +90,7 @@ def train_finder(
             "without --dev the last model is kept and the minimum score of an entity is not tuned; set it with "
             "--find-threshold of `arbo spans`"
         )
-    held_out = None if dev is None else read_documents(dev, format_, types, on_error, ids=dev_ids)
+    held_out = train_options.held_out(dev, dev_ids, format_, types, on_error)
     parts: dict[str, Any] = {"attention": attention, "head": head}
     run = run_options(tensorboard, _scores)
     trained = arbo.train_oslat(start, documents, entities, dev=held_out, out=out, options=run, **parts)

@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 import arbo
+from arbo.cli.inputs import read_documents
 
 if TYPE_CHECKING:
+    from arbo.data.records import OnError
+    from arbo.readers import DocumentFormat
     from arbo.training.config import LoopConfig
 
 Settings = TypeVar("Settings", bound="LoopConfig")
@@ -72,6 +75,17 @@ def changed_by(settings: Settings, file: Path | None, **changes: Any) -> Setting
     """Return the settings, overridden by those in a file, if there is one, then by options that are not None."""
     given = {name: value for name, value in changes.items() if value is not None}
     return replace(settings.overridden(file), **given)
+
+
+def held_out(
+    dev: Path | None, ids: Path | None, format_: DocumentFormat | None, types: list[str] | None, on_error: OnError
+) -> arbo.Corpus | None:
+    """Read the documents of --dev, if it is given; raise UsageError for --dev-ids without it."""
+    if dev is not None:
+        return read_documents(dev, format_, types, on_error, ids=ids)
+    if ids is not None:
+        raise arbo.UsageError("--dev-ids needs --dev; add it, or leave --dev-ids out")
+    return None
 
 
 def run_options(tensorboard: Path | None, scores: Callable[[Mapping[str, Any]], str | None]) -> arbo.RunOptions:

@@ -96,7 +96,7 @@ def train_reranker(
         start,
         arbo.Linker(entities, first, arbo.LinkerConfig(expand_abbreviations=expand is None), announce=bars),
         documents,
-        dev=None if dev is None else read_documents(dev, format_, types, on_error, ids=dev_ids),
+        dev=train_options.held_out(dev, dev_ids, format_, types, on_error),
         candidates={str(run): candidates_in(run, result, entities) for run, result in results.items()},
         out=out,
         config=settings,

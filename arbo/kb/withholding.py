@@ -140,7 +140,8 @@ def nil_split(
     Args:
         kb: the whole knowledge base.
         documents: maps the name of each part (such as ``train``) to its documents; the training part comes first.
-        types: withhold entities with one of these types; ``"pel-nil"`` stands for the names or ids in `PEL_NIL`.
+        types: withhold entities with one of these types; ``"pel-nil"`` stands for all in `PEL_NIL`, and an
+            id in it for its name, unless entities have the id as a type.
         ids: withhold entities with one of these ids or alternative ids.
         branches: withhold entities with one of these ids or alternative ids, and all their descendants.
         parents: maps each id or alternative id to the ids of its parents; required with ``branches``.
@@ -172,11 +173,11 @@ def _set(values: str | Iterable[str]) -> set[str]:
 
 
 def _named(kb: KnowledgeBase, types: set[str]) -> set[str]:
-    """Replace `pel-nil` by the types of the set: by their ids, if entities of the knowledge base have these."""
-    if "pel-nil" not in types:
-        return types
+    """Replace `pel-nil` by the types of the set, and their ids by their names unless an entity has the id as a type."""
     present = {type_ for (own,) in kb.columns("types") for type_ in own}
-    return types - {"pel-nil"} | {id_ if id_ in present else name for name, id_ in PEL_NIL.items()}
+    name_of = {id_: name for name, id_ in PEL_NIL.items() if id_ not in present}
+    given = {id_ for type_ in types for id_ in (PEL_NIL.values() if type_.lower() == "pel-nil" else (type_,))}
+    return {name_of.get(id_, id_) for id_ in given}
 
 
 def _rows(kb: KnowledgeBase, ids: set[str]) -> set[int]:

@@ -1,9 +1,10 @@
 """Statistics of the parts of a data set: what papers state about their corpora.
 
-Parts are corpora with names, the training part first. An entity is one of the knowledge base; an id that it lacks, or
-any gold id or gold cluster without a knowledge base, counts as an entity too. A mention of several entities counts for
-each of them. An entity is unseen (zero-shot) if no mention of the first part means it, and a mention is unseen if all
-its entities are. A mention is nested if it lies inside a longer one, from the first character to the last.
+Parts are corpora with names, the training part first. An entity is one of the knowledge base. If a mention has none
+there, each of its gold ids counts as an entity; without gold ids, its gold cluster does. An unknown id beside a known
+one counts for nothing, as in `Gold.classes`. A mention of several entities counts for each of them. An entity is unseen
+(zero-shot) if no mention of the first part means it, and a mention is unseen if all its entities are. A mention is
+nested if it lies inside a longer one, from the first character to the last.
 """
 
 from __future__ import annotations
@@ -109,7 +110,7 @@ class _Named:
             for id_ in gold.labels[mention] or ()
         ]
         rest = np.array(others, np.int64).reshape(-1, 2)
-        nil = np.array([own is not None and not own for own in gold.labels], np.bool_)
+        nil = np.array([own.gold is not None and not own.gold for own in corpus.mentions], np.bool_)
         pairs = np.concatenate([gold.mention, rest[:, 0]]), np.concatenate([gold.rows, rest[:, 1]])
         return cls(corpus, base, nil, *pairs)
 

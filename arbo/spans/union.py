@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from arbo.data.corpus import Corpus
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.progress import Announce, quiet
-from arbo.spans.finding import Finder, Proposal
+from arbo.spans.finding import Finder, Proposal, best_of
 
 
 @dataclass(frozen=True, slots=True)
 class UnionFinder:
-    """Proposes the mentions of a finder, and those of a second one that share no character with them.
+    """Proposes the mentions of a finder, and those of a second one that share no character with the best of them.
 
     With a dictionary and a model, this is the ensemble that the OSLAT paper suggests (appendix D). The dictionary goes
     first, as its names are almost always right there, and as its score of 1 exceeds every cosine.
@@ -28,9 +28,10 @@ class UnionFinder:
         taken = [bytearray(len(document.text)) for document in documents]
         for proposal in self.first.propose(documents, kb, announce):
             proposed[proposal.document].append(proposal)
-            if kb.entities[proposal.entity].domain == documents[proposal.document].domain:
-                for begin, end in proposal.spans:
-                    taken[proposal.document][begin:end] = b"\1" * (end - begin)
+        for document, place, own in zip(documents, taken, proposed, strict=True):
+            kept = best_of([of for of in own if kb.entities[of.entity].domain == document.domain])
+            for begin, end in (span for proposal in kept for span in proposal.spans):
+                place[begin:end] = b"\1" * (end - begin)
         for proposal in self.second.propose(documents, kb, announce):
             if not any(any(taken[proposal.document][begin:end]) for begin, end in proposal.spans):
                 proposed[proposal.document].append(proposal)
