@@ -252,6 +252,11 @@ def test_the_folder_beside_a_run_is_removed_and_one_that_is_given_kept(tmp_path:
     job = ["discover", files / "test.jsonl", "--out", tmp_path / "run", "--shard-size", "200"]
     assert arbo_process(*job).returncode == 0
     assert not (tmp_path / "run.work").exists()
+    assert arbo_process(*job, "--work", tmp_path / "run.work").returncode == 0
+    (tmp_path / "run.work" / ".arbo-partial-1").mkdir()
+    (tmp_path / "run.work" / "notes").mkdir()
+    assert arbo_process(*job).returncode == 0
+    assert [path.name for path in (tmp_path / "run.work").iterdir()] == ["notes"]
     assert arbo_process(*job, "--work", tmp_path / "work").returncode == 0
     told = arbo_process("status", tmp_path / "work")
     assert told.returncode == 0

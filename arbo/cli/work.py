@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -31,7 +30,7 @@ class Shards(NamedTuple):
         if self in ((None, None, None), (1, None, None)):
             yield linker
             return
-        from arbo.scale.work import opened
+        from arbo.scale.work import opened, remove
 
         folder = self.work or out.with_name(f"{out.name}.work")
         if folder.resolve().is_relative_to(out.resolve()):
@@ -39,7 +38,7 @@ class Shards(NamedTuple):
         with opened(folder, self.workers or 1, shard_size=self.shard_size) as work:
             yield linker.configured(search_all=work.search_all)
         if self.work is None:
-            shutil.rmtree(folder, ignore_errors=True)
+            remove(folder)
 
 
 def status(

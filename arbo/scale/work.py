@@ -7,9 +7,10 @@ The folder keeps finished parts, so that a job that was interrupted goes on when
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Executor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,13 +22,16 @@ from arbo.errors import UsageError
 from arbo.files import Format, PathLike, check_manifest, write_json
 from arbo.retrieval.domains import Wanted, search_all
 from arbo.scale.executors import completed, executor
-from arbo.scale.parts import read_manifest
+from arbo.scale.parts import MANIFEST as PART, read_manifest
 from arbo.scale.search import Grid, forget
 
 MANIFEST = "arbo-work.json"
 FORMAT = Format("arbo-work", 1, {"stages": dict}, "a work folder", "choose another folder (--work)")
 SHARD_SIZE = 1 << 19
 """Number of distinct vectors in a shard, unless told: with n-grams they take half a gigabyte when they are searched."""
+
+_UNFINISHED = ".arbo-partial-", ".arbo-old-"
+"""Begin the names of folders that `arbo.files.whole_folder` has not finished."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -125,6 +129,16 @@ def opened(
         return
     with executor(workers) as own:
         yield Work(path, own, size)
+
+
+def remove(folder: PathLike) -> None:
+    """Remove parts and manifest of a work folder as far as possible, and the folder if nothing else is in it."""
+    with suppress(OSError):
+        for path in Path(folder).iterdir():
+            if (path / PART).exists() or path.name.startswith(_UNFINISHED):
+                shutil.rmtree(path, ignore_errors=True)
+        (Path(folder) / MANIFEST).unlink()
+        Path(folder).rmdir()
 
 
 def read_work(folder: PathLike) -> dict[str, Any]:
