@@ -24,6 +24,7 @@ from engine_builders import vectors
 from hypothesis import given, settings, strategies as st
 
 import arbo
+from arbo.cli.work import Shards
 from arbo.engine import Index, Vectors, nearest
 from arbo.errors import ArboError, DataError, UsageError
 from arbo.retrieval.domains import Wanted
@@ -261,6 +262,13 @@ def test_the_folder_beside_a_run_is_removed_and_one_that_is_given_kept(tmp_path:
     told = arbo_process("status", tmp_path / "work")
     assert told.returncode == 0
     assert "1. nearest mentions: 4 of 4 parts" in told.stdout
+
+
+def test_the_folder_stands_beside_a_run_without_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "run").mkdir()
+    monkeypatch.chdir(tmp_path / "run")
+    with Shards(1, 9, None).over(linker(None), Path()):
+        assert (tmp_path / "run.work").exists()
 
 
 def test_a_work_folder_in_the_run_is_refused(tmp_path: Path) -> None:

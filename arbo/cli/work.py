@@ -32,8 +32,9 @@ class Shards(NamedTuple):
             return
         from arbo.scale.work import opened, remove
 
-        folder = self.work or out.with_name(f"{out.name}.work")
-        if folder.resolve().is_relative_to(out.resolve()):
+        run = out.resolve()
+        folder = self.work or run.with_name(f"{run.name}.work")
+        if folder.resolve().is_relative_to(run):
             raise UsageError("--work is in the run folder (--out), which is replaced; choose another folder")
         with opened(folder, self.workers or 1, shard_size=self.shard_size) as work:
             yield linker.configured(search_all=work.search_all)
