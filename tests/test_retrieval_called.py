@@ -93,6 +93,8 @@ def test_a_function_chooses_among_all_candidates_of_a_mention_that_has_a_new_one
 @pytest.mark.parametrize(
     ("given", "said"),
     [
+        (None, r"returned NoneType; return a list of scores for each mention"),
+        (iter([[1.0, 2.0], [1.0, 2.0]]), r"returned list_iterator; return a list"),
         ([[1.0, 2.0]], r"returned 1 lists for 2 mentions; return a list"),
         ([[1.0, 2.0], [1.0]], r"m1.*shape \(1,\) for 2 candidates; return one for each"),
         ([[1.0, 2.0], 3.0], r"m1.*shape \(\) for 2 candidates"),
@@ -100,7 +102,7 @@ def test_a_function_chooses_among_all_candidates_of_a_mention_that_has_a_new_one
         ([["yes", "no"], [1.0, 2.0]], r"m0.*\['yes', 'no'\]; scores must be finite"),
         ([[[1.0], [2.0, 3.0]], [1.0, 2.0]], r"m0.*scores must be finite"),
     ],
-    ids=["few lists", "few scores", "no list", "nan", "words", "ragged"],
+    ids=["none", "iterator", "few lists", "few scores", "no list", "nan", "words", "ragged"],
 )
 def test_wrong_scores_are_told(given: Any, said: str) -> None:
     documents, kb, candidates = small([[3.0, 1.0], [5.0, 1.0]])

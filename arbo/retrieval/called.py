@@ -53,6 +53,9 @@ class FunctionReranker:
         if not asked:
             return np.empty(0, np.float32)
         given = self.function(asked, candidates)
+        if not hasattr(given, "__len__"):
+            problem = f"the reranker returned {type(given).__name__}; return a list of scores for each mention"
+            raise DataError(problem)
         if len(given) != len(asked):
             raise DataError(
                 f"the reranker returned {len(given):,} lists for {len(asked):,} mentions; return a list of scores for "
