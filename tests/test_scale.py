@@ -164,11 +164,16 @@ def test_a_damaged_part_alone_is_made_again(tmp_path: Path) -> None:
     part.make(lambda: {"ids": np.arange(3)})
     assert part.is_finished()
     assert part.arrays()["ids"].tolist() == [0, 1, 2]
+    part.make(lambda: pytest.fail("called"))
     np.save(part.folder / "ids.npy", np.arange(4))
     assert not part.is_finished()
     part.make(lambda: {"ids": np.arange(3)})
     assert read_manifest(part.folder)["made"] == 2
-    assert Part.of(tmp_path, "search", k=4).name != part.name
+    other = Part.of(tmp_path, "search", k=4)
+    assert other.name != part.name
+    arrays = {"ids": np.arange(4)}
+    other.make(lambda: other.make(lambda: arrays) or arrays)  # type: ignore[func-returns-value]
+    assert read_manifest(other.folder)["made"] == 1
 
 
 def test_a_killed_worker_is_told() -> None:
