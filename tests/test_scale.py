@@ -200,6 +200,17 @@ def test_calls_wait_few_at_a_time() -> None:
     assert len([*results]) == 299
 
 
+def test_a_worker_has_one_thread_if_the_script_imports_numpy(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(
+        "import numpy\nfrom threadpoolctl import threadpool_info\nfrom arbo.scale.executors import executor\n"
+        "if __name__ == '__main__':\n    with executor(2) as pool:\n"
+        "        print([library['num_threads'] for library in pool.submit(threadpool_info).result()])\n",
+        "utf-8",
+    )
+    told = subprocess.run([sys.executable, tmp_path / "script.py"], capture_output=True, text=True, check=True)
+    assert set(json.loads(told.stdout)) == {1}
+
+
 def alive(pids: list[int]) -> list[int]:
     return [pid for pid in pids if Path(f"/proc/{pid}").exists() and "Z" not in state(pid)]
 

@@ -15,6 +15,8 @@ from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from typing import Any
 
+from threadpoolctl import threadpool_limits
+
 from arbo.errors import ArboError
 
 _WAITING = 64
@@ -82,6 +84,7 @@ def completed(pool: Executor, calls: Iterable[tuple[Any, ...]]) -> Iterator[Any]
 def _begin(reader: Connection) -> None:
     """Prepare a worker: one thread, no interruption by itself, and an end as soon as the driver ends."""
     os.environ |= dict.fromkeys(_LIBRARIES, "1")  # read when the libraries are loaded
+    threadpool_limits(1)  # of those that the user's script has loaded
     os.cpu_count = lambda: 1  # as PYTHON_CPU_COUNT does from Python 3.13 on
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with, args=(reader,), daemon=True).start()
