@@ -321,3 +321,19 @@ def test_a_folder_with_other_content_is_refused(tmp_path: Path) -> None:
     (tmp_path / "arbo-work.json").write_text('{"format": "arbo-run"}', "utf-8")
     with pytest.raises(DataError, match="this is not a work folder"):
         progress_of(tmp_path)
+
+
+@pytest.mark.parametrize("stages", [{"s": 3}, {"s": [1]}, [1], "{"])
+def test_a_damaged_folder_is_told(tmp_path: Path, stages: Any) -> None:
+    told = {"format": "arbo-work", "format_version": 1, "stages": stages}
+    (tmp_path / "arbo-work.json").write_text(stages if stages == "{" else json.dumps(told), "utf-8")
+    with pytest.raises(DataError, match=r"arbo-work\.json"):
+        progress_of(tmp_path)
+
+
+def test_a_part_that_does_not_tell_its_seconds_counts(tmp_path: Path) -> None:
+    told = {"format": "arbo-work", "format_version": 1, "stages": {"s": ["p"]}}
+    (tmp_path / "arbo-work.json").write_text(json.dumps(told), "utf-8")
+    (tmp_path / "p").mkdir()
+    (tmp_path / "p" / "part.json").write_text('{"made": 1}', "utf-8")
+    assert progress_of(tmp_path)["s"] == {"parts": 1, "finished": 1, "seconds": 0, "seconds_left": 0}

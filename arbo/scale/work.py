@@ -6,7 +6,6 @@ The folder keeps finished parts, so that a job that was interrupted goes on when
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Executor
@@ -18,12 +17,13 @@ from typing import Any
 import numpy as np
 
 from arbo.engine import Index, Metric, Neighbors, Progress, SearchMethod, Vectors, is_exact
-from arbo.errors import UsageError
+from arbo.errors import DataError, UsageError
 from arbo.files import Format, PathLike, check_manifest, write_json
 from arbo.retrieval.domains import Wanted, search_all
 from arbo.scale.executors import completed, executor
 from arbo.scale.parts import MANIFEST as PART, read_manifest
 from arbo.scale.search import Grid, forget
+from arbo.settings import read_json
 
 MANIFEST = "arbo-work.json"
 FORMAT = Format("arbo-work", 1, {"stages": dict}, "a work folder", "choose another folder (--work)")
@@ -142,15 +142,15 @@ def remove(folder: PathLike) -> None:
 
 
 def read_work(folder: PathLike) -> dict[str, Any]:
-    """Return the manifest of a work folder; raise UsageError if it cannot be read, and DataError for another file."""
+    """Return the manifest of a work folder; raise UsageError if there is none, and DataError for an invalid one."""
     file = Path(folder) / MANIFEST
-    try:
-        values = json.loads(file.read_text("utf-8"))
-    except (OSError, ValueError) as error:
-        raise UsageError(
-            f"{folder} is not a work folder: {MANIFEST} cannot be read ({error}); check the path"
-        ) from None
-    return check_manifest(values, FORMAT, file)
+    if not file.exists():
+        raise UsageError(f"{folder} is not a work folder: it has no {MANIFEST}; check the path")
+    values = check_manifest(read_json(file, "the work folder"), FORMAT, file)
+    for names in values["stages"].values():
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise DataError(f"the manifest has no valid stages; {FORMAT.mend}", file=str(file))
+    return values
 
 
 def progress_of(folder: PathLike) -> dict[str, dict[str, Any]]:
@@ -162,7 +162,7 @@ def progress_of(folder: PathLike) -> dict[str, dict[str, Any]]:
     stages = {}
     for stage, names in read_work(folder)["stages"].items():
         done = [made for name in names if (made := read_manifest(Path(folder) / name))]
-        seconds = sum(made["seconds"] for made in done)
+        seconds = sum(told for made in done if isinstance(told := made.get("seconds"), (int, float)))
         left = seconds / len(done) * (len(names) - len(done)) if done else None
         stages[stage] = {"parts": len(names), "finished": len(done), "seconds": seconds, "seconds_left": left}
     return stages
