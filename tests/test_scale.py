@@ -156,6 +156,7 @@ def test_a_search_that_may_miss_neighbours_is_not_divided(tmp_path: Path) -> Non
             list(work.search_all([Wanted(twice, points, None)], 3, search="exact", **how))
     assert found.ids.shape == (50, 3)
     assert parts_of(tmp_path / "work") == {}
+    assert progress_of(tmp_path / "work") == {}
 
 
 def test_a_damaged_part_alone_is_made_again(tmp_path: Path) -> None:

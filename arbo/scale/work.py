@@ -71,6 +71,8 @@ class Work:
 
     def _finish(self, grids: Sequence[Grid], progress: Progress) -> None:
         """Make the parts that are not finished; each is made once, also if several cells are equal."""
+        if not grids:
+            return
         parts = {cell.part.name: cell for grid in grids for cell in grid.cells}
         what = "entities" if all(grid.self_ids is None for grid in grids) else "mentions"
         self._stages[f"{len(self._stages) + 1}. nearest {what}"] = [*parts]
