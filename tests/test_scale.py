@@ -311,6 +311,16 @@ def test_shards_do_not_change_runs_of_real_corpora(shared: Any, tmp_path: Path, 
         assert hashes(one, tmp_path / "one") == hashes(other, tmp_path / "other")
 
 
+def test_what_a_killed_process_left_is_removed_after_a_day(tmp_path: Path) -> None:
+    with opened(tmp_path):
+        pass
+    for name in (".arbo-partial-old", ".arbo-partial-new"):
+        (tmp_path / name).mkdir()
+    os.utime(tmp_path / ".arbo-partial-old", (time.time() - 100_000,) * 2)
+    with opened(tmp_path):
+        assert {path.name for path in tmp_path.iterdir()} == {"arbo-work.json", ".arbo-partial-new"}
+
+
 def test_a_folder_with_other_content_is_refused(tmp_path: Path) -> None:
     (tmp_path / "note.txt").write_text("mine", "utf-8")
     with pytest.raises(UsageError, match="not a work folder"), opened(tmp_path):

@@ -7,6 +7,7 @@ The folder keeps finished parts, so that a job that was interrupted goes on when
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager, suppress
@@ -32,6 +33,8 @@ SHARD_SIZE = 1 << 19
 
 _UNFINISHED = ".arbo-partial-", ".arbo-old-"
 """Begin the names of folders that `arbo.files.whole_folder` has not finished."""
+_DAY = 24 * 60 * 60
+"""Seconds after which no process can still write such a folder."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -126,6 +129,10 @@ def opened(
         read_work(path)
     else:
         write_json({"format": FORMAT.name, "format_version": FORMAT.version, "stages": {}}, path / MANIFEST)
+    for left in path.iterdir():
+        with suppress(OSError):
+            if left.name.startswith(_UNFINISHED) and time.time() - left.stat().st_mtime > _DAY:
+                shutil.rmtree(left)
     if pool is not None:
         yield Work(path, pool, size)
         return
