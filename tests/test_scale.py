@@ -30,6 +30,7 @@ from arbo.errors import ArboError, DataError, UsageError
 from arbo.retrieval.domains import Wanted
 from arbo.scale import executors
 from arbo.scale.parts import Part, read_manifest
+from arbo.scale.search import _shards
 from arbo.scale.work import opened, progress_of
 
 METHODS = ["arborescence", "minimax", "undirected", "independent"]
@@ -144,6 +145,13 @@ def test_a_grid_gives_the_lists_of_one_search(data: st.DataObject, tmp_path_fact
         (found,) = work.search_all(wanted, k, **how)
     assert found.ids.tolist() == expected.ids.tolist()
     assert found.dissimilarity.tobytes() == expected.dissimilarity.tobytes()
+
+
+def test_a_shard_counts_all_vectors_of_its_things() -> None:
+    points = np.random.default_rng(0).random((400, 3))
+    several = vectors(points, owner=np.repeat(np.arange(4), 100))
+    assert [shard.tolist() for shard in _shards(several, 10)] == [[0], [1], [2], [3]]
+    assert [shard.tolist() for shard in _shards(several, 200)] == [[0, 1], [2, 3]]
 
 
 def test_a_search_that_may_miss_neighbours_is_not_divided(tmp_path: Path) -> None:
