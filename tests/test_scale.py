@@ -9,6 +9,7 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
@@ -207,6 +208,12 @@ def test_calls_wait_few_at_a_time() -> None:
     assert next(results) == 1
     assert begun == 1
     assert len([*results]) == 299
+
+
+def test_all_workers_have_calls() -> None:
+    together = threading.Barrier(100, timeout=60)
+    with ThreadPoolExecutor(100) as pool:
+        assert len([*executors.completed(pool, [(together.wait,)] * 100)]) == 100
 
 
 def test_a_worker_has_one_thread_if_the_script_imports_numpy(tmp_path: Path) -> None:
