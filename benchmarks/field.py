@@ -17,9 +17,9 @@ names of the other four. `and sum` adds its log-odds to `sum`, weighted on the d
 `CORPUS.accuracy` is `test` of the model that is best on `dev`.
 
 **errors**: the wrong mentions of the test part by kind, the first that applies. `composite`: several ids;
-`abbreviation`: not written out; `same name`: the dictionary has the mention's very name, for other entities; `unseen`:
-ids that were never annotated; `more general`, `more specific`: the words of the chosen name are some of the mention's,
-or all of them and more.
+`abbreviation`: not written out; `same name`: the dictionary has the mention's very name, for other entities, or for
+the right one too if a reranker chose another name; `unseen`: ids that were never annotated; `more general`, `more
+specific`: the words of the chosen name are some of the mention's, or all of them and more.
 
 **homonyms**: mentions whose name several entities share: the share of right ones, if the name means the first of them
 in MEDIC, the one annotated most often with the name, or the one that most other mentions of the document name.

@@ -11,10 +11,11 @@ import pytest
 from rerankers import indifferent, is_right, knows_gold, small
 
 import arbo
-from arbo.data.inputs import MentionInput
+from arbo.data.inputs import MentionInput, mention_inputs
 from arbo.errors import DataError, UsageError
 from arbo.retrieval.called import FunctionReranker
 from arbo.retrieval.reranking import rerank
+from arbo.retrieval.scored import Remembering, Scored
 
 
 def knowing(mentions: Sequence[MentionInput], candidates: Sequence[Sequence[arbo.Entity]]) -> list[list[float]]:
@@ -70,9 +71,30 @@ def test_a_run_keeps_the_scores_of_a_function(tmp_path: Path) -> None:
     assert grown.manifest["encoder"]["reranker"]["function"].endswith("<locals>.function")
 
 
+def test_a_function_chooses_among_all_candidates_of_a_mention_that_has_a_new_one() -> None:
+    documents, kb, _ = small([[3.0, 2.0, 1.0], [5.0, 1.0]])
+    asked: list[str] = []
+
+    def last(mentions: Any, lists: Any) -> Any:
+        asked.extend(item.mention.id for item in mentions)
+        return [np.arange(len(entities)) == len(entities) - 1 for entities in lists]
+
+    inputs = mention_inputs(documents, expand_abbreviations=False)
+    own = Remembering(
+        FunctionReranker(last),
+        kb,
+        {"entities": Scored(np.array([[0, 0], [0, 1], [1, 0], [1, 1]]), np.array([0.0, 1.0, 0.0, 1.0]))},
+    )
+    given: Any = own.score(inputs, kb, np.array([0, 0, 0, 1, 1]), np.array([0, 1, 2, 0, 1]))
+    assert given.tolist() == [0, 0, 1, 0, 1]
+    assert asked == ["m0"]
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [
+        (None, r"returned NoneType; return a list of scores for each mention"),
+        (iter([[1.0, 2.0], [1.0, 2.0]]), r"returned list_iterator; return a list"),
         ([[1.0, 2.0]], r"returned 1 lists for 2 mentions; return a list"),
         ([[1.0, 2.0], [1.0]], r"m1.*shape \(1,\) for 2 candidates; return one for each"),
         ([[1.0, 2.0], 3.0], r"m1.*shape \(\) for 2 candidates"),
@@ -80,7 +102,7 @@ def test_a_run_keeps_the_scores_of_a_function(tmp_path: Path) -> None:
         ([["yes", "no"], [1.0, 2.0]], r"m0.*\['yes', 'no'\]; scores must be finite"),
         ([[[1.0], [2.0, 3.0]], [1.0, 2.0]], r"m0.*scores must be finite"),
     ],
-    ids=["few lists", "few scores", "no list", "nan", "words", "ragged"],
+    ids=["none", "iterator", "few lists", "few scores", "no list", "nan", "words", "ragged"],
 )
 def test_wrong_scores_are_told(given: Any, said: str) -> None:
     documents, kb, candidates = small([[3.0, 1.0], [5.0, 1.0]])

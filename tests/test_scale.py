@@ -9,6 +9,7 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
@@ -24,11 +25,13 @@ from engine_builders import vectors
 from hypothesis import given, settings, strategies as st
 
 import arbo
+from arbo.cli.work import Shards
 from arbo.engine import Index, Vectors, nearest
 from arbo.errors import ArboError, DataError, UsageError
 from arbo.retrieval.domains import Wanted
 from arbo.scale import executors
 from arbo.scale.parts import Part, read_manifest
+from arbo.scale.search import _shards
 from arbo.scale.work import opened, progress_of
 
 METHODS = ["arborescence", "minimax", "undirected", "independent"]
@@ -145,6 +148,13 @@ def test_a_grid_gives_the_lists_of_one_search(data: st.DataObject, tmp_path_fact
     assert found.dissimilarity.tobytes() == expected.dissimilarity.tobytes()
 
 
+def test_a_shard_counts_all_vectors_of_its_things() -> None:
+    points = np.random.default_rng(0).random((400, 3))
+    several = vectors(points, owner=np.repeat(np.arange(4), 100))
+    assert [shard.tolist() for shard in _shards(several, 10)] == [[0], [1], [2], [3]]
+    assert [shard.tolist() for shard in _shards(several, 200)] == [[0, 1], [2, 3]]
+
+
 def test_a_search_that_may_miss_neighbours_is_not_divided(tmp_path: Path) -> None:
     points = vectors(np.random.default_rng(0).random((50, 4)))
     with opened(tmp_path / "work", shard_size=5) as work:
@@ -155,6 +165,7 @@ def test_a_search_that_may_miss_neighbours_is_not_divided(tmp_path: Path) -> Non
             list(work.search_all([Wanted(twice, points, None)], 3, search="exact", **how))
     assert found.ids.shape == (50, 3)
     assert parts_of(tmp_path / "work") == {}
+    assert progress_of(tmp_path / "work") == {}
 
 
 def test_a_damaged_part_alone_is_made_again(tmp_path: Path) -> None:
@@ -163,11 +174,16 @@ def test_a_damaged_part_alone_is_made_again(tmp_path: Path) -> None:
     part.make(lambda: {"ids": np.arange(3)})
     assert part.is_finished()
     assert part.arrays()["ids"].tolist() == [0, 1, 2]
+    part.make(lambda: pytest.fail("called"))
     np.save(part.folder / "ids.npy", np.arange(4))
     assert not part.is_finished()
     part.make(lambda: {"ids": np.arange(3)})
     assert read_manifest(part.folder)["made"] == 2
-    assert Part.of(tmp_path, "search", k=4).name != part.name
+    other = Part.of(tmp_path, "search", k=4)
+    assert other.name != part.name
+    arrays = {"ids": np.arange(4)}
+    other.make(lambda: other.make(lambda: arrays) or arrays)  # type: ignore[func-returns-value]
+    assert read_manifest(other.folder)["made"] == 1
 
 
 def test_a_killed_worker_is_told() -> None:
@@ -192,6 +208,23 @@ def test_calls_wait_few_at_a_time() -> None:
     assert next(results) == 1
     assert begun == 1
     assert len([*results]) == 299
+
+
+def test_all_workers_have_calls() -> None:
+    together = threading.Barrier(100, timeout=60)
+    with ThreadPoolExecutor(100) as pool:
+        assert len([*executors.completed(pool, [(together.wait,)] * 100)]) == 100
+
+
+def test_a_worker_has_one_thread_if_the_script_imports_numpy(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(
+        "import numpy\nfrom threadpoolctl import threadpool_info\nfrom arbo.scale.executors import executor\n"
+        "if __name__ == '__main__':\n    with executor(2) as pool:\n"
+        "        print([library['num_threads'] for library in pool.submit(threadpool_info).result()])\n",
+        "utf-8",
+    )
+    told = subprocess.run([sys.executable, tmp_path / "script.py"], capture_output=True, text=True, check=True)
+    assert set(json.loads(told.stdout)) == {1}
 
 
 def alive(pids: list[int]) -> list[int]:
@@ -252,10 +285,22 @@ def test_the_folder_beside_a_run_is_removed_and_one_that_is_given_kept(tmp_path:
     job = ["discover", files / "test.jsonl", "--out", tmp_path / "run", "--shard-size", "200"]
     assert arbo_process(*job).returncode == 0
     assert not (tmp_path / "run.work").exists()
+    assert arbo_process(*job, "--work", tmp_path / "run.work").returncode == 0
+    (tmp_path / "run.work" / ".arbo-partial-1").mkdir()
+    (tmp_path / "run.work" / "notes").mkdir()
+    assert arbo_process(*job).returncode == 0
+    assert [path.name for path in (tmp_path / "run.work").iterdir()] == ["notes"]
     assert arbo_process(*job, "--work", tmp_path / "work").returncode == 0
     told = arbo_process("status", tmp_path / "work")
     assert told.returncode == 0
     assert "1. nearest mentions: 4 of 4 parts" in told.stdout
+
+
+def test_the_folder_stands_beside_a_run_without_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "run").mkdir()
+    monkeypatch.chdir(tmp_path / "run")
+    with Shards(1, 9, None).over(linker(None), Path()):
+        assert (tmp_path / "run.work").exists()
 
 
 def test_a_work_folder_in_the_run_is_refused(tmp_path: Path) -> None:
@@ -281,6 +326,16 @@ def test_shards_do_not_change_runs_of_real_corpora(shared: Any, tmp_path: Path, 
         assert hashes(one, tmp_path / "one") == hashes(other, tmp_path / "other")
 
 
+def test_what_a_killed_process_left_is_removed_after_a_day(tmp_path: Path) -> None:
+    with opened(tmp_path):
+        pass
+    for name in (".arbo-partial-old", ".arbo-partial-new"):
+        (tmp_path / name).mkdir()
+    os.utime(tmp_path / ".arbo-partial-old", (time.time() - 100_000,) * 2)
+    with opened(tmp_path):
+        assert {path.name for path in tmp_path.iterdir()} == {"arbo-work.json", ".arbo-partial-new"}
+
+
 def test_a_folder_with_other_content_is_refused(tmp_path: Path) -> None:
     (tmp_path / "note.txt").write_text("mine", "utf-8")
     with pytest.raises(UsageError, match="not a work folder"), opened(tmp_path):
@@ -292,3 +347,19 @@ def test_a_folder_with_other_content_is_refused(tmp_path: Path) -> None:
     (tmp_path / "arbo-work.json").write_text('{"format": "arbo-run"}', "utf-8")
     with pytest.raises(DataError, match="this is not a work folder"):
         progress_of(tmp_path)
+
+
+@pytest.mark.parametrize("stages", [{"s": 3}, {"s": [1]}, [1], "{"])
+def test_a_damaged_folder_is_told(tmp_path: Path, stages: Any) -> None:
+    told = {"format": "arbo-work", "format_version": 1, "stages": stages}
+    (tmp_path / "arbo-work.json").write_text(stages if stages == "{" else json.dumps(told), "utf-8")
+    with pytest.raises(DataError, match=r"arbo-work\.json"):
+        progress_of(tmp_path)
+
+
+def test_a_part_that_does_not_tell_its_seconds_counts(tmp_path: Path) -> None:
+    told = {"format": "arbo-work", "format_version": 1, "stages": {"s": ["p"]}}
+    (tmp_path / "arbo-work.json").write_text(json.dumps(told), "utf-8")
+    (tmp_path / "p").mkdir()
+    (tmp_path / "p" / "part.json").write_text('{"made": 1}', "utf-8")
+    assert progress_of(tmp_path)["s"] == {"parts": 1, "finished": 1, "seconds": 0, "seconds_left": 0}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -31,15 +30,16 @@ class Shards(NamedTuple):
         if self in ((None, None, None), (1, None, None)):
             yield linker
             return
-        from arbo.scale.work import opened
+        from arbo.scale.work import opened, remove
 
-        folder = self.work or out.with_name(f"{out.name}.work")
-        if folder.resolve().is_relative_to(out.resolve()):
+        run = out.resolve()
+        folder = self.work or run.with_name(f"{run.name}.work")
+        if folder.resolve().is_relative_to(run):
             raise UsageError("--work is in the run folder (--out), which is replaced; choose another folder")
         with opened(folder, self.workers or 1, shard_size=self.shard_size) as work:
             yield linker.configured(search_all=work.search_all)
         if self.work is None:
-            shutil.rmtree(folder, ignore_errors=True)
+            remove(folder)
 
 
 def status(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -24,12 +24,14 @@ class FunctionReranker:
     """A `Reranker` that calls a function; a softmax over the scores of a mention makes them probabilities.
 
     The settings hold the function's name alone: arbo cannot tell whether its code or model changed. A saved run keeps
-    the scores, and grows by asking about new pairs only.
+    the scores, and grows by asking only about mentions that have a new candidate, with all their candidates.
     """
 
     function: RerankFunction
     retrieval_weight: float = 0.0
     threshold: float = 0.5
+    whole: ClassVar[bool] = True
+    """The function needs all candidates of a mention at once, since it may choose among them; see `Remembering`."""
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -51,6 +53,9 @@ class FunctionReranker:
         if not asked:
             return np.empty(0, np.float32)
         given = self.function(asked, candidates)
+        if not hasattr(given, "__len__"):
+            problem = f"the reranker returned {type(given).__name__}; return a list of scores for each mention"
+            raise DataError(problem)
         if len(given) != len(asked):
             raise DataError(
                 f"the reranker returned {len(given):,} lists for {len(asked):,} mentions; return a list of scores for "

@@ -29,7 +29,10 @@ class Scored(NamedTuple):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Remembering:
-    """Scores pairs like a reranker, but asks it only about pairs that are unknown."""
+    """Scores pairs like a reranker, but asks it only about pairs that are unknown.
+
+    A reranker that is ``whole`` is asked about all pairs of a mention if one of them is unknown.
+    """
 
     reranker: Reranker
     kb: KnowledgeBase
@@ -47,6 +50,8 @@ class Remembering:
         scores: Floats
         if what in self.known and len(self.known[what].scores):
             scores, new = _looked_up(self.known[what], mention, entity)
+            if getattr(self.reranker, "whole", False):
+                new = np.isin(mention, mention[new])
             used, place = np.unique(mention[new], return_inverse=True)
             if len(used):
                 few = [mentions[row] for row in used.tolist()]

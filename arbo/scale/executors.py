@@ -15,10 +15,12 @@ from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from typing import Any
 
+from threadpoolctl import threadpool_limits
+
 from arbo.errors import ArboError
 
 _WAITING = 64
-"""Number of calls that wait at once, so that neither driver nor executor fills with them."""
+"""Number of calls that wait at once, so that neither driver nor executor fills with them; more for many workers."""
 _LIBRARIES = "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"
 
 
@@ -61,11 +63,12 @@ def completed(pool: Executor, calls: Iterable[tuple[Any, ...]]) -> Iterator[Any]
     Raise ArboError if a worker process ended by itself, and the errors of the functions.
     """
     waiting: set[Future[Any]] = set()
+    most = max(_WAITING, 2 * getattr(pool, "_max_workers", 1))
     try:
         for call in calls:
             waiting.add(pool.submit(*call))
             done = {future for future in waiting if future.done()}
-            if not done and len(waiting) >= _WAITING:
+            if not done and len(waiting) >= most:
                 done, _ = wait(waiting, return_when=FIRST_COMPLETED)
             waiting -= done
             yield from (future.result() for future in done)
@@ -82,6 +85,7 @@ def completed(pool: Executor, calls: Iterable[tuple[Any, ...]]) -> Iterator[Any]
 def _begin(reader: Connection) -> None:
     """Prepare a worker: one thread, no interruption by itself, and an end as soon as the driver ends."""
     os.environ |= dict.fromkeys(_LIBRARIES, "1")  # read when the libraries are loaded
+    threadpool_limits(1)  # of those that the user's script has loaded
     os.cpu_count = lambda: 1  # as PYTHON_CPU_COUNT does from Python 3.13 on
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with, args=(reader,), daemon=True).start()

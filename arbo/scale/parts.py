@@ -47,8 +47,7 @@ class Part(NamedTuple):
             digest.update(f"{name} {array.dtype} {array.shape}\n".encode())
             digest.update(np.ascontiguousarray(array).data)
         part = cls.of(work, stage, content=digest.hexdigest())
-        if not part.is_finished():
-            part.make(lambda: arrays)
+        part.make(lambda: arrays)
         return part
 
     @property
@@ -66,9 +65,13 @@ class Part(NamedTuple):
         return manifest.get("depends") == self.depends
 
     def make(self, call: Callable[..., Arrays], *args: Any) -> None:
-        """Call a function, and write its arrays; raise UsageError if that fails."""
+        """Call a function, and write its arrays, unless another process has done so; raise UsageError if that fails."""
+        if self.is_finished():
+            return
         begun = time.perf_counter()
         arrays = call(*args)
+        if self.is_finished():
+            return
         made = int(read_manifest(self.folder).get("made", 0)) + 1
         try:
             with whole_folder(self.folder) as partial:

@@ -118,12 +118,15 @@ def forget() -> None:
 
 
 def _shards(things: Vectors, size: int) -> list[Ids]:
-    """Divide things, by their first vectors, into shards of ``size`` distinct first vectors.
+    """Divide things, by their first vectors, into shards of about ``size`` vectors.
 
-    Ids ascend in each shard; things without a vector are left out.
+    Equal first vectors count once, and are in one shard, which may exceed ``size`` by those of a thing. Ids ascend in
+    each shard; things without a vector are left out.
     """
-    owner, first = np.unique(things.owner, return_index=True)
-    shard = np.unique(things.row[first], return_inverse=True)[1] // size
+    owner, first, n = np.unique(things.owner, return_index=True, return_counts=True)
+    group = np.unique(things.row[first], return_inverse=True)[1]
+    vectors = 1 + np.bincount(group, n - 1)  # of the things that have a first vector
+    shard = ((np.cumsum(vectors) - 1) // size).astype(np.int64)[group]
     order = np.argsort(shard, kind="stable")
     bounds = np.flatnonzero(np.diff(shard[order])) + 1
     return [own for own in np.split(owner[order], bounds) if len(own)]

@@ -6,10 +6,11 @@ The folder keeps finished parts, so that a job that was interrupted goes on when
 
 from __future__ import annotations
 
-import json
+import shutil
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Executor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,17 +18,23 @@ from typing import Any
 import numpy as np
 
 from arbo.engine import Index, Metric, Neighbors, Progress, SearchMethod, Vectors, is_exact
-from arbo.errors import UsageError
+from arbo.errors import DataError, UsageError
 from arbo.files import Format, PathLike, check_manifest, write_json
 from arbo.retrieval.domains import Wanted, search_all
 from arbo.scale.executors import completed, executor
-from arbo.scale.parts import read_manifest
+from arbo.scale.parts import MANIFEST as PART, read_manifest
 from arbo.scale.search import Grid, forget
+from arbo.settings import read_json
 
 MANIFEST = "arbo-work.json"
 FORMAT = Format("arbo-work", 1, {"stages": dict}, "a work folder", "choose another folder (--work)")
 SHARD_SIZE = 1 << 19
 """Number of distinct vectors in a shard, unless told: with n-grams they take half a gigabyte when they are searched."""
+
+_UNFINISHED = ".arbo-partial-", ".arbo-old-"
+"""Begin the names of folders that `arbo.files.whole_folder` has not finished."""
+_DAY = 24 * 60 * 60
+"""Seconds after which no process can still write such a folder."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -67,6 +74,8 @@ class Work:
 
     def _finish(self, grids: Sequence[Grid], progress: Progress) -> None:
         """Make the parts that are not finished; each is made once, also if several cells are equal."""
+        if not grids:
+            return
         parts = {cell.part.name: cell for grid in grids for cell in grid.cells}
         what = "entities" if all(grid.self_ids is None for grid in grids) else "mentions"
         self._stages[f"{len(self._stages) + 1}. nearest {what}"] = [*parts]
@@ -120,6 +129,10 @@ def opened(
         read_work(path)
     else:
         write_json({"format": FORMAT.name, "format_version": FORMAT.version, "stages": {}}, path / MANIFEST)
+    for left in path.iterdir():
+        with suppress(OSError):
+            if left.name.startswith(_UNFINISHED) and time.time() - left.stat().st_mtime > _DAY:
+                shutil.rmtree(left)
     if pool is not None:
         yield Work(path, pool, size)
         return
@@ -127,16 +140,26 @@ def opened(
         yield Work(path, own, size)
 
 
+def remove(folder: PathLike) -> None:
+    """Remove parts and manifest of a work folder as far as possible, and the folder if nothing else is in it."""
+    with suppress(OSError):
+        for path in Path(folder).iterdir():
+            if (path / PART).exists() or path.name.startswith(_UNFINISHED):
+                shutil.rmtree(path, ignore_errors=True)
+        (Path(folder) / MANIFEST).unlink()
+        Path(folder).rmdir()
+
+
 def read_work(folder: PathLike) -> dict[str, Any]:
-    """Return the manifest of a work folder; raise UsageError if it cannot be read, and DataError for another file."""
+    """Return the manifest of a work folder; raise UsageError if there is none, and DataError for an invalid one."""
     file = Path(folder) / MANIFEST
-    try:
-        values = json.loads(file.read_text("utf-8"))
-    except (OSError, ValueError) as error:
-        raise UsageError(
-            f"{folder} is not a work folder: {MANIFEST} cannot be read ({error}); check the path"
-        ) from None
-    return check_manifest(values, FORMAT, file)
+    if not file.exists():
+        raise UsageError(f"{folder} is not a work folder: it has no {MANIFEST}; check the path")
+    values = check_manifest(read_json(file, "the work folder"), FORMAT, file)
+    for names in values["stages"].values():
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise DataError(f"the manifest has no valid stages; {FORMAT.mend}", file=str(file))
+    return values
 
 
 def progress_of(folder: PathLike) -> dict[str, dict[str, Any]]:
@@ -148,7 +171,7 @@ def progress_of(folder: PathLike) -> dict[str, dict[str, Any]]:
     stages = {}
     for stage, names in read_work(folder)["stages"].items():
         done = [made for name in names if (made := read_manifest(Path(folder) / name))]
-        seconds = sum(made["seconds"] for made in done)
+        seconds = sum(told for made in done if isinstance(told := made.get("seconds"), (int, float)))
         left = seconds / len(done) * (len(names) - len(done)) if done else None
         stages[stage] = {"parts": len(names), "finished": len(done), "seconds": seconds, "seconds_left": left}
     return stages

@@ -12,7 +12,9 @@ The rules are those of the authors' preparation and evaluation (github.com/dmis-
 - *Right* is a mention if for each part the ids of the nearest name and the annotated ids, of all parts, have one in
   common. So a name that several entities share is right for each of them.
 
-One rule differs: the authors write out abbreviations with Ab3P, and here it is Schwartz and Hearst's (2003) method.
+Two rules differ. The authors write out abbreviations with Ab3P, and here it is Schwartz and Hearst's (2003) method.
+Their evaluation splits the ids of a name at `|` only, so that a training name with the ids `D1+D2` is right for
+nothing; here it is right for either.
 """
 
 import re

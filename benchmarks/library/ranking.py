@@ -18,8 +18,8 @@ Lists = Mapping[str, tuple[Sequence[str], Sequence[float]]]
 """The nearest names of each part of a query, and their scores, best first."""
 Cosine = Callable[[Sequence[str], Sequence[str]], Any]
 """Returns the cosines of pairs of names."""
-TEXT = ("n-grams", "behind", "place", "same words", "query covered", "name covered", "words missing", "words added")
-TEXT += ("same last word", "same first word", "words")
+TEXT: tuple[str, ...] = ("n-grams", "behind", "place", "same words", "query covered", "name covered", "words missing")
+TEXT += ("words added", "same last word", "same first word", "words")
 KNOWN = ("in MEDIC", "annotated", "annotated so", "share", "entity annotated", "entities", "names", "best", "sum")
 DENSE = ("cosine", "cosine behind", "cosine of the entity")
 DOCUMENT = ("named in the document", "near in the document")
@@ -153,7 +153,7 @@ def _texts(part: str, names: Sequence[str], scores: Sequence[float], known: Know
         own, rows, times = words(name), known.rows(name), known.names[name]
         shared, held = set(asked) & set(own), [of_row[row] for row in rows]
         weight, so = sum(map(known.weight, shared)), max(known.pairs[name, row] for row in rows)
-        text = (score, scores[0] - score, place, sorted(asked) == sorted(own), weight / wanted)
+        text: tuple[Any, ...] = (score, scores[0] - score, place, sorted(asked) == sorted(own), weight / wanted)
         text += (weight / (sum(map(known.weight, own)) or 1.0), len(set(asked) - shared), len(set(own) - shared))
         text += (asked[-1:] == own[-1:], asked[:1] == own[:1], len(asked))
         entity = max(known.entities[row] for row in rows)
