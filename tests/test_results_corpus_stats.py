@@ -91,6 +91,11 @@ def test_entities_outside_the_kb_are_those_of_mentions_without_one_in_it() -> No
     assert (figures["entities"], figures["entities_outside_kb"], figures["mentions_outside_kb"]) == (4, 3, 2)
 
 
+def test_an_id_given_twice_counts_once() -> None:
+    twice = corpus_stats({"all": [document("d", ("kidney", ("A", "A")))]}).parts["all"]
+    assert twice.sizes == {"1": 1}
+
+
 def test_nothing_is_counted_too() -> None:
     empty = corpus_stats({"train": [], "test": [Document("d", "")]}, KB)
     assert empty.parts["test"].sizes == {}

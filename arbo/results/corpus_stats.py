@@ -107,7 +107,7 @@ class _Named:
         others = [
             (mention, len(base) + number.setdefault(id_, len(number)))
             for mention in np.flatnonzero(~gold.in_kb).tolist()
-            for id_ in gold.labels[mention] or ()
+            for id_ in dict.fromkeys(gold.labels[mention] or ())
         ]
         rest = np.array(others, np.int64).reshape(-1, 2)
         nil = np.array([own.gold is not None and not own.gold for own in corpus.mentions], np.bool_)
