@@ -9,8 +9,8 @@ documents as dev.
 **recall**, **linking**, **clusters**: as in `arborescence_training.py`. **against**: the difference to `in-batch` over
 the same documents, with the ends of its 95 % bootstrap interval.
 
-`--corpus`, `--training`, `--seeds` and `--steps` choose cells; each is kept in the cache folder, and a training that was
-interrupted goes on from its last checkpoint; what is there is recorded: `--record` does that alone.
+`--corpus`, `--training`, `--seeds` and `--steps` choose cells; each is kept in the cache folder, and what is there is
+recorded: `--record` does that alone.
 """
 
 from dataclasses import replace
