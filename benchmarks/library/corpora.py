@@ -16,8 +16,9 @@ class Job:
     format: str
     dev: str
     test: str
-    types: str | None
-    kb: str
+    types: str | tuple[str, ...] | None
+    kb: str | tuple[str, ...]
+    """A file, or several without an id in common."""
     kb_format: str
     xrefs: tuple[str, ...] = ()
 
@@ -27,19 +28,25 @@ class Job:
 
     def knowledge_base(self) -> arbo.KnowledgeBase:
         """Read what the mentions are linked to."""
-        kb = read_knowledge_base(DATA / self.kb, self.kb_format)
+        files = (self.kb,) if isinstance(self.kb, str) else self.kb
+        kb = arbo.KnowledgeBase(entity for file in files for entity in read_knowledge_base(DATA / file, self.kb_format))
         return kb.through_xrefs(*self.xrefs) if self.xrefs else kb
 
     def command(self, path: str) -> list[str]:
-        """Return the words of a command that links one part."""
+        """Return the words of a command that links one part to a knowledge base of one file."""
+        assert isinstance(self.kb, str)
+        assert self.types is None or isinstance(self.types, str)
         types = ["--types", self.types] if self.types else []
         kb = ["--kb", str(DATA / self.kb), "--kb-format", self.kb_format]
         return ["link", str(DATA / path), "--format", self.format, *types, *kb]
 
 
-def _craft(ontology: str) -> Job:
-    kb = f"craft/ontologies/{ontology}.obo.gz"
-    return Job(f"CRAFT {ontology}", "brat", "craft/train", "craft/dev", ontology, kb, "obo")
+def _craft(*ontologies: str) -> Job:
+    kbs = tuple(f"craft/ontologies/{ontology}.obo.gz" for ontology in ontologies)
+    name = f"CRAFT {' and '.join(ontologies)}"
+    if len(ontologies) == 1:
+        return Job(name, "brat", "craft/train", "craft/dev", ontologies[0], kbs[0], "obo")
+    return Job(name, "brat", "craft/train", "craft/dev", ontologies, kbs, "obo")
 
 
 _BC5CDR = ("pubtator", "bc5cdr/CDR_DevelopmentSet.PubTator.txt", "bc5cdr/CDR_TestSet.PubTator.txt", "Disease")
@@ -54,8 +61,9 @@ _JOBS = (
     Job("Disease Ontology", *_BC5CDR, "disease_ontology/HumanDO_2015-11-11.obo.gz", "obo", ("MSH",)),
 )
 JOBS = {job.name: job for job in _JOBS}
-TRAINABLE = {name: job for name, job in JOBS.items() if name != "GSC+"}
-"""Those that have a training part."""
+_LARGE = _craft("UBERON", "CL")
+TRAINABLE = {name: job for name, job in JOBS.items() if name != "GSC+"} | {_LARGE.name: _LARGE}
+"""Those that have a training part, and two ontologies together, whose clusters are the largest."""
 
 
 @dataclass(frozen=True, slots=True)
