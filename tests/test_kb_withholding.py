@@ -226,6 +226,10 @@ def test_the_verb(run: Run, tmp_path: Path) -> None:
         refused = run("nil-split", *docs, *options)
         assert refused.code == 2
         assert message in refused.told
+    flat = tmp_path / "medic.txt"
+    flat.write_text("U:2||kidney\nU:5||fever\n", "utf-8")
+    refused = run("nil-split", *docs, "--kb", flat, "--withhold-branch", "U:2", "--out", tmp_path / "b.jsonl")
+    assert (refused.code, "needs is_a relations, but" in refused.told) == (2, True)
     assert not (tmp_path / "b.jsonl").exists()
 
 
