@@ -213,7 +213,10 @@ def test_the_verb(run: Run, tmp_path: Path) -> None:
     assert list(done.json["checks"]) == ["train.jsonl", "dev.jsonl"]
     assert done.json["checks"]["dev.jsonl"]["nil"]["names_seen"] == 1  # type: ignore[index, call-overload]
     assert ids(KnowledgeBase.from_jsonl(out)) == "U:5"
+    unused = run("nil-split", *docs, *base, "--withhold-id", "U:1", "--out", out)
+    assert "warning: no mention of DOCS became NIL" in unused.told
     shown = run("nil-split", *docs, *base, "--withhold-id", "U:5", "--out", out)
+    assert "warning" not in shown.told
     assert "1 of 3 entities withheld" in shown.out
     assert ids(KnowledgeBase.from_jsonl(out)) == "U:1U:2"
     jsonl = ["--kb", out, "--kb-format", "jsonl"]

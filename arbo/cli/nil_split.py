@@ -79,6 +79,8 @@ def nil_split(
         parents=parents,
     )
     split.kb.to_jsonl(out)
+    if not any(part.nil.mentions for part in split.checks.values()):
+        console.warn("no mention of DOCS became NIL: none has only entities that are withheld")
     if as_json:
         console.print_json({"kb": str(out), **split.as_dict()})
     else:
