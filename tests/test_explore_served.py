@@ -199,6 +199,9 @@ def test_changes_come_with_what_made_them(sample: Sample, result: arbo.Result) -
     assert told["total"] == len(wanted.clusters) == len(told["rows"])
     assert {row["cluster"] for row in told["rows"]} == {row.cluster for row in wanted.clusters}
     assert any(row["edge"] for row in told["rows"])
+    grown = [max(row["before"], row["after"]) for row in told["rows"] if row["change"] == "grown"]
+    assert len(set(grown)) > 1
+    assert grown == sorted(grown, reverse=True)
 
 
 # Over HTTP
