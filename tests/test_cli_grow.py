@@ -53,7 +53,9 @@ def test_a_run_knows_the_run_of_which_it_was_made(folder: Path, run: Run, monkey
     arbo.Result.load(folder / "two").save(folder / "one")
     refused = run("diff", folder / "two")
     assert refused.code == 2
-    assert "is no longer there, or has changed" in refused.err
+    assert f"is no longer there, or has changed; give its place: `arbo diff PLACE {folder / 'two'}`" in refused.told
+    assert refused.told.count("two was made") == 1
+    assert "not known" not in refused.told
 
 
 def test_a_parent_may_be_the_present_folder_or_damaged(folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

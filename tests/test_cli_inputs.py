@@ -114,6 +114,8 @@ def test_each_part_has_its_own_ids(run: Run, folder: Path, tmp_path: Path) -> No
     assert done.json["checks"] == expected.as_dict()["checks"]
     refused = run(*job, "--ids", lists[0])
     assert (refused.code, "--ids is given 1 times for 2 parts" in refused.told) == (2, True)
+    refused = run("discover", file, "--ids", lists[0], f"--ids={lists[1]}", "--out", tmp_path / "run")
+    assert (refused.code, "--ids is given more than once" in refused.told) == (2, True)
 
 
 # Types of entities

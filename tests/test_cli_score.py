@@ -288,6 +288,11 @@ def test_a_folder_without_a_name_is_named_by_its_path() -> None:
     assert list(name_systems([Path("."), Path("../other")])) == [".", "other"]
 
 
+def test_an_empty_path_is_not_the_present_folder() -> None:
+    with pytest.raises(UsageError, match="no path after train="):
+        name_systems([Path("train=")], what="part")
+
+
 def test_names_cannot_steer_the_terminal(score: Run, write: Write) -> None:
     name = "[b]x[/b]\x1b[2J\x9b31m:smile:"
     key = write("key", **{name: ["(1)"], f"{name}2": ["(1)"]})

@@ -322,6 +322,10 @@ def test_the_verb_writes_a_page(sample: Sample, result: arbo.Result, tmp_path: P
     bare = run("report", tmp_path / "links", "--out", tmp_path / "b.html", "--no-texts", "--json").json
     assert bare["bytes"] < told["bytes"]
     assert run("report", tmp_path / "links", "--out", tmp_path).code == 2
+    (tmp_path / "notes").write_text("kept", "utf-8")
+    refused = run("report", tmp_path / "links", "--out", tmp_path / "notes")
+    assert (refused.code, "ending must be .html or .htm" in refused.told) == (2, True)
+    assert (tmp_path / "notes").read_text("utf-8") == "kept"
     with pytest.raises(arbo.UsageError):
         report(result, "/dev/null")
 

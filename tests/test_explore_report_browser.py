@@ -112,6 +112,25 @@ def test_a_moved_threshold_counts_as_the_engine_does(opened: Browser, result: ar
     assert opened.text("#cut-entity + output") == "0.600"
 
 
+def test_a_slider_that_moves_along_says_so(opened: Browser, result: arbo.Result) -> None:
+    cuts = cuts_of(result)
+    assert isinstance(cuts, Cuts)
+    values, paired = cuts.thresholds("entity"), cuts.paired("entity")
+    alone = next(place for place in range(len(values)) if place not in paired)
+    is_shown = "document.querySelector('.note a').checkVisibility()"
+    opened.go("#/threshold")
+    assert not opened.run(is_shown)
+    opened.go(f"#/threshold/{values[alone]:.3f}")
+    assert opened.run(is_shown)
+    assert opened.text("#cut-entity + output") == f"{values[alone]:.3f}"
+    opened.press_at("#cut-mention", "ArrowDown")
+    near = min(paired, key=lambda place: abs(place - alone))
+    opened.until("document.querySelector('#cut-entity + output').innerText.includes('along')")
+    assert opened.text("#cut-entity + output") == f"{values[near]:.3f} (moved along)"
+    opened.run("document.querySelector('.note a').click()")
+    opened.until(f"!{is_shown}")
+
+
 def test_what_joins_at_a_threshold_is_named(opened: Browser, result: arbo.Result) -> None:
     opened.go("#/threshold/0.6/0.2")
     first = opened.text(".change")

@@ -140,7 +140,7 @@ def test_keys_write_what_the_verb_writes_and_apply_shows_what_changes(
         pressed(browser)
         browser.run("document.querySelector('.apply').click()")
         browser.until("document.querySelector('.view[data-view=changes]') !== null")
-        assert "clusters changed" in browser.text()
+        assert "clusters changed since run;" in browser.text()
         browser.go("#/mention/D05-4")
         browser.until("document.querySelector('.badge') !== null")
         assert not [one for one in browser.messages if "status of 400" not in one]

@@ -213,7 +213,10 @@ def test_the_verb(run: Run, tmp_path: Path) -> None:
     assert list(done.json["checks"]) == ["train.jsonl", "dev.jsonl"]
     assert done.json["checks"]["dev.jsonl"]["nil"]["names_seen"] == 1  # type: ignore[index, call-overload]
     assert ids(KnowledgeBase.from_jsonl(out)) == "U:5"
+    unused = run("nil-split", *docs, *base, "--withhold-id", "U:1", "--out", out)
+    assert "warning: no mention of DOCS became NIL" in unused.told
     shown = run("nil-split", *docs, *base, "--withhold-id", "U:5", "--out", out)
+    assert "warning" not in shown.told
     assert "1 of 3 entities withheld" in shown.out
     assert ids(KnowledgeBase.from_jsonl(out)) == "U:1U:2"
     jsonl = ["--kb", out, "--kb-format", "jsonl"]
@@ -226,6 +229,10 @@ def test_the_verb(run: Run, tmp_path: Path) -> None:
         refused = run("nil-split", *docs, *options)
         assert refused.code == 2
         assert message in refused.told
+    flat = tmp_path / "medic.txt"
+    flat.write_text("U:2||kidney\nU:5||fever\n", "utf-8")
+    refused = run("nil-split", *docs, "--kb", flat, "--withhold-branch", "U:2", "--out", tmp_path / "b.jsonl")
+    assert (refused.code, "needs is_a relations, but" in refused.told) == (2, True)
     assert not (tmp_path / "b.jsonl").exists()
 
 

@@ -151,6 +151,7 @@ def test_the_verb(run: Run, tmp_path: Path) -> None:
     shown = run("stats", tmp_path / "docs.jsonl", "--examples", 1)
     assert "Most frequent entities" in shown.out
     assert "unseen" not in shown.out
+    assert "Most frequent entities" not in run("stats", tmp_path / "docs.jsonl", "--examples", 0).out
     refused = run("stats", tmp_path / "docs.jsonl", "--kb-types", "Species")
     assert (refused.code, "--kb-types needs --kb" in refused.told) == (2, True)
 

@@ -112,7 +112,9 @@ def test_wrong_scores_are_told(given: Any, said: str) -> None:
 
 def test_what_cannot_score_is_refused() -> None:
     kb = arbo.load_sample()[1]
-    with pytest.raises(UsageError, match="str cannot; give a function"):
+    with pytest.raises(UsageError, match="int cannot; give a function"):
+        arbo.Linker(kb, reranker=1)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=r"reranker=arbo\.CrossEncoder\.from_pretrained\('cross'\)"):
         arbo.Linker(kb, reranker="cross")  # type: ignore[arg-type]
     assert arbo.Linker(kb, reranker=indifferent()).reranker is not None
 

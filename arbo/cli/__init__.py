@@ -58,6 +58,10 @@ class _Verbs(TyperGroup):
             raise UsageError(f"an argument of `{shlex.join(args)}` is empty; is a shell variable unset?")
         if args.count("-") > 1:
             raise UsageError("two arguments are `-`, the standard input; give a file for one of them")
+        if args[:1] not in (["nil-split"], ["stats"]):  # others read one part
+            for option in ("--ids", "--dev-ids"):
+                if sum(word.partition("=")[0] == option for word in args) > 1:
+                    raise UsageError(f"{option} is given more than once; give it once")
         if args[:1] == ["compare"]:
             raise UsageError("there is no verb `compare`; compare scores with `arbo evaluate`, links with `arbo diff`")
         if args[:1] == ["discover"] and "--kb" in args:

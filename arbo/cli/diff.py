@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -31,9 +31,13 @@ def diff(
     tab-separated. `--json` prints all rows of both tables.
     """
     after = arbo.Result.load(run if other is None else other)
-    before = parent_of(run, after.manifest) if other is None else run
+
+    def refuse(told: str) -> NoReturn:
+        raise UsageError(f"{told}; give its place: `arbo diff PLACE {run}`")
+
+    before = parent_of(run, after.manifest, refuse) if other is None else run
     if before is None:
-        raise UsageError(f"give two runs: the run of which {run} was made is not known here")
+        raise UsageError(f"give two runs: {run} was not made of another run")
     changes = arbo.diff(arbo.Result.load(before), after)
     if as_json:
         console.print_json(changes.as_dict())

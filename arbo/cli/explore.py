@@ -106,8 +106,9 @@ def page_of(
                 "next release"
             )
 
-    def views_of(result: Result, name: str, earlier: Result | None) -> tuple[Views, Reviewing]:
-        views = Views(result, name, before=earlier, kb=known)
+    def views_of(result: Result, path: Path, earlier: Result | None, since: Path | None) -> tuple[Views, Reviewing]:
+        name = None if since is None else since.resolve().name
+        views = Views(result, path.resolve().name, before=earlier, since=name, kb=known)
         sitting = Sitting(Review(views.run, file, *decided(views.run, file), author), _QUESTIONS)
         return views, Reviewing(views, sitting, searching(views.run, None if known is None else lambda: known))
 
@@ -123,13 +124,13 @@ def page_of(
         after = linker().add(base, (), file)
         save_child(after, run, out)
         told = {"run": str(out), "corrections": after.manifest["corrections"]}
-        return *views_of(after, out.name, base), told
+        return *views_of(after, out, base, run), told
 
     known_earlier = _parent(run, base) if before is None else Result.load(before)
     ids, others = ({} if one is None else one.row_of for one in (base, known_earlier))
     if before is not None and ids and others and ids.keys().isdisjoint(others):
         raise UsageError(f"{before} and {run} have no mention in common; give the run of which {run} was made")
-    views, reviewing = views_of(base, run.resolve().name, known_earlier)
+    views, reviewing = views_of(base, run, known_earlier, earlier)
     return Page(views, reviewing, apply)
 
 

@@ -147,8 +147,8 @@ def save_child(after: Result, run: Path, out: Path) -> None:
     replace(after, manifest={**after.manifest, "parent": parent}).save(out)
 
 
-def parent_of(run: Path, manifest: Mapping[str, Any]) -> Path | None:
-    """Return the run of which a run was made; None, with a note, if it is not there or is another one by now.
+def parent_of(run: Path, manifest: Mapping[str, Any], tell: Callable[[str], None] = console.say) -> Path | None:
+    """Return the run of which a run was made; ``tell`` if it is not there or is another one by now, and return None.
 
     Its path is as it was given then, from the present folder or from beside the run. Raise DataError if the manifest
     has something else there.
@@ -163,7 +163,7 @@ def parent_of(run: Path, manifest: Mapping[str, Any]) -> Path | None:
     for place in (path, run.resolve().parent / path.name):
         if (place / MANIFEST).is_file() and sha256_of(place / MANIFEST) == known["sha256"]:
             return place
-    console.say(f"{run} was made of the run {path}, which is no longer there, or has changed")
+    tell(f"{run} was made of the run {path}, which is no longer there, or has changed")
     return None
 
 

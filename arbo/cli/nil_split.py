@@ -65,15 +65,20 @@ def nil_split(
     if branches and not kb.is_file() and not kb.is_dir():
         raise UsageError(f"--withhold-branch needs an existing file or folder as --kb; {kb} is neither")
     check_jsonl_output(out, kb, *docs)
+    parents = read_obo_parents(kb) if branches else None
+    if parents is not None and not any(parents.values()):
+        raise UsageError(f"--withhold-branch needs is_a relations, but {kb} has none; use --withhold-type")
     split = arbo.nil_split(
         read_kb(kb, kb_format, kb_xrefs, kb_types),
         read_parts(parts, format_, mention_types, on_error, part_ids),
         types=types or (),
         ids=ids or (),
         branches=branches or (),
-        parents=read_obo_parents(kb) if branches else None,
+        parents=parents,
     )
     split.kb.to_jsonl(out)
+    if not any(part.nil.mentions for part in split.checks.values()):
+        console.warn("no mention of DOCS became NIL: none has only entities that are withheld")
     if as_json:
         console.print_json({"kb": str(out), **split.as_dict()})
     else:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from arbo.cli import console, options
-from arbo.cli.reporting import check_no_input
+from arbo.cli.reporting import check_jsonl_output
 
 
 def report(
@@ -35,10 +35,8 @@ def report(
     """
     from arbo import Result
     from arbo.explore.report import report as write
-    from arbo.files import check_writable
 
-    check_no_input("--out", out, [run])
-    check_writable(out)
+    check_jsonl_output(out, run, endings=(".html", ".htm"))
     result = Result.load(run)
     size = write(result, out, name=run.resolve().name, texts=not no_texts)
     n = result.link_table.num_rows

@@ -42,9 +42,11 @@ def name_systems(paths: Sequence[Path], what: str = "system") -> dict[str, Path]
     """Return the path of each system by its name: the NAME of `NAME=PATH`, or else the name of the file or folder.
 
     If two files or folders have the same name, their paths are the names. ``what`` is the word for a system in error
-    messages. Raise UsageError if two systems get the same name.
+    messages. Raise UsageError if two systems get the same name, or a path is empty.
     """
     given = [str(path).partition("=") if not path.exists() else ("", "", "") for path in paths]
+    if empty := [name for name, sign, real in given if sign and name and not real]:
+        raise UsageError(f"no path after {empty[0]}=; is a shell variable unset?")
     paths = [Path(real) if sign and name else path for (name, sign, real), path in zip(given, paths, strict=True)]
     files = [path.name for path in paths]
     plain = [path.name if path.name and files.count(path.name) == 1 else str(path) for path in paths]

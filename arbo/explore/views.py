@@ -41,12 +41,22 @@ class Views:
     'RV Petrel'
     """
 
-    def __init__(self, run: Result, name: str, *, before: Run | None = None, kb: KnowledgeBase | None = None) -> None:
+    def __init__(
+        self,
+        run: Result,
+        name: str,
+        *,
+        before: Run | None = None,
+        since: str | None = None,
+        kb: KnowledgeBase | None = None,
+    ) -> None:
+        """Take a run and its name, perhaps with an earlier one, which is named ``since``."""
         self._lookups = Lookups(run)
         self.run = self._lookups.run
         self._kb = kb
         self._chosen = lru_cache(8)(self._rows_of)
         self._tree = lru_cache(2)(partial(Tree.of, self._lookups))
+        self._since = since
         self._changes: Diff | None = None if before is None else diff(before, run)
         self._overview = overview(self.run) | {"name": name, "changes": before is not None}
 
@@ -229,7 +239,8 @@ class Views:
         """Return the clusters that changed since the run before this one, those that matter most first."""
         rows = () if self._changes is None else self._changes.ranked
         shown = [asdict(row) | {"causes": row.causes} for row in rows[offset : offset + limit]]
-        return {"total": len(rows), "rows": shown, "counts": {} if self._changes is None else self._changes.counts()}
+        counts = {} if self._changes is None else self._changes.counts()
+        return {"total": len(rows), "rows": shown, "counts": counts, "since": self._since}
 
     def _link(self, id_: str) -> Link:
         if id_ not in self.run.row_of:

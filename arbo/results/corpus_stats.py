@@ -58,8 +58,9 @@ class CorpusStats:
         if len(self.parts) > 1:
             shares = ((name, *(f"{own[other]:.1%}" for other in self.parts)) for name, own in self.overlap.items())
             tables.append(_table("Share of the entities of a line's part that occur in a column's part", names, shares))
-        rows = ((name, *map(str, own.values())) for name, part in self.parts.items() for own in part.frequent)
-        tables.append(_table("Most frequent entities", ("part", "id", "name", "mentions"), rows, n_texts=3))
+        rows = [(name, *map(str, own.values())) for name, part in self.parts.items() for own in part.frequent]
+        if rows:
+            tables.append(_table("Most frequent entities", ("part", "id", "name", "mentions"), rows, n_texts=3))
         return "\n\n".join(map(str, tables))
 
 

@@ -141,8 +141,8 @@ class Diff:
 
     @property
     def ranked(self) -> list[ClusterChange]:
-        """The changes of clusters, the kinds that matter most first."""
-        return sorted(self.clusters, key=lambda row: _FIRST.index(row.change))
+        """The changes of clusters, the kinds that matter most first, and within a kind the largest clusters."""
+        return sorted(self.clusters, key=lambda row: (_FIRST.index(row.change), -max(row.before, row.after)))
 
     def counts(self) -> dict[str, dict[str, int]]:
         """Return the numbers of changes under ``clusters``, ``mentions`` and, if there are any, ``knowledge_base``."""

@@ -69,6 +69,9 @@ def reranker_of(reranker: Any) -> Any:
     if hasattr(reranker, "score"):
         return reranker
     if not callable(reranker):
+        if isinstance(reranker, str):
+            load = f"arbo.CrossEncoder.from_pretrained({reranker!r:.100})"
+            raise UsageError(f"the reranker is the name {reranker!r:.100}; load the model: reranker={load}")
         mend = "give a function of mentions and their candidates, or an object with a method `score`"
         raise UsageError(f"the reranker must score candidates, but {type(reranker).__name__} cannot; {mend}")
     return FunctionReranker(reranker)

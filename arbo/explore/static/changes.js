@@ -7,11 +7,12 @@ const KINDS = {
 };
 
 export async function changesView(source) {
-  const { total, counts } = await source.changes({ limit: 1 });
+  const { total, counts, since } = await source.changes({ limit: 1 });
   const told = ["clusters", "mentions"].map((what) => [what, Object.entries(counts[what] ?? {})]).filter(([, kinds]) => kinds.length);
   return { title: "Changes", place: "changes", nodes: [
     h("h1", {}, "Changes"),
-    h("p", { class: "lead" }, `${plural(total, "cluster")} changed since the run before; the kinds that matter most come first.`),
+    h("p", { class: "lead" }, `${plural(total, "cluster")} changed since `,
+      since ? name(since) : "the run before", "; the kinds that matter most come first, and of each kind the largest clusters."),
     total > 0 && h("dl", { class: "counted" }, told.map(([what, kinds]) => [h("dt", {}, what),
       h("dd", {}, kinds.map(([kind, n]) => `${count(n)} ${kind}`).join(", "))])),
     total ? longList(total, async (offset, limit) => (await source.changes({ offset, limit })).rows, changeRow, "Changes")

@@ -24,24 +24,27 @@ export async function thresholdView(source, entity, mention) {
   const both = () => at.entity !== home.entity && at.mention !== home.mention;
   const home = { entity: cuts.entity.indexOf(own.entity), mention: cuts.mention.indexOf(own.mention) };
   if (both()) Object.assign(at, { entity: paired("entity", at.entity), mention: paired("mention", at.mention) });
-  const out = h("div", { class: "cut" }), sliders = {};
-  let later = 0;
+  const out = h("div", { class: "cut" }), sliders = {}, back = h("a", { href: address("threshold") }, "Back to the run");
+  let later = 0, along = null; // the threshold that moved by itself
   const update = async () => {
     clearTimeout(later);
     const result = await source.cut(at);
     const rows = h("div", { class: "changes" }, result.changed(0, AT_ONCE).map(changeRow));
     out.replaceChildren(...cutNodes(result, told, rows));
+    back.hidden = at.entity === home.entity && at.mention === home.mention;
     later = setTimeout(() => rows.append(...result.changed(AT_ONCE).map(changeRow)), REST);
     for (const kind of ["entity", "mention"]) {
       sliders[kind].input.value = at[kind];
       sliders[kind].input.setAttribute("aria-valuetext", text(cuts[kind][at[kind]]));
-      sliders[kind].output.textContent = text(cuts[kind][at[kind]]) + (at[kind] === home[kind] ? " (the run)" : "");
+      sliders[kind].output.textContent = text(cuts[kind][at[kind]]) + (at[kind] === home[kind] ? " (the run)" : kind === along ? " (moved along)" : "");
     }
   };
   const move = (kind) => (event) => {
     const other = kind === "entity" ? "mention" : "entity", to = Number(event.target.value), side = Math.sign(to - at[kind]);
+    const before = at[other];
     at[kind] = to;
     if (both()) Object.assign(at, { [kind]: paired(kind, to, side), [other]: paired(other, at[other]) });
+    along = at[other] === before ? null : other;
     history.replaceState(null, "", address("threshold", text(cuts.entity[at.entity]), text(cuts.mention[at.mention])));
     update();
   };
@@ -55,10 +58,10 @@ export async function thresholdView(source, entity, mention) {
   const hasPairs = ["entity", "mention"].every((kind) => told.pairs[kind].length > 1);
   const most = text(cuts.mention[cuts.mention.length - 1]);
   return { title: "Thresholds", nodes: [heading,
-    lead(`The partitions of the engine at other thresholds.${hasPairs ? " If both move, each takes only some of its values." : ""}`),
+    lead("Move a threshold to see what would join and what would fall apart.",
+      hasPairs && " If both differ from the run's, only some pairs of values are known, so the sliders go to the nearest pair."),
     h("div", { class: "sliders" }, told.kb !== null && slider("entity", "Entity threshold"), slider("mention", "Mention threshold")),
-    h("p", { class: "note" }, `The search of the run lists mentions up to ${most}; beyond, no threshold can be shown. `,
-      h("a", { href: address("threshold") }, "Back to the run")), out] };
+    h("p", { class: "note" }, `The search of the run lists mentions up to ${most}; beyond, no threshold can be shown. `, back), out] };
 }
 
 function cutNodes(result, told, rows) {
