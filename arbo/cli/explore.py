@@ -126,7 +126,7 @@ def page_of(
         told = {"run": str(out), "corrections": after.manifest["corrections"]}
         return *views_of(after, out, base, run), told
 
-    known_earlier = _parent(run, base) if before is None else Result.load(before)
+    earlier, known_earlier = _parent(run, base) if before is None else (before, Result.load(before))
     ids, others = ({} if one is None else one.row_of for one in (base, known_earlier))
     if before is not None and ids and others and ids.keys().isdisjoint(others):
         raise UsageError(f"{before} and {run} have no mention in common; give the run of which {run} was made")
@@ -134,13 +134,13 @@ def page_of(
     return Page(views, reviewing, apply)
 
 
-def _parent(run: Path, result: Result) -> Result | None:
+def _parent(run: Path, result: Result) -> tuple[Path | None, Result | None]:
     """Return the run of which a run was made, which nobody named; None, with a note, if it is unknown or damaged."""
     from arbo import Result
 
     try:
         found = parent_of(run, result.manifest)
-        return None if found is None else Result.load(found)
+        return found, None if found is None else Result.load(found)
     except DataError as error:
         console.say(f"the page shows no changes, since the run of which {run} was made cannot be read: {error}")
-        return None
+        return None, None

@@ -1,6 +1,6 @@
 """The corpora that are linked, and what they are linked to."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import arbo
 from arbo.data.corpus import Corpus
@@ -17,8 +17,8 @@ class Job:
     dev: str
     test: str
     types: str | tuple[str, ...] | None
-    kb: str | tuple[str, ...]
-    """A file, or several without an id in common."""
+    kb: str
+    """A file, or a pattern of several without an id in common."""
     kb_format: str
     xrefs: tuple[str, ...] = ()
 
@@ -28,25 +28,20 @@ class Job:
 
     def knowledge_base(self) -> arbo.KnowledgeBase:
         """Read what the mentions are linked to."""
-        files = (self.kb,) if isinstance(self.kb, str) else self.kb
-        kb = arbo.KnowledgeBase(entity for file in files for entity in read_knowledge_base(DATA / file, self.kb_format))
+        kb = read_knowledge_base(DATA / self.kb, self.kb_format)
         return kb.through_xrefs(*self.xrefs) if self.xrefs else kb
 
     def command(self, path: str) -> list[str]:
-        """Return the words of a command that links one part to a knowledge base of one file."""
-        assert isinstance(self.kb, str)
-        assert self.types is None or isinstance(self.types, str)
-        types = ["--types", self.types] if self.types else []
+        """Return the words of a command that links one part."""
+        names = (self.types,) if isinstance(self.types, str) else self.types or ()
+        types = [word for name in names for word in ("--types", name)]
         kb = ["--kb", str(DATA / self.kb), "--kb-format", self.kb_format]
         return ["link", str(DATA / path), "--format", self.format, *types, *kb]
 
 
-def _craft(*ontologies: str) -> Job:
-    kbs = tuple(f"craft/ontologies/{ontology}.obo.gz" for ontology in ontologies)
-    name = f"CRAFT {' and '.join(ontologies)}"
-    if len(ontologies) == 1:
-        return Job(name, "brat", "craft/train", "craft/dev", ontologies[0], kbs[0], "obo")
-    return Job(name, "brat", "craft/train", "craft/dev", ontologies, kbs, "obo")
+def _craft(ontology: str) -> Job:
+    kb = f"craft/ontologies/{ontology}.obo.gz"
+    return Job(f"CRAFT {ontology}", "brat", "craft/train", "craft/dev", ontology, kb, "obo")
 
 
 _BC5CDR = ("pubtator", "bc5cdr/CDR_DevelopmentSet.PubTator.txt", "bc5cdr/CDR_TestSet.PubTator.txt", "Disease")
@@ -61,7 +56,7 @@ _JOBS = (
     Job("Disease Ontology", *_BC5CDR, "disease_ontology/HumanDO_2015-11-11.obo.gz", "obo", ("MSH",)),
 )
 JOBS = {job.name: job for job in _JOBS}
-_LARGE = _craft("UBERON", "CL")
+_LARGE = replace(_craft("[CU]*"), name="CRAFT UBERON and CL", types=("CL", "UBERON"))
 TRAINABLE = {name: job for name, job in JOBS.items() if name != "GSC+"} | {_LARGE.name: _LARGE}
 """Those that have a training part, and two ontologies together, whose clusters are the largest."""
 
