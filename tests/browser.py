@@ -11,6 +11,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -47,6 +48,10 @@ def needs(package: str, program: str | None) -> None:
         pytest.skip(f"needs {package}")
 
 
+class Navigated(AssertionError):
+    """The page went elsewhere before it answered."""
+
+
 class Page:
     """What pages do in any browser; `messages` are what they complain of."""
 
@@ -63,11 +68,13 @@ class Page:
     def until(self, condition: str, seconds: float = WAIT) -> Any:
         """Return the value of an expression as soon as it is true."""
         end = time.monotonic() + seconds
-        while not (value := self.run(condition)):
+        while True:
+            with suppress(Navigated):
+                if value := self.run(condition):
+                    return value
             if time.monotonic() > end:
                 raise AssertionError(f"never true: {condition}; {self.messages}")
             time.sleep(0.02)
-        return value
 
     def open(self, file: Path, address: str = "") -> None:
         """Open a page of a file, and wait until it is drawn."""
@@ -139,7 +146,8 @@ class Browser(Page):
             answer = self._next()
             if answer.get("id") == number:
                 if "error" in answer:
-                    raise AssertionError(f"{method}: {answer['error']}")
+                    raised = Navigated if "navigated" in answer["error"].get("message", "") else AssertionError
+                    raise raised(f"{method}: {answer['error']}")
                 return answer["result"]
 
     def _next(self) -> dict[str, Any]:

@@ -218,15 +218,15 @@ import pyarrow.parquet as pq
 import arbo.linking.procedure
 from arbo.cli import main
 
-def hang(*args, **settings):
+def hang(seconds):
     print("hanging", file=sys.stderr, flush=True)
-    time.sleep(60)
+    time.sleep(seconds)
 
 if sys.argv.pop(1) == "searching":
-    arbo.linking.procedure.retrieve = hang
-else:
+    arbo.linking.procedure.retrieve = lambda *_: hang(60)
+else:  # tables are written in threads, which an interrupt waits for
     write = pq.write_table
-    pq.write_table = lambda table, file: hang() if "links" in file.name else write(table, file)
+    pq.write_table = lambda table, file: hang(3) if "links" in file.name else write(table, file)
 main()
 """
 

@@ -199,7 +199,7 @@ def test_mistakes_are_told(sample: tuple[Corpus, arbo.KnowledgeBase], docs: list
     with pytest.raises(arbo.UsageError, match="cannot save the encoder VectorEncoder"):
         pipe.to_disk(tmp_path / "pipe")
     pipe.linker = arbo.Linker(sample[1], reranker=lambda *_, **__: None)
-    with pytest.raises(arbo.UsageError, match="cannot save the reranker function"):
+    with pytest.raises(arbo.UsageError, match="cannot save the reranker FunctionReranker"):
         pipe.to_disk(tmp_path / "pipe")
     assert not (tmp_path / "pipe").exists()
     (tmp_path / "arbo-linker.json").write_text('{"format": "arbo-linker", "format_version": 9}')
