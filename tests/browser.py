@@ -48,7 +48,7 @@ def needs(package: str, program: str | None) -> None:
         pytest.skip(f"needs {package}")
 
 
-class Navigated(AssertionError):
+class NavigatedError(AssertionError):
     """The page went elsewhere before it answered."""
 
 
@@ -69,7 +69,7 @@ class Page:
         """Return the value of an expression as soon as it is true."""
         end = time.monotonic() + seconds
         while True:
-            with suppress(Navigated):
+            with suppress(NavigatedError):
                 if value := self.run(condition):
                     return value
             if time.monotonic() > end:
@@ -146,7 +146,7 @@ class Browser(Page):
             answer = self._next()
             if answer.get("id") == number:
                 if "error" in answer:
-                    raised = Navigated if "navigated" in answer["error"].get("message", "") else AssertionError
+                    raised = NavigatedError if "navigated" in answer["error"].get("message", "") else AssertionError
                     raise raised(f"{method}: {answer['error']}")
                 return answer["result"]
 
