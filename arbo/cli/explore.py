@@ -127,9 +127,10 @@ def page_of(
         return *views_of(after, out, base, run), told
 
     earlier, known_earlier = _parent(run, base) if before is None else (before, Result.load(before))
-    ids, others = ({} if one is None else one.row_of for one in (base, known_earlier))
-    if before is not None and ids and others and ids.keys().isdisjoint(others):
-        raise UsageError(f"{before} and {run} have no mention in common; give the run of which {run} was made")
+    if before is not None and known_earlier is not None:
+        ids, others = base.row_of, known_earlier.row_of
+        if ids and others and ids.keys().isdisjoint(others):
+            raise UsageError(f"{before} and {run} have no mention in common; give the run of which {run} was made")
     views, reviewing = views_of(base, run, known_earlier, earlier)
     return Page(views, reviewing, apply)
 
