@@ -3,6 +3,7 @@
 # make fast    the tests that take two minutes in all
 # make bench   the short benchmarks, and BENCHMARKS.md and its reports from all results
 #      bench-long   the long ones       bench-gpu   those that need a GPU      bench-NAME   one of them
+# make campaign  a million random cases, and kills (hours); tests/campaign says which
 # make format  rewrite the code in the project's format
 
 PYTHON ?= python3
@@ -17,7 +18,7 @@ GPU   := gpu_embed_search
 nil_clustering_OPTIONS := --encoder all-MiniLM-L6-v2
 papers_OPTIONS := --seeds 1
 
-.PHONY: demo test fast check format bench bench-long bench-gpu clean
+.PHONY: demo test fast campaign check format bench bench-long bench-gpu clean
 .PHONY: $(SHORT:%=bench-%) $(LONG:%=bench-%) $(GPU:%=bench-%)
 .NOTPARALLEL:
 
@@ -29,6 +30,9 @@ test: $(VENV)/complete
 
 fast: $(VENV)/complete
 	$(BIN)/python -m pytest --numprocesses 2 -m 'not slow'
+
+campaign: $(VENV)/complete
+	$(BIN)/python tests/campaign
 
 check: $(VENV)/checkable
 	$(BIN)/ruff format --check .

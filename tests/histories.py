@@ -1,16 +1,12 @@
 """Random histories of runs that grow: documents that come, go and return, corrections along the way, and releases.
 
 After each step, the run must equal its refit and, if the encoder does not depend on the first documents or the first
-knowledge base, the run of all documents at once. A further kind of step is a method of `History` named in `STEPS`. To
-try many histories:
-
-    python tests/histories.py 5000
+knowledge base, the run of all documents at once. A further kind of step is a method of `History` named in `STEPS`; to
+try many histories: ``python tests/campaign growth``.
 """
 
 from __future__ import annotations
 
-import sys
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -254,20 +250,8 @@ def live(seed: int, n_steps: int = 4, **kind: bool) -> None:
                 raise
 
 
-def _main(n: int, first: int = 0) -> None:
-    kinds = [
-        {"dense": dense, "kb": kb, "reranked": reranked}
-        for dense in (False, True)
-        for kb, reranked in ((True, False), (False, False), (True, True))
-    ]
-    start = time.monotonic()
-    for seed in range(first, first + n):
-        live(seed, **kinds[seed % len(kinds)])
-        if (seed + 1) % 500 == 0:
-            sys.stdout.write(f"{seed + 1} histories, {time.monotonic() - start:.0f} s\n")
-            sys.stdout.flush()
-    sys.stdout.write(f"{n} histories of 4 steps, all equal to their refits\n")
-
-
-if __name__ == "__main__":
-    _main(*map(int, sys.argv[1:]))
+KINDS = [
+    {"dense": dense, "kb": kb, "reranked": reranked}
+    for dense in (False, True)
+    for kb, reranked in ((True, False), (False, False), (True, True))
+]

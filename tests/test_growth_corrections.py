@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from builders import document, linker, passage, save_data, save_lines
 from conftest import Run, Sample
-from histories import History, equal, live
+from histories import KINDS, History, equal, live
 from rerankers import Oracle, knows_gold
 
 import arbo
@@ -17,11 +17,6 @@ from arbo.data.corpus import Corpus
 from arbo.errors import UsageError
 from arbo.retrieval.scored import known_scores
 
-KINDS = [
-    {"dense": dense, "kb": kb, "reranked": reranked}
-    for dense in (False, True)
-    for kb, reranked in ((True, False), (False, False), (True, True))
-]
 KB = arbo.KnowledgeBase([arbo.Entity("E1", "marsh fever"), arbo.Entity("E2", "kelp blight"), arbo.Entity("E3", "zzz")])
 TEXT = "The marsh fever of kelp blight patients."
 

@@ -1,0 +1,1 @@
+"""Campaigns: questions asked of very many random cases; see `campaign.runner`."""

@@ -1,0 +1,161 @@
+"""Campaigns: one question asked of many random cases, each made of its seed alone.
+
+    python tests/campaign --list
+    python tests/campaign                          all, in their long form (`make campaign`)
+    python tests/campaign readers --cases 100000 --first 5000000
+
+A case raises an error if it fails. One that takes too long, or too much memory, ends its process and has failed too.
+The figures are kept in ``record.json``, campaign by campaign, with the seeds that failed; RELIABILITY.md tells of them,
+and ``tests/test_campaign.py`` asks each question a few times.
+"""
+
+from __future__ import annotations
+
+import argparse
+import faulthandler
+import json
+import multiprocessing
+import os
+import resource
+import subprocess
+import time
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib import import_module
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+HERE = Path(__file__).resolve().parent
+RECORD = HERE / "record.json"
+_BATCH_SECONDS = 20
+_MOST_FAILURES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Campaign:
+    """A question, and how often it is asked; found by the name of its file and its own."""
+
+    case: Callable[[int, Path], None]
+    """Given a seed and an empty folder; raises an error if the case fails."""
+    asks: str
+    """What must hold, in one sentence."""
+    many: int
+    """Cases of the long form."""
+    few: int
+    """Cases in CI."""
+    seconds: float = 300
+    """Most that a case may take."""
+    gigabytes: float = 8
+    """Most address space of the process of a case."""
+    processes: bool = False
+    """Whether a case starts processes of its own, so that one is made at a time."""
+
+
+def campaigns() -> dict[str, Campaign]:
+    """Return the campaigns of all files of this folder, by ``file.name``."""
+    found = {}
+    for file in sorted(HERE.glob("*.py")):
+        if file.stem not in ("__init__", "__main__", "runner"):
+            for name, campaign in import_module(f"campaign.{file.stem}").CAMPAIGNS.items():
+                found[f"{file.stem}.{name}"] = campaign
+    return found
+
+
+def failures(name: str, seeds: Sequence[int]) -> list[tuple[int, str]]:
+    """Make the cases of some seeds, and return the seeds that failed, with their errors."""
+    campaign, failed = campaigns()[name], []
+    for seed in seeds:
+        faulthandler.dump_traceback_later(campaign.seconds, exit=True)
+        try:
+            with TemporaryDirectory(prefix="arbo-campaign-", ignore_cleanup_errors=True) as folder:
+                campaign.case(seed, Path(folder))
+        except BaseException as error:
+            if isinstance(error, KeyboardInterrupt):
+                raise
+            failed.append((seed, traceback.format_exc(limit=-6)))
+        finally:
+            faulthandler.cancel_dump_traceback_later()
+    return failed
+
+
+def _begin(gigabytes: float) -> None:
+    most = int(gigabytes * 2**30)
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))
+
+
+def asked(name: str, seeds: range, workers: int) -> Iterator[tuple[int, list[tuple[int, str]]]]:
+    """Make cases in processes, and yield the number of cases and the failures of each batch."""
+    campaign = campaigns()[name]
+    workers = 1 if campaign.processes else workers
+    context = multiprocessing.get_context("spawn")
+    next_, size = seeds.start, 1
+    while next_ < seeds.stop:
+        batches = [range(next_ + i * size, min(next_ + (i + 1) * size, seeds.stop)) for i in range(workers)]
+        batches = [batch for batch in batches if batch]
+        begun = time.perf_counter()
+        try:
+            with ProcessPoolExecutor(workers, context, _begin, (campaign.gigabytes,)) as pool:
+                while batches:
+                    begun = time.perf_counter()
+                    for batch, failed in zip(batches, pool.map(failures, [name] * len(batches), batches), strict=True):
+                        yield len(batch), failed
+                    next_ = batches[-1].stop
+                    spent = time.perf_counter() - begun
+                    size = max(1, min(4 * size, int(size * _BATCH_SECONDS / max(spent, 0.01))))
+                    batches = [range(next_ + i * size, min(next_ + (i + 1) * size, seeds.stop)) for i in range(workers)]
+                    batches = [batch for batch in batches if batch]
+        except BrokenProcessPool:
+            if size == 1 and len(batches) == 1:
+                yield 1, [(batches[0].start, "the process ended: out of time or memory, or it crashed")]
+                next_ = batches[0].stop
+            size, workers = 1, 1
+
+
+def run(name: str, cases: int, first: int, workers: int) -> bool:
+    """Ask a question so often, print and record the figures, and return whether no case failed."""
+    made, failed, begun = 0, [], time.perf_counter()
+    for n, errors in asked(name, range(first, first + cases), workers):
+        made += n
+        failed += errors
+        print(f"\r{name}: {made:,} of {cases:,}, {len(failed)} failed", end="", flush=True)
+        if len(failed) >= _MOST_FAILURES:
+            break
+    print(f", {time.perf_counter() - begun:,.0f} s", flush=True)
+    for seed, error in failed[:_MOST_FAILURES]:
+        print(f"  seed {seed}:\n{error}")
+    record = json.loads(RECORD.read_text("utf-8")) if RECORD.exists() else {}
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=HERE, capture_output=True, text=True)
+    record[name] = {
+        "cases": made,
+        "failed": [seed for seed, _ in failed],
+        "first": first,
+        "seconds": round(time.perf_counter() - begun, 1),
+        "commit": commit.stdout.strip(),
+        "date": datetime.now(UTC).date().isoformat(),
+    }
+    RECORD.write_text(json.dumps(dict(sorted(record.items())), indent=1) + "\n", "utf-8")
+    return not failed
+
+
+def main() -> None:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("name", nargs="*", help="default: all; the beginning of a name chooses all that have it")
+    parser.add_argument("--cases", type=int, help="default: those of the long form")
+    parser.add_argument("--first", type=int, default=0, help="first seed")
+    parser.add_argument("--workers", type=int, default=os.cpu_count())
+    parser.add_argument("--list", action="store_true", help="list the campaigns, and ask nothing")
+    given, known = parser.parse_args(), campaigns()
+    chosen = [name for name in known if not given.name or any(name.startswith(start) for start in given.name)]
+    if not chosen:
+        parser.error(f"unknown campaign; choose among {', '.join(known)}")
+    if given.list:
+        for name in chosen:
+            print(f"{name:28} {known[name].many:>9,}  {known[name].asks}")
+        return
+    results = [run(name, given.cases or known[name].many, given.first, given.workers) for name in chosen]
+    raise SystemExit(0 if all(results) else 1)
