@@ -45,6 +45,7 @@ from arbo.cli import (
     tune,
     work,
 )
+from arbo.cli.groups import spread
 from arbo.data import records
 from arbo.errors import ArboError, DataError, UsageError
 
@@ -149,7 +150,7 @@ for _verb in (
     resolve.resolve,
     work.status,
 ):
-    app.command()(_verb)
+    app.command()(spread(_verb))
 
 app.add_typer(kb.app, name="kb")
 

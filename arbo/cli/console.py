@@ -74,6 +74,14 @@ def print_json(value: Mapping[str, Any]) -> None:
     sys.stdout.write(json.dumps(json_ready(dict(value)), indent=2, ensure_ascii=False) + "\n")
 
 
+def answer(value: Mapping[str, Any], text: object, *, as_json: bool) -> None:
+    """Print the result of a verb on stdout: as JSON, or as text."""
+    if as_json:
+        print_json(value)
+    else:
+        show(text)
+
+
 def print_next(run: Path, *verbs: Sequence[str], before: Path | None = None) -> None:
     """Print where a run was written, and commands to try on it: ``verbs``, each with its arguments, and export.
 

@@ -51,7 +51,7 @@ def demo(
     console.out.print(f"{len(documents)} documents, {len(kb)} entities in the knowledge base")
     console.print_summary(result)
     console.print_title("Scores against the gold annotations")
-    console.out.print(console.plain(str(evaluation)))
+    console.show(evaluation)
     console.print_title("Three linked mentions, and why")
     links = _telling_links(result)
     console.print_links(result, links)
@@ -60,7 +60,7 @@ def demo(
     console.print_next(out, ["show", "--nil"], ["explain", links[0].mention.id])
     console.out.print("  arbo link --help  (your own documents)")
     page = shlex.join(["report", str(out), "--out", f"{out.name}.html", "--open"])
-    console.out.print(console.plain(f"  arbo {page}  (look at it in a browser)"))
+    console.show(f"  arbo {page}  (look at it in a browser)")
 
 
 def _telling_links(result: Result) -> list[Link]:

@@ -8,27 +8,20 @@ from typing import Annotated
 import typer
 
 from arbo.cli import console, options
-from arbo.cli.inputs import read_documents, read_kb
+from arbo.cli.inputs import Docs, Kb
 from arbo.cli.reporting import check_jsonl_output
 
 _FILES = ("train.jsonl", "test.jsonl", "kb.jsonl")
 
 
 def entity_split(
-    docs: options.Documents,
-    kb: options.Kb,
+    docs: Docs,
+    kb: Kb,
     out: Annotated[Path, typer.Option("--out", help=f"Folder to write {', '.join(_FILES)} to.")],
-    format_: options.Format = None,
-    kb_format: options.KbFormat = None,
-    kb_xrefs: options.KbXrefs = None,
-    kb_types: options.KbTypes = None,
-    types: options.Types = None,
-    ids: options.Ids = None,
     unseen: Annotated[
         float, typer.Option("--unseen", min=0, max=0.8, help="Share of the entities that training does not have.")
     ] = 0.1,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Random seed.")] = 0,
-    on_error: options.OnErrorOption = "fail",
     as_json: options.Json = False,
 ) -> None:
     """Split sentences by their entities, as the OSLAT paper does: some entities occur only in the test part.
@@ -47,10 +40,9 @@ def entity_split(
     from arbo.text.sentences import passages
 
     for name in _FILES:
-        check_jsonl_output(out / name, kb, *docs)
-    base = read_kb(kb, kb_format, kb_xrefs, kb_types)
-    documents = read_documents(docs, format_, types, on_error, ids=ids)
-    split = entity_split(pieces(documents, passages).corpus, base, unseen=unseen, seed=seed)
+        check_jsonl_output(out / name, kb.path, *docs.paths)
+    base = kb.read()
+    split = entity_split(pieces(docs.read(), passages).corpus, base, unseen=unseen, seed=seed)
     held_out, left_out = documents_of(split.test, base), set(split.unseen.tolist())
     known = arbo.KnowledgeBase(entity for row, entity in enumerate(base) if row not in left_out)
     written: tuple[arbo.Corpus | arbo.KnowledgeBase, ...] = split.train, held_out, known
@@ -58,8 +50,5 @@ def entity_split(
         made.to_jsonl(out / name)
     sizes = len(split.train), len(held_out), len(split.test), len(left_out)
     counts = dict(zip(("train_sentences", "test_sentences", "test_pairs", "unseen_entities"), sizes, strict=True))
-    if as_json:
-        console.print_json({"out": str(out), **counts})
-    else:
-        told = ", ".join(f"{n:,} {name.replace('_', ' ')}" for name, n in counts.items())
-        console.show(f"{told}\nwritten to {out}")
+    told = ", ".join(f"{n:,} {name.replace('_', ' ')}" for name, n in counts.items())
+    console.answer({"out": str(out), **counts}, f"{told}\nwritten to {out}", as_json=as_json)

@@ -10,7 +10,7 @@ import typer
 
 import arbo
 from arbo.cli import console, options, reporting
-from arbo.cli.inputs import read_documents, read_kb
+from arbo.cli.inputs import OptionalKb, read_documents
 from arbo.errors import UsageError
 from arbo.readers import DocumentFormat
 
@@ -46,6 +46,7 @@ def evaluate(
             "first.",
         ),
     ],
+    kb: OptionalKb,
     train: Annotated[
         Path | None,
         typer.Option("--train", help="Training documents, to score seen and unseen entities separately too."),
@@ -54,10 +55,6 @@ def evaluate(
     format_: Annotated[DocumentFormat | None, options.document_format("--train or --gold")] = None,
     types: options.Types = None,
     ids: options.Ids = None,
-    kb: options.OptionalKb = None,
-    kb_format: options.KbFormat = None,
-    kb_xrefs: options.KbXrefs = None,
-    kb_types: options.KbTypes = None,
     no_generic_names: options.NoGenericNames = False,
     per_document: _PerDocument = False,
     remove_singletons: reporting.RemoveSingletons = False,
@@ -79,15 +76,15 @@ def evaluate(
     from arbo.results.evaluation import Coreference, evaluate_together, evaluate_topics
     from arbo.spans.evaluation import run_scores
 
-    _check(train, gold, kb, plot, {"--format": format_, "--types": types, "--ids": ids})
+    _check(train, gold, kb.path, plot, {"--format": format_, "--types": types, "--ids": ids})
     names = reporting.name_systems(runs)
     reporting.check_outputs([*names.values()], save, plot)
     results = {name: arbo.Result.load(run) for name, run in names.items()}
     annotated = None if (given := train or gold) is None else read_documents(given, format_, types, "fail", ids=ids)
     evaluations: Mapping[str, Evaluation | FoundScores]
     topics: Mapping[str, Mapping[str, Evaluation]] = {}
-    if gold and kb and annotated is not None:
-        base = read_kb(kb, kb_format, kb_xrefs, kb_types, no_generic_names=no_generic_names)
+    base = kb.read(no_generic_names=no_generic_names)
+    if base is not None and annotated is not None:
         evaluations = {name: run_scores(result, annotated, base) for name, result in results.items()}
     else:
         how = Coreference(per_document, singletons=not remove_singletons)

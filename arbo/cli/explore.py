@@ -73,7 +73,7 @@ def explore(
         if as_json:
             console.print_json({"address": address, "run": str(run), "corrections": str(file)})
         else:
-            console.out.print(console.plain(address))
+            console.show(address)
             console.say("open this address in a browser; Ctrl-C stops")
         sys.stdout.flush()
         serve(page, listening, token)
@@ -81,12 +81,7 @@ def explore(
 
 
 def page_of(
-    run: Path,
-    before: Path | None,
-    file: Path,
-    author: str | None,
-    kb: tuple[Path | None, options.KbFormat],
-    out: Path,
+    run: Path, before: Path | None, file: Path, author: str | None, kb: tuple[Path | None, options.KbFormat], out: Path
 ) -> Page:
     """Make the page of a run, which is read once."""
     from arbo import Result

@@ -54,7 +54,5 @@ def export(
     notes = result.export(out, to, ids=ids)
     console.say_notes(notes)
     n = result.link_table.num_rows
-    if as_json:
-        console.print_json({"out": str(out), "to": to, "mentions": n, "notes": notes})
-    else:
-        console.show(f"run of {n:,} mentions written to {out}")
+    told = {"out": str(out), "to": to, "mentions": n, "notes": notes}
+    console.answer(told, f"run of {n:,} mentions written to {out}", as_json=as_json)

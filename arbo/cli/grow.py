@@ -6,14 +6,14 @@ import shlex
 from collections import Counter
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from arbo.cli import console, options
-from arbo.cli.inputs import read_documents, read_kb
+from arbo.cli.inputs import KbReading, Reading, read_kb
 from arbo.cli.run import tell_corrections
 from arbo.errors import DataError, UsageError
 from arbo.files import sha256_of
@@ -31,31 +31,61 @@ _NewKb = Annotated[
         "--kb", help="A knowledge base to exchange that of the run for; read like that, but for the options given."
     ),
 ]
-_Out = Annotated[Path, typer.Option("--out", help="Run folder to write; RUN is not changed.")]
 _Documents = Annotated[
-    list[Path] | None,
-    typer.Argument(metavar="[DOCS]", help="Files, folders, patterns in quotes, or `-`."),
+    list[Path] | None, typer.Argument(metavar="[DOCS]", help="Files, folders, patterns in quotes, or `-`.")
 ]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Growing:
+    """A run, and the run that it becomes."""
+
+    run: options.Run
+    out: Annotated[Path, typer.Option("--out", help="Run folder to write; RUN is not changed.")]
+    edges: options.EdgesFile = None
+    cache: options.Cache = None
+    as_json: options.Json = False
+
+    def opened(self, **given: Any) -> tuple[Result, Linker]:
+        """Read the run, and make the linker that made it; what is ``given`` replaces the `source` of its base."""
+        from arbo import Result
+
+        check_out(self.run, self.out)
+        result = Result.load(self.run)
+        kb = kb_of(self.run, result.manifest, {name: value for name, value in given.items() if value})
+        return result, linker_of(self.run, result.manifest, kb, self.edges, self.cache)
+
+    def save(self, before: Result, after: Result) -> None:
+        """Save the run that was made of ``before``, and print what changed."""
+        from arbo.results.diff import diff
+
+        with ThreadPoolExecutor(1) as pool:
+            saving = pool.submit(save_child, after, self.run, self.out)
+            changes = diff(before, after)  # meanwhile
+            saving.result()
+        tell_corrections(after, before)
+        for warning in after.warnings:
+            console.warn(warning)
+        if self.as_json:
+            told: dict[str, Any] = {
+                name: after.manifest[name] for name in ("corrections", "seconds") if name in after.manifest
+            }
+            console.print_json({"run": str(self.out), **told, **changes.as_dict()})
+            return
+        console.print_summary(after)
+        console.show(changes)
+        console.print_next(self.out, ["show", "--nil"], before=self.run)
+
+
 def add(
-    run: options.Run,
-    out: _Out,
+    growing: Growing,
+    how: Reading,
+    kb_how: KbReading,
     docs: _Documents = None,
     kb: _NewKb = None,
     corrections: options.CorrectionsFile = None,
-    kb_format: options.KbFormat = None,
-    kb_xrefs: options.KbXrefs = None,
-    kb_types: options.KbTypes = None,
     no_generic_names: options.NoGenericNames = False,
-    format_: options.Format = None,
-    types: options.Types = None,
-    ids: options.Ids = None,
     by_topic: options.ByTopic = False,
-    edges: options.EdgesFile = None,
-    cache: options.Cache = None,
-    on_error: options.OnErrorOption = "fail",
-    as_json: options.Json = False,
 ) -> None:
     """Add documents to a run, and say what changed; `arbo refit` of the new run should change nothing.
 
@@ -66,53 +96,32 @@ def add(
     """
     if not docs and corrections is None and kb is None:
         raise UsageError("nothing to add: give documents, --corrections, or a new release of the knowledge base (--kb)")
-    reading = {"format": kb_format, "xrefs": kb_xrefs, "types": kb_types, "no_generic_names": no_generic_names}
-    result, linker = opened(run, out, edges, cache, path=kb, **reading)
-    documents = read_documents(docs, format_, types, on_error, ids=ids) if docs else None
-    if documents and not types:
+    reading = {"format": kb_how.kb_format, "xrefs": kb_how.kb_xrefs, "types": kb_how.kb_types}
+    result, linker = growing.opened(path=kb, no_generic_names=no_generic_names, **reading)
+    documents = how.corpus(docs, how.ids) if docs else None
+    if documents and not how.types:
         _warn_of_new_types(result, documents)
     topics = documents.by_topic() if documents and by_topic else documents
-    _save(result, lambda: linker.add(result, topics or (), corrections or ()), run, out, as_json)
+    growing.save(result, linker.add(result, topics or (), corrections or ()))
 
 
 def remove(
-    run: options.Run,
+    growing: Growing,
     ids: Annotated[list[str], typer.Argument(metavar="IDS", help="Ids of documents or mentions to remove.")],
-    out: _Out,
     kb: _Kb = None,
-    edges: options.EdgesFile = None,
-    cache: options.Cache = None,
-    as_json: options.Json = False,
 ) -> None:
     """Remove documents or mentions from a run, and say what changed; its corrections stay."""
-    result, linker = opened(run, out, edges, cache, path=kb)
-    _save(result, lambda: linker.remove(result, ids), run, out, as_json)
+    result, linker = growing.opened(path=kb)
+    growing.save(result, linker.remove(result, ids))
 
 
-def refit(
-    run: options.Run,
-    out: _Out,
-    kb: _Kb = None,
-    edges: options.EdgesFile = None,
-    cache: options.Cache = None,
-    as_json: options.Json = False,
-) -> None:
+def refit(growing: Growing, kb: _Kb = None) -> None:
     """Search all documents of a run again, with its mentions, settings, corrections and encoder.
 
     Nothing should change.
     """
-    result, linker = opened(run, out, edges, cache, path=kb)
-    _save(result, lambda: linker.refit(result), run, out, as_json)
-
-
-def opened(run: Path, out: Path, edges: Path | None, cache: Path | None, **given: Any) -> tuple[Result, Linker]:
-    """Read a run, and make the linker that made it; what is ``given`` of the knowledge base replaces its `source`."""
-    from arbo import Result
-
-    check_out(run, out)
-    result = Result.load(run)
-    kb = kb_of(run, result.manifest, {name: value for name, value in given.items() if value})
-    return result, linker_of(run, result.manifest, kb, edges, cache)
+    result, linker = growing.opened(path=kb)
+    growing.save(result, linker.refit(result))
 
 
 def check_out(run: Path, out: Path) -> None:
@@ -210,25 +219,3 @@ def _warn_of_new_types(result: Result, documents: Corpus) -> None:
             f"{others.total():,} of {len(documents.mentions):,} new mentions have a type that the run has not "
             f"({', '.join(sorted(others))}); {keep} leaves them out"
         )
-
-
-def _save(before: Result, grow: Callable[[], Result], run: Path, out: Path, as_json: bool) -> None:
-    from arbo.results.diff import diff
-
-    after = grow()
-    with ThreadPoolExecutor(1) as pool:
-        saving = pool.submit(save_child, after, run, out)
-        changes = diff(before, after)  # meanwhile
-        saving.result()
-    tell_corrections(after, before)
-    for warning in after.warnings:
-        console.warn(warning)
-    if as_json:
-        told: dict[str, Any] = {
-            name: after.manifest[name] for name in ("corrections", "seconds") if name in after.manifest
-        }
-        console.print_json({"run": str(out), **told, **changes.as_dict()})
-        return
-    console.print_summary(after)
-    console.out.print(console.plain(str(changes)))
-    console.print_next(out, ["show", "--nil"], before=run)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain, compress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from arbo import readers
-from arbo.cli import console
+from arbo.cli import console, options
+from arbo.cli.reporting import name_systems
 from arbo.errors import DataError, UsageError
 from arbo.readers.files import read_lines
 
@@ -19,6 +21,101 @@ if TYPE_CHECKING:
     from arbo.data.knowledge_base import KnowledgeBase
     from arbo.data.records import OnError
     from arbo.readers import DocumentFormat, KnowledgeBaseFormat
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KbReading:
+    """How to read a knowledge base."""
+
+    kb_format: options.KbFormat = None
+    kb_xrefs: options.KbXrefs = None
+    kb_types: options.KbTypes = None
+
+    def base(self, path: Path, **how: Any) -> KnowledgeBase:
+        """Read a knowledge base as `read_kb` does."""
+        return read_kb(path, self.kb_format, self.kb_xrefs, self.kb_types, **how)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kb(KbReading):
+    """A knowledge base."""
+
+    path: options.Kb
+
+    def read(self, **how: Any) -> KnowledgeBase:
+        """Read it as `read_kb` does."""
+        return self.base(self.path, **how)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KbFile(Kb):
+    """A knowledge base as the first argument of a verb."""
+
+    path: options.KbArgument
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OptionalKb(KbReading):
+    """A knowledge base, or none."""
+
+    path: options.OptionalKb = None
+
+    def read(self, **how: Any) -> KnowledgeBase | None:
+        """Read it as `read_kb` does, if there is one."""
+        return None if self.path is None else self.base(self.path, **how)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """How to read documents."""
+
+    format_: options.Format = None
+    types: options.Types = None
+    ids: options.Ids = None
+    on_error: options.OnErrorOption = "fail"
+
+    def corpus(self, docs: Path | Sequence[Path], ids: Path | None = None, **how: Any) -> Corpus:
+        """Read documents as `read_documents` does."""
+        return read_documents(docs, self.format_, self.types, self.on_error, ids=ids, **how)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Docs(Reading):
+    """Documents."""
+
+    paths: options.Documents
+
+    def read(self, **how: Any) -> Corpus:
+        """Read them as `read_documents` does."""
+        return self.corpus(self.paths, self.ids, **how)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """The parts of a data set."""
+
+    paths: options.Parts
+    format_: options.Format = None
+    types: options.Types = None
+    ids: options.PartIds = None
+    on_error: options.OnErrorOption = "fail"
+
+    def read(self) -> dict[str, Corpus]:
+        """Read the parts by their names; the files of ids, if any, belong to the parts in order.
+
+        Raise UsageError for two parts of one name, and if there are more or fewer files of ids than parts.
+        """
+        parts = name_systems(self.paths, what="part")
+        lists: Sequence[Path | None] = self.ids or [None] * len(parts)
+        if len(lists) != len(parts):
+            raise UsageError(
+                f"--ids is given {len(lists)} times for {len(parts)} parts of DOCS; give it once for each part"
+            )
+        return {
+            name: read_documents(path, self.format_, self.types, self.on_error, ids=own)
+            for (name, path), own in zip(parts.items(), lists, strict=True)
+        }
+
 
 _ENOUGH = 0.1
 """Cross-references with a prefix are recommended if they explain at least this share of the missing ids."""
@@ -100,28 +197,6 @@ def read_documents(
             file=str(first),
         )
     return documents
-
-
-def read_parts(
-    parts: Mapping[str, Path],
-    format_: DocumentFormat | None,
-    types: list[str] | None,
-    on_error: OnError,
-    ids: Sequence[Path] | None,
-) -> dict[str, Corpus]:
-    """Read the parts of a data set by their names; the files ``ids``, if any, belong to the parts in order.
-
-    Raise UsageError if there are more or fewer files of ids than parts.
-    """
-    lists: Sequence[Path | None] = ids or [None] * len(parts)
-    if len(lists) != len(parts):
-        raise UsageError(
-            f"--ids is given {len(lists)} times for {len(parts)} parts of DOCS; give it once for each part"
-        )
-    return {
-        name: read_documents(path, format_, types, on_error, ids=own)
-        for (name, path), own in zip(parts.items(), lists, strict=True)
-    }
 
 
 def _of_ids(documents: Corpus, file: Path) -> Corpus:

@@ -10,7 +10,8 @@ import typer
 
 import arbo
 from arbo.cli import console, options
-from arbo.cli.inputs import read_documents, read_kb, tell_format
+from arbo.cli.groups import spread
+from arbo.cli.inputs import Docs, KbFile, read_kb, tell_format
 from arbo.cli.models import load_encoder
 from arbo.cli.reporting import check_jsonl_output
 from arbo.errors import UsageError
@@ -20,9 +21,6 @@ from arbo.text.names import normalize_name
 
 app = typer.Typer(help="Inspect, convert or change a knowledge base.", no_args_is_help=True)
 
-KnowledgeBaseFile = Annotated[
-    Path, typer.Argument(metavar="KB", help="The knowledge base: a file, a folder or an index.")
-]
 Output = Annotated[
     Path,
     typer.Option(
@@ -31,19 +29,15 @@ Output = Annotated[
 ]
 
 
-@app.command()
 def stats(
-    kb: KnowledgeBaseFile,
-    kb_format: options.KbFormat = None,
-    kb_xrefs: options.KbXrefs = None,
-    kb_types: options.KbTypes = None,
+    kb: KbFile,
     examples: Annotated[
         int, typer.Option("--examples", metavar="N", min=0, help="Number of ambiguous names to show.")
     ] = 5,
     as_json: options.Json = False,
 ) -> None:
     """Count entities, names, definitions, types and ids, and the names that several entities share."""
-    base = read_kb(kb, kb_format, kb_xrefs, kb_types)
+    base = kb.read()
     found = base.stats(examples=examples)
     if as_json:
         console.print_json(found.as_dict())
@@ -51,9 +45,8 @@ def stats(
         console.print_stats(found)
 
 
-@app.command()
 def validate(
-    kb: KnowledgeBaseFile,
+    kb: options.KbArgument,
     kb_format: options.KbFormat = None,
     kb_types: options.KbTypes = None,
     examples: Annotated[
@@ -88,20 +81,8 @@ def validate(
         raise typer.Exit(3)
 
 
-@app.command("add-names")
 def add_names(
-    kb: KnowledgeBaseFile,
-    docs: options.Documents,
-    out: Output,
-    kb_format: options.KbFormat = None,
-    format_: options.Format = None,
-    kb_xrefs: options.KbXrefs = None,
-    kb_types: options.KbTypes = None,
-    types: options.Types = None,
-    ids: options.Ids = None,
-    expand: options.Abbreviations = None,
-    on_error: options.OnErrorOption = "fail",
-    as_json: options.Json = False,
+    kb: KbFile, docs: Docs, out: Output, expand: options.Abbreviations = None, as_json: options.Json = False
 ) -> None:
     """Add the names that annotated DOCS use for entities to these entities as aliases.
 
@@ -111,9 +92,9 @@ def add_names(
     A name becomes an alias of the entity that it is annotated with most often. Other entities of its
     domain lose it as an alias, but keep it as a preferred name. Do not add names from documents that you evaluate on.
     """
-    _check_output(out, kb, *docs)
-    base = read_kb(kb, kb_format, kb_xrefs, kb_types)
-    documents = read_documents(docs, format_, types, on_error, ids=ids)
+    _check_output(out, kb.path, *docs.paths)
+    base = kb.read()
+    documents = docs.read()
     named = base.with_names_of(documents, expand_abbreviations=expand is None)
     before, after = set(zip(*base.names(), strict=True)), set(zip(*named.names(), strict=True))
     changes = {"added": len(after - before), "taken_away": len(before - after)}
@@ -121,7 +102,6 @@ def add_names(
     _write(named, out, said, changes, as_json=as_json)
 
 
-@app.command("add-discovered")
 def add_discovered(
     run: options.Run,
     out: Output,
@@ -149,11 +129,9 @@ def add_discovered(
     _write(base.changed([*base, *added]), out, f"{len(added):,} entities added", {"added": len(added)}, as_json=as_json)
 
 
-@app.command("remove-names")
 def remove_names(
-    kb: KnowledgeBaseFile,
+    kb: KbFile,
     out: Output,
-    kb_format: options.KbFormat = None,
     names: Annotated[
         list[str] | None,
         typer.Option(
@@ -164,8 +142,6 @@ def remove_names(
         bool,
         typer.Option("--generic", help="Remove all generic names, such as `disease`; `arbo kb validate` shows some."),
     ] = False,
-    kb_xrefs: options.KbXrefs = None,
-    kb_types: options.KbTypes = None,
     as_json: options.Json = False,
 ) -> None:
     """Remove names from all entities, also in spellings that differ in case, plural or punctuation.
@@ -176,8 +152,8 @@ def remove_names(
     if not names and not generic:
         raise UsageError("no names to remove; give --names or --generic")
     files = [Path(given[1:]) for given in names or () if given.startswith("@")]
-    _check_output(out, kb, *files)
-    base = read_kb(kb, kb_format, kb_xrefs, kb_types)
+    _check_output(out, kb.path, *files)
+    base = kb.read()
     removed = [given for given in names or () if not given.startswith("@")]
     removed += [line.strip() for file in files for _, line in read_lines(file) if line.strip()]
     held = set(map(normalize_name, base.names().names))
@@ -190,13 +166,9 @@ def remove_names(
     _write(changed, out, said, changes, as_json=as_json)
 
 
-@app.command()
 def convert(
-    kb: KnowledgeBaseFile,
+    kb: KbFile,
     out: Output,
-    kb_format: options.KbFormat = None,
-    kb_xrefs: options.KbXrefs = None,
-    kb_types: options.KbTypes = None,
     columns: Annotated[
         str | None,
         typer.Option("--columns", metavar="KEY=COLUMN,...", help="Columns of CSV or TSV, e.g. id=code,name=label."),
@@ -207,18 +179,14 @@ def convert(
     pairs = [pair.partition("=") for pair in (columns or "").split(",") if pair]
     if wrong := next((key for key, sign, column in pairs if not (key and sign and column)), None):
         raise UsageError(f"--columns must be KEY=COLUMN,..., but {wrong!r:.60} has no column")
-    _check_output(out, kb)
-    base = read_kb(kb, kb_format, kb_xrefs, kb_types, columns={key.strip(): column.strip() for key, _, column in pairs})
+    _check_output(out, kb.path)
+    base = kb.read(columns={key.strip(): column.strip() for key, _, column in pairs})
     _write(base, out, f"{len(base):,} entities", {"entities": len(base)}, as_json=as_json)
 
 
-@app.command()
 def index(
-    kb: KnowledgeBaseFile,
+    kb: KbFile,
     out: Annotated[Path, typer.Option("--out", help="Folder to write; an earlier index there is replaced.")],
-    kb_format: options.KbFormat = None,
-    kb_xrefs: options.KbXrefs = None,
-    kb_types: options.KbTypes = None,
     no_generic_names: options.NoGenericNames = False,
     encoder: options.EncoderModel = None,
     encoder_config: options.EncoderConfigFile = None,
@@ -239,13 +207,11 @@ def index(
 
     check_index_replaceable(out)
     maker = load_encoder(encoder, encoder_config, cache, None)
-    base = read_kb(kb, kb_format, kb_xrefs, kb_types, no_generic_names=no_generic_names)
+    base = kb.read(no_generic_names=no_generic_names)
     arbo.build_index(base, out, encoder=maker, announce=bars)
     size = sum(file.stat().st_size for file in out.rglob("*") if file.is_file())
-    if as_json:
-        console.print_json({"index": str(out), "entities": len(base), "bytes": size})
-    else:
-        console.show(f"{len(base):,} entities, {size / 1e6:,.1f} MB; written to {out}")
+    told = {"index": str(out), "entities": len(base), "bytes": size}
+    console.answer(told, f"{len(base):,} entities, {size / 1e6:,.1f} MB; written to {out}", as_json=as_json)
 
 
 def _check_output(out: Path, *inputs: Path) -> None:
@@ -258,7 +224,8 @@ def _write(kb: arbo.KnowledgeBase, out: Path, said: str, changes: Mapping[str, i
     """Write a knowledge base; print the changes, and warn of items that the format cannot hold."""
     if lost := ", ".join(f"{what} ({count:,})" for what, count in kb.save(out).items()):
         console.warn(f"{out.name} cannot hold {lost}; .jsonl and .parquet can")
-    if as_json:
-        console.print_json({"kb": str(out), **changes})
-    else:
-        console.show(f"{said}; written to {out}")
+    console.answer({"kb": str(out), **changes}, f"{said}; written to {out}", as_json=as_json)
+
+
+for _verb in (stats, validate, add_names, add_discovered, remove_names, convert, index):
+    app.command()(spread(_verb))

@@ -1,56 +1,97 @@
-"""Make the linker of `arbo link`, `discover` and `tune` from their options."""
+"""The options of linkers, in groups, and the linker that they make."""
 
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 import arbo
+from arbo.cli import options
 from arbo.cli.models import load_edges, load_encoder, load_reranker
 from arbo.errors import UsageError
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class LinkerOptions:
-    """The options of a linker; an option that was not given is None."""
+    """The options of a linker; one that was not given is None. Most have the names of fields of `LinkerConfig`."""
 
-    fields: Mapping[str, Any]
-    """Fields of `LinkerConfig` by name."""
-    encoder: str | None
-    encoder_config: Path | None
-    cache: Path | None
-    reranker: str | None = None
-    threshold: str | None = None
-    config: Path | None = None
-    """The file of `arbo tune`."""
-    edges: Path | None = None
+    encoder: options.EncoderModel = None
+    expand_abbreviations: options.Abbreviations = None
 
-    def load(self) -> arbo.Linker:
-        """Return the linker, without a knowledge base.
+    def load(self, kb: arbo.KnowledgeBase | None = None) -> arbo.Linker:
+        """Return the linker.
 
         Raise UsageError if ``threshold`` is malformed, or the configuration file was tuned with another encoder,
         reranker or edge model, or with other settings of the reranker, so that its thresholds would not fit.
         """
         from arbo.progress import bars
 
-        settings = self._settings()
-        encoder = load_encoder(self.encoder, self.encoder_config, self.cache, self.config)
-        reranker = load_reranker(self.reranker, self.config)
-        if reranker and self.config is None and self.fields.get("candidates") is None:
+        given = defaultdict[str, Any](lambda: None, vars(self))
+        tuned = given.pop("config", None)
+        settings = _settings(tuned, given)
+        encoder = load_encoder(self.encoder, given["encoder_config"], given["cache"], tuned)
+        reranker = load_reranker(given["reranker"], tuned)
+        if reranker and tuned is None and given["candidates"] is None:
             settings = replace(settings, candidates=reranker.config.candidates)
-        edges = load_edges(self.edges, self.config)
-        return arbo.Linker(None, encoder, settings, announce=bars, reranker=reranker, edges=edges)
+        edges = load_edges(given["edges"], tuned)
+        return arbo.Linker(kb, encoder, settings, announce=bars, reranker=reranker, edges=edges)
 
-    def _settings(self) -> arbo.LinkerConfig:
-        settings = arbo.LinkerConfig() if self.config is None else arbo.LinkerConfig.from_json(self.config)
-        changes = {name: value for name, value in self.fields.items() if value is not None}
-        _check_reranking(self.config, settings, changes)
-        if self.threshold is not None:
-            changes["entity_threshold"], changes["mention_threshold"] = _limits(self.threshold)
-        return replace(settings, **changes)
+
+@dataclass(frozen=True, kw_only=True)
+class Encoding(LinkerOptions):
+    """The options of a linker's encoder."""
+
+    encoder_config: options.EncoderConfigFile = None
+    cache: options.Cache = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tuning(Encoding):
+    """The options of a linker that is tuned."""
+
+    map_types: options.MapTypes = None
+    nil_linkage: options.NilLinkageOption = None
+    edges: options.EdgesFile = None
+    reranker: options.RerankerModel = None
+    candidates: options.NumberOfCandidates = None
+    skip_margin: options.SkipMargin = None
+    rerank_mentions: options.RerankMentions = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Discovering(Encoding):
+    """The options of a linker without a knowledge base."""
+
+    config: options.Config = None
+    k: options.K = None
+    threshold: options.Threshold = None
+    nil_linkage: options.NilLinkageOption = None
+    nil_threshold: options.NilThreshold = None
+    search: options.SearchOption = None
+    edges: options.EdgesFile = None
+    spread: options.SpreadOption = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Linking(Discovering, Tuning):
+    """All options of a linker."""
+
+    method: options.MethodOption = None
+    per_document: options.PerDocument = None
+
+
+def _settings(tuned: Path | None, given: Mapping[str, Any]) -> arbo.LinkerConfig:
+    settings = arbo.LinkerConfig() if tuned is None else arbo.LinkerConfig.from_json(tuned)
+    names = {field.name for field in fields(settings)}
+    changes = {name: value for name, value in given.items() if name in names and value is not None}
+    _check_reranking(tuned, settings, changes)
+    if given["threshold"] is not None:
+        changes["entity_threshold"], changes["mention_threshold"] = _limits(given["threshold"])
+    return replace(settings, **changes)
 
 
 def _check_reranking(tuned: Path | None, settings: arbo.LinkerConfig, changes: Mapping[str, object]) -> None:

@@ -8,24 +8,19 @@ from typing import Annotated
 import typer
 
 from arbo.cli import console, options
-from arbo.cli.inputs import read_kb, read_parts
-from arbo.cli.reporting import check_jsonl_output, name_systems
+from arbo.cli.inputs import Kb, Parts
+from arbo.cli.reporting import check_jsonl_output
 from arbo.errors import UsageError
 
 _TYPES = "Withhold entities of this type, or of the set `pel-nil` of UMLS; may be repeated."
 
 
 def nil_split(
-    docs: options.Parts,
-    kb: options.Kb,
+    docs: Parts,
+    kb: Kb,
     out: Annotated[Path, typer.Option("--out", help="File to write the smaller knowledge base to, as JSON lines.")],
-    format_: options.Format = None,
-    kb_format: options.KbFormat = None,
-    types: Annotated[
-        list[str] | None,
-        typer.Option("--withhold-type", metavar="TYPE", help=_TYPES),
-    ] = None,
-    ids: Annotated[
+    withheld_types: Annotated[list[str] | None, typer.Option("--withhold-type", metavar="TYPE", help=_TYPES)] = None,
+    withheld_ids: Annotated[
         list[str] | None,
         typer.Option("--withhold-id", metavar="ID", help="Withhold the entity with this id; may be repeated."),
     ] = None,
@@ -37,11 +32,6 @@ def nil_split(
             help="Withhold the entity with this id and all its is_a descendants (OBO files only); may be repeated.",
         ),
     ] = None,
-    kb_xrefs: options.KbXrefs = None,
-    kb_types: options.KbTypes = None,
-    mention_types: options.Types = None,
-    part_ids: options.PartIds = None,
-    on_error: options.OnErrorOption = "fail",
     as_json: options.Json = False,
 ) -> None:
     """Withhold entities from a knowledge base, so that their mentions become NIL, and check the effect on DOCS.
@@ -56,30 +46,26 @@ def nil_split(
     import arbo
     from arbo.readers.obo import read_obo_parents
 
-    parts = name_systems(docs, what="part")
-    if branches and kb_format not in (None, "obo"):
+    if branches and kb.kb_format not in (None, "obo"):
         raise UsageError(
             "--withhold-branch needs the is_a relations of an OBO file; for other formats use --withhold-type or "
             "--withhold-id"
         )
-    if branches and not kb.is_file() and not kb.is_dir():
-        raise UsageError(f"--withhold-branch needs an existing file or folder as --kb; {kb} is neither")
-    check_jsonl_output(out, kb, *docs)
-    parents = read_obo_parents(kb) if branches else None
+    if branches and not kb.path.is_file() and not kb.path.is_dir():
+        raise UsageError(f"--withhold-branch needs an existing file or folder as --kb; {kb.path} is neither")
+    check_jsonl_output(out, kb.path, *docs.paths)
+    parents = read_obo_parents(kb.path) if branches else None
     if parents is not None and not any(parents.values()):
-        raise UsageError(f"--withhold-branch needs is_a relations, but {kb} has none; use --withhold-type")
+        raise UsageError(f"--withhold-branch needs is_a relations, but {kb.path} has none; use --withhold-type")
     split = arbo.nil_split(
-        read_kb(kb, kb_format, kb_xrefs, kb_types),
-        read_parts(parts, format_, mention_types, on_error, part_ids),
-        types=types or (),
-        ids=ids or (),
+        kb.read(),
+        docs.read(),
+        types=withheld_types or (),
+        ids=withheld_ids or (),
         branches=branches or (),
         parents=parents,
     )
     split.kb.to_jsonl(out)
     if not any(part.nil.mentions for part in split.checks.values()):
         console.warn("no mention of DOCS became NIL: none has only entities that are withheld")
-    if as_json:
-        console.print_json({"kb": str(out), **split.as_dict()})
-    else:
-        console.show(f"{split}\n\nwritten to {out}")
+    console.answer({"kb": str(out), **split.as_dict()}, f"{split}\n\nwritten to {out}", as_json=as_json)

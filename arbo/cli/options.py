@@ -55,10 +55,7 @@ Format = Annotated[DocumentFormat | None, document_format("DOCS")]
 Types = Annotated[
     list[str] | None, option("--types", metavar="TYPE", help="Keep only mentions of this type; may be repeated.")
 ]
-Ids = Annotated[
-    Path | None,
-    option("--ids", metavar="FILE", help="Keep only documents with the ids in this file."),
-]
+Ids = Annotated[Path | None, option("--ids", metavar="FILE", help="Keep only documents with the ids in this file.")]
 PartIds = Annotated[
     list[Path] | None,
     option(
@@ -80,20 +77,14 @@ KbXrefs = Annotated[
     ),
 ]
 KbTypes = Annotated[
-    list[str] | None,
-    option("--kb-types", metavar="TYPE", help="Type to keep; an id or `ST21pv` for UMLS; repeatable."),
+    list[str] | None, option("--kb-types", metavar="TYPE", help="Type to keep; an id or `ST21pv` for UMLS; repeatable.")
 ]
-NoGenericNames = Annotated[
-    bool,
-    option(
-        "--no-generic-names",
-        help="Leave out generic names; see `arbo kb validate`.",
-    ),
-]
+NoGenericNames = Annotated[bool, option("--no-generic-names", help="Leave out generic names; see `arbo kb validate`.")]
 ByTopic = Annotated[
     bool, option("--by-topic", help="Compare only mentions of documents with the same `topic` in their metadata.")
 ]
 OptionalKb = Annotated[Path | None, _kb]
+KbArgument = Annotated[Path, typer.Argument(metavar="KB", help="The knowledge base: a file, a folder or an index.")]
 Abbreviations = Annotated[
     bool | None,
     option(
@@ -291,8 +282,7 @@ Work = Annotated[
 ]
 DryRun = Annotated[bool, option("--dry-run", help="Read the inputs, estimate memory and time, and stop.")]
 OnErrorOption = Annotated[
-    OnError,
-    option("--on-error", help="At a malformed record, stop or skip. [default: fail]", show_default=False),
+    OnError, option("--on-error", help="At a malformed record, stop or skip. [default: fail]", show_default=False)
 ]
 Limit = Annotated[
     int | None,

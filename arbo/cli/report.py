@@ -40,10 +40,8 @@ def report(
     result = Result.load(run)
     size = write(result, out, name=run.resolve().name, texts=not no_texts)
     n = result.link_table.num_rows
-    if as_json:
-        console.print_json({"out": str(out), "mentions": n, "bytes": size, "texts": not no_texts})
-    else:
-        console.out.print(console.plain(f"page of {n:,} mentions ({size / 1e6:.1f} MB) written to {out}"))
+    told = {"out": str(out), "mentions": n, "bytes": size, "texts": not no_texts}
+    console.answer(told, f"page of {n:,} mentions ({size / 1e6:.1f} MB) written to {out}", as_json=as_json)
     if open_:
         import webbrowser
 

@@ -14,8 +14,7 @@ def resolve(
     table: Annotated[
         Path,
         typer.Argument(
-            metavar="TABLE",
-            help="A CSV, TSV or Parquet file of entities, or the folder of GraphRAG or LightRAG.",
+            metavar="TABLE", help="A CSV, TSV or Parquet file of entities, or the folder of GraphRAG or LightRAG."
         ),
     ],
     out: Annotated[Path, typer.Option("--out", help="New folder for merges.csv and, of a folder, the merged graph.")],
@@ -45,5 +44,5 @@ def resolve(
         console.print_json({"out": str(out), "rows": len(found.names), "entities": entities, "merges": told})
         return
     for merge in told[:20]:
-        console.out.print(console.plain(f"{merge['canonical_name']}: {', '.join(merge['names'])}"))
-    console.out.print(console.plain(f"{found}; written to {out}"))
+        console.show(f"{merge['canonical_name']}: {', '.join(merge['names'])}")
+    console.show(f"{found}; written to {out}")

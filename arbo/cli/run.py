@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import arbo
-from arbo.cli import console
+from arbo.cli import console, options
 from arbo.cli.inputs import warn_of_missing_ids
 from arbo.cli.work import Shards
 from arbo.errors import UsageError
@@ -21,19 +21,22 @@ if TYPE_CHECKING:
 _CHANGES_SHOWN = 20
 
 
-def run(
-    linker: arbo.Linker,
-    documents: arbo.Corpus,
-    out: Path,
-    *,
-    corrections: Path | None,
-    preview: bool,
-    texts: bool,
-    dry_run: bool,
-    as_json: bool,
-    shards: Shards,
-    annotated: arbo.Corpus | None = None,
-) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """Where a run goes, and how it is made."""
+
+    out: options.Out
+    corrections: options.CorrectionsFile = None
+    preview: options.Preview = False
+    no_texts: options.NoTexts = False
+    workers: options.Workers = None
+    shard_size: options.ShardSize = None
+    work: options.Work = None
+    dry_run: options.DryRun = False
+    as_json: options.Json = False
+
+
+def run(linker: arbo.Linker, documents: arbo.Corpus, how: Output, annotated: arbo.Corpus | None = None) -> None:
     """Link documents, or discover entities without a knowledge base, and save the run; ``shards`` say where to search.
 
     With ``dry_run``, only estimate memory and time. With ``preview``, only show what ``corrections`` change, and save
@@ -42,35 +45,32 @@ def run(
     from arbo.data.gold import Gold
     from arbo.spans.evaluation import run_scores
 
-    if preview and corrections is None:
+    if how.preview and how.corrections is None:
         raise UsageError("--preview shows what corrections change; give them to --corrections")
-    if dry_run:
+    if how.dry_run:
         read = time.process_time()  # everything so far
         estimate = linker.estimate(documents)
         estimate = replace(estimate, seconds=estimate.seconds + read)
-        if as_json:
-            console.print_json(estimate.as_dict())
-        else:
-            console.out.print(str(estimate))
+        console.answer(estimate.as_dict(), estimate, as_json=how.as_json)
         return
-    with shards.over(linker, out) as linker:
+    with Shards(how.workers, how.shard_size, how.work).over(linker, how.out) as linker:
         decide = linker.discover if linker.kb is None else linker.link
-        result = decide(documents, corrections or ())
-        if preview:
+        result = decide(documents, how.corrections or ())
+        if how.preview:
             tell_corrections(result)
-            _preview(decide(documents), result, as_json=as_json)
+            _preview(decide(documents), result, as_json=how.as_json)
             return
         scores = None
         if annotated is not None and annotated.mentions and linker.kb is not None:
             scores = run_scores(result, annotated, linker.kb)
-        result.save(out, texts=texts)
+        result.save(how.out, texts=not how.no_texts)
     _tell_notes(result)
     if linker.kb is not None:
         warn_of_missing_ids(documents, linker.kb, Gold.of(documents, linker.kb))
-    if as_json:
-        console.print_json(_summary(result, out, scores))
+    if how.as_json:
+        console.print_json(_summary(result, how.out, scores))
     else:
-        _show(result, out, scores)
+        _show(result, how.out, scores)
 
 
 def _preview(before: arbo.Result, after: arbo.Result, *, as_json: bool) -> None:

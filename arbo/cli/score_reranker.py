@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from arbo.cli import console, options
-from arbo.cli.inputs import read_documents, read_kb
+from arbo.cli.inputs import Docs, Kb
 from arbo.cli.train_reranker import candidates_in, load_runs
 from arbo.errors import UsageError
 
@@ -22,18 +22,11 @@ _TRAIN = "Training documents: mentions of their entities are scored apart from t
 
 
 def score_reranker(
-    docs: options.Documents,
-    kb: options.Kb,
+    docs: Docs,
+    kb: Kb,
     runs: Annotated[list[Path], typer.Option("--run", metavar="RUN", help=_RUN)],
     reranker: Annotated[Path, typer.Option("--reranker", metavar="MODEL", help=_MODEL)],
-    format_: options.Format = None,
-    kb_format: options.KbFormat = None,
-    kb_xrefs: options.KbXrefs = None,
-    kb_types: options.KbTypes = None,
-    types: options.Types = None,
-    ids: options.Ids = None,
     train: Annotated[Path | None, typer.Option("--train", metavar="DOCS", help=_TRAIN)] = None,
-    on_error: options.OnErrorOption = "fail",
     as_json: options.Json = False,
 ) -> None:
     """Score a reranker by itself, with the gold entity among its candidates: the oracles of the ArboEL paper.
@@ -50,9 +43,8 @@ def score_reranker(
     from arbo.retrieval.candidates import union, with_gold
     from arbo.retrieval.reranking import rerank
 
-    base = read_kb(kb, kb_format, kb_xrefs, kb_types)
-    documents = read_documents(docs, format_, types, on_error, ids=ids)
-    learnt = None if train is None else read_documents(train, format_, types, on_error)
+    base, documents = kb.read(), docs.read()
+    learnt = None if train is None else docs.corpus(train)
     results = load_runs(runs)
     expand = _expand_abbreviations(results)
     found = {str(run): candidates_in(run, result, base) for run, result in results.items()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 import typer
@@ -16,16 +16,19 @@ from arbo.cli.linker import LinkerOptions
 from arbo.errors import MissingDependency, UsageError
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Linking(LinkerOptions):
+    config: options.Config = None
+    edges: options.EdgesFile = None
+    reranker: options.RerankerModel = None
+
+
 def serve(
     kb: options.Kb,
+    linking: _Linking,
     kb_format: options.KbFormat = None,
     kb_types: options.KbTypes = None,
     finder: options.Finder = "dictionary",
-    config: options.Config = None,
-    edges: options.EdgesFile = None,
-    encoder: options.EncoderModel = None,
-    reranker: options.RerankerModel = None,
-    expand: options.Abbreviations = None,
     host: Annotated[
         str, typer.Option("--host", help="Address to listen at; `0.0.0.0` lets other computers in, without a password.")
     ] = "127.0.0.1",
@@ -47,8 +50,7 @@ def serve(
         raise MissingDependency("arbo serve", extra="serve") from error
     from arbo.serve.service import Service
 
-    fields = {"expand_abbreviations": expand}
-    linker = LinkerOptions(fields, encoder, None, None, reranker, None, config, edges).load()
+    linker = linking.load()
     found = load_finder(finder, "--finder", None, linker.config.expand_abbreviations)
     base = read_kb(kb, kb_format, None, kb_types)
     if getattr(linker.encoder, "cache", None) is not None:

@@ -10,7 +10,7 @@ import typer
 import arbo
 from arbo.cli import console, options
 from arbo.cli.finding import find_in, load_finder
-from arbo.cli.inputs import read_documents, read_kb
+from arbo.cli.inputs import Docs, Kb
 from arbo.cli.reporting import check_jsonl_output
 
 if TYPE_CHECKING:
@@ -25,15 +25,9 @@ _Train = Annotated[Path | None, typer.Option("--train", metavar="DOCS", help=_TR
 
 
 def spans(
-    docs: options.Documents,
-    kb: options.Kb,
-    format_: options.Format = None,
-    kb_format: options.KbFormat = None,
-    kb_xrefs: options.KbXrefs = None,
-    kb_types: options.KbTypes = None,
+    docs: Docs,
+    kb: Kb,
     no_generic_names: options.NoGenericNames = False,
-    types: options.Types = None,
-    ids: options.Ids = None,
     finder: options.Finder = "dictionary",
     find_threshold: options.FindThreshold = None,
     out: Annotated[
@@ -46,7 +40,6 @@ def spans(
     train: _Train = None,
     limit: options.Limit = None,
     expand: options.Abbreviations = None,
-    on_error: options.OnErrorOption = "fail",
     as_json: options.Json = False,
 ) -> None:
     """Find mentions of the entities of a knowledge base in documents without mentions.
@@ -66,12 +59,12 @@ def spans(
     if given_entities and limit is not None:
         raise arbo.UsageError("--given-entities shows no mentions; leave --limit out")
     if out is not None:
-        check_jsonl_output(out, kb, *docs)
+        check_jsonl_output(out, kb.path, *docs.paths)
     chosen = load_finder(finder, "--finder", find_threshold, expand is None)
-    base = read_kb(kb, kb_format, kb_xrefs, kb_types, no_generic_names=no_generic_names)
-    documents = read_documents(docs, format_, types, on_error, ids=ids, mentions=given_entities)
+    base = kb.read(no_generic_names=no_generic_names)
+    documents = docs.read(mentions=given_entities)
     if given_entities:
-        known = None if train is None else read_documents(train, format_, types, on_error)
+        known = None if train is None else docs.corpus(train)
         _show_given(chosen, documents, known, base, as_json=as_json)
         return
     found = find_in(documents, base, chosen)
@@ -87,7 +80,7 @@ def spans(
         console.print_title("Scores against the mentions of the documents, with the entities that the finder proposes")
         console.show(scores)
     if out is not None:
-        console.show(f"\nwritten to {out}; next: arbo link {out} --kb {kb} --out run")
+        console.show(f"\nwritten to {out}; next: arbo link {out} --kb {kb.path} --out run")
 
 
 def _show_given(

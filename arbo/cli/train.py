@@ -11,10 +11,10 @@ from typing import Annotated, Any, cast, get_args
 import typer
 
 import arbo
-from arbo.cli import options, train_options
-from arbo.cli.inputs import read_documents, read_gold, read_kb, tell_known
+from arbo.cli import options
+from arbo.cli.inputs import Docs, OptionalKb, read_gold, tell_known
 from arbo.cli.models import reading
-from arbo.cli.train_options import changed_by, default_of, number, report, run_options
+from arbo.cli.train_options import Dev, EncoderConfig, Training, default_of
 from arbo.training.config import (
     WITHOUT_KB,
     LossName,
@@ -44,14 +44,13 @@ def _choice(option: str, choices: Any, what: str, default: str | None = None) ->
 
 
 _TOWERS = (
-    "Two towers: train one transformer for mentions and one for entities; needs --kb. One tower: train the transformer "
-    "of --encoder for both; if --encoder has two towers already, it keeps them. [default: two with --preset and --kb, "
-    "otherwise as in --encoder]"
+    "One transformer for mentions and one for entities (needs --kb), or one for both; two in --encoder stay. [default: "
+    "two with --preset and --kb, otherwise as in --encoder]"
 )
 _Towers = Annotated[bool | None, typer.Option("--two-towers/--one-tower", help=_TOWERS, show_default=False)]
 _PRESET = (
-    "Start from the settings of a paper: arboel; pel or pel-fgsm, with proxies; amh-dual, amh-mean or amh-som, with "
-    "adaptive mixup. --config and --encoder-config override single fields. [default: none, with the defaults below]"
+    "Settings of a paper: arboel; pel or pel-fgsm, with proxies; amh-dual, amh-mean or amh-som, with adaptive mixup. "
+    "[default: none, with the defaults below]"
 )
 _Preset = Annotated[PresetName | None, typer.Option("--preset", parser=_preset, metavar="PRESET", help=_PRESET)]
 _POSITIVES = "[default: entity, or arborescence without --kb]"
@@ -62,8 +61,8 @@ _Negatives = Annotated[
     NegativeStrategy | None, _choice("--negatives", NegativeStrategy, "What to move each mention away from")
 ]
 _EDGES = (
-    "Edge model of `arbo train-edges`, or `english` for the one that arbo contains. It needs --positives arborescence, "
-    "where it replaces the encoder's similarities between mentions. [default: none]"
+    "Edge model (see `arbo link`) that replaces similarities between mentions with --positives arborescence. [default: "
+    "none]"
 )
 _Edges = Annotated[Path | None, typer.Option("--edges", metavar="MODEL", help=_EDGES)]
 _Loss = Annotated[LossName | None, _choice("--loss", LossName, "Loss")]
@@ -76,36 +75,19 @@ _NO_DEV = "without --dev the last model is kept and its thresholds are not tuned
 
 
 def train(
-    docs: options.Documents,
-    out: train_options.ModelOut,
-    encoder: train_options.Start,
-    format_: options.Format = None,
-    kb: options.OptionalKb = None,
-    kb_format: options.KbFormat = None,
-    dev: train_options.Dev = None,
-    encoder_config: train_options.EncoderConfig = None,
+    docs: Docs,
+    kb: OptionalKb,
+    dev: Dev,
+    training: Annotated[Training, TrainingConfig],
+    encoder_config: EncoderConfig = None,
     two_towers: _Towers = None,
-    kb_xrefs: options.KbXrefs = None,
-    kb_types: options.KbTypes = None,
-    types: options.Types = None,
-    ids: options.Ids = None,
-    dev_ids: train_options.DevIds = None,
     preset: _Preset = None,
-    config: Annotated[Path | None, train_options.settings_file(TrainingConfig)] = None,
     positives: _Positives = None,
     negatives: _Negatives = None,
     loss: _Loss = None,
     edges: _Edges = None,
     best: _Best = None,
-    epochs: Annotated[int | None, number("epochs", TrainingConfig)] = None,
-    steps: train_options.Steps = None,
-    batch_size: Annotated[int | None, number("batch_size", TrainingConfig)] = None,
-    learning_rate: Annotated[float | None, number("learning_rate", TrainingConfig)] = None,
-    seed: Annotated[int | None, number("seed", TrainingConfig)] = None,
-    tensorboard: train_options.Tensorboard = None,
     expand: options.Abbreviations = None,
-    on_error: options.OnErrorOption = "fail",
-    as_json: options.Json = False,
 ) -> None:
     """Train a dual-encoder on annotated documents, for `arbo link --encoder` and `arbo discover --encoder`.
 
@@ -125,28 +107,27 @@ def train(
     from arbo.training.presets import PRESETS
 
     base = None if preset is None else PRESETS[preset]
-    defaults = base.training if base else WITHOUT_KB if kb is None else TrainingConfig()
-    if kb is None:
+    defaults = base.training if base else WITHOUT_KB if kb.path is None else TrainingConfig()
+    if kb.path is None:
         defaults = replace(defaults, best=WITHOUT_KB.best)
-    numbers = {"epochs": epochs, "steps": steps, "batch_size": batch_size, "learning_rate": learning_rate, "seed": seed}
-    parts = {"positives": positives, "negatives": negatives, "loss": loss, "best": best}
-    settings = changed_by(defaults, config, **parts, **numbers)
-    start = reading(arbo.DualEncoder.from_pretrained(encoder, base and base.encoder), encoder_config).with_markers()
-    if (preset is not None and kb is not None) if two_towers is None else two_towers:
+    settings = training.settings(defaults, positives=positives, negatives=negatives, loss=loss, best=best)
+    start = reading(
+        arbo.DualEncoder.from_pretrained(training.encoder, base and base.encoder), encoder_config
+    ).with_markers()
+    if (preset is not None and kb.path is not None) if two_towers is None else two_towers:
         start = start.with_two_towers()
-    documents = read_documents(docs, format_, types, on_error, ids=ids)
-    entities = None if kb is None else read_kb(kb, kb_format, kb_xrefs, kb_types)
+    documents, entities = docs.read(), kb.read()
     _tell_examples(documents, entities, clusters=settings.positives != "entity")
-    if dev is None:
+    if dev.dev is None:
         console.warn(_NO_DEV)
-    held_out = train_options.held_out(dev, dev_ids, format_, types, on_error)
-    run = run_options(tensorboard, partial(_scores, settings.best))
+    run = training.run(partial(_scores, settings.best))
     how: Any = {"edges": load_edges(edges, None), "expand_abbreviations": expand is None}
-    trained = arbo.train(start, documents, entities, dev=held_out, out=out, config=settings, options=run, **how)
+    how |= {"dev": dev.read(docs), "out": training.out, "config": settings, "options": run}
+    trained = arbo.train(start, documents, entities, **how)
     entity, mention = trained.threshold
     thresholds = f"default thresholds {entity:.3f} (entity) and {mention:.3f} (mention)"
-    told = f"{thresholds}\nnext: arbo {'discover' if kb is None else 'link'} DOCS --encoder {out} ..."
-    report(out, trained.settings, settings.as_dict(), told, as_json=as_json)
+    told = f"{thresholds}\nnext: arbo {'discover' if kb.path is None else 'link'} DOCS --encoder {training.out} ..."
+    training.report(trained.settings, settings.as_dict(), told)
 
 
 def _tell_examples(documents: arbo.Corpus, kb: arbo.KnowledgeBase | None, *, clusters: bool) -> None:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 import arbo
-from arbo.cli import options, train_options
-from arbo.cli.inputs import read_documents, read_kb, tell_known
-from arbo.cli.train_options import changed_by, number, report, run_options
+from arbo.cli import console
+from arbo.cli.inputs import Docs, Kb, tell_known
+from arbo.cli.train_options import Dev, Training, oslat_preset
 from arbo.training.config import FinderPresetName, LabelAttentionTraining, LinkingHeadConfig
 
 if TYPE_CHECKING:
@@ -24,39 +25,24 @@ _CONFIG = (
 )
 _Reads = Annotated[Path | None, typer.Option("--encoder-config", metavar="FILE", help=_READS)]
 _PRESET = (
-    "Start from the settings of a paper: oslat, with a linear head, names as means of their tokens, and a threshold on "
-    "tokens. --config and --encoder-config override single fields. [default: none, with the defaults below]"
+    "with a linear head, names as means of their tokens, and a threshold on tokens. --config and --encoder-config "
+    "override single fields. [default: none, with the defaults below]"
 )
-_Preset = Annotated[
-    FinderPresetName | None, typer.Option("--preset", case_sensitive=False, metavar="PRESET", help=_PRESET)
-]
-_Config = Annotated[Path | None, typer.Option("--config", metavar="FILE", help=_CONFIG)]
+_Preset = Annotated[FinderPresetName | None, oslat_preset(_PRESET)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Training(Training):
+    config: Annotated[Path | None, typer.Option("--config", metavar="FILE", help=_CONFIG)] = None
 
 
 def train_finder(
-    docs: options.Documents,
-    kb: options.Kb,
-    out: train_options.ModelOut,
-    encoder: train_options.Start,
-    format_: options.Format = None,
-    kb_format: options.KbFormat = None,
-    dev: train_options.Dev = None,
+    docs: Docs,
+    kb: Kb,
+    dev: Dev,
+    training: Annotated[_Training, LabelAttentionTraining],
     encoder_config: _Reads = None,
-    kb_xrefs: options.KbXrefs = None,
-    kb_types: options.KbTypes = None,
-    types: options.Types = None,
-    ids: options.Ids = None,
-    dev_ids: train_options.DevIds = None,
     preset: _Preset = None,
-    config: _Config = None,
-    epochs: Annotated[int | None, number("epochs", LabelAttentionTraining)] = None,
-    steps: train_options.Steps = None,
-    batch_size: Annotated[int | None, number("batch_size", LabelAttentionTraining)] = None,
-    learning_rate: Annotated[float | None, number("learning_rate", LabelAttentionTraining)] = None,
-    seed: Annotated[int | None, number("seed", LabelAttentionTraining)] = None,
-    tensorboard: train_options.Tensorboard = None,
-    on_error: options.OnErrorOption = "fail",
-    as_json: options.Json = False,
 ) -> None:
     """Train a model that finds mentions in unmarked texts (OSLAT), for `arbo spans --finder`.
 
@@ -70,36 +56,32 @@ def train_finder(
     Repeat the command to resume an interrupted training from OUT.training. When training ends, the logs are in
     OUT.attention.log.jsonl and OUT.log.jsonl.
     """
-    from arbo.cli import console
     from arbo.training.oslat.synonyms import AnnotatedTexts
     from arbo.training.presets import FINDER_PRESETS
 
-    numbers = {"epochs": epochs, "steps": steps, "batch_size": batch_size, "learning_rate": learning_rate, "seed": seed}
     base = None if preset is None else FINDER_PRESETS[preset]
-    attention, head = _settings(config, base)
-    attention, head = changed_by(attention, None, **numbers), changed_by(head, None, **numbers)
-    start = _start(encoder, encoder_config, base and base.model)
-    documents = read_documents(docs, format_, types, on_error, ids=ids)
-    entities = read_kb(kb, kb_format, kb_xrefs, kb_types)
+    attention, head = _settings(training.config, base)
+    attention, head = training.numbers(attention), training.numbers(head)
+    start = _start(training.encoder, encoder_config, base and base.model)
+    documents, entities = docs.read(), kb.read()
     tell_known(documents, entities)
     alone = AnnotatedTexts.of(documents, entities).n_alone
     if alone:
         console.say(f"entities with only one name, counted per document: {alone:,}; only the linking head uses them")
-    if dev is None:
+    if dev.dev is None:
         console.warn(
             "without --dev the last model is kept and the minimum score of an entity is not tuned; set it with "
             "--find-threshold of `arbo spans`"
         )
-    held_out = train_options.held_out(dev, dev_ids, format_, types, on_error)
     parts: dict[str, Any] = {"attention": attention, "head": head}
-    run = run_options(tensorboard, _scores)
-    trained = arbo.train_oslat(start, documents, entities, dev=held_out, out=out, options=run, **parts)
+    how: dict[str, Any] = {"dev": dev.read(docs), "out": training.out, "options": training.run(_scores)}
+    trained = arbo.train_oslat(start, documents, entities, **how, **parts)
     told = (
-        f"figures of label attention: {out}.attention.log.jsonl\n"
+        f"figures of label attention: {training.out}.attention.log.jsonl\n"
         f"minimum score of an entity: {trained.threshold:.3f}\n"
-        f"next: arbo spans DOCS --finder {out} ..., or arbo link DOCS --find-mentions {out} ..."
+        f"next: arbo spans DOCS --finder {training.out} ..., or arbo link DOCS --find-mentions {training.out} ..."
     )
-    report(out, trained.settings, {name: part.as_dict() for name, part in parts.items()}, told, as_json=as_json)
+    training.report(trained.settings, {name: part.as_dict() for name, part in parts.items()}, told)
 
 
 def _scores(figures: Mapping[str, Any]) -> str | None:

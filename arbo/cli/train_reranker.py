@@ -10,10 +10,10 @@ from typing import Annotated, Any
 import typer
 
 import arbo
-from arbo.cli import options, train_options
-from arbo.cli.inputs import read_documents, read_kb, tell_known
+from arbo.cli import options
+from arbo.cli.inputs import Docs, Kb, tell_known
 from arbo.cli.models import encoder_like
-from arbo.cli.train_options import changed_by, number, report, run_options
+from arbo.cli.train_options import Dev, Training, reads_file
 from arbo.training.config import RerankingConfig, RerankingPresetName
 
 _CANDIDATES_OF = (
@@ -25,48 +25,29 @@ _RUNS = (
     "Run of `arbo link` over DOCS or the documents of --dev, with the same knowledge base and no reranker; its "
     "candidates are used instead of a new search. May be repeated, once for each."
 )
-_BATCH_SIZE = "Examples per step. [default: 2, or 4 with --preset pel]"
 _PRESET = (
     "Start from the settings of a paper: arboel (64 candidates, score of the first token) or pel (16 candidates, score "
-    "of the mean of all tokens). --config and --encoder-config override single fields."
+    "of the mean of all tokens, batches of 4). --config and --encoder-config override single fields."
 )
 _CandidatesOf = Annotated[str | None, typer.Option("--candidates-of", metavar="MODEL", help=_CANDIDATES_OF)]
 _K = Annotated[int | None, typer.Option("--k", metavar="N", min=2, help=_K_READ)]
-_Reads = Annotated[Path | None, train_options.reads_file("CrossEncoderConfig", '{"max_length": 128}', "cross-encoder")]
+_Reads = Annotated[Path | None, reads_file("CrossEncoderConfig", '{"max_length": 128}', "cross-encoder")]
 _Runs = Annotated[list[Path] | None, typer.Option("--run", metavar="RUN", help=_RUNS)]
-_BatchSize = Annotated[int | None, typer.Option("--batch-size", metavar="N", min=1, help=_BATCH_SIZE)]
 _Preset = Annotated[RerankingPresetName, typer.Option("--preset", case_sensitive=False, metavar="PRESET", help=_PRESET)]
 
 
 def train_reranker(
-    docs: options.Documents,
-    kb: options.Kb,
-    out: train_options.ModelOut,
-    encoder: train_options.Start,
-    format_: options.Format = None,
-    kb_format: options.KbFormat = None,
+    docs: Docs,
+    kb: Kb,
+    dev: Dev,
+    training: Annotated[Training, RerankingConfig],
     candidates_of: _CandidatesOf = None,
     k: _K = None,
     encoder_config: _Reads = None,
     runs: _Runs = None,
     cache: options.Cache = None,
-    dev: train_options.Dev = None,
-    kb_xrefs: options.KbXrefs = None,
-    kb_types: options.KbTypes = None,
-    types: options.Types = None,
-    ids: options.Ids = None,
-    dev_ids: train_options.DevIds = None,
     preset: _Preset = "arboel",
-    config: Annotated[Path | None, train_options.settings_file(RerankingConfig)] = None,
-    epochs: Annotated[int | None, number("epochs", RerankingConfig)] = None,
-    steps: train_options.Steps = None,
-    batch_size: _BatchSize = None,
-    learning_rate: Annotated[float | None, number("learning_rate", RerankingConfig)] = None,
-    seed: Annotated[int | None, number("seed", RerankingConfig)] = None,
-    tensorboard: train_options.Tensorboard = None,
     expand: options.Abbreviations = None,
-    on_error: options.OnErrorOption = "fail",
-    as_json: options.Json = False,
 ) -> None:
     """Train a cross-encoder to choose among the candidates of an encoder, for `arbo link --reranker`.
 
@@ -81,30 +62,29 @@ def train_reranker(
     from arbo.progress import bars
     from arbo.training.presets import RERANKING_PRESETS
 
-    numbers = {"epochs": epochs, "steps": steps, "batch_size": batch_size, "learning_rate": learning_rate, "seed": seed}
-    settings = changed_by(RERANKING_PRESETS[preset], config, **numbers)
+    settings = training.settings(RERANKING_PRESETS[preset])
     reads = CROSS_PRESETS[preset].overridden(encoder_config)
     reads = reads if k is None else replace(reads, candidates=k)
-    start = arbo.CrossEncoder.of(arbo.DualEncoder.from_pretrained(encoder).mention_tower, reads).with_markers()
+    start = arbo.CrossEncoder.of(arbo.DualEncoder.from_pretrained(training.encoder).mention_tower, reads).with_markers()
     results = load_runs(runs or ())
     made_by, made_with = next(iter(results.items()), (None, None))
     first = encoder_like(made_with.manifest["encoder"] if made_with else {}, made_by, candidates_of, None, cache)
-    documents = read_documents(docs, format_, types, on_error, ids=ids)
-    entities = read_kb(kb, kb_format, kb_xrefs, kb_types)
+    documents, entities = docs.read(), kb.read()
     tell_known(documents, entities)
     trained = arbo.train_reranker(
         start,
         arbo.Linker(entities, first, arbo.LinkerConfig(expand_abbreviations=expand is None), announce=bars),
         documents,
-        dev=train_options.held_out(dev, dev_ids, format_, types, on_error),
+        dev=dev.read(docs),
         candidates={str(run): candidates_in(run, result, entities) for run, result in results.items()},
-        out=out,
+        out=training.out,
         config=settings,
-        options=run_options(tensorboard, _scores),
+        options=training.run(_scores),
     )
     model = first.settings.get("model", "ngram")
-    told = f"next: arbo link DOCS --encoder {model} --reranker {out} ...; if mentions can be NIL, run arbo tune first"
-    report(out, trained.settings, settings.as_dict(), told, as_json=as_json)
+    told = f"next: arbo link DOCS --encoder {model} --reranker {training.out} ..."
+    told += "; if mentions can be NIL, run arbo tune first"
+    training.report(trained.settings, settings.as_dict(), told)
 
 
 def _scores(figures: Mapping[str, Any]) -> str | None:

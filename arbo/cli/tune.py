@@ -9,15 +9,15 @@ import typer
 
 import arbo
 from arbo.cli import console, options
-from arbo.cli.inputs import read_documents, read_gold, read_kb
-from arbo.cli.linker import LinkerOptions
+from arbo.cli.inputs import Docs, OptionalKb, read_gold
+from arbo.cli.linker import Tuning
 from arbo.cli.reporting import check_outputs, drawing
 from arbo.engine import Method
 from arbo.errors import DataError, UsageError
 from arbo.linking.objectives import Objective, objective_of
 
 if TYPE_CHECKING:
-    from arbo.linking.tuning import Tuning
+    from arbo.linking.tuning import Tuning as Tuned
 
 _PLOT = "Draw the score against the threshold, to a .png or .svg file; with --kb, for each method except arborescence."
 _PLOT_CONFIDENCE = "Draw the share of correct links against their confidence, to a .png or .svg file."
@@ -44,36 +44,19 @@ _Method = Annotated[
 
 
 def tune(
-    docs: options.Documents,
+    docs: Docs,
+    kb: OptionalKb,
+    linking: Tuning,
     out: Annotated[Path, typer.Option("--out", help="JSON file to write, for `--config` of link and discover.")],
-    format_: options.Format = None,
-    kb: options.OptionalKb = None,
-    kb_format: options.KbFormat = None,
-    kb_xrefs: options.KbXrefs = None,
-    kb_types: options.KbTypes = None,
     no_generic_names: options.NoGenericNames = False,
-    types: options.Types = None,
-    ids: options.Ids = None,
     by_topic: options.ByTopic = False,
     nil: Annotated[bool, typer.Option("--nil", hidden=True, help="The same as --objective nil_f1.")] = False,
     objective: _Objective = None,
     method: _Method = None,
-    map_types: options.MapTypes = None,
-    nil_linkage: options.NilLinkageOption = None,
-    edges: options.EdgesFile = None,
-    encoder: options.EncoderModel = None,
-    encoder_config: options.EncoderConfigFile = None,
-    cache: options.Cache = None,
-    reranker: options.RerankerModel = None,
-    candidates: options.NumberOfCandidates = None,
-    skip_margin: options.SkipMargin = None,
-    rerank_mentions: options.RerankMentions = None,
     plot: Annotated[Path | None, typer.Option("--plot", metavar="FILE", help=_PLOT)] = None,
     plot_confidence: Annotated[
         Path | None, typer.Option("--plot-confidence", metavar="FILE", help=_PLOT_CONFIDENCE)
     ] = None,
-    expand: options.Abbreviations = None,
-    on_error: options.OnErrorOption = "fail",
     as_json: options.Json = False,
 ) -> None:
     """Choose k, method and thresholds on documents with gold annotations.
@@ -83,24 +66,17 @@ def tune(
     link --config` then writes for each link. Without a knowledge base, tuning maximises the ARI or, with `--objective`,
     the F1 of B-cubed, CoNLL or LEA, over all thresholds.
     """
-    if reranker and kb is None:
+    if linking.reranker and kb.path is None:
         raise UsageError("--reranker needs --kb, since it compares mentions with entities")
-    if plot_confidence and kb is None:
+    if plot_confidence and kb.path is None:
         raise UsageError("--plot-confidence needs --kb, since a confidence is the probability that a link is correct")
-    sought = _objective(objective, nil=nil, kb=kb)
-    objective_of(sought, method, discovers=kb is None)
+    sought = _objective(objective, nil=nil, kb=kb.path)
+    objective_of(sought, method, discovers=kb.path is None)
     _check_output(out)
-    check_outputs(docs, None, plot)
-    check_outputs(docs, None, plot_confidence, plotted_by="--plot-confidence")
-    fields: dict[str, Any] = {"nil_linkage": nil_linkage, "map_types": map_types, "expand_abbreviations": expand}
-    fields |= {"candidates": candidates, "skip_margin": skip_margin, "rerank_mentions": rerank_mentions}
-    linker = LinkerOptions(fields, encoder, encoder_config, cache, reranker, edges=edges).load()
-    if kb is not None:
-        base = read_kb(kb, kb_format, kb_xrefs, kb_types, no_generic_names=no_generic_names)
-        linker = linker.configured(kb=base)
-    documents = read_documents(docs, format_, types, on_error, ids=ids)
-    if by_topic:
-        documents = documents.by_topic()
+    check_outputs(docs.paths, None, plot)
+    check_outputs(docs.paths, None, plot_confidence, plotted_by="--plot-confidence")
+    linker = linking.load().configured(kb=kb.read(no_generic_names=no_generic_names))
+    documents = docs.read().by_topic() if by_topic else docs.read()
     read_gold(documents, linker.kb)
     linker = linker.tune(documents, objective=sought, method=method)
     assert linker.tuning is not None
@@ -120,7 +96,7 @@ def _objective(objective: Objective | None, *, nil: bool, kb: Path | None) -> Ob
     return "nil_f1" if nil else objective
 
 
-def _draw(tuning: Tuning, plot: Path | None, plot_confidence: Path | None) -> None:
+def _draw(tuning: Tuned, plot: Path | None, plot_confidence: Path | None) -> None:
     if plot is not None:
         with drawing(plot):
             tuning.plot(plot)
@@ -148,7 +124,7 @@ def _check_output(out: Path) -> None:
             raise UsageError(f"--out {out} exists, and `arbo tune` did not write it; choose another file") from error
 
 
-def _write(linker: arbo.Linker, tuning: Tuning, out: Path) -> None:
+def _write(linker: arbo.Linker, tuning: Tuned, out: Path) -> None:
     """Write the file for `--config`: configuration, models, and trials."""
     from arbo.files import write_json
 
@@ -162,19 +138,16 @@ def _write(linker: arbo.Linker, tuning: Tuning, out: Path) -> None:
     write_json(content, out)
 
 
-def _report(linker: arbo.Linker, tuning: Tuning, out: Path, *, as_json: bool) -> None:
+def _report(linker: arbo.Linker, tuning: Tuned, out: Path, *, as_json: bool) -> None:
     reliability = tuning.reliability
-    if as_json:
-        scored = {"objective": tuning.objective, "score": tuning.best.score}
-        measured = reliability and reliability.as_dict()
-        console.print_json({"config": linker.config.as_dict(), **scored, "reliability": measured})
-    else:
-        calibrated = "" if reliability is None else f"\n{reliability}\n\n"
-        told = _told(tuning, discovery=linker.kb is None, average=linker.config.nil_linkage == "average")
-        console.out.print(f"{told}\n{calibrated}written to {out}")
+    scored: dict[str, Any] = {"config": linker.config.as_dict(), "objective": tuning.objective}
+    scored |= {"score": tuning.best.score, "reliability": reliability and reliability.as_dict()}
+    calibrated = "" if reliability is None else f"\n{reliability}\n\n"
+    told = _told(tuning, discovery=linker.kb is None, average=linker.config.nil_linkage == "average")
+    console.answer(scored, f"{told}\n{calibrated}written to {out}", as_json=as_json)
 
 
-def _told(tuning: Tuning, *, discovery: bool, average: bool) -> str:
+def _told(tuning: Tuned, *, discovery: bool, average: bool) -> str:
     """Describe the best configuration; discovery has neither methods nor entity edges."""
     best = tuning.best
     kinds = {"entity edges": best.entity_threshold, "mention edges": best.mention_threshold}

@@ -57,4 +57,4 @@ def status(
         left = told["seconds_left"]
         rest = "" if not left else f"; about {left:,.0f} seconds left in one process"
         spent = f"{told['finished']:,} of {told['parts']:,} parts, {told['seconds']:,.0f} seconds"
-        console.out.print(console.plain(f"{stage}: {spent}{rest}"))
+        console.show(f"{stage}: {spent}{rest}")
