@@ -8,7 +8,7 @@ from dataclasses import asdict
 from functools import cache, partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -22,34 +22,28 @@ if TYPE_CHECKING:
     from arbo.results.review import Answer, Question, Review
     from arbo.results.run import Link
 
+
+class _Key(NamedTuple):
+    told: str
+    answer: Answer | None = None
+    asked: str = ""
+    """What to ask for."""
+
+
 _KEYS = {
-    "a": "accept",
-    "1-9": "this candidate",
-    "/": "search",
-    "n": "NIL",
-    "e": "new entity",
-    "x": "not this",
-    "=": "same as a mention",
-    "!": "different from a mention",
-    "d": "no mention",
-    "s": "skip",
-    "w": "why",
-    "u": "undo",
-    "q": "quit",
-}
-_ANSWERS: dict[str, Answer] = {
-    "a": "accept",
-    "n": "nil",
-    "e": "new",
-    "x": "not",
-    "=": "same",
-    "!": "different",
-    "d": "drop",
-}
-_ASKED = {
-    "e": "name of the new entity",
-    "=": "id of a mention of the same entity",
-    "!": "id of a mention of another entity",
+    "a": _Key("accept", "accept"),
+    "1-9": _Key("this candidate"),
+    "/": _Key("search"),
+    "n": _Key("NIL", "nil"),
+    "e": _Key("new entity", "new", "name of the new entity"),
+    "x": _Key("not this", "not"),
+    "=": _Key("same as a mention", "same", "id of a mention of the same entity"),
+    "!": _Key("different from a mention", "different", "id of a mention of another entity"),
+    "d": _Key("no mention", "drop"),
+    "s": _Key("skip"),
+    "w": _Key("why"),
+    "u": _Key("undo"),
+    "q": _Key("quit"),
 }
 _FOUND = 9
 """Number of entities that a search shows."""
@@ -89,7 +83,7 @@ def review(
         raise typer.Exit(130) from None
     finally:
         kept = f"{len(ongoing.written):,} corrections written to {file}"
-        console.out.print(console.plain(f"\n{kept}; the same command goes on from there"))
+        console.show(f"\n{kept}; the same command goes on from there")
 
 
 def answers_of(run: Path) -> Path:
@@ -163,58 +157,56 @@ def _ask_all(ongoing: Review, result: Result, limit: int, search: Search) -> Non
             sitting.skip()
         elif not sitting.undo():
             told = "somebody else wrote to the file since" if sitting.answered else "this sitting wrote nothing yet"
-            console.out.print(console.plain(f"  nothing to undo: {told}; earlier answers are lines of {ongoing.file}"))
+            console.show(f"  nothing to undo: {told}; earlier answers are lines of {ongoing.file}")
 
 
 def _show(question: Question, place: str, explained: Explanation) -> None:
     link = question.link
     name = f"{question.twins:,} mentions of this name" if question.twins > 1 else "the only mention of this name"
     console.print_title(f"{place}: {link.name}")
-    console.out.print(console.plain(f"{name}; {link.mention.id}", style="dim"))
+    console.show(f"{name}; {link.mention.id}", style="dim")
     sentence = console.plain(_one_line(question.before))
     sentence.append_text(console.plain(f"[{_one_line(link.mention.text)}]", "bold"))
     console.out.print(sentence.append_text(console.plain(_one_line(question.after))))
     now = "NIL" if link.entity is None else f"{link.entity} {link.entity_name}"
-    console.out.print(
-        console.plain(f"  now  {now}, in cluster {link.cluster}" if link.entity is None else f"  now  {now}")
-    )
+    console.show(f"  now  {now}, in cluster {link.cluster}" if link.entity is None else f"  now  {now}")
     _list(question.choices)
 
 
 def _list(entities: Sequence[tuple[str, str, float]]) -> None:
     for number, (id_, name, score) in enumerate(entities[:_FOUND], start=1):
-        console.out.print(console.plain(f"  {number}    {id_} {name} ({score:.3f})"))
+        console.show(f"  {number}    {id_} {name} ({score:.3f})")
 
 
 def _answer(ongoing: Review, result: Result, question: Question, search: Search) -> dict[str, Any] | str:
     """Read keys until one of them decides: return a correction, or the key that skips, undoes or quits."""
     link = question.link
     choices: Sequence[tuple[str, str, float]] = question.choices
-    keys = "  ".join(f"{key} {told}" for key, told in _KEYS.items() if _why_not(key[0], ongoing, link, 1) is None)
+    keys = "  ".join(f"{key} {of.told}" for key, of in _KEYS.items() if _why_not(key[0], ongoing, link, 1) is None)
     while True:
-        console.out.print(console.plain(keys, style="dim"))
+        console.show(keys, style="dim")
         key = _key()
         if why_not := _why_not(key, ongoing, link, len(choices)):
-            console.out.print(console.plain(f"  {key!r}: {why_not}"))
+            console.show(f"  {key!r}: {why_not}")
         elif key in "suq":
             return key
         elif key.isdecimal():
             return ongoing.correction(link, "candidate", choices[int(key) - 1][0])
-        elif key in _ANSWERS and key not in _ASKED:
-            return ongoing.correction(link, _ANSWERS[key])
-        elif key in _ASKED and (words := _words(_ASKED[key], {"e": link.name, "=": link.nearest or ""}.get(key, ""))):
+        elif (of := _KEYS.get(key, _Key(""))).answer and not of.asked:
+            return ongoing.correction(link, of.answer)
+        elif of.answer and (words := _words(of.asked, {"e": link.name, "=": link.nearest or ""}.get(key, ""))):
             try:
-                return ongoing.correction(link, _ANSWERS[key], words)
+                return ongoing.correction(link, of.answer, words)
             except ArboError as error:
-                console.out.print(console.plain(str(error)))
+                console.show(error)
         elif key == "/" and (words := _words("words", link.name)):
             try:
                 choices = search(words, link)
                 _list(choices)
                 if not choices:
-                    console.out.print(console.plain(f"  no entity has a name like {words!r}"))
+                    console.show(f"  no entity has a name like {words!r}")
             except ArboError as error:
-                console.out.print(console.plain(str(error)))
+                console.show(error)
         elif key == "w":
             console.print_links(result, [link])
 
@@ -223,7 +215,7 @@ def _why_not(key: str, ongoing: Review, link: Link, choices: int) -> str | None:
     """Return why a key cannot be used for a mention, None if it can."""
     if not (key in _KEYS or key.isdecimal() or key.isspace()):
         return "unknown key"
-    answer: Answer | None = "candidate" if key == "/" or key.isdecimal() else _ANSWERS.get(key)
+    answer: Answer | None = "candidate" if key == "/" or key.isdecimal() else _KEYS.get(key, _Key("")).answer
     if answer and (told := ongoing.why_not(link, answer)):
         return told
     if key.isdecimal() and not 0 < int(key) <= min(choices, _FOUND):
