@@ -168,3 +168,18 @@ def nil_edges(cuts: Cuts) -> Edges:
     inside = labels[tree.source] == labels[tree.target]
     source, target = (cuts.order[own[inside]] for own in (tree.source, tree.target))
     return Edges(source, target, tree.height[inside])
+
+
+def rooted(edges: Edges, n: int) -> tuple[Ints, Ints, npt.NDArray[np.float64]]:
+    """Direct the edges of trees away from the first row of each; return children, parents and weights."""
+    from scipy.sparse import coo_matrix
+    from scipy.sparse.csgraph import breadth_first_order, connected_components
+
+    ends = np.asarray(edges.source, np.int64), np.asarray(edges.target, np.int64)
+    inner = coo_matrix((np.ones(len(ends[0])), ends), shape=(n, n))
+    _, first = np.unique(connected_components(inner, directed=False)[1], return_index=True)
+    source, target = np.append(ends[0], np.full(len(first), n)), np.append(ends[1], first)
+    outer = coo_matrix((np.ones(len(source)), (source, target)), shape=(n + 1, n + 1)).tocsr()
+    above = breadth_first_order(outer, n, directed=False)[1]
+    down = above[ends[1]] == ends[0]
+    return np.where(down, ends[1], ends[0]), np.where(down, ends[0], ends[1]), np.asarray(edges.weight, np.float64)

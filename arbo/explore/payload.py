@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from arbo.engine import Edges, bridges
 from arbo.explore.columns import Columns
-from arbo.explore.cuts import Cuts, Ints, cuts_of, nil_edges
+from arbo.explore.cuts import Cuts, Ints, cuts_of, nil_edges, rooted
 from arbo.explore.figures import overview
 from arbo.files import json_ready
 from arbo.results.export import sentence_bounds
@@ -157,7 +156,7 @@ def _add_tree(columns: Columns, run: Run, cuts: Cuts | str) -> None:
     parent = np.where(on_mention, found, np.where(links["entity_id"].is_null().to_numpy(), -1, -2))
     step = pc.fill_null(links["step"], float("nan")).to_numpy().astype(np.float64)
     if not isinstance(cuts, str):
-        child, above, weight = _rooted(nil_edges(cuts), len(parent))
+        child, above, weight = rooted(nil_edges(cuts), len(parent))
         parent[child], step[child] = above, weight
     below = np.flatnonzero(parent >= 0)
     edges = Edges(parent[below].astype(np.int32), below.astype(np.int32), np.nan_to_num(step[below], nan=-1.0))
@@ -167,21 +166,6 @@ def _add_tree(columns: Columns, run: Run, cuts: Cuts | str) -> None:
     columns.numbers("parent", parent)
     columns.decimals("step", step)
     columns.numbers("joins", joins)
-
-
-def _rooted(edges: Edges, n: int) -> tuple[Ints, Ints, npt.NDArray[np.float64]]:
-    """Direct the edges of trees away from the first row of each; return children, parents and weights."""
-    from scipy.sparse import coo_matrix
-    from scipy.sparse.csgraph import breadth_first_order, connected_components
-
-    ends = np.asarray(edges.source, np.int64), np.asarray(edges.target, np.int64)
-    inner = coo_matrix((np.ones(len(ends[0])), ends), shape=(n, n))
-    _, first = np.unique(connected_components(inner, directed=False)[1], return_index=True)
-    source, target = np.append(ends[0], np.full(len(first), n)), np.append(ends[1], first)
-    outer = coo_matrix((np.ones(len(source)), (source, target)), shape=(n + 1, n + 1)).tocsr()
-    above = breadth_first_order(outer, n, directed=False)[1]
-    down = above[ends[1]] == ends[0]
-    return np.where(down, ends[1], ends[0]), np.where(down, ends[0], ends[1]), np.asarray(edges.weight, np.float64)
 
 
 def _add_names(columns: Columns, run: Run, known: _Entities) -> None:

@@ -7,9 +7,10 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow.compute as pc
 from scipy.sparse import coo_array
-from scipy.sparse.csgraph import breadth_first_order, minimum_spanning_tree
+from scipy.sparse.csgraph import minimum_spanning_tree
 
 from arbo.engine import Edges, bridges
+from arbo.explore.cuts import rooted
 from arbo.explore.lookups import Bools, Floats, Ints, Lookups
 
 _BRIDGES, _WEAKEST = 3, 5
@@ -91,17 +92,7 @@ def _of_lists(lookups: Lookups, rows: Ints) -> Tree:
     first = np.sort(np.unique(ends, axis=1, return_index=True)[1])
     ends, heavy = ends[:, first], heavy[first]  # ranks instead of weights: no ties, and zero means no edge
     ranks = coo_array((np.arange(1.0, len(heavy) + 1), (ends[0], ends[1])), (len(rows), len(rows)))
-    tree = minimum_spanning_tree(ranks.tocsr()).tocsr()
-    parent, step = alone.parent, alone.step
-    both = (tree + tree.T).tocsr()
-    seen = np.zeros(len(rows), np.bool_)
-    for root in range(len(rows)):
-        if seen[root]:
-            continue
-        reached, before = breadth_first_order(both, root, directed=False)
-        seen[reached] = True
-        parent[reached[1:]] = before[reached[1:]]
-    below = np.flatnonzero(parent >= 0)
-    rank = np.asarray(both[parent[below], below]).ravel().astype(np.int64) - 1
-    step[below] = heavy[rank]
-    return Tree(rows, parent, step)
+    tree = minimum_spanning_tree(ranks.tocsr()).tocoo()
+    child, above, step = rooted(Edges(tree.row, tree.col, heavy[tree.data.astype(np.int64) - 1]), len(rows))
+    alone.parent[child], alone.step[child] = above, step
+    return alone
