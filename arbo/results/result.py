@@ -95,12 +95,8 @@ class Result(Run):
         cannot be written, or has other content, and DataError if its manifest is not that of a run.
         """
         tables = {"mentions": self.mention_table, "links": self.link_table, "clusters": self.cluster_table}
-        if self.document_table is not None:
-            tables["documents"] = self.document_table
-        if self.entity_table is not None:
-            tables["entities"] = self.entity_table
-        if self.correction_table is not None:
-            tables["corrections"] = self.correction_table
+        later = zip(LATER, (self.document_table, self.entity_table, self.correction_table), strict=True)
+        tables |= {name: table for name, table in later if table is not None}
         if not texts:
             private = {("documents", "text"), ("documents", "metadata"), ("mentions", "metadata")}
             for name, table in tables.items():

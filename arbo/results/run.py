@@ -137,6 +137,10 @@ class Rows(Sequence[Item], Generic[Item]):
         return table_of([item.row for item in self[:ROWS_SHOWN]], total=len(self)).to_html()
 
 
+_SAME_NAMES = ("entity_name", "score", "margin", "bottleneck", "parent", "parent_is_mention", "step")
+"""Fields of links that are columns of their table."""
+
+
 # Without slots: cached properties keep their values in the instance's dictionary.
 @dataclass(frozen=True, eq=False, repr=False)
 class Run:
@@ -276,14 +280,8 @@ class Run:
             mention=self._mention(row),
             expansion=self.mention_table["expansion"][row].as_py(),
             entity=values["entity_id"],
-            entity_name=values["entity_name"],
             cluster=values["cluster_id"],
-            score=values["score"],
-            margin=values["margin"],
-            bottleneck=values["bottleneck"],
-            parent=values["parent"],
-            parent_is_mention=values["parent_is_mention"],
-            step=values["step"],
+            **{name: values[name] for name in _SAME_NAMES},
             candidates=tuple(zip(values["candidates"], values["candidate_scores"], strict=True)),
             nearest=values.get("nearest"),
             reasons=tuple(zip(values.get("reasons", ()), values.get("reason_log_odds", ()), strict=True)),
