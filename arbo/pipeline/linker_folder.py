@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from arbo.data.knowledge_base import KnowledgeBase
-from arbo.encoders.encoder import Encoder
 from arbo.encoders.index import build_index
 from arbo.encoders.ngrams import NgramEncoder
 from arbo.errors import UsageError
@@ -50,12 +49,8 @@ def load_linker(path: PathLike) -> Linker:
     content = check_manifest(read_json(folder / _MANIFEST, "the linker"), _FORMAT, folder / _MANIFEST)
     parts = content["parts"]
     config = LinkerConfig.from_dict(content["config"], file=str(folder / _MANIFEST))
-    encoder: Encoder = NgramEncoder()
+    encoder: Any = folder / "encoder" if "encoder" in parts else NgramEncoder()
     reranker = None
-    if "encoder" in parts:
-        from arbo.encoders.dual import DualEncoder
-
-        encoder = DualEncoder.from_pretrained(folder / "encoder")
     if "reranker" in parts:
         from arbo.encoders.cross import CrossEncoder
 
