@@ -16,7 +16,7 @@ from hypothesis import example, given, strategies as st
 import arbo
 from arbo import Entity, KnowledgeBase, UsageError, nil_split
 from arbo.data.corpus import Corpus
-from arbo.kb.withholding import Check
+from arbo.kb.withholding import Check, remaining
 from arbo.readers.obo import read_obo_parents
 
 KB = KnowledgeBase(
@@ -295,3 +295,9 @@ def test_a_branch_of_a_real_ontology(shared: Callable[[str], Path], tmp_path: Pa
     assert (train.all.mentions, dev.all.mentions) == (10_771, 1_498)
     assert train.all.entities_seen == train.all.entities
     assert 0.1 < dev.nil.mentions / dev.all.mentions < 0.4
+
+
+def test_the_id_of_an_entity_left_out_means_no_other() -> None:
+    kb = KnowledgeBase([Entity("X", "fever"), Entity("B", "kidney", alternative_ids=("X", "OLD"))])
+    left = remaining(kb, {0})
+    assert ("X" in left, left["OLD"].id) == (False, "B")

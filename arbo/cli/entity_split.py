@@ -35,6 +35,7 @@ def entity_split(
     kb.jsonl has all entities but the unseen ones.
     """
     import arbo
+    from arbo.kb.withholding import remaining
     from arbo.spans.entity_split import documents_of, entity_split
     from arbo.spans.pieces import pieces
     from arbo.text.sentences import passages
@@ -44,7 +45,7 @@ def entity_split(
     base = kb.read()
     split = entity_split(pieces(docs.read(), passages).corpus, base, unseen=unseen, seed=seed)
     held_out, left_out = documents_of(split.test, base), set(split.unseen.tolist())
-    known = arbo.KnowledgeBase(entity for row, entity in enumerate(base) if row not in left_out)
+    known = remaining(base, left_out)
     written: tuple[arbo.Corpus | arbo.KnowledgeBase, ...] = split.train, held_out, known
     for name, made in zip(_FILES, written, strict=True):
         made.to_jsonl(out / name)

@@ -9,7 +9,7 @@ other mentions: their entities and names occur in training as often, and their e
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from statistics import median
 from typing import Any
@@ -162,7 +162,7 @@ def nil_split(
         raise UsageError(f"{len(gone):,} of {len(kb):,} entities would be withheld; withhold and keep at least one")
     parts = {name: Corpus.of(part) for name, part in documents.items()}
     return NilSplit(
-        KnowledgeBase(_answering_alike(kb, row) for row in range(len(kb)) if row not in gone),
+        remaining(kb, gone),
         KnowledgeBase(entity for row, entity in enumerate(kb) if row in gone),
         _checks(kb, gone, parts),
     )
@@ -200,6 +200,11 @@ def _below(kb: KnowledgeBase, tops: set[int], parents: Mapping[str, Sequence[str
         found |= new
         waiting += new
     return {node for node in found if isinstance(node, int)}
+
+
+def remaining(kb: KnowledgeBase, gone: Collection[int]) -> KnowledgeBase:
+    """Return the entities but those in the rows ``gone``; no id means an entity that it did not mean before."""
+    return KnowledgeBase(_answering_alike(kb, row) for row in range(len(kb)) if row not in gone)
 
 
 def _answering_alike(kb: KnowledgeBase, row: int) -> Entity:
