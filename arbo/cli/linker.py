@@ -11,7 +11,7 @@ from typing import Any
 
 import arbo
 from arbo.cli import options
-from arbo.cli.models import load_edges, load_encoder, load_reranker
+from arbo.cli.models import load_edges, load_encoder, load_reranker, unfit
 from arbo.errors import UsageError
 
 
@@ -102,10 +102,7 @@ def _check_reranking(tuned: Path | None, settings: arbo.LinkerConfig, changes: M
     for name in ("candidates", "skip_margin", "rerank_mentions"):
         was = getattr(settings, name)
         if changes.get(name, was) != was:
-            raise UsageError(
-                f"{tuned} was tuned with {name}={was}, not {changes[name]}, so its thresholds would not fit; leave "
-                "that option out, or tune again"
-            )
+            raise unfit(tuned, f"with {name}={was}, not {changes[name]}", "leave that option out")
 
 
 def _limits(text: str) -> tuple[float | None, float | None]:

@@ -29,10 +29,8 @@ def load_encoder(model: str | None, encoder_config: Path | None, cache: Path | N
         name = settings.get("model", settings.get("encoder"))
         if model is None and encoder_config is None:
             raise _changed(tuned, f"encoder {name}")
-        raise UsageError(
-            f"{tuned} was tuned with another encoder ({name}) or other encoder settings, so its thresholds would not "
-            "fit; leave --encoder and --encoder-config out, or tune again"
-        )
+        fault = f"with another encoder ({name}) or other encoder settings"
+        raise unfit(tuned, fault, "leave --encoder and --encoder-config out")
     return encoder
 
 
@@ -88,10 +86,7 @@ def load_reranker(model: str | None, tuned: Path | None) -> arbo.CrossEncoder | 
     if tuned and not same_model(settings, reranker.settings):
         if model is None:
             raise _changed(tuned, f"reranker {name}")
-        raise UsageError(
-            f"{tuned} was tuned {'with another' if settings else 'without a'} reranker, so its thresholds would not "
-            "fit; leave --reranker out, or tune again"
-        )
+        raise unfit(tuned, f"{'with another' if settings else 'without a'} reranker", "leave --reranker out")
     return reranker
 
 
@@ -99,21 +94,17 @@ def load_edges(file: Path | None, tuned: Path | None) -> arbo.EdgeModel | None:
     """Return the chosen edge model, or None; raise UsageError if the configuration was tuned with another choice."""
     from arbo.linking.config import tuned_model
 
-    model = None
-    if file is not None:
-        model = arbo.EdgeModel.load(file)
+    model = None if file is None else arbo.EdgeModel.load(file)
     was = tuned_model(tuned, "edges")
-    if was and model is None:
-        raise UsageError(
-            f"{tuned} was tuned with an edge model, so its thresholds would not fit without one; give --edges the "
-            "model that it was tuned with, or tune again"
-        )
     if tuned and was.get("fingerprint") != (model.settings["fingerprint"] if model else None):
-        fault, mend = "without an edge model", "leave --edges out"
-        if was:
-            fault, mend = "with another edge model", "give --edges the model that it was tuned with"
-        raise UsageError(f"{tuned} was tuned {fault}, so its thresholds would not fit; {mend}, or tune again")
+        fault, mend = f"with {'another' if model else 'an'} edge model", "give --edges the model that it was tuned with"
+        raise unfit(tuned, fault, mend) if was else unfit(tuned, "without an edge model", "leave --edges out")
     return model
+
+
+def unfit(tuned: Path | None, fault: str, mend: str) -> UsageError:
+    """Return the error for a configuration that was tuned in another way than it is used."""
+    return UsageError(f"{tuned} was tuned {fault}, so its thresholds would not fit; {mend}, or tune again")
 
 
 def _changed(tuned: Path | None, model: str) -> UsageError:

@@ -57,9 +57,10 @@ def nil_split(
     parents = read_obo_parents(kb.path) if branches else None
     if parents is not None and not any(parents.values()):
         raise UsageError(f"--withhold-branch needs is_a relations, but {kb.path} has none; use --withhold-type")
+    parts = docs.read()
     split = arbo.nil_split(
         kb.read(),
-        docs.read(),
+        parts,
         types=withheld_types or (),
         ids=withheld_ids or (),
         branches=branches or (),
