@@ -35,17 +35,11 @@ _PLOT = (
     "Draw precision and recall of NIL decisions at every threshold on the similarity of the nearest entity, to a .png "
     "or .svg file."
 )
+_RUNS = "Run folders, written by `arbo link` or `arbo discover`, also as NAME=PATH; each is compared with the first."
 
 
 def evaluate(
-    runs: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="RUN",
-            help="Run folders, written by `arbo link` or `arbo discover`, also as NAME=PATH; each is compared with the "
-            "first.",
-        ),
-    ],
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN", help=_RUNS)],
     kb: OptionalKb,
     train: Annotated[
         Path | None,

@@ -23,32 +23,18 @@ if TYPE_CHECKING:
     from arbo.explore.views import Answer, Views
 
 _QUESTIONS = 10_000
+_BEFORE = "Show what changed since this run. [default: the run of which RUN was made]"
+_OUT = "Run to write when the answers are applied. [default: RUN-reviewed beside the run]"
 
 
 def explore(
     run: options.Run,
-    before: Annotated[
-        Path | None,
-        typer.Option(
-            "--before",
-            metavar="RUN0",
-            show_default=False,
-            help="Show what changed since this run. [default: the run of which RUN was made]",
-        ),
-    ] = None,
+    before: Annotated[Path | None, typer.Option("--before", metavar="RUN0", show_default=False, help=_BEFORE)] = None,
     corrections: options.Answers = None,
     author: options.Author = None,
     kb: options.OptionalKb = None,
     kb_format: options.KbFormat = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            metavar="RUN2",
-            show_default=False,
-            help="Run to write when the answers are applied. [default: RUN-reviewed beside the run]",
-        ),
-    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", metavar="RUN2", show_default=False, help=_OUT)] = None,
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Port to listen at; 0 for any free one.")] = 0,
     as_json: options.Json = False,
 ) -> None:

@@ -25,12 +25,8 @@ if TYPE_CHECKING:
     from arbo.results.result import Result
 
 _Kb = Annotated[Path | None, typer.Option("--kb", help="The knowledge base of the run, if its file has moved.")]
-_NewKb = Annotated[
-    Path | None,
-    typer.Option(
-        "--kb", help="A knowledge base to exchange that of the run for; read like that, but for the options given."
-    ),
-]
+_NEW_KB = "A knowledge base to exchange that of the run for; read like that, but for the options given."
+_NewKb = Annotated[Path | None, typer.Option("--kb", help=_NEW_KB)]
 _Documents = Annotated[
     list[Path] | None, typer.Argument(metavar="[DOCS]", help="Files, folders, patterns in quotes, or `-`.")
 ]

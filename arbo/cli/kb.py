@@ -21,12 +21,8 @@ from arbo.text.names import normalize_name
 
 app = typer.Typer(help="Inspect, convert or change a knowledge base.", no_args_is_help=True)
 
-Output = Annotated[
-    Path,
-    typer.Option(
-        "--out", help="File to write, in the format of its ending: .jsonl, .jsonl.gz, .tsv, .tsv.gz or .parquet."
-    ),
-]
+_OUTPUT = "File to write, in the format of its ending: .jsonl, .jsonl.gz, .tsv, .tsv.gz or .parquet."
+Output = Annotated[Path, typer.Option("--out", help=_OUTPUT)]
 
 
 def stats(
@@ -129,15 +125,13 @@ def add_discovered(
     _write(base.changed([*base, *added]), out, f"{len(added):,} entities added", {"added": len(added)}, as_json=as_json)
 
 
+_NAMES = "A name to remove, or @FILE with one on each line; may be repeated."
+
+
 def remove_names(
     kb: KbFile,
     out: Output,
-    names: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--names", metavar="NAME|@FILE", help="A name to remove, or @FILE with one on each line; may be repeated."
-        ),
-    ] = None,
+    names: Annotated[list[str] | None, typer.Option("--names", metavar="NAME|@FILE", help=_NAMES)] = None,
     generic: Annotated[
         bool,
         typer.Option("--generic", help="Remove all generic names, such as `disease`; `arbo kb validate` shows some."),

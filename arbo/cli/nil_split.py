@@ -13,6 +13,7 @@ from arbo.cli.reporting import check_jsonl_output
 from arbo.errors import UsageError
 
 _TYPES = "Withhold entities of this type, or of the set `pel-nil` of UMLS; may be repeated."
+_BRANCHES = "Withhold the entity with this id and all its is_a descendants (OBO files only); may be repeated."
 
 
 def nil_split(
@@ -24,14 +25,7 @@ def nil_split(
         list[str] | None,
         typer.Option("--withhold-id", metavar="ID", help="Withhold the entity with this id; may be repeated."),
     ] = None,
-    branches: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--withhold-branch",
-            metavar="ID",
-            help="Withhold the entity with this id and all its is_a descendants (OBO files only); may be repeated.",
-        ),
-    ] = None,
+    branches: Annotated[list[str] | None, typer.Option("--withhold-branch", metavar="ID", help=_BRANCHES)] = None,
     as_json: options.Json = False,
 ) -> None:
     """Withhold entities from a knowledge base, so that their mentions become NIL, and check the effect on DOCS.
@@ -59,12 +53,7 @@ def nil_split(
         raise UsageError(f"--withhold-branch needs is_a relations, but {kb.path} has none; use --withhold-type")
     parts = docs.read()
     split = arbo.nil_split(
-        kb.read(),
-        parts,
-        types=withheld_types or (),
-        ids=withheld_ids or (),
-        branches=branches or (),
-        parents=parents,
+        kb.read(), parts, types=withheld_types or (), ids=withheld_ids or (), branches=branches or (), parents=parents
     )
     split.kb.to_jsonl(out)
     if not any(part.nil.mentions for part in split.checks.values()):

@@ -44,38 +44,24 @@ _kb_format = option(
 Documents = Annotated[
     list[Path], typer.Argument(metavar="DOCS", help="Files, folders, patterns in quotes, or `-` for standard input.")
 ]
-Parts = Annotated[
-    list[Path],
-    typer.Argument(
-        metavar="DOCS", help="The parts of a data set: files or folders, also as NAME=PATH; the training part first."
-    ),
-]
+_PARTS = "The parts of a data set: files or folders, also as NAME=PATH; the training part first."
+Parts = Annotated[list[Path], typer.Argument(metavar="DOCS", help=_PARTS)]
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, written by `arbo link` or `arbo discover`.")]
 Format = Annotated[DocumentFormat | None, document_format("DOCS")]
 Types = Annotated[
     list[str] | None, option("--types", metavar="TYPE", help="Keep only mentions of this type; may be repeated.")
 ]
 Ids = Annotated[Path | None, option("--ids", metavar="FILE", help="Keep only documents with the ids in this file.")]
-PartIds = Annotated[
-    list[Path] | None,
-    option(
-        "--ids", metavar="FILE", help="Keep only documents with the ids in this file; once for each part, in order."
-    ),
-]
+_PART_IDS = "Keep only documents with the ids in this file; once for each part, in order."
+PartIds = Annotated[list[Path] | None, option("--ids", metavar="FILE", help=_PART_IDS)]
 TextColumn = Annotated[
     str | None, option("--text-column", metavar="NAME", help="Column of a table whose cells are mentions.")
 ]
 _kb = typer.Option("--kb", help="The knowledge base: file, folder, pattern or index.")
 Kb = Annotated[Path, _kb]
 KbFormat = Annotated[KnowledgeBaseFormat | None, _kb_format]
-KbXrefs = Annotated[
-    list[str] | None,
-    option(
-        "--kb-xrefs",
-        metavar="PREFIX",
-        help="Accept cross-references with this prefix as ids of their entity, e.g. MSH for MeSH; may be repeated.",
-    ),
-]
+_KB_XREFS = "Accept cross-references with this prefix as ids of their entity, e.g. MSH for MeSH; may be repeated."
+KbXrefs = Annotated[list[str] | None, option("--kb-xrefs", metavar="PREFIX", help=_KB_XREFS)]
 KbTypes = Annotated[
     list[str] | None, option("--kb-types", metavar="TYPE", help="Type to keep; an id or `ST21pv` for UMLS; repeatable.")
 ]
@@ -85,13 +71,11 @@ ByTopic = Annotated[
 ]
 OptionalKb = Annotated[Path | None, _kb]
 KbArgument = Annotated[Path, typer.Argument(metavar="KB", help="The knowledge base: a file, a folder or an index.")]
+_ABBREVIATIONS = "Do not expand abbreviations that a document defines."
 Abbreviations = Annotated[
     bool | None,
     option(
-        "--no-abbreviations",
-        help="Do not expand abbreviations that a document defines.",
-        callback=lambda given: False if given else None,
-        show_default=False,
+        "--no-abbreviations", help=_ABBREVIATIONS, callback=lambda given: False if given else None, show_default=False
     ),
 ]
 """False if the option is given, else None, as for a field of `LinkerConfig`."""
@@ -103,169 +87,84 @@ MethodOption = Annotated[
     Method | None,
     _cluster("--method", metavar="METHOD", help=f"How to cluster the graph: {_named(Method)}. [default: arborescence]"),
 ]
-K = Annotated[
-    int | None,
-    _cluster(
-        "--k",
-        metavar="N",
-        min=0,
-        help="Number of nearest mentions to connect to each mention; 0 links each alone. [default: 4]",
-    ),
-]
+_K = "Number of nearest mentions to connect to each mention; 0 links each alone. [default: 4]"
+K = Annotated[int | None, _cluster("--k", metavar="N", min=0, help=_K)]
 PerDocument = Annotated[
     bool | None, _cluster("--per-document", help="Link each document alone, in a graph of its own.", show_default=False)
 ]
-SearchOption = Annotated[
-    SearchMethod | None,
-    _cluster(
-        "--search",
-        help="How to find nearest neighbours; `hnsw` is approximate, and needs a transformer. [default: exact]",
-    ),
-]
-MapTypes = Annotated[
-    str | None,
-    _cluster(
-        "--map-types",
-        metavar="MENTION=ENTITY,...",
-        help="Compare mentions of type MENTION only with entities of type ENTITY, e.g. Chemical=drug,Disease=disease. "
-        "[default: compare all types]",
-    ),
-]
-Threshold = Annotated[
-    str | None,
-    _cluster(
-        "--threshold",
-        metavar="E[,M]",
-        help="Largest dissimilarity of edges from entities (E) and between mentions (M), or one number for both; "
-        "`none` for no limit. [default: those of the model]",
-    ),
-]
-NilLinkageOption = Annotated[
-    NilLinkage | None,
-    _cluster(
-        "--nil-linkage",
-        metavar="LINKAGE",
-        help="How to cluster mentions that no entity reaches: `single` linkage up to the mention threshold, or "
-        "`average` up to the NIL threshold. [default: single]",
-    ),
-]
-NilThreshold = Annotated[
-    float | None,
-    _cluster(
-        "--nil-threshold",
-        metavar="A",
-        help="Largest average dissimilarity at which --nil-linkage average merges clusters. [default: that of the "
-        "model]",
-    ),
-]
-EncoderModel = Annotated[
-    str | None,
-    _encode(
-        "--encoder",
-        metavar="MODEL",
-        help="`ngram` (needs no weights), or a transformer: a local folder, `all-MiniLM-L6-v2` from its pip package, "
-        "or a name on the Hugging Face Hub. [default: ngram]",
-    ),
-]
-EncoderConfigFile = Annotated[
-    Path | None,
-    _encode(
-        "--encoder-config",
-        metavar="FILE",
-        help="JSON file with fields of arbo.EncoderConfig, which say how the transformer reads mentions and entities, "
-        'e.g. {"pooling": "mention", "context": 25}. [default: the model\'s own]',
-    ),
-]
-Cache = Annotated[
-    Path | None,
-    _encode(
-        "--cache",
-        metavar="FOLDER",
-        help="Folder for the transformer's embeddings, so that nothing is embedded twice. [default: arbo in the "
-        "user's cache folder]",
-    ),
-]
-RerankerModel = Annotated[
-    str | None,
-    _rerank(
-        "--reranker",
-        metavar="MODEL",
-        help="Model of `arbo train-reranker`; thresholds then limit 1 minus the probability of an entity.",
-    ),
-]
-EdgesFile = Annotated[
-    Path | None,
-    _cluster(
-        "--edges",
-        metavar="MODEL",
-        help="Edge model of `arbo train-edges`, or `english`, which arbo contains. For edges that it scores, "
-        "thresholds limit 1 minus the probability of equal meaning.",
-    ),
-]
-NumberOfCandidates = Annotated[
-    int | None,
-    _rerank(
-        "--candidates",
-        metavar="N",
-        min=1,
-        help="Number of nearest entities to keep, and to rerank, per mention. [default: 16, or the reranker's]",
-    ),
-]
-SkipMargin = Annotated[
-    float | None,
-    _rerank(
-        "--skip-margin",
-        metavar="MARGIN",
-        min=0.0,
-        help="Do not rerank if the nearest entity is closer than the second by this margin. [default: rerank all]",
-    ),
-]
+_SEARCH_OPTION = "How to find nearest neighbours; `hnsw` is approximate, and needs a transformer. [default: exact]"
+SearchOption = Annotated[SearchMethod | None, _cluster("--search", help=_SEARCH_OPTION)]
+_MAP_TYPES = (
+    "Compare mentions of type MENTION only with entities of type ENTITY, e.g. Chemical=drug,Disease=disease. "
+    "[default: compare all types]"
+)
+MapTypes = Annotated[str | None, _cluster("--map-types", metavar="MENTION=ENTITY,...", help=_MAP_TYPES)]
+_THRESHOLD = (
+    "Largest dissimilarity of edges from entities (E) and between mentions (M), or one number for both; "
+    "`none` for no limit. [default: those of the model]"
+)
+Threshold = Annotated[str | None, _cluster("--threshold", metavar="E[,M]", help=_THRESHOLD)]
+_NIL_LINKAGE_OPTION = (
+    "How to cluster mentions that no entity reaches: `single` linkage up to the mention threshold, or "
+    "`average` up to the NIL threshold. [default: single]"
+)
+NilLinkageOption = Annotated[NilLinkage | None, _cluster("--nil-linkage", metavar="LINKAGE", help=_NIL_LINKAGE_OPTION)]
+_NIL_THRESHOLD = (
+    "Largest average dissimilarity at which --nil-linkage average merges clusters. [default: that of the model]"
+)
+NilThreshold = Annotated[float | None, _cluster("--nil-threshold", metavar="A", help=_NIL_THRESHOLD)]
+_ENCODER_MODEL = (
+    "`ngram` (needs no weights), or a transformer: a local folder, `all-MiniLM-L6-v2` from its pip package, "
+    "or a name on the Hugging Face Hub. [default: ngram]"
+)
+EncoderModel = Annotated[str | None, _encode("--encoder", metavar="MODEL", help=_ENCODER_MODEL)]
+_ENCODER_CONFIG_FILE = (
+    "JSON file with fields of arbo.EncoderConfig, which say how the transformer reads mentions and entities, "
+    'e.g. {"pooling": "mention", "context": 25}. [default: the model\'s own]'
+)
+EncoderConfigFile = Annotated[Path | None, _encode("--encoder-config", metavar="FILE", help=_ENCODER_CONFIG_FILE)]
+_CACHE = (
+    "Folder for the transformer's embeddings, so that nothing is embedded twice. [default: arbo in the "
+    "user's cache folder]"
+)
+Cache = Annotated[Path | None, _encode("--cache", metavar="FOLDER", help=_CACHE)]
+_RERANKER_MODEL = "Model of `arbo train-reranker`; thresholds then limit 1 minus the probability of an entity."
+RerankerModel = Annotated[str | None, _rerank("--reranker", metavar="MODEL", help=_RERANKER_MODEL)]
+_EDGES_FILE = (
+    "Edge model of `arbo train-edges`, or `english`, which arbo contains. For edges that it scores, "
+    "thresholds limit 1 minus the probability of equal meaning."
+)
+EdgesFile = Annotated[Path | None, _cluster("--edges", metavar="MODEL", help=_EDGES_FILE)]
+_NUMBER_OF_CANDIDATES = (
+    "Number of nearest entities to keep, and to rerank, per mention. [default: 16, or the reranker's]"
+)
+NumberOfCandidates = Annotated[int | None, _rerank("--candidates", metavar="N", min=1, help=_NUMBER_OF_CANDIDATES)]
+_SKIP_MARGIN = "Do not rerank if the nearest entity is closer than the second by this margin. [default: rerank all]"
+SkipMargin = Annotated[float | None, _rerank("--skip-margin", metavar="MARGIN", min=0.0, help=_SKIP_MARGIN)]
+_RERANK_MENTIONS = "Rerank mention edges too, or only entity edges. [default: entities]"
 RerankMentions = Annotated[
-    bool | None,
-    _rerank(
-        "--rerank-mentions/--rerank-entities",
-        help="Rerank mention edges too, or only entity edges. [default: entities]",
-        show_default=False,
-    ),
+    bool | None, _rerank("--rerank-mentions/--rerank-entities", help=_RERANK_MENTIONS, show_default=False)
 ]
-Finder = Annotated[
-    str,
-    _find(
-        "--finder",
-        metavar="FINDER",
-        help="`dictionary` finds names of the knowledge base (case and plural forms are ignored), and abbreviations "
-        "that a document defines; `fuzzy` finds words spelt similarly to a name; a model folder of `arbo train-finder` "
-        "also finds other names; `dictionary+fuzzy` and `dictionary+MODEL` add what the second finds elsewhere.",
-    ),
-]
-FindMentions = Annotated[
-    str | None,
-    _find(
-        "--find-mentions",
-        metavar="FINDER",
-        help="Find the mentions first, as `arbo spans --finder` does: `dictionary`, `fuzzy`, or a model folder. "
-        "Mentions of DOCS then only score the result. [default: link those of DOCS]",
-    ),
-]
-FindThreshold = Annotated[
-    float | None,
-    _find(
-        "--find-threshold",
-        metavar="SCORE",
-        help="Minimum score of a proposed mention, for `fuzzy` or a model. [default: 0.8 for `fuzzy`, or the model's]",
-    ),
-]
+_FINDER = (
+    "`dictionary` finds names of the knowledge base (case and plural forms are ignored), and abbreviations "
+    "that a document defines; `fuzzy` finds words spelt similarly to a name; a model folder of `arbo train-finder` "
+    "also finds other names; `dictionary+fuzzy` and `dictionary+MODEL` add what the second finds elsewhere."
+)
+Finder = Annotated[str, _find("--finder", metavar="FINDER", help=_FINDER)]
+_FIND_MENTIONS = (
+    "Find the mentions first, as `arbo spans --finder` does: `dictionary`, `fuzzy`, or a model folder. "
+    "Mentions of DOCS then only score the result. [default: link those of DOCS]"
+)
+FindMentions = Annotated[str | None, _find("--find-mentions", metavar="FINDER", help=_FIND_MENTIONS)]
+_FIND_THRESHOLD = (
+    "Minimum score of a proposed mention, for `fuzzy` or a model. [default: 0.8 for `fuzzy`, or the model's]"
+)
+FindThreshold = Annotated[float | None, _find("--find-threshold", metavar="SCORE", help=_FIND_THRESHOLD)]
 CorrectionsFile = Annotated[
     Path | None, option("--corrections", metavar="FILE", help="JSON lines of corrections to obey; see `arbo review`.")
 ]
-SpreadOption = Annotated[
-    Spread | None,
-    option(
-        "--spread",
-        metavar="HOW",
-        help="How corrections spread: none, same-name, or graph (same-name, then along edges). [default: graph]",
-    ),
-]
+_SPREAD_OPTION = "How corrections spread: none, same-name, or graph (same-name, then along edges). [default: graph]"
+SpreadOption = Annotated[Spread | None, option("--spread", metavar="HOW", help=_SPREAD_OPTION)]
 Preview = Annotated[bool, option("--preview", help="Show what --corrections changes, and write nothing.")]
 NoTexts = Annotated[
     bool,
@@ -284,25 +183,9 @@ DryRun = Annotated[bool, option("--dry-run", help="Read the inputs, estimate mem
 OnErrorOption = Annotated[
     OnError, option("--on-error", help="At a malformed record, stop or skip. [default: fail]", show_default=False)
 ]
-Limit = Annotated[
-    int | None,
-    option(
-        "--limit",
-        "--examples",
-        metavar="N",
-        min=0,
-        help="Number of rows to show. [default: 20 on a terminal, else all]",
-        show_default=False,
-    ),
-]
+_LIMIT = "Number of rows to show. [default: 20 on a terminal, else all]"
+Limit = Annotated[int | None, option("--limit", "--examples", metavar="N", min=0, help=_LIMIT, show_default=False)]
 Json = Annotated[bool, option("--json", help="Print only JSON on stdout.")]
-Answers = Annotated[
-    Path | None,
-    option(
-        "--corrections",
-        metavar="FILE",
-        show_default=False,
-        help="File to append the corrections to. [default: RUN.corrections.jsonl beside the run]",
-    ),
-]
+_ANSWERS = "File to append the corrections to. [default: RUN.corrections.jsonl beside the run]"
+Answers = Annotated[Path | None, option("--corrections", metavar="FILE", show_default=False, help=_ANSWERS)]
 Author = Annotated[str | None, option("--author", help="Your name, to write into each correction.")]

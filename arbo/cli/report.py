@@ -10,20 +10,18 @@ import typer
 from arbo.cli import console, options
 from arbo.cli.reporting import check_jsonl_output
 
+_NO_TEXTS = (
+    "Leave out the texts of documents and the long forms of abbreviations. Texts, types and gold ids of "
+    "mentions stay, and names and aliases of entities."
+)
+
 
 def report(
     run: options.Run,
     out: Annotated[Path, typer.Option("--out", metavar="FILE", help="HTML file to write or replace.")] = Path(
         "run.html"
     ),
-    no_texts: Annotated[
-        bool,
-        typer.Option(
-            "--no-texts",
-            help="Leave out the texts of documents and the long forms of abbreviations. Texts, types and gold ids of "
-            "mentions stay, and names and aliases of entities.",
-        ),
-    ] = False,
+    no_texts: Annotated[bool, typer.Option("--no-texts", help=_NO_TEXTS)] = False,
     open_: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
     as_json: options.Json = False,
 ) -> None:

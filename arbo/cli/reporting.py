@@ -15,27 +15,17 @@ from arbo.errors import UsageError
 if TYPE_CHECKING:
     from arbo.metrics import Line, Report, Table
 
-Save = Annotated[
-    list[Path] | None,
-    typer.Option(
-        "--save",
-        metavar="FILE",
-        help="Also write the table to FILE, in the format of its ending: .md, .tex, .csv, .txt or .json; may be "
-        "repeated.",
-    ),
-]
+_SAVE = "Also write the table to FILE, in the format of its ending: .md, .tex, .csv, .txt or .json; may be repeated."
+Save = Annotated[list[Path] | None, typer.Option("--save", metavar="FILE", help=_SAVE)]
 Seed = Annotated[
     int, typer.Option("--seed", metavar="N", min=0, help="Random seed of confidence intervals and significance tests.")
 ]
 
-RemoveSingletons = Annotated[
-    bool,
-    typer.Option(
-        "--remove-singletons",
-        help="Leave out clusters of one mention, both true and predicted ones, as the CorefUD scorer does, and coval "
-        "with `remove_singletons`.",
-    ),
-]
+_REMOVE_SINGLETONS = (
+    "Leave out clusters of one mention, both true and predicted ones, as the CorefUD scorer does, and coval "
+    "with `remove_singletons`."
+)
+RemoveSingletons = Annotated[bool, typer.Option("--remove-singletons", help=_REMOVE_SINGLETONS)]
 
 
 def name_systems(paths: Sequence[Path], what: str = "system") -> dict[str, Path]:

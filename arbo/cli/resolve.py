@@ -9,14 +9,11 @@ import typer
 
 from arbo.cli import console, options
 
+_TABLE = "A CSV, TSV or Parquet file of entities, or the folder of GraphRAG or LightRAG."
+
 
 def resolve(
-    table: Annotated[
-        Path,
-        typer.Argument(
-            metavar="TABLE", help="A CSV, TSV or Parquet file of entities, or the folder of GraphRAG or LightRAG."
-        ),
-    ],
+    table: Annotated[Path, typer.Argument(metavar="TABLE", help=_TABLE)],
     out: Annotated[Path, typer.Option("--out", help="New folder for merges.csv and, of a folder, the merged graph.")],
     name: Annotated[str, typer.Option("--name", metavar="COLUMN", help="The column of names, in a file.")] = "title",
     type_: Annotated[

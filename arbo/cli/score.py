@@ -21,6 +21,12 @@ if TYPE_CHECKING:
 
 
 ClusterFormat = Literal["conll", "jsonl"]
+_RESPONSES = "Response files or run folders, one for each system, also as NAME=PATH; each is compared with the first."
+_FORMAT = "Format of all files. [default: jsonl for .jsonl, .jsonl.gz and runs, else conll]"
+_PER_DOCUMENT = (
+    "Also show the scores of each document: for one system, the F1 of all metrics; for several, the CoNLL "
+    "F1; with --json, all scores."
+)
 
 
 def score(
@@ -28,30 +34,9 @@ def score(
         Path,
         typer.Argument(metavar="KEY", help="File with the true clusters, or the run folder of annotated documents."),
     ],
-    responses: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="RESPONSE",
-            help="Response files or run folders, one for each system, also as NAME=PATH; each is compared with the "
-            "first.",
-        ),
-    ],
-    format_: Annotated[
-        ClusterFormat | None,
-        typer.Option(
-            "--format",
-            case_sensitive=False,
-            help="Format of all files. [default: jsonl for .jsonl, .jsonl.gz and runs, else conll]",
-        ),
-    ] = None,
-    per_document: Annotated[
-        bool,
-        typer.Option(
-            "--per-document",
-            help="Also show the scores of each document: for one system, the F1 of all metrics; for several, the CoNLL "
-            "F1; with --json, all scores.",
-        ),
-    ] = False,
+    responses: Annotated[list[Path], typer.Argument(metavar="RESPONSE", help=_RESPONSES)],
+    format_: Annotated[ClusterFormat | None, typer.Option("--format", case_sensitive=False, help=_FORMAT)] = None,
+    per_document: Annotated[bool, typer.Option("--per-document", help=_PER_DOCUMENT)] = False,
     remove_singletons: reporting.RemoveSingletons = False,
     save: reporting.Save = None,
     seed: reporting.Seed = 0,

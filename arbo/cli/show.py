@@ -16,6 +16,11 @@ if TYPE_CHECKING:
     from arbo.results.views import Rows
 
 _Ids = list[str] | None
+_TEXT = "Only mentions whose text, long form or entity name contains WORDS."
+_PLOT = (
+    "Plot the chosen mentions. The name of the file ends in `histogram.svg` to show dissimilarities, or "
+    "in `curve.svg` to show which share of the mentions each threshold would link; .png works too."
+)
 
 
 def show(
@@ -30,26 +35,13 @@ def show(
     document: Annotated[
         _Ids, typer.Option("--document", metavar="ID", help="Only mentions in this document; may be repeated.")
     ] = None,
-    text: Annotated[
-        str | None,
-        typer.Option(
-            "--text", metavar="WORDS", help="Only mentions whose text, long form or entity name contains WORDS."
-        ),
-    ] = None,
+    text: Annotated[str | None, typer.Option("--text", metavar="WORDS", help=_TEXT)] = None,
     lowest_margin: Annotated[
         bool, typer.Option("--lowest-margin", help="Sort by the margin between the two nearest entities, lowest first.")
     ] = False,
     clusters: Annotated[bool, typer.Option("--clusters", help="Show clusters instead of mentions.")] = False,
     limit: options.Limit = None,
-    plot: Annotated[
-        Path | None,
-        typer.Option(
-            "--plot",
-            metavar="FILE",
-            help="Plot the chosen mentions. The name of the file ends in `histogram.svg` to show dissimilarities, or "
-            "in `curve.svg` to show which share of the mentions each threshold would link; .png works too.",
-        ),
-    ] = None,
+    plot: Annotated[Path | None, typer.Option("--plot", metavar="FILE", help=_PLOT)] = None,
     as_json: options.Json = False,
 ) -> None:
     """Show the mentions of a run with their links, or its clusters.

@@ -22,6 +22,7 @@ _GIVEN = "Look in each sentence for the entities annotated there, and score the 
 _Given = Annotated[bool, typer.Option("--given-entities", help=_GIVEN)]
 _TRAIN = "With --given-entities: training documents; entities with and without mentions in them are scored apart."
 _Train = Annotated[Path | None, typer.Option("--train", metavar="DOCS", help=_TRAIN)]
+_OUT = "File to write the documents with the found mentions to, as JSON lines for `arbo link`."
 
 
 def spans(
@@ -30,12 +31,7 @@ def spans(
     no_generic_names: options.NoGenericNames = False,
     finder: options.Finder = "dictionary",
     find_threshold: options.FindThreshold = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out", help="File to write the documents with the found mentions to, as JSON lines for `arbo link`."
-        ),
-    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", help=_OUT)] = None,
     given_entities: _Given = False,
     train: _Train = None,
     limit: options.Limit = None,

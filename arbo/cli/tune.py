@@ -21,26 +21,15 @@ if TYPE_CHECKING:
 
 _PLOT = "Draw the score against the threshold, to a .png or .svg file; with --kb, for each method except arborescence."
 _PLOT_CONFIDENCE = "Draw the share of correct links against their confidence, to a .png or .svg file."
+_OBJECTIVE = (
+    "The score to maximise. With --kb: accuracy_with_nil (default) or nil_f1. Without: ari (default), b3, conll or lea."
+)
 _Objective = Annotated[
     Objective | None,
-    typer.Option(
-        "--objective",
-        case_sensitive=False,
-        show_default=False,
-        metavar="SCORE",
-        help="The score to maximise. With --kb: accuracy_with_nil (default) or nil_f1. Without: ari (default), b3, "
-        "conll or lea.",
-    ),
+    typer.Option("--objective", case_sensitive=False, show_default=False, metavar="SCORE", help=_OBJECTIVE),
 ]
-_Method = Annotated[
-    Method | None,
-    typer.Option(
-        "--method",
-        metavar="METHOD",
-        case_sensitive=False,
-        help=f"With --kb, try only this method: {', '.join(get_args(Method))}. [default: all]",
-    ),
-]
+_METHOD = f"With --kb, try only this method: {', '.join(get_args(Method))}. [default: all]"
+_Method = Annotated[Method | None, typer.Option("--method", metavar="METHOD", case_sensitive=False, help=_METHOD)]
 
 
 def tune(
