@@ -63,14 +63,8 @@ def validate(
     found = base.problems(examples=examples)
     errors = sum(problem.severity == "error" for problem in found)
     if as_json:
-        console.print_json(
-            {
-                "entities": len(base),
-                "errors": errors,
-                "warnings": len(found) - errors,
-                "problems": [problem.as_dict() for problem in found],
-            }
-        )
+        counts = {"entities": len(base), "errors": errors, "warnings": len(found) - errors}
+        console.print_json({**counts, "problems": [problem.as_dict() for problem in found]})
     else:
         console.print_problems(found)
     if errors:

@@ -64,9 +64,8 @@ def score_reranker(
     chosen = {name: rerank(model, of, documents, base, **how) for name, of in asked.items()}
     scores = {name: of.evaluate(documents, base, train=learnt) for name, of in chosen.items()}
     if as_json:
-        console.print_json(
-            {"reranker": str(reranker), "candidates": {name: of.as_dict() for name, of in scores.items()}}
-        )
+        told = {name: of.as_dict() for name, of in scores.items()}
+        console.print_json({"reranker": str(reranker), "candidates": told})
         return
     for name, of in scores.items():
         console.print_title(name)

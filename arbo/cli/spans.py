@@ -104,14 +104,8 @@ def _show_given(
 
 def _as_dict(found: Found, kb: arbo.KnowledgeBase, out: Path | None, scores: FoundScores | None) -> dict[str, Any]:
     mentions = [
-        {
-            "document": mention.document_id,
-            "mention": mention.id,
-            "spans": mention.spans,
-            "text": mention.text,
-            "entity": kb.entities[at.entity].id,
-            "score": at.score,
-        }
+        {"document": mention.document_id, "mention": mention.id, "spans": mention.spans, "text": mention.text}
+        | {"entity": kb.entities[at.entity].id, "score": at.score}
         for mention, at in zip(found.corpus.mentions, found.proposals, strict=True)
     ]
     return {

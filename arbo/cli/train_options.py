@@ -117,9 +117,6 @@ def default_of(settings: type, name: str) -> str:
     return f"[default: {next(field.default for field in fields(settings) if field.name == name)}]"
 
 
-EncoderConfig = Annotated[Path | None, reads_file("EncoderConfig", '{"pooling": "mention", "context": 25}')]
-
-
 def oslat_preset(what: str) -> Any:
     """Return the option of the only preset of a training."""
     told = f"Start from the settings of a paper: oslat, {what}"

@@ -10,6 +10,7 @@ import os
 import secrets
 import socket
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -152,9 +153,7 @@ def run(page: Page, listening: socket.socket, token: str) -> None:
 async def _respond(request: Request, token: str, answer: Callable[..., Any], turn: anyio.Lock | None, /) -> Response:
     _check(request, token)
     body = await body_of(request, _LIMITS) if request.method == "POST" else b""
-    if turn is None:
-        return json_response(200, json_ready(await run_sync(answer, request, body)))
-    async with turn:
+    async with turn or nullcontext():
         return json_response(200, json_ready(await run_sync(answer, request, body)))
 
 
