@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import Annotated, Any, get_args
 
 import pytest
 import typer
@@ -13,6 +14,7 @@ from typer.testing import CliRunner
 
 import arbo
 from arbo.cli import app
+from arbo.cli.groups import spread
 from arbo.readers import DOCUMENT_FORMATS, KNOWLEDGE_BASE_FORMATS, DocumentFormat, KnowledgeBaseFormat
 from clustering import METHODS
 
@@ -96,3 +98,39 @@ def test_a_missing_or_misspelt_configuration_is_told_plainly(run: Run, folder: P
         arbo.LinkerConfig(methd="minimax")  # type: ignore[call-arg]
     with pytest.raises(arbo.UsageError, match="unknown setting: 'zzz'; known: method, k, entity_threshold"):
         arbo.LinkerConfig(zzz=1)  # type: ignore[call-arg]
+
+
+@dataclass(kw_only=True)
+class Shared:
+    n: Annotated[int, typer.Option("--n", help="A number.")] = 1
+
+
+def one_of(about: type) -> Any:
+    return typer.Option("--of", help=f"One of {about.__name__}.")
+
+
+@dataclass(kw_only=True)
+class Group(Shared):
+    of: Annotated[str, one_of]
+    more: Annotated[int, typer.Option("--more", help="Another number.")] = 2
+
+
+seen: list[tuple[Group, bool]] = []
+
+
+def verb(
+    flag: Annotated[bool, typer.Option("--flag", help="A flag.")] = False, *, group: Annotated[Group, Path]
+) -> None:
+    """Keep what is given."""
+    seen.append((group, flag))
+
+
+def test_a_group_is_given_to_a_verb_whose_options_are_single() -> None:
+    made = typer.Typer()
+    made.command()(spread(verb))
+    assert CliRunner().invoke(made, ["--of", "x", "--more", "3"]).exit_code == 0
+    assert seen == [(Group(of="x", more=3), False)]
+    options = {option.name: option for option in typer.main.get_command(made).params}
+    assert [*options][:4] == ["of", "flag", "more", "n"]  # the required first, then what a group adds to another
+    assert getattr(options["of"], "help", "") == "One of Path."
+    assert CliRunner().invoke(made, []).exit_code == 2
