@@ -11,6 +11,7 @@ from dataclasses import replace
 from html import unescape
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from zlib import crc32
 
@@ -28,6 +29,7 @@ from arbo.explore.columns import Columns
 from arbo.explore.cuts import Cuts, cuts_of
 from arbo.explore.payload import payload
 from arbo.explore.report import page, report
+from arbo.explore.trees import Tree
 from arbo.explore.views import Views
 from clustering.methods import METHODS
 
@@ -346,3 +348,13 @@ def test_a_run_of_an_earlier_arbo_has_a_page(result: arbo.Result) -> None:
     assert head["texts"] is False
     assert columns["document"][columns["of"][0]] == result.mention_table["document_id"][0].as_py()
     assert columns["entity.name"][0] == result.cluster_table["name"][0].as_py()
+
+
+def test_a_cluster_that_only_people_joined_is_shown_without_edges() -> None:
+    rows, lists = np.array([0, 2]), (np.full((3, 2), -1), np.full((3, 2), np.inf))
+    lookups: Any = SimpleNamespace(
+        members=lambda place: rows, cluster_nil=[True], lists=(np.arange(3), np.arange(3), lists)
+    )
+    tree = Tree.of(lookups, 0)
+    assert tree.parent.tolist() == [-1, -1]
+    assert np.isnan(tree.step).all()
