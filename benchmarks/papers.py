@@ -2,14 +2,14 @@ r"""The papers at settings nearer their own: in context, until the trainings par
 
 **ArboEL** (its tables 1 and 5): the strategies of `arborescence_training.py` on CRAFT's anatomy and cells together
 (14,233 training mentions, the largest clusters there are here), where a mention is the mean of its own tokens, read
-with 8 words on either side, and an entity its name. Batches of 16, 4 negatives, cosine times 20, learning rate 5e-5;
-what is near is chosen again after 150 steps. CRAFT's development part serves as test, the last tenth of its training
-documents as dev.
+with 8 words on either side, and an entity its name. An epoch in batches of 16, 4 negatives, cosine times 20, learning
+rate 5e-5, bfloat16; what is near is chosen again in the middle. CRAFT's development part serves as test, the last tenth
+of its training documents as dev.
 
 **recall**, **linking**, **clusters**: as in `arborescence_training.py`. **against**: the difference to `in-batch` over
 the same documents, with the ends of its 95 % bootstrap interval.
 
-`--corpus`, `--training`, `--seeds` and `--steps` choose cells; each is kept in the cache folder, and what is there is
+`--corpus`, `--training`, `--seeds` and `--steps` choose cells; each is kept in `cells/`, and what is there is
 recorded: `--record` does that alone.
 """
 
@@ -28,7 +28,10 @@ IN_CONTEXT = replace(ONE_AN_ENTITY, mention="[CLS] {left} {mention} {right} [SEP
 TRAININGS = Trainings(
     "papers_arboel",
     {UNTRAINED: Training(IN_CONTEXT)}
-    | {name: Training(IN_CONTEXT, replace(config, refresh=150)) for name, config in CONFIGS.items()},
+    | {
+        name: Training(IN_CONTEXT, replace(config, refresh=445, precision="bfloat16"))
+        for name, config in CONFIGS.items()
+    },
     scores,
 )
 
@@ -53,7 +56,7 @@ def record_all() -> None:
 
 def main() -> None:
     """Fill the cells that are asked for and record all there are."""
-    asked = options(__doc__, TRAININGS.known, [CORPUS], steps=300).parse_args()
+    asked = options(__doc__, TRAININGS.known, [CORPUS], steps=890).parse_args()
     if not asked.record:
         TRAININGS.fill(asked.corpus or [CORPUS], asked.training or list(TRAININGS.known), asked.seeds, asked.steps)
     record_all()

@@ -18,7 +18,7 @@ NIL, `recall@k with NIL` of all classes, NIL being one. *Disease Ontology* is BC
 nearly half of its diseases; training has seen none of those as NIL, only the others as they are. The plot,
 `plots/nil.*`, has the curves of the first seed.
 
-`--part`, `--corpus`, `--training`, `--seeds` and `--steps` choose cells; each is kept in the cache folder, so that the
+`--part`, `--corpus`, `--training`, `--seeds` and `--steps` choose cells; each is kept in `cells/`, so that the
 tables can be made in several goes, and what is there is recorded: `--record` does that alone. The whole table, for a
 GPU: `python benchmarks/proxy_loss.py --part losses --corpus "BC5CDR disease" --corpus "NCBI disease" --corpus "CRAFT
 UBERON" --steps 2000`, then the same with `--part nil` and no corpus. The tables in `results/` hold the cells of

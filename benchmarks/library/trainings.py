@@ -19,7 +19,7 @@ from eval.arrays import FloatArray
 from library.cells import Cell, Cells
 from library.command import parser_of
 from library.corpora import TRAINABLE, Data
-from library.folders import CACHE, MODELS
+from library.folders import CACHE, CELLS, MODELS
 from library.results import Row
 
 PARTS = ("", " seen", " unseen")
@@ -50,7 +50,7 @@ class Trainings:
     @property
     def cells(self) -> Cells:
         """Where they are kept."""
-        return Cells(self.name, lambda cell: self._of(cell) if cell["training"] in self.known else None)
+        return Cells(self.name, lambda cell: self._of(cell) if cell["training"] in self.known else None, CELLS)
 
     def fill(self, corpora: Iterable[str], chosen: Sequence[str], seeds: int, steps: int) -> None:
         """Make the cells that are not there, every training with one seed before any with the next."""
