@@ -29,14 +29,17 @@ class Cells:
 
     def keep(self, cell: Cell, make: Callable[[str], dict[str, Any]]) -> None:
         """Make the figures of a cell, which has a name, and keep them, unless they are there."""
-        made_with = hashed(self.settings(cell))
-        name = f"{key(*cell.values())}.{made_with}"
+        made_with, name = hashed(self.settings(cell)), self.name_of(cell)
         file = self.place / self.name / f"{name}.json"
         if not file.exists():
             made = cell | {"made_with": made_with, "commit": commit(), **make(name)}
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(json.dumps(made), "utf-8")
             say(file.name)
+
+    def name_of(self, cell: Cell) -> str:
+        """Name a cell, and what it is made with."""
+        return f"{key(*cell.values())}.{hashed(self.settings(cell))}"
 
     def read(self) -> list[Cell]:
         """Read the cells that were made with the settings of today, each with the ``commit`` that made it."""
