@@ -12,7 +12,7 @@ Mentions are read without context, entities by their name; batches of 32, learni
 mentions with a concept, one outside the knowledge base counting as a miss; means over the seeds. `against`: the gain
 over the same documents, whose counts are means over the seeds, with the ends of its 95 % bootstrap interval.
 
-`--corpus`, `--training`, `--seeds` and `--steps` choose cells; each is kept in the cache folder, so that the tables can
+`--corpus`, `--training`, `--seeds` and `--steps` choose cells; each is kept in `cells/`, so that the tables can
 be made in several goes, and what is there is recorded: `--record` does that alone. The whole table, for a GPU: `python
 benchmarks/adaptive_mixup.py --corpus "BC5CDR disease" --corpus "NCBI disease" --corpus "CRAFT UBERON" --steps 2000`.
 The tables in `results/` hold the cells of `--seeds 1`, without `SOM mixed`, alpha 0.2 and 0.8, and K 18, and those of

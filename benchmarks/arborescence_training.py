@@ -21,7 +21,7 @@ there on the training parts of both corpora, the nearest of the entity's names a
 negatives. `names`: those of the KB, or also those that the training documents give its entities
 (`KnowledgeBase.with_names_of`). `CORPUS.accuracy` is that of the method and step that are best on the development part.
 
-`--part`, `--corpus`, `--training`, `--seeds` and `--steps` choose cells; each cell is kept in the cache folder, so that
+`--part`, `--corpus`, `--training`, `--seeds` and `--steps` choose cells; each cell is kept in `cells/`, so that
 the tables can be made in several goes, and what is there is recorded: `--record` does that alone. The
 tables in `results/` are those of the command without options. The whole table, for a GPU: `python
 benchmarks/arborescence_training.py --corpus "NCBI disease" --corpus "BC5CDR disease" --corpus "CRAFT UBERON" --steps

@@ -157,9 +157,8 @@ def test_cells_of_other_commits_are_told(made_by: dict[str, int] | None, expecte
 
 
 def test_a_cell_keeps_the_commit_that_made_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cells, "CACHE", tmp_path)
     monkeypatch.setattr(cells, "commit", lambda: "abc")
-    kept = cells.Cells("speed", lambda cell: cell["system"])
+    kept = cells.Cells("speed", lambda cell: cell["system"], tmp_path)
     kept.keep({"system": "a"}, lambda name: {"f1": 0.5})
     monkeypatch.setattr(cells, "commit", lambda: "0de")
     kept.keep({"system": "a"}, lambda name: pytest.fail("a kept cell is made again"))

@@ -1,14 +1,15 @@
 """The cells of tables that take long: each is made once, and kept.
 
-A cell is kept in the cache folder with a hash of the settings that made it, and the commit. One that was made with
-other settings is made again, and is not recorded; one that was made by another commit is recorded, and the report says
-so.
+A cell is kept, in the cache folder unless told, with a hash of the settings that made it, and the commit. One that was
+made with other settings is made again, and is not recorded; one that was made by another commit is recorded, and the
+report says so.
 """
 
 import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from library.folders import CACHE
@@ -24,21 +25,25 @@ class Cells:
     name: str
     settings: Callable[[Cell], object]
     """What a cell is made with."""
+    place: Path = CACHE
 
     def keep(self, cell: Cell, make: Callable[[str], dict[str, Any]]) -> None:
         """Make the figures of a cell, which has a name, and keep them, unless they are there."""
-        made_with = hashed(self.settings(cell))
-        name = f"{key(*cell.values())}.{made_with}"
-        file = CACHE / self.name / f"{name}.json"
+        made_with, name = hashed(self.settings(cell)), self.name_of(cell)
+        file = self.place / self.name / f"{name}.json"
         if not file.exists():
             made = cell | {"made_with": made_with, "commit": commit(), **make(name)}
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(json.dumps(made), "utf-8")
             say(file.name)
 
+    def name_of(self, cell: Cell) -> str:
+        """Name a cell, and what it is made with."""
+        return f"{key(*cell.values())}.{hashed(self.settings(cell))}"
+
     def read(self) -> list[Cell]:
         """Read the cells that were made with the settings of today, each with the ``commit`` that made it."""
-        files = sorted((CACHE / self.name).glob("*.json"))
+        files = sorted((self.place / self.name).glob("*.json"))
         found = [{"commit": NO_COMMIT} | json.loads(file.read_text("utf-8")) for file in files]
         return [cell for cell in found if cell.pop("made_with") == hashed(self.settings(cell))]
 

@@ -12,4 +12,6 @@ DATA = Path(os.environ.get("ARBO_DATA", ROOT.parent / "shared" / "data"))
 """The corpora and knowledge bases."""
 CACHE = Path(os.environ.get("ARBO_CACHE", BENCHMARKS / ".cache"))
 """Vectors, models and cells that are kept from one run to the next."""
+CELLS = BENCHMARKS / "cells"
+"""The cells of trainings, which stay with the project."""
 MODELS = CACHE / "models"

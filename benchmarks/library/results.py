@@ -130,7 +130,8 @@ def commit() -> str:
     """Short hash, and whether anything but what is made from results differs from it."""
     try:
         short = _git("rev-parse", "--short", "HEAD")
-        made = ":!benchmarks/results", ":!benchmarks/reports", ":!benchmarks/plots", ":!BENCHMARKS.md"
+        places = ("results", "reports", "plots", "cells")
+        made = *(f":!benchmarks/{place}" for place in places), ":!BENCHMARKS.md"
         return short + ("+changes" if _git("status", "--porcelain", "--", ".", *made) else "")
     except (OSError, subprocess.CalledProcessError):
         return "unknown"

@@ -3,7 +3,7 @@
 import argparse
 import json
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -19,7 +19,7 @@ from eval.arrays import FloatArray
 from library.cells import Cell, Cells
 from library.command import parser_of
 from library.corpora import TRAINABLE, Data
-from library.folders import CACHE, MODELS
+from library.folders import CACHE, CELLS, MODELS
 from library.results import Row
 
 PARTS = ("", " seen", " unseen")
@@ -46,22 +46,23 @@ class Trainings:
     name: str
     known: Mapping[str, Training]
     score: Score
+    kept: Collection[str] = ()
+    """Those whose models stay in the cache."""
 
     @property
     def cells(self) -> Cells:
         """Where they are kept."""
-        return Cells(self.name, lambda cell: self._of(cell) if cell["training"] in self.known else None)
+        return Cells(self.name, lambda cell: self._of(cell) if cell["training"] in self.known else None, CELLS)
 
     def fill(self, corpora: Iterable[str], chosen: Sequence[str], seeds: int, steps: int) -> None:
         """Make the cells that are not there, every training with one seed before any with the next."""
-        MODELS.mkdir(parents=True, exist_ok=True)
         for corpus in corpora:
             data = Data.of(corpus)
             for seed in range(seeds):
                 for training in chosen:
                     if seed == 0 or self.known[training].config is not None:
                         cell = {"corpus": corpus, "training": training, "steps": steps, "seed": seed}
-                        self.cells.keep(cell, partial(self._made, data, self._of(cell)))
+                        self.cells.keep(cell, partial(self._made, data, cell))
 
     def read(self) -> list[Cell]:
         """Read the cells, in the order of the trainings."""
@@ -73,25 +74,31 @@ class Trainings:
         reads, config = self.known[cell["training"]]
         return Training(reads, config and replace(config, steps=cell["steps"], seed=cell["seed"]))
 
-    def _made(self, data: Data, training: Training, name: str) -> Row:
-        """Train and score; the model is forgotten."""
-        encoder = arbo.DualEncoder.from_pretrained("all-MiniLM-L6-v2", training.reads, cache=CACHE)
-        gradients: list[float] = []
-        out = MODELS / name
-        if training.config is not None:
-            arbo.train(
-                encoder, data.train, data.kb, config=training.config, out=out, options=arbo.RunOptions(announce=bars)
-            )
-            log = out.with_name(f"{out.name}.log.jsonl").read_text("utf-8")
-            gradients = [json.loads(line)["gradient"] for line in log.splitlines()]
-            encoder = arbo.DualEncoder.from_pretrained(out)
+    def encoder(self, data: Data, cell: Cell) -> arbo.DualEncoder:
+        """Return the model of a cell, trained unless it was kept."""
+        reads, config = self._of(cell)
+        encoder = arbo.DualEncoder.from_pretrained("all-MiniLM-L6-v2", reads, cache=CACHE)
+        if config is None:
+            return encoder
+        MODELS.mkdir(parents=True, exist_ok=True)
+        out = MODELS / self.cells.name_of(cell)
+        if not out.is_dir():
+            arbo.train(encoder, data.train, data.kb, config=config, out=out, options=arbo.RunOptions(announce=bars))
+        return arbo.DualEncoder.from_pretrained(out)
+
+    def _made(self, data: Data, cell: Cell, name: str) -> Row:
+        """Train and score; the model is forgotten, unless a second stage needs it."""
+        encoder, out = self.encoder(data, cell), MODELS / name
+        log = out.with_name(f"{out.name}.log.jsonl")
+        lines = log.read_text("utf-8").splitlines() if log.exists() else []
         scores = self.score(data, encoder)
-        shutil.rmtree(out, ignore_errors=True)
-        return {"scores": scores, "gradients": gradients}
+        if cell["training"] not in self.kept:
+            shutil.rmtree(out, ignore_errors=True)
+        return {"scores": scores, "gradients": [json.loads(line)["gradient"] for line in lines]}
 
 
 def options(
-    description: str | None, known: Iterable[str], corpora: Iterable[str], steps: int
+    description: str | None, known: Iterable[str], corpora: Iterable[str], steps: int | None
 ) -> argparse.ArgumentParser:
     """Let cells be chosen."""
     parser = parser_of(description)
