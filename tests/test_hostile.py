@@ -254,6 +254,12 @@ def test_no_line_makes_a_reader_run_away(tmp_path: Path, name: str, unit: str) -
         read(file)
 
 
+def test_no_blank_line_makes_a_json_reader_run_away(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text(" " * 100_000 + '\n{"text": "flu", "denotations": []}')
+    with within(5):
+        assert len(read_pubannotation(tmp_path / "a.json")) == 1
+
+
 # What is logged
 
 
