@@ -64,9 +64,9 @@ def _called(tree: ast.Module) -> Iterator[tuple[ast.Call, str]]:
     """Yield the calls of functions of `re` with a pattern, and the name to which the result is assigned."""
     names = {id(node.value): ast.unparse(node.targets[0]) for node in ast.walk(tree) if isinstance(node, ast.Assign)}
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args:
-            if ast.unparse(node.func.value) == "re" and node.func.attr in (*_FUNCTIONS, "compile"):
-                yield node, names.get(id(node), "")
+        named = ast.unparse(node.func) if isinstance(node, ast.Call) and node.args else ""
+        if named.removeprefix("re.") in (*_FUNCTIONS, "compile") and named.startswith("re."):
+            yield node, names.get(id(node), "")  # type: ignore[misc]
 
 
 def _values(node: ast.expr, place: str, module: str) -> list[str]:
@@ -119,9 +119,9 @@ def grows(call: Callable[[str], object], begin: str, unit: str, end: str, longes
     while n <= longest:
         text = begin + unit * (n // len(unit)) + end
         took = min(_seconds(call, text) for _ in range(3 if before > 0.002 else 1))
-        if took > 0.03 and took > GROWTH * max(before, 1e-4):
-            if (took := min(took, _seconds(call, text), _seconds(call, text))) > GROWTH * max(before, 1e-4):
-                return f"{n:,} characters take {took:.3f} s, and {n // 4:,} {before:.4f} s"
+        most = max(0.03, GROWTH * max(before, 1e-4))
+        if took > most and (took := min(took, _seconds(call, text), _seconds(call, text))) > most:
+            return f"{n:,} characters take {took:.3f} s, and {n // 4:,} {before:.4f} s"
         before, n = took, 4 * n
     return None
 
@@ -136,7 +136,7 @@ def _case(seed: int, folder: Path) -> None:
     """Try one pattern, the one whose turn it is, on random repetitions of its characters."""
     every, random = patterns(), Random(seed)
     place, pattern, flags, functions = every[seed % len(every)]
-    letters = [*dict.fromkeys(_alphabet(parser.parse(pattern, flags)))] + [" ", "a", "\n", "1", "\u0301", "A"]
+    letters = [*dict.fromkeys(_alphabet(parser.parse(pattern, flags))), " ", "a", "\n", "1", "\u0301", "A"]
     begin, unit, end = ("".join(random.choices(letters, k=random.randint(low, 4))) for low in (0, 1, 0))
     literal = re.sub(r"\\[AbZ]|[\^$]|\(\?[=!<:]*|[()|*+?]", "", pattern)[:30]
     begin = random.choice([begin, "", literal, f"x\n{begin}"])
