@@ -6,7 +6,6 @@ import json
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -30,7 +29,7 @@ BIOC = """<!DOCTYPE collection SYSTEM "http://example.org/BioC.dtd">
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[object]]:
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     """Refuse all connections and look-ups, and collect them."""
     calls: list[object] = []
 
@@ -42,7 +41,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[object]]:
         monkeypatch.setattr(socket.socket, name, refuse)
     for name in ("getaddrinfo", "gethostbyname", "create_connection"):
         monkeypatch.setattr(socket, name, refuse)
-    yield calls
+    return calls
 
 
 @pytest.mark.slow
