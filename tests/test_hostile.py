@@ -43,10 +43,10 @@ KB = arbo.KnowledgeBase([arbo.Entity("E1", "marsh fever"), arbo.Entity("E2", "ke
 
 @contextmanager
 def within(seconds: float) -> Iterator[None]:
-    """Fail where the block takes longer: seconds where quadratic time would take minutes."""
-    begin = time.monotonic()
+    """Fail where the block works longer: seconds where quadratic time would take minutes."""
+    begin = time.process_time()
     yield
-    assert time.monotonic() - begin < seconds
+    assert time.process_time() - begin < seconds
 
 
 # Vectors

@@ -107,7 +107,8 @@ def test_a_stranger_cannot_use_the_page(browser: Browser, stranger: str, tmp_pat
             const frame = document.createElement('iframe'); frame.name = 'f'; document.body.append(frame);
             const form = document.createElement('form'); form.method = 'post'; form.enctype = 'text/plain';
             form.target = 'f'; form.action = '{own}api/review/answer';
-            const field = document.createElement('input'); field.name = '{{"answer":"accept","mention_id":"{id_}","value":"';
+            const field = document.createElement('input');
+            field.name = '{{"answer":"accept","mention_id":"{id_}","value":"';
             field.value = '"}}'; form.append(field); document.body.append(form); form.submit();
         }})()""")
         browser.run("new Promise(done => setTimeout(done, 500))")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import stat
 import subprocess
@@ -142,3 +143,11 @@ def test_files_have_the_modes_of_the_umask(tmp_path: Path, sample: Sample, umask
         assert mode & umask == 0, path
         assert mode == (0o777 if path.is_dir() else 0o666) & ~umask, path
     shutil.rmtree(tmp_path / "run")
+
+
+def test_each_test_that_the_threat_model_names_exists() -> None:
+    root = Path(__file__).parent
+    named = re.findall(r"`(test_\w+\.py)(?:::(test_\w+))?`", (root.parent / "SECURITY.md").read_text("utf-8"))
+    assert len(named) > 25
+    for file, name in named:
+        assert f"def {name}" in (root / file).read_text("utf-8"), (file, name)

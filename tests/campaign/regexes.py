@@ -113,7 +113,7 @@ def _calls(pattern: str, flags: int, functions: tuple[str, ...]) -> list[Callabl
     return [made[name] for name in functions]
 
 
-def grows(call: Callable[[str], object], begin: str, unit: str, end: str, longest: int = 1 << 17) -> str | None:
+def grows(call: Callable[[str], object], begin: str, unit: str, end: str, longest: int = 1 << 16) -> str | None:
     """Return the growth of the time of a call with the length of ``unit`` repeated, if it is more than linear."""
     before, n = 0.0, 16
     while n <= longest:
