@@ -260,6 +260,12 @@ def test_no_blank_line_makes_a_json_reader_run_away(tmp_path: Path) -> None:
         assert len(read_pubannotation(tmp_path / "a.json")) == 1
 
 
+def test_no_blank_line_makes_guessing_run_away(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("\n" + " " * 65_000 + "x")
+    with within(3), pytest.raises(arbo.DataError):
+        arbo.read_documents(tmp_path / "a")
+
+
 # What is logged
 
 
