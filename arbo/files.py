@@ -225,7 +225,7 @@ def check_hashes(folder: Path, hashes: Mapping[str, str], mend: str) -> None:
     for name, digest in hashes.items():
         file = folder / name
         try:
-            if name not in there:  # this also keeps paths such as /dev/zero from being opened
+            if name not in there or not file.is_file():  # no path such as /dev/zero, nor a link to it, is opened
                 raise DataError(f"the file is missing; {mend}", file=str(file))
             if sha256_of(file) != digest:
                 raise DataError(f"the file was changed after it was written; {mend}", file=str(file))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from io import StringIO
 from pathlib import Path
 
@@ -46,15 +48,22 @@ def test_names_that_look_like_markup_are_shown_as_they_are(run: Run, tmp_path: P
     assert all(f'"{name}" in [d{i}]' in explained.out for i, name in enumerate(names))
 
 
-def test_names_cannot_steer_the_terminal(run: Run, tmp_path: Path) -> None:
-    name = "ghost\x1b[2J\x9b31m\x07"
+def test_names_cannot_steer_the_terminal(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "ghost\x1b[2J\x9b31m\x07\u202etsohg\u2066"
     mention = arbo.Mention("m", "d", ((0, len(name)),), name)
     Corpus.of([arbo.Document("d", name, (mention,))]).to_jsonl(tmp_path / "docs.jsonl")
     found = run("discover", tmp_path / "docs.jsonl", "--format", "jsonl", "--out", tmp_path / "run")
     explained = run("explain", tmp_path / "run", "m")
     for shown in (found.out, explained.out):
-        assert "ghost\\x1b[2J\\x9b31m\\x07" in " ".join(shown.split())
-        assert not {"\x1b", "\x9b", "\x07"} & set(shown)
+        assert "ghost\\x1b[2J\\x9b31m\\x07\\u202etsohg\\u2066" in " ".join(shown.split())
+        assert not {"\x1b", "\x9b", "\x07", "\u202e", "\u2066"} & set(shown)
+    shown = run("explain", tmp_path / "run", "m", "--json").out
+    assert not {"\x1b", "\x9b", "\x07", "\u202e", "\u2066"} & set(shown)
+    assert json.dumps(name)[1:-1] in json.dumps(json.loads(shown))
+    monkeypatch.setattr(sys, "stdin", StringIO("e\n"))
+    asked = run("review", tmp_path / "run")
+    assert "name of the new entity [ghost\\x1b" in asked.out
+    assert not {"\x1b", "\x9b", "\x07", "\u202e", "\u2066"} & set(asked.out)
 
 
 def test_a_view_of_mentions_fits_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:

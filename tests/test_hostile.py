@@ -43,10 +43,10 @@ KB = arbo.KnowledgeBase([arbo.Entity("E1", "marsh fever"), arbo.Entity("E2", "ke
 
 @contextmanager
 def within(seconds: float) -> Iterator[None]:
-    """Fail where the block takes longer: seconds where quadratic time would take minutes."""
-    begin = time.monotonic()
+    """Fail where the block works longer: seconds where quadratic time would take minutes."""
+    begin = time.process_time()
     yield
-    assert time.monotonic() - begin < seconds
+    assert time.process_time() - begin < seconds
 
 
 # Vectors
@@ -252,6 +252,18 @@ def test_no_line_makes_a_reader_run_away(tmp_path: Path, name: str, unit: str) -
     }[name]
     with within(5), suppress(arbo.DataError):
         read(file)
+
+
+def test_no_blank_line_makes_a_json_reader_run_away(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text(" " * 100_000 + '\n{"text": "flu", "denotations": []}')
+    with within(5):
+        assert len(read_pubannotation(tmp_path / "a.json")) == 1
+
+
+def test_no_blank_line_makes_guessing_run_away(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("\n" + " " * 65_000 + "x")
+    with within(3), pytest.raises(arbo.DataError):
+        arbo.read_documents(tmp_path / "a")
 
 
 # What is logged

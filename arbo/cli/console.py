@@ -32,13 +32,22 @@ _WIDTH = None if sys.stdout.isatty() else 100_000
 out = Console(highlight=False, soft_wrap=True, markup=False, emoji=False, width=_WIDTH)
 err = Console(stderr=True, highlight=False, soft_wrap=True, markup=False, emoji=False)
 
-# Names and messages may come from untrusted files: control characters are escaped, not sent to the terminal.
+# Names and messages may come from untrusted files: control characters, and those that turn the direction of a text
+# around, are escaped, not sent to the terminal.
+_TURNS = (*range(0x2028, 0x202F), *range(0x2066, 0x206A))
 _CONTROL = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
+_CONTROL |= {code: f"\\u{code:04x}" for code in _TURNS}
+_IN_JSON = {code: f"\\u{code:04x}" for code in (*range(127, 160), *_TURNS)}
 
 
 def plain(text: str, style: str = "") -> Text:
     """Return text to print without markup; control characters are escaped, except tabs and line feeds."""
-    return Text(text.translate(_CONTROL), style=style)
+    return Text(escaped(text), style=style)
+
+
+def escaped(text: str) -> str:
+    """Return a text without characters that steer a terminal: their codes stand for them."""
+    return text.translate(_CONTROL)
 
 
 def show(text: object, style: str = "") -> None:
@@ -71,7 +80,7 @@ def print_json(value: Mapping[str, Any]) -> None:
     """Print a JSON object on stdout, with infinities and NaN as null."""
     from arbo.files import json_ready
 
-    sys.stdout.write(json.dumps(json_ready(dict(value)), indent=2, ensure_ascii=False) + "\n")
+    sys.stdout.write(json.dumps(json_ready(dict(value)), indent=2, ensure_ascii=False).translate(_IN_JSON) + "\n")
 
 
 def answer(value: Mapping[str, Any], text: object, *, as_json: bool) -> None:

@@ -232,7 +232,8 @@ def _key() -> str:
 
 
 def _words(what: str, default: str) -> str:
-    return str(typer.prompt(f"  {what}", default=default, show_default=bool(default))).strip()
+    shown = f" [{console.escaped(default)}]" if default else ""  # click would show it as it is
+    return str(typer.prompt(f"  {what}{shown}", default=default, show_default=False)).strip()
 
 
 def _one_line(text: str) -> str:

@@ -61,10 +61,10 @@ DOCUMENT_FORMATS: Mapping[DocumentFormat, Format] = {
     "parquet": Format("arbo.readers.table:read_documents", r"\A.*\nPAR1", {"kind": "parquet"}),
     "docbin": Format("arbo.readers.docbin:read_docbin", r"\A.*\.spacy\n"),
     "brat": Format("arbo.readers.brat:read_brat", r"\A.*\.(ann|tar|tgz)\n"),
-    "ecbplus": Format("arbo.readers.ecbplus:read_ecbplus", r"\A.*\n\s*[^\t\n]+\t[0-9]+\t[0-9]+\t\S"),
+    "ecbplus": Format("arbo.readers.ecbplus:read_ecbplus", r"\A.*\n\s*+[^\t\n]+\t[0-9]+\t[0-9]+\t\S"),
     "ecbplus-events": Format("arbo.readers.ecbplus:read_ecbplus_events", r"(?!)"),  # never guessed: the same files
     "conll": Format("arbo.readers.conll:read_conll", r"^#begin document"),
-    "pubtator": Format("arbo.readers.pubtator:read_pubtator", r"\A.*\n\s*[^|\t\n]+\|t\|"),
+    "pubtator": Format("arbo.readers.pubtator:read_pubtator", r"\A.*\n\s*+[^|\t\n]+\|t\|"),
     "hipe": Format("arbo.readers.hipe:read_hipe", r"\A.*\n\s*TOKEN\t.*\bNE-COARSE-LIT\b"),
     "gsc": Format("arbo.readers.gsc:read_gsc", r"^[0-9]+\t[0-9]+\t[^\t\n]+\t\S+\s*$"),
     "bioc": Format(
@@ -95,7 +95,7 @@ KNOWLEDGE_BASE_FORMATS: Mapping[KnowledgeBaseFormat, Format] = {
     "skos": Format(
         "arbo.readers.skos:read_skos", r"^\s*(@?prefix\s+[\w.-]*:\s*<|<rdf:RDF\b)|^<[^<>\s]+>\s+<[^<>\s]+>\s+[<\"_]"
     ),
-    "medic": Format("arbo.readers.medic:read_medic", r"\A.*\n\s*[^|\t\n]+(\|[^|\t\n]+)*\|\|"),
+    "medic": Format("arbo.readers.medic:read_medic", r"\A.*\n\s*+[^|\t\n]+(\|[^|\t\n]+)*\|\|"),
     "zeshel": Format("arbo.readers.zeshel:read_zeshel_entities", r'\A.*\.json\n\s*\{.*"title"'),
     "jsonl": Format("arbo.readers.jsonl:read_entities", r'\A.*\n\s*\{.*"name"'),
     "blink": Format("arbo.readers.blink:read_blink_entities", r'\A.*\n\s*\{.*"title"'),

@@ -26,6 +26,8 @@ from arbo.files import PathLike
 
 LARGEST_ARCHIVE = 2**30
 """Bytes that a compressed file may unpack to, where all of them are kept in memory."""
+MOST_PACKED = 100
+"""Times its own size to which a compressed file may unpack, if it unpacks to more than `LARGEST_ARCHIVE`."""
 
 Block = list[tuple[int, str]]
 """One or more numbered lines that belong together."""
@@ -46,7 +48,7 @@ _NOT_TEXT = {
     b"%PDF-": "this is a PDF; save its text first",
 }
 """The first bytes of files that are often mistaken for text."""
-_BIG_ENTITY = re.compile(r"""<!ENTITY\s(?!\s*[\w.:-]+\s+("[^"&%<]{0,300}"|'[^'&%<]{0,300}')\s*>)""")
+_GROWING = re.compile(r"""<!ATTLIST\s|<!ENTITY\s(?!\s*[\w.:-]+\s+("[^"&%<]{0,300}"|'[^'&%<]{0,300}')\s*>)""")
 _looked_at: dict[Path, bytes] = {}
 """The content of standard input and of pipes whose head was read, until they are opened again."""
 _SAVE_AS = "save the file as UTF-8 (if it is Latin-1 or Windows-1252, with iconv -f WINDOWS-1252 -t UTF-8)"
@@ -155,9 +157,14 @@ def read_head(file: Path, size: int = 2**16) -> str:
 
 
 def check_entities(text: str, file: Path) -> None:
-    """Raise DataError if XML declares an entity that is long, external or made of others: it could grow to any size."""
-    if found := _BIG_ENTITY.search(text):
+    """Raise DataError for declarations by which XML could grow to any size.
+
+    These are attributes, which may have defaults, and entities that are long, external or made of others.
+    """
+    if found := _GROWING.search(text):
         problem = "an entity of XML is long, external, or made of other entities, which is refused; resolve it"
+        if found[0].startswith("<!A"):
+            problem = "the XML declares attributes, which may have defaults and is refused; remove the declaration"
         raise DataError(problem, file=str(file), line=text.count("\n", 0, found.start()) + 1)
 
 
@@ -186,17 +193,26 @@ def decode(raw: bytes, file: Path) -> str:
 
 
 class _Sound(RawIOBase):
-    """A stream that raises the errors of `sound`; errors of the code that reads from it stay as they are."""
+    """A stream that raises the errors of `sound`; errors of the code that reads from it stay as they are.
 
-    def __init__(self, stream: BufferedIOBase, file: Path) -> None:
-        self._stream, self._file = stream, file
+    Raise DataError if a gzip file unpacks to a multiple of its size that no text does; ``packed`` is its own stream.
+    """
+
+    def __init__(self, stream: BufferedIOBase, packed: BufferedIOBase, file: Path) -> None:
+        self._stream, self._packed, self._file = stream, packed, file
+        self._size = 0
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
         with sound(self._file):
-            return self._stream.readinto(buffer)
+            size = self._stream.readinto(buffer)
+        self._size += size
+        if self._size > LARGEST_ARCHIVE and self._size > MOST_PACKED * self._packed.tell():
+            told = f"more than {LARGEST_ARCHIVE >> 20} MiB, and {MOST_PACKED} times its own size"
+            raise DataError(f"the file unpacks to {told}; if you trust it, unpack it first", file=str(self._file))
+        return size
 
 
 @contextmanager
@@ -217,7 +233,7 @@ def unpacked(file: Path, *, again: bool = False) -> Iterator[BufferedReader]:
             else:
                 stream = stack.enter_context(file.open("rb"))
             content = gzip.GzipFile(fileobj=stream) if stream.peek(2).startswith(_GZIP) else stream
-        yield BufferedReader(_Sound(content, file), 2**16)
+        yield BufferedReader(_Sound(content, stream, file), 2**16)
 
 
 @contextmanager

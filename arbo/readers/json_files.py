@@ -18,7 +18,7 @@ from arbo.text.checks import Span
 
 SUFFIXES = (".json", ".jsonl")
 
-_LINE = re.compile(r".*\S.*")
+_LINE = re.compile(r"^.*\S.*", re.M)
 
 
 class Value(NamedTuple):

@@ -35,7 +35,7 @@ _SINGLE = ("id", "name", "def", "namespace", "is_obsolete")
 _SYNONYM_TAGS = ("synonym", "exact_synonym", "narrow_synonym", "broad_synonym", "related_synonym")
 _TAGS = {*_SINGLE, *_SYNONYM_TAGS, "alt_id", "default-namespace", "is_a", "replaced_by", "xref"}
 _QUOTED = re.compile(r'"((?:[^"\\]++|\\.)*+)"')
-_TRAILER = re.compile(r"(?:(?:^| )\{[^{}]*+\})?(?:(?:^| )!.*)?\Z")
+_TRAILER = re.compile(r"(?:(?:^| )\{[^{}]*+\})?(?:(?:^| )!.*)?\Z", re.S)
 _ESCAPE = re.compile(r"\\(.)")
 _ESCAPED = {"n": "\n", "t": "\t", "W": " "}
 

@@ -31,10 +31,11 @@ from arbo.data.corpus import Corpus
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.data.mention_rows import COLUMNS
 from arbo.data.objects import DOCUMENT_KEYS, ENTITY_KEYS
+from arbo.data.parquet import check_values
 from arbo.data.records import OnError
 from arbo.data.rows import Placed, documents_of, entities_of
 from arbo.errors import DataError
-from arbo.readers.files import Paths, data_files, read_text, unpacked
+from arbo.readers.files import LARGEST_ARCHIVE, MOST_PACKED, Paths, data_files, read_text, unpacked
 
 Kind = Literal["csv", "tsv", "parquet"]
 
@@ -109,7 +110,7 @@ def _rows(
 def _parquet(file: Path) -> Iterable[Placed]:
     with unpacked(file) as stream:
         try:
-            rows = pq.ParquetFile(BytesIO(stream.read())).read().to_pylist()
+            rows = [row for batch in _batches(stream.read(), file) for row in batch.to_pylist()]
         except pa.ArrowNotImplementedError as error:
             problem = f"pyarrow cannot read the Parquet file ({error!s:.100}); write it with another compression"
             raise DataError(problem, file=str(file)) from None
@@ -117,6 +118,22 @@ def _parquet(file: Path) -> Iterable[Placed]:
             problem = str(error).split("\n")[0]
             raise DataError(f"the Parquet file is damaged ({problem:.100}); write it again", file=str(file)) from None
     return ((f"{file}, row {number}", row) for number, row in enumerate(rows))
+
+
+def _batches(content: bytes, file: Path) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a Parquet file in small batches, since a short dictionary can stand for values of any size."""
+    parquet = pq.ParquetFile(BytesIO(content))
+    check_values(parquet, len(content), file)
+    told, total = parquet.metadata, 0
+    groups = (told.row_group(i) for i in range(told.num_row_groups))
+    widest = max((one.column(i).total_uncompressed_size for one in groups for i in range(one.num_columns)), default=0)
+    for batch in parquet.iter_batches(max(1, min(1024, LARGEST_ARCHIVE // max(widest, 1)))):
+        columns = [one.dictionary_decode() if pa.types.is_dictionary(one.type) else one for one in batch.columns]
+        total += sum(column.nbytes for column in columns)
+        if total > max(LARGEST_ARCHIVE, MOST_PACKED * len(content)):
+            most = f"more than {LARGEST_ARCHIVE >> 20} MiB, and {MOST_PACKED} times its own size"
+            raise DataError(f"the Parquet file unpacks to {most}; write it without dictionaries", file=str(file))
+        yield pa.RecordBatch.from_arrays(columns, batch.schema.names)
 
 
 def _delimited(

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from arbo.data.parquet import check_values
 from arbo.errors import DataError, UsageError
 from arbo.files import (
     Format,
@@ -107,6 +108,7 @@ def load_run(folder: PathLike) -> tuple[dict[str, pa.Table], dict[str, Any]]:
         file = path / f"{name}.parquet"
         try:
             with pq.ParquetFile(file) as parquet:  # `read_table` imports pandas
+                check_values(parquet, file.stat().st_size, file)
                 tables[name] = parquet.read()
         except (OSError, pa.ArrowException) as error:
             raise DataError(f"the file cannot be read ({error}); {FORMAT.mend}", file=str(file)) from None
@@ -124,8 +126,10 @@ def load_kept(folder: PathLike, manifest: Mapping[str, Any]) -> dict[str, npt.ND
     check_hashes(Path(folder), {KEPT: str(manifest["files"].get(KEPT))}, FORMAT.mend)
     try:
         with np.load(file, allow_pickle=False) as arrays:
+            if any(one.compress_type for one in arrays.zip.infolist()):
+                raise ValueError("its arrays are compressed")  # they could unpack to any size
             return dict(arrays)
-    except (OSError, ValueError, BadZipFile) as error:
+    except (OSError, ValueError, MemoryError, BadZipFile) as error:
         raise DataError(f"the file cannot be read ({error}); {FORMAT.mend}", file=str(file)) from None
 
 

@@ -37,6 +37,7 @@ logger = logging.getLogger(__name__)
 
 LOCAL = ("127.0.0.1", "localhost", "::1", "[::1]")
 """The names under which a service for this computer alone may be asked for; pages elsewhere cannot use another."""
+_NO_SNIFF = {"X-Content-Type-Options": "nosniff"}
 _DRAINED = 10
 """A body that is too large is read up to this multiple of the limit, so that its sender gets to see the answer."""
 
@@ -124,8 +125,8 @@ async def _response(own: Reconciliation, one: Operation, turn: anyio.Lock, reque
         async with _turn(turn, own.service.limits.seconds):
             found = await run_sync(answer)
     if isinstance(found, str):
-        policy = {"Content-Security-Policy": "default-src 'none'", "X-Content-Type-Options": "nosniff"}
-        return Response(found, headers=policy, media_type="text/html")
+        policy = {"Content-Security-Policy": "default-src 'none'; sandbox", "Referrer-Policy": "no-referrer"}
+        return Response(found, headers=policy | _NO_SNIFF, media_type="text/html")
     return json_response(200, found)
 
 
@@ -184,4 +185,4 @@ def refusal(status: int, told: str) -> Response:
 def json_response(status: int, value: object) -> Response:
     """Return an answer as JSON in UTF-8."""
     content = json.dumps(value, ensure_ascii=False, allow_nan=False).encode("utf-8", "backslashreplace")
-    return Response(content, status, media_type="application/json")
+    return Response(content, status, headers=_NO_SNIFF, media_type="application/json")

@@ -1,0 +1,124 @@
+"""Small files that declare, or unpack to, far more than they hold."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import json
+import os
+import re
+import tracemalloc
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from conftest import Sample
+
+import arbo
+from arbo.readers import files, read_documents, read_knowledge_base, table
+from arbo.results.run_folder import load_kept, load_run
+
+MANY = 2_000_000
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Set the limit of what is unpacked to 16 MiB."""
+    for module in (files, table):
+        monkeypatch.setattr(module, "LARGEST_ARCHIVE", 2**24)
+
+
+@pytest.mark.parametrize("format_", ["jsonl", "text", "csv", "pubtator", "conll", "gsc", "parquet"])
+def test_no_reader_unpacks_a_gzip_bomb(tmp_path: Path, format_: str) -> None:
+    file = tmp_path / "a.gz"
+    file.write_bytes(gzip.compress(b" " * 2**25))
+    tracemalloc.start()
+    with pytest.raises(arbo.DataError, match="unpacks to more than 16 MiB"):
+        read_documents(file, format_)
+    assert tracemalloc.get_traced_memory()[1] < 2**27
+    tracemalloc.stop()
+
+
+def test_a_large_gzip_of_a_real_text_is_read(tmp_path: Path) -> None:
+    line = json.dumps({"id": "d", "text": os.urandom(2**19).hex()})
+    file = tmp_path / "a.jsonl.gz"
+    file.write_bytes(gzip.compress("\n".join(line.replace('"d"', f'"{n}"') for n in range(20)).encode(), 1))
+    assert len(read_documents(file)) == 20
+
+
+def test_xml_that_declares_attributes_is_refused(tmp_path: Path) -> None:
+    """A default of 1,000 characters would be given to each of 20,000 elements."""
+    file = tmp_path / "a.xml"
+    doctype = f'<!DOCTYPE collection [<!ATTLIST infon key CDATA "{"x" * 1000}">]>'
+    file.write_text(f"{doctype}<collection>{'<infon></infon>' * 20_000}</collection>")
+    with pytest.raises(arbo.DataError, match=re.escape(f"{file}, line 1: the XML declares attributes")):
+        read_documents(file, "bioc")
+
+
+def test_a_parquet_file_of_equal_rows_is_refused(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"id": pa.repeat("a", MANY), "name": pa.nulls(MANY, pa.string())}), tmp_path / "a.parquet")
+    with pytest.raises(arbo.DataError, match=r"declares 2,000,000 rows in [0-9,]+ bytes"):
+        read_knowledge_base(tmp_path / "a.parquet")
+
+
+def test_a_parquet_file_of_long_lists_is_refused(tmp_path: Path) -> None:
+    aliases = pa.ListArray.from_arrays([0, 11 * MANY], pa.repeat("a", 11 * MANY))
+    pq.write_table(pa.table({"id": ["a"], "name": ["b"], "aliases": aliases}), tmp_path / "a.parquet")
+    with pytest.raises(arbo.DataError, match="declares 22,000,000 values in a column"):
+        read_knowledge_base(tmp_path / "a.parquet")
+
+
+def test_a_parquet_file_with_a_long_word_in_its_dictionary_is_refused(tmp_path: Path) -> None:
+    names = pa.DictionaryArray.from_arrays(pa.array(np.zeros(10_000, np.int32)), ["x" * 100_000])
+    ids = [str(n) for n in range(10_000)]
+    pq.write_table(pa.table({"id": ids, "name": names}), tmp_path / "a.parquet", compression="zstd")
+    with pytest.raises(arbo.DataError, match="unpacks to more than 16 MiB, and 100 times its own size"):
+        read_knowledge_base(tmp_path / "a.parquet")
+
+
+def test_categories_are_read_as_their_values(tmp_path: Path) -> None:
+    frame = pa.table({"id": ["a", "b"], "name": pa.array(["flu", "flu"]).dictionary_encode()})
+    pq.write_table(frame, tmp_path / "a.parquet")
+    assert [one.name for one in read_knowledge_base(tmp_path / "a.parquet").entities] == ["flu", "flu"]
+
+
+def saved(folder: Path, sample: Sample) -> Path:
+    arbo.Linker(sample[1]).link(sample[0]).save(folder / "run")
+    return folder / "run"
+
+
+def changed(run: Path, file: str) -> None:
+    """Write the hash of a file to the manifest of a run."""
+    manifest = json.loads((run / "manifest.json").read_text())
+    manifest["files"][file] = hashlib.sha256((run / file).read_bytes()).hexdigest()
+    (run / "manifest.json").write_text(json.dumps(manifest))
+
+
+def test_a_table_of_a_run_with_equal_rows_is_refused(tmp_path: Path, sample: Sample) -> None:
+    run = saved(tmp_path, sample)
+    pq.write_table(pa.table({"mention_id": pa.repeat("a", MANY)}), run / "mentions.parquet")
+    changed(run, "mentions.parquet")
+    with pytest.raises(arbo.DataError, match=r"mentions\.parquet: the Parquet file declares 2,000,000 rows"):
+        load_run(run)
+
+
+@pytest.mark.parametrize(("shape", "body"), [(10**15, 0), (10**9, 0), (2**17, 2**20)])
+def test_arrays_of_a_run_that_declare_more_than_the_file_holds(
+    tmp_path: Path, sample: Sample, shape: int, body: int
+) -> None:
+    run = saved(tmp_path, sample)
+    (kept,) = run.glob("*.npz")
+    with zipfile.ZipFile(kept, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as packed:
+        header = io.BytesIO()
+        np.lib.format.write_array_header_1_0(header, {"descr": "<f8", "fortran_order": False, "shape": (shape,)})
+        with packed.open("graph.npy", "w") as stream:
+            stream.write(header.getvalue())
+            for _ in range(body >> 20):
+                stream.write(bytes(2**20))
+    changed(run, kept.name)
+    with pytest.raises(arbo.DataError, match="the file cannot be read"):
+        load_kept(run, json.loads((run / "manifest.json").read_text()))

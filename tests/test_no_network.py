@@ -1,0 +1,126 @@
+"""Nothing but the name of a model on the Hugging Face hub makes arbo ask for an address."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import Run, Sample
+
+import arbo
+from arbo.readers import read_knowledge_base
+
+SKOS = """<?xml version="1.0"?>
+<!DOCTYPE rdf:RDF SYSTEM "http://example.org/rdf.dtd">
+<rdf:RDF xml:base="http://example.org/base" xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#"
+ xmlns:owl="http://www.w3.org/2002/07/owl#" xmlns:skos="http://www.w3.org/2004/02/skos/core#">
+<owl:Ontology rdf:about=""><owl:imports rdf:resource="http://example.org/other.owl"/></owl:Ontology>
+<skos:Concept rdf:about="http://example.org/1"><skos:prefLabel>flu</skos:prefLabel></skos:Concept>
+</rdf:RDF>
+"""
+BIOC = """<!DOCTYPE collection SYSTEM "http://example.org/BioC.dtd">
+<collection><source/><date/><key/><document><id>d</id>
+<passage><offset>0</offset><text>flu</text></passage></document></collection>
+"""
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """Refuse all connections and look-ups, and collect them."""
+    calls: list[object] = []
+
+    def refuse(*given: object, **_: object) -> None:
+        calls.append(given[-2:])
+        raise OSError("no network here")
+
+    for name in ("connect", "connect_ex", "sendto"):
+        monkeypatch.setattr(socket.socket, name, refuse)
+    for name in ("getaddrinfo", "gethostbyname", "create_connection"):
+        monkeypatch.setattr(socket, name, refuse)
+    return calls
+
+
+@pytest.mark.slow
+def test_no_verb_asks_for_an_address(run: Run, asked: list[object], sample: Sample, tmp_path: Path) -> None:
+    documents, kb = sample
+    docs, base, done, more = (tmp_path / name for name in ("docs.jsonl", "kb.jsonl", "run", "more"))
+    documents.to_jsonl(docs)
+    kb.to_jsonl(base)
+    corrections = tmp_path / "run.corrections.jsonl"
+    mention = next(iter(documents)).mentions[0].id
+    corrections.write_text(json.dumps({"mention": mention, "entity": None}) + "\n")
+    answers = {
+        "link": (docs, "--kb", base, "--out", done),
+        "discover": (docs, "--out", tmp_path / "found"),
+        "show": (done,),
+        "explain": (done, mention),
+        "evaluate": (done,),
+        "export": (done, "--to", "bioc", "--out", tmp_path / "out.xml"),
+        "report": (done, "--out", tmp_path / "page.html"),
+        "review": (done, "--json"),
+        "add": (done, "--corrections", corrections, "--kb", base, "--out", more),
+        "diff": (done, more),
+        "spans": (docs, "--kb", base),
+        "tune": (docs, "--kb", base, "--out", tmp_path / "config.json"),
+        "stats": (docs,),
+        "kb": ("stats", base),
+    }
+    codes = {verb: run(verb, *given).code for verb, given in answers.items()}
+    assert {verb: code for verb, code in codes.items() if code} == {}
+    assert asked == []
+
+
+@pytest.mark.parametrize(("content", "format_"), [(SKOS, "skos"), (BIOC, "bioc")])
+def test_no_file_makes_a_reader_ask(tmp_path: Path, asked: list[object], content: str, format_: str) -> None:
+    if format_ == "skos":
+        pytest.importorskip("rdflib")
+    file = tmp_path / "a.xml"
+    file.write_text(content)
+    assert len(read_knowledge_base(file, "skos") if format_ == "skos" else arbo.read_documents(file, "bioc")) == 1
+    assert asked == []
+
+
+def test_no_module_asks_when_it_is_imported() -> None:
+    """Optional packages may be missing."""
+    script = """
+import importlib, pkgutil, socket, sys
+import arbo, clustering, eval
+def refuse(*given, **named): sys.exit(f"an address: {given}")
+class Refused(socket.socket):
+    connect = connect_ex = sendto = refuse
+socket.socket = Refused
+socket.getaddrinfo = socket.create_connection = refuse
+for package in (arbo, clustering, eval):
+    for one in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
+        if not one.name.endswith("__main__"):
+            try:
+                importlib.import_module(one.name)
+            except ImportError:
+                pass
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-500:]
+
+
+def test_only_hub_names_are_looked_up(asked: list[object], tmp_path: Path, run: Run, sample: Sample) -> None:
+    """A path, an address, or a name with a colon is no name of the hub."""
+    sample[0].to_jsonl(tmp_path / "docs.jsonl")
+    for name in ("https://example.org/model", "../model", "/nowhere/model", "file:model", "a/b/c", "s3://a/b"):
+        done = run("discover", tmp_path / "docs.jsonl", "--out", tmp_path / "run", "--encoder", name)
+        assert done.code == 3, name
+        assert "error:" in done.err
+    assert asked == []
+
+
+def test_a_hub_name_is_looked_up_and_offline_says_so(
+    asked: list[object], tmp_path: Path, run: Run, sample: Sample
+) -> None:
+    pytest.importorskip("transformers")
+    sample[0].to_jsonl(tmp_path / "docs.jsonl")
+    done = run("discover", tmp_path / "docs.jsonl", "--out", tmp_path / "run", "--encoder", "nobody/nothing-like-this")
+    assert done.code == 3
+    assert "nobody/nothing-like-this" in done.err
