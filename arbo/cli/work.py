@@ -23,7 +23,7 @@ class Shards(NamedTuple):
 
     @contextmanager
     def over(self, linker: arbo.Linker, out: Path) -> Iterator[arbo.Linker]:
-        """Yield the linker, which then searches in shards if an option asks for it.
+        """Yield the linker, which then embeds and searches in shards if an option asks for it.
 
         A work folder that is not given stands beside the run, and is removed at the end of the block unless it fails.
         """
@@ -36,8 +36,8 @@ class Shards(NamedTuple):
         folder = self.work or run.with_name(f"{run.name}.work")
         if folder.resolve().is_relative_to(run):
             raise UsageError("--work is in the run folder (--out), which is replaced; choose another folder")
-        with opened(folder, self.workers or 1, shard_size=self.shard_size) as work:
-            yield linker.configured(search_all=work.search_all)
+        with opened(folder, self.workers or 1, shard_size=self.shard_size, tell=console.say) as work:
+            yield work.over(linker)
         if self.work is None:
             remove(folder)
 
@@ -54,6 +54,9 @@ def status(
         console.print_json({"folder": str(folder), "stages": stages})
         return
     for stage, told in stages.items():
+        if told["parts"] is None:
+            console.out.print(console.plain(f"{stage}: to come"))
+            continue
         left = told["seconds_left"]
         rest = "" if not left else f"; about {left:,.0f} seconds left in one process"
         spent = f"{told['finished']:,} of {told['parts']:,} parts, {told['seconds']:,.0f} seconds"
