@@ -15,6 +15,7 @@ import typer
 from arbo.cli import console, options
 from arbo.cli.inputs import read_documents, read_kb
 from arbo.cli.run import tell_corrections
+from arbo.cli.work import Shards
 from arbo.errors import DataError, UsageError
 from arbo.files import sha256_of
 
@@ -54,6 +55,9 @@ def add(
     by_topic: options.ByTopic = False,
     edges: options.EdgesFile = None,
     cache: options.Cache = None,
+    workers: options.Workers = None,
+    shard_size: options.ShardSize = None,
+    work: options.Work = None,
     on_error: options.OnErrorOption = "fail",
     as_json: options.Json = False,
 ) -> None:
@@ -72,7 +76,8 @@ def add(
     if documents and not types:
         _warn_of_new_types(result, documents)
     topics = documents.by_topic() if documents and by_topic else documents
-    _save(result, lambda: linker.add(result, topics or (), corrections or ()), run, out, as_json)
+    with Shards(workers, shard_size, work).over(linker, out) as linker:
+        _save(result, lambda: linker.add(result, topics or (), corrections or ()), run, out, as_json)
 
 
 def remove(
@@ -95,6 +100,9 @@ def refit(
     kb: _Kb = None,
     edges: options.EdgesFile = None,
     cache: options.Cache = None,
+    workers: options.Workers = None,
+    shard_size: options.ShardSize = None,
+    work: options.Work = None,
     as_json: options.Json = False,
 ) -> None:
     """Search all documents of a run again, with its mentions, settings, corrections and encoder.
@@ -102,7 +110,8 @@ def refit(
     Nothing should change.
     """
     result, linker = opened(run, out, edges, cache, path=kb)
-    _save(result, lambda: linker.refit(result), run, out, as_json)
+    with Shards(workers, shard_size, work).over(linker, out) as linker:
+        _save(result, lambda: linker.refit(result), run, out, as_json)
 
 
 def opened(run: Path, out: Path, edges: Path | None, cache: Path | None, **given: Any) -> tuple[Result, Linker]:

@@ -19,7 +19,7 @@ import numpy as np
 
 from arbo.encoders.dual import DualEncoder, Texts
 from arbo.encoders.pooling import RowPooling
-from arbo.engine import Floats, Ids, Index, Metric, Neighbors, Progress, SearchMethod, Vectors, is_exact
+from arbo.engine import Floats, Ids, Index, Limit, Metric, Neighbors, Progress, SearchMethod, Vectors, is_exact
 from arbo.errors import DataError, UsageError
 from arbo.files import Format, PathLike, check_manifest, write_json
 from arbo.linker import Linker
@@ -80,7 +80,7 @@ class Work:
         *,
         metric: Metric,
         search: SearchMethod,
-        within: float | None,
+        within: Limit,
         progress: Progress,
     ) -> Iterator[Neighbors]:
         """Search as `arbo.retrieval.domains.search_all` does, in shards.
