@@ -5,9 +5,9 @@ knowledge base has 10,000 and 100,000 names of one to three made words.
 
 `times_faster` is the time of one worker over that of two, for encoding and search (`search`: n-grams, 60,000 distinct
 names against 300,000; `embedding`: MiniLM, 4,000 distinct names against 10). A worker is a process of one thread,
-warmed by a small job. `work.times_slower` compares `arbo link --workers 1 --work` with `arbo link` in memory, from files to
-tables, on 10⁵ mentions, least of three. `peak_gb` is the peak memory of `arbo link` and `arbo discover`, and
-`bytes_a_mention` the slope between both sizes, the share of ten mentions of a name in the knowledge base included.
+warmed by a small job. `work.times_slower` compares `arbo link --workers 1 --work` with `arbo link` in memory,
+from files to tables, on 10⁵ mentions, least of three. `peak_gb` is the peak memory of `arbo link` and `arbo discover`,
+and `bytes_a_mention` the slope between both sizes, the share of ten mentions of a name in the knowledge base included.
 
 Ratios need two free cores: beside other work, two processes get twice the share of one.
 """
@@ -26,6 +26,7 @@ from library.timing import run_arbo
 from threadpoolctl import threadpool_limits
 
 import arbo
+from arbo.encoders.named import encoder_of
 from arbo.scale.work import opened
 
 FILLER = "was found in the sample of patients with "
@@ -63,7 +64,7 @@ def one_thread() -> None:
     """Make this process a worker."""
     os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
     threadpool_limits(1)
-    os.cpu_count = lambda: 1  # type: ignore[assignment]
+    os.cpu_count = lambda: 1
 
 
 def seconds_of(linker: arbo.Linker, names: list[str], folder: Path, workers: int) -> float:
@@ -83,7 +84,7 @@ def speed(folder: Path) -> Iterator[tuple[str, float]]:
     ):
         documents, entities = make(folder / what, *sizes)
         names = [mention.text for mention in arbo.read_documents(documents).mentions]
-        linker = arbo.Linker(arbo.read_knowledge_base(entities), encoder)
+        linker = arbo.Linker(arbo.read_knowledge_base(entities), encoder_of(encoder))
         spent = {workers: seconds_of(linker, names, folder / what, workers) for workers in (1, 2)}
         yield f"{what}.one.seconds", spent[1]
         yield f"{what}.two.seconds", spent[2]
