@@ -216,7 +216,7 @@ def entity_table(known: NamedEntities, retrieval: Retrieval, clusters: Partition
     """Make the table of the entities that are links or candidates, in order of first appearance."""
     near = retrieval.entities.ids
     rows = np.concatenate([clusters.entity[clusters.entity >= 0], near[near >= 0]])
-    distinct: Ids = np.from_dlpack(numbers(rows).unique())  # takes less memory than `numpy.unique`
+    distinct: Any = np.from_dlpack(numbers(rows).unique())  # takes less memory than `numpy.unique`
     columns = {"entity_id": "id", "name": "name", "aliases": "aliases"}
     return pa.table({name: known.column(column, distinct) for name, column in columns.items()})
 
