@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from clustering.growth import FEW, renumbered, updated
     from clustering.index import Index
     from clustering.kernels import in_parallel, kernel
-    from clustering.knn import Neighbors, lists_of, merged
+    from clustering.knn import Limit, Neighbors, lists_of, merged
     from clustering.late_interaction import TokenMatrices
     from clustering.methods import Method, Metric, NilLinkage, SearchMethod
     from clustering.progress import Progress, T, silent
@@ -47,7 +47,7 @@ _NAMES = {
     "growth": "FEW renumbered updated",
     "index": "Index",
     "kernels": "in_parallel kernel",
-    "knn": "Neighbors lists_of merged",
+    "knn": "Limit Neighbors lists_of merged",
     "late_interaction": "TokenMatrices",
     "methods": "Method Metric NilLinkage SearchMethod",
     "progress": "Progress T silent",

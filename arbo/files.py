@@ -76,29 +76,30 @@ def json_ready(value: Any) -> Any:
 
 
 @contextmanager
-def whole_folder(target: Path) -> Iterator[Path]:
+def whole_folder(target: Path, stays: Callable[[], bool] = lambda: False) -> Iterator[Path]:
     """Write a folder completely or not at all: yield a temporary folder, and move it to `target` at the end.
 
     A reader sees the complete new folder, the previous one, or none. If several processes write
-    the folder, the last one to finish wins.
+    the folder, the last one to finish wins, unless ``stays()`` says that what another has written stays.
     """
     partial = beside(target, "partial")
     partial.mkdir(parents=True)
     try:
         yield partial
-        _move_into_place(partial, target)
+        _move_into_place(partial, target, stays)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
 
 
-def _move_into_place(partial: Path, target: Path) -> None:
-    """Move a folder to its place; if that fails, restore the previous one."""
+def _move_into_place(partial: Path, target: Path, stays: Callable[[], bool]) -> None:
+    """Move a folder to its place unless what is there ``stays``; if that fails, restore the previous one."""
     for file in partial.rglob("*"):
         if file.is_file():
             _flush(file)
     aside = beside(target, "old")
     try:
-        while partial.exists():
+        _place(partial, target)
+        while partial.exists() and not stays():
             with suppress(FileNotFoundError):  # there is nothing, or another process has just moved it
                 os.replace(target, aside)
             _place(partial, target)
@@ -110,11 +111,11 @@ def _move_into_place(partial: Path, target: Path) -> None:
 
 
 def _place(partial: Path, target: Path) -> None:
-    """Move a folder to its place, unless another process has put one there meanwhile."""
+    """Move a folder to its place, unless something is there, perhaps because another process has just put it there."""
     try:
         os.replace(partial, target)
     except OSError as error:
-        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.EACCES):
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR, errno.EACCES):
             raise
 
 

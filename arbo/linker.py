@@ -55,7 +55,7 @@ class Linker:
         edges: an edge model, which sets the weights of edges (see `arbo.train_edges`), its file or folder, or
             ``english`` for the edge model that arbo contains. If it is None, the encoder's scores are used.
         search_all: searches for neighbours; the default searches in this process, `arbo.scale.work.Work.search_all` in
-            several. The result is the same. `add` and `remove` do not use it.
+            several. The result is the same.
 
     Raises:
         UsageError: the configuration has ``skip_margin`` or ``rerank_mentions``, but there is no reranker; it has a

@@ -6,12 +6,12 @@ so that ties are decided as before. A new thing can enter a full list only befor
 a thing is searched again. Dissimilarities are the same in both directions, see `clustering.vectors.dot`.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from .arrays import Ids
-from .dense_search import Scanner, faiss_scanner
 from .joining import join
 from .knn import Neighbors, nearest
 from .progress import Progress, silent
@@ -28,7 +28,7 @@ def updated(
     *,
     within: float | None = None,
     metric: Metric = "cosine",
-    scanner: Scanner = faiss_scanner,
+    find: Callable[..., Neighbors] = nearest,
     progress: Progress = silent,
 ) -> Neighbors:
     """Return the nearest others of each thing, from the lists of earlier things, of which some are still there.
@@ -46,7 +46,7 @@ def updated(
         row: (things,) the row of each thing in ``lists``, or -1 for a new thing; rows ascend.
         within: the limit of the search that made ``lists``, see `nearest`.
         metric: see `nearest`.
-        scanner: see `nearest`.
+        find: searches as `nearest` does.
         progress: see `Progress`.
 
     >>> points = Vectors.of([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0]])
@@ -65,16 +65,16 @@ def updated(
         return found
     place = np.full(len(lists.ids), -1)
     place[row[old]] = old
-    how: Any = {"metric": metric, "scanner": scanner, "within": within, "progress": progress}
+    how: Any = {"metric": metric, "within": within, "progress": progress}
     if len(new) > max(FEW, things.n // _FEW_SHARE):
-        return nearest(things, things, k, **how, self_ids=np.arange(things.n))
+        return find(things, things, k, **how, self_ids=np.arange(things.n))
     own = renumbered(lists.of(row[old]), place)
     torn = old[(lists.ids[row[old], -1] >= 0) & (own.ids[:, -1] < 0)]
     found.ids[old], found.dissimilarity[old] = own
     if len(new):
         join(found, things, new, np.inf if within is None else within, metric, progress)
     if len(torn):
-        found.ids[torn], found.dissimilarity[torn] = nearest(things.taken(torn), things, k, **how, self_ids=torn)
+        found.ids[torn], found.dissimilarity[torn] = find(things.taken(torn), things, k, **how, self_ids=torn)
     return found
 
 

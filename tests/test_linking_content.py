@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import given, settings, strategies as st
 
 import arbo
 from arbo.data.inputs import mention_inputs
+from arbo.linking import content
 from arbo.linking.content import Content
 
 KB = arbo.KnowledgeBase(
@@ -46,8 +48,10 @@ def drawn(seed: int) -> arbo.Corpus:
 @given(seed=st.integers(0, 2**32 - 1))
 def test_tables_have_the_fingerprint_of_their_documents(seed: int) -> None:
     corpus = drawn(seed)
-    content = Content.of(corpus, mention_inputs(corpus, expand_abbreviations=False))
-    assert content.fingerprint == corpus.fingerprint
+    made = Content.of(corpus, mention_inputs(corpus, expand_abbreviations=False))
+    for together in (1, 2, 100):
+        with mock.patch.object(content, "_TOGETHER", together):
+            assert made.fingerprint == corpus.fingerprint
 
 
 @settings(max_examples=40, deadline=None)

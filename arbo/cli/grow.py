@@ -15,6 +15,7 @@ import typer
 from arbo.cli import console, options
 from arbo.cli.inputs import KbReading, Reading, read_kb
 from arbo.cli.run import tell_corrections
+from arbo.cli.work import Shards
 from arbo.errors import DataError, UsageError
 from arbo.files import sha256_of
 
@@ -77,6 +78,7 @@ def add(
     growing: Growing,
     how: Reading,
     kb_how: KbReading,
+    shards: Shards,
     docs: _Documents = None,
     kb: _NewKb = None,
     corrections: options.CorrectionsFile = None,
@@ -98,7 +100,8 @@ def add(
     if documents and not how.types:
         _warn_of_new_types(result, documents)
     topics = documents.by_topic() if documents and by_topic else documents
-    growing.save(result, linker.add(result, topics or (), corrections or ()))
+    with shards.over(linker, growing.out) as linker:
+        growing.save(result, linker.add(result, topics or (), corrections or ()))
 
 
 def remove(
@@ -111,13 +114,14 @@ def remove(
     growing.save(result, linker.remove(result, ids))
 
 
-def refit(growing: Growing, kb: _Kb = None) -> None:
+def refit(growing: Growing, shards: Shards, kb: _Kb = None) -> None:
     """Search all documents of a run again, with its mentions, settings, corrections and encoder.
 
     Nothing should change.
     """
     result, linker = growing.opened(path=kb)
-    growing.save(result, linker.refit(result))
+    with shards.over(linker, growing.out) as linker:
+        growing.save(result, linker.refit(result))
 
 
 def check_out(run: Path, out: Path) -> None:

@@ -171,7 +171,7 @@ NoTexts = Annotated[
     option("--no-texts", help="Leave document texts and further columns out of the run; mentions keep their texts."),
 ]
 Workers = Annotated[
-    int | None, option("--workers", metavar="N", min=1, help="Number of processes that search. [default: 1]")
+    int | None, option("--workers", metavar="N", min=1, help="Processes that embed and search. [default: 1]")
 ]
 ShardSize = Annotated[
     int | None, option("--shard-size", metavar="N", min=1, help="Number of distinct names that one searches at once.")

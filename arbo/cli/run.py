@@ -22,22 +22,19 @@ _CHANGES_SHOWN = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Output:
+class Output(Shards):
     """Where a run goes, and how it is made."""
 
     out: options.Out
     corrections: options.CorrectionsFile = None
     preview: options.Preview = False
     no_texts: options.NoTexts = False
-    workers: options.Workers = None
-    shard_size: options.ShardSize = None
-    work: options.Work = None
     dry_run: options.DryRun = False
     as_json: options.Json = False
 
 
 def run(linker: arbo.Linker, documents: arbo.Corpus, how: Output, annotated: arbo.Corpus | None = None) -> None:
-    """Link documents, or discover entities without a knowledge base, and save the run; ``shards`` say where to search.
+    """Link documents, or discover entities without a knowledge base, and save the run.
 
     With ``dry_run``, only estimate memory and time. With ``preview``, only show what ``corrections`` change, and save
     nothing. If ``annotated`` has mentions, score the found mentions against them.
@@ -53,7 +50,7 @@ def run(linker: arbo.Linker, documents: arbo.Corpus, how: Output, annotated: arb
         estimate = replace(estimate, seconds=estimate.seconds + read)
         console.answer(estimate.as_dict(), estimate, as_json=how.as_json)
         return
-    with Shards(how.workers, how.shard_size, how.work).over(linker, how.out) as linker:
+    with how.over(linker, how.out) as linker:
         decide = linker.discover if linker.kb is None else linker.link
         result = decide(documents, how.corrections or ())
         if how.preview:

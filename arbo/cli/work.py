@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 import typer
 
@@ -14,20 +15,21 @@ from arbo.cli import console, options
 from arbo.errors import UsageError
 
 
-class Shards(NamedTuple):
-    """How a job is spread; None for what was not given."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shards:
+    """How a job is spread."""
 
-    workers: int | None
-    shard_size: int | None
-    work: Path | None
+    workers: options.Workers = None
+    shard_size: options.ShardSize = None
+    work: options.Work = None
 
     @contextmanager
     def over(self, linker: arbo.Linker, out: Path) -> Iterator[arbo.Linker]:
-        """Yield the linker, which then searches in shards if an option asks for it.
+        """Yield the linker, which then embeds and searches in shards if an option asks for it.
 
         A work folder that is not given stands beside the run, and is removed at the end of the block unless it fails.
         """
-        if self in ((None, None, None), (1, None, None)):
+        if self.workers in (None, 1) and self.shard_size is None and self.work is None:
             yield linker
             return
         from arbo.scale.work import opened, remove
@@ -36,8 +38,8 @@ class Shards(NamedTuple):
         folder = self.work or run.with_name(f"{run.name}.work")
         if folder.resolve().is_relative_to(run):
             raise UsageError("--work is in the run folder (--out), which is replaced; choose another folder")
-        with opened(folder, self.workers or 1, shard_size=self.shard_size) as work:
-            yield linker.configured(search_all=work.search_all)
+        with opened(folder, self.workers or 1, shard_size=self.shard_size, tell=console.say) as work:
+            yield work.over(linker)
         if self.work is None:
             remove(folder)
 
@@ -54,6 +56,9 @@ def status(
         console.print_json({"folder": str(folder), "stages": stages})
         return
     for stage, told in stages.items():
+        if told["parts"] is None:
+            console.out.print(console.plain(f"{stage}: to come"))
+            continue
         left = told["seconds_left"]
         rest = "" if not left else f"; about {left:,.0f} seconds left in one process"
         spent = f"{told['finished']:,} of {told['parts']:,} parts, {told['seconds']:,.0f} seconds"

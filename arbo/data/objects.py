@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping
+from sys import intern
 from typing import Any
 
 from arbo.data.documents import Document, Mention, compare, mention_ids, text_of
@@ -58,7 +59,8 @@ def to_mention(mention_id: str, document_id: str, text: str, draft: Mapping[str,
         compare(draft["text"], spans, text, Counter(), of=mention_id)
     gold = draft.get("entities")
     own: dict[str, Any] = {key: draft.get(key) for key in ("score", "metadata", "cluster")}
-    return Mention(mention_id, document_id, spans, text_of(spans, text), draft.get("type"), gold, **own)
+    type_ = None if draft.get("type") is None else intern(draft["type"])  # equal strings are one in memory
+    return Mention(mention_id, document_id, spans, intern(text_of(spans, text)), type_, gold, **own)
 
 
 def _draft(record: object, document_id: str) -> dict[str, Any]:

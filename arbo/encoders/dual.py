@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from itertools import chain
 from os import PathLike, fspath
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import numpy as np
 
@@ -21,11 +21,12 @@ from arbo.encoders.encoder import DEFAULT_THRESHOLD
 from arbo.encoders.encoder_config import EncoderConfig
 from arbo.encoders.model_card import ModelCard, write_card
 from arbo.encoders.model_folder import load_model, save_model
+from arbo.encoders.pooling import RowPooling
 from arbo.encoders.pretrained import MINILM, TOWERS, minilm_folder
 from arbo.encoders.sentence_transformers import write_modules
 from arbo.encoders.templates import Speller, TokenRow
 from arbo.encoders.tower import Precision, Tower
-from arbo.engine import Embeddings, Floats, Ids, Metric, TokenMatrices, Vectors
+from arbo.engine import Embeddings, Floats, Ids, Metric, Progress, TokenMatrices, Vectors
 from arbo.errors import UsageError
 from arbo.progress import Announce, quiet
 
@@ -75,6 +76,27 @@ class Texts:
         """Tokenise the texts with these indices."""
         return self.speller([self.read(int(i)) for i in self.first[chosen]])
 
+    def identity(self, pooling: RowPooling) -> str:
+        """Return a hash of all that a vector depends on, apart from the text."""
+        speller = self.speller
+        parts = (_VERSION, self.tower.fingerprint, speller.template, speller.literals, speller.room, pooling)
+        return hashlib.sha256(repr(parts).encode()).hexdigest()[:32]
+
+
+def embed_all(
+    texts: Texts, slices: Sequence[Ids], pooling: RowPooling, *, what: str, progress: Progress
+) -> Iterator[tuple[int, Floats]]:
+    """Embed slices of texts in this process; yield the place of each slice, in any order, and its vectors.
+
+    See `Tower.embed` for the vectors. ``what`` names the things that the texts are of.
+    """
+    for place in progress(range(len(slices)), len(slices)):
+        yield place, texts.tower.embed(texts.spell(slices[place]), pooling)
+
+
+EmbedAll: TypeAlias = Callable[..., Iterable[tuple[int, Floats]]]
+"""A function like `embed_all`, which may embed elsewhere, such as `arbo.scale.work.Work.embed_all`."""
+
 
 # Without slots: `cached_property` keeps the spellers in the instance's dictionary.
 @dataclass(frozen=True, eq=False)
@@ -97,6 +119,8 @@ class DualEncoder:
     cache: Path | None = None
     name: str = ""
     """The folder or hub name from which it was loaded."""
+    embed_all: EmbedAll = field(default=embed_all, repr=False)
+    """Embeds texts; the default does so in this process."""
 
     def __post_init__(self) -> None:
         for tower in (self.mention_tower, self.entity_tower):
@@ -278,40 +302,40 @@ class DualEncoder:
         """Embed missing texts in an order that depends only on them, so that a resumed run forms the same batches."""
         matrix = np.empty((len(texts.keys), texts.tower.dim), np.float32)
         store, missing = self._store(texts), self.missing(texts, matrix)
-        slices = range(0, len(missing), SLICE)
         cached = len(texts.keys) - len(missing)
         progress = announce(
             f"embedding {what}" + (f" ({cached:,} of {len(texts.keys):,} in the cache)" if cached else "")
         )
-        for begin in progress(slices, len(slices)):
-            chosen = missing[begin : begin + SLICE]
-            matrix[chosen] = texts.tower.embed(texts.spell(chosen), self.config.pooling)
+        slices = _slices(missing)
+        for place, vectors in self.embed_all(texts, slices, self.config.pooling, what=what, progress=progress):
+            matrix[slices[place]] = vectors
             if store:
-                store.add(texts.keys[chosen], matrix[chosen])
+                store.add(texts.keys[slices[place]], vectors)
         distinct = Vectors.of(matrix)  # texts that differ can have one vector, such as upper and lower case
         return Vectors(distinct.matrix, distinct.row[texts.row], np.array(texts.owner, np.int32), n)
 
     def _token_matrices(self, texts: Texts, n: int, announce: Announce, what: str) -> TokenMatrices:
         """Tokenise texts once to compute the size of the result, and again to embed them slice by slice."""
         order = self.missing(texts)
-        slices = [order[begin : begin + SLICE] for begin in range(0, len(order), SLICE)]
+        slices = _slices(order)
         counts = [[len(row.ids) for row in texts.spell(chosen)] for chosen in slices]
         indptr = np.cumsum([0, *chain.from_iterable(counts)])
         matrix = np.empty((indptr[-1], texts.tower.dim), np.float32)
-        begin = 0
-        for chosen in announce(f"embedding tokens of {what}")(slices, len(slices)):
-            tokens = texts.tower.embed(texts.spell(chosen), self.config.pooling)
+        progress = announce(f"embedding tokens of {what}")
+        for place, tokens in self.embed_all(texts, slices, self.config.pooling, what=what, progress=progress):
+            begin = indptr[place * SLICE]
             matrix[begin : begin + len(tokens)] = tokens
-            begin += len(tokens)
         row = np.argsort(order)[texts.row].astype(np.int32)
         return TokenMatrices(matrix, indptr, row, np.array(texts.owner, np.int32), n)
 
     def _store(self, texts: Texts) -> EmbeddingStore | None:
         if self.cache is None or self.config.pooling == "tokens":
             return None
-        speller, tower = texts.speller, texts.tower
-        parts = (_VERSION, tower.fingerprint, speller.template, speller.literals, speller.room, self.config.pooling)
-        return EmbeddingStore.open(self.cache, hashlib.sha256(repr(parts).encode()).hexdigest()[:32], tower.dim)
+        return EmbeddingStore.open(self.cache, texts.identity(self.config.pooling), texts.tower.dim)
+
+
+def _slices(order: Ids) -> list[Ids]:
+    return [order[begin : begin + SLICE] for begin in range(0, len(order), SLICE)]
 
 
 def _mention_fields(item: MentionInput, names: Sequence[str], config: EncoderConfig) -> list[str]:

@@ -40,7 +40,7 @@ _TOKENS_A_BATCH = {"cpu": 2048}
 _TOKENS_A_BATCH_ELSEWHERE = 65536
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
 class Tower:
     """A transformer and its tokenizer.
 
@@ -159,6 +159,12 @@ class Tower:
     def dim(self) -> int:
         """Length of its vectors."""
         return int(self.model.config.hidden_size if self.projection is None else self.projection.out_features)
+
+    @property
+    def precision(self) -> Precision:
+        """The precision of weights and computation, see `load`."""
+        name: Precision = str(self.model.dtype).removeprefix("torch.")  # type: ignore[assignment]
+        return name
 
     @property
     def longest(self) -> int | None:

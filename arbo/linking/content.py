@@ -24,6 +24,8 @@ _ESCAPED = r"[^ !#-\[\]-~]"
 """The characters that `json.dumps` escapes."""
 _MAY_BE_ESCAPED = np.array([not (32 <= byte < 127) or chr(byte) in '"\\' for byte in range(256)])
 """(256,) whether a byte belongs to such a character."""
+_TOGETHER = 1 << 12
+"""Number of documents that are hashed at once, so that little of their JSON is in memory."""
 _Parts: TypeAlias = list[pa.Array | str]
 """Strings that are joined row by row; one `str` is the same in all rows."""
 
@@ -58,11 +60,16 @@ class Content(NamedTuple):
     @property
     def fingerprint(self) -> str:
         """The `fingerprint` of the corpus."""
-        documents, mentions = (table.combine_chunks() for table in (self.documents, self.mentions))
-        lists = _lists(_mentions_as_json(mentions), self.sizes)
-        id_, text = (_as_json(documents[name]) for name in ("document_id", "text"))
-        lines = _joined("[", *id_, ", ", *text, ", ", lists, *_further(documents["domain"]), "]\n")
-        return hashlib.sha256(_bytes_of(lines).data).hexdigest()
+        digest, start = hashlib.sha256(), np.append(0, np.cumsum(self.sizes))
+        for begin in range(0, len(self.sizes), _TOGETHER):
+            end = min(begin + _TOGETHER, len(self.sizes))
+            documents = self.documents.slice(begin, end - begin).combine_chunks()
+            mentions = self.mentions.slice(start[begin], start[end] - start[begin]).combine_chunks()
+            lists = _lists(_mentions_as_json(mentions), self.sizes[begin:end])
+            id_, text = (_as_json(documents[name]) for name in ("document_id", "text"))
+            lines = _joined("[", *id_, ", ", *text, ", ", lists, *_further(documents["domain"]), "]\n")
+            digest.update(_bytes_of(lines).data)
+        return digest.hexdigest()
 
 
 def _mentions_as_json(table: pa.Table) -> pa.Array:

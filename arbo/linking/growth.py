@@ -32,6 +32,7 @@ from arbo.linking.releases import FROZEN, Arrays, frozen, is_same, kept_keys, ro
 from arbo.progress import Announce
 from arbo.results.graphs import only_graph
 from arbo.results.run import Run, numbered
+from arbo.retrieval.domains import SearchAll
 from arbo.retrieval.growth import Earlier
 from arbo.retrieval.reranking import Reranker
 from arbo.retrieval.retrieval import Find, Retrieval
@@ -175,6 +176,7 @@ def resumed(
     encoder: Encoder,
     kb: KnowledgeBase | None,
     announce: Announce,
+    search_all: SearchAll,
     *,
     anew: bool,
 ) -> Mentions:
@@ -187,6 +189,7 @@ def resumed(
         encoder: the encoder, fitted if there is a knowledge base.
         kb: the knowledge base of now.
         announce: see `arbo.progress`.
+        search_all: see `arbo.retrieval.domains`.
         anew: whether the neighbours of all mentions are sought again.
     """
     encoder = frozen(encoder, arrays)
@@ -208,7 +211,7 @@ def resumed(
     else:
         encode = cache(partial(_joined, arrays, row, inputs, order, encoder, announce))
         made, encoded = made._replace(encode=encode), lambda rows: encode().taken(rows)
-    earlier = Earlier(mentions, entities, row, encoded, near, number_now)
+    earlier = Earlier(mentions, entities, row, encoded, near, number_now, search_all)
     return made if anew else made._replace(find=earlier.nearest_within)
 
 

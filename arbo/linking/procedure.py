@@ -151,7 +151,7 @@ class Procedure:
 
         def resume(now: Altered) -> Mentions:
             encoder = self.encoder if same.entities is None else same.entities.fitted
-            return resumed(run, now, arrays, encoder, self.kb, self.announce, anew=anew)
+            return resumed(run, now, arrays, encoder, self.kb, self.announce, self.search_all, anew=anew)
 
         corrections = continued(corrections_kept(run.correction_table), more)
         decided = same.decided(change(as_given(Altered.of(run), arrays)), corrections, resume)

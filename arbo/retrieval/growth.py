@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -13,15 +14,14 @@ from arbo.engine import (
     Metric,
     Neighbors,
     Progress,
+    Searchable,
     SearchMethod,
     Vectors,
     merged,
-    nearest,
     renumbered,
     updated,
 )
-from arbo.retrieval.domains import Divided, Part, nearest_within
-from arbo.retrieval.gpu import best_scanner
+from arbo.retrieval.domains import Divided, Part, SearchAll, Wanted, nearest_within
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -42,6 +42,8 @@ class Earlier:
     number: Ids
     """(earlier entities,) the row of each entity in the knowledge base of now, ascending, or -1 for an entity that is
     gone or has changed; without a knowledge base, nothing."""
+    search_all: SearchAll
+    """Searches what is not known, see `arbo.retrieval.domains.search_all`."""
 
     def nearest_within(
         self,
@@ -70,10 +72,17 @@ class Earlier:
                 self.row[part.queries],
                 within=within,
                 metric=metric,
-                scanner=best_scanner(),
+                find=self._find,
                 progress=progress,
             )
             found.ids[part.queries] = np.where(ids >= 0, part.queries[ids], -1)
+        return found
+
+    def _find(
+        self, queries: Vectors, things: Searchable, k: int, *, self_ids: Ids | None = None, **how: Any
+    ) -> Neighbors:
+        """Search as `clustering.nearest` does."""
+        (found,) = self.search_all([Wanted(queries, things, self_ids)], k, search="exact", **how)
         return found
 
     def _empty(self, k: int) -> Neighbors:
@@ -114,6 +123,7 @@ class Earlier:
             metric=metric,
             search="exact",
             progress=progress,
+            search_all=self.search_all,
         )
         is_new = np.ones(things.whole.n, np.bool_)
         is_new[self.number[self.number >= 0]] = False
@@ -121,12 +131,11 @@ class Earlier:
         for part in parts if is_new.any() else []:
             rows, new = part.queries[is_left[part.queries]], part.things[is_new[part.things]]
             if len(rows) and len(new):
-                entering = nearest(
+                entering = self._find(
                     self.encoded(rows),
                     things.whole.taken(new),
                     k,
                     metric=metric,
-                    scanner=best_scanner(),
                     within=found.dissimilarity[rows, -1],
                     progress=progress,
                 )

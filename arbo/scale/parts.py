@@ -18,11 +18,13 @@ import numpy as np
 import numpy.typing as npt
 
 from arbo.errors import DataError, UsageError
-from arbo.files import check_hashes, sha256_of, whole_folder
+from arbo.files import check_hashes, files_in, sha256_of, whole_folder
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 
 MANIFEST = "part.json"
+_ROOMS = "clustering", "arbo/scale", "arbo/encoders"
+"""Folders of the sources on which arrays depend."""
 
 
 class Part(NamedTuple):
@@ -70,14 +72,23 @@ class Part(NamedTuple):
             return
         begun = time.perf_counter()
         arrays = call(*args)
+
+        def write(folder: Path) -> None:
+            for name, array in arrays.items():
+                np.save(folder / f"{name}.npy", array, allow_pickle=False)
+
+        self.written(write, begun)
+
+    def written(self, write: Callable[[Path], object], begun: float | None = None) -> None:
+        """Have a function write files to a folder unless the part is finished; of several writers, the first wins."""
         if self.is_finished():
             return
-        made = int(read_manifest(self.folder).get("made", 0)) + 1
+        begun = time.perf_counter() if begun is None else begun
         try:
-            with whole_folder(self.folder) as partial:
-                for name, array in arrays.items():
-                    np.save(partial / f"{name}.npy", array, allow_pickle=False)
-                files = {file.name: sha256_of(file) for file in sorted(partial.iterdir())}
+            with whole_folder(self.folder, self.is_finished) as partial:
+                write(partial)
+                made = int(read_manifest(self.folder).get("made", 0)) + 1
+                files = {name: sha256_of(partial / name) for name in files_in(partial)}
                 seconds = round(time.perf_counter() - begun, 4)
                 manifest = {"depends": self.depends, "files": files, "seconds": seconds, "made": made}
                 (partial / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", "utf-8")
@@ -103,6 +114,6 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 def _code() -> str:
     """Return a hash of the sources on which arrays depend, so that another version of arbo makes its own parts."""
     digest, root = hashlib.sha256(), Path(__file__).resolve().parents[2]
-    for file in sorted([*root.glob("clustering/*.py"), *root.glob("arbo/scale/*.py")]):
+    for file in sorted(file for room in _ROOMS for file in root.glob(f"{room}/*.py")):
         digest.update(file.read_bytes())
     return digest.hexdigest()

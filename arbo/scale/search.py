@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from arbo.engine import Ids, Index, Metric, Neighbors, Vectors, lists_of, merged, nearest, renumbered
+from arbo.engine import Ids, Index, Limit, Metric, Neighbors, Vectors, lists_of, merged, nearest, renumbered
 from arbo.retrieval.domains import Wanted
 from arbo.scale.parts import Part
 
@@ -43,7 +43,7 @@ class Grid(NamedTuple):
     k: int
     n_things: int
     self_ids: Ids | None
-    within: float | None
+    within: Limit
 
     @classmethod
     def of(
@@ -53,7 +53,7 @@ class Grid(NamedTuple):
         k: int,
         *,
         metric: Metric,
-        within: float | None,
+        within: Limit,
         size: int,
     ) -> Self:
         """Write the vectors in shards of ``size`` distinct vectors, and plan the search; see `nearest`."""
@@ -68,7 +68,8 @@ class Grid(NamedTuple):
             (begin, Part.given(work, "vectors", _arrays(queries.matrix, rows[begin : begin + size])))
             for begin in range(0, len(rows), size)
         ]
-        how = {"k": width, "metric": metric, "within": within}
+        limit = None if within is None else float(np.max(within, initial=-np.inf))  # lists are cut when they are merged
+        how = {"k": width, "metric": metric, "within": limit}
         cells = []
         for shard in places:
             shared = Part.given(work, "things", _things(others.taken(shard)))

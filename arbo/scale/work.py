@@ -1,4 +1,4 @@
-"""A work folder, in which the searches of a job are tasks for several processes.
+"""A work folder, in which the searches of a job, and the embedding of its texts, are tasks for several processes.
 
 The folder keeps finished parts, so that a job that was interrupted goes on when it is started again.
 ``arbo-work.json`` says which parts the job needs; see `progress_of`.
@@ -8,22 +8,26 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from arbo.engine import Index, Metric, Neighbors, Progress, SearchMethod, Vectors, is_exact
+from arbo.encoders.dual import DualEncoder, Texts
+from arbo.encoders.pooling import RowPooling
+from arbo.engine import Floats, Ids, Index, Limit, Metric, Neighbors, Progress, SearchMethod, Vectors, is_exact
 from arbo.errors import DataError, UsageError
 from arbo.files import Format, PathLike, check_manifest, write_json
+from arbo.linker import Linker
 from arbo.retrieval.domains import Wanted, search_all
-from arbo.scale.executors import completed, executor
+from arbo.scale.embedding import Slice, slices_of
+from arbo.scale.executors import Serial, completed, executor
 from arbo.scale.parts import MANIFEST as PART, read_manifest
-from arbo.scale.search import Grid, forget
+from arbo.scale.search import Cell, Grid, forget
 from arbo.settings import read_json
 
 MANIFEST = "arbo-work.json"
@@ -44,7 +48,30 @@ class Work:
     folder: Path
     pool: Executor
     shard_size: int
+    tell: Callable[[str], None] = lambda _: None
+    """Is told how many parts of a stage are finished already."""
     _stages: dict[str, list[str]] = field(default_factory=dict)
+    _planned: list[str] = field(default_factory=list)
+
+    def over(self, linker: Linker) -> Linker:
+        """Return a linker that searches in shards and, if it has a transformer, embeds texts in slices."""
+        encoder, kinds = linker.encoder, ["mentions"] if linker.kb is None else ["entities", "mentions"]
+        if isinstance(encoder, DualEncoder):
+            encoder = replace(encoder, embed_all=self.embed_all)
+            self._planned.extend(f"embedding {kind}" for kind in kinds)
+        self._planned.extend(f"nearest {kind}" for kind in kinds)
+        return linker.configured(encoder=encoder, search_all=self.search_all)
+
+    def embed_all(
+        self, texts: Texts, slices: Sequence[Ids], pooling: RowPooling, *, what: str, progress: Progress
+    ) -> Iterator[tuple[int, Floats]]:
+        """Embed as `arbo.encoders.dual.embed_all` does, each slice as a task; the longest texts come first."""
+        if not slices:
+            return
+        made = slices_of(self.folder, texts, slices, pooling, elsewhere=not isinstance(self.pool, Serial))
+        self._finish(f"embedding {what}", made[::-1], progress)
+        for place, own in enumerate(made):
+            yield place, own.part.arrays()["vectors"]
 
     def search_all(
         self,
@@ -53,7 +80,7 @@ class Work:
         *,
         metric: Metric,
         search: SearchMethod,
-        within: float | None,
+        within: Limit,
         progress: Progress,
     ) -> Iterator[Neighbors]:
         """Search as `arbo.retrieval.domains.search_all` does, in shards.
@@ -65,30 +92,35 @@ class Work:
         for one in wanted:
             divided = k > 0 and _can_be_divided(one, search)
             grids.append(Grid.of(self.folder, one, k, size=self.shard_size, **how) if divided else one)
-        self._finish([grid for grid in grids if isinstance(grid, Grid)], progress)
+        cells = [cell for grid in grids if isinstance(grid, Grid) for cell in grid.cells]
+        what = "mentions" if any(isinstance(grid, Grid) and grid.self_ids is not None for grid in grids) else "entities"
+        self._finish(f"nearest {what}", cells, progress)
+        forget()
         for grid in grids:
             if isinstance(grid, Grid):
                 yield grid.merged()
             else:
                 yield from search_all([grid], k, search=search, progress=progress, **how)
 
-    def _finish(self, grids: Sequence[Grid], progress: Progress) -> None:
-        """Make the parts that are not finished; each is made once, also if several cells are equal."""
-        if not grids:
+    def _finish(self, stage: str, tasks: Sequence[Cell] | Sequence[Slice], progress: Progress) -> None:
+        """Make the parts that are not finished; each is made once, also if several tasks are equal."""
+        if not tasks:
             return
-        parts = {cell.part.name: cell for grid in grids for cell in grid.cells}
-        what = "entities" if all(grid.self_ids is None for grid in grids) else "mentions"
-        self._stages[f"{len(self._stages) + 1}. nearest {what}"] = [*parts]
-        write_json({"format": FORMAT.name, "format_version": FORMAT.version, "stages": self._stages}, self._manifest)
-        todo = [cell for cell in parts.values() if not cell.part.is_finished()]
-        calls = ((cell.part.make, *cell.call) for cell in todo)
+        by_name = {task.part.name: task for task in tasks}
+        self._stages[f"{len(self._stages) + 1}. {stage}"] = [*by_name]
+        self.write()
+        todo = [task for task in by_name.values() if not task.part.is_finished()]
+        if taken := len(by_name) - len(todo):
+            self.tell(f"{stage}: {taken:,} of {len(by_name):,} parts are finished already")
+        calls = ((task.part.make, *task.call) for task in todo)
         for _ in progress(completed(self.pool, calls), len(todo)):
             pass
-        forget()
 
-    @property
-    def _manifest(self) -> Path:
-        return self.folder / MANIFEST
+    def write(self, *, is_done: bool = False) -> None:
+        """Write the manifest; when the job is done, no stage is to come."""
+        planned = [] if is_done else self._planned
+        known = {"format": FORMAT.name, "format_version": FORMAT.version, "stages": self._stages, "planned": planned}
+        write_json(known, self.folder / MANIFEST)
 
 
 def _can_be_divided(wanted: Wanted, search: SearchMethod) -> bool:
@@ -100,7 +132,12 @@ def _can_be_divided(wanted: Wanted, search: SearchMethod) -> bool:
 
 @contextmanager
 def opened(
-    folder: PathLike, workers: int = 1, *, shard_size: int | None = None, pool: Executor | None = None
+    folder: PathLike,
+    workers: int = 1,
+    *,
+    shard_size: int | None = None,
+    pool: Executor | None = None,
+    tell: Callable[[str], None] = lambda _: None,
 ) -> Iterator[Work]:
     """Open or create a work folder, whose tasks so many processes execute until the block ends.
 
@@ -109,6 +146,7 @@ def opened(
         workers: number of processes of one thread each; with 1, this process executes the tasks.
         shard_size: number of distinct vectors in a shard; the result does not depend on it.
         pool: executes the tasks instead of such processes; it stays open.
+        tell: is told how many parts an earlier job has finished.
 
     Raises:
         UsageError: the folder has other content or cannot be written, or a number is below 1.
@@ -116,7 +154,7 @@ def opened(
     >>> import arbo, tempfile
     >>> documents, kb = arbo.load_sample()
     >>> with tempfile.TemporaryDirectory() as folder, opened(folder) as work:
-    ...     result = arbo.Linker(kb, search_all=work.search_all).link(documents)
+    ...     result = work.over(arbo.Linker(kb)).link(documents)
     >>> result.link_table.equals(arbo.Linker(kb).link(documents).link_table)
     True
     """
@@ -128,16 +166,15 @@ def opened(
     if (path / MANIFEST).exists():
         read_work(path)
     else:
-        write_json({"format": FORMAT.name, "format_version": FORMAT.version, "stages": {}}, path / MANIFEST)
+        Work(path, Serial(), size).write()
     for left in path.iterdir():
         with suppress(OSError):
             if left.name.startswith(_UNFINISHED) and time.time() - left.stat().st_mtime > _DAY:
                 shutil.rmtree(left)
-    if pool is not None:
-        yield Work(path, pool, size)
-        return
-    with executor(workers) as own:
-        yield Work(path, own, size)
+    with executor(workers) if pool is None else nullcontext(pool) as chosen:
+        work = Work(path, chosen, size, tell)
+        yield work
+        work.write(is_done=True)
 
 
 def remove(folder: PathLike) -> None:
@@ -156,7 +193,7 @@ def read_work(folder: PathLike) -> dict[str, Any]:
     if not file.exists():
         raise UsageError(f"{folder} is not a work folder: it has no {MANIFEST}; check the path")
     values = check_manifest(read_json(file, "the work folder"), FORMAT, file)
-    for names in values["stages"].values():
+    for names in [*values["stages"].values(), values.setdefault("planned", [])]:
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise DataError(f"the manifest has no valid stages; {FORMAT.mend}", file=str(file))
     return values
@@ -165,13 +202,18 @@ def read_work(folder: PathLike) -> dict[str, Any]:
 def progress_of(folder: PathLike) -> dict[str, dict[str, Any]]:
     """Return for each stage of a job how many parts it has, how many are finished, and what they took in seconds.
 
-    ``seconds_left`` are those of the others in one process at the same speed; None if no part is finished. A stage is
-    listed once it begins. For errors see `read_work`.
+    ``seconds_left`` are those of the others in one process at the same speed; None if no part is finished. The number
+    of parts of a stage that is still to come is None. For errors see `read_work`.
     """
-    stages = {}
-    for stage, names in read_work(folder)["stages"].items():
+    stages: dict[str, dict[str, Any]] = {}
+    known = read_work(folder)
+    for stage, names in known["stages"].items():
         done = [made for name in names if (made := read_manifest(Path(folder) / name))]
         seconds = sum(told for made in done if isinstance(told := made.get("seconds"), (int, float)))
         left = seconds / len(done) * (len(names) - len(done)) if done else None
         stages[stage] = {"parts": len(names), "finished": len(done), "seconds": seconds, "seconds_left": left}
+    begun, planned = [stage.partition(". ")[2] for stage in stages], known["planned"]
+    last = max((place for place, stage in enumerate(planned) if stage in begun), default=-1)
+    for number, stage in enumerate(planned[last + 1 :], len(stages) + 1):
+        stages[f"{number}. {stage}"] = {"parts": None, "finished": 0, "seconds": 0, "seconds_left": None}
     return stages

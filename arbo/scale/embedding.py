@@ -1,0 +1,84 @@
+"""Texts that a transformer embeds in many processes, in the slices in which one process embeds them.
+
+A vector depends, by rounding, on the texts of its batch. Since slices depend on the texts alone, no vector depends on
+who embeds it, nor on the size of shards.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from array import array
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+from weakref import WeakValueDictionary
+
+import numpy.typing as npt
+
+from arbo.encoders.dual import Texts
+from arbo.encoders.pooling import RowPooling
+from arbo.encoders.templates import TokenRow
+from arbo.encoders.tower import Tower
+from arbo.engine import Ids
+from arbo.errors import DataError
+from arbo.scale.parts import Part
+
+_AT_HAND: WeakValueDictionary[tuple[str, str], Tower] = WeakValueDictionary()
+"""The towers of this process by fingerprint and device, which its tasks need not read."""
+
+
+class Slice(NamedTuple):
+    """Texts that are embedded together."""
+
+    part: Part
+    texts: Texts
+    chosen: Ids
+    folder: Path
+    pooling: RowPooling
+
+    @property
+    def call(self) -> tuple[Any, ...]:
+        """A function of this module, and its arguments; the texts become tokens when it is asked for."""
+        tower, rows = self.texts.tower, [_packed(row) for row in self.texts.spell(self.chosen)]
+        return embed, self.folder, _known(tower), tower.precision, rows, self.pooling
+
+
+def slices_of(work: Path, texts: Texts, slices: Sequence[Ids], pooling: RowPooling, *, elsewhere: bool) -> list[Slice]:
+    """Plan the embedding of slices; write the tower for other processes if the tasks are executed ``elsewhere``."""
+    tower, model = texts.tower, texts.identity(pooling)
+    known = _known(tower)
+    _AT_HAND[known] = tower
+    stored = Part.of(work, "tower", weights=tower.fingerprint, precision=tower.precision)
+    if elsewhere:
+        stored.written(tower.save)
+    hashes = [hashlib.sha256(texts.keys[chosen].tobytes()).hexdigest() for chosen in slices]
+    parts = [Part.of(work, "embedding", model=model, device=known[1], texts=digest) for digest in hashes]
+    return [Slice(part, texts, chosen, stored.folder, pooling) for part, chosen in zip(parts, slices, strict=True)]
+
+
+def embed(
+    folder: Path, known: tuple[str, str], precision: Any, rows: list[TokenRow], pooling: RowPooling
+) -> dict[str, npt.NDArray[Any]]:
+    """Return the vectors of texts by the tower in a folder, or by the same tower of this process."""
+    tower = _AT_HAND.get(known) or _read(folder, known, precision)
+    return {"vectors": tower.embed(rows, pooling)}
+
+
+@lru_cache(2)  # one for mentions, one for entities
+def _read(folder: Path, known: tuple[str, str], precision: Any) -> Tower:
+    fingerprint, device = known
+    tower = Tower.load(folder, device=device, precision=precision)
+    if tower.fingerprint != fingerprint:
+        raise DataError("the tower is not that of the job; remove it, and run the job again", file=str(folder))
+    return tower
+
+
+def _packed(row: TokenRow) -> TokenRow:
+    """Return a row that takes four bytes a token while its task waits, as many tasks may."""
+    ids: Any = array("i", row.ids)
+    return row._replace(ids=ids)
+
+
+def _known(tower: Tower) -> tuple[str, str]:
+    return tower.fingerprint, str(tower.model.device)

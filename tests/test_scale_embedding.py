@@ -1,0 +1,107 @@
+"""Texts are embedded in several processes as in one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import Sample
+from test_scale import Shuffled, few, hashes, parts_of
+
+import arbo
+from arbo.encoders import dual
+from arbo.encoders.tower import Tower
+from arbo.errors import DataError
+from arbo.scale import embedding
+from arbo.scale.parts import Part, read_manifest
+from arbo.scale.work import opened, progress_of
+
+
+def with_transformer(sample: Sample, tower: Tower, pooling: Any = "mean", **config: Any) -> arbo.Linker:
+    encoder = arbo.DualEncoder(tower, tower, arbo.EncoderConfig(pooling=pooling), **config)
+    return arbo.Linker(sample[1], encoder, arbo.LinkerConfig(entity_threshold=2, mention_threshold=2))
+
+
+@pytest.mark.parametrize("pooling", ["mean", "tokens"])
+def test_shards_do_not_change_a_run_with_a_transformer(
+    sample: Sample, bert: Tower, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pooling: str
+) -> None:
+    monkeypatch.setattr(dual, "SLICE", 16)
+    plain = with_transformer(sample, bert, pooling)
+    told: list[str] = []
+    expected = hashes(plain.link(few(sample)), tmp_path / "plain")
+    for size in (7, 500):
+        with opened(tmp_path / "work", shard_size=size, pool=Shuffled(), tell=told.append) as work:
+            assert hashes(work.over(plain).link(few(sample)), tmp_path / "run") == expected
+    assert len({line for line in told if line.startswith("embedding")}) == 2
+    made = [part for name, part in parts_of(tmp_path / "work").items() if name.startswith("embedding")]
+    assert len(made) > 4
+    assert {part["made"] for part in made} == {1}
+
+
+def test_processes_read_the_tower_and_go_on(
+    sample: Sample, bert: Tower, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dual, "SLICE", 32)
+    plain = with_transformer(sample, bert, cache=tmp_path / "cache")
+    documents = few(sample)
+    told: list[str] = []
+    with opened(tmp_path / "work", 2) as work:
+        spread = work.over(plain)
+        found = spread.link(documents[:8])
+        assert next(iter(progress_of(tmp_path / "work"))) == "1. embedding entities"
+    expected = hashes(with_transformer(sample, bert).link(documents[:8]), tmp_path / "plain")
+    assert hashes(found, tmp_path / "spread") == expected
+    assert len([*(tmp_path / "work").glob("tower-*")]) == 1
+    damaged = sorted((tmp_path / "work").glob("embedding-*"))[0] / "vectors.npy"
+    np.save(damaged, np.zeros(3))
+    plain = with_transformer(sample, bert)
+    with opened(tmp_path / "work", tell=told.append) as work:
+        assert hashes(work.over(plain).link(documents[:8]), tmp_path / "again") == expected
+    n_parts = {stage[3:]: state["parts"] for stage, state in progress_of(tmp_path / "work").items()}
+    n_damaged = {name for name, part in parts_of(tmp_path / "work").items() if part["made"] == 2}
+    assert n_damaged == {damaged.parent.name}
+    total = n_parts["embedding entities"] + n_parts["embedding mentions"]
+    taken = [int(line.split(": ")[1].split(" of ")[0]) for line in told if "embedding" in line]
+    assert sum(taken) == total - 1
+
+
+def test_a_tower_that_was_exchanged_is_refused(bert: Tower, tmp_path: Path) -> None:
+    part = Part.of(tmp_path, "tower", weights="other")
+    part.written(bert.save)
+    with pytest.raises(DataError, match="not that of the job"):
+        embedding.embed(part.folder, ("other", "cpu"), "float32", [], "mean")
+    known = bert.fingerprint, "cpu"
+    assert embedding._read(part.folder, known, bert.precision).fingerprint == bert.fingerprint
+
+
+def test_a_finished_part_is_not_replaced(tmp_path: Path) -> None:
+    part = Part.of(tmp_path, "search", k=3)
+    other = {"ids": np.arange(4)}
+
+    def beaten(folder: Path) -> None:
+        part.make(lambda: other)
+        np.save(folder / "ids.npy", np.arange(3))
+
+    part.written(beaten)
+    assert part.arrays()["ids"].tolist() == [0, 1, 2, 3]
+    np.save(part.folder / "ids.npy", np.arange(9))
+    part.make(lambda: other)
+    assert read_manifest(part.folder)["made"] == 2
+
+
+def test_stages_to_come_are_told(sample: Sample, tmp_path: Path) -> None:
+    plain = arbo.Linker(sample[1])
+    with opened(tmp_path / "work") as work:
+        spread = work.over(plain)
+        seen: list[dict[str, Any]] = []
+
+        def watch(what: str) -> Any:
+            seen.append({stage: state["parts"] for stage, state in progress_of(tmp_path / "work").items()})
+            return lambda items, _: items
+
+        spread.configured(announce=watch).link(few(sample))
+    assert seen[-1] == {"1. nearest entities": 1, "2. nearest mentions": None}
+    assert [*progress_of(tmp_path / "work").values()][-1]["parts"] == 1
