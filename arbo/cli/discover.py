@@ -35,6 +35,7 @@ def discover(
     workers: options.Workers = None,
     shard_size: options.ShardSize = None,
     work: options.Work = None,
+    ray: options.Ray = None,
     dry_run: options.DryRun = False,
     expand: options.Abbreviations = None,
     on_error: options.OnErrorOption = "fail",
@@ -62,6 +63,6 @@ def discover(
         preview=preview,
         texts=not no_texts,
         dry_run=dry_run,
-        shards=Shards(workers, shard_size, work),
+        shards=Shards(workers, shard_size, work, ray),
         as_json=as_json,
     )

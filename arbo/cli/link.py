@@ -54,6 +54,7 @@ def link(
     workers: options.Workers = None,
     shard_size: options.ShardSize = None,
     work: options.Work = None,
+    ray: options.Ray = None,
     dry_run: options.DryRun = False,
     expand: options.Abbreviations = None,
     on_error: options.OnErrorOption = "fail",
@@ -77,7 +78,7 @@ def link(
     given = documents if finder is None else find_in(documents, base, finder).corpus
     annotated = None if finder is None else documents
     how: dict[str, Any] = {"texts": not no_texts, "dry_run": dry_run, "as_json": as_json, "annotated": annotated}
-    how |= {"corrections": corrections, "preview": preview, "shards": Shards(workers, shard_size, work)}
+    how |= {"corrections": corrections, "preview": preview, "shards": Shards(workers, shard_size, work, ray)}
     run(linker.configured(kb=base), given, out, **how)
 
 

@@ -289,6 +289,7 @@ ShardSize = Annotated[
 Work = Annotated[
     Path | None, option("--work", metavar="FOLDER", help="Folder of their parts, kept. [default: RUN.work]")
 ]
+Ray = Annotated[str | None, option("--ray", metavar="ADDRESS", help="Search on a Ray cluster; local starts one here.")]
 DryRun = Annotated[bool, option("--dry-run", help="Read the inputs, estimate memory and time, and stop.")]
 OnErrorOption = Annotated[
     OnError,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
@@ -20,6 +20,7 @@ class Shards(NamedTuple):
     workers: int | None
     shard_size: int | None
     work: Path | None
+    ray: str | None = None
 
     @contextmanager
     def over(self, linker: arbo.Linker, out: Path) -> Iterator[arbo.Linker]:
@@ -27,16 +28,21 @@ class Shards(NamedTuple):
 
         A work folder that is not given stands beside the run, and is removed at the end of the block unless it fails.
         """
-        if self in ((None, None, None), (1, None, None)):
+        if self in (Shards(None, None, None), Shards(1, None, None)):
             yield linker
             return
-        from arbo.scale.work import opened, remove
+        from arbo.scale.cluster import LOCAL, connected
+        from arbo.scale.work import memory_of, opened, remove
 
         run = out.resolve()
         folder = self.work or run.with_name(f"{run.name}.work")
         if folder.resolve().is_relative_to(run):
             raise UsageError("--work is in the run folder (--out), which is replaced; choose another folder")
-        with opened(folder, self.workers or 1, shard_size=self.shard_size) as work:
+        if self.workers and self.ray not in (None, LOCAL):
+            raise UsageError("--workers is for --ray local; a cluster has the workers that its nodes have CPUs for")
+        size = self.shard_size
+        cluster = connected(self.ray, self.workers, memory_of(size)) if self.ray else nullcontext()
+        with cluster as pool, opened(folder, self.workers or 1, shard_size=size, pool=pool) as work:
             yield linker.configured(search_all=work.search_all)
         if self.work is None:
             remove(folder)

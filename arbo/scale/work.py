@@ -31,6 +31,8 @@ FORMAT = Format("arbo-work", 1, {"stages": dict}, "a work folder", "choose anoth
 SHARD_SIZE = 1 << 19
 """Number of distinct vectors in a shard, unless told: with n-grams they take half a gigabyte when they are searched."""
 
+_BYTES = 400_000_000, 4096
+"""Memory that a task needs at most: in all, and for each vector of a shard."""
 _UNFINISHED = ".arbo-partial-", ".arbo-old-"
 """Begin the names of folders that `arbo.files.whole_folder` has not finished."""
 _DAY = 24 * 60 * 60
@@ -138,6 +140,11 @@ def opened(
         return
     with executor(workers) as own:
         yield Work(path, own, size)
+
+
+def memory_of(shard_size: int | None = None) -> int:
+    """Return the bytes of memory that a task on shards of this size needs at most."""
+    return _BYTES[0] + _BYTES[1] * (SHARD_SIZE if shard_size is None else shard_size)
 
 
 def remove(folder: PathLike) -> None:
