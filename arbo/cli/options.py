@@ -278,7 +278,7 @@ SpreadOption = Annotated[
 Preview = Annotated[bool, option("--preview", help="Show what --corrections changes, and write nothing.")]
 NoTexts = Annotated[
     bool,
-    option("--no-texts", help="Leave document texts and further columns out of the run; mentions keep their texts."),
+    option("--no-texts", help="Leave texts and columns of documents out of the run."),
 ]
 Workers = Annotated[
     int | None, option("--workers", metavar="N", min=1, help="Number of processes that search. [default: 1]")
