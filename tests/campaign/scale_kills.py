@@ -88,16 +88,17 @@ def _kill(what: str, driver: int, address: str | None, random: Random) -> None:
         if address is None
         else [node.all_processes["raylet"][0].process.pid for node in _nodes().list_all_nodes()[1:]]
     )
-    workers = [pid for one in above for pid in _children(one) if _is_worker(pid, address)]
+    workers = [pid for one in above for pid in _children(one) if _is_worker(pid)]
     with suppress(ProcessLookupError):
         os.kill(driver if what == "driver" or not workers else random.choice(workers), signal.SIGKILL)
 
 
-def _is_worker(pid: int, address: str | None) -> bool:
+def _is_worker(pid: int) -> bool:
     try:
-        return address is None or Path(f"/proc/{pid}/cmdline").read_bytes().startswith(b"ray::_call")
+        told = Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
         return False
+    return told.startswith((b"ray::_call", b"ray::IDLE")) or b"spawn_main" in told
 
 
 def _children(pid: int) -> list[int]:
