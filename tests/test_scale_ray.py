@@ -83,16 +83,24 @@ def make(number: int) -> dict[str, Any]:
 
 def test_a_node_that_ends_in_the_middle(tmp_path: Path, nodes: Any, pool: Cluster) -> None:
     third = nodes.add_node(num_cpus=2, object_store_memory=80_000_000)
-    all_ = [Part.of(tmp_path, "part", number=number) for number in range(60)]
-    finished = 0
-    for finished, _ in enumerate(completed(pool, ((part.make, make, i) for i, part in enumerate(all_))), 1):
-        if finished == 20:
+    pid = third.all_processes["raylet"][0].process.pid
+    asked: list[Part] = []
+    before: dict[str, int] = {}
+
+    def calls() -> Iterator[tuple[Any, ...]]:
+        while not before or len(asked) < 60:
+            asked.append(Part.of(tmp_path, "part", number=len(asked)))
+            yield asked[-1].make, make, len(asked) - 1
+
+    for _ in completed(pool, calls()):
+        if not before and pid in {
+            node for part in asked if part.is_finished() for _, node in [part.arrays()["number"]]
+        }:
             before = {name: (tmp_path / name / "part.json").stat().st_mtime_ns for name in parts_of(tmp_path)}
             nodes.remove_node(third, allow_graceful=False)
-    made = [part.arrays()["number"] for part in all_]
-    assert finished == 60
-    assert [number for number, _ in made] == [*range(60)]
-    assert len({node for _, node in made}) == 3
+    made = [part.arrays()["number"] for part in asked]
+    assert [number for number, _ in made] == [*range(len(asked))]
+    assert pid in {node for _, node in made}
     assert {part["made"] for part in parts_of(tmp_path).values()} == {1}
     assert {name: (tmp_path / name / "part.json").stat().st_mtime_ns for name in before} == before
 
