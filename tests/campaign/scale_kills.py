@@ -29,7 +29,7 @@ def _kills(seed: int, folder: Path, address: str | None = None) -> None:
     random, stamps = Random(seed), dict[str, int]()
     given, expected = _plain()
     spread = ["--ray", address] if address else ["--workers", "2"]
-    job = [*given, "--out", folder / "run", "--shard-size", "7", "--work", folder / "work", *spread]
+    job = [*given, "--out", folder / "run", "--shard-size", "12", "--work", folder / "work", *spread]
     kills = random.randint(1, 3)
     while True:
         process = subprocess.Popen(
@@ -37,12 +37,12 @@ def _kills(seed: int, folder: Path, address: str | None = None) -> None:
         )
         if kills:
             kills -= 1
-            more = len(_parts(folder)) + random.choice([0, 1, 3, 10, 30])
+            more = len(_parts(folder)) + random.randrange(80)
             while process.poll() is None and len(_parts(folder)) < more:
                 time.sleep(0.005)
             time.sleep(random.random() / 20)
             victims = ["driver", "worker", "node"][: 3 if address else 2]
-            _kill(random.choice(victims), process.pid, address, random)
+            _kill(random.choice(victims), process, address, random)
         told = process.communicate()[1]
         assert {name: stamp for name, stamp in _parts(folder).items() if name in stamps} == stamps, "made again"
         stamps |= _parts(folder)
@@ -77,20 +77,19 @@ def _plain() -> tuple[list[Any], dict[str, str]]:
     return job, json.loads((folder / "run" / "manifest.json").read_text("utf-8"))["files"]
 
 
-def _kill(what: str, driver: int, address: str | None, random: Random) -> None:
+def _kill(what: str, process: subprocess.Popen[str], address: str | None, random: Random) -> None:
+    above, victims = [process.pid], [process.pid] if what == "driver" else []
+    if address:
+        above = [node.all_processes["raylet"][0].process.pid for node in _nodes().list_all_nodes()[1:]]
     if what == "node":
         nodes = _nodes()
         nodes.remove_node(random.choice(nodes.list_all_nodes()[1:]), allow_graceful=False)
         nodes.add_node(**_NODE)
         return
-    above = (
-        [driver]
-        if address is None
-        else [node.all_processes["raylet"][0].process.pid for node in _nodes().list_all_nodes()[1:]]
-    )
-    workers = [pid for one in above for pid in _children(one) if _is_worker(pid)]
+    while not victims and process.poll() is None:  # workers begin after the driver
+        victims = [pid for one in above for pid in _children(one) if _is_worker(pid)]
     with suppress(ProcessLookupError):
-        os.kill(driver if what == "driver" or not workers else random.choice(workers), signal.SIGKILL)
+        os.kill(random.choice(victims or [process.pid]), signal.SIGKILL)
 
 
 def _is_worker(pid: int) -> bool:
