@@ -80,11 +80,11 @@ def _plain() -> tuple[list[Any], dict[str, str]]:
 def _kill(what: str, process: subprocess.Popen[str], address: str | None, random: Random) -> None:
     above, victims = [process.pid], [process.pid] if what == "driver" else []
     if address:
-        above = [node.all_processes["raylet"][0].process.pid for node in _nodes().list_all_nodes()[1:]]
+        nodes = [node for node in _nodes().list_all_nodes()[1:] if node.all_processes.get("raylet")]
+        above = [node.all_processes["raylet"][0].process.pid for node in nodes]
     if what == "node":
-        nodes = _nodes()
-        nodes.remove_node(random.choice(nodes.list_all_nodes()[1:]), allow_graceful=False)
-        nodes.add_node(**_NODE)
+        _nodes().remove_node(random.choice(nodes), allow_graceful=False)
+        _nodes().add_node(**_NODE)
         return
     while not victims and process.poll() is None:  # workers begin after the driver
         victims = [pid for one in above for pid in _children(one) if _is_worker(pid)]
