@@ -96,13 +96,17 @@ def test_a_node_that_ends_in_the_middle(tmp_path: Path, nodes: Any, pool: Cluste
         if not before and pid in {
             node for part in asked if part.is_finished() for _, node in [part.arrays()["number"]]
         }:
-            before = {name: (tmp_path / name / "part.json").stat().st_mtime_ns for name in parts_of(tmp_path)}
+            before = {part.name: stamp(part) for part in asked if part.is_finished()}
             nodes.remove_node(third, allow_graceful=False)
     made = [part.arrays()["number"] for part in asked]
     assert [number for number, _ in made] == [*range(len(asked))]
     assert pid in {node for _, node in made}
     assert {part["made"] for part in parts_of(tmp_path).values()} == {1}
-    assert {name: (tmp_path / name / "part.json").stat().st_mtime_ns for name in before} == before
+    assert {part.name: stamp(part) for part in asked if part.name in before} == before
+
+
+def stamp(part: Part) -> int:
+    return (part.folder / "part.json").stat().st_mtime_ns
 
 
 def test_a_run_whose_node_ends(sample: Sample, tmp_path: Path, nodes: Any, pool: Cluster) -> None:
