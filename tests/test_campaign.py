@@ -10,7 +10,9 @@ from campaign.runner import campaigns
 KNOWN = campaigns()
 
 
-@pytest.mark.parametrize("name", KNOWN)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * known.processes) for name, known in KNOWN.items()]
+)
 def test_no_case_fails(name: str, tmp_path: Path) -> None:
     for seed in range(KNOWN[name].few):
         (tmp_path / str(seed)).mkdir()

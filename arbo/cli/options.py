@@ -168,7 +168,7 @@ SpreadOption = Annotated[Spread | None, option("--spread", metavar="HOW", help=_
 Preview = Annotated[bool, option("--preview", help="Show what --corrections changes, and write nothing.")]
 NoTexts = Annotated[
     bool,
-    option("--no-texts", help="Leave document texts and further columns out of the run; mentions keep their texts."),
+    option("--no-texts", help="Leave texts and columns of documents out of the run."),
 ]
 Workers = Annotated[
     int | None, option("--workers", metavar="N", min=1, help="Processes that embed and search. [default: 1]")
@@ -179,6 +179,7 @@ ShardSize = Annotated[
 Work = Annotated[
     Path | None, option("--work", metavar="FOLDER", help="Folder of their parts, kept. [default: RUN.work]")
 ]
+Ray = Annotated[str | None, option("--ray", metavar="ADDRESS", help="Search on a Ray cluster; local starts one here.")]
 DryRun = Annotated[bool, option("--dry-run", help="Read the inputs, estimate memory and time, and stop.")]
 OnErrorOption = Annotated[
     OnError, option("--on-error", help="At a malformed record, stop or skip. [default: fail]", show_default=False)

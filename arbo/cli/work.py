@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -22,6 +22,7 @@ class Shards:
     workers: options.Workers = None
     shard_size: options.ShardSize = None
     work: options.Work = None
+    ray: options.Ray = None
 
     @contextmanager
     def over(self, linker: arbo.Linker, out: Path) -> Iterator[arbo.Linker]:
@@ -29,16 +30,21 @@ class Shards:
 
         A work folder that is not given stands beside the run, and is removed at the end of the block unless it fails.
         """
-        if self.workers in (None, 1) and self.shard_size is None and self.work is None:
+        if (self.shard_size, self.work, self.ray) == (None, None, None) and self.workers in (None, 1):
             yield linker
             return
-        from arbo.scale.work import opened, remove
+        from arbo.scale.cluster import LOCAL, connected
+        from arbo.scale.work import memory_of, opened, remove
 
         run = out.resolve()
         folder = self.work or run.with_name(f"{run.name}.work")
         if folder.resolve().is_relative_to(run):
             raise UsageError("--work is in the run folder (--out), which is replaced; choose another folder")
-        with opened(folder, self.workers or 1, shard_size=self.shard_size, tell=console.say) as work:
+        if self.workers and self.ray not in (None, LOCAL):
+            raise UsageError("--workers is for --ray local; a cluster has the workers that its nodes have CPUs for")
+        size = self.shard_size
+        cluster = connected(self.ray, self.workers, memory_of(size)) if self.ray else nullcontext()
+        with cluster as pool, opened(folder, self.workers or 1, shard_size=size, pool=pool, tell=console.say) as work:
             yield work.over(linker)
         if self.work is None:
             remove(folder)

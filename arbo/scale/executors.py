@@ -12,6 +12,7 @@ import threading
 from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager
+from functools import cache
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -84,11 +85,17 @@ def completed(pool: Executor, calls: Iterable[tuple[Any, ...]]) -> Iterator[Any]
 
 def _begin(reader: Connection) -> None:
     """Prepare a worker: one thread, no interruption by itself, and an end as soon as the driver ends."""
+    limit_to_one_thread()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with, args=(reader,), daemon=True).start()
+
+
+@cache
+def limit_to_one_thread() -> None:
+    """Have this process compute in one thread from now on."""
     os.environ |= dict.fromkeys(_LIBRARIES, "1")  # read when the libraries are loaded
     threadpool_limits(1)  # of those that the user's script has loaded
     os.cpu_count = lambda: 1  # as PYTHON_CPU_COUNT does from Python 3.13 on
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with, args=(reader,), daemon=True).start()
 
 
 def _end_with(reader: Connection) -> None:

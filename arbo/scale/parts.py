@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import socket
 import time
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -25,6 +27,8 @@ Arrays = Mapping[str, npt.NDArray[Any]]
 MANIFEST = "part.json"
 _ROOMS = "clustering", "arbo/scale", "arbo/encoders"
 """Folders of the sources on which arrays depend."""
+_SEEN = 60
+"""Seconds within which a network disk shows all machines what one has written."""
 
 
 class Part(NamedTuple):
@@ -96,7 +100,19 @@ class Part(NamedTuple):
             raise UsageError(f"cannot write {self.folder}: {error.strerror or error}; choose another --work") from error
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """Map the arrays of a finished part into memory; what is written to them is not written to the files."""
+        """Map the arrays of a finished part into memory; what is written to them is not written to the files.
+
+        Raise UsageError if the part is absent, because another machine has made it in a folder that is not this one.
+        """
+        until = time.monotonic() + _SEEN
+        while not self.folder.exists():
+            if time.monotonic() > until or not self.folder.parent.exists():
+                raise UsageError(
+                    f"{socket.gethostname()} does not see {self.folder}, which is finished; choose a --work on a disk "
+                    "that all nodes share"
+                )
+            time.sleep(0.5)
+            os.scandir(self.folder.parent).close()  # a network disk then asks again for what was absent
         files = (file for file in self.folder.iterdir() if file.suffix == ".npy")
         return {file.stem: np.asarray(np.load(file, mmap_mode="c", allow_pickle=False)) for file in files}
 

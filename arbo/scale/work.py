@@ -35,6 +35,8 @@ FORMAT = Format("arbo-work", 1, {"stages": dict}, "a work folder", "choose anoth
 SHARD_SIZE = 1 << 19
 """Number of distinct vectors in a shard, unless told: with n-grams they take half a gigabyte when they are searched."""
 
+_BYTES = 400_000_000, 4096
+"""Memory that a task needs at most: in all, and for each vector of a shard."""
 _UNFINISHED = ".arbo-partial-", ".arbo-old-"
 """Begin the names of folders that `arbo.files.whole_folder` has not finished."""
 _DAY = 24 * 60 * 60
@@ -69,7 +71,7 @@ class Work:
         if not slices:
             return
         made = slices_of(self.folder, texts, slices, pooling, elsewhere=not isinstance(self.pool, Serial))
-        self._finish(f"embedding {what}", made[::-1], progress)
+        self._finish(f"embedding {what}", made[::-1], progress, getattr(self.pool, "on_gpu", self.pool))
         for place, own in enumerate(made):
             yield place, own.part.arrays()["vectors"]
 
@@ -94,7 +96,7 @@ class Work:
             grids.append(Grid.of(self.folder, one, k, size=self.shard_size, **how) if divided else one)
         cells = [cell for grid in grids if isinstance(grid, Grid) for cell in grid.cells]
         what = "mentions" if any(isinstance(grid, Grid) and grid.self_ids is not None for grid in grids) else "entities"
-        self._finish(f"nearest {what}", cells, progress)
+        self._finish(f"nearest {what}", cells, progress, self.pool)
         forget()
         for grid in grids:
             if isinstance(grid, Grid):
@@ -102,7 +104,7 @@ class Work:
             else:
                 yield from search_all([grid], k, search=search, progress=progress, **how)
 
-    def _finish(self, stage: str, tasks: Sequence[Cell] | Sequence[Slice], progress: Progress) -> None:
+    def _finish(self, stage: str, tasks: Sequence[Cell] | Sequence[Slice], progress: Progress, pool: Executor) -> None:
         """Make the parts that are not finished; each is made once, also if several tasks are equal."""
         if not tasks:
             return
@@ -113,7 +115,7 @@ class Work:
         if taken := len(by_name) - len(todo):
             self.tell(f"{stage}: {taken:,} of {len(by_name):,} parts are finished already")
         calls = ((task.part.make, *task.call) for task in todo)
-        for _ in progress(completed(self.pool, calls), len(todo)):
+        for _ in progress(completed(pool, calls), len(todo)):
             pass
 
     def write(self, *, is_done: bool = False) -> None:
@@ -175,6 +177,11 @@ def opened(
         work = Work(path, chosen, size, tell)
         yield work
         work.write(is_done=True)
+
+
+def memory_of(shard_size: int | None = None) -> int:
+    """Return the bytes of memory that a task on shards of this size needs at most."""
+    return _BYTES[0] + _BYTES[1] * (SHARD_SIZE if shard_size is None else shard_size)
 
 
 def remove(folder: PathLike) -> None:

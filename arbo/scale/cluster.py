@@ -1,0 +1,124 @@
+"""A Ray cluster as the executor of a job's tasks.
+
+Calls carry paths and numbers, and return nothing: what a task makes is in the work folder, which all nodes must share.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator
+from concurrent.futures import BrokenExecutor, Executor, Future
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from arbo.errors import MissingDependency, UsageError
+from arbo.scale.executors import limit_to_one_thread
+from arbo.scale.parts import Part
+
+LOCAL = "local"
+_OTHER = "{} has another version of arbo; install the same on all nodes of the Ray cluster"
+_NODES = 4
+"""Most nodes on which a task begins, if one after the other ends under it."""
+_STORE = 80_000_000
+"""Bytes of the object store of a node that is started here; it stays empty."""
+
+
+class Cluster(Executor):
+    """The cluster to which this process is connected; a task has one CPU, ``gpus`` GPUs and ``memory`` bytes.
+
+    If a task's node ends, it is made again on another. If its worker ends, for example because memory does, it is not.
+    """
+
+    def __init__(self, memory: int = 0, gpus: int = 0) -> None:
+        import ray
+
+        self._ray, self.memory, self.gpus = ray, memory, gpus
+        self._task = ray.remote(num_cpus=1, num_gpus=gpus, memory=memory, max_retries=0)(_call)
+        needs = {"CPU": 1, "GPU": gpus, "memory": memory}
+        nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+        if not any(all(node.get(name, 0) >= amount for name, amount in needs.items()) for node in nodes):
+            raise UsageError(
+                f"no node of the Ray cluster has a CPU and {memory:,} bytes of memory for a task; use a smaller "
+                "--shard-size, or add a node"
+            )
+        self._max_workers = int(sum(node.get("CPU", 0) for node in nodes))
+
+    @cached_property
+    def on_gpu(self) -> Cluster:
+        """The same cluster with a GPU for each task; without, if no node has one."""
+        has_gpu = self._ray.cluster_resources().get("GPU", 0) >= 1
+        return Cluster(self.memory, 1) if has_gpu else self
+
+    def submit(self, call: Any, /, *args: Any, **named: Any) -> Future[Any]:
+        """Submit a call; the future has the error of the function, or BrokenExecutor if its worker ended."""
+        future: Future[Any] = Future()
+        self._begin(future, _NODES, _version(), call, args, named)
+        return future
+
+    def _begin(self, future: Future[Any], nodes: int, *asked: Any) -> None:
+        errors = self._ray.exceptions
+
+        def end(made: Future[Any]) -> None:
+            error = made.exception()
+            if error is None:
+                future.set_result(made.result())
+            elif isinstance(error, errors.NodeDiedError) and nodes > 1:
+                self._begin(future, nodes - 1, *asked)
+            elif isinstance(error, errors.RayTaskError) and "import on the worker" in str(error.cause):
+                future.set_exception(UsageError(_OTHER.format("a node")))
+            elif isinstance(error, errors.RayTaskError):
+                future.set_exception(error.cause)
+            else:
+                future.set_exception(BrokenExecutor(str(error)))
+
+        self._task.remote(*asked).future().add_done_callback(end)
+
+
+@contextmanager
+def connected(address: str, workers: int | None = None, memory: int = 0) -> Iterator[Cluster]:
+    """Yield a Ray cluster as executor: that of an address, or one started on this machine, which ends with the block.
+
+    Args:
+        address: ``HOST:PORT``, ``auto`` for the cluster of this machine, or ``local`` to start one. If this process is
+            connected already, it stays so.
+        workers: number of CPUs of a cluster that is started; all by default.
+        memory: bytes that a task needs, so that a node has no more tasks than it has memory for.
+
+    Raises:
+        MissingDependency: Ray is not installed.
+        UsageError: no cluster answers, or no node has enough memory.
+    """
+    try:
+        import ray
+    except ImportError:
+        raise MissingDependency("--ray", extra="ray") from None
+    if ray.is_initialized():
+        yield Cluster(memory)
+        return
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    started = {"num_cpus": workers, "include_dashboard": False, "object_store_memory": _STORE}
+    try:
+        host, _, port = address.rpartition(":")
+        if host:  # Ray itself asks for many minutes
+            socket.create_connection((host, int(port)), timeout=20).close()
+        ray.init(address, log_to_driver=False, logging_level="ERROR", **started if address == LOCAL else {})
+    except (ConnectionError, OSError, RuntimeError, ValueError) as error:
+        raise UsageError(f"cannot use the Ray cluster {address}: {error}") from error
+    try:
+        yield Cluster(memory)
+    finally:
+        ray.shutdown()
+
+
+def _call(version: str, call: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    if version != _version():
+        raise UsageError(_OTHER.format(socket.gethostname()))
+    limit_to_one_thread()
+    return call(*args, **named)
+
+
+def _version() -> str:
+    return Part.of(Path(), "version").name
