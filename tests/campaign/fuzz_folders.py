@@ -311,6 +311,8 @@ def _damaged_index(folder: Path, chance: random.Random) -> None:
 
     manifest = json.loads((folder / "arbo-index.json").read_text("utf-8"))
     name = chance.choice(["arbo-index.json", *manifest["files"]])
+    if name.endswith((".1.npy", ".2.npy")) and "vectors" in name:
+        return  # the vectors, which are not read when an index is opened: `arbo kb validate` reads them
     if name.endswith(".npy"):
         np.save(folder / name, _array(np.load(folder / name), chance))
     elif name.endswith(".arrow"):
@@ -406,7 +408,7 @@ def _edges() -> dict[str, Any]:
 
 CAMPAIGNS = {
     "runs": Campaign(
-        _run, "a damaged run whose hashes fit is refused, or used without a traceback", many=60_000, few=20, seconds=120
+        _run, "a damaged run whose hashes fit is refused, or used without a traceback", many=60_000, few=15, seconds=120
     ),
     "indexes": Campaign(_index, "a damaged index is refused, or used without a traceback", many=20_000, few=10),
     "files": Campaign(

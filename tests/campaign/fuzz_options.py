@@ -139,7 +139,7 @@ def _configurations(seed: int, folder: Path) -> None:
     if isinstance(told, dict):
         asked("explain", folder / "run", "a-1")
         run = arbo.Result.load(folder / "run")
-        assert len(run.links) == 9, "a mention is lost"
+        assert len(run.links) == 8, "a mention is lost"
         again = arbo.LinkerConfig.from_dict(run.manifest["config"])
         assert again.as_dict() == arbo.LinkerConfig.from_json(file).as_dict(), "the configuration comes back"
 

@@ -249,6 +249,6 @@ def _knowledge_bases(seed: int, folder: Path) -> None:
 
 _ASKS = "a damaged file is refused by a clear error, or what was read comes back from every writer"
 CAMPAIGNS = {
-    "documents": Campaign(_documents, _ASKS, many=200_000, few=400, seconds=60, gigabytes=6),
-    "knowledge_bases": Campaign(_knowledge_bases, _ASKS, many=150_000, few=300, seconds=60, gigabytes=6),
+    "documents": Campaign(_documents, _ASKS, many=200_000, few=200, seconds=60, gigabytes=6),
+    "knowledge_bases": Campaign(_knowledge_bases, _ASKS, many=150_000, few=150, seconds=60, gigabytes=6),
 }
