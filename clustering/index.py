@@ -153,7 +153,8 @@ class Index:
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]], metric: Metric) -> Self:
         """Make an index from the `arrays` of another index, whose metric must be ``metric``.
 
-        The vectors are neither copied nor read. Raise KeyError if an array is missing.
+        The vectors are neither copied nor read. Raise KeyError if an array is missing, and ValueError if the arrays do
+        not fit together.
         """
 
         def part(name: str, n: int) -> Any:
@@ -167,6 +168,8 @@ class Index:
         made: dict[str, Any] = {"longest": float(arrays["longest"])}
         if is_sparse:
             made |= {"postings": Csr(*part("postings", 3)), "bounds": Bounds(*part("bounds", 3))}
+        if not _fits(index, made):
+            raise ValueError("the parts of the index are of other sizes or types")
         vars(index).update(made)
         return index
 
@@ -177,6 +180,37 @@ class Index:
         if start[-1] <= np.iinfo(np.int32).max:  # scipy would copy the features as int64, as wide as the starts
             start = start.astype(np.int32)
         return sp.csr_array((value, feature, start), (len(start) - 1, self.dim))
+
+
+def _fits(index: Index, made: Mapping[str, Any]) -> bool:
+    """Return whether the parts have the types and the sizes that kernels expect; the vectors are not read."""
+    matrix, (row, owner, start, by_row, _) = index.matrix, index.owners
+    n_rows = len(start) - 1
+    ids = ((row, n_rows), (owner, index.n), (by_row, index.n))
+    is_owned = all(one.ndim == 1 and one.dtype.kind == "i" and _is_below(one, most) for one, most in ids)
+    if not is_owned or len(row) != len(owner) or not _is_start(start, n_rows, len(by_row)):
+        return False
+    if not isinstance(matrix, Csr):
+        return matrix.dtype.kind == "f" and matrix.shape == (n_rows, index.dim)
+    for (first, indices, data), n in ((matrix, n_rows), (made["postings"], index.dim)):
+        kinds = [(one.ndim, one.dtype.kind) for one in (indices, data)]
+        if kinds != [(1, "i"), (1, "f")] or len(indices) != len(data) or not _is_start(first, n, len(indices)):
+            return False
+    level, tail, sketch = made["bounds"]
+    if not len(tail):
+        return True
+    sizes = (level.shape, tail.shape[1:], len(sketch), tail.dtype, sketch.dtype, level.dtype.kind)
+    return sizes == ((index.dim,), (n_rows,), n_rows, np.uint8, np.uint8, "i") and _is_below(level, len(tail))
+
+
+def _is_below(ids: Ids, most: int) -> bool:
+    return not len(ids) or (int(ids.min()) >= 0 and int(ids.max()) < most)
+
+
+def _is_start(start: Ids, n: int, end: int) -> bool:
+    """Return whether ``start`` divides so many items into ``n`` parts."""
+    is_sized = start.ndim == 1 and start.dtype.kind == "i" and len(start) == n + 1
+    return is_sized and start[0] == 0 and start[-1] == end and not (np.diff(start) < 0).any()
 
 
 @kernel

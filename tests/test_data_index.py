@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -15,8 +16,10 @@ from hypothesis import given, settings, strategies as st
 
 from arbo.data.columns import SCHEMAS, Table, write_table
 from arbo.data.entities import Entity
+from arbo.data.index_folder import _checksum, _described
 from arbo.data.knowledge_base import KnowledgeBase
-from arbo.encoders.index import build_index
+from arbo.encoders.index import build_index, encoded
+from arbo.encoders.ngrams import NgramEncoder
 from arbo.errors import DataError, UsageError
 
 KB = KnowledgeBase(
@@ -192,3 +195,28 @@ def test_only_an_index_is_replaced(tmp_path: Path) -> None:
     for other in (tmp_path, tmp_path / "index" / "kb"):
         with pytest.raises(UsageError, match="exists and is not a folder of an arbo index"):
             build_index(KB, other)
+
+
+def test_damage_that_the_hashes_do_not_show(tmp_path: Path) -> None:
+    """Arrays of other sizes, and a manifest with other values, whose checksum was made again."""
+    stored(KB, tmp_path)
+    index, told = tmp_path / "index", "arbo-index.json"
+    manifest = json.loads((index / told).read_text("utf-8"))
+
+    def again(**kb: object) -> None:
+        changed = {name: value for name, value in manifest.items() if name != "checksum"}
+        changed |= {"kb": manifest["kb"] | kb, "files": {name: _described(index / name) for name in manifest["files"]}}
+        (index / told).write_text(json.dumps(changed | {"checksum": _checksum(changed)}), "utf-8")
+
+    again(entities="3")
+    with pytest.raises(DataError, match="the manifest lacks sizes, notes or a fingerprint"):
+        KnowledgeBase.from_index(index)
+    for name, problem in {"vectors/owners.2": "of other sizes or types", "kb/places": "the hashes of ids"}.items():
+        right = np.load(index / f"{name}.npy")
+        np.save(index / f"{name}.npy", right[:-1])
+        again()
+        with pytest.raises(DataError, match=problem):
+            encoded(KnowledgeBase.from_index(index), NgramEncoder())
+        np.save(index / f"{name}.npy", right)
+    again()
+    encoded(KnowledgeBase.from_index(index), NgramEncoder())

@@ -327,11 +327,20 @@ def test_tables_that_contradict_each_other(run: Path) -> None:
     refused(links.slice(0, 1), "its 1 rows do not match the 2 mentions")
     refused(links.take([1, 0]), "its 2 rows do not match the 2 mentions")
     refused(changed(cluster_id=["E1", "E7"]), "it names a cluster")
-    refused(changed(parent=["m-7", "m-0"], parent_is_mention=[True, True]), "it names a parent")
+    refused(changed(entity_id=["E1", "E1"]), "it links mentions to other entities")
+    refused(changed(entity_name=["marsh fever", "x"]), "it has links without a name or a score, or NIL mentions")
+    refused(changed(candidates=[["E1"], []]), "its lists of candidates and candidate_scores differ in length")
+    refused(changed(parent=["E2", None]), "it has a parent that is neither a mention nor the entity")
+    refused(changed(parent=["m-7", "m-0"], parent_is_mention=[True, True]), "it names a parent that is missing")
+    refused(changed(parent=["E1", "m-0"], parent_is_mention=[False, True]), "it has a parent that is in another clus")
+    replace_table(run, "clusters", pq.read_table(run / "clusters.parquet").slice(0, 1).set_column(
+        3, "size", pa.array([2], pa.int32())
+    ))  # fmt: skip
+    one = {"entity_id": ["E1"] * 2, "entity_name": ["marsh fever"] * 2, "cluster_id": ["E1"] * 2, "score": [1.0, 0.5]}
     for parents in (["m-1", "m-0"], ["E1", "m-1"]):
         told = "the parents of mention 'm-[01]' lead back to themselves"
-        refused(changed(parent=parents, parent_is_mention=["E1" not in parents, True]), told)
-    replace_table(run, "links", changed(parent=["E1", "m-0"], parent_is_mention=[False, True]))
+        refused(changed(**one, parent=parents, parent_is_mention=["E1" not in parents, True]), told)
+    replace_table(run, "links", changed(**one, parent=["E1", "m-0"], parent_is_mention=[False, True]))
     arbo.Result.load(run)
 
 

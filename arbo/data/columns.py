@@ -52,8 +52,8 @@ class Table:
 
     def row(self, row: int, *names: str) -> list[Any]:
         """Return the values of some columns in a row."""
-        part, place = self._parts[row // _BATCH], row % _BATCH
         with self._sound():
+            part, place = self._parts[row // _BATCH], row % _BATCH
             return [_value(name, part[name][place].as_py()) for name in names]
 
     def each(self, *names: str) -> Iterator[tuple[Any, ...]]:
@@ -84,7 +84,7 @@ class Table:
     def _sound(self) -> Iterator[None]:
         try:
             yield
-        except (OSError, ValueError, KeyError, pa.ArrowException) as error:
+        except (OSError, ValueError, KeyError, IndexError, TypeError, pa.ArrowException) as error:
             raise DataError(f"the file is damaged ({error}); {MEND}", file=str(self._file)) from None
 
 

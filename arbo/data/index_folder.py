@@ -60,6 +60,12 @@ class IndexFolder(NamedTuple):
         manifest = check_manifest(_read_manifest(folder), FORMAT, folder / MANIFEST)
         if manifest.pop("checksum", None) != _checksum(manifest):
             raise DataError(f"the manifest was changed after it was written; {MEND}", file=str(folder / MANIFEST))
+        sizes = [manifest["kb"].get(name) for name in SCHEMAS] + [
+            known.get("bytes") if isinstance(known, dict) else None for known in manifest["files"].values()
+        ]
+        texts = isinstance(manifest["kb"].get("fingerprint"), str) and isinstance(manifest["kb"].get("notes"), dict)
+        if not texts or not all(type(size) is int and size >= 0 for size in sizes):
+            raise DataError(f"the manifest lacks sizes, notes or a fingerprint; {MEND}", file=str(folder / MANIFEST))
         for name, known in manifest["files"].items():
             file = folder / name
             try:
@@ -67,7 +73,7 @@ class IndexFolder(NamedTuple):
                 if size != known["bytes"]:
                     problem = f"the file has {size:,} bytes, not {known['bytes']:,}"
                     raise DataError(f"{problem}; {MEND}", file=str(file))
-                if _ends(file) != known["ends"]:
+                if _ends(file) != known.get("ends"):
                     raise DataError(f"the file was changed after it was written; {MEND}", file=str(file))
             except OSError as error:
                 raise DataError(f"the file cannot be read ({error.strerror}); {MEND}", file=str(file)) from None
@@ -79,7 +85,12 @@ class IndexFolder(NamedTuple):
 
     def rows(self, entities: Table) -> StoredRows:
         """Return the rows of each id and alternative id, mapped into memory."""
-        return StoredRows(entities, self.table("other_ids"), HashedIds(**self.arrays("kb")))
+        others, own = self.table("other_ids"), self.arrays("kb")
+        size = (len(entities) + len(others),)
+        kinds = [(name, str(own[name].dtype), own[name].shape) for name in sorted(own)]
+        if kinds != [("hashes", "uint64", size), ("places", "int64", size)]:
+            raise DataError(f"the hashes of ids are damaged; {MEND}", file=str(self.folder / "kb"))
+        return StoredRows(entities, others, HashedIds(**own))
 
     def arrays(self, folder: str) -> dict[str, npt.NDArray[Any]]:
         """Map the arrays in the subfolder ``kb``, ``encoder`` or ``vectors``; changes are not written to the files."""

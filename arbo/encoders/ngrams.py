@@ -60,10 +60,12 @@ class Frequencies:
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
         """Return frequencies that use these arrays, uncopied; raise DataError if they do not fit together."""
         words, grams = (StringTable.from_arrays(arrays, name) for name in ("words", "grams"))
-        counts = [np.asarray(arrays[name]) for name in ("word_count", "gram_count")]
-        if [*map(len, counts)] != [len(words), len(grams)]:
+        counts = [np.asarray(arrays.get(name)) for name in ("word_count", "gram_count", "names")]
+        if [count.shape for count in counts] != [(len(words),), (len(grams),), (1,)] or any(
+            count.dtype.kind not in "if" or not ((count >= 0) & (count <= counts[2])).all() for count in counts
+        ):
             raise DataError("the counts of words or n-grams are damaged; make the index or run with them again")
-        return cls(int(arrays["names"][0]), words, grams, *counts)
+        return cls(int(counts[2][0]), words, grams, *counts[:2])
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,7 +78,12 @@ class WordIndex:
         """Return the index with these arrays, uncopied; raise DataError if they do not fit together."""
         index = cls(StringTable.from_arrays(arrays, "words"), *(np.asarray(arrays[name]) for name in _PARTS))
         sizes = len(index.first) - 1, len(index.start) - 1, int(index.start[-1])
-        if sizes != (len(index.words), len(index.row), len(index.items)):
+        if (
+            sizes != (len(index.words), len(index.row), len(index.items))
+            or any(one[0] != 0 or (np.diff(one) < 0).any() for one in (index.first, index.start))
+            or index.items.min(initial=0) < 0
+            or index.items.max(initial=-1) >= len(index.words)
+        ):
             raise DataError("the words of names are damaged; build the index again with `arbo kb index`")
         return index
 

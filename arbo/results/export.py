@@ -17,7 +17,7 @@ from arbo.data.corpus import Corpus
 from arbo.data.documents import Document
 from arbo.errors import UsageError
 from arbo.files import PathLike
-from arbo.results.run import Run, compared_in, metadata_of
+from arbo.results.run import Run, compared_in, metadata_of, object_in
 from arbo.results.views import mention_view
 from arbo.text.sentences import sentences
 from arbo.writers import TABLES, Ids, writer
@@ -132,7 +132,7 @@ def _metadata(run: Run) -> Iterator[tuple[str, pa.Array]]:
     for table in (run.mention_table, run.document_table):
         if table is None or "metadata" not in table.column_names:
             continue
-        rows = [json.loads(cell or "{}") for cell in table["metadata"].to_pylist()]
+        rows = [object_in(cell) for cell in table["metadata"].to_pylist()]
         ids = table["document_id"].combine_chunks()
         if table is run.document_table:
             flat = [
@@ -152,7 +152,7 @@ def _metadata(run: Run) -> Iterator[tuple[str, pa.Array]]:
 def labels_of(run: Run, key: str) -> list[Any]:
     """Return the labels of the mentions under a key of their metadata, lists as JSON; [] if none has the key."""
     cells = run.mention_table["metadata"].to_pylist() if "metadata" in run.mention_table.column_names else []
-    labels = [json.loads(cell or "{}").get(key) for cell in cells]
+    labels = [object_in(cell).get(key) for cell in cells]
     is_there = any(label is not None for label in labels)
     return [json.dumps(label) if isinstance(label, list) else label for label in labels] if is_there else []
 

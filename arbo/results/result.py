@@ -141,7 +141,7 @@ class Result(Run):
         """Read a run; raise DataError if there is none, a newer arbo wrote it, or a file is missing or changed."""
         tables, manifest = load_run(folder)
         mentions, links, clusters = (tables.pop(name) for name in TABLES)
-        kept = partial(load_kept, folder, manifest) if KEPT in manifest["files"] else None
+        kept = partial(load_kept, folder, manifest, len(mentions)) if KEPT in manifest["files"] else None
         documents, entities, corrections = (tables.get(name) for name in LATER)
         return cls(mentions, links, clusters, manifest, documents, entities, corrections, kept)
 

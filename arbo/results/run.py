@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from arbo.data.documents import Mention
+from arbo.errors import DataError
 from arbo.results.rows import ROWS_SHOWN, table_of
 
 Item = TypeVar("Item", bound="Link | Cluster")
@@ -345,5 +346,15 @@ def _row(table: pa.Table, row: int) -> dict[str, Any]:
 
 def metadata_of(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return the metadata of a mention or document of a run: columns or keys of the input that arbo does not know."""
-    text = row.get("metadata")
-    return json.loads(text) if text else {}
+    return object_in(row.get("metadata"))
+
+
+def object_in(text: str | None) -> dict[str, Any]:
+    """Return the JSON object in a cell of the column ``metadata``; raise DataError if there is none."""
+    try:
+        found = json.loads(text) if text else {}
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise DataError("the metadata are not a JSON object; run the job again", file="the run")
+    return found

@@ -7,16 +7,17 @@ import platform
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 from zipfile import BadZipFile
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from arbo.data.fields import fields
 from arbo.data.parquet import check_values
 from arbo.errors import DataError, UsageError
 from arbo.files import (
@@ -31,6 +32,7 @@ from arbo.files import (
     version_of,
     whole_folder,
 )
+from arbo.results.run_checks import OF_MANIFEST, REQUIRED, wrong_arrays, wrong_columns, wrong_tables
 
 MANIFEST = "manifest.json"
 TABLES = ("mentions", "links", "clusters")
@@ -41,16 +43,6 @@ KEPT = "growth.npz"
 FORMAT = Format(
     "arbo-run", 2, {"files": dict, "threshold": dict, "notes": dict}, "a run", "run the job again", oldest=1
 )
-_COLUMNS = {
-    "mentions": "mention_id document_id spans text expansion type gold gold_entities",
-    "links": "mention_id entity_id entity_name cluster_id score margin parent parent_is_mention step bottleneck "
-    "candidates candidate_scores",
-    "clusters": "cluster_id entity_id name size weakest_join",
-    "documents": "document_id",
-    "entities": "entity_id name aliases",
-    "corrections": "record file line status reason",
-}
-"""Columns that a table must have."""
 _VERSIONS = ("arbo", "faiss-cpu", "numba", "numpy", "pyarrow", "scipy")
 
 
@@ -113,52 +105,39 @@ def load_run(folder: PathLike) -> tuple[dict[str, pa.Table], dict[str, Any]]:
         except (OSError, pa.ArrowException) as error:
             raise DataError(f"the file cannot be read ({error}); {FORMAT.mend}", file=str(file)) from None
     _check_tables(tables, path)
+    try:
+        fields(manifest, "the manifest", OF_MANIFEST, required=REQUIRED)
+    except DataError as error:
+        raise DataError(f"{error.problem}; {FORMAT.mend}", file=str(path / MANIFEST)) from None
     threshold = {kind: float("inf") if value is None else value for kind, value in manifest["threshold"].items()}
     return tables, {**manifest, "threshold": threshold}
 
 
-def load_kept(folder: PathLike, manifest: Mapping[str, Any]) -> dict[str, npt.NDArray[Any]]:
-    """Read the arrays by which a run can grow; if it was saved without texts, only its graph and the decisions.
+def load_kept(folder: PathLike, manifest: Mapping[str, Any], n: int) -> dict[str, npt.NDArray[Any]]:
+    """Read the arrays by which a run of ``n`` mentions can grow; without texts, only its graph and the decisions.
 
-    Raise DataError if the file is missing, truncated or changed.
+    Raise DataError if the file is missing, truncated or changed, or its arrays do not fit the run.
     """
     file = Path(folder) / KEPT
     check_hashes(Path(folder), {KEPT: str(manifest["files"].get(KEPT))}, FORMAT.mend)
     try:
-        with np.load(file, allow_pickle=False) as arrays:
-            if any(one.compress_type for one in arrays.zip.infolist()):
+        with np.load(file, allow_pickle=False) as stored:
+            if any(one.compress_type for one in stored.zip.infolist()):
                 raise ValueError("its arrays are compressed")  # they could unpack to any size
-            return dict(arrays)
+            arrays = dict(stored)
     except (OSError, ValueError, MemoryError, BadZipFile) as error:
         raise DataError(f"the file cannot be read ({error}); {FORMAT.mend}", file=str(file)) from None
+    if wrong := wrong_arrays(arrays, n, (manifest["knowledge_base"] or {"entities": 0})["entities"]):
+        raise DataError(f"{wrong}; {FORMAT.mend}", file=str(file))
+    return arrays
 
 
 def _check_tables(tables: Mapping[str, pa.Table], folder: Path) -> None:
-    """Raise DataError for tables that contradict each other; hashes that were computed again do not show this."""
-
-    def refuse(name: str, wrong: str) -> NoReturn:
-        raise DataError(f"{wrong}; {FORMAT.mend}", file=str(folder / f"{name}.parquet"))
-
-    for name, table in tables.items():
-        if missing := sorted(set(_COLUMNS[name].split()) - set(table.column_names)):
-            refuse(name, f"the table has no column {', '.join(missing)}")
-    links, mentions, clusters = tables["links"], *(tables[of][f"{of[:-1]}_id"] for of in ("mentions", "clusters"))
-    if links["mention_id"] != mentions:
-        refuse("links", f"its {len(links):,} rows do not match the {len(mentions):,} mentions in mentions.parquet")
-    if not pc.all(pc.is_in(links["cluster_id"], value_set=clusters.combine_chunks()), min_count=0).as_py():
-        refuse("links", "it names a cluster that is missing from clusters.parquet")
-    is_mention = links["parent_is_mention"].to_numpy()
-    if not is_mention.any():
-        return
-    parent = pc.index_in(links["parent"], mentions.combine_chunks()).fill_null(-1).to_numpy()
-    if (parent[is_mention] < 0).any():
-        refuse("links", "it names a parent that is missing from mentions.parquet")
-    parent = np.where(is_mention, parent, np.arange(len(parent)))
-    for _ in range(len(parent).bit_length()):
-        parent = parent[parent]  # twice as far each time
-    if is_mention[parent].any():
-        lost = mentions[int(np.argmax(is_mention[parent]))]
-        refuse("links", f"the parents of mention {lost.as_py()!r} lead back to themselves")
+    """Raise DataError for tables that are damaged or contradict each other."""
+    columns = ((name, wrong_columns(name, table)) for name, table in tables.items())
+    for name, wrong in chain(columns, wrong_tables(tables)):  # the second looks at sound columns alone
+        if wrong:
+            raise DataError(f"{wrong}; {FORMAT.mend}", file=str(folder / f"{name}.parquet"))
 
 
 def check_replaceable(target: Path) -> None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import faulthandler
 import json
+import logging
 import multiprocessing
 import os
 import resource
@@ -85,6 +86,7 @@ def failures(name: str, seeds: Sequence[int]) -> list[tuple[int, str]]:
 def _begin(gigabytes: float) -> None:
     most = int(gigabytes * 2**30)
     resource.setrlimit(resource.RLIMIT_AS, (most, most))
+    logging.disable(logging.WARNING)  # of skipped lines
 
 
 def asked(name: str, seeds: range, workers: int) -> Iterator[tuple[int, list[tuple[int, str]]]]:

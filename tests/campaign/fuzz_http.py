@@ -1,0 +1,179 @@
+"""Random requests to the service, to reconciliation and to the served page: an answer or a 4xx that says why."""
+
+from __future__ import annotations
+
+import json
+import random
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+from urllib.parse import quote
+
+import mutations
+from serve_builders import client_of, linker
+
+import arbo
+from campaign.runner import Campaign
+
+_LINKED = [
+    {"text": "Marsh fever and a fen \U0001f98a.", "spans": [[0, 11], [18, 3]], "domain": None},
+    {"text": "hill fever in the marsh"},
+]
+_ANNOTATED = {"text": "Marsh fever", "denotations": [{"id": "T1", "span": {"begin": 0, "end": 5}, "obj": "Disease"}]}
+_QUERIES = {
+    "q0": {"query": "marsh fever", "type": "Disease", "limit": 3, "properties": [{"pid": "definition", "v": "fever"}]},
+    "q1": {"query": "fen", "type": [{"id": "Place"}], "type_strict": "should"},
+}
+_EXTEND = {"ids": ["D:1", "D:2"], "properties": [{"id": "aliases"}, {"id": "year", "settings": {"limit": 1}}]}
+_IDS = ["D:1", "X/1 ü", "P:1", "nobody"]
+_BODIES: dict[str, Any] = {"/link": _LINKED, "/explain": _LINKED[0], "/pubannotation": _ANNOTATED}
+
+
+def _refuse(name: str) -> Any:
+    raise AssertionError(f"{name} is not JSON")
+
+
+def _check(response: Any) -> None:
+    told = f"{response.request.method} {response.request.url!s:.300}: {response.status_code} {response.text:.300}"
+    assert response.status_code < 500, told
+    if response.headers.get("content-type", "").startswith("application/json"):
+        value = json.loads(response.content, parse_constant=_refuse)
+        assert response.status_code < 400 or value["error"], told
+    else:
+        assert response.status_code in (200, 204, 307, 400, 404, 405), told
+
+
+def _text(chance: random.Random, *usual: str) -> str:
+    """Draw a usual text, one that was changed, or another."""
+    how, usually = chance.random(), chance.choice(usual)
+    drawn = usually if how < 0.3 else mutations.mutated_text(usually, chance) if how < 0.7 else mutations.text(chance)
+    return drawn.encode("utf-8", "replace").decode()[:2000]
+
+
+def _json(value: Any, chance: random.Random) -> bytes:
+    """Change a value of JSON, or its bytes; sometimes nest it deeply."""
+    if chance.random() < 0.03:
+        return b"[" * chance.choice([900, 100_000])
+    for _ in range(chance.choice([0, 1, 1, 2])):
+        value = mutations.changed(value, chance)
+    content = json.dumps(value, ensure_ascii=chance.random() < 0.7).encode("utf-8", "surrogatepass")
+    return content if chance.random() < 0.8 else mutations.mutated(content, chance)
+
+
+@cache
+def _client() -> Any:
+    return client_of()
+
+
+def _service(seed: int, folder: Path) -> None:
+    chance, client = random.Random(seed), _client()
+    headers = {
+        "content-type": chance.choice(["application/json", "text/plain", "application/x-www-form-urlencoded", ""])
+    }
+    for _ in range(4):
+        path = chance.choice([*_BODIES, *_BODIES, "/entities", "/search", "/health", "/openapi.json", "*"])
+        more = chance.choice(
+            ["", "", f"?candidates={quote(_text(chance, '3'))}", f"?collective={_text(chance, 'true')[:20]}"]
+        )
+        if path in _BODIES:
+            _check(client.post(path + quote(more, "?=%&"), content=_json(_BODIES[path], chance), headers=headers))
+        elif path == "/entities":
+            _check(client.get(f"/entities/{quote(_text(chance, *_IDS), chance.choice(['', '/']))}"))
+        elif path == "/search":
+            _check(
+                client.get("/search", params={"q": _text(chance, "marsh", "fever"), "limit": _text(chance, "3", "1")})
+            )
+        else:
+            method, other = chance.choice(["GET", "POST", "PUT", "DELETE", "OPTIONS"]), quote(_text(chance, path, "/x"))
+            _check(client.request(method, f"/{other.lstrip('/')}", content=_json({}, chance)))
+
+
+def _reconcile(seed: int, folder: Path) -> None:
+    chance, client = random.Random(seed), _client()
+    for _ in range(4):
+        name, value = chance.choice([("queries", _QUERIES), ("extend", _EXTEND)])
+        how = chance.randrange(6)
+        if how < 2:
+            _check(client.get("/reconcile", params={name: _json(value, chance).decode("utf-8", "replace")[:9000]}))
+        elif how < 4:
+            form = {name: _json(value, chance).decode("utf-8", "replace")}
+            content = (
+                None if chance.random() < 0.8 else mutations.mutated(f"{name}={quote(form[name])}".encode(), chance)
+            )
+            typed = {"content-type": "application/x-www-form-urlencoded"}
+            _check(
+                client.post(
+                    "/reconcile", **({"data": form} if content is None else {"content": content, "headers": typed})
+                )
+            )
+        elif how == 4:
+            kind, prefix = _text(chance, "entity", "type", "property"), _text(chance, "mar", "D", "def")
+            _check(
+                client.get(
+                    f"/reconcile/suggest/{quote(kind, '')}", params={"prefix": prefix, "cursor": _text(chance, "0")}
+                )
+            )
+        else:
+            path, key = chance.choice([("properties", "type"), ("preview", "id"), ("properties", "limit")])
+            _check(client.get(f"/reconcile/{path}", params={key: _text(chance, *_IDS, "Disease", "10")}))
+
+
+_KEPT = TemporaryDirectory(prefix="arbo-campaign-http-")
+_TOKEN = "secret"
+
+
+@cache
+def _page() -> tuple[Any, list[str]]:
+    """Return a client of a served page, and ids that it knows."""
+    from starlette.testclient import TestClient
+
+    from arbo.cli.explore import page_of
+    from arbo.explore.server import app_of
+
+    root = Path(_KEPT.name)
+    documents, _ = arbo.load_sample()
+    result = linker().link(documents[:3])
+    result.save(root / "run")
+    page = page_of(root / "run", None, root / "answers.jsonl", None, (None, None), root / "reviewed")
+    client = TestClient(app_of(page, _TOKEN), base_url="http://127.0.0.1:8000")
+    ids = [link.mention.id for link in result.links[:4]] + [link.cluster for link in result.links[:4]]
+    return client, [*ids, documents[0].id, "D:1"]
+
+
+def _explore(seed: int, folder: Path) -> None:
+    from arbo.explore.server import _ASKED, _VIEWS
+
+    chance, (client, ids) = random.Random(seed), _page()
+    known = ["words", "document", "entity", "cluster", "nil", "sort", "offset", "limit", "id", "mention_id", "x"]
+    usual = [*ids, "true", "order", "size", "nearness", "10", "0", "499", "fever", "a"]
+    for _ in range(5):
+        headers = {"x-arbo-token": _TOKEN if chance.random() < 0.95 else quote(_text(chance, _TOKEN)[:99])}
+        how = chance.random()
+        if how < 0.65:
+            view = chance.choice(sorted(_VIEWS) + [f"review/{name}" for name in _ASKED])
+            names = chance.sample(known, chance.choice([0, 1, 1, 2, 3]))
+            if view in ("cluster", "mention", "document", "entity", "review/question") and chance.random() < 0.8:
+                names = ["id"]
+            _check(client.get(f"/api/{view}", params={name: _text(chance, *usual) for name in names}, headers=headers))
+        elif how < 0.95:
+            answer = {
+                "mention_id": chance.choice(ids),
+                "answer": chance.choice(
+                    ["accept", "candidate", "nil", "new", "not", "same", "different", "drop", "skip", "undo"]
+                ),
+                "value": chance.choice([*ids, "x", "", mutations.text(chance)]),
+            }
+            _check(client.post("/api/review/answer", content=_json(answer, chance), headers=headers))
+        else:
+            _check(
+                client.get(f"/{quote(_text(chance, 'index.html', 'page.js', '../server.py', 'api'))}", headers=headers)
+            )
+
+
+_ASKS = "every request gets JSON, or a 4xx with a sentence"
+CAMPAIGNS = {
+    "service": Campaign(_service, _ASKS, many=50_000, few=60, seconds=60),
+    "reconcile": Campaign(_reconcile, _ASKS, many=50_000, few=60, seconds=60),
+    "explore": Campaign(_explore, _ASKS, many=50_000, few=60, seconds=60),
+}
