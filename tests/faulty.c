@@ -1,7 +1,7 @@
 /* Preloaded, this lets the n-th file operation below a folder fail, write too little, or kill the process.
 
    `faulty_arm` names the folder and what to do; `tests/forked.py` calls it in the process of each verb. Operations are
-   counted in `state`, which the caller shares with it. Whoever links or loads libc dynamically is reached: Python, the
+   counted in `state`, which the caller shares with it. `faulty_dies_after` kills after seconds of the processor. Whoever links or loads libc dynamically is reached: Python, the
    C++ of Arrow and the Rust of safetensors. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/types.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -27,6 +28,13 @@ static int action, code, kinds;
 void faulty_arm(void *shared, const char *folder, int act, long n, int error, int which) {
     state = shared, action = act, nth = n, code = error, kinds = which;
     strncpy(below, folder, sizeof below - 1);
+}
+
+static void die(int number) { (void)number, kill(getpid(), SIGKILL); }
+
+void faulty_dies_after(double seconds) {
+    struct itimerval once = {{0, 0}, {(long)seconds, 1 + (long)(1e6 * (seconds - (long)seconds))}};
+    signal(SIGPROF, die), setitimer(ITIMER_PROF, &once, NULL);
 }
 
 static int inside(int at, const char *path) {

@@ -1,6 +1,6 @@
 """Verbs in processes forked from a warm one, so that to start, kill and repeat one takes a fraction of a second.
 
-`Forks` starts this file as a process, which imports arbo, links once, and then forks for each verb that it is asked for.
+`Forks` starts this file as a process, which runs some commands, and then forks for each verb that it is asked for.
 With a C compiler, `faulty.c` is preloaded there, which counts file operations and strikes at one of them.
 """
 
@@ -43,7 +43,7 @@ class Verb:
     """The errno."""
     kinds: int = WRITES | REMOVALS
     dies_after: float | None = None
-    """Seconds until it is killed."""
+    """Seconds of the processor until it is killed; without a C compiler, seconds of the clock."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +56,7 @@ class Ended:
     """File operations that counted."""
     hit: bool
     seconds: float
+    """Seconds of the processor."""
     megabytes: float
     """Most resident memory."""
 
@@ -82,13 +83,15 @@ class Forks:
 
     def close(self) -> None:
         """End the process."""
-        assert self._process.stdin is not None and self._process.stdout is not None
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
         self._process.stdin.close()
         self._process.wait()
         self._process.stdout.close()
 
     def _run(self, verbs: Sequence[Verb], warm: Sequence[Sequence[str]]) -> list[Ended]:
-        assert self._process.stdin is not None and self._process.stdout is not None
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
         self._process.stdin.write(json.dumps({"warm": warm, "run": [asdict(verb) for verb in verbs]}) + "\n")
         self._process.stdin.flush()
         return [Ended(**one) for one in json.loads(self._process.stdout.readline())]
@@ -122,6 +125,8 @@ def _child(verb: Verb, library: ctypes.CDLL | None, shared: int) -> None:
         folder = os.fsencode(verb.below)
         act = (verb.action, ctypes.c_long(verb.nth), verb.code, verb.kinds)
         library.faulty_arm(ctypes.c_void_p(shared), folder, *act)
+        if verb.dies_after is not None:
+            library.faulty_dies_after(ctypes.c_double(verb.dies_after))
     os._exit(_main(verb.arguments))
 
 
@@ -151,7 +156,9 @@ def _warm() -> None:
     """Have one thread, as what a thread of the parent holds is never released in a child."""
     import pyarrow
     import torch
+    import typer.main
 
+    typer.main.get_command = functools.cache(typer.main.get_command)  # half the time of a verb of milliseconds
     pyarrow.set_cpu_count(1)
     pyarrow.set_io_thread_count(1)
     torch.set_num_threads(1)
@@ -176,7 +183,8 @@ def _serve(library: ctypes.CDLL | None) -> None:
             if not process:
                 _child(verb, library, ctypes.addressof(counts) + 16 * place)
             processes.append(process)
-        ends = sorted((verb.dies_after, at) for at, verb in enumerate(verbs) if verb.dies_after is not None)
+        timed = [] if library is not None else verbs
+        ends = sorted((verb.dies_after, at) for at, verb in enumerate(timed) if verb.dies_after is not None)
         for seconds, at in ends:
             time.sleep(max(0.0, begun + seconds - time.monotonic()))
             os.kill(processes[at], signal.SIGKILL)  # not yet waited for, so that its id is still its own
@@ -184,7 +192,7 @@ def _serve(library: ctypes.CDLL | None) -> None:
         for place, process in enumerate(processes):
             _, status, used = os.wait4(process, 0)
             seen, hit = counts[2 * place], bool(counts[2 * place + 1])
-            spent = time.monotonic() - begun
+            spent = used.ru_utime + used.ru_stime
             one = Ended(os.waitstatus_to_exitcode(status), seen, hit, spent, used.ru_maxrss / 1024)
             ended.append(asdict(one))
         answers.write(json.dumps(ended) + "\n")

@@ -52,7 +52,7 @@ def inputs() -> Path:
     kb.to_jsonl(folder / "kb.jsonl")
     tiny_models.bert(folder / "bert")
     (folder / "config.json").write_text(json.dumps(_TRAINING), "utf-8")
-    forks().warm(_arguments(*"link docs.jsonl --kb kb.jsonl --out run".split(), at=folder))
+    forks().warm(_arguments(*["link", "docs.jsonl", "--kb", "kb.jsonl", "--out", "run"], at=folder))
     return folder
 
 
@@ -145,7 +145,8 @@ def undisturbed(job: Job) -> Undisturbed:
         succeed(job.others, before)
     ended = succeed(job.arguments, begin(job, place / "done", before))
     files, replaced = tree(place / "done"), {} if before is None else tree(before)
-    assert files and not set(everything(place / "done")) - set(files), "a hidden file is left"
+    assert files
+    assert not set(everything(place / "done")) - set(files), "a hidden file is left"
     return Undisturbed(files, before, replaced, ended.seconds, ended.operations)
 
 
@@ -211,8 +212,8 @@ def part(files: dict[str, str], name: str) -> dict[str, str]:
 def check_unfinished(job: Job, folder: Path, whole: Undisturbed, *, killed: bool) -> None:
     """Raise AssertionError if a folder of a disturbed job has something that looks complete and is not.
 
-    What was there before, or what was to be written, must be there whole, or nothing; of what was there before, at least
-    a hidden folder. Hidden files are left by kills alone.
+    What was there before, or what was to be written, must be there whole, or nothing; of what was there before, at
+    least a hidden folder. Hidden files are left by kills alone.
     """
     there = everything(folder)
     seen = {name: digest for name, digest in there.items() if not is_hidden(name)}
