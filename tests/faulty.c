@@ -37,17 +37,21 @@ void faulty_dies_after(double seconds) {
     signal(SIGPROF, die), setitimer(ITIMER_PROF, &once, NULL);
 }
 
-static int inside(int at, const char *path) {
-    char link[64], found[4096], *begin = found;
+static int starts(const char *path) {
     size_t length = strlen(below);
-    if (!length) return 0;
-    if (path && path[0] == '/') return !strncmp(path, below, length);
+    return !strncmp(path, below, length) && (path[length] == '/' || !path[length]);
+}
+
+static int inside(int at, const char *path) {
+    char link[64], found[4096];
+    if (!below[0]) return 0;
+    if (path && path[0] == '/') return starts(path);
     if (at == AT_FDCWD) strcpy(link, "/proc/self/cwd");
     else snprintf(link, sizeof link, "/proc/self/fd/%d", at);
-    ssize_t n = readlink(link, begin, sizeof found - 1);
+    ssize_t n = readlink(link, found, sizeof found - 1);
     if (n < 0) return 0;
     found[n] = 0;
-    return !strncmp(found, below, length);
+    return starts(found);
 }
 
 /* 0: go on; 1: fail with errno; 2: write a part */

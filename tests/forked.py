@@ -156,9 +156,11 @@ def _warm() -> None:
     """Have one thread, as what a thread of the parent holds is never released in a child."""
     import pyarrow
     import torch
+    import tqdm
     import typer.main
 
     typer.main.get_command = functools.cache(typer.main.get_command)  # half the time of a verb of milliseconds
+    tqdm.tqdm.monitor_interval = 0
     pyarrow.set_cpu_count(1)
     pyarrow.set_io_thread_count(1)
     torch.set_num_threads(1)

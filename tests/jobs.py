@@ -82,7 +82,7 @@ def jobs() -> dict[str, tuple[Job, ...]]:
         "train train.jsonl --kb kb.jsonl --encoder bert --config config.json --out out",
     )
     on = "out.training"
-    made = {
+    return {
         "link": (
             job("link", link),
             job("link again", link, f"{link} --k 3"),
@@ -116,10 +116,6 @@ def jobs() -> dict[str, tuple[Job, ...]]:
             for to in _EXPORTS
         ),
     }
-    with tempfile.TemporaryDirectory() as elsewhere:
-        every = [job for own in made.values() for job in own if not job.others]
-        forks().warm(*(placed(job.arguments, Path(elsewhere) / str(place)) for place, job in enumerate(every)))
-    return made
 
 
 @dataclass(frozen=True)
@@ -138,7 +134,9 @@ class Undisturbed:
 
 @functools.cache
 def undisturbed(job: Job) -> Undisturbed:
-    """Run a job alone."""
+    """Run a job alone, after it has run once in the warm process."""
+    with tempfile.TemporaryDirectory() as elsewhere:
+        forks().warm(placed(job.arguments, Path(elsewhere)))
     place = inputs() / "undisturbed" / job.name
     before = place / "before" if job.others else None
     if before is not None:

@@ -102,6 +102,10 @@ def _disks(seed: int, folder: Path) -> None:
 
 
 CAMPAIGNS = {
-    "calls": Campaign(_calls, "a file operation fails: an error that says why, no half file, then success", 3000, 6),
-    "disks": Campaign(_disks, "a disk is full: an error that says why, no half file, then success", 600, 2),
+    "calls": Campaign(
+        _calls, "a file operation fails: an error that says why, no half file, then success", 3000, 4, seconds=900
+    ),
+    "disks": Campaign(
+        _disks, "a disk is full: an error that says why, no half file, then success", 600, 1, seconds=900
+    ),
 }

@@ -48,6 +48,10 @@ def _case(seed: int, folder: Path) -> None:
 
 CAMPAIGNS = {
     "verbs": Campaign(
-        _case, "link, discover, add, train, index and export, killed: then the files of an undisturbed run", 1200, 6
+        _case,
+        "link, discover, add, train, index and export, killed: then the files of an undisturbed run",
+        1200,
+        6,
+        seconds=900,
     )
 }
