@@ -18,13 +18,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from safetensors import SafetensorError
 from training_builders import QUICK, Killed, dying, encoder, log_of, torch, train_from_folder, weights
 
 import arbo
 from arbo.encoders.tower import Tower
 from arbo.errors import DataError, UsageError
 from arbo.progress import Announce, quiet
-from arbo.training import loop
+from arbo.training import checkpoints as checkpoint_files, loop
 from arbo.training.checkpoints import checkpoints
 from arbo.training.config import TrainingConfig
 from arbo.training.dual import trainer as dual
@@ -112,6 +113,29 @@ def test_killed_between_any_two_files(small: Any, unbroken: Unbroken, tmp_path: 
     out = tmp_path / "model"
     with pytest.raises(Killed), dead_after(place % unbroken.moves, tmp_path):
         small(out)
+    assert_as_unbroken(unbroken, out, small(out))
+
+
+@pytest.mark.parametrize(
+    "error",
+    [SafetensorError("I/O error: No space left on device (os error 28)"), OSError(28, "No space left on device")],
+)
+def test_a_full_disk_is_told_and_the_same_command_goes_on(
+    small: Any, unbroken: Unbroken, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    out, saved, save = tmp_path / "model", itertools.count(), checkpoint_files.save_file
+
+    def full(*given: Any) -> None:
+        if next(saved):
+            raise error
+        save(*given)
+
+    monkeypatch.setattr(checkpoint_files, "save_file", full)
+    with pytest.raises(UsageError, match=r"cannot write a checkpoint in .*No space left on device"):
+        small(out)
+    assert len(checkpoints(out.with_name("model.training"))) == 1
+    assert not [*out.with_name("model.training").glob(".partial-*")]
+    monkeypatch.undo()
     assert_as_unbroken(unbroken, out, small(out))
 
 
