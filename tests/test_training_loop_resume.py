@@ -25,7 +25,7 @@ import arbo
 from arbo.encoders.tower import Tower
 from arbo.errors import DataError, UsageError
 from arbo.progress import Announce, quiet
-from arbo.training import checkpoints as checkpoint_files, loop
+from arbo.training import checkpoints as files, loop
 from arbo.training.checkpoints import checkpoints
 from arbo.training.config import TrainingConfig
 from arbo.training.dual import trainer as dual
@@ -120,23 +120,25 @@ def test_killed_between_any_two_files(small: Any, unbroken: Unbroken, tmp_path: 
     "error",
     [SafetensorError("I/O error: No space left on device (os error 28)"), OSError(28, "No space left on device")],
 )
-def test_a_full_disk_is_told_and_the_same_command_goes_on(
-    small: Any, unbroken: Unbroken, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+def test_a_full_disk_is_told_and_the_earlier_checkpoint_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
-    out, saved, save = tmp_path / "model", itertools.count(), checkpoint_files.save_file
+    class Model:
+        def save_pretrained(self, folder: Path, /) -> None:
+            folder.mkdir()
 
-    def full(*given: Any) -> None:
-        if next(saved):
-            raise error
-        save(*given)
+    def full(*_: Any) -> None:
+        raise error
 
-    monkeypatch.setattr(checkpoint_files, "save_file", full)
-    with pytest.raises(UsageError, match=r"cannot write a checkpoint in .*No space left on device"):
-        small(out)
-    assert len(checkpoints(out.with_name("model.training"))) == 1
-    assert not [*out.with_name("model.training").glob(".partial-*")]
+    adam = torch.optim.Adam([torch.nn.Parameter(torch.ones(2))])
+    files.save_checkpoint(tmp_path, files.State(1), Model(), adam, {})
+    monkeypatch.setattr(files, "save_file", full)
+    with pytest.raises(UsageError, match=r"cannot write a checkpoint in .*No space left on device.*goes on"):
+        files.save_checkpoint(tmp_path, files.State(2), Model(), adam, {})
+    assert [file.name for file in tmp_path.iterdir()] == ["step-000000001"]
     monkeypatch.undo()
-    assert_as_unbroken(unbroken, out, small(out))
+    files.save_checkpoint(tmp_path, files.State(2), Model(), adam, {})
+    assert [file.name for file in tmp_path.iterdir()] == ["step-000000002"]
 
 
 def test_the_best_model_that_the_checkpoint_speaks_of_is_kept(

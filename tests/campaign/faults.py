@@ -106,6 +106,6 @@ CAMPAIGNS = {
         _calls, "a file operation fails: an error that says why, no half file, then success", 3000, 4, seconds=900
     ),
     "disks": Campaign(
-        _disks, "a disk is full: an error that says why, no half file, then success", 600, 1, seconds=900
+        _disks, "a disk is full: an error that says why, no half file, then success", 600, 0, seconds=900
     ),
 }
