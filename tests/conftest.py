@@ -13,8 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import pytest
+import tiny_models
 from browser import Browser, needs_browser
 from hypothesis import settings
+from tiny_models import WORDS
 
 if TYPE_CHECKING:
     import arbo
@@ -36,8 +38,6 @@ os.environ.setdefault("NUMBA_CACHE_DIR", str(_ROOT / ".numba_cache" / hashlib.sh
 
 # No test asks the hub for a model.
 os.environ["HF_HUB_OFFLINE"] = "1"
-
-WORDS = "the of in and patients left kidney fever disease cancer syndrome marsh mention"
 
 
 @pytest.fixture(scope="session")
@@ -64,19 +64,8 @@ def sample() -> Sample:
 
 @pytest.fixture(scope="session")
 def bert_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Save a tiny BERT with random weights: a few words and all ASCII letters, 128 positions."""
-    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
-    from transformers import BertConfig, BertModel
-
-    ascii_ = [chr(code) for code in range(33, 127) if not chr(code).isupper()]
-    vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "[unused0]", *WORDS.split(), *ascii_]
-    vocabulary += [f"##{letter}" for letter in ascii_ if letter.isalnum()]
-    tokenizer = Tokenizer(models.WordPiece({word: id_ for id_, word in enumerate(vocabulary)}, unk_token="[UNK]"))
-    tokenizer.normalizer = normalizers.BertNormalizer()
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    special = {"cls_token": "[CLS]", "sep_token": "[SEP]", "pad_token": "[PAD]", "mask_token": "[MASK]"}
-    config = BertConfig(vocab_size=len(vocabulary), max_position_embeddings=128, **_TINY)
-    return _save(tmp_path_factory.mktemp("bert"), BertModel, config, tokenizer, unk_token="[UNK]", **special)
+    """Save a tiny BERT."""
+    return tiny_models.bert(tmp_path_factory.mktemp("bert"))
 
 
 @pytest.fixture(scope="session")
@@ -96,8 +85,12 @@ def roberta_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tokenizer.train_from_iterator([*WORDS.split(), WORDS] * 9, trainer)
     special = {"cls_token": "<s>", "sep_token": "</s>", "pad_token": "<pad>", "mask_token": "<mask>"}
     ids = {"bos_token_id": 0, "pad_token_id": 1, "eos_token_id": 2}
-    config = RobertaConfig(vocab_size=tokenizer.get_vocab_size(), max_position_embeddings=130, **ids, **_TINY)
-    return _save(tmp_path_factory.mktemp("roberta"), RobertaModel, config, tokenizer, unk_token="<unk>", **special)
+    config = RobertaConfig(
+        vocab_size=tokenizer.get_vocab_size(), max_position_embeddings=130, **ids, **tiny_models.TINY
+    )
+    return tiny_models.save(
+        tmp_path_factory.mktemp("roberta"), RobertaModel, config, tokenizer, unk_token="<unk>", **special
+    )
 
 
 @pytest.fixture(scope="session")
@@ -173,19 +166,6 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
 
     yield run
     signal.signal(signal.SIGINT, handler)
-
-
-_TINY = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 128}
-
-
-def _save(folder: Path, kind: type, config: object, tokenizer: object, **special: str) -> Path:
-    import torch
-    from transformers import PreTrainedTokenizerFast
-
-    torch.manual_seed(0)
-    kind(config).save_pretrained(folder)
-    PreTrainedTokenizerFast(tokenizer_object=tokenizer, **special).save_pretrained(folder)
-    return folder
 
 
 def _tower(folder: Path) -> Tower:

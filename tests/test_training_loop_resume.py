@@ -18,13 +18,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from safetensors import SafetensorError
 from training_builders import QUICK, Killed, dying, encoder, log_of, torch, train_from_folder, weights
 
 import arbo
 from arbo.encoders.tower import Tower
 from arbo.errors import DataError, UsageError
 from arbo.progress import Announce, quiet
-from arbo.training import loop
+from arbo.training import checkpoints as files, loop
 from arbo.training.checkpoints import checkpoints
 from arbo.training.config import TrainingConfig
 from arbo.training.dual import trainer as dual
@@ -113,6 +114,31 @@ def test_killed_between_any_two_files(small: Any, unbroken: Unbroken, tmp_path: 
     with pytest.raises(Killed), dead_after(place % unbroken.moves, tmp_path):
         small(out)
     assert_as_unbroken(unbroken, out, small(out))
+
+
+@pytest.mark.parametrize(
+    "error",
+    [SafetensorError("I/O error: No space left on device (os error 28)"), OSError(28, "No space left on device")],
+)
+def test_a_full_disk_is_told_and_the_earlier_checkpoint_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    class Model:
+        def save_pretrained(self, folder: Path, /) -> None:
+            folder.mkdir()
+
+    def full(*_: Any) -> None:
+        raise error
+
+    adam = torch.optim.Adam([torch.nn.Parameter(torch.ones(2))])
+    files.save_checkpoint(tmp_path, files.State(1), Model(), adam, {})
+    monkeypatch.setattr(files, "save_file", full)
+    with pytest.raises(UsageError, match=r"cannot write a checkpoint in .*No space left on device.*goes on"):
+        files.save_checkpoint(tmp_path, files.State(2), Model(), adam, {})
+    assert [file.name for file in tmp_path.iterdir()] == ["step-000000001"]
+    monkeypatch.undo()
+    files.save_checkpoint(tmp_path, files.State(2), Model(), adam, {})
+    assert [file.name for file in tmp_path.iterdir()] == ["step-000000002"]
 
 
 def test_the_best_model_that_the_checkpoint_speaks_of_is_kept(

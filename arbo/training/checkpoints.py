@@ -55,10 +55,13 @@ class State:
 def save_checkpoint(
     folder: Path, state: State, model: Saveable, optimizer: torch.optim.Optimizer, plan: Mapping[str, Ids]
 ) -> None:
-    """Write a checkpoint with ``plan`` (`Trainer.chosen`); remove earlier ones, and unused models and embeddings."""
+    """Write a checkpoint with ``plan`` (`Trainer.chosen`); remove earlier ones, and unused models and embeddings.
+
+    Raise UsageError if it cannot be written; the earlier ones are still there.
+    """
     partial = folder / f".partial-{uuid4().hex}"
-    partial.mkdir(parents=True)
     try:
+        partial.mkdir(parents=True)
         model.save_pretrained(partial / "model")
         tensors = {
             f"{index}.{name}": value.detach().cpu().contiguous().clone()
@@ -72,6 +75,10 @@ def save_checkpoint(
         found_again = {embeddings(folder, state.best_step), embeddings(folder, state.step)}
         earlier += [old for old in (folder / "embeddings").glob("*") if old not in found_again]
         partial.rename(folder / f"{_PREFIX}{state.step:09d}")
+    except (OSError, SafetensorError) as error:
+        reason = getattr(error, "strerror", None) or error
+        mend = "mend that, and the same command goes on from the last one"
+        raise UsageError(f"cannot write a checkpoint in {folder}: {reason}; {mend}") from error
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     for old in earlier:
