@@ -4,6 +4,7 @@
 # make bench   the short benchmarks, and BENCHMARKS.md and its reports from all results
 #      bench-long   the long ones       bench-gpu   those that need a GPU      bench-NAME   one of them
 # make campaign  a million random cases, and kills (hours); tests/campaign says which
+# make oldest  the quick tests that need no torch, under the oldest versions that pyproject.toml allows
 # make format  rewrite the code in the project's format
 
 PYTHON ?= python3
@@ -18,7 +19,7 @@ GPU   := gpu_embed_search
 nil_clustering_OPTIONS := --encoder all-MiniLM-L6-v2
 papers_OPTIONS := --seeds 1
 
-.PHONY: demo test fast campaign check format bench bench-long bench-gpu clean
+.PHONY: demo test fast oldest campaign check format bench bench-long bench-gpu clean
 .PHONY: $(SHORT:%=bench-%) $(LONG:%=bench-%) $(GPU:%=bench-%)
 .NOTPARALLEL:
 
@@ -30,6 +31,14 @@ test: $(VENV)/complete
 
 fast: $(VENV)/complete
 	$(BIN)/python -m pytest --numprocesses 2 -m 'not slow'
+
+# Old packages warn of new ones below them. Files that name torch, its models or a browser are left out.
+OLDEST := .venv-oldest/bin/python
+oldest:
+	test -x $(OLDEST) || $(PYTHON) -m venv .venv-oldest
+	$(OLDEST) -m pip --disable-pip-version-check install --quiet --constraint constraints-oldest.txt --editable '.[test]'
+	NUMBA_CACHE_DIR=.numba_cache/oldest $(OLDEST) -m pytest -o addopts= -o filterwarnings= -m 'not slow' \
+	  $$(grep -LE 'torch|transformers|tokenizers|bert|training|safetensors|model_folders|browser' tests/test_*.py)
 
 campaign: $(VENV)/complete
 	$(BIN)/python tests/campaign
@@ -57,7 +66,7 @@ $(SHORT:%=bench-%) $(LONG:%=bench-%) $(GPU:%=bench-%): bench-%: $(VENV)/complete
 	$(BIN)/python benchmarks/$*.py $($*_OPTIONS)
 
 clean:
-	rm -rf $(VENV) .numba_cache .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-oldest .numba_cache .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 # Each stamp is one state of the same environment: arbo alone, with what checks need (torch among it, for its types),
 # with what tests need.

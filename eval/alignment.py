@@ -186,7 +186,7 @@ def _partners_one_by_one(row: IntArray, column: IntArray, weight: FloatArray) ->
     alone = np.arange(n_rows)
     worst = float(weight.max()) + 1.0
     cost = np.concatenate([worst - weight, np.full(n_rows, worst)])
-    where = np.concatenate([row, alone]), np.concatenate([column, n_columns + alone])
-    graph = csr_array((cost, where), shape=(n_rows, n_columns + n_rows))
+    where = np.concatenate([[row, column], [alone, n_columns + alone]], axis=1, dtype=np.int32)  # as SciPy 1.12 needs
+    graph = csr_array((cost, tuple(where)), shape=(n_rows, n_columns + n_rows))
     _, partner = min_weight_full_bipartite_matching(graph)
     return np.asarray(partner)

@@ -82,21 +82,26 @@ def thresholds(rng, weight):
 
 
 def random_cases(style, distinct, n_cases, max_nodes=9, with_threshold=True):
-    """Yield edges, n_entities, n_nodes, threshold, Graph; some have no entity, no mention or no node."""
+    """Yield cases of `random_case`."""
     rng = np.random.default_rng([STYLES.index(style), distinct, max_nodes])
     for _ in range(n_cases):
-        n_nodes = int(rng.integers(0, max_nodes + 1))
-        n_entities = int(rng.integers(0, min(n_nodes, 4) + 1))
-        pairs = list(map(tuple, style(rng, n_entities, n_nodes))) if n_nodes else []
-        if pairs and rng.random() < 0.4:  # copies, both directions, self-loops, edges into entities
-            pairs += [pairs[i] for i in rng.integers(0, len(pairs), 3)]
-            pairs += [pairs[i][::-1] for i in rng.integers(0, len(pairs), 3)]
-            pairs += [(v, v) for v in rng.integers(0, n_nodes, 2)]
-        pairs = [(int(u), int(v)) for u, v in rng.permutation(np.array(pairs, int).reshape(-1, 2))]
-        values = weights(rng, len(pairs), distinct)
-        edges = [(u, v, float(w)) for (u, v), w in zip(pairs, values, strict=True)]
-        threshold = thresholds(rng, values) if with_threshold else None
-        yield edges, n_entities, n_nodes, threshold, graph_of(edges, n_entities, n_nodes)
+        yield random_case(rng, style, distinct, max_nodes, with_threshold)
+
+
+def random_case(rng, style, distinct, max_nodes=9, with_threshold=True):
+    """Return edges, n_entities, n_nodes, threshold, Graph; some have no entity, no mention or no node."""
+    n_nodes = int(rng.integers(0, max_nodes + 1))
+    n_entities = int(rng.integers(0, min(n_nodes, 4) + 1))
+    pairs = list(map(tuple, style(rng, n_entities, n_nodes))) if n_nodes else []
+    if pairs and rng.random() < 0.4:  # copies, both directions, self-loops, edges into entities
+        pairs += [pairs[i] for i in rng.integers(0, len(pairs), 3)]
+        pairs += [pairs[i][::-1] for i in rng.integers(0, len(pairs), 3)]
+        pairs += [(v, v) for v in rng.integers(0, n_nodes, 2)]
+    pairs = [(int(u), int(v)) for u, v in rng.permutation(np.array(pairs, int).reshape(-1, 2))]
+    values = weights(rng, len(pairs), distinct)
+    edges = [(u, v, float(w)) for (u, v), w in zip(pairs, values, strict=True)]
+    threshold = thresholds(rng, values) if with_threshold else None
+    return edges, n_entities, n_nodes, threshold, graph_of(edges, n_entities, n_nodes)
 
 
 def graph_of(edges, n_entities, n_nodes):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import re
+import tomllib
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -73,3 +75,21 @@ def test_reading_a_saved_run_loads_nothing_heavy(tmp_path: Path) -> None:
     modules = python(code, tmp_path / "run").split()
     heavy = [name for name in modules if re.match(r"(torch|transformers|faiss|numba|arbo\.encoders)\b", name)]
     assert heavy == []
+
+
+def test_the_oldest_versions_are_those_that_pyproject_allows() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    extras = {name: own for name, own in project["optional-dependencies"].items() if name not in UNTRIED}
+    allowed = {
+        found[1]: found[2]
+        for one in [*project["dependencies"], *chain(*extras.values())]
+        if (found := re.match(r"([\w-]+)>=([\d.]+)", one))
+    }
+    lines = (ROOT / "constraints-oldest.txt").read_text("utf-8").splitlines()
+    pinned = dict(line.split("==") for line in lines if not line.startswith("#"))
+    assert pinned.keys() == allowed.keys()
+    assert all(f"{pinned[name]}.".startswith(f"{version}.") for name, version in allowed.items())
+
+
+UNTRIED = ("check", "minilm", "neo4j", "torch")
+"""Extras whose oldest versions are not tested."""

@@ -63,7 +63,7 @@ def _lines(document: Document, names: Mapping[str, str], notes: Counter[str]) ->
             notes["mentions left out, since they consist of line ends"] += 1
             continue
         label = "_".join((mention.type or "").split()) or "Mention"
-        notes["mentions split at a line end"] += len(spans) > len(mention.spans)
+        notes["mentions split or cut at a line end"] += spans != [*mention.spans]
         notes["mentions whose label differs from their type: `Mention` for none, `_` for blanks"] += (
             label != mention.type
         )

@@ -29,9 +29,11 @@ from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 HERE = Path(__file__).resolve().parent
 RECORD = HERE / "record.json"
+PAGE = HERE.parents[1] / "RELIABILITY.md"
 _BATCH_SECONDS = 20
 _MOST_FAILURES = 20
 
@@ -143,6 +145,24 @@ def run(name: str, cases: int, first: int, workers: int) -> bool:
     return not failed
 
 
+def table(record: dict[str, dict[str, Any]]) -> str:
+    """Return the figures of all campaigns as a table of Markdown."""
+    known = campaigns()
+    lines = ["| campaign | what must hold | cases | failed |", "|---|---|---:|---:|"]
+    for name, own in record.items():
+        lines.append(f"| `{name}` | {known[name].asks} | {own['cases']:,} | {len(own['failed'])} |")
+    total, failed = sum(own["cases"] for own in record.values()), sum(len(own["failed"]) for own in record.values())
+    return "\n".join([*lines, f"| all | | {total:,} | {failed} |"])
+
+
+def tell() -> None:
+    """Write the table into RELIABILITY.md, between its marks."""
+    begin, end = (f"<!-- {mark} of the table -->\n" for mark in ("begin", "end"))
+    head, rest = PAGE.read_text("utf-8").split(begin)
+    tail = rest.split(end)[1]
+    PAGE.write_text(f"{head}{begin}{table(json.loads(RECORD.read_text('utf-8')))}\n{end}{tail}", "utf-8")
+
+
 def main() -> None:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -150,14 +170,19 @@ def main() -> None:
     parser.add_argument("--cases", type=int, help="default: those of the long form")
     parser.add_argument("--first", type=int, default=0, help="first seed")
     parser.add_argument("--workers", type=int, default=os.cpu_count())
+    parser.add_argument("--table", action="store_true", help="write the table of RELIABILITY.md, and ask nothing")
     parser.add_argument("--list", action="store_true", help="list the campaigns, and ask nothing")
     given, known = parser.parse_args(), campaigns()
     chosen = [name for name in known if not given.name or any(name.startswith(start) for start in given.name)]
     if not chosen:
         parser.error(f"unknown campaign; choose among {', '.join(known)}")
+    if given.table:
+        tell()
+        return
     if given.list:
         for name in chosen:
             print(f"{name:28} {known[name].many:>9,}  {known[name].asks}")
         return
     results = [run(name, given.cases or known[name].many, given.first, given.workers) for name in chosen]
+    tell()
     raise SystemExit(0 if all(results) else 1)

@@ -1,0 +1,393 @@
+"""The engine, the metrics, the search and links against slow definitions, NetworkX, SciPy and scikit-learn."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import histories
+import networkx as nx
+import numpy as np
+import pytest
+import test_clustering_average as averages
+import test_clustering_decisions as decided
+import test_clustering_dense as complete
+import test_clustering_merge_tree as trees
+import test_clustering_oracles as oracles
+import test_eval_clustering as pairs
+import test_eval_coreference as chains
+import test_eval_cuts as cut
+import test_eval_linking as links
+import test_eval_nil as nil
+import test_eval_spans as spans
+from builders import document
+from engine_builders import assert_same, brute, faiss_threads, make, same, vectors
+from test_clustering_growth import rows, rows_of
+from test_clustering_index import filtered, names
+from test_clustering_knn import nearly_equal
+
+import arbo
+import eval as metrics
+from arbo.retrieval.domains import Wanted
+from arbo.scale.work import opened
+from campaign.runner import Campaign
+from clustering import METHODS, average_tree, dense_search, merge_tree, partition
+from clustering.growth import renumbered, updated
+from clustering.index import Index
+from clustering.knn import merged, nearest, pair_dissimilarity, silent
+from clustering.radius import neighborhoods
+
+INF = float("inf")
+
+
+def _one(rng: np.random.Generator, among: Any) -> Any:
+    return among[rng.integers(len(among))]
+
+
+# Graphs
+
+
+def _graph(rng: np.random.Generator, most: int = 0, **options: Any) -> tuple[Any, ...]:
+    style, distinct = _one(rng, oracles.STYLES), bool(rng.integers(2))
+    return oracles.random_case(rng, style, distinct, most or _one(rng, [4, 7, 9, 12]), **options)
+
+
+def _partition(seed: int, folder: Path) -> None:
+    rng = np.random.default_rng(seed)
+    for _ in range(3):
+        edges, n_entities, n_nodes, threshold, graph = _graph(rng)
+        order = rng.permutation(len(edges))
+        shuffled = oracles.graph_of([edges[i] for i in order], n_entities, n_nodes)
+        single = make(graph.source, graph.target, graph.weight.astype(np.float32), n_entities, n_nodes)
+        for method in METHODS:
+            directed = method != "undirected"
+            found = partition(graph, method, threshold)
+            slow = oracles.SLOW[method](
+                oracles.allowed(edges, n_entities, threshold, directed=directed), n_entities, n_nodes
+            )
+            assert oracles.kept_edges(found, directed=directed) == slow, method
+            oracles.assert_describes(found, slow, n_entities, n_nodes)
+            for other in (shuffled, single):  # these weights are exact in float32
+                assert_same(found, partition(other, method, threshold))
+    scaled = [(u, v, _one(rng, [*oracles.SCALES.values()])(w)) for u, v, w in edges]
+    lightest = oracles.allowed(scaled, n_entities, None, directed=True)
+    found = partition(oracles.graph_of(scaled, n_entities, n_nodes), "minimax")
+    best = oracles.bottleneck_distances(lightest, n_nodes)[:n_entities].min(axis=0, initial=INF)
+    assert found.bottleneck[n_entities:].tolist() == best[n_entities:].tolist()
+
+
+def _networkx(seed: int, folder: Path) -> None:
+    rng = np.random.default_rng(seed)
+    for _ in range(3):
+        edges, n_entities, _, threshold, given = _graph(rng)
+        allowed = oracles.allowed(edges, n_entities, threshold, directed=True)
+        linked = oracles.reached(allowed, n_entities)
+        inner = {ends: w for ends, w in allowed.items() if linked.issuperset(ends) and ends[1] >= n_entities}
+        if 0 < len(inner) <= 50:  # sums of these powers of two stay exact in floats
+            graph = nx.DiGraph()
+            original = oracles.with_one_root(inner, n_entities, graph)
+            expected = {original[ends] for ends in nx.minimum_spanning_arborescence(graph).edges}
+            kept = oracles.kept_edges(partition(given, "arborescence", threshold), directed=True)
+            assert {ends for ends in kept if ends[1] in linked} == expected
+        both = nx.Graph()
+        original = oracles.with_one_root(
+            oracles.allowed(edges, n_entities, threshold, directed=False), n_entities, both
+        )
+        expected = {original[min(ends), max(ends)] for ends in nx.minimum_spanning_tree(both).edges}
+        assert oracles.kept_edges(partition(given, "undirected", threshold), directed=False).keys() == expected
+
+
+def _decisions(seed: int, folder: Path) -> None:
+    rng = np.random.default_rng(seed)
+    edges, n_entities, n_nodes, threshold, graph = _graph(rng)
+    n = n_nodes - n_entities
+    told = decided.drawn_decisions(rng, n_entities, n)
+    free = decided.without_constraints(told)
+    for method in METHODS:
+        found = partition(graph, method, threshold, decisions=free)
+        roots = decided.slow_roots(edges, n_entities, n, threshold, method, free)
+        assert found.entity.tolist() == [root if root is not None and root >= 0 else -1 for root in roots]
+        keys = decided.slow_clusters(edges, n_entities, n, threshold, free, roots)
+        labels = found.labels[n_entities:]
+        assert decided.same_clusters(labels.tolist(), keys)
+        apart = partition(graph, method, threshold, decisions=told)
+        after = apart.labels[n_entities:]
+        assert not any(after[a] == after[b] for a, b in told.different)
+        assert all(after[a] == after[b] for a, b in told.same)
+        assert not any(apart.entity[m] == e for m, e in told.wrong)
+        by_person = (told.root != decided.UNDECIDED) & ~told.passed_on & (told.root >= 0)
+        assert (apart.entity[by_person] == told.root[by_person]).all()
+        if not len(told.wrong):
+            violated = {labels[a] for a, b in told.different if labels[a] == labels[b]}
+            assert decided.same_clusters(after.tolist(), decided.kruskal(found, told, violated))
+
+
+def _trees(seed: int, folder: Path) -> None:
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(1, 14))
+    source, target = rng.integers(0, n, (2, rng.integers(0, 3 * n)))
+    weight = _one(rng, [lambda: rng.random(len(source)), lambda: rng.integers(-1, 6, len(source)) / 5])()
+    weight = weight.astype(_one(rng, [np.float32, np.float64]))
+    graph = trees.mention_graph(source, target, weight, n)
+    tree = merge_tree(graph)
+    for threshold in (-INF, INF, 0.3, *weight[:4].tolist()):
+        light = weight <= weight.dtype.type(threshold)
+        assert tree.cut(threshold).tolist() == trees.component_labels(source[light], target[light], n).tolist()
+    assert len(tree.height) == n - len(set(tree.cut().tolist()))
+    average = average_tree(graph)
+    expected = averages.brute_force(source, target, weight, n)
+    assert sorted(averages.merges_of(average), key=lambda merge: merge[0]) == sorted(expected)
+    metric, points = _one(rng, complete.METRICS), rng.integers(-2, 3, (n, 3)).astype(np.float32)
+    root = rng.integers(-2, 3, n).astype(np.float32)
+    grown = complete.grown(points, root, metric, _one(rng, [0, 4096]))
+    found = partition(complete.complete_graph(points, root, metric), "minimax")
+    assert grown.parent.tolist() == (found.parent[1:] - 1).tolist()
+    assert grown.weight.tolist() == found.weight[1:].tolist()
+
+
+# Metrics
+
+
+def _clusters(seed: int, folder: Path) -> None:
+    rng = np.random.default_rng(seed)
+    n, kinds = int(rng.integers(1, 30)), int(rng.integers(1, 9))
+    true, pred = rng.integers(0, kinds, (2, n)).tolist()
+    scores, expected = metrics.clustering_scores(true, pred), pairs.from_sklearn(true, pred)
+    assert {name: scores[name] for name in expected} == pytest.approx(expected, abs=1e-9)
+    sides = []
+    for _ in "12":
+        owner = {int(m): int(rng.integers(0, 4)) for m in rng.permutation(7)[: rng.integers(0, 6)]}
+        sides.append(chains.clusters_of(owner))
+    counts = metrics.coreference_counts(*sides)
+    for metric in ("muc", "b3", "ceafm", "ceafe", "lea"):
+        slow = [
+            *chains.recall_by_definition(metric, *sides),
+            *chains.recall_by_definition(metric, *sides[::-1]),
+        ]
+        assert counts[metric] == pytest.approx(slow, abs=1e-12), metric
+    rooted = list(range(n := int(rng.integers(0, 10))))
+    left, right = [], []
+    for i in range(int(rng.integers(0, max(1, n)))):
+        left.append(rooted.pop(rng.integers(len(rooted))))
+        right.append(rooted.pop(rng.integers(len(rooted))))
+        rooted.append(n + i)
+    forest = rng.integers(-1, 4, n).tolist(), left, right, sorted(rng.choice([-1.5, 0.0, 0.1, 2.0], len(left)).tolist())
+    cuts = metrics.all_cuts(*forest)
+    assert cuts.dendrogram_purity == pytest.approx(cut.purity_by_pairs(*forest), abs=1e-14)
+    cut.assert_each_cut_is_right(cuts, range(len(cuts.threshold)), *forest)
+    cut.assert_conll_is_right(*forest)
+
+
+def _mentions(seed: int, folder: Path) -> None:
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(1, 10))
+    gold = [rng.integers(-1, 6, rng.integers(0, 4)).tolist() for _ in range(n)]
+    predicted, candidates = rng.integers(-1, 6, n).tolist(), rng.integers(-1, 6, (n, 4))
+    seen, ks = rng.random(n) < 0.5, [4, 1, 2]
+    scores = metrics.linking_scores(*links.csr(gold), predicted, candidates=candidates, k=ks, seen=seen)
+    for counts, group in ((scores.overall, seen | True), (scores.seen, seen), (scores.unseen, ~seen)):
+        assert counts == links.by_brute_force(np.flatnonzero(group).tolist(), gold, predicted, candidates, ks)
+    flags, annotated = rng.random((2, n)) < 0.5, np.append(rng.random(n - 1) < 0.8, True)
+    own = metrics.nil_scores(*flags, annotated=annotated)
+    expected = nil.precision_recall_fscore_support(
+        *flags[:, annotated], labels=[True], average="micro", zero_division=0
+    )
+    assert (own.precision, own.recall, own.f1) == pytest.approx(expected[:3])
+    score = rng.choice([-INF, -1.0, -0.0, 0.0, 0.25, 0.5, rng.random()], n)
+    curve = metrics.nil_curve(flags[0], score, annotated=annotated)
+    every = [metrics.nil_scores(flags[0], score < at, annotated=annotated).f1 for at in curve.threshold]
+    assert curve.f1.tolist() == pytest.approx(every, rel=1e-15)
+    some = np.isin(np.arange(n), np.flatnonzero(annotated))
+    if flags[0][some].any():
+        place = np.unique(score[some], return_inverse=True)[1]
+        assert curve.average_precision == pytest.approx(nil.average_precision_score(flags[0][some], -place))
+    items = [
+        [
+            [
+                [(int(b), int(b + size)) for b, size in rng.integers(1, 5, (rng.integers(1, 4), 2)) * [2, 1]]
+                for _ in "ab"
+            ]
+            for _ in range(n)
+        ]
+        for _ in "12"
+    ]
+    found = metrics.span_scores(*items)
+    assert [tuple(row) for row in found.items.tolist()] == list(map(spans.counted, *items))
+
+
+# Search
+
+
+def _problem(rng: np.random.Generator) -> dict[str, Any]:
+    dim, n, n_queries = int(rng.integers(1, 5)), int(rng.integers(1, 11)), int(rng.integers(1, 6))
+    low, size = -int(rng.integers(3)), int(rng.integers(0, 40 if rng.random() < 0.2 else 15))
+    kind = _one(rng, ["ties", "names", "near", "gaussian"])
+    if kind == "ties":
+        corpus, queries = (rng.integers(low, 3, (m, dim)).astype(np.float32) for m in (size, n_queries))
+    elif kind == "gaussian":
+        corpus, queries = (rng.normal(size=(m, dim)).astype(np.float32) for m in (size, n_queries))
+    else:
+        made = names(size + n_queries, int(rng.integers(99)))
+        if kind == "near":
+            made = nearly_equal(size + n_queries, dim, int(rng.integers(99)))
+        corpus, queries = made[:size], made[size:]
+    return {
+        "queries": queries,
+        "corpus": corpus,
+        "owner": rng.integers(0, n, size),
+        "n": n,
+        "metric": _one(rng, ["cosine", "dot"]),
+        "self_ids": _one(rng, [None, rng.integers(0, n, n_queries)]),
+    }
+
+
+def _search(seed: int, folder: Path) -> None:
+    rng = np.random.default_rng(seed)
+    given, k = _problem(rng), int(rng.integers(0, 13))
+    how = {name: given[name] for name in ("metric", "self_ids")}
+    everything = brute(**given, k=given["n"])
+    there = np.append(everything.dissimilarity[np.isfinite(everything.dissimilarity)], np.float32(1))
+    limit = np.float32(
+        [np.nextafter(_one(rng, there), np.float32(_one(rng, [-9, 9]))) for _ in range(len(given["queries"]))]
+    )
+    limit = np.where(rng.random(len(limit)) < 0.4, rng.choice(there, len(limit)), limit)
+    for form in ("dense", "sparse"):
+        queries = vectors(given["queries"], form)
+        things = vectors(given["corpus"], form, owner=given["owner"], n=given["n"])
+        index = Index.of(things, given["metric"])
+        same(nearest(queries, things, k, **how), brute(**given, k=k))
+        same(nearest(queries, index, k, **how, within=limit), filtered(brute(**given, k=k), limit))
+        balls, whole = neighborhoods(queries, index, limit, **how), filtered(everything, limit)
+        assert balls.ids.tolist() == whole.ids[whole.ids >= 0].tolist()
+        plain = {name: value for name, value in given.items() if name != "self_ids"}
+        expected, parts = brute(**plain, k=given["n"]), []
+        for shard in np.array_split(rng.permutation(given["n"]), rng.integers(1, 4)):
+            shard = np.sort(shard)
+            if len(shard):
+                part = nearest(queries, index.taken(shard), given["n"], metric=given["metric"])
+                parts.append(renumbered(part, shard))
+        same(merged(parts, given["n"]), expected)
+        query, thing = np.divmod(np.arange(queries.n * given["n"]), given["n"])
+        own = pair_dissimilarity(queries, things, query, thing, metric=given["metric"])
+        table = np.full((queries.n, given["n"] + 1), np.inf, np.float32)
+        np.put_along_axis(table, expected.ids, expected.dissimilarity, axis=1)
+        assert own.tolist() == table[:, :-1].ravel().tolist()
+
+
+def _growth(seed: int, folder: Path) -> None:
+    rng, n = np.random.default_rng(seed), 20
+    form, metric, k = _one(rng, ["dense", "sparse"]), _one(rng, ["cosine", "dot"]), int(rng.integers(0, 8))
+    within = _one(rng, [None, -1.0, 0.0, 0.2, 0.7])
+    every = rows(_one(rng, ["ties", "duplicates", "gaussian"]), n, rng)
+    there, lists = rng.random(n) < 0.5, None
+    for _ in range(4):
+        after = np.where(rng.random(n) < rng.choice([0.1, 0.4, 0.9]), rng.random(n) < 0.6, there)
+        if lists is None:
+            own = vectors(every[there], form)
+            lists = nearest(own, own, k, metric=metric, self_ids=np.arange(own.n), within=within)
+        things = vectors(every[after], form)
+        lists = updated(lists, things, rows_of(there, after), within=within, metric=metric)
+        expected = brute(every[after], every[after], k, metric=metric, n=things.n, self_ids=np.arange(things.n))
+        same(lists, filtered(expected, np.full(things.n, np.inf if within is None else within)))
+        there = after
+
+
+def _threads(seed: int, folder: Path) -> None:
+    """A search in 1 to 8 threads, in chunks and blocks of any size, and a partition beside others."""
+    rng = np.random.default_rng(seed)
+    n, dim = int(rng.integers(40, 160)), int(rng.integers(2, 9))
+    matrix = np.concatenate([rng.normal(size=(n, dim)).astype(np.float32), nearly_equal(n // 2, dim, seed % 99)])
+    matrix[rng.random(matrix.shape) < 0.3] = 0
+    metric, k, own = _one(rng, ["cosine", "dot"]), int(rng.integers(1, 6)), np.arange(len(matrix))
+    expected = brute(matrix, matrix, k, metric=metric, self_ids=own)
+    for form in ("dense", "sparse"):
+        points = vectors(matrix, form)
+        for threads in rng.permutation(8)[:3] + 1:
+            with pytest.MonkeyPatch.context() as patch, faiss_threads(int(threads)):
+                patch.setattr(os, "cpu_count", lambda threads=int(threads): threads)
+                patch.setattr(dense_search, "_CHUNK", int(rng.integers(1, 200)))
+                patch.setattr(dense_search, "_BLOCK", int(rng.integers(1, 200)))
+                same(nearest(points, points, k, metric=metric, self_ids=own), expected)
+
+
+def _shards(seed: int, folder: Path) -> None:
+    rng = np.random.default_rng(seed)
+    given, k, form = _problem(rng), int(rng.integers(1, 13)), _one(rng, ["dense", "csr_array"])
+    things = vectors(given["corpus"], form, owner=given["owner"], n=given["n"])
+    others = Index.of(things, given["metric"]) if rng.random() < 0.5 else things
+    within = _one(rng, [None, 0.2, -1.0])
+    expected = brute(**given, k=k)
+    if within is not None:
+        expected = filtered(expected, np.full(len(given["queries"]), within))
+    with opened(folder / "work", shard_size=int(rng.integers(1, 9))) as work:
+        wanted = [Wanted(vectors(given["queries"], form), others, given["self_ids"])]
+        how: Any = {"metric": given["metric"], "search": "exact", "within": within, "progress": silent}
+        (found,) = work.search_all(wanted, k, **how)
+    same(found, expected)
+
+
+# Links
+
+
+def _links(seed: int, folder: Path) -> None:
+    """Domains and documents alone, with each edge from a full scan, and the partition from its definition."""
+    rng = np.random.default_rng(seed)
+    texts = [rng.choice(histories.NAMES, rng.integers(0, 5)).tolist() for _ in range(rng.integers(1, 7))]
+    documents = [document(f"d{i}", *own, domain=_one(rng, [None, "x"])) for i, own in enumerate(texts)]
+    kb = [arbo.Entity(f"E{i}", str(_one(rng, histories.NAMES)), domain=[None, "x"][i % 2]) for i in range(5)]
+    method, k, alone = _one(rng, METHODS), int(rng.integers(0, 4)), bool(rng.integers(2))
+    metric: Any = _one(rng, ["cosine", "dot"])
+    limit = [float(x) * (1 if metric == "cosine" else -20) for x in rng.choice([0.0, 0.02, 0.1, 0.5, 1.5], 2)]
+    config = arbo.LinkerConfig(
+        method=method, k=k, per_document=alone, entity_threshold=limit[0], mention_threshold=limit[1], candidates=2
+    )
+    encoder = histories.LettersEncoder({}, {}, metric)
+    linker = arbo.Linker(arbo.KnowledgeBase(kb), encoder, config)
+    found = linker.link([documents[i] for i in rng.permutation(len(documents))])
+    mentions = [(m, d.id if alone else d.domain, d.domain) for d in documents for m in d.mentions]
+    points = encoder._of([m.text for m, *_ in mentions]).matrix if mentions else np.empty((0, 4), np.float32)
+    rows_ = encoder._of([m.text for m, *_ in mentions]).row if mentions else np.empty(0, int)
+    points, own = points[rows_], encoder._of([entity.name for entity in kb])
+    own = own.matrix[own.row]
+    n, edges = len(kb), []
+    for i, (_, world, domain) in enumerate(mentions):
+        near = np.array([j for j, other in enumerate(mentions) if other[1] == world])
+        for places, matrix, most, shift in (
+            (np.array([j for j in range(n) if kb[j].domain == domain]), own, 1, 0),
+            (near[near != i], points, k, n),
+        ):
+            if len(places) and most:
+                lists = brute(points[[i]], matrix[places], most, metric=metric)
+                edges += [
+                    (int(places[j]) + shift, n + i, w)
+                    for j, w in zip(lists.ids[0], lists.dissimilarity[0].tolist(), strict=True)
+                    if j >= 0
+                ]
+    allowed = [float(np.float32(x)) for x in limit]
+    directed = method != "undirected"
+    lightest = oracles.allowed(edges, n, tuple(allowed), directed=directed)
+    kept = oracles.SLOW[method](lightest, n, n + len(mentions))
+    where = {node: min(part) for part in oracles.components(kept, n + len(mentions)) for node in part}
+    for one, link in {mentions[i][0].id: i for i in range(len(mentions))}.items():
+        root = where[n + link]
+        assert found.link_of(one).entity == (kb[root].id if root < n else None), (one, edges)
+        first = found.link_of(one).cluster
+        assert all(
+            (found.link_of(m.id).cluster == first) == (where[n + j] == root) for j, (m, *_) in enumerate(mentions)
+        )
+
+
+CAMPAIGNS = {
+    "partition": Campaign(_partition, "all methods give what their definitions give, ties included", 60_000, 40),
+    "networkx": Campaign(_networkx, "arborescences and spanning trees are those of NetworkX", 60_000, 20),
+    "decisions": Campaign(_decisions, "decisions are obeyed as their definition says", 60_000, 30),
+    "trees": Campaign(_trees, "merge trees and cuts are those of brute force and SciPy", 60_000, 40),
+    "clusters": Campaign(_clusters, "scores of clusters are those of definitions and scikit-learn", 20_000, 10),
+    "mentions": Campaign(_mentions, "scores of mentions are those of definitions and scikit-learn", 60_000, 30),
+    "search": Campaign(_search, "each search lists what a full scan in float64 lists, to the last bit", 60_000, 30),
+    "growth": Campaign(_growth, "lists that grow and shrink are those of a full scan", 60_000, 30),
+    "threads": Campaign(_threads, "1 to 8 threads, chunks of any size: the same lists", 10_000, 8),
+    "shards": Campaign(_shards, "the search in shards is the plain search", 20_000, 10),
+    "links": Campaign(_links, "links, domains and documents alone are those of a full scan", 20_000, 15),
+}
