@@ -88,8 +88,8 @@ class StringTable:
 
 def _is_sound(text: Bytes, start: Ids, slots: Ids) -> bool:
     """Return whether these are the arrays of a table, in which kernels read within bounds and find an end."""
-    kinds = [(array.ndim, array.dtype) for array in (text, start, slots)]
-    if kinds != [(1, np.uint8), (1, np.int64), (1, np.int32)] or not len(start):
+    kinds = [array.dtype.str for array in (text, start, slots) if array.ndim == 1]
+    if kinds != ["|u1", "<i8", "<i4"] or not len(start):
         return False
     n, n_slots = len(start) - 1, len(slots)
     return bool(

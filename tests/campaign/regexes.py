@@ -73,6 +73,8 @@ def _values(node: ast.expr, place: str, module: str) -> list[str]:
     """Return the value of the expression of a pattern, or those of its examples."""
     made = next((key for key in MADE if key[0] == place and f"{{{key[1]}}}" in ast.unparse(node)), None)
     known = dict(vars(import_module(module)))
+    if isinstance(node, ast.Subscript):  # a table of patterns
+        return [*known[ast.unparse(node.value)].values()]
     if place == "arbo/text/words.py" and "marks" in ast.unparse(node):
         known["marks"] = "".join(chr(c) for c in range(sys.maxunicode + 1) if unicodedata.category(chr(c))[0] == "M")
     return [str(eval(ast.unparse(node), known | ({made[1]: one} if made else {}))) for one in MADE.get(made, [""])]  # type: ignore[arg-type]
