@@ -310,6 +310,23 @@ def test_a_work_folder_in_the_run_is_refused(tmp_path: Path) -> None:
     )
     assert told.returncode == 2
     assert "--work is in the run folder" in told.stderr
+    before = tmp_path / "before"
+    for folder in (before, before / "parts"):
+        with (
+            pytest.raises(UsageError, match=r"--work is in the run .*before, which is not changed"),
+            Shards(work=folder).over(linker(None), tmp_path / "run", before),
+        ):
+            pass
+    assert not before.exists()
+
+
+def test_a_preview_writes_nothing(tmp_path: Path) -> None:
+    files = sample_files(tmp_path)
+    (tmp_path / "corrections.jsonl").write_text("", "utf-8")
+    job = ["discover", files / "test.jsonl", "--out", tmp_path / "run", "--work", tmp_path / "work", "--preview"]
+    told = arbo_process(*job, "--corrections", tmp_path / "corrections.jsonl")
+    assert told.returncode == 0, told.stderr
+    assert not (tmp_path / "work").exists()
 
 
 @pytest.mark.slow

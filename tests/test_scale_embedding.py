@@ -16,7 +16,7 @@ from arbo.encoders.tower import Tower
 from arbo.errors import DataError
 from arbo.scale import embedding
 from arbo.scale.parts import Part, read_manifest
-from arbo.scale.work import opened, progress_of
+from arbo.scale.work import memory_of, opened, progress_of
 
 
 def with_transformer(sample: Sample, tower: Tower, pooling: Any = "mean", **config: Any) -> arbo.Linker:
@@ -68,6 +68,38 @@ def test_processes_read_the_tower_and_go_on(
     assert sum(taken) == total - 1
 
 
+class Elsewhere(Shuffled):
+    """A cluster, which refuses all tasks and remembers what they ask for."""
+
+    def __init__(self, device: str) -> None:
+        super().__init__()
+        self.device, self.memory, self.asked = device, 0, ("", "")
+
+    def for_texts(self, memory: int) -> Elsewhere:
+        self.memory = memory
+        return self
+
+    def submit(self, call: Any, /, *args: Any, **named: Any) -> Any:
+        """Refuse a call."""
+        self.asked = call.__self__.name, args[2][1]
+        raise LookupError
+
+
+def test_tasks_use_the_device_of_their_pool_and_parts_name_its_kind(
+    sample: Sample, bert: Tower, tmp_path: Path
+) -> None:
+    asked = []
+    for device in ("cuda:0", "cuda:1", "cpu"):
+        pool = Elsewhere(device)
+        with pytest.raises(LookupError), opened(tmp_path / "work", pool=pool) as work:
+            work.over(with_transformer(sample, bert)).link(few(sample))
+        asked.append(pool.asked)
+        assert 1_000_000_000 < pool.memory < 1_010_000_000
+    assert [device for _, device in asked] == ["cuda:0", "cuda:1", "cpu"]
+    assert asked[0][0] == asked[1][0] != asked[2][0]
+    assert memory_of(1 << 19) == 986_432_000
+
+
 def test_a_tower_that_was_exchanged_is_refused(bert: Tower, tmp_path: Path) -> None:
     part = Part.of(tmp_path, "tower", weights="other")
     part.written(bert.save)
@@ -105,3 +137,11 @@ def test_stages_to_come_are_told(sample: Sample, tmp_path: Path) -> None:
         spread.configured(announce=watch).link(few(sample))
     assert seen[-1] == {"1. nearest entities": 1, "2. nearest mentions": None}
     assert [*progress_of(tmp_path / "work").values()][-1]["parts"] == 1
+    with opened(tmp_path / "other") as work:
+        work.over(plain)
+        work.over(plain)
+        work.write()
+        assert [*progress_of(work.folder)] == ["1. nearest entities", "2. nearest mentions"]
+        work.over(plain, planned=False)
+        work.write()
+        assert [*progress_of(work.folder)] == []

@@ -91,26 +91,12 @@ def _options(
 
 
 _VERBS = (
-    *(
-        "demo",
-        "spans",
-        "link",
-        "discover",
-        "tune",
-        "evaluate",
-        "show",
-        "explain",
-        "explore",
-        "report",
-        "review",
-        "diff",
-    ),
-    *("grow.add", "grow.remove", "grow.refit", "export", "serve", "score", "train", "train_edges", "train_names"),
-    *("train_finder", "train_reranker", "score_reranker", "nil_split", "entity_split", "stats", "resolve"),
-    "work.status",
+    "demo spans link discover tune evaluate show explain explore report review diff grow.add grow.remove grow.refit "
+    "export serve score train train_edges train_names train_finder train_reranker score_reranker nil_split "
+    "entity_split stats resolve work.status"
 )
 """The verbs in the order of the help, by their modules; after a dot stands a name that differs from the module's."""
-for _verb in _VERBS:
+for _verb in _VERBS.split():
     _module, _, _name = _verb.partition(".")
     app.command()(spread(getattr(import_module(f"{__name__}.{_module}"), _name or _module)))
 app.add_typer(kb.app, name="kb")

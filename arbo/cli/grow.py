@@ -100,7 +100,7 @@ def add(
     if documents and not how.types:
         _warn_of_new_types(result, documents)
     topics = documents.by_topic() if documents and by_topic else documents
-    with shards.over(linker, growing.out) as linker:
+    with shards.over(linker, growing.out, growing.run, planned=False) as linker:
         growing.save(result, linker.add(result, topics or (), corrections or ()))
 
 
@@ -120,7 +120,7 @@ def refit(growing: Growing, shards: Shards, kb: _Kb = None) -> None:
     Nothing should change.
     """
     result, linker = growing.opened(path=kb)
-    with shards.over(linker, growing.out) as linker:
+    with shards.over(linker, growing.out, growing.run) as linker:
         growing.save(result, linker.refit(result))
 
 

@@ -168,18 +168,21 @@ SpreadOption = Annotated[Spread | None, option("--spread", metavar="HOW", help=_
 Preview = Annotated[bool, option("--preview", help="Show what --corrections changes, and write nothing.")]
 NoTexts = Annotated[
     bool,
-    option("--no-texts", help="Leave texts and columns of documents out of the run."),
+    option("--no-texts", help="Drop texts and columns; mentions keep their texts."),
 ]
 Workers = Annotated[
     int | None, option("--workers", metavar="N", min=1, help="Processes that embed and search. [default: 1]")
 ]
 ShardSize = Annotated[
-    int | None, option("--shard-size", metavar="N", min=1, help="Number of distinct names that one searches at once.")
+    int | None,
+    option("--shard-size", metavar="N", min=1, help="Distinct names that a process searches at once."),
 ]
 Work = Annotated[
-    Path | None, option("--work", metavar="FOLDER", help="Folder of their parts, kept. [default: RUN.work]")
+    Path | None, option("--work", metavar="FOLDER", help="Folder of the job's parts, kept. [default: OUT.work]")
 ]
-Ray = Annotated[str | None, option("--ray", metavar="ADDRESS", help="Search on a Ray cluster; local starts one here.")]
+Ray = Annotated[
+    str | None, option("--ray", metavar="ADDRESS", help="Embed and search on a Ray cluster; local starts one.")
+]
 DryRun = Annotated[bool, option("--dry-run", help="Read the inputs, estimate memory and time, and stop.")]
 OnErrorOption = Annotated[
     OnError, option("--on-error", help="At a malformed record, stop or skip. [default: fail]", show_default=False)

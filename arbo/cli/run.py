@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -50,7 +51,7 @@ def run(linker: arbo.Linker, documents: arbo.Corpus, how: Output, annotated: arb
         estimate = replace(estimate, seconds=estimate.seconds + read)
         console.answer(estimate.as_dict(), estimate, as_json=how.as_json)
         return
-    with how.over(linker, how.out) as linker:
+    with nullcontext(linker) if how.preview else how.over(linker, how.out) as linker:
         decide = linker.discover if linker.kb is None else linker.link
         result = decide(documents, how.corrections or ())
         if how.preview:

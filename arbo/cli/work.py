@@ -25,9 +25,12 @@ class Shards:
     ray: options.Ray = None
 
     @contextmanager
-    def over(self, linker: arbo.Linker, out: Path) -> Iterator[arbo.Linker]:
+    def over(
+        self, linker: arbo.Linker, out: Path, before: Path | None = None, *, planned: bool = True
+    ) -> Iterator[arbo.Linker]:
         """Yield the linker, which then embeds and searches in shards if an option asks for it.
 
+        The run ``before`` is not changed; for ``planned`` see `arbo.scale.work.Work.over`.
         A work folder that is not given stands beside the run, and is removed at the end of the block unless it fails.
         """
         if (self.shard_size, self.work, self.ray) == (None, None, None) and self.workers in (None, 1):
@@ -40,21 +43,23 @@ class Shards:
         folder = self.work or run.with_name(f"{run.name}.work")
         if folder.resolve().is_relative_to(run):
             raise UsageError("--work is in the run folder (--out), which is replaced; choose another folder")
+        if before is not None and folder.resolve().is_relative_to(before.resolve()):
+            raise UsageError(f"--work is in the run {before}, which is not changed; choose another folder")
         if self.workers and self.ray not in (None, LOCAL):
             raise UsageError("--workers is for --ray local; a cluster has the workers that its nodes have CPUs for")
         size = self.shard_size
         cluster = connected(self.ray, self.workers, memory_of(size)) if self.ray else nullcontext()
         with cluster as pool, opened(folder, self.workers or 1, shard_size=size, pool=pool, tell=console.say) as work:
-            yield work.over(linker)
+            yield work.over(linker, planned=planned)
         if self.work is None:
             remove(folder)
 
 
 def status(
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A work folder: --work, or RUN.work beside a run.")],
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A work folder: --work, or OUT.work beside a run.")],
     as_json: options.Json = False,
 ) -> None:
-    """Show how much of a job is done, from the work folder of `arbo link --workers` or `arbo discover --workers`."""
+    """Show how much of a job is done, from the work folder of a verb with `--workers`, `--work` or `--ray`."""
     from arbo.scale.work import progress_of
 
     stages = progress_of(folder)

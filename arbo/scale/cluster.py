@@ -8,18 +8,16 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Iterator
-from concurrent.futures import BrokenExecutor, Executor, Future
-from contextlib import contextmanager
-from functools import cached_property
-from pathlib import Path
+from concurrent.futures import BrokenExecutor, Executor, Future, InvalidStateError
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from arbo.errors import MissingDependency, UsageError
 from arbo.scale.executors import limit_to_one_thread
-from arbo.scale.parts import Part
+from arbo.scale.parts import code
 
 LOCAL = "local"
-_OTHER = "{} has another version of arbo; install the same on all nodes of the Ray cluster"
+_OTHER = "{} has another version of arbo, numpy or torch; install the same on all nodes of the Ray cluster"
 _NODES = 4
 """Most nodes on which a task begins, if one after the other ends under it."""
 _STORE = 80_000_000
@@ -36,32 +34,45 @@ class Cluster(Executor):
         import ray
 
         self._ray, self.memory, self.gpus = ray, memory, gpus
+        self.device = "cuda" if gpus else "cpu"
         self._task = ray.remote(num_cpus=1, num_gpus=gpus, memory=memory, max_retries=0)(_call)
         needs = {"CPU": 1, "GPU": gpus, "memory": memory}
         nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
         if not any(all(node.get(name, 0) >= amount for name, amount in needs.items()) for node in nodes):
             raise UsageError(
-                f"no node of the Ray cluster has a CPU and {memory:,} bytes of memory for a task; use a smaller "
-                "--shard-size, or add a node"
+                f"no node of the Ray cluster has a CPU and {memory:,} bytes of memory for a task; add such a node, or "
+                "search with a smaller --shard-size"
             )
         self._max_workers = int(sum(node.get("CPU", 0) for node in nodes))
 
-    @cached_property
-    def on_gpu(self) -> Cluster:
-        """The same cluster with a GPU for each task; without, if no node has one."""
-        has_gpu = self._ray.cluster_resources().get("GPU", 0) >= 1
-        return Cluster(self.memory, 1) if has_gpu else self
+    def for_texts(self, memory: int) -> Cluster:
+        """Return the cluster for tasks of so much memory with a GPU each; without, if no node has all of it.
+
+        If the tasks of this one are not told to need memory, those are not either.
+        """
+        needed = memory if self.memory else 0
+        try:
+            return Cluster(needed, gpus=1)
+        except UsageError:
+            return Cluster(needed)
 
     def submit(self, call: Any, /, *args: Any, **named: Any) -> Future[Any]:
         """Submit a call; the future has the error of the function, or BrokenExecutor if its worker ended."""
         future: Future[Any] = Future()
-        self._begin(future, _NODES, _version(), call, args, named)
+        self._begin(future, _NODES, code(), call, args, named)
         return future
 
     def _begin(self, future: Future[Any], nodes: int, *asked: Any) -> None:
         errors = self._ray.exceptions
 
         def end(made: Future[Any]) -> None:
+            try:
+                settle(made)
+            except Exception as error:  # Ray is gone, for example; nobody else would end the future
+                with suppress(InvalidStateError):
+                    future.set_exception(BrokenExecutor(str(error)))
+
+        def settle(made: Future[Any]) -> None:
             error = made.exception()
             if error is None:
                 future.set_result(made.result())
@@ -113,12 +124,8 @@ def connected(address: str, workers: int | None = None, memory: int = 0) -> Iter
         ray.shutdown()
 
 
-def _call(version: str, call: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
-    if version != _version():
+def _call(driver: str, call: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    if driver != code():
         raise UsageError(_OTHER.format(socket.gethostname()))
     limit_to_one_thread()
     return call(*args, **named)
-
-
-def _version() -> str:
-    return Part.of(Path(), "version").name

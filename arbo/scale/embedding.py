@@ -36,25 +36,35 @@ class Slice(NamedTuple):
     chosen: Ids
     folder: Path
     pooling: RowPooling
+    device: str
 
     @property
     def call(self) -> tuple[Any, ...]:
         """A function of this module, and its arguments; the texts become tokens when it is asked for."""
         tower, rows = self.texts.tower, [_packed(row) for row in self.texts.spell(self.chosen)]
-        return embed, self.folder, _known(tower), tower.precision, rows, self.pooling
+        return embed, self.folder, (tower.fingerprint, self.device), tower.precision, rows, self.pooling
 
 
-def slices_of(work: Path, texts: Texts, slices: Sequence[Ids], pooling: RowPooling, *, elsewhere: bool) -> list[Slice]:
-    """Plan the embedding of slices; write the tower for other processes if the tasks are executed ``elsewhere``."""
+def slices_of(
+    work: Path, texts: Texts, slices: Sequence[Ids], pooling: RowPooling, *, elsewhere: bool, device: str | None = None
+) -> list[Slice]:
+    """Plan the embedding of slices; write the tower for other processes if the tasks are executed ``elsewhere``.
+
+    Tasks use a ``device``, by default that of the tower. Vectors depend on its kind, and not on its number.
+    """
     tower, model = texts.tower, texts.identity(pooling)
-    known = _known(tower)
-    _AT_HAND[known] = tower
+    own = str(tower.model.device)
+    _AT_HAND[tower.fingerprint, own] = tower
+    place = device or own
+    kind = place.partition(":")[0]
     stored = Part.of(work, "tower", weights=tower.fingerprint, precision=tower.precision)
     if elsewhere:
         stored.written(tower.save)
     hashes = [hashlib.sha256(texts.keys[chosen].tobytes()).hexdigest() for chosen in slices]
-    parts = [Part.of(work, "embedding", model=model, device=known[1], texts=digest) for digest in hashes]
-    return [Slice(part, texts, chosen, stored.folder, pooling) for part, chosen in zip(parts, slices, strict=True)]
+    parts = [Part.of(work, "embedding", model=model, device=kind, texts=digest) for digest in hashes]
+    return [
+        Slice(part, texts, chosen, stored.folder, pooling, place) for part, chosen in zip(parts, slices, strict=True)
+    ]
 
 
 def embed(
@@ -80,5 +90,7 @@ def _packed(row: TokenRow) -> TokenRow:
     return row._replace(ids=ids)
 
 
-def _known(tower: Tower) -> tuple[str, str]:
-    return tower.fingerprint, str(tower.model.device)
+def memory_of(tower: Tower) -> int:
+    """Return the bytes of memory that a task with a tower needs: its weights, torch and the batches."""
+    weights = sum(weight.numel() for module in tower.modules for weight in module.parameters())
+    return 4 * weights + 1_000_000_000

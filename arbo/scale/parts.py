@@ -12,7 +12,9 @@ import os
 import socket
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,8 +27,9 @@ from arbo.files import check_hashes, files_in, sha256_of, whole_folder
 Arrays = Mapping[str, npt.NDArray[Any]]
 
 MANIFEST = "part.json"
-_ROOMS = "clustering", "arbo/scale", "arbo/encoders"
-"""Folders of the sources on which arrays depend."""
+_SOURCES = "clustering/*.py", "arbo/scale/*.py", "arbo/encoders/*.py", "arbo/retrieval/*.py", "arbo/engine.py"
+"""The sources on which arrays depend."""
+_LIBRARIES = "numpy", "torch"
 _SEEN = 60
 """Seconds within which a network disk shows all machines what one has written."""
 
@@ -40,8 +43,8 @@ class Part(NamedTuple):
 
     @classmethod
     def of(cls, work: Path, stage: str, **depends: Any) -> Part:
-        """Return the part of a stage with these settings and names of parts; the sources of arbo count too."""
-        known = {"stage": stage, "code": _code(), **depends}
+        """Return the part of a stage with these settings and names of parts; see `code` for what counts too."""
+        known = {"stage": stage, "code": code(), **depends}
         digest = hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()
         return cls(work / f"{stage}-{digest[:32]}", known)
 
@@ -102,14 +105,16 @@ class Part(NamedTuple):
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Map the arrays of a finished part into memory; what is written to them is not written to the files.
 
-        Raise UsageError if the part is absent, because another machine has made it in a folder that is not this one.
+        Raise UsageError if the part is absent, because another machine has made it in a folder that is not this one, or
+        another command has removed it.
         """
         until = time.monotonic() + _SEEN
         while not self.folder.exists():
             if time.monotonic() > until or not self.folder.parent.exists():
                 raise UsageError(
-                    f"{socket.gethostname()} does not see {self.folder}, which is finished; choose a --work on a disk "
-                    "that all nodes share"
+                    f"{socket.gethostname()} does not see {self.folder}, which was finished; if another command with "
+                    "the same --out has removed it, give each its own --work, and on a cluster one on a disk that all "
+                    "nodes share"
                 )
             time.sleep(0.5)
             os.scandir(self.folder.parent).close()  # a network disk then asks again for what was absent
@@ -127,9 +132,12 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 
 
 @cache
-def _code() -> str:
-    """Return a hash of the sources on which arrays depend, so that another version of arbo makes its own parts."""
+def code() -> str:
+    """Return a hash of what else arrays depend on: sources of arbo, and versions of numpy and torch, of any build."""
     digest, root = hashlib.sha256(), Path(__file__).resolve().parents[2]
-    for file in sorted(file for room in _ROOMS for file in root.glob(f"{room}/*.py")):
+    for file in sorted(file for pattern in _SOURCES for file in root.glob(pattern)):
         digest.update(file.read_bytes())
+    for library in _LIBRARIES:
+        with suppress(PackageNotFoundError):
+            digest.update(f"{library} {version(library).partition('+')[0]}\n".encode())
     return digest.hexdigest()

@@ -24,7 +24,8 @@ from arbo.errors import DataError, UsageError
 from arbo.files import Format, PathLike, check_manifest, write_json
 from arbo.linker import Linker
 from arbo.retrieval.domains import Wanted, search_all
-from arbo.scale.embedding import Slice, slices_of
+from arbo.scale import embedding
+from arbo.scale.embedding import Slice
 from arbo.scale.executors import Serial, completed, executor
 from arbo.scale.parts import MANIFEST as PART, read_manifest
 from arbo.scale.search import Cell, Grid, forget
@@ -35,8 +36,8 @@ FORMAT = Format("arbo-work", 1, {"stages": dict}, "a work folder", "choose anoth
 SHARD_SIZE = 1 << 19
 """Number of distinct vectors in a shard, unless told: with n-grams they take half a gigabyte when they are searched."""
 
-_BYTES = 400_000_000, 4096
-"""Memory that a task needs at most: in all, and for each vector of a shard."""
+_BYTES = 200_000_000, 1500
+"""Memory that a search needs at most: in all, and for each vector of a shard."""
 _UNFINISHED = ".arbo-partial-", ".arbo-old-"
 """Begin the names of folders that `arbo.files.whole_folder` has not finished."""
 _DAY = 24 * 60 * 60
@@ -55,13 +56,16 @@ class Work:
     _stages: dict[str, list[str]] = field(default_factory=dict)
     _planned: list[str] = field(default_factory=list)
 
-    def over(self, linker: Linker) -> Linker:
-        """Return a linker that searches in shards and, if it has a transformer, embeds texts in slices."""
+    def over(self, linker: Linker, *, planned: bool = True) -> Linker:
+        """Return a linker that searches in shards and, if it has a transformer, embeds texts in slices.
+
+        Its stages are ``planned`` as to come, unless told: a run that grows may need only some.
+        """
         encoder, kinds = linker.encoder, ["mentions"] if linker.kb is None else ["entities", "mentions"]
         if isinstance(encoder, DualEncoder):
             encoder = replace(encoder, embed_all=self.embed_all)
-            self._planned.extend(f"embedding {kind}" for kind in kinds)
-        self._planned.extend(f"nearest {kind}" for kind in kinds)
+        stages = ["embedding", "nearest"] if isinstance(encoder, DualEncoder) else ["nearest"]
+        self._planned[:] = [f"{stage} {kind}" for stage in stages for kind in kinds] if planned else []
         return linker.configured(encoder=encoder, search_all=self.search_all)
 
     def embed_all(
@@ -70,8 +74,12 @@ class Work:
         """Embed as `arbo.encoders.dual.embed_all` does, each slice as a task; the longest texts come first."""
         if not slices:
             return
-        made = slices_of(self.folder, texts, slices, pooling, elsewhere=not isinstance(self.pool, Serial))
-        self._finish(f"embedding {what}", made[::-1], progress, getattr(self.pool, "on_gpu", self.pool))
+        pool: Any = self.pool
+        if hasattr(pool, "for_texts"):  # a cluster
+            pool = pool.for_texts(embedding.memory_of(texts.tower))
+        how: Any = {"elsewhere": not isinstance(pool, Serial), "device": getattr(pool, "device", None)}
+        made = embedding.slices_of(self.folder, texts, slices, pooling, **how)
+        self._finish(f"embedding {what}", made[::-1], progress, pool)
         for place, own in enumerate(made):
             yield place, own.part.arrays()["vectors"]
 
@@ -180,7 +188,7 @@ def opened(
 
 
 def memory_of(shard_size: int | None = None) -> int:
-    """Return the bytes of memory that a task on shards of this size needs at most."""
+    """Return the bytes of memory that a search in shards of this size needs at most."""
     return _BYTES[0] + _BYTES[1] * (SHARD_SIZE if shard_size is None else shard_size)
 
 
