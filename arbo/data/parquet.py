@@ -24,6 +24,6 @@ def check_values(parquet: pq.ParquetFile, size: int, file: PathLike) -> None:
     for n, times, what in ((told.num_rows, 1, "rows"), (max(columns, default=0), 10, "values in a column")):
         if n > times * max(_MANY, _MOST_PACKED * size):
             raise DataError(
-                f"the Parquet file declares {n:,} {what} in {size:,} bytes; write it without compression and dictionaries",
+                f"the Parquet file declares {n:,} {what} in {size:,} bytes; write it without compression",
                 file=os.fspath(file),
             )

@@ -75,10 +75,10 @@ class WordIndex:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]], n_entities: int) -> Self:
-        """Return the index with these arrays, uncopied; raise DataError if they do not fit each other or the entities."""
+        """Return the index with these arrays, uncopied; raise DataError if they do not fit together."""
         words = StringTable.from_arrays(arrays, "words")
         first, start, items, row, always = own = [np.asarray(arrays.get(name)) for name in _PARTS]
-        n, places = len(words), (items, row, always)
+        n = len(words)
         if (
             any(one.ndim != 1 or one.dtype.kind != "i" for one in own)
             or not (is_start(first, n, len(row)) and is_start(start, len(row), len(items)) and is_below(items, n))

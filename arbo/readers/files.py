@@ -49,7 +49,7 @@ _NOT_TEXT = {
 }
 """The first bytes of files that are often mistaken for text."""
 _GROWING = re.compile(
-    r"""<!ATTLIST\s[^>"']*+["']|<!ENTITY\s(?!\s*[\w.:-]+\s+("[^"&%<]{0,300}"|'[^'&%<]{0,300}')\s*>)"""
+    r"""<!ATTLIST\s[^<>"']*+["']|<!ENTITY\s(?!\s*[\w.:-]+\s+("[^"&%<]{0,300}"|'[^'&%<]{0,300}')\s*>)"""
 )
 _looked_at: dict[Path, bytes] = {}
 """The content of standard input and of pipes whose head was read, until they are opened again."""

@@ -26,7 +26,6 @@ from arbo.data.fields import (
     strings,
     strings_or_null,
 )
-from arbo.errors import DataError
 
 Tables = Mapping[str, pa.Table]
 
