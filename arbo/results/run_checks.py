@@ -103,7 +103,7 @@ OF_MANIFEST: Mapping[str, Convert] = {
     "encoder": _object("encoder", reranker=_object("reranker"), edges=_object("edges")),
     "giants": _each(_object("a giant", " ".join((*_GIANT, "bridges")), **_GIANT, bridges=_each(_BRIDGE))),
     "index": _or_null(_each(string_or_null)),
-    "kb_source": _or_null(_object("kb_source", **_SOURCE)),
+    "kb_source": _or_null(_object("kb_source", "", **_SOURCE)),
     "knowledge_base": _or_null(
         _object("knowledge_base", "entities fingerprint", entities=_whole, fingerprint=string, replaced=_each(string))
     ),
