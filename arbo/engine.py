@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from clustering.dense import nearest_others, spanning_tree
     from clustering.dense_search import Scan, Scanner, faiss_scanner
     from clustering.growth import FEW, renumbered, updated
-    from clustering.index import Index
+    from clustering.index import Index, is_below, is_start
     from clustering.kernels import in_parallel, kernel
     from clustering.knn import Limit, Neighbors, lists_of, merged
     from clustering.late_interaction import TokenMatrices
@@ -45,7 +45,7 @@ _NAMES = {
     "dense": "nearest_others spanning_tree",
     "dense_search": "Scan Scanner faiss_scanner",
     "growth": "FEW renumbered updated",
-    "index": "Index",
+    "index": "Index is_below is_start",
     "kernels": "in_parallel kernel",
     "knn": "Limit Neighbors lists_of merged",
     "late_interaction": "TokenMatrices",

@@ -187,27 +187,28 @@ def _fits(index: Index, made: Mapping[str, Any]) -> bool:
     matrix, (row, owner, start, by_row, _) = index.matrix, index.owners
     n_rows = len(start) - 1
     ids = ((row, n_rows), (owner, index.n), (by_row, index.n))
-    is_owned = all(one.ndim == 1 and one.dtype.kind == "i" and _is_below(one, most) for one, most in ids)
-    if not is_owned or len(row) != len(owner) or not _is_start(start, n_rows, len(by_row)):
+    is_owned = all(one.ndim == 1 and one.dtype.kind == "i" and is_below(one, most) for one, most in ids)
+    if not is_owned or len(row) != len(owner) or not is_start(start, n_rows, len(by_row)):
         return False
     if not isinstance(matrix, Csr):
         return matrix.dtype.kind == "f" and matrix.shape == (n_rows, index.dim)
     for (first, indices, data), n in ((matrix, n_rows), (made["postings"], index.dim)):
         kinds = [(one.ndim, one.dtype.kind) for one in (indices, data)]
-        if kinds != [(1, "i"), (1, "f")] or len(indices) != len(data) or not _is_start(first, n, len(indices)):
+        if kinds != [(1, "i"), (1, "f")] or len(indices) != len(data) or not is_start(first, n, len(indices)):
             return False
     level, tail, sketch = made["bounds"]
     if not len(tail):
         return True
     sizes = (level.shape, tail.shape[1:], len(sketch), tail.dtype, sketch.dtype, level.dtype.kind)
-    return sizes == ((index.dim,), (n_rows,), n_rows, np.uint8, np.uint8, "i") and _is_below(level, len(tail))
+    return sizes == ((index.dim,), (n_rows,), n_rows, np.uint8, np.uint8, "i") and is_below(level, len(tail))
 
 
-def _is_below(ids: Ids, most: int) -> bool:
+def is_below(ids: Ids, most: int) -> bool:
+    """Return whether all ids are at least 0 and below ``most``."""
     return not len(ids) or (int(ids.min()) >= 0 and int(ids.max()) < most)
 
 
-def _is_start(start: Ids, n: int, end: int) -> bool:
+def is_start(start: Ids, n: int, end: int) -> bool:
     """Return whether ``start`` divides so many items into ``n`` parts."""
     is_sized = start.ndim == 1 and start.dtype.kind == "i" and len(start) == n + 1
     return is_sized and start[0] == 0 and start[-1] == end and not (np.diff(start) < 0).any()

@@ -70,22 +70,23 @@ def test_a_column_that_is_there_twice(run: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "value"),
+    ("key", "value", "wrong"),
     [
-        ("config", {"method": 3, "k": 4}),
-        ("config", {"method": "minimax", "k": -1}),
-        ("knowledge_base", {"entities": "2", "fingerprint": ""}),
-        ("threshold", {"entity": "0.3", "mention": 0.2}),
-        ("notes", {"documents": 3}),
-        ("giants", [{"cluster": "E1"}]),
-        ("warnings", [3]),
-        ("kb_source", {"path": 3}),
-        ("encoder", []),
+        ("config", {"method": 3, "k": 4}, "'method' of config must be a string"),
+        ("config", {"method": "minimax", "k": -1}, "'k' of config must be a whole number from 0, not a number"),
+        ("knowledge_base", {"entities": "2", "fingerprint": ""}, "'entities' of knowledge_base must be a whole number"),
+        ("threshold", {"entity": "0.3", "mention": 0.2}, "'entity' of threshold must be a finite number"),
+        ("notes", {"documents": 3}, "'documents' of notes must be an object or a list"),
+        ("giants", [{"cluster": "E1"}], "a giant needs the key 'mentions'"),
+        ("warnings", [3], "'warnings' of the manifest must be a list of strings"),
+        ("kb_source", {"path": 3}, "'path' of kb_source must be a string"),
+        ("kb_source", {"xrefs": "MSH"}, "'xrefs' of kb_source must be a list of strings"),
+        ("encoder", [], "encoder must be a JSON object, not this list"),
     ],
 )
-def test_a_value_of_the_manifest_that_is_of_another_kind(run: Path, key: str, value: object) -> None:
+def test_a_value_of_the_manifest_that_is_of_another_kind(run: Path, key: str, value: object, wrong: str) -> None:
     edit_json(run / "manifest.json", **{key: value})
-    with pytest.raises(arbo.DataError, match=rf"manifest\.json: '{key}' of the manifest must be .*; run the job again"):
+    with pytest.raises(arbo.DataError, match=rf"manifest\.json: {wrong}.*; run the job again"):
         arbo.Result.load(run)
 
 

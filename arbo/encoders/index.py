@@ -104,7 +104,7 @@ def word_index(kb: KnowledgeBase) -> WordIndex:
     if kb.stored is None or not (arrays := kb.stored.arrays("words")):
         return WordIndex.of(kb)
     try:
-        return WordIndex.from_arrays(arrays)
+        return WordIndex.from_arrays(arrays, len(kb))
     except DataError as error:
         raise error.at(str(kb.stored.folder)) from None
     except KeyError as error:

@@ -93,7 +93,8 @@ KNOWLEDGE_BASE_FORMATS: Mapping[KnowledgeBaseFormat, Format] = {
     "obo": Format("arbo.readers.obo:read_obo", r"^(format-version:|\[Term\])"),
     "obographs": Format("arbo.readers.obographs:read_obographs", r'\A.*\n\s*\{[\s\S]*"graphs"\s*:\s*\['),
     "skos": Format(
-        "arbo.readers.skos:read_skos", r"^[ \t]*(@?prefix\s+[\w.-]*:\s*<|<rdf:RDF\b)|^<[^<>\s]+>\s+<[^<>\s]+>\s+[<\"_]"
+        "arbo.readers.skos:read_skos",
+        r"^[^\S\n]*+(@?prefix\s+[\w.-]*:\s*<|<rdf:RDF\b)|^<[^<>\s]+>\s+<[^<>\s]+>\s+[<\"_]",
     ),
     "medic": Format("arbo.readers.medic:read_medic", r"\A.*\n\s*+[^|\t\n]+(\|[^|\t\n]+)*\|\|"),
     "zeshel": Format("arbo.readers.zeshel:read_zeshel_entities", r'\A.*\.json\n\s*\{.*"title"'),

@@ -48,7 +48,9 @@ _NOT_TEXT = {
     b"%PDF-": "this is a PDF; save its text first",
 }
 """The first bytes of files that are often mistaken for text."""
-_GROWING = re.compile(r"""<!ATTLIST\s|<!ENTITY\s(?!\s*[\w.:-]+\s+("[^"&%<]{0,300}"|'[^'&%<]{0,300}')\s*>)""")
+_GROWING = re.compile(
+    r"""<!ATTLIST\s[^<>"']*+["']|<!ENTITY\s(?!\s*[\w.:-]+\s+("[^"&%<]{0,300}"|'[^'&%<]{0,300}')\s*>)"""
+)
 _looked_at: dict[Path, bytes] = {}
 """The content of standard input and of pipes whose head was read, until they are opened again."""
 _SAVE_AS = "save the file as UTF-8 (if it is Latin-1 or Windows-1252, with iconv -f WINDOWS-1252 -t UTF-8)"
@@ -164,7 +166,7 @@ def check_entities(text: str, file: Path) -> None:
     if found := _GROWING.search(text):
         problem = "an entity of XML is long, external, or made of other entities, which is refused; resolve it"
         if found[0].startswith("<!A"):
-            problem = "the XML declares attributes, which may have defaults and is refused; remove the declaration"
+            problem = "the XML declares an attribute with a default, which is refused; remove the declaration"
         raise DataError(problem, file=str(file), line=text.count("\n", 0, found.start()) + 1)
 
 

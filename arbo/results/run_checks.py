@@ -26,12 +26,11 @@ from arbo.data.fields import (
     strings,
     strings_or_null,
 )
-from arbo.errors import DataError
 
 Tables = Mapping[str, pa.Table]
 
 _COLUMNS = {
-    "mentions": "mention_id=text document_id=text spans=spans text=text expansion=text? type=text? domain=text? "
+    "mentions": "mention_id=text document_id=text spans=spans text=text expansion=text? type=text? domain?=text? "
     "gold=texts? found_score?=number? gold_entities=texts cluster?=text? metadata?=text?",
     "links": "mention_id=text entity_id=text? entity_name=text? cluster_id=text score=number? margin=number? "
     "parent=text? parent_is_mention=flag step=number? bottleneck=number? candidates=texts candidate_scores=numbers "
@@ -72,16 +71,9 @@ def _limit(value: object) -> float | None:
     return None if value is None else number(value)
 
 
-def _object(least: str = "", **known: Convert) -> Convert:
-    """Accept an object; the keys that are named in ``least`` are needed."""
-
-    def convert(value: object) -> Any:
-        try:
-            return fields(value, "it", known, required=(*least.split(),))
-        except DataError as error:
-            raise TypeError(f"such an object that {error.problem}") from None
-
-    return convert
+def _object(what: str, least: str = "", **known: Convert) -> Convert:
+    """Accept an object, ``what`` in errors; the keys that are named in ``least`` are needed."""
+    return lambda value: fields(value, what, known, required=(*least.split(),))
 
 
 def _each(convert: Convert) -> Convert:
@@ -99,24 +91,27 @@ def _or_null(convert: Convert) -> Convert:
     return lambda value: None if value is None else convert(value)
 
 
-_BRIDGE = _object("mentions dissimilarity sides", mentions=strings, dissimilarity=number, sides=_each(_whole))
+_BRIDGE = _object(
+    "a bridge", "mentions dissimilarity sides", mentions=strings, dissimilarity=number, sides=_each(_whole)
+)
 _GIANT = {"cluster": string, "mentions": _whole, "share": number, "names": _whole, "splits_below": number}
+_SOURCE = {"path": string, "format": string_or_null, "xrefs": strings_or_null, "types": strings_or_null}
 REQUIRED = ("config", "encoder", "knowledge_base", "threshold")
 OF_MANIFEST: Mapping[str, Convert] = {
-    "config": _object("method k", method=string, k=_whole, candidates=_whole),
-    "documents": _object("fingerprint", fingerprint=string),
-    "encoder": _object(reranker=_object(), edges=_object()),
-    "giants": _each(_object(" ".join((*_GIANT, "bridges")), **_GIANT, bridges=_each(_BRIDGE))),
+    "config": _object("config", "method k", method=string, k=_whole, candidates=_whole),
+    "documents": _object("documents", "fingerprint", fingerprint=string),
+    "encoder": _object("encoder", reranker=_object("reranker"), edges=_object("edges")),
+    "giants": _each(_object("a giant", " ".join((*_GIANT, "bridges")), **_GIANT, bridges=_each(_BRIDGE))),
     "index": _or_null(_each(string_or_null)),
-    "kb_source": _or_null(_object(path=string, format=string_or_null, xrefs=string_or_null, types=strings_or_null)),
+    "kb_source": _or_null(_object("kb_source", "", **_SOURCE)),
     "knowledge_base": _or_null(
-        _object("entities fingerprint", entities=_whole, fingerprint=string, replaced=_each(string))
+        _object("knowledge_base", "entities fingerprint", entities=_whole, fingerprint=string, replaced=_each(string))
     ),
-    "notes": _object(documents=_each(_whole), knowledge_base=_each(_whole), gold=_each(_whole)),
+    "notes": _object("notes", documents=_each(_whole), knowledge_base=_each(_whole), gold=_each(_whole)),
     "offset": number,
     "search": mapping_or_null,
     "seconds": _each(_count),
-    "threshold": _object("entity mention", entity=_limit, mention=_limit, nil=_limit),
+    "threshold": _object("threshold", "entity mention", entity=_limit, mention=_limit, nil=_limit),
     "versions": mapping_or_null,
     "warnings": strings,
 }
