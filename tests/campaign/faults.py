@@ -1,7 +1,7 @@
 """Disks that are full, broken or slow: a verb that fails says why, leaves nothing, and then succeeds.
 
 `calls` lets one file operation fail, or all from one on, in Python, in Arrow and in safetensors alike (`faulty.c`);
-without a C compiler it asks nothing. `disks` mounts a small tmpfs, where that is allowed, and fills it.
+without a C compiler it is skipped. `disks` mounts a small tmpfs, where that is allowed, and fills it.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import os
 import subprocess
 from pathlib import Path
 from random import Random
+from unittest import SkipTest
 
 from forked import ALWAYS, ONCE, READS, REMOVALS, SHORT, WRITES, Ended, forks
 from jobs import Job, begin, check_finished, check_unfinished, do, inputs, jobs, told, tree, undisturbed
@@ -54,7 +55,7 @@ def check_told(ended: Ended, place: Path, code: int) -> None:
 
 def _calls(seed: int, folder: Path) -> None:
     if not forks().strikes:
-        return
+        raise SkipTest("no C compiler")
     random = Random(seed)
     job = random.choice(random.choice([*jobs().values()]))
     action, code, kinds = random.choice(_FAULTS)
@@ -85,7 +86,7 @@ def _disks(seed: int, folder: Path) -> None:
     size = 4096 + int(random.random() * 1.3 * most)
     mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "none", disk], capture_output=True)
     if mounted.returncode:
-        return
+        raise SkipTest("no tmpfs can be mounted")
     try:
         place = begin(job, disk / "place")
         ended = do(job.arguments, place, log=str(folder / "log"))
