@@ -81,7 +81,7 @@ def test_a_quadratic_pattern_is_found(tmp_path: Path, monkeypatch: pytest.Monkey
     found = regexes.patterns.__wrapped__()[:1]
     assert found == (("planted.py:3", r"\s+$", 0, ("search",)),)
     monkeypatch.setattr(regexes, "patterns", lambda: found)
-    made, failed = runner.failures("regexes.patterns", range(40))
-    assert made == 40
+    made, failed = runner.failures("regexes.patterns", range(2))
+    assert made == 2
     assert "characters take" in failed[0][1]
     assert regexes.grows(re.compile(r"\s$").search, "", " ", "x") is None

@@ -212,8 +212,8 @@ def _copy(document: arbo.Document, number: int) -> arbo.Document:
 
 
 CAMPAIGNS = {
-    "additions": Campaign(_additions, "up to a thousand additions to a run: its refit, no larger", 5, 2),
+    "additions": Campaign(_additions, "up to a thousand additions to a run: its refit, no larger", 5, 2, slow=True),
     "service": Campaign(
-        _load, "five seconds of 64 clients: no error, bounded memory", 120, 1, seconds=200, processes=True
+        _load, "five seconds of 64 clients: no error, bounded memory", 120, 1, seconds=200, processes=True, slow=True
     ),
 }

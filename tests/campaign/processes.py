@@ -127,5 +127,7 @@ CAMPAIGNS = {
     "cache": Campaign(
         _one_cache, "two to eight processes with one cache of embeddings: what each finds alone", 200, 1, slow=True
     ),
-    "corrections": Campaign(_one_corrections, "reviews append to one file of corrections: no line is lost", 600, 3),
+    "corrections": Campaign(
+        _one_corrections, "reviews append to one file of corrections: no line is lost", 600, 20, slow=True
+    ),
 }
