@@ -38,10 +38,10 @@ oldest:
 	test -x $(OLDEST) || $(PYTHON) -m venv .venv-oldest
 	$(OLDEST) -m pip --disable-pip-version-check install --quiet --constraint constraints-oldest.txt --editable '.[test]'
 	NUMBA_CACHE_DIR=.numba_cache/oldest $(OLDEST) -m pytest -o addopts= -o filterwarnings= -m 'not slow' \
-	  $$(grep -LE 'torch|transformers|tokenizers|bert|training|safetensors|model_folders|browser' tests/test_*.py)
+	  $$(grep -LE 'torch|transformers|tokenizers|bert|training|safetensors|model_folders|browser|campaign' tests/test_*.py)
 
 campaign: $(VENV)/complete
-	$(BIN)/python tests/campaign
+	$(BIN)/python tests/campaign --record
 
 check: $(VENV)/checkable
 	$(BIN)/ruff format --check .

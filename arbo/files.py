@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 from uuid import uuid4
 
@@ -39,6 +40,16 @@ def write_whole(file: PathLike, write: Callable[[Path], object]) -> None:
     finally:
         with suppress(OSError):
             partial.unlink()
+
+
+def save_array(file: Path, array: Any) -> None:
+    """Write an array as `.npy`; raise OSError, with the reason, if that fails."""
+    import numpy as np
+
+    with file.open("wb") as stream:
+        # NumPy writes to a real file without Python, and then does not say that a disk is full.
+        wrapped: Any = SimpleNamespace(write=stream.write)
+        np.save(wrapped, array, allow_pickle=False)
 
 
 def write_lines(lines: Iterable[str], path: PathLike) -> None:

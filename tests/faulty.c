@@ -1,8 +1,8 @@
 /* Preloaded, this lets the n-th file operation below a folder fail, write too little, or kill the process.
 
    `faulty_arm` names the folder and what to do; `tests/forked.py` calls it in the process of each verb. Operations are
-   counted in `state`, which the caller shares with it. `faulty_dies_after` kills after seconds of the processor. Whoever links or loads libc dynamically is reached: Python, the
-   C++ of Arrow and the Rust of safetensors. */
+   counted in `state`, which the caller shares with it. `faulty_dies_after` kills after seconds of the processor. All
+   that loads libc dynamically is reached: Python, the C++ of Arrow and the Rust of safetensors. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>

@@ -167,8 +167,8 @@ def succeed(arguments: Sequence[str], folder: Path) -> Ended:
 
 def do(arguments: Sequence[str], folder: Path, **disturbed: Any) -> Ended:
     """Run a command in a folder, and disturb it as the fields of `Verb` say."""
-    below = {"below": str(folder.resolve())}
-    verb = Verb(placed(arguments, folder.resolve()), str(log_of(folder)), **{**below, **disturbed})
+    options = {"log": str(log_of(folder)), "below": str(folder.resolve()), **disturbed}
+    verb = Verb(placed(arguments, folder.resolve()), **options)
     return forks().run(verb)[0]
 
 

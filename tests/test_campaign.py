@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterator
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
+from typing import Any
+from unittest import SkipTest
 
 import pytest
+from campaign import regexes, runner
 from campaign.runner import PAGE, RECORD, campaigns, table
 
 KNOWN = campaigns()
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.slow] * known.processes) for name, known in KNOWN.items()]
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * one.slow) for name, one in KNOWN.items() if one.few]
 )
 def test_no_case_fails(name: str, tmp_path: Path) -> None:
     for seed in range(KNOWN[name].few):
@@ -28,3 +34,54 @@ def test_the_page_on_reliability_has_the_figures_of_the_record() -> None:
 def test_the_table_tells_of_failures() -> None:
     name = next(iter(KNOWN))
     assert f"| `{name}` | {KNOWN[name].asks} | 1,200 | 2 |" in table({name: {"cases": 1200, "failed": [3, 5]}})
+
+
+def _planted(seed: int, folder: Path) -> None:
+    if seed == 5:
+        raise SkipTest
+    assert seed != 2
+
+
+def test_each_case_is_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where a case is skipped, or ends its process, and others go on."""
+    planted = runner.Campaign(_planted, "", 1, 0)
+    monkeypatch.setattr(runner, "campaigns", lambda: {"planted": planted})
+    assert runner.failures("planted", [1, 2, 5])[0] == 2
+    monkeypatch.setattr(runner, "ProcessPoolExecutor", _Pool)
+    told = [*runner.asked("planted", range(8), 2)]
+    assert sum(made for made, _ in told) == 7
+    assert [seed for _, failed in told for seed, _ in failed] == [2, 3]
+
+
+class _Pool:
+    """Makes the cases here; one that ends its process breaks the pool at the seed 3."""
+
+    def __init__(self, *given: object) -> None:
+        pass
+
+    def __enter__(self) -> _Pool:
+        return self
+
+    def __exit__(self, *given: object) -> None:
+        pass
+
+    def map(self, call: Any, names: list[str], batches: list[range]) -> Iterator[Any]:
+        for name, batch in zip(names, batches, strict=True):
+            if 3 in batch:
+                raise BrokenProcessPool
+            yield call(name, batch)
+
+
+def test_a_quadratic_pattern_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = tmp_path / "planted.py"
+    source.write_text('import re\n\n_END = re.compile(r"\\s+$")\n\n\ndef end(text):\n    return _END.search(text)\n')
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(regexes, "ROOT", tmp_path)
+    monkeypatch.setattr(regexes, "SOURCES", [source])
+    found = regexes.patterns.__wrapped__()[:1]
+    assert found == (("planted.py:3", r"\s+$", 0, ("search",)),)
+    monkeypatch.setattr(regexes, "patterns", lambda: found)
+    made, failed = runner.failures("regexes.patterns", range(2))
+    assert made == 2
+    assert "characters take" in failed[0][1]
+    assert regexes.grows(re.compile(r"\s$").search, "", " ", "x") is None

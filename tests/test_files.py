@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from pathlib import Path
 
+import numpy as np
 import pytest
 from builders import files_in
 
@@ -87,3 +89,14 @@ def test_only_a_folder_of_its_kind_is_replaced(tmp_path: Path) -> None:
         (tmp_path / foreign).unlink()
     with pytest.raises(arbo.UsageError, match=r"but also has files that would be deleted, such as mine;"):
         check("thing")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
+def test_an_array_that_does_not_fit_the_disk_says_so(tmp_path: Path) -> None:
+    array = np.asfortranarray(np.arange(60_000).reshape(200, 300))
+    with pytest.raises(OSError, match="No space left") as told:
+        files.save_array(Path("/dev/full"), array)
+    assert told.value.errno == errno.ENOSPC
+    np.save(tmp_path / "plain.npy", array)
+    files.save_array(tmp_path / "saved.npy", array)
+    assert (tmp_path / "plain.npy").read_bytes() == (tmp_path / "saved.npy").read_bytes()

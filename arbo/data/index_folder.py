@@ -30,6 +30,7 @@ from arbo.files import (
     check_replaceable,
     files_in,
     json_ready,
+    save_array,
     sha256_of,
     version_of,
     whole_folder,
@@ -131,7 +132,7 @@ def write_index(
             for folder, own in arrays.items():
                 for name, array in own.items():
                     (partial / folder).mkdir(exist_ok=True)
-                    np.save(partial / folder / f"{name}.npy", array, allow_pickle=False)
+                    save_array(partial / folder / f"{name}.npy", array)
             manifest = {
                 "format": FORMAT.name,
                 "format_version": FORMAT.version,

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from arbo.errors import DataError, UsageError
-from arbo.files import check_hashes, files_in, sha256_of, whole_folder
+from arbo.files import check_hashes, files_in, save_array, sha256_of, whole_folder
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 
@@ -82,7 +82,7 @@ class Part(NamedTuple):
 
         def write(folder: Path) -> None:
             for name, array in arrays.items():
-                np.save(folder / f"{name}.npy", array, allow_pickle=False)
+                save_array(folder / f"{name}.npy", array)
 
         self.written(write, begun)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
 import re
@@ -112,7 +113,8 @@ def _options(seed: int, folder: Path) -> None:
             given.append(one.opts[0])
         else:
             given += [one.opts[0], _value(one, folder, chance)]
-    asked(*given)
+    with contextlib.chdir(folder):  # some verbs write beside their inputs, or where they are
+        asked(*given)
 
 
 _CONFIG = {**arbo.LinkerConfig().as_dict(), "entity_threshold": 0.35, "mention_threshold": 0.2}

@@ -51,7 +51,8 @@ CAMPAIGNS = {
         _case,
         "link, discover, add, train, index and export, killed: then the files of an undisturbed run",
         1200,
-        6,
+        4,
         seconds=900,
+        slow=True,
     )
 }

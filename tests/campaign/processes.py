@@ -121,7 +121,13 @@ def _one_corrections(seed: int, folder: Path) -> None:
 
 
 CAMPAIGNS = {
-    "out": Campaign(_one_out, "two to eight processes write one --out: one of them whole, and no mixture", 600, 0),
-    "cache": Campaign(_one_cache, "two to eight processes with one cache of embeddings: what each finds alone", 200, 0),
-    "corrections": Campaign(_one_corrections, "reviews append to one file of corrections: no line is lost", 600, 3),
+    "out": Campaign(
+        _one_out, "two to eight processes write one --out: one of them whole, and no mixture", 600, 2, slow=True
+    ),
+    "cache": Campaign(
+        _one_cache, "two to eight processes with one cache of embeddings: what each finds alone", 200, 1, slow=True
+    ),
+    "corrections": Campaign(
+        _one_corrections, "reviews append to one file of corrections: no line is lost", 600, 20, slow=True
+    ),
 }

@@ -1,12 +1,13 @@
 """Campaigns: one question asked of many random cases, each made of its seed alone.
 
     python tests/campaign --list
-    python tests/campaign                          all, in their long form (`make campaign`)
+    python tests/campaign                          all, in their long form (`make campaign` adds --record)
     python tests/campaign readers --cases 100000 --first 5000000
 
 A case raises an error if it fails. One that takes too long, or too much memory, ends its process and has failed too.
-The figures are kept in ``record.json``, campaign by campaign, with the seeds that failed; RELIABILITY.md tells of them,
-and ``tests/test_campaign.py`` asks each question a few times.
+One that raises `unittest.SkipTest` is not counted. With ``--record`` the figures are kept in ``record.json``, by
+campaign, with the seeds that failed; RELIABILITY.md tells of them. ``tests/test_campaign.py`` asks each question a few
+times, without limits of time and memory.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from unittest import SkipTest
 
 HERE = Path(__file__).resolve().parent
 RECORD = HERE / "record.json"
@@ -49,13 +51,15 @@ class Campaign:
     many: int
     """Cases of the long form."""
     few: int
-    """Cases in CI."""
+    """Cases in CI; 0: none."""
     seconds: float = 300
     """Most that a case may take."""
     gigabytes: float = 8
     """Most address space of the process of a case."""
     processes: bool = False
     """Whether a case starts processes of its own, so that one is made at a time."""
+    slow: bool = False
+    """Whether its cases in CI take more than about two seconds."""
 
 
 def campaigns() -> dict[str, Campaign]:
@@ -68,21 +72,23 @@ def campaigns() -> dict[str, Campaign]:
     return found
 
 
-def failures(name: str, seeds: Sequence[int]) -> list[tuple[int, str]]:
-    """Make the cases of some seeds, and return the seeds that failed, with their errors."""
-    campaign, failed = campaigns()[name], []
+def failures(name: str, seeds: Sequence[int]) -> tuple[int, list[tuple[int, str]]]:
+    """Make the cases of some seeds; return how many were made, and the seeds that failed, with their errors."""
+    campaign, failed, made = campaigns()[name], [], len(seeds)
     for seed in seeds:
         faulthandler.dump_traceback_later(campaign.seconds, exit=True)
         try:
             with TemporaryDirectory(prefix="arbo-campaign-", ignore_cleanup_errors=True) as folder:
                 campaign.case(seed, Path(folder))
+        except SkipTest:
+            made -= 1
         except BaseException as error:
             if isinstance(error, KeyboardInterrupt):
                 raise
             failed.append((seed, traceback.format_exc(limit=-6)))
         finally:
             faulthandler.cancel_dump_traceback_later()
-    return failed
+    return made, failed
 
 
 def _begin(gigabytes: float) -> None:
@@ -105,22 +111,22 @@ def asked(name: str, seeds: range, workers: int) -> Iterator[tuple[int, list[tup
             with ProcessPoolExecutor(workers, context, _begin, (campaign.gigabytes,)) as pool:
                 while batches:
                     begun = time.perf_counter()
-                    for batch, failed in zip(batches, pool.map(failures, [name] * len(batches), batches), strict=True):
-                        yield len(batch), failed
-                    next_ = batches[-1].stop
+                    for batch, told in zip(batches, pool.map(failures, [name] * len(batches), batches), strict=True):
+                        next_ = batch.stop
+                        yield told
                     spent = time.perf_counter() - begun
                     size = max(1, min(4 * size, int(size * _BATCH_SECONDS / max(spent, 0.01))))
                     batches = [range(next_ + i * size, min(next_ + (i + 1) * size, seeds.stop)) for i in range(workers)]
                     batches = [batch for batch in batches if batch]
         except BrokenProcessPool:
-            if size == 1 and len(batches) == 1:
-                yield 1, [(batches[0].start, "the process ended: out of time or memory, or it crashed")]
-                next_ = batches[0].stop
+            if batches[-1].stop - next_ == 1:
+                next_ += 1
+                yield 1, [(next_ - 1, "the process ended: out of time or memory, or it crashed")]
             size, workers = 1, 1
 
 
-def run(name: str, cases: int, first: int, workers: int) -> bool:
-    """Ask a question so often, print and record the figures, and return whether no case failed."""
+def run(name: str, cases: int, first: int, workers: int, *, kept: bool) -> bool:
+    """Ask a question so often, print the figures, record them if asked to, and return whether no case failed."""
     made, failed, begun = 0, [], time.perf_counter()
     for n, errors in asked(name, range(first, first + cases), workers):
         made += n
@@ -131,18 +137,23 @@ def run(name: str, cases: int, first: int, workers: int) -> bool:
     print(f", {time.perf_counter() - begun:,.0f} s", flush=True)
     for seed, error in failed[:_MOST_FAILURES]:
         print(f"  seed {seed}:\n{error}")
+    if kept:
+        _keep(name, made, failed, first, time.perf_counter() - begun)
+    return not failed
+
+
+def _keep(name: str, made: int, failed: Sequence[tuple[int, str]], first: int, seconds: float) -> None:
     record = json.loads(RECORD.read_text("utf-8")) if RECORD.exists() else {}
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=HERE, capture_output=True, text=True)
     record[name] = {
         "cases": made,
         "failed": [seed for seed, _ in failed],
         "first": first,
-        "seconds": round(time.perf_counter() - begun, 1),
+        "seconds": round(seconds, 1),
         "commit": commit.stdout.strip(),
         "date": datetime.now(UTC).date().isoformat(),
     }
     RECORD.write_text(json.dumps(dict(sorted(record.items())), indent=1) + "\n", "utf-8")
-    return not failed
 
 
 def table(record: dict[str, dict[str, Any]]) -> str:
@@ -170,6 +181,7 @@ def main() -> None:
     parser.add_argument("--cases", type=int, help="default: those of the long form")
     parser.add_argument("--first", type=int, default=0, help="first seed")
     parser.add_argument("--workers", type=int, default=os.cpu_count())
+    parser.add_argument("--record", action="store_true", help="keep the figures in record.json and RELIABILITY.md")
     parser.add_argument("--table", action="store_true", help="write the table of RELIABILITY.md, and ask nothing")
     parser.add_argument("--list", action="store_true", help="list the campaigns, and ask nothing")
     given, known = parser.parse_args(), campaigns()
@@ -183,6 +195,9 @@ def main() -> None:
         for name in chosen:
             print(f"{name:28} {known[name].many:>9,}  {known[name].asks}")
         return
-    results = [run(name, given.cases or known[name].many, given.first, given.workers) for name in chosen]
-    tell()
+    results = [
+        run(name, given.cases or known[name].many, given.first, given.workers, kept=given.record) for name in chosen
+    ]
+    if given.record:
+        tell()
     raise SystemExit(0 if all(results) else 1)
