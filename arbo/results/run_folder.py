@@ -105,6 +105,9 @@ def load_run(folder: PathLike) -> tuple[dict[str, pa.Table], dict[str, Any]]:
         except (OSError, pa.ArrowException) as error:
             raise DataError(f"the file cannot be read ({error}); {FORMAT.mend}", file=str(file)) from None
     _check_tables(tables, path)
+    for name in {"mentions", "documents"} & tables.keys():
+        if "domain" not in tables[name].column_names:
+            tables[name] = tables[name].append_column("domain", pa.nulls(len(tables[name]), pa.string()))
     try:
         fields(manifest, "the manifest", OF_MANIFEST, required=REQUIRED)
     except DataError as error:
