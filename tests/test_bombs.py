@@ -136,4 +136,4 @@ def test_arrays_of_a_run_that_declare_more_than_the_file_holds(
                 stream.write(bytes(2**20))
     changed(run, kept.name)
     with pytest.raises(arbo.DataError, match="the file cannot be read"):
-        load_kept(run, json.loads((run / "manifest.json").read_text()))
+        load_kept(run, json.loads((run / "manifest.json").read_text()), 1)
