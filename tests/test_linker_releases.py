@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ from test_linker_growth import clusters, equal
 
 import arbo
 from arbo.data.releases import Exchange
+from arbo.engine import Neighbors
+from arbo.retrieval.domains import Wanted, search_all
 
 NAMES = ["marsh fever", "marsh fevers", "fever", "kelp blight", "kelp", "zzz", "zzz fever", "marsh kelp", "quagga rot"]
 
@@ -113,27 +116,20 @@ def test_unseen_n_grams_are_told_and_many_of_them_warned_of() -> None:
     assert 0 < after.manifest["drift"]["entities"] < 0.1
 
 
-def test_only_what_a_release_changed_is_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_what_a_release_changed_is_searched() -> None:
     documents, kb = arbo.load_sample()
     few = arbo.LinkerConfig(candidates=2)
     before = arbo.Linker(kb, config=few).link(documents)
     searched: list[tuple[int, int]] = []
-    from arbo.retrieval import growth
 
-    def counted(search: Any, n_queries: Any) -> Any:
-        def counting(first: Any, queries: Any, *args: Any, **options: Any) -> Any:
-            searched.append(n_queries(first, queries))
-            return search(first, queries, *args, **options)
+    def counting(wanted: Iterable[Wanted], k: int, **how: Any) -> Iterator[Neighbors]:
+        wanted = list(wanted)
+        searched.extend((one.queries.n, one.things.n) for one in wanted)
+        return search_all(wanted, k, **how)
 
-        return counting
-
-    monkeypatch.setattr(growth, "nearest", counted(growth.nearest, lambda queries, things: (queries.n, things.n)))
-    monkeypatch.setattr(
-        growth, "nearest_within", counted(growth.nearest_within, lambda _, queries: (queries.n, len(kb) + 1))
-    )
     renamed = replace(kb.entities[-1], aliases=(*kb.entities[-1].aliases, "a quite unheard of name"))
     release = arbo.KnowledgeBase([arbo.Entity("N1", "unheard of"), *kb.entities[:-1], renamed])
-    after = arbo.Linker(release, config=few).add(before)
+    after = arbo.Linker(release, config=few, search_all=counting).add(before)
     assert {things for _, things in searched} == {2, len(kb) + 1}
     assert sum(n for n, things in searched if things > 2) < len(documents.mentions) / 20
     assert arbo.diff(before, after).knowledge_base == {"new": 1, "changed": 1}

@@ -299,7 +299,7 @@ def test_the_folder_beside_a_run_is_removed_and_one_that_is_given_kept(tmp_path:
 def test_the_folder_stands_beside_a_run_without_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "run").mkdir()
     monkeypatch.chdir(tmp_path / "run")
-    with Shards(1, 9, None).over(linker(None), Path()):
+    with Shards(workers=1, shard_size=9).over(linker(None), Path()):
         assert (tmp_path / "run.work").exists()
 
 
