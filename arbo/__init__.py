@@ -7,8 +7,6 @@
 ('RV Petrel', 'RV Petrel')
 """
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 

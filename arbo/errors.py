@@ -1,7 +1,5 @@
 """The exceptions of arbo."""
 
-from __future__ import annotations
-
 from typing import Self
 
 

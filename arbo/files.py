@@ -1,13 +1,13 @@
 """Write files and folders completely or not at all, and check their manifests and hashes."""
 
-from __future__ import annotations
-
+import ctypes
 import errno
 import gzip
 import hashlib
 import json
 import os
 import shutil
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib.metadata import PackageNotFoundError, version
@@ -20,6 +20,8 @@ from uuid import uuid4
 from arbo.errors import DataError, UsageError
 
 PathLike = str | os.PathLike[str]
+_HERE, _EXCHANGE = -100, 2
+"""AT_FDCWD and RENAME_EXCHANGE of Linux."""
 
 
 def write_whole(file: PathLike, write: Callable[[Path], object]) -> None:
@@ -90,8 +92,9 @@ def json_ready(value: Any) -> Any:
 def whole_folder(target: Path, stays: Callable[[], bool] = lambda: False) -> Iterator[Path]:
     """Write a folder completely or not at all: yield a temporary folder, and move it to `target` at the end.
 
-    A reader sees the complete new folder, the previous one, or none. If several processes write
-    the folder, the last one to finish wins, unless ``stays()`` says that what another has written stays.
+    A reader sees the complete new folder or the previous one, also if the process is killed; where the system cannot
+    exchange folders, for a moment none. A file or a link that is there is replaced as a folder is. If several processes
+    write the folder, the last one to finish wins, unless ``stays()`` says that what another has written stays.
     """
     partial = beside(target, "partial")
     partial.mkdir(parents=True)
@@ -99,7 +102,16 @@ def whole_folder(target: Path, stays: Callable[[], bool] = lambda: False) -> Ite
         yield partial
         _move_into_place(partial, target, stays)
     finally:
-        shutil.rmtree(partial, ignore_errors=True)
+        _remove(partial)
+
+
+def _remove(path: Path) -> None:
+    """Remove a folder, file or link as far as possible; what a link leads to stays."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with suppress(OSError):
+            path.unlink()
 
 
 def _move_into_place(partial: Path, target: Path, stays: Callable[[], bool]) -> None:
@@ -110,11 +122,11 @@ def _move_into_place(partial: Path, target: Path, stays: Callable[[], bool]) -> 
     aside = beside(target, "old")
     try:
         _place(partial, target)
-        while partial.exists() and not stays():
+        while partial.exists() and not stays() and not _exchange(partial, target):
             with suppress(FileNotFoundError):  # there is nothing, or another process has just moved it
                 os.replace(target, aside)
             _place(partial, target)
-            shutil.rmtree(aside, ignore_errors=True)
+            _remove(aside)
     except BaseException:
         if aside.exists() and not target.exists():
             os.replace(aside, target)
@@ -128,6 +140,14 @@ def _place(partial: Path, target: Path) -> None:
     except OSError as error:
         if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR, errno.EACCES):
             raise
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Exchange two paths in one step; return False, and do nothing, where the system or the disk cannot do so."""
+    if sys.platform != "linux":
+        return False
+    rename: Any = getattr(ctypes.CDLL(None), "renameat2", None)
+    return rename is not None and rename(_HERE, os.fsencode(one), _HERE, os.fsencode(other), _EXCHANGE) == 0
 
 
 def _flush(file: Path) -> None:

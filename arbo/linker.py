@@ -235,7 +235,7 @@ class Linker:
         sets `rerank_mentions`.
         """
         procedure = self.procedure(discover=discover)
-        mentions = procedure.mentions(corpus, corpus.order if in_order else np.arange(len(corpus.mentions)))
+        mentions = procedure.mentions(corpus, corpus.order if in_order else np.arange(corpus.n_mentions))
         return procedure.weighed(procedure.searched(mentions, k), k)
 
     def configured(self, **changes: Any) -> Self:

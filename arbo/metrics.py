@@ -3,8 +3,6 @@
 They are arbo's own even if the user has another module called `eval`, see `arbo.siblings`.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Any
 
 from arbo.siblings import attribute

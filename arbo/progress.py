@@ -1,7 +1,5 @@
 """Progress of long stages on stderr, as a bar or as lines, and the seconds that each stage takes."""
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator

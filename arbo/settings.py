@@ -1,7 +1,5 @@
 """Settings: named values for JSON, each checked against the type of its field."""
 
-from __future__ import annotations
-
 import json
 import math
 import sys
@@ -91,14 +89,14 @@ class Settings:
         return asdict(self)
 
 
-def read_json(path: PathLike, what: str) -> Any:
+def read_json(path: PathLike, what: str, mend: str = "write JSON in UTF-8") -> Any:
     """Read a JSON file; raise DataError, which calls the file ``what``, if that fails."""
     try:
         return json.loads(Path(path).read_text("utf-8"))
     except OSError as error:
         raise DataError(f"cannot read {what}: {error.strerror}; check the path", file=fspath(path)) from None
     except (ValueError, RecursionError) as error:
-        raise DataError(f"cannot read {what}: {error}; write JSON in UTF-8", file=fspath(path)) from None
+        raise DataError(f"cannot read {what}: {error}; {mend}", file=fspath(path)) from None
 
 
 def check_choice(name: str, value: object, known: Sequence[object]) -> None:

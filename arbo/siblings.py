@@ -5,8 +5,6 @@ neither use nor execute it. If there is no such conflict, each package is import
 copy is loaded; otherwise, the package beside arbo is loaded under a private name.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Mapping
 from functools import cache
@@ -40,7 +38,7 @@ def _name_of(package: str) -> str:
     else:
         spec = find_spec(package)
         found = spec.origin if spec else None
-    if found is not None and Path(found).resolve() == init:
+    if found is not None and Path(found).resolve().with_suffix(".py") == init:
         return package
     name = f"arbo._{package}"
     own = spec_from_file_location(name, init, submodule_search_locations=[str(init.parent)])

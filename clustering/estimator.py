@@ -240,6 +240,4 @@ def _joined(some: Neighbors | None, others: Neighbors | None) -> Neighbors | Non
 
 def _in_order_of_appearance(labels: Ids) -> npt.NDArray[np.int64]:
     _, first, place = np.unique(labels, return_index=True, return_inverse=True)
-    rank: npt.NDArray[np.int64] = np.empty(len(first), np.int64)
-    rank[np.argsort(first)] = np.arange(len(first))
-    return rank[place]
+    return np.argsort(np.argsort(first))[place]

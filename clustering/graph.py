@@ -9,6 +9,8 @@ import numpy.typing as npt
 
 from .arrays import Ids, Threshold, Weights, id_dtype
 
+_ROWS = 1 << 16  # lists that become edges at once
+
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Graph:
@@ -85,17 +87,20 @@ class Graph:
             if ids.size and not -1 <= ids.min() <= ids.max() < n:
                 row = int(np.argmax(((ids < -1) | (ids >= n)).any(axis=1)))
                 raise ValueError(f"row {row} of {name} has {ids[row].tolist()}; ids of {n} {name} lie in -1 .. {n - 1}")
-        shifted = np.where(mentions[0] >= 0, mentions[0] + n_entities, -1)
-        source = np.concatenate([entities[0], shifted], axis=1)
-        weight = np.concatenate([entities[1], mentions[1]], axis=1)
-        target = np.broadcast_to(
-            np.arange(n_entities, n_entities + n_mentions, dtype=id_dtype(n_entities + n_mentions))[:, None],
-            source.shape,
-        )
-        present = source >= 0
-        return cls.from_edges(
-            source[present], target[present], weight[present], n_entities=n_entities, n_nodes=n_entities + n_mentions
-        )
+        n_nodes, end = n_entities + n_mentions, 0
+        n_edges = sum(int((ids >= 0).sum()) for ids, _ in (mentions, entities))
+        source, target = (np.empty(n_edges, id_dtype(2 * n_nodes)) for _ in range(2))
+        weight = np.empty(n_edges, np.result_type(mentions[1], entities[1]))
+        for first in range(0, n_mentions, _ROWS):
+            rows = slice(first, first + _ROWS)
+            near = mentions[0][rows]
+            ids = np.concatenate([entities[0][rows], np.where(near >= 0, near + n_entities, -1)], axis=1)
+            present = ids >= 0
+            begin, end = end, end + int(present.sum())
+            source[begin:end] = ids[present]
+            target[begin:end] = np.nonzero(present)[0] + (n_entities + first)
+            weight[begin:end] = np.concatenate([entities[1][rows], mentions[1][rows]], axis=1)[present]
+        return cls.from_edges(source, target, weight, n_entities=n_entities, n_nodes=n_nodes)
 
 
 def limits(graph: Graph, threshold: Threshold) -> tuple[float, float]:

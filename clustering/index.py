@@ -153,8 +153,8 @@ class Index:
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]], metric: Metric) -> Self:
         """Make an index from the `arrays` of another index, whose metric must be ``metric``.
 
-        The vectors are neither copied nor read. Raise KeyError if an array is missing, and ValueError if the arrays do
-        not fit together.
+        The vectors are neither copied nor read: `check` reads them. Raise KeyError if an array is missing, and
+        ValueError if the arrays do not fit together.
         """
 
         def part(name: str, n: int) -> Any:
@@ -172,6 +172,20 @@ class Index:
             raise ValueError("the parts of the index are of other sizes or types")
         vars(index).update(made)
         return index
+
+    def check(self) -> None:
+        """Read all vectors; raise ValueError if one is not finite, or refers to a feature or a row out of range.
+
+        A search relies on that, and may read beyond an array without it. What follows from the vectors, such as the
+        bounds of scores, is not computed again.
+        """
+        if not isinstance(self.matrix, Csr):
+            is_sound = bool(np.isfinite(self.matrix).all())
+        else:
+            parts = (self.matrix, self.dim), (self.postings, len(self.owners.start) - 1)
+            is_sound = all(is_below(part.indices, n) and np.isfinite(part.data).all() for part, n in parts)
+        if not is_sound:
+            raise ValueError("a vector has a value that is not finite, or a feature or a row out of range")
 
     def _scipy(self) -> Any:
         if not isinstance(self.matrix, Csr):

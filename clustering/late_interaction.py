@@ -14,6 +14,7 @@ scores all things, or only candidates that pooled vectors propose; `clustering.c
 many neighbours the candidates contain.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
 
@@ -22,18 +23,9 @@ import numpy.typing as npt
 
 from .arrays import Floats, Ids, Weights, pairs_of, ranges
 from .dense_search import Scanner, faiss_scanner
+from .index import is_below, is_start
 from .kernels import in_parallel, kernel
-from .knn import (
-    Limit,
-    Neighbors,
-    check_products,
-    check_queries,
-    check_wanted,
-    checked_pairs,
-    lists_of,
-    merged,
-    nearest,
-)
+from .knn import Limit, Neighbors, check_products, check_queries, check_wanted, checked_pairs, lists_of, merged, nearest
 from .progress import Progress, silent
 from .search import Lists, SearchMethod, check_choices
 from .vectors import Metric, Vectors, by_owner, dissimilarities, float_rows, lengths, offset_of, unit
@@ -88,6 +80,32 @@ class TokenMatrices:
             raise ValueError(f"indptr must go from 0 to {len(tokens)}, the number of tokens, not {ends}")
         order, owners, n_things = by_owner(len(starts) - 1, "texts", owner, n)
         return cls(tokens, starts, order.astype(np.int32), owners, n_things)
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
+        """Make token matrices from the `arrays` of others; the token vectors are neither copied nor read.
+
+        Raise KeyError if an array is missing, and ValueError if the arrays do not fit together.
+        """
+        matrix, indptr, row, owner = parts = tuple(arrays[name] for name in ("matrix", "indptr", "row", "owner"))
+        n, kinds = int(arrays["n"]), [(part.ndim, part.dtype.kind) for part in parts]
+        if (
+            kinds != [(2, "f"), (1, "i"), (1, "i"), (1, "i")]
+            or not is_start(indptr, len(indptr) - 1, len(matrix))
+            or len(row) != len(owner)
+            or not (is_below(row, len(indptr) - 1) and is_below(owner, n) and (np.diff(owner) >= 0).all())
+        ):
+            raise ValueError("the parts of the token vectors are of other sizes or types")
+        return cls(matrix, indptr, row, owner, n)
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Return all parts as named arrays, from which `from_arrays` makes equal token matrices."""
+        return {name: getattr(self, name) for name in ("matrix", "indptr", "row", "owner")} | {"n": np.array(self.n)}
+
+    def check(self) -> None:
+        """Read all token vectors; raise ValueError if one is not finite."""
+        if not np.isfinite(self.matrix).all():
+            raise ValueError("a vector has a value that is not finite")
 
     def taken(self, things: Ids) -> Self:
         """Return only these things with their texts, renumbered in this order."""

@@ -22,6 +22,8 @@ from .union_find import label_components
 if TYPE_CHECKING:
     import networkx
 
+_NONE: Ids = np.empty(0, np.int64)  # unlike a slice, it takes no view, which would keep all edges in memory
+
 
 # Without slots: the cached tree is kept in the instance's dictionary.
 @dataclass(frozen=True, eq=False, repr=False)
@@ -94,9 +96,7 @@ class Partition:
     def _tree(self) -> MergeTree:
         if self.nil_tree is not None:
             return self.nil_tree
-        source, target, weight = self.nil_edges
-        n_entities, n_mentions = self.n_entities, len(self.entity)
-        return merge_tree(Graph(source - n_entities, target - n_entities, weight, n_entities=0, n_nodes=n_mentions))
+        return merge_tree(Graph(*self.nil_edges, n_entities=self.n_entities, n_nodes=len(self.labels)))
 
     def weakest_joins(self) -> Edges:
         """Return the edge that joined the last two parts of each NIL cluster of two or more mentions.
@@ -184,15 +184,14 @@ def _forest(graph: Graph, method: Method, limits: tuple[float, float]) -> tuple[
     directed = method != "undirected"
     entity_edges = lightest_entity_edges(graph, entity_limit, directed=directed)
     if method == "independent" and entity_edges.entity.all():
-        none = Edges(graph.source[:0], graph.target[:0], graph.weight[:0])
-        return hang_on_entities(entity_edges), none
+        return hang_on_entities(entity_edges), Edges(graph.source, graph.target, graph.weight).take(_NONE)
     edges = surviving_edges(graph, entity_edges, mention_limit, directed=directed)
     if method == "undirected":
         return undirected_forest(entity_edges, edges)
     if method == "minimax":
         edges = with_entity_edges(entity_edges, edges)
         forest = minimax_forest(graph.n_mentions, edges)
-    elif method == "arborescence":
+    elif method == "arborescence" and entity_edges.entity.any():
         forest = arborescence_forest(entity_edges, edges)
     else:
         forest = hang_on_entities(entity_edges)
@@ -207,9 +206,10 @@ def _mention_edges(graph: Graph) -> Edges:
 def _among_nil(is_reached: Bools, edges: Edges) -> Edges:
     """Return the edges between mentions that are not reached."""
     if is_reached.all():
-        return edges.take(slice(0))
-    edges = edges.take((edges.source >= 0) & (edges.target >= 0))  # without entity edges
-    return edges.take(~is_reached[edges.source] & ~is_reached[edges.target])
+        return edges.take(_NONE)
+    is_nil = np.append(~is_reached, False)  # the last stands for all entities
+    among = is_nil[np.maximum(edges.source, -1)] & is_nil[np.maximum(edges.target, -1)]
+    return edges if among.all() else edges.take(among)
 
 
 def _average(graph: Graph, nil: Edges, threshold: float | None) -> tuple[Edges, MergeTree]:

@@ -8,7 +8,7 @@ smaller than mention ids, so an edge as heavy as the entity edge is dropped too.
 
 import numpy as np
 
-from .arrays import Edges, Weights, concatenated
+from .arrays import Edges, Weights
 from .forest import EntityEdges
 from .graph import Graph
 from .kernels import in_parallel, kernel
@@ -22,24 +22,33 @@ def surviving_edges(graph: Graph, entity_edges: EntityEdges, limit: float, *, di
     They are not heavier than ``limit``, and lighter than the entity edge of their target or, if not ``directed``, of
     at least one end; if not ``directed``, their source is the smaller end. Mentions are numbered from 0.
     """
+    given, begins = Edges(graph.source, graph.target, graph.weight), range(0, graph.n_edges, _CHUNK)
 
-    def select(begin: int) -> Edges:
-        given = Edges(graph.source, graph.target, graph.weight).take(slice(begin, begin + _CHUNK))
-        kept = Edges(np.empty_like(given.source), np.empty_like(given.target), np.empty_like(given.weight))
-        n_kept = _select(given, graph.n_entities, entity_edges.weight, limit, directed, kept)
-        return kept.take(np.arange(n_kept))
+    def empty(n: int) -> Edges:
+        return Edges(np.empty(n, given.source.dtype), np.empty(n, given.target.dtype), np.empty(n, given.weight.dtype))
 
-    return concatenated(in_parallel(select, range(0, max(1, graph.n_edges), _CHUNK)))
+    def select(chunk: int, kept: Edges) -> int:
+        some = given.take(slice(begins[chunk], begins[chunk] + _CHUNK))
+        return _select(some, graph.n_entities, entity_edges.weight, limit, directed, kept)
+
+    counts = in_parallel(lambda chunk: select(chunk, empty(0)), range(len(begins)))
+    kept, ends = empty(sum(counts)), np.cumsum(counts)
+    in_parallel(
+        lambda chunk: select(chunk, kept.take(slice(ends[chunk] - counts[chunk], ends[chunk]))), range(len(ends))
+    )
+    return kept
 
 
 @kernel
 def _select(given: Edges, n_entities: int, bound: Weights, limit: float, directed: bool, kept: Edges) -> int:
+    """Write the edges that can matter, as many as there is room for, and return their number."""
     n_kept = 0
     for i in range(len(given.source)):
         u, v, w = given.source[i] - n_entities, given.target[i] - n_entities, given.weight[i]
         if u >= 0 and v >= 0 and u != v and w <= limit and (w < bound[v] or (not directed and w < bound[u])):
-            kept.source[n_kept] = u if directed else min(u, v)
-            kept.target[n_kept] = v if directed else max(u, v)
-            kept.weight[n_kept] = w
+            if n_kept < len(kept.source):
+                kept.source[n_kept] = u if directed else min(u, v)
+                kept.target[n_kept] = v if directed else max(u, v)
+                kept.weight[n_kept] = w
             n_kept += 1
     return n_kept

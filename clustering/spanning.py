@@ -171,13 +171,7 @@ def _merge(edges: Edges, ends: _Ends, found: _Lightest, lightest: _Lightest) -> 
 
 @kernel
 def _join(
-    entity_edges: EntityEdges,
-    ends: _Ends,
-    lightest: _Lightest,
-    entry: Ids,
-    heaviest: float,
-    label: Ids,
-    hangs: Bools,
+    entity_edges: EntityEdges, ends: _Ends, lightest: _Lightest, entry: Ids, heaviest: float, label: Ids, hangs: Bools
 ) -> tuple[Ids, Ids]:
     """Join the components, number them anew in the order of their last members, and return edges and entries.
 

@@ -150,8 +150,7 @@ def alike_together(rows: Csr) -> Ids:
     A search reads and writes memory of rows that share features with a query. In this order much of it is adjacent,
     which takes half the time.
     """
-    order: Ids = np.lexsort(_strongest(rows, 3))
-    return order
+    return np.lexsort(_strongest(rows, 3))
 
 
 @kernel

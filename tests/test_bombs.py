@@ -19,7 +19,7 @@ import pytest
 from conftest import Sample
 
 import arbo
-from arbo.data.parquet import check_values
+from arbo.data.parquet import check_values, chunks
 from arbo.readers import files, read_documents, read_knowledge_base, table
 from arbo.results.run_folder import load_kept, load_run
 
@@ -85,6 +85,38 @@ def test_a_parquet_file_of_long_lists_is_refused(tmp_path: Path) -> None:
     pq.write_table(pa.table({"id": ["a"], "name": ["b"], "aliases": aliases}), tmp_path / "a.parquet")
     with pytest.raises(arbo.DataError, match="declares 22,000,000 values in a column"):
         read_knowledge_base(tmp_path / "a.parquet")
+
+
+def test_a_parquet_file_whose_sizes_do_not_fit_its_types_is_refused(tmp_path: Path) -> None:
+    """pyarrow ends the process when it is asked for such a column: texts that are said to be integers."""
+    pq.write_table(pa.table({"id": ["d", "e"], "name": ["flu", "cold"]}), file := tmp_path / "kb.parquet")
+    text, integer = b"\x15\x0c\x25", b"\x15\x04\x25"
+    content = file.read_bytes()
+    assert text in content
+    file.write_bytes(content.replace(text, integer))
+    with pytest.raises(arbo.DataError, match="the Parquet file is damaged"):
+        read_knowledge_base(file)
+
+
+def test_a_parquet_file_whose_column_has_a_damaged_name_is_refused(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"id": ["d"], "name": ["flu"]}), file := tmp_path / "kb.parquet", store_schema=False)
+    file.write_bytes(file.read_bytes().replace(b"name", b"na\xeee"))
+    with pytest.raises(arbo.DataError, match="the Parquet file is damaged"):
+        read_knowledge_base(file)
+
+
+def test_sizes_of_columns_are_those_of_pyarrow() -> None:
+    rng = np.random.default_rng(0)
+    for n, rows, options in ((0, 9, {}), (700, 37, {"compression": "zstd", "version": "1.0"}), (99, 99, {})):
+        flags, lists = rng.random(n) < 0.5, [[{"x": i, "y": [True, None]}] * (i % 5) for i in range(n)]
+        made = pa.table(
+            {"text": [str(i) * 40 for i in range(n)], "flag": flags, "list": lists or pa.array([], "string")}
+        )
+        pq.write_table(made, file := io.BytesIO(), row_group_size=rows, **options)
+        told = (parquet := pq.ParquetFile(file)).metadata
+        groups = [told.row_group(i) for i in range(told.num_row_groups)]
+        own = [[group.column(i) for i in range(told.num_columns)] for group in groups]
+        assert chunks(parquet) == [[(one.num_values, one.total_uncompressed_size) for one in group] for group in own]
 
 
 def test_a_parquet_file_with_a_long_word_in_its_dictionary_is_refused(tmp_path: Path) -> None:

@@ -53,11 +53,39 @@ def test_each_case_is_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [seed for _, failed in told for seed, _ in failed] == [2, 3]
 
 
+def test_a_run_that_goes_on_is_added_to_the_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seeds that were skipped count as tried; a run of other seeds replaces what was there."""
+    monkeypatch.setattr(runner, "RECORD", tmp_path / "record.json")
+    assert runner.untried("planted") == 0
+    for seeds, made, failed, expected in (
+        (range(4, 8), 3, [6], (3, [6], 4)),
+        (range(8, 11), 3, [10], (6, [6, 10], 7)),
+        (range(20, 22), 2, [], (2, [], 2)),
+    ):
+        runner._keep("planted", made, failed, seeds, 1.0)
+        own = json.loads(runner.RECORD.read_text("utf-8"))["planted"]
+        assert (own["cases"], own["failed"], own["seeds"]) == expected
+        assert runner.untried("planted") == seeds.stop
+    assert own["first"] == 20
+    assert own["seconds"] == 1.0
+
+
+def test_each_case_finds_an_empty_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    def litters(seed: int, folder: Path) -> None:
+        assert not any(folder.iterdir())
+        if seed % 3:
+            (folder / "deep").mkdir()
+            (folder / "deep" / "file").touch()
+
+    monkeypatch.setattr(runner, "campaigns", lambda: {"planted": runner.Campaign(litters, "", 1, 0)})
+    assert runner.failures("planted", range(9)) == (9, [])
+
+
 class _Pool:
     """Makes the cases here; one that ends its process breaks the pool at the seed 3."""
 
-    def __init__(self, *given: object) -> None:
-        pass
+    def __init__(self, *given: Any) -> None:
+        self._made = given[-1][-1]
 
     def __enter__(self) -> _Pool:
         return self
@@ -68,6 +96,7 @@ class _Pool:
     def map(self, call: Any, names: list[str], batches: list[range]) -> Iterator[Any]:
         for name, batch in zip(names, batches, strict=True):
             if 3 in batch:
+                self._made.value = 3
                 raise BrokenProcessPool
             yield call(name, batch)
 

@@ -214,9 +214,9 @@ def test_the_installed_command(tmp_path: Path) -> None:
 
 _HANG = """
 import sys, time
-import pyarrow.parquet as pq
 import arbo.linking.procedure
 from arbo.cli import main
+from arbo.results import run_folder
 
 def hang(seconds):
     print("hanging", file=sys.stderr, flush=True)
@@ -225,8 +225,8 @@ def hang(seconds):
 if sys.argv.pop(1) == "searching":
     arbo.linking.procedure.retrieve = lambda *_: hang(60)
 else:  # tables are written in threads, which an interrupt waits for
-    write = pq.write_table
-    pq.write_table = lambda table, file: hang(3) if "links" in file.name else write(table, file)
+    write = run_folder.write_table
+    run_folder.write_table = lambda file, table: hang(3) if "links" in file.name else write(file, table)
 main()
 """
 

@@ -145,7 +145,13 @@ def test_a_dry_run_tells_and_does_nothing(run: Run, folder: Path, bert_folder: P
             assert "peak memory about" in told.out
             assert ("texts to embed" in told.out) == bool(encoder)
             counts = run(*verb, *encoder, "--out", tmp_path / "run", "--dry-run", "--json").json
-            assert counts["mentions"] == 584
+            assert (counts["mentions"], counts["worker_bytes"]) == (584, None)
+            assert "worker" not in told.out
+            for spread in (("--workers", 2), ("--ray", "local"), ("--workers", 2, "--shard-size", 1000)):
+                told = run(*verb, *encoder, "--out", tmp_path / "run", "--dry-run", *spread)
+                assert f"GB in one process; a worker takes up to {'1.00' if encoder else '0.20'} GB" in told.out
+            told = run(*verb, *encoder, "--out", tmp_path / "run", "--dry-run", "--shard-size", 1000)
+            assert "worker" not in told.out
     assert not (tmp_path / "run").exists()
 
 

@@ -322,3 +322,22 @@ def test_things_that_are_taken_have_their_texts(seed: int, n: int) -> None:
 
     assert [texts(taken, place) for place in range(len(chosen))] == [texts(things, thing) for thing in chosen]
     assert things.taken(np.arange(n)) is things
+
+
+def test_arrays_make_up_equal_matrices_and_others_are_refused() -> None:
+    made = TokenMatrices.of([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]], [0, 2, 3], owner=[1, 0])
+    arrays = made.arrays()
+    again = TokenMatrices.from_arrays(arrays)
+    again.check()
+    assert sum_of_max(again, again, [0, 1], [1, 0]).tolist() == sum_of_max(made, made, [0, 1], [1, 0]).tolist()
+    for name, wrong in {
+        "matrix": made.matrix[:2],
+        "indptr": np.array([0, 4, 3]),
+        "row": np.array([0, 2]),
+        "owner": np.array([1, 0]),
+        "n": np.array(1),
+    }.items():
+        with pytest.raises(ValueError, match="of other sizes or types"):
+            TokenMatrices.from_arrays(arrays | {name: wrong})
+    with pytest.raises(ValueError, match="not finite"):
+        TokenMatrices.from_arrays(arrays | {"matrix": np.full((3, 2), np.nan, np.float32)}).check()

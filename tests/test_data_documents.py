@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import FrozenInstanceError, replace
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from arbo.data.corpus import Corpus
-from arbo.data.documents import Document, Mention, mention_ids, text_of
+from arbo.data.documents import Document, Mention, compare, mention_ids, text_of
 from arbo.errors import ArboError, DataError, UsageError
 
 TEXT = "Left and right kidney."
@@ -87,6 +88,11 @@ def test_a_span_out_of_range_names_document_and_mention() -> None:
 def test_a_mention_text_that_is_not_under_its_spans_is_refused() -> None:
     with pytest.raises(DataError, match="differs from the text at its spans in document 'd1'"):
         document(Mention("m1", "d1", ((0, 4),), "Right"))
+
+
+def test_a_wrong_text_beside_a_surrogate_is_told() -> None:
+    with pytest.raises(DataError, match="the text of the mention is 'flu', but the text at 0 to 3"):
+        compare("flu", ((0, 3),), "a\ud800b", Counter(), of="m")
 
 
 def test_a_mention_of_another_document_is_refused() -> None:

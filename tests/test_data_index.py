@@ -18,7 +18,7 @@ from arbo.data.columns import SCHEMAS, Table, write_table
 from arbo.data.entities import Entity
 from arbo.data.index_folder import _checksum, _described
 from arbo.data.knowledge_base import KnowledgeBase
-from arbo.encoders.index import build_index, encoded
+from arbo.encoders.index import build_index, check_index, encoded
 from arbo.encoders.ngrams import NgramEncoder
 from arbo.errors import DataError, UsageError
 
@@ -218,5 +218,14 @@ def test_damage_that_the_hashes_do_not_show(tmp_path: Path) -> None:
         with pytest.raises(DataError, match=problem):
             encoded(KnowledgeBase.from_index(index), NgramEncoder())
         np.save(index / f"{name}.npy", right)
+    for name, value in {"matrix.1": -1, "matrix.2": np.nan, "postings.1": 99, "postings.2": np.inf}.items():
+        file = index / "vectors" / f"{name}.npy"
+        right = np.load(file)
+        np.save(file, np.append(right[:-1], right.dtype.type(value)))
+        again()
+        with pytest.raises(DataError, match="not finite, or a feature or a row out of range"):
+            check_index(KnowledgeBase.from_index(index))
+        np.save(file, right)
     again()
+    check_index(KnowledgeBase.from_index(index))
     encoded(KnowledgeBase.from_index(index), NgramEncoder())

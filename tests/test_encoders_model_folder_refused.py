@@ -132,6 +132,7 @@ def test_projections_into_different_spaces(bert: Tower, tmp_path: Path) -> None:
         ("[" * 10**5, "cannot read the manifest of the model"),
         ("[]", "this is not a .* that arbo saved: its format is"),
         ('{"format": "arbo-run"}', "this is not a .* that arbo saved: its format is"),
+        ('{"format": {}}', "this is not a .* that arbo saved: its format is"),
         (
             '{"format": "arbo-model"}',
             "the manifest has no valid format_version, versions, config, shared, files; save",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,8 @@ from builders import files_in
 
 import arbo
 from arbo import files
+
+LINUX = pytest.mark.skipif(sys.platform != "linux", reason="other systems do not exchange folders")
 
 
 def test_a_json_file_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,3 +103,45 @@ def test_an_array_that_does_not_fit_the_disk_says_so(tmp_path: Path) -> None:
     np.save(tmp_path / "plain.npy", array)
     files.save_array(tmp_path / "saved.npy", array)
     assert (tmp_path / "plain.npy").read_bytes() == (tmp_path / "saved.npy").read_bytes()
+
+
+@LINUX
+def test_a_folder_that_is_replaced_is_there_at_any_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def write(text: str) -> None:
+        with files.whole_folder(tmp_path / "folder") as partial:
+            (partial / "file").write_text(text)
+
+    def moved(source: Path, target: Path) -> None:
+        assert target.name == "folder"  # what is there is not moved aside
+        replace(source, target)
+
+    replace = os.replace
+    write("one")
+    monkeypatch.setattr(os, "replace", moved)
+    write("two")
+    assert (tmp_path / "folder" / "file").read_text() == "two"
+    assert os.listdir(tmp_path) == ["folder"]
+    monkeypatch.setattr(os, "replace", replace)
+    monkeypatch.setattr(files, "_exchange", lambda one, other: False)
+    write("three")
+    assert (tmp_path / "folder" / "file").read_text() == "three"
+    assert os.listdir(tmp_path) == ["folder"]
+
+
+@pytest.mark.parametrize("exchanges", [pytest.param(True, marks=LINUX), False])
+def test_a_file_or_a_link_in_the_way_of_a_folder_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exchanges: bool
+) -> None:
+    if not exchanges:
+        monkeypatch.setattr(files, "_exchange", lambda one, other: False)
+    (tmp_path / "precious").mkdir()
+    (tmp_path / "precious" / "file").write_text("mine")
+    (tmp_path / "link").symlink_to(tmp_path / "precious")
+    (tmp_path / "plain").write_text("text")
+    for name in ("link", "plain"):
+        with files.whole_folder(tmp_path / name) as partial:
+            (partial / "new").write_text("")
+        assert not (tmp_path / name).is_symlink()
+        assert os.listdir(tmp_path / name) == ["new"]
+    assert sorted(os.listdir(tmp_path)) == ["link", "plain", "precious"]
+    assert (tmp_path / "precious" / "file").read_text() == "mine"

@@ -153,14 +153,14 @@ def test_a_knowledge_base_of_a_hundred_thousand_names() -> None:
 
 def test_a_full_disk_while_the_bytes_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A write of the tables themselves fails, as it does on a full disk."""
-    import pyarrow.parquet as pq
+    from arbo.results import run_folder
 
-    def full(table: object, file: Path) -> None:
+    def full(file: Path, table: object) -> None:
         file.write_bytes(b"PAR1")
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     result = arbo.Linker(KB).link([passage("d", "marsh fever", "marsh fever")])
-    monkeypatch.setattr(pq, "write_table", full)
+    monkeypatch.setattr(run_folder, "write_table", full)
     with pytest.raises(arbo.UsageError, match=r"cannot write the run folder .*run: No space left on device"):
         result.save(tmp_path / "run")
     assert list(tmp_path.iterdir()) == []

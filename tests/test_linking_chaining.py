@@ -14,14 +14,17 @@ import pytest
 
 import arbo
 from arbo.linking.chaining import describe_giants
+from arbo.linking.tables import MentionNames
 from arbo.results.giants import Bridge, Giant
 from clustering import Graph, MergeTree, Partition, merge_tree, partition
 
 
 def described(names: list[str], clusters: Partition) -> list[dict[str, object]]:
-    mention_ids = pa.array([f"m{i}" for i in range(len(names))])
-    cluster_ids = pa.array([f"c{label}" for label in clusters.labels[clusters.n_entities :]])
-    return describe_giants(pa.array(names), clusters, mention_ids, cluster_ids)
+    n, cluster = len(names), clusters.labels[clusters.n_entities :]
+    ids, none = pa.array([f"m{i}" for i in range(n)]), pa.nulls(n, pa.string())
+    table = pa.table({"mention_id": ids, "text": pa.array(names, pa.string()), "expansion": none})
+    cluster_ids = pa.array([f"c{label}" for label in range(len(clusters.labels))])
+    return describe_giants(MentionNames.of(table, np.arange(n)), clusters, (cluster_ids, cluster))
 
 
 def two_chains(joint: float, *, entity: bool = False) -> Graph:

@@ -15,8 +15,8 @@ from rerankers import Oracle
 import arbo
 from arbo.cli.console import print_changes
 from arbo.data.corpus import Corpus
+from arbo.data.tables import numbered
 from arbo.results.diff import Diff, diff
-from arbo.results.run import numbered
 
 KB = arbo.KnowledgeBase([arbo.Entity("E1", "marsh fever"), arbo.Entity("E2", "kelp blight")])
 
@@ -73,6 +73,29 @@ def test_a_change_names_the_lightest_edge_that_is_new() -> None:
     empty = own.link([])
     assert [row.edge for row in diff(empty, result).clusters] == [("E1", "a-0", 0.0), None]
     assert diff(empty, empty) == Diff((), ())
+
+
+def test_settings_that_differ_are_told() -> None:
+    documents = [document("a", "marsh fever", "zzz")]
+    one = linker(KB).link(documents)
+    other = linker(KB, method="independent", entity_threshold=None).link(documents)
+    changes = diff(one, other)
+    assert changes.settings == {"method": ("arborescence", "independent"), "entity_threshold": ("default", None)}
+    assert "settings: method from arborescence to independent, entity_threshold from default to None" in str(changes)
+    assert json.loads(json.dumps(changes.as_dict()))["settings"]["method"] == ["arborescence", "independent"]
+    assert "settings" not in diff(one, one).as_dict()
+    del one.manifest["config"]["method"]  # as a run of an earlier version
+    assert diff(one, linker(KB).link(documents)).settings == {}
+
+
+def test_models_that_differ_inside_are_told_by_what_differs() -> None:
+    one, other = (linker(KB).link([document("a", "marsh fever")]) for _ in range(2))
+    for run, fingerprint in ((one, "a1"), (other, "b2")):
+        run.manifest["encoder"]["edges"] = {"pairs": 600, "margins": {}, "fingerprint": fingerprint}
+    assert diff(one, other).settings == {"encoder.edges.fingerprint": ("a1", "b2")}
+    other.manifest["encoder"]["edges"] = None
+    missing = {"encoder.edges.pairs": (600, None), "encoder.edges.margins": ({}, None)}
+    assert diff(one, other).settings == {**missing, "encoder.edges.fingerprint": ("a1", None)}
 
 
 def test_lines_about_spans_are_causes() -> None:

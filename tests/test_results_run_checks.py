@@ -12,20 +12,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from builders import edit_json, linker
-from test_results_run_folder import make, replace_table
+from test_results_run_folder import replace_table, result, run
 
 import arbo
 
-
-@pytest.fixture(scope="module")
-def result() -> arbo.Result:
-    return make()
-
-
-@pytest.fixture
-def run(result: arbo.Result, tmp_path: Path) -> Path:
-    result.save(tmp_path / "run")
-    return tmp_path / "run"
+__all__ = ["result", "run"]  # fixtures
 
 
 @pytest.mark.parametrize(

@@ -32,8 +32,10 @@ from arbo.retrieval.domains import Wanted
 from arbo.scale import executors
 from arbo.scale.parts import Part, read_manifest
 from arbo.scale.search import _shards
-from arbo.scale.work import opened, progress_of
+from arbo.scale.work import opened, progress_of, remove
 
+NAMELESS = "arbo-work-e3b0c44298fc1c14.json"
+"""The record of a job without a name."""
 METHODS = ["arborescence", "minimax", "undirected", "independent"]
 
 
@@ -165,7 +167,7 @@ def test_a_search_that_may_miss_neighbours_is_not_divided(tmp_path: Path) -> Non
             list(work.search_all([Wanted(twice, points, None)], 3, search="exact", **how))
     assert found.ids.shape == (50, 3)
     assert parts_of(tmp_path / "work") == {}
-    assert progress_of(tmp_path / "work") == {}
+    assert progress_of(tmp_path / "work") == {NAMELESS: {}}
 
 
 def test_a_damaged_part_alone_is_made_again(tmp_path: Path) -> None:
@@ -276,7 +278,9 @@ def test_the_same_command_goes_on_after_a_kill(tmp_path: Path, who: str) -> None
     saved = [json.loads((tmp_path / run / "manifest.json").read_text("utf-8"))["files"] for run in ("plain", "run")]
     assert saved[0] == saved[1]
     status = arbo_process("status", work, "--json")
-    stages = json.loads(status.stdout)["stages"].values()
+    (job,) = json.loads(status.stdout)["jobs"].items()
+    assert job[0] == str(tmp_path / "run")
+    stages = job[1].values()
     assert [stage["finished"] for stage in stages] == [stage["parts"] for stage in stages]
 
 
@@ -293,7 +297,9 @@ def test_the_folder_beside_a_run_is_removed_and_one_that_is_given_kept(tmp_path:
     assert arbo_process(*job, "--work", tmp_path / "work").returncode == 0
     told = arbo_process("status", tmp_path / "work")
     assert told.returncode == 0
-    assert "1. nearest mentions: 4 of 4 parts" in told.stdout
+    heading, stage = told.stdout.strip().splitlines()
+    assert heading == str(tmp_path / "run")
+    assert stage.startswith("1. nearest mentions: 4 of 4 parts")
 
 
 def test_the_folder_stands_beside_a_run_without_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -350,7 +356,7 @@ def test_what_a_killed_process_left_is_removed_after_a_day(tmp_path: Path) -> No
         (tmp_path / name).mkdir()
     os.utime(tmp_path / ".arbo-partial-old", (time.time() - 100_000,) * 2)
     with opened(tmp_path):
-        assert {path.name for path in tmp_path.iterdir()} == {"arbo-work.json", ".arbo-partial-new"}
+        assert {path.name for path in tmp_path.iterdir()} == {NAMELESS, ".arbo-partial-new"}
 
 
 def test_a_folder_with_other_content_is_refused(tmp_path: Path) -> None:
@@ -362,16 +368,63 @@ def test_a_folder_with_other_content_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="not a work folder"):
         progress_of(tmp_path)
     (tmp_path / "arbo-work.json").write_text('{"format": "arbo-run"}', "utf-8")
-    with pytest.raises(DataError, match="this is not a work folder"):
+    with pytest.raises(DataError, match="this is not a record of a job"):
         progress_of(tmp_path)
 
 
 @pytest.mark.parametrize("stages", [{"s": 3}, {"s": [1]}, [1], "{"])
 def test_a_damaged_folder_is_told(tmp_path: Path, stages: Any) -> None:
-    told = {"format": "arbo-work", "format_version": 1, "stages": stages}
-    (tmp_path / "arbo-work.json").write_text(stages if stages == "{" else json.dumps(told), "utf-8")
-    with pytest.raises(DataError, match=r"arbo-work\.json"):
+    told = json.dumps({"format": "arbo-work", "format_version": 1, "stages": stages})
+    (tmp_path / "part").mkdir()
+    for name in (NAMELESS, "arbo-work.json"):
+        (tmp_path / name).write_text(told[:40] if stages == "{" else told, "utf-8")
+        with pytest.raises(DataError, match=rf"{name}: .*; give the command of the job again, .* or delete this file"):
+            progress_of(tmp_path)
+        with opened(tmp_path):  # as the mend says
+            pass
+    with pytest.raises(DataError, match=r"arbo-work\.json: "):  # of an earlier version, which no command writes
         progress_of(tmp_path)
+    (tmp_path / "arbo-work.json").unlink()
+    assert progress_of(tmp_path) == {NAMELESS: {}}
+    assert (tmp_path / "part").exists()
+
+
+def test_a_file_that_is_no_record_makes_no_work_folder(tmp_path: Path) -> None:
+    mine = {"arbo-work-notes.json": '{"format": "arbo-work", "stages": {}}', "arbo-work.json": '{"format": "mine"}'}
+    for name, text in mine.items():
+        folder = tmp_path / name.removesuffix(".json")
+        folder.mkdir()
+        (folder / name).write_text(text, "utf-8")
+        with pytest.raises(UsageError, match="not a work folder"), opened(folder):
+            pass
+        remove(folder)
+        assert (folder / name).read_text("utf-8") == text
+    with opened(tmp_path / "work", job="one"):
+        (tmp_path / "work" / "arbo-work-notes.json").write_text("{}", "utf-8")
+    assert progress_of(tmp_path / "work") == {"one": {}}
+    remove(tmp_path / "work")
+    assert os.listdir(tmp_path / "work") == ["arbo-work-notes.json"]
+
+
+def test_jobs_that_share_a_folder_are_all_told(sample: Sample, tmp_path: Path) -> None:
+    with opened(tmp_path, job="one") as work:
+        work.over(arbo.Linker(sample[1])).link(few(sample))
+    assert [*progress_of(tmp_path)["one"]] == ["1. nearest entities", "2. nearest mentions"]
+    for _ in range(2):  # a job that is started again is one
+        with opened(tmp_path, job="other", shard_size=9) as work:
+            work.over(arbo.Linker()).discover(few(sample))
+    told = progress_of(tmp_path)
+    assert {job: [*stages] for job, stages in told.items()} == {
+        "one": ["1. nearest entities", "2. nearest mentions"],
+        "other": ["1. nearest mentions"],
+    }
+    assert all(state["finished"] == state["parts"] for stages in told.values() for state in stages.values())
+
+
+def test_a_work_folder_that_does_not_exist_is_told(tmp_path: Path) -> None:
+    told = arbo_process("status", tmp_path / "nowhere")
+    assert told.returncode == 2
+    assert "nowhere does not exist; check the path: a work folder that --work did not name is removed" in told.stderr
 
 
 def test_a_part_that_does_not_tell_its_seconds_counts(tmp_path: Path) -> None:
@@ -379,4 +432,4 @@ def test_a_part_that_does_not_tell_its_seconds_counts(tmp_path: Path) -> None:
     (tmp_path / "arbo-work.json").write_text(json.dumps(told), "utf-8")
     (tmp_path / "p").mkdir()
     (tmp_path / "p" / "part.json").write_text('{"made": 1}', "utf-8")
-    assert progress_of(tmp_path)["s"] == {"parts": 1, "finished": 1, "seconds": 0, "seconds_left": 0}
+    assert progress_of(tmp_path)["arbo-work.json"]["s"] == {"parts": 1, "finished": 1, "seconds": 0, "seconds_left": 0}

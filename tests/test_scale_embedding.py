@@ -16,7 +16,12 @@ from arbo.encoders.tower import Tower
 from arbo.errors import DataError
 from arbo.scale import embedding
 from arbo.scale.parts import Part, read_manifest
-from arbo.scale.work import memory_of, opened, progress_of
+from arbo.scale.work import opened, progress_of, search_memory
+
+
+def stages_of(folder: Path) -> dict[str, Any]:
+    (stages,) = progress_of(folder).values()
+    return stages
 
 
 def with_transformer(sample: Sample, tower: Tower, pooling: Any = "mean", **config: Any) -> arbo.Linker:
@@ -51,7 +56,7 @@ def test_processes_read_the_tower_and_go_on(
     with opened(tmp_path / "work", 2) as work:
         spread = work.over(plain)
         found = spread.link(documents[:8])
-        assert next(iter(progress_of(tmp_path / "work"))) == "1. embedding entities"
+        assert next(iter(stages_of(tmp_path / "work"))) == "1. embedding entities"
     expected = hashes(with_transformer(sample, bert).link(documents[:8]), tmp_path / "plain")
     assert hashes(found, tmp_path / "spread") == expected
     assert len([*(tmp_path / "work").glob("tower-*")]) == 1
@@ -60,7 +65,7 @@ def test_processes_read_the_tower_and_go_on(
     plain = with_transformer(sample, bert)
     with opened(tmp_path / "work", tell=told.append) as work:
         assert hashes(work.over(plain).link(documents[:8]), tmp_path / "again") == expected
-    n_parts = {stage[3:]: state["parts"] for stage, state in progress_of(tmp_path / "work").items()}
+    n_parts = {stage[3:]: state["parts"] for stage, state in stages_of(tmp_path / "work").items()}
     n_damaged = {name for name, part in parts_of(tmp_path / "work").items() if part["made"] == 2}
     assert n_damaged == {damaged.parent.name}
     total = n_parts["embedding entities"] + n_parts["embedding mentions"]
@@ -97,7 +102,7 @@ def test_tasks_use_the_device_of_their_pool_and_parts_name_its_kind(
         assert 1_000_000_000 < pool.memory < 1_010_000_000
     assert [device for _, device in asked] == ["cuda:0", "cuda:1", "cpu"]
     assert asked[0][0] == asked[1][0] != asked[2][0]
-    assert memory_of(1 << 19) == 986_432_000
+    assert search_memory(1 << 19) == 986_432_000
 
 
 def test_a_tower_that_was_exchanged_is_refused(bert: Tower, tmp_path: Path) -> None:
@@ -131,17 +136,17 @@ def test_stages_to_come_are_told(sample: Sample, tmp_path: Path) -> None:
         seen: list[dict[str, Any]] = []
 
         def watch(what: str) -> Any:
-            seen.append({stage: state["parts"] for stage, state in progress_of(tmp_path / "work").items()})
+            seen.append({stage: state["parts"] for stage, state in stages_of(tmp_path / "work").items()})
             return lambda items, _: items
 
         spread.configured(announce=watch).link(few(sample))
     assert seen[-1] == {"1. nearest entities": 1, "2. nearest mentions": None}
-    assert [*progress_of(tmp_path / "work").values()][-1]["parts"] == 1
+    assert [*stages_of(tmp_path / "work").values()][-1]["parts"] == 1
     with opened(tmp_path / "other") as work:
         work.over(plain)
         work.over(plain)
         work.write()
-        assert [*progress_of(work.folder)] == ["1. nearest entities", "2. nearest mentions"]
+        assert [*stages_of(work.folder)] == ["1. nearest entities", "2. nearest mentions"]
         work.over(plain, planned=False)
         work.write()
-        assert [*progress_of(work.folder)] == []
+        assert [*stages_of(work.folder)] == []

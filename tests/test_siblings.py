@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -123,3 +124,16 @@ def test_a_facade_names_what_there_is() -> None:
         assert all(getattr(facade, name) is not None for names in facade._NAMES.values() for name in names.split())
         with pytest.raises(AttributeError, match="has no attribute 'nobody'"):
             facade.nobody  # noqa: B018
+
+
+@pytest.mark.parametrize("end", [".py", ".pyc"])
+def test_arbo_in_a_zip(tmp_path: Path, end: str) -> None:
+    with zipfile.PyZipFile(str(tmp_path / "z.zip"), "w") as archive:
+        for package in ("arbo", "clustering", "eval"):
+            if end == ".pyc":
+                archive.writepy(str(ROOT / package))
+            for file in (ROOT / package).rglob("*.py") if end == ".py" else ():
+                archive.write(file, file.relative_to(ROOT))
+    code = "import arbo.engine, arbo.metrics\nprint(arbo.engine.Ids is not None, arbo.__all__[0])\n"
+    code += "import clustering, eval\nprint(arbo.engine.Graph is clustering.Graph, arbo.metrics.Report is eval.Report)"
+    assert run(tmp_path / "z.zip", tmp_path, "-c", code) == ["True ArboError", "True True"]

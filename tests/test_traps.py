@@ -8,6 +8,7 @@ import shutil
 import stat
 import subprocess
 import sys
+import unicodedata
 from pathlib import Path
 
 import pytest
@@ -100,6 +101,16 @@ IDS = [
     "a/b",
     "con:x",
     "-rf",
+    "CON",
+    "nul.x",
+    "Com1",
+    "LPT² .a",
+    "conx",
+    "a",
+    "A",
+    "%61",
+    "\u00e9",
+    "e\u0301",
 ]
 
 
@@ -112,6 +123,9 @@ def test_no_id_of_a_document_leads_out_of_the_folder(tmp_path: Path) -> None:
     assert len(written) == 2 * len(IDS)
     assert all(path.is_file() and path.parent == tmp_path / "out" for path in written)
     assert not [path.name for path in written if path.name.startswith(".")]
+    devices = {path.name.partition(".")[0].rstrip().upper() for path in written} & {"CON", "NUL", "COM1", "LPT²"}
+    assert not devices, "names that Windows keeps for devices"
+    assert len({unicodedata.normalize("NFD", path.name).lower() for path in written}) == 2 * len(IDS)
     assert len(read_brat(tmp_path / "out")) == len(IDS)
 
 

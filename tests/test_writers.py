@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import get_args
+from typing import Any, get_args
 
 import pandas as pd
 import pyarrow as pa
@@ -14,6 +14,7 @@ from builders import drawn_documents
 from hypothesis import given, settings
 
 import arbo
+from arbo.data.corpus import Corpus
 from arbo.readers import read_documents
 from arbo.writers import TABLES, WRITERS, ExportFormat, writer
 from arbo.writers.tables import write_csv
@@ -224,6 +225,7 @@ def test_the_parts_and_chains_of_conll_keep_their_names(tmp_path: Path) -> None:
         ("pubtator", "d", "C++"),
         ("pubtator", "d", "-1"),
         ("pubtator", "d", " D1"),
+        ("bioc", "d", "-"),
         ("brat", "d", "D\t1"),
         ("conll", "a\nb", "D1"),
     ],
@@ -233,6 +235,31 @@ def test_an_id_that_a_format_cannot_hold_is_refused(tmp_path: Path, format_: str
     with pytest.raises(arbo.DataError, match="rename it, or export as jsonl"):
         write_documents([document], tmp_path / "out", format_)
     assert not list(tmp_path.iterdir())
+
+
+def test_pubtator_tells_of_types_that_change(tmp_path: Path) -> None:
+    mentions = (mention(0, 3, "flu", kind="A\rB"), mention(0, 2, "flu", kind=""), mention(1, 2, "flu", kind=None))
+    notes = write_documents([of("flu", *mentions)], tmp_path / "out", "pubtator")
+    assert notes["types whose tabs and line ends became blanks, and empty ones"] == 2
+
+
+@pytest.mark.parametrize("metadata", [{"relations": "12"}, {"passages": "x"}, {"relations": {"a": [1]}}])
+def test_metadata_with_a_name_of_bioc_are_infons(tmp_path: Path, metadata: dict[str, Any]) -> None:
+    write_documents([arbo.Document("d", "flu", metadata=metadata)], tmp_path / "out.json", "bioc")
+    assert read_documents(tmp_path / "out.json", "bioc")[0].metadata == metadata
+
+
+def test_metadata_with_a_name_of_ours_keep_their_values_in_json_lines(tmp_path: Path) -> None:
+    """A key that the reader would take for a text, a cluster or a domain gets a `_`."""
+    metadata = {"text": "cold", "cluster": "c", "cluster_": "d", "note": 1}
+    flu = arbo.Mention("m", "d", ((0, 3),), "flu", metadata=metadata)
+    Corpus.of([arbo.Document("d", "flu", (flu,), metadata={"domain": "x"})]).to_jsonl(tmp_path / "out.jsonl")
+    (read,) = read_documents(tmp_path / "out.jsonl")
+    assert read.metadata == {"domain_": "x"}
+    assert read.mentions[0].metadata == {"text_": "cold", "cluster_": "c", "cluster__": "d", "note": 1}
+    assert (read.domain, read.mentions[0].cluster) == (None, None)
+    arbo.KnowledgeBase([arbo.Entity("E", "flu", metadata={"name": "x"})]).save(tmp_path / "kb.jsonl")
+    assert arbo.read_knowledge_base(tmp_path / "kb.jsonl")["E"].metadata == {"name_": "x"}
 
 
 @pytest.mark.parametrize("format_", sorted(WRITERS))

@@ -1,7 +1,5 @@
 """The command line: most verbs have a module of their own; the other modules hold the code that verbs share."""
 
-from __future__ import annotations
-
 import gc
 import os
 import re

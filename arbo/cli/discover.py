@@ -1,7 +1,5 @@
 """The verb `discover`."""
 
-from __future__ import annotations
-
 from arbo.cli import options
 from arbo.cli.inputs import Docs
 from arbo.cli.linker import Discovering

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -100,13 +100,12 @@ def evaluate(
 def _print_json(
     evaluations: Mapping[str, Evaluation | FoundScores], report: Report, topics: Mapping[str, Mapping[str, Evaluation]]
 ) -> None:
-    systems = {name: evaluation.as_dict() for name, evaluation in evaluations.items()}
-    told = {
-        topic: reporting.of_systems({name: one.as_dict() for name, one in of.items()}) for topic, of in topics.items()
-    }
-    console.print_json(
-        {**reporting.of_systems(systems), "report": report.as_dict(), **({"topics": told} if told else {})}
-    )
+    told = {"topics": {topic: _figures(own) for topic, own in topics.items()}} if topics else {}
+    console.print_json({**_figures(evaluations), "report": report.as_dict(), **told})
+
+
+def _figures(evaluations: Mapping[str, Evaluation | FoundScores]) -> dict[str, Any]:
+    return reporting.of_systems({name: one.as_dict() for name, one in evaluations.items()})
 
 
 def _by_topic(topics: Mapping[str, Mapping[str, Evaluation]]) -> Table:

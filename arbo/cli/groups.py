@@ -1,7 +1,5 @@
 """Groups of options: a verb takes a dataclass of options as one parameter."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import MISSING, fields, is_dataclass
 from functools import wraps

@@ -216,6 +216,6 @@ def _warn_of_new_types(result: Result, documents: Corpus) -> None:
     if others:
         keep = shlex.join(word for kind in known for word in ("--types", kind))
         console.warn(
-            f"{others.total():,} of {len(documents.mentions):,} new mentions have a type that the run has not "
+            f"{others.total():,} of {documents.n_mentions:,} new mentions have a type that the run has not "
             f"({', '.join(sorted(others))}); {keep} leaves them out"
         )

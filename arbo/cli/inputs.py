@@ -188,9 +188,9 @@ def read_documents(
     name = first.name if isinstance(docs, Path) or len(docs) == 1 else f"{len(docs)} inputs"
     documents = documents if ids is None else _of_ids(documents, ids)
     console.say_notes(documents.notes, f"{name}: ")
-    _tell_kept("documents", (document.metadata for document in documents), name)
-    _tell_kept("mentions", (mention.metadata for mention in documents.mentions), name)
-    if mentions and not documents.mentions:
+    _tell_kept("documents", documents.metadata_of("documents"), name)
+    _tell_kept("mentions", documents.metadata_of("mentions"), name)
+    if mentions and not documents.n_mentions:
         raise DataError(
             "the documents have no mentions; if they should have some, check --format, --types and the names of "
             "columns or keys; to link plain text, find mentions with `arbo link --find-mentions dictionary`",

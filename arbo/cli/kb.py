@@ -54,12 +54,14 @@ def validate(
 
     Errors lose data or make an entity unreachable, such as malformed entries, or ids and names that nothing can match.
     If there is any error, the exit code is 3. Warnings, such as names that several entities share, are for you to
-    judge; if there are only warnings, the exit code is 0. All files of an index are compared with their hashes.
+    judge; if there are only warnings, the exit code is 0. Of an index, all files are compared with their hashes, and
+    all vectors are read.
     """
+    from arbo.encoders.index import check_index
+
     told = tell_format(kb, "--kb-format")
     base = read_knowledge_base(kb, kb_format, on_error="skip", told=told, types=kb_types)
-    if base.stored:
-        base.stored.check()
+    check_index(base)
     found = base.problems(examples=examples)
     errors = sum(problem.severity == "error" for problem in found)
     if as_json:

@@ -54,7 +54,8 @@ def encoder_like(
     config = None  # the model's own
     if encoder_config is None and "model" in settings:
         config = arbo.EncoderConfig.from_dict(settings.get("config"), file=str(file))
-    return reading(arbo.DualEncoder.from_pretrained(model, config, cache=cache or _cache_folder()), encoder_config)
+    kept = cache or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "arbo")
+    return reading(arbo.DualEncoder.from_pretrained(model, config, cache=kept), encoder_config)
 
 
 def reading(encoder: arbo.DualEncoder, file: Path | None) -> arbo.DualEncoder:
@@ -111,7 +112,3 @@ def _changed(tuned: Path | None, model: str) -> UsageError:
     return UsageError(
         f"the {model} has changed since {tuned} was tuned with it, so the thresholds would not fit; tune again"
     )
-
-
-def _cache_folder() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "arbo"

@@ -1,7 +1,5 @@
 """The options that several verbs share."""
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, get_args
@@ -17,10 +15,6 @@ option = partial(typer.Option, case_sensitive=False)
 """Makes an option; the case of choices is ignored."""
 
 
-def _named(choices: Any) -> str:
-    return ", ".join(get_args(choices))
-
-
 def _formats(choices: Any) -> str:
     return f"{', '.join(sorted(get_args(choices)))}. [default: guessed]"
 
@@ -33,8 +27,10 @@ def document_format(what: str) -> Any:
 
 _find = partial(option, rich_help_panel="Finding mentions")
 _cluster = partial(option, rich_help_panel="Clustering")
-_encode = partial(option, rich_help_panel="Encoder")
+encode = partial(option, rich_help_panel="Encoder")
+training = partial(option, rich_help_panel="Training")
 _rerank = partial(option, rich_help_panel="Reranker")
+_spread = partial(option, rich_help_panel="Processes")
 _kb_format = option(
     "--kb-format",
     metavar="FORMAT",
@@ -85,7 +81,11 @@ Config = Annotated[
 ]
 MethodOption = Annotated[
     Method | None,
-    _cluster("--method", metavar="METHOD", help=f"How to cluster the graph: {_named(Method)}. [default: arborescence]"),
+    _cluster(
+        "--method",
+        metavar="METHOD",
+        help=f"How to cluster the graph: {', '.join(get_args(Method))}. [default: arborescence]",
+    ),
 ]
 _K = "Number of nearest mentions to connect to each mention; 0 links each alone. [default: 4]"
 K = Annotated[int | None, _cluster("--k", metavar="N", min=0, help=_K)]
@@ -94,10 +94,7 @@ PerDocument = Annotated[
 ]
 _SEARCH_OPTION = "How to find nearest neighbours; `hnsw` is approximate, and needs a transformer. [default: exact]"
 SearchOption = Annotated[SearchMethod | None, _cluster("--search", help=_SEARCH_OPTION)]
-_MAP_TYPES = (
-    "Compare mentions of type MENTION only with entities of type ENTITY, e.g. Chemical=drug,Disease=disease. "
-    "[default: compare all types]"
-)
+_MAP_TYPES = "Compare mentions of type MENTION only with entities of type ENTITY, e.g. Chemical=drug. [default: all]"
 MapTypes = Annotated[str | None, _cluster("--map-types", metavar="MENTION=ENTITY,...", help=_MAP_TYPES)]
 _THRESHOLD = (
     "Largest dissimilarity of edges from entities (E) and between mentions (M), or one number for both; "
@@ -117,17 +114,17 @@ _ENCODER_MODEL = (
     "`ngram` (needs no weights), or a transformer: a local folder, `all-MiniLM-L6-v2` from its pip package, "
     "or a name on the Hugging Face Hub. [default: ngram]"
 )
-EncoderModel = Annotated[str | None, _encode("--encoder", metavar="MODEL", help=_ENCODER_MODEL)]
+EncoderModel = Annotated[str | None, encode("--encoder", metavar="MODEL", help=_ENCODER_MODEL)]
 _ENCODER_CONFIG_FILE = (
     "JSON file with fields of arbo.EncoderConfig, which say how the transformer reads mentions and entities, "
     'e.g. {"pooling": "mention", "context": 25}. [default: the model\'s own]'
 )
-EncoderConfigFile = Annotated[Path | None, _encode("--encoder-config", metavar="FILE", help=_ENCODER_CONFIG_FILE)]
+EncoderConfigFile = Annotated[Path | None, encode("--encoder-config", metavar="FILE", help=_ENCODER_CONFIG_FILE)]
 _CACHE = (
     "Folder for the transformer's embeddings, so that nothing is embedded twice. [default: arbo in the "
     "user's cache folder]"
 )
-Cache = Annotated[Path | None, _encode("--cache", metavar="FOLDER", help=_CACHE)]
+Cache = Annotated[Path | None, encode("--cache", metavar="FOLDER", help=_CACHE)]
 _RERANKER_MODEL = "Model of `arbo train-reranker`; thresholds then limit 1 minus the probability of an entity."
 RerankerModel = Annotated[str | None, _rerank("--reranker", metavar="MODEL", help=_RERANKER_MODEL)]
 _EDGES_FILE = (
@@ -135,9 +132,7 @@ _EDGES_FILE = (
     "thresholds limit 1 minus the probability of equal meaning."
 )
 EdgesFile = Annotated[Path | None, _cluster("--edges", metavar="MODEL", help=_EDGES_FILE)]
-_NUMBER_OF_CANDIDATES = (
-    "Number of nearest entities to keep, and to rerank, per mention. [default: 16, or the reranker's]"
-)
+_NUMBER_OF_CANDIDATES = "Nearest entities to keep per mention. [default: 16, or the reranker's]"
 NumberOfCandidates = Annotated[int | None, _rerank("--candidates", metavar="N", min=1, help=_NUMBER_OF_CANDIDATES)]
 _SKIP_MARGIN = "Do not rerank if the nearest entity is closer than the second by this margin. [default: rerank all]"
 SkipMargin = Annotated[float | None, _rerank("--skip-margin", metavar="MARGIN", min=0.0, help=_SKIP_MARGIN)]
@@ -166,23 +161,15 @@ CorrectionsFile = Annotated[
 _SPREAD_OPTION = "How corrections spread: none, same-name, or graph (same-name, then along edges). [default: graph]"
 SpreadOption = Annotated[Spread | None, option("--spread", metavar="HOW", help=_SPREAD_OPTION)]
 Preview = Annotated[bool, option("--preview", help="Show what --corrections changes, and write nothing.")]
-NoTexts = Annotated[
-    bool,
-    option("--no-texts", help="Drop texts and columns; mentions keep their texts."),
-]
-Workers = Annotated[
-    int | None, option("--workers", metavar="N", min=1, help="Processes that embed and search. [default: 1]")
-]
-ShardSize = Annotated[
-    int | None,
-    option("--shard-size", metavar="N", min=1, help="Distinct names that a process searches at once."),
-]
-Work = Annotated[
-    Path | None, option("--work", metavar="FOLDER", help="Folder of the job's parts, kept. [default: OUT.work]")
-]
-Ray = Annotated[
-    str | None, option("--ray", metavar="ADDRESS", help="Embed and search on a Ray cluster; local starts one.")
-]
+NoTexts = Annotated[bool, option("--no-texts", help="Drop texts and columns; mentions keep their texts.")]
+_WORKERS = "Processes that embed and search; see docs/scale.md. [default: 1]"
+Workers = Annotated[int | None, _spread("--workers", metavar="N", min=1, help=_WORKERS)]
+_SHARD_SIZE = "Distinct names that a process searches at once. [default: 524,288]"
+ShardSize = Annotated[int | None, _spread("--shard-size", metavar="N", min=1, help=_SHARD_SIZE)]
+_WORK = "Folder of finished parts. [default: OUT.work, removed at the end]"
+Work = Annotated[Path | None, _spread("--work", metavar="FOLDER", help=_WORK)]
+_RAY = "Embed and search on this Ray cluster; `local` starts one."
+Ray = Annotated[str | None, _spread("--ray", metavar="ADDRESS", help=_RAY)]
 DryRun = Annotated[bool, option("--dry-run", help="Read the inputs, estimate memory and time, and stop.")]
 OnErrorOption = Annotated[
     OnError, option("--on-error", help="At a malformed record, stop or skip. [default: fail]", show_default=False)

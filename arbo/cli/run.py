@@ -49,7 +49,9 @@ def run(linker: arbo.Linker, documents: arbo.Corpus, how: Output, annotated: arb
         read = time.process_time()  # everything so far
         estimate = linker.estimate(documents)
         estimate = replace(estimate, seconds=estimate.seconds + read)
-        console.answer(estimate.as_dict(), estimate, as_json=how.as_json)
+        worker = how.worker_bytes(linker, max(estimate.names, estimate.distinct_mentions))
+        told = f" in one process; a worker takes up to {worker / 1e9:.2f} GB" if worker else ""
+        console.answer({**estimate.as_dict(), "worker_bytes": worker}, f"{estimate}{told}", as_json=how.as_json)
         return
     with nullcontext(linker) if how.preview else how.over(linker, how.out) as linker:
         decide = linker.discover if linker.kb is None else linker.link

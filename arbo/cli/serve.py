@@ -1,7 +1,5 @@
 """The verb `serve`."""
 
-from __future__ import annotations
-
 import socket
 import sys
 from dataclasses import dataclass, replace

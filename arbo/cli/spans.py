@@ -65,7 +65,7 @@ def spans(
         return
     found = find_in(documents, base, chosen)
     entities = [base.entities[at.entity].id for at in found.proposals]
-    scores = found_scores(documents, found.corpus, base, entities) if documents.mentions else None
+    scores = found_scores(documents, found.corpus, base, entities) if documents.n_mentions else None
     if out is not None:
         found.corpus.to_jsonl(out)
     if as_json:

@@ -11,7 +11,7 @@ from typing import Annotated, Any, cast, get_args
 import typer
 
 import arbo
-from arbo.cli import options
+from arbo.cli import console, options
 from arbo.cli.inputs import Docs, OptionalKb, read_gold, tell_known
 from arbo.cli.models import reading
 from arbo.cli.train_options import Dev, EncoderConfig, Training, default_of
@@ -40,19 +40,19 @@ def _preset(name: str) -> PresetName:
 def _choice(option: str, choices: Any, what: str, default: str | None = None) -> Any:
     default = default or default_of(TrainingConfig, option.removeprefix("--"))
     told = f"{what}: {', '.join(get_args(choices))}. {default}"
-    return typer.Option(option, metavar="NAME", case_sensitive=False, help=told)
+    return options.training(option, metavar="NAME", help=told)
 
 
 _TOWERS = (
     "One transformer for mentions and one for entities (needs --kb), or one for both; two in --encoder stay. [default: "
     "two with --preset and --kb, otherwise as in --encoder]"
 )
-_Towers = Annotated[bool | None, typer.Option("--two-towers/--one-tower", help=_TOWERS, show_default=False)]
+_Towers = Annotated[bool | None, options.encode("--two-towers/--one-tower", help=_TOWERS, show_default=False)]
 _PRESET = (
     "Settings of a paper: arboel; pel or pel-fgsm, with proxies; amh-dual, amh-mean or amh-som, with adaptive mixup. "
     "[default: none, with the defaults below]"
 )
-_Preset = Annotated[PresetName | None, typer.Option("--preset", parser=_preset, metavar="PRESET", help=_PRESET)]
+_Preset = Annotated[PresetName | None, options.training("--preset", parser=_preset, metavar="PRESET", help=_PRESET)]
 _POSITIVES = "[default: entity, or arborescence without --kb]"
 _Positives = Annotated[
     PositiveStrategy | None, _choice("--positives", PositiveStrategy, "What to move each mention towards", _POSITIVES)
@@ -64,7 +64,7 @@ _EDGES = (
     "Edge model (see `arbo link`) that replaces similarities between mentions with --positives arborescence. [default: "
     "none]"
 )
-_Edges = Annotated[Path | None, typer.Option("--edges", metavar="MODEL", help=_EDGES)]
+_Edges = Annotated[Path | None, options.training("--edges", metavar="MODEL", help=_EDGES)]
 _Loss = Annotated[LossName | None, _choice("--loss", LossName, "Loss")]
 _Best = Annotated[
     Selection | None,
@@ -102,7 +102,6 @@ def train(
     Repeat the command to resume an interrupted training from OUT.training. When training ends, the log is in
     OUT.log.jsonl.
     """
-    from arbo.cli import console
     from arbo.cli.models import load_edges
     from arbo.training.presets import PRESETS
 
@@ -132,7 +131,6 @@ def train(
 
 def _tell_examples(documents: arbo.Corpus, kb: arbo.KnowledgeBase | None, *, clusters: bool) -> None:
     """Print how many mentions are trained on, and how many of these have no entity."""
-    from arbo.cli import console
     from arbo.training.data import TrainingSet
 
     if kb is None:

@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 import arbo
-from arbo.cli import console
+from arbo.cli import console, options
 from arbo.cli.inputs import Docs, Kb, tell_known
 from arbo.cli.train_options import Dev, Training, oslat_preset
 from arbo.training.config import FinderPresetName, LabelAttentionTraining, LinkingHeadConfig
@@ -23,7 +21,7 @@ _CONFIG = (
     'Settings of training: a JSON file {"attention": {...}, "head": {...}} with fields of arbo.LabelAttentionTraining '
     "and arbo.LinkingHeadConfig; the options below override both."
 )
-_Reads = Annotated[Path | None, typer.Option("--encoder-config", metavar="FILE", help=_READS)]
+_Reads = Annotated[Path | None, options.encode("--encoder-config", metavar="FILE", help=_READS)]
 _PRESET = (
     "with a linear head, names as means of their tokens, and a threshold on tokens. --config and --encoder-config "
     "override single fields. [default: none, with the defaults below]"
@@ -33,7 +31,7 @@ _Preset = Annotated[FinderPresetName | None, oslat_preset(_PRESET)]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Training(Training):
-    config: Annotated[Path | None, typer.Option("--config", metavar="FILE", help=_CONFIG)] = None
+    config: Annotated[Path | None, options.training("--config", metavar="FILE", help=_CONFIG)] = None
 
 
 def train_finder(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 import arbo
-from arbo.cli import options
+from arbo.cli import console, options
 from arbo.cli.inputs import Docs
 
 if TYPE_CHECKING:
@@ -31,12 +31,14 @@ DevIds = Annotated[Path | None, typer.Option("--dev-ids", metavar="FILE", help=_
 def _number(name: str, told: str, least: int | None) -> Callable[[type], Any]:
     """Return a function that makes the option of a number from the settings of the training."""
     option = f"--{name.replace('_', '-')}"
-    return lambda settings: typer.Option(option, metavar="N", min=least, help=f"{told} {default_of(settings, name)}")
+    return lambda settings: options.training(
+        option, metavar="N", min=least, help=f"{told} {default_of(settings, name)}"
+    )
 
 
 def _settings_file(settings: type) -> Any:
     told = f"JSON file with fields of arbo.{settings.__name__}; other options override it."
-    return typer.Option("--config", metavar="FILE", help=told)
+    return options.training("--config", metavar="FILE", help=told)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,14 +46,14 @@ class Training:
     """The options of all trainings of transformers; their help depends on the class of the settings."""
 
     out: Annotated[Path, typer.Option("--out", help="Model folder to write or replace.")]
-    encoder: Annotated[str, typer.Option("--encoder", metavar="MODEL", help=_START)]
+    encoder: Annotated[str, options.encode("--encoder", metavar="MODEL", help=_START)]
     config: Annotated[Path | None, _settings_file] = None
     epochs: Annotated[int | None, _number("epochs", "Passes over the data.", 1)] = None
-    steps: Annotated[int | None, typer.Option("--steps", metavar="N", min=1, help=_STEPS)] = None
+    steps: Annotated[int | None, options.training("--steps", metavar="N", min=1, help=_STEPS)] = None
     batch_size: Annotated[int | None, _number("batch_size", "Examples per step.", 1)] = None
     learning_rate: Annotated[float | None, _number("learning_rate", "Peak learning rate.", None)] = None
     seed: Annotated[int | None, _number("seed", "Random seed.", 0)] = None
-    tensorboard: Annotated[Path | None, typer.Option("--tensorboard", metavar="FOLDER", help=_TENSORBOARD)] = None
+    tensorboard: Annotated[Path | None, options.training("--tensorboard", metavar="FOLDER", help=_TENSORBOARD)] = None
 
     as_json: options.Json = False
 
@@ -67,7 +69,6 @@ class Training:
 
     def run(self, scores: Callable[[Mapping[str, Any]], str | None] = lambda figures: None) -> arbo.RunOptions:
         """Return the options of a run that shows its progress, and the scores of the model after each epoch."""
-        from arbo.cli import console
         from arbo.progress import bars
 
         def tell(figures: dict[str, Any]) -> None:
@@ -80,8 +81,6 @@ class Training:
 
     def report(self, settings: Mapping[str, Any], training: Mapping[str, Any], told: str) -> None:
         """Print where the model was written, and what to do next."""
-        from arbo.cli import console
-
         made = {"model": str(self.out), "settings": settings, "training": training}
         said = f"written to {self.out}; log of all steps: {self.out}.log.jsonl\n{told}"
         console.answer(made, said, as_json=self.as_json)
@@ -106,7 +105,7 @@ class Dev:
 def reads_file(settings: str, example: str, reader: str = "transformer") -> Any:
     """Return the option for a file with changes to the settings of what a model reads."""
     told = f"JSON file with changes to fields of arbo.{settings}, on what the {reader} reads and gives, e.g. {example}."
-    return typer.Option("--encoder-config", metavar="FILE", help=told)
+    return options.encode("--encoder-config", metavar="FILE", help=told)
 
 
 EncoderConfig = Annotated[Path | None, reads_file("EncoderConfig", '{"pooling": "mention", "context": 25}')]
@@ -120,4 +119,4 @@ def default_of(settings: type, name: str) -> str:
 def oslat_preset(what: str) -> Any:
     """Return the option of the only preset of a training."""
     told = f"Start from the settings of a paper: oslat, {what}"
-    return typer.Option("--preset", case_sensitive=False, metavar="PRESET", help=told)
+    return options.training("--preset", metavar="PRESET", help=told)

@@ -30,10 +30,10 @@ _PRESET = (
     "of the mean of all tokens, batches of 4). --config and --encoder-config override single fields."
 )
 _CandidatesOf = Annotated[str | None, typer.Option("--candidates-of", metavar="MODEL", help=_CANDIDATES_OF)]
-_K = Annotated[int | None, typer.Option("--k", metavar="N", min=2, help=_K_READ)]
+_K = Annotated[int | None, options.training("--k", metavar="N", min=2, help=_K_READ)]
 _Reads = Annotated[Path | None, reads_file("CrossEncoderConfig", '{"max_length": 128}', "cross-encoder")]
 _Runs = Annotated[list[Path] | None, typer.Option("--run", metavar="RUN", help=_RUNS)]
-_Preset = Annotated[RerankingPresetName, typer.Option("--preset", case_sensitive=False, metavar="PRESET", help=_PRESET)]
+_Preset = Annotated[RerankingPresetName, options.training("--preset", metavar="PRESET", help=_PRESET)]
 
 
 def train_reranker(

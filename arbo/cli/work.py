@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -24,6 +24,18 @@ class Shards:
     work: options.Work = None
     ray: options.Ray = None
 
+    @property
+    def is_spread(self) -> bool:
+        """Whether an option asks for shards."""
+        return (self.shard_size, self.work, self.ray) != (None, None, None) or self.workers not in (None, 1)
+
+    def worker_bytes(self, linker: arbo.Linker, n_names: int) -> int | None:
+        """Return the bytes of memory that a worker takes at most, with ``n_names`` distinct names; None without one."""
+        from arbo.scale.work import SHARD_SIZE, worker_memory
+
+        is_alone = self.ray is None and self.workers in (None, 1)
+        return None if is_alone else worker_memory(linker.encoder, min(self.shard_size or SHARD_SIZE, n_names))
+
     @contextmanager
     def over(
         self, linker: arbo.Linker, out: Path, before: Path | None = None, *, planned: bool = True
@@ -33,11 +45,11 @@ class Shards:
         The run ``before`` is not changed; for ``planned`` see `arbo.scale.work.Work.over`.
         A work folder that is not given stands beside the run, and is removed at the end of the block unless it fails.
         """
-        if (self.shard_size, self.work, self.ray) == (None, None, None) and self.workers in (None, 1):
+        if not self.is_spread:
             yield linker
             return
         from arbo.scale.cluster import LOCAL, connected
-        from arbo.scale.work import memory_of, opened, remove
+        from arbo.scale.work import opened, remove, search_memory
 
         run = out.resolve()
         folder = self.work or run.with_name(f"{run.name}.work")
@@ -48,8 +60,9 @@ class Shards:
         if self.workers and self.ray not in (None, LOCAL):
             raise UsageError("--workers is for --ray local; a cluster has the workers that its nodes have CPUs for")
         size = self.shard_size
-        cluster = connected(self.ray, self.workers, memory_of(size)) if self.ray else nullcontext()
-        with cluster as pool, opened(folder, self.workers or 1, shard_size=size, pool=pool, tell=console.say) as work:
+        told: Any = {"job": str(run), "tell": console.say}
+        cluster = connected(self.ray, self.workers, search_memory(size)) if self.ray else nullcontext()
+        with cluster as pool, opened(folder, self.workers or 1, shard_size=size, pool=pool, **told) as work:
             yield work.over(linker, planned=planned)
         if self.work is None:
             remove(folder)
@@ -62,15 +75,16 @@ def status(
     """Show how much of a job is done, from the work folder of a verb with `--workers`, `--work` or `--ray`."""
     from arbo.scale.work import progress_of
 
-    stages = progress_of(folder)
+    jobs = progress_of(folder)
     if as_json:
-        console.print_json({"folder": str(folder), "stages": stages})
+        console.print_json({"folder": str(folder), "jobs": jobs})
         return
-    for stage, told in stages.items():
-        if told["parts"] is None:
-            console.out.print(console.plain(f"{stage}: to come"))
-            continue
-        left = told["seconds_left"]
-        rest = "" if not left else f"; about {left:,.0f} seconds left in one process"
-        spent = f"{told['finished']:,} of {told['parts']:,} parts, {told['seconds']:,.0f} seconds"
-        console.show(f"{stage}: {spent}{rest}")
+    for job, stages in jobs.items():
+        console.print_title(job)
+        for stage, told in stages.items():
+            if told["parts"] is None:
+                console.show(f"{stage}: to come")
+            else:
+                rest = f"; about {left:,.0f} seconds left in one process" if (left := told["seconds_left"]) else ""
+                spent = f"{told['finished']:,} of {told['parts']:,} parts, {told['seconds']:,.0f} seconds"
+                console.show(f"{stage}: {spent}{rest}")

@@ -6,12 +6,14 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Self, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 from arbo.data.documents import Document, Mention
 from arbo.data.objects import document_line
+from arbo.data.records import DocumentRecords
 from arbo.data.rows import are_names, documents_of, documents_of_names, index_of, items_of, numbered
 from arbo.data.spacy_docs import documents_of_docs, is_doc
 from arbo.errors import DataError, UsageError
@@ -21,14 +23,17 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from arbo.data.tables import Tables
+
 _IDENTITY = attrgetter("id", "document_id", "spans", "text", "type", "gold")
 
 
-@dataclass(frozen=True, slots=True, init=False, repr=False)
+@dataclass(frozen=True, eq=False, init=False, repr=False)
 class Corpus(Sequence[Document]):
     """Documents in order, with unique ids; `notes` counts irregularities of the source.
 
-    `index_names` maps the metadata keys that hold the index of the caller's frame to the names of its levels.
+    `index_names` maps the metadata keys that hold the index of the caller's frame to the names of its levels. Many
+    documents that were read from files are `tables`, of which objects are made when they are asked for.
 
     >>> corpus = Corpus([Document("d", "a cat", (Mention("m", "d", ((2, 5),), "cat", "Animal"),))])
     >>> corpus
@@ -37,23 +42,47 @@ class Corpus(Sequence[Document]):
     ()
     """
 
-    documents: tuple[Document, ...]
-    mentions: tuple[Mention, ...] = field(compare=False)
-    notes: dict[str, int] = field(compare=False)
-    index_names: dict[str, str | None] = field(compare=False)
+    notes: dict[str, int]
+    index_names: dict[str, str | None]
 
     def __init__(
         self,
         documents: Iterable[Document] = (),
         notes: Mapping[str, int] | None = None,
         index_names: Mapping[str, str | None] | None = None,
+        *,
+        _tables: Tables | None = None,
     ) -> None:
-        documents = tuple(documents)
-        _check_unique(documents)
-        object.__setattr__(self, "documents", documents)
-        object.__setattr__(self, "mentions", tuple(m for document in documents for m in document.mentions))
-        object.__setattr__(self, "notes", dict(notes or {}))
-        object.__setattr__(self, "index_names", dict(index_names or {}))
+        own = vars(self)
+        own["_tables"] = documents.tables() if isinstance(documents, DocumentRecords) else _tables
+        if self.tables is None:
+            own["documents"] = tuple(documents)
+            _check_unique(self.documents)
+        else:
+            _check_homes(self.tables)
+        own |= {"notes": dict(notes or {}), "index_names": dict(index_names or {})}
+
+    @property
+    def tables(self) -> Tables | None:
+        """The documents as tables; None if they came as objects, or are few."""
+        tables: Tables | None = vars(self)["_tables"]
+        return tables
+
+    @cached_property
+    def documents(self) -> tuple[Document, ...]:
+        """The documents."""
+        assert self.tables is not None  # otherwise they are set
+        return tuple(self.tables.each())
+
+    @cached_property
+    def mentions(self) -> tuple[Mention, ...]:
+        """The mentions, in the order of the documents."""
+        return tuple(mention for document in self.documents for mention in document.mentions)
+
+    @property
+    def n_mentions(self) -> int:
+        """Number of mentions."""
+        return len(self.mentions) if self.tables is None else len(self.tables.mentions)
 
     @classmethod
     def of(cls, documents: Iterable[Any]) -> Corpus:
@@ -113,6 +142,13 @@ class Corpus(Sequence[Document]):
     def of_types(self, types: str | Iterable[str]) -> Corpus:
         """Return the same documents, with only the mentions of these types."""
         wanted = {types} if isinstance(types, str) else set(types)
+        if self.tables is not None:
+            import pyarrow.compute as pc
+
+            from arbo.data.arrow import strings
+
+            chosen = pc.is_in(self.tables.mentions["type"], strings([*wanted]))
+            return Corpus((), self.notes, self.index_names, _tables=self.tables.of_mentions(chosen))
         return self.of_documents(
             replace(d, mentions=tuple(m for m in d.mentions if m.type in wanted)) for d in self.documents
         )
@@ -144,7 +180,10 @@ class Corpus(Sequence[Document]):
     def found(self, ids: Iterable[str]) -> dict[str, Document]:
         """Return the documents with these ids; unknown ids are left out."""
         wanted = {*ids}
-        return {document.id: document for document in self.documents if document.id in wanted} if wanted else {}
+        if not wanted:
+            return {}
+        some = self.documents if self.tables is None else self.tables.found(wanted)
+        return {document.id: document for document in some if document.id in wanted}
 
     def homes(self, ids: Iterable[str]) -> dict[str, str]:
         """Return the ids of the documents of these mentions; unknown ids are left out."""
@@ -154,6 +193,13 @@ class Corpus(Sequence[Document]):
     def replaced(self, documents: Mapping[str, Document]) -> Self:
         """Return the corpus with others in the place of the documents with the same ids."""
         return self.of_documents(documents.get(one.id, one) for one in self.documents) if documents else self
+
+    def metadata_of(self, what: Literal["documents", "mentions"]) -> Iterator[Mapping[str, Any]]:
+        """Yield the metadata of the documents, or of the mentions, that have some."""
+        if self.tables is None:
+            yield from (one.metadata for one in getattr(self, what) if one.metadata)
+        elif "metadata" in (table := getattr(self.tables, what)).column_names:
+            yield from map(json.loads, table["metadata"].drop_null().to_pylist())
 
     def by_topic(self) -> Corpus:
         """Return the same documents, with the `topic` in their metadata as domain.
@@ -170,6 +216,10 @@ class Corpus(Sequence[Document]):
         """(mentions,) the rows of the mentions, sorted by document id, spans and mention id."""
         import numpy as np  # readers load none
 
+        if self.tables is not None:
+            from arbo.data.tables import numbered
+
+            return numbered(self.tables.mentions)
         keys = [(mention.document_id, mention.spans, mention.id) for mention in self.mentions]
         return np.array(sorted(range(len(keys)), key=keys.__getitem__), np.int64)
 
@@ -197,10 +247,16 @@ class Corpus(Sequence[Document]):
         return iter(self.documents)
 
     def __len__(self) -> int:
-        return len(self.documents)
+        return len(self.documents) if self.tables is None else len(self.tables.documents)
+
+    def __eq__(self, other: object) -> bool:
+        return self.documents == other.documents if isinstance(other, Corpus) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.documents)
 
     def __repr__(self) -> str:
-        return f"Corpus({len(self.documents)} documents, {len(self.mentions)} mentions)"
+        return f"Corpus({len(self)} documents, {self.n_mentions} mentions)"
 
 
 def _check_unique(documents: tuple[Document, ...]) -> None:
@@ -214,8 +270,24 @@ def _check_unique(documents: tuple[Document, ...]) -> None:
         seen.add(document.id)
         for mention in document.mentions:
             if home.setdefault(mention.id, document.id) != document.id:
-                wrong = f"documents {home[mention.id]!r} and {document.id!r} both have a mention with this id"
-                raise DataError(f"{wrong}; change one, or leave the ids out and arbo will make them", id=mention.id)
+                raise _taken(mention.id, home[mention.id], document.id)
+
+
+def _check_homes(tables: Tables) -> None:
+    """Raise DataError if two documents, which have unique ids, have a mention with the same id."""
+    import pyarrow.compute as pc
+
+    ids = tables.mentions["mention_id"]
+    if len(ids.unique()) < len(ids):
+        counts = ids.value_counts()
+        id_ = counts.field("values")[pc.index(pc.greater(counts.field("counts"), 1), True).as_py()]
+        homes = tables.mentions["document_id"].filter(pc.equal(ids, id_))
+        raise _taken(id_.as_py(), homes[0].as_py(), homes[1].as_py())
+
+
+def _taken(mention: str, first: str, second: str) -> DataError:
+    wrong = f"documents {first!r} and {second!r} both have a mention with this id"
+    return DataError(f"{wrong}; change one, or leave the ids out and arbo will make them", id=mention)
 
 
 def _content(mention: Mention) -> tuple[Any, ...]:

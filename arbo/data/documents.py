@@ -174,7 +174,7 @@ def compare(surface: str, spans: Sequence[Span], text: str, notes: Counter[str],
 
 def _diagnosis(surface: str, spans: Sequence[Span], text: str) -> str:
     for unit, encoding, width in (("UTF-8 bytes", "utf-8", 1), ("UTF-16 units", "utf-16-le", 2)):
-        raw = text.encode(encoding)
+        raw = text.encode(encoding, "surrogatepass")
         pieces = (raw[start * width : end * width].decode(encoding, "replace") for start, end in spans)
         if " ".join(pieces) == surface:
             return f"the offsets seem to count {unit}, but must count Unicode code points"

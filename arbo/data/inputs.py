@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
-from typing import Any, NamedTuple
+from functools import cached_property, partial
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from arbo.data.corpus import Corpus
 from arbo.data.documents import Document, Mention
 from arbo.text.abbreviations import expander
+
+if TYPE_CHECKING:
+    from arbo.data.tables import Tables
 
 
 class MentionInput(NamedTuple):
@@ -20,13 +24,33 @@ class MentionInput(NamedTuple):
     document: Document
 
 
-def mention_inputs(corpus: Corpus, *, expand_abbreviations: bool) -> list[MentionInput]:
+def mention_inputs(corpus: Corpus, *, expand_abbreviations: bool) -> Sequence[MentionInput]:
     """Return the mentions of a corpus as input for an encoder."""
+    if corpus.tables is not None:
+        names = _names_in(corpus.tables, expand=expand_abbreviations)
+        return Inputs(names, corpus.tables.mentions["domain"].to_pylist(), {}, partial(_all, corpus, names))
     inputs: list[MentionInput] = []
     for document in corpus:
         expand = expander(document.text) if expand_abbreviations and document.mentions else str
         inputs.extend(MentionInput(expand(mention.text), mention, document) for mention in document.mentions)
     return inputs
+
+
+def _names_in(tables: Tables, *, expand: bool) -> list[str]:
+    """Return the names of mentions in tables; equal names are one in memory."""
+    names: list[str] = []
+    one: dict[str, str] = {}
+    for part in tables.parts():
+        own = iter(part.mentions["text"].to_pylist())
+        for text, size in zip(part.documents["text"].to_pylist(), part.sizes.tolist(), strict=True):
+            write_out = expander(text) if expand and size else str
+            names += [one.setdefault(name, name) for name in map(write_out, islice(own, size))]
+    return names
+
+
+def _all(corpus: Corpus, names: Sequence[str]) -> list[MentionInput]:
+    owners = (document for document in corpus for _ in document.mentions)
+    return [*map(MentionInput, names, corpus.mentions, owners)]
 
 
 class Inputs(Sequence[MentionInput]):
@@ -47,9 +71,12 @@ class Inputs(Sequence[MentionInput]):
 
     def taken(self, rows: Sequence[int]) -> Inputs:
         """Return the mentions in these rows."""
-        some = {place: self._some[row] for place, row in enumerate(rows) if row in self._some}
+        some = {place: self._some[row] for place, row in enumerate(rows) if row in self._some} if self._some else {}
         names, domains = [self.names[row] for row in rows], [self.domains[row] for row in rows]
-        return Inputs(names, domains, some, lambda: [self._all[row] for row in rows])
+        return Inputs(names, domains, some, partial(self._in, rows))
+
+    def _in(self, rows: Sequence[int]) -> list[MentionInput]:
+        return [self._all[row] for row in rows]
 
     def __len__(self) -> int:
         return len(self.names)

@@ -106,21 +106,30 @@ def document_line(document: Document) -> str:
             {"id": m.id, "spans": m.spans, "type": m.type, "entities": m.gold}
             | {key: value for key, value in (("cluster", m.cluster), ("score", m.score)) if value is not None},
             m.metadata,
+            _MENTION,
         )
         for m in document.mentions
     ]
     domain = {} if document.domain is None else {"domain": document.domain}
     own = {"id": document.id, "text": document.text, "mentions": mentions, **domain}
-    return _line(_record(own, document.metadata))
+    return _line(_record(own, document.metadata, DOCUMENT_KEYS))
 
 
 def entity_line(entity: Entity) -> str:
     """Return an entity as a line of JSON, which `to_entity` reads."""
-    return _line(_record({key: getattr(entity, key) for key in ENTITY_KEYS}, entity.metadata))
+    return _line(_record({key: getattr(entity, key) for key in ENTITY_KEYS}, entity.metadata, ENTITY_KEYS))
 
 
-def _record(own: Mapping[str, object], metadata: Mapping[str, Any]) -> Mapping[str, object]:
-    return {**own} | {key: value for key, value in metadata.items() if key not in own} if metadata else own
+def _record(
+    own: Mapping[str, object], metadata: Mapping[str, Any], known: Mapping[str, Convert]
+) -> Mapping[str, object]:
+    """Add metadata to an object; a key that the reader takes for something else gets a `_`."""
+    record = {**own}
+    for key, value in metadata.items():
+        while key in known or key in record:
+            key += "_"
+        record[key] = value
+    return record
 
 
 def _line(record: object) -> str:

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import logging
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
-from typing import Generic, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, Literal, Protocol, TypeVar
 
+from arbo.data.documents import Document
 from arbo.errors import DataError, UsageError
 
+if TYPE_CHECKING:
+    from arbo.data.tables import Tables
+
 OnError = Literal["fail", "skip"]
+
+_MOST_DOCUMENTS, _MOST_MENTIONS = 1 << 13, 1 << 16
+"""Documents, and mentions, that are kept as objects while documents are read."""
 
 logger = logging.getLogger(__name__)
 quiet = True
@@ -44,7 +53,8 @@ class Records(Generic[Item]):
         self._kind = kind
         self._skips = on_error == "skip"
         self._items: dict[str, Item] = {}
-        self._places: dict[str, str] = {}
+        self._number: dict[str, int] = {}
+        self._places: list[str] = []
 
     def __iter__(self) -> Iterator[Item]:
         return iter(self._items.values())
@@ -64,11 +74,58 @@ class Records(Generic[Item]):
 
     def add(self, item: Item, file: Path | str, line: int | None = None) -> None:
         """Add an item; an equal item with the same id is dropped and counted, a different one is an error."""
-        if item.id not in self._items:
+        if item.id not in self._number:
             self._items[item.id] = item
-            self._places[item.id] = str(file) if line is None else f"{file}, line {line}"
-        elif self._items[item.id] == item:
+            self._number[item.id] = len(self._places)
+            self._places.append(str(file) if line is None else f"{file}, line {line}")
+        elif self._known(item.id) == item:
             self.notes[f"duplicate {self._kind} dropped"] += 1
         else:
-            wrong = f"this id is already taken, with different content ({self._places[item.id]})"
+            wrong = f"this id is already taken, with different content ({self._places[self._number[item.id]]})"
             raise DataError(f"{wrong}; merge the two, or change one id", id=item.id)
+
+    def _known(self, id_: str) -> Item:
+        """Return the item that was added with an id."""
+        return self._items[id_]
+
+
+class DocumentRecords(Records[Document]):
+    """Documents that are read, in file order; all but the last few thousand of many are rows of tables."""
+
+    def __init__(self, on_error: OnError = "fail") -> None:
+        super().__init__("documents", on_error)
+        self._parts: list[Tables] = []
+        self._begins: list[int] = []
+        self._n_mentions = 0
+
+    def tables(self) -> Tables | None:
+        """Return the tables of many documents; None for few."""
+        if not self._parts:
+            return None
+        self._pack()
+        return self._parts[0].joined(self._parts)
+
+    def __iter__(self) -> Iterator[Document]:
+        return chain(chain.from_iterable(part.each() for part in self._parts), super().__iter__())
+
+    def add(self, item: Document, file: Path | str, line: int | None = None) -> None:
+        """Add a document as `Records.add` does."""
+        super().add(item, file, line)
+        self._n_mentions += len(item.mentions) if item.id in self._items else 0
+        if len(self._items) >= _MOST_DOCUMENTS or self._n_mentions >= _MOST_MENTIONS:
+            self._pack()
+
+    def _known(self, id_: str) -> Document:
+        if id_ in self._items:
+            return self._items[id_]
+        place, row = bisect_right(self._begins, self._number[id_]) - 1, self._number[id_]
+        return next(self._parts[place].between(row - self._begins[place], 1).each())
+
+    def _pack(self) -> None:
+        from arbo.data.tables import Tables
+
+        if self._items:
+            self._begins.append(len(self._places) - len(self._items))
+            self._parts.append(Tables.of([*self._items.values()]))
+        self._items.clear()
+        self._n_mentions = 0

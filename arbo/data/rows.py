@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from math import isnan
 from typing import Any
 
@@ -21,7 +22,7 @@ from arbo.data.documents import Document, Mention
 from arbo.data.entities import Entity
 from arbo.data.mention_rows import MENTION_IDS, REQUIRED, from_mentions
 from arbo.data.objects import to_document, to_entity
-from arbo.data.records import Item, OnError, Records
+from arbo.data.records import DocumentRecords, Item, OnError, Records
 from arbo.data.spacy_docs import docs_in, is_doc
 from arbo.errors import DataError
 
@@ -92,10 +93,17 @@ def documents_of_names(table: Any, names: Sequence[Any]) -> Iterator[Document]:
         yield Document(label, text, (Mention(label, label, ((0, len(text)),), text, metadata=_plain(kept)),))
 
 
-def documents_of(rows: Sequence[Placed], on_error: OnError = "fail") -> Records[Document]:
+def documents_of(rows: Iterable[Placed], on_error: OnError = "fail") -> DocumentRecords:
     """Make documents from rows; if the first row has a `document_id`, each row is a mention."""
-    records: Records[Document] = Records("documents", on_error)
-    columns = next((row for _, row in rows if isinstance(row, Mapping)), {"id": None})
+    records, remaining = DocumentRecords(on_error), iter(rows)
+    head: list[Placed] = []
+    columns: Mapping[Any, Any] = {"id": None}
+    for placed in remaining:
+        head.append(placed)
+        if isinstance(placed[1], Mapping):
+            columns = placed[1]
+            break
+    rows = chain(head, remaining)
     if "document_id" in columns:
         from_mentions(_records(rows, MENTION_IDS, records), records)
         return records
@@ -109,20 +117,20 @@ def documents_of(rows: Sequence[Placed], on_error: OnError = "fail") -> Records[
     return records
 
 
-def entities_of(rows: Sequence[Placed], on_error: OnError = "fail") -> Records[Entity]:
+def entities_of(rows: Iterable[Placed], on_error: OnError = "fail") -> Records[Entity]:
     """Make entities from rows."""
     records: Records[Entity] = Records("entities", on_error)
     _read(rows, to_entity, records)
     return records
 
 
-def _read(rows: Sequence[Placed], build: Callable[[object], Item], records: Records[Item]) -> None:
+def _read(rows: Iterable[Placed], build: Callable[[object], Item], records: Records[Item]) -> None:
     for place, row in _records(rows, ("id",), records):
         with records.record(place):
             records.add(build(row), place)
 
 
-def _records(rows: Sequence[Placed], ids: tuple[str, ...], records: Records[Any]) -> Iterator[Placed]:
+def _records(rows: Iterable[Placed], ids: tuple[str, ...], records: Records[Any]) -> Iterator[Placed]:
     """Yield each row and its place; columns of `ids` must not hold numbers, and the first of them no empty cells."""
     for place, row in rows:
         with records.record(place):

@@ -6,8 +6,6 @@ before either limit, so that the probability has no jump there. A logistic regre
 gives a, b and c.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import log

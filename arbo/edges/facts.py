@@ -4,12 +4,10 @@ Every fact depends on the mention and its document alone, so that the weight of 
 documents are added or removed.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -70,7 +68,7 @@ class Names(NamedTuple):
     initials of its words with capitals; and the first of these strings without blanks."""
 
     @classmethod
-    def of(cls, texts: Sequence[str]) -> Names:
+    def of(cls, texts: Sequence[str]) -> Self:
         """Compute the parts of texts."""
         tokens = [tokens_of(text) for text in texts]
         heads = [normalize_name(head_of(some)) for some in tokens]
@@ -110,7 +108,7 @@ class Facts(NamedTuple):
     """(documents, hashes): the words of each document, see `hashed_words`."""
 
     @classmethod
-    def of(cls, mentions: Sequence[MentionInput]) -> Facts:
+    def of(cls, mentions: Sequence[MentionInput]) -> Self:
         """Collect the facts of mentions, which must be grouped by document."""
         names = Names.of([item.name for item in mentions])
         rows: list[tuple[object, ...]] = []
@@ -128,12 +126,8 @@ class Facts(NamedTuple):
                 begin, end = item.mention.start, item.mention.end
                 contexts.append(f"{text[max(0, begin - _CONTEXT) : begin]} {text[end : end + _CONTEXT]}")
         columns = _columns(rows, names)
-        order = np.argsort(np.array(ids, np.str_))
-        by_id = np.empty_like(order)
-        by_id[order] = np.arange(len(order))
-        ranked = np.lexsort((columns["place"], by_id[columns["document"]]))
-        columns["rank"] = np.empty_like(ranked)
-        columns["rank"][ranked] = np.arange(len(ranked))
+        by_id = np.argsort(np.argsort(np.array(ids, np.str_)))
+        columns["rank"] = np.argsort(np.lexsort((columns["place"], by_id[columns["document"]])))
         return cls(names, columns, hashed_words(contexts), hashed_words(documents))
 
     def __len__(self) -> int:
@@ -202,9 +196,7 @@ def _columns(rows: list[tuple[object, ...]], names: Names) -> dict[str, Ids]:
         for name, values in zip(_COLUMNS, lists, strict=True)
     }
     order = np.lexsort((-columns["end"], columns["begin"], columns["document"]))
-    columns["place"] = np.empty_like(order)
-    columns["place"][order] = np.arange(len(order))
-    columns["place"] -= np.searchsorted(columns["document"], columns["document"])
+    columns["place"] = np.argsort(order) - np.searchsorted(columns["document"], columns["document"])
     for name, group in (("same_text", codes_of(names.keys[:, 0])), ("same_head", names.head.indices)):
         key = columns["document"] * (_HASHES + len(rows)) + group
         _, which, count = np.unique(key, return_inverse=True, return_counts=True)

@@ -9,8 +9,6 @@ the first name to all later mentions, and from a later name to a "she" before it
 knowledge base, edges between names lead both ways.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -215,13 +213,11 @@ class EdgeModel:
                 f"the model was trained with other features than this version of arbo computes; {_FORMAT.mend}",
                 file=str(path),
             )
-        forests = {
-            name: Trees.from_dict(content.get(name), len(features), file=str(path))
-            for name, features in (("mentions", MENTION_FEATURES), ("entities", ENTITY_FEATURES))
-            if name == "mentions" or content.get(name) is not None
-        }
+        trees, told = content.get("entities"), str(path)
+        mentions = Trees.from_dict(content.get("mentions"), len(MENTION_FEATURES), file=told)
+        entities = None if trees is None else Trees.from_dict(trees, len(ENTITY_FEATURES), file=told)
         reader = None if encoder is None else Reader(encoder, tuple(content[_FACTORS]))
-        return cls(forests["mentions"], forests.get("entities"), content["trained"], reader)
+        return cls(mentions, entities, content["trained"], reader)
 
     def _forests(self) -> dict[str, dict[str, Any] | None]:
         return {"mentions": self.mentions.as_dict(), "entities": self.entities and self.entities.as_dict()}

@@ -1,7 +1,5 @@
 """The pairs of mentions to compare: near in their document, alike in words, or neighbours by the encoder."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from arbo.edges.facts import Facts

@@ -1,7 +1,5 @@
 """Boosted trees as arrays: fitted by scikit-learn, kept without pickle, and evaluated by numba."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Self
 
@@ -72,9 +70,9 @@ class Trees(NamedTuple):
 
     def scores(self, features: Matrix) -> npt.NDArray[np.float64]:
         """Return the log-odds of pairs; (pairs,)."""
-        total = np.zeros(len(features))
-        _add_leaves(features, *self[:7], total)
-        return self.slope * total + self.offset
+        total = np.zeros((len(features), 1))
+        _add(features, *self[:7], total, False)
+        return self.slope * total[:, 0] + self.offset
 
     def shares(self, features: Matrix) -> npt.NDArray[np.float64]:
         """Divide the log-odds of pairs among the features that the trees compare; (pairs, features).
@@ -83,7 +81,7 @@ class Trees(NamedTuple):
         pair and the mean log-odds of the training pairs add up to its log-odds.
         """
         total = np.zeros(features.shape)
-        _add_changes(features, *self[:7], total)
+        _add(features, *self[:7], total, True)
         return self.slope * total
 
     @classmethod
@@ -142,7 +140,8 @@ def _means(nodes: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
 
 
 @numba.njit(cache=True, parallel=True)
-def _add_changes(features, feature, threshold, left, right, missing_left, value, roots, total):  # type: ignore[no-untyped-def]
+def _add(features, feature, threshold, left, right, missing_left, value, roots, total, by_feature):  # type: ignore[no-untyped-def]
+    """Add the changes of the mean to the columns of their features, or the leaves to a single column."""
     for row in numba.prange(len(features)):
         for root in roots:
             node = root
@@ -150,17 +149,8 @@ def _add_changes(features, feature, threshold, left, right, missing_left, value,
                 number = features[row, feature[node]]
                 goes_left = missing_left[node] if np.isnan(number) else number <= threshold[node]
                 child = left[node] if goes_left else right[node]
-                total[row, feature[node]] += value[child] - value[node]
+                if by_feature:
+                    total[row, feature[node]] += value[child] - value[node]
                 node = child
-
-
-@numba.njit(cache=True, parallel=True)
-def _add_leaves(features, feature, threshold, left, right, missing_left, value, roots, total):  # type: ignore[no-untyped-def]
-    for row in numba.prange(len(features)):
-        for root in roots:
-            node = root
-            while feature[node] >= 0:
-                number = features[row, feature[node]]
-                goes_left = missing_left[node] if np.isnan(number) else number <= threshold[node]
-                node = left[node] if goes_left else right[node]
-            total[row] += value[node]
+            if not by_feature:
+                total[row, 0] += value[node]

@@ -1,7 +1,5 @@
 """The settings of the cross-encoder."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal

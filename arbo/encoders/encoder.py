@@ -1,7 +1,5 @@
 """The interface of all encoders."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, Self
 

@@ -1,7 +1,5 @@
 """The settings of the transformer encoder."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
 

@@ -4,8 +4,6 @@ A changed knowledge base, such as one with added names, is no longer that of the
 and the encoder is fitted to its names.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterable
 from dataclasses import replace
@@ -13,24 +11,20 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from arbo.data.columns import MEND, SCHEMAS, HashedIds
-from arbo.data.index_folder import Arrays, check_index_replaceable, write_index
+from arbo.data.index_folder import Arrays, IndexFolder, check_index_replaceable, write_index
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.encoders.encoder import Encoder
 from arbo.encoders.model_folder import same_model
 from arbo.encoders.named import encoder_of
 from arbo.encoders.ngrams import Frequencies, NgramEncoder
 from arbo.encoders.word_index import WordIndex
-from arbo.engine import Index, TokenMatrices
+from arbo.engine import Index, Metric, TokenMatrices
 from arbo.errors import DataError, UsageError
 from arbo.files import PathLike
 from arbo.progress import Announce, quiet
 
 logger = logging.getLogger(__name__)
-
-_TOKENS = ("matrix", "indptr", "row", "owner")
 
 
 def build_index(
@@ -55,7 +49,7 @@ def build_index(
     check_index_replaceable(Path(path))
     base, maker = KnowledgeBase.of(kb), encoder_of(encoder)
     fitted, corpus = encoded(base, maker, announce)
-    arrays = {"kb": HashedIds.of(base.row_of)._asdict(), "encoder": _state(fitted, maker), "vectors": _arrays(corpus)}
+    arrays = {"kb": HashedIds.of(base.row_of)._asdict(), "encoder": _state(fitted, maker), "vectors": corpus.arrays()}
     arrays |= {"words": word_index(base).arrays(), "keys": base.keys._asdict()}
     others = [(id_, base.rows(id_)) for id_ in islice(base.row_of, len(base), None)]  # own ids come first
     sizes = {"entities": len(base), "other_ids": len(others)}
@@ -119,24 +113,38 @@ def _state(fitted: Encoder, encoder: Encoder) -> Arrays:
     raise UsageError(f"an index cannot hold a fitted {type(fitted).__name__}; its `fit` must return the encoder itself")
 
 
-def _arrays(corpus: Index | TokenMatrices) -> Arrays:
-    if isinstance(corpus, TokenMatrices):
-        parts = {name: getattr(corpus, name) for name in _TOKENS}
-        return parts | {"n": np.array(corpus.n)}
-    return corpus.arrays()
+def check_index(kb: KnowledgeBase) -> None:
+    """Read all of the index of a knowledge base, if it has one.
+
+    Raise DataError if a file was changed, or if vectors have values on which no search can rely.
+    """
+    if kb.stored is not None:
+        kb.stored.check()
+        _vectors(kb.stored, "dot", check=True)
 
 
 def _restored(kb: KnowledgeBase, encoder: Encoder) -> tuple[Encoder, Index | TokenMatrices]:
     assert kb.stored is not None
-    state, vectors = kb.stored.arrays("encoder"), kb.stored.arrays("vectors")
+    if isinstance(encoder, NgramEncoder):
+        try:
+            encoder = replace(encoder, frequencies=Frequencies.from_arrays(kb.stored.arrays("encoder")))
+        except (KeyError, ValueError) as error:
+            raise _damaged(kb.stored, error) from None
+    return encoder, _vectors(kb.stored, encoder.metric)
+
+
+def _vectors(stored: IndexFolder, metric: Metric, *, check: bool = False) -> Index | TokenMatrices:
+    """Map the vectors of an index; with ``check``, read them all."""
+    arrays = stored.arrays("vectors")
     try:
-        if isinstance(encoder, NgramEncoder):
-            encoder = replace(encoder, frequencies=Frequencies.from_arrays(state))
-        if "indptr" in vectors:
-            matrix, indptr, row, owner = (vectors[name] for name in _TOKENS)
-            return encoder, TokenMatrices(matrix, indptr, row, owner, int(vectors["n"]))
-        return encoder, Index.from_arrays(vectors, encoder.metric)
-    except (KeyError, ValueError) as error:
-        raise DataError(
-            f"an array is missing, or the arrays do not fit together ({error}); {MEND}", file=str(kb.stored.folder)
-        ) from None
+        made = TokenMatrices.from_arrays(arrays) if "indptr" in arrays else Index.from_arrays(arrays, metric)
+        if check:
+            made.check()
+    except (KeyError, ValueError, TypeError) as error:
+        raise _damaged(stored, error) from None
+    return made
+
+
+def _damaged(stored: IndexFolder, error: Exception) -> DataError:
+    problem = f"an array is missing, or the arrays do not fit together ({error}); {MEND}"
+    return DataError(problem, file=str(stored.folder))

@@ -1,7 +1,5 @@
 """Model cards: a README.md with the front matter of Hugging Face, how to use the model, and how it was trained."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping, Sequence

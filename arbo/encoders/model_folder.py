@@ -204,7 +204,7 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
     path = folder / MANIFEST
     values = read_json(path, "the manifest of the model")
     found = values.get("format") if isinstance(values, dict) else None
-    name = found if found in FORMATS else " or ".join(FORMATS)
+    name = found if isinstance(found, str) and found in FORMATS else " or ".join(FORMATS)
     manifest = check_manifest(values, Format(name, _VERSION, _KEYS, "a model that arbo saved", _MEND), path)
     unknown = sorted(set(manifest) - {"format", "format_version", *_KEYS})
     if unknown:

@@ -1,7 +1,5 @@
 """The normalised words of many names at once."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import numpy as np

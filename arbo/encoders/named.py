@@ -1,7 +1,5 @@
 """Encoders by name."""
 
-from __future__ import annotations
-
 from difflib import get_close_matches
 from os import PathLike, fspath
 from pathlib import Path

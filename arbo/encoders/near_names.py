@@ -5,8 +5,6 @@ were orthogonal. So the cosine with a unit vector is at most the sum of the prod
 of the sum of their squared lengths.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp

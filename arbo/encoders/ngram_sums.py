@@ -1,7 +1,5 @@
 """The kernels of the n-gram encoder: the n-grams of words, and the sums of the words of names."""
 
-from __future__ import annotations
-
 import os
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The default encoder: character n-grams of names, without trained weights."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property

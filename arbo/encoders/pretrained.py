@@ -6,7 +6,6 @@ weights or an empty vocabulary in place of missing files, and code from the hub 
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from arbo.encoders.pooling import BOTH
 from arbo.errors import ArboError, DataError, MissingDependency, UsageError
+from arbo.files import sha256_of
 
 if TYPE_CHECKING:
     import torch
@@ -124,8 +124,7 @@ def minilm_folder() -> Path:
     folder = Path(spec.submodule_search_locations[0]) / "model"
     weights = folder / "model.safetensors"
     try:
-        with open(weights, "rb") as stream:
-            found = hashlib.file_digest(stream, "sha256").hexdigest()
+        found = sha256_of(weights)
     except OSError as error:
         raise DataError(f"cannot read the weights: {error.strerror}; {_MINILM_MEND}", file=str(weights)) from error
     if found != _MINILM_SHA256:

@@ -1,7 +1,5 @@
 """The layout of sentence-transformers: a transformer, its pooling, perhaps a linear layer, and normalisation."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Tables of distinct strings as plain arrays, without a Python object for each string."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self

@@ -132,8 +132,7 @@ class Speller:
             token = None if name is None else backend.token_to_id(name)
             if token is not None:
                 return [token]
-            ids: list[int] = [] if name is None else backend.encode(name, add_special_tokens=False).ids
-            return ids
+            return [] if name is None else backend.encode(name, add_special_tokens=False).ids
 
         literals = {text: spell(text) for text, is_field in template.parts if not is_field}
         markers = {id_: token.content for id_, token in added.items() if token.special or [id_] in literals.values()}

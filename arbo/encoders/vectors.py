@@ -1,7 +1,5 @@
 """Precomputed vectors, looked up by the ids of mentions and entities, or by their rows."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 from collections.abc import Mapping, Sequence

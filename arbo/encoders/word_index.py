@@ -1,7 +1,5 @@
 """The names of a knowledge base by their words: which entities a text can name, without looking at the others."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property

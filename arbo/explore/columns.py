@@ -6,8 +6,6 @@ and so on, which compresses well. Kinds: ``i`` integers; ``d`` differences of in
 for null; ``s`` strings, as the number of bytes of each in UTF-8 (kind ``i``), then their bytes.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections.abc import Mapping, Sequence

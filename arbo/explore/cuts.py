@@ -5,8 +5,6 @@ have one of a few values. They are kept as differences: the mentions that change
 of the run's own; where both move, the mention threshold does, after the entity threshold.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -16,9 +14,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from arbo.data.tables import numbered
 from arbo.engine import Decisions, Edges, Graph, Partition, partition
 from arbo.results.graphs import graph_of
-from arbo.results.run import Run, numbered
+from arbo.results.run import Run
 
 Ints = npt.NDArray[np.int64]
 

@@ -1,7 +1,5 @@
 """The figures of the first view of a page: counts, scores, dissimilarities and sizes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

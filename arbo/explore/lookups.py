@@ -1,7 +1,5 @@
 """What views look up in a run, computed once, so that a view of 10^6 mentions reads only a few rows."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -11,9 +9,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from arbo.data.tables import numbered
 from arbo.results.graphs import neighbors_of
 from arbo.results.result import Result
-from arbo.results.run import numbered
 from arbo.results.views import document_ids
 
 Bools = npt.NDArray[np.bool_]
@@ -72,8 +70,7 @@ class Lookups:
     def members(self, place: int) -> Ints:
         """Return the rows of the mentions of the cluster at a place, ascending."""
         order, start = self.run.rows_of_cluster
-        found: Ints = order[start[place] : start[place + 1]] if len(start) > place + 1 else order[:0]
-        return found
+        return order[start[place] : start[place + 1]] if len(start) > place + 1 else order[:0]
 
     def place_of_cluster(self, id_: str, column: str = "cluster_id") -> int:
         """Return the place of a cluster by its id, or by its entity's id (``entity_id``); -1 if it is unknown."""

@@ -1,7 +1,5 @@
 """The content of a page: the tables of a run as columns, and its texts apart from them."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

@@ -4,8 +4,6 @@ The policy of the page allows the one script and the one style, by their hashes,
 stands in blocks that browsers do not run; its strings reach the page as text nodes alone.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from base64 import b64encode

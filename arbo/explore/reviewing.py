@@ -1,7 +1,5 @@
 """A review over HTTP: the sitting of `arbo review`, and what a decision spreads to before it is taken."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import get_args

@@ -4,8 +4,6 @@ It answers this computer alone: requests need the token of the printed address a
 site may ask. The policy lets the page load nothing but its own files.
 """
 
-from __future__ import annotations
-
 import os
 import secrets
 import socket

@@ -61,8 +61,7 @@ class Tree(NamedTuple):
     def weakest(self) -> Ints:
         """Return the places with the heaviest edges to other mentions, at most five, heaviest first."""
         heavy = np.flatnonzero((self.parent >= 0) & (self.step > 0))
-        found: Ints = heavy[np.argsort(-self.step[heavy], kind="stable")][:_WEAKEST]
-        return found
+        return heavy[np.argsort(-self.step[heavy], kind="stable")][:_WEAKEST]
 
     def bridges(self) -> list[tuple[int, int]]:
         """Return the edges that join large parts: the place below each, and how many mentions hang on it.

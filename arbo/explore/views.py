@@ -1,7 +1,5 @@
 """The views of a served page over a run; fields are called as in `arbo show --json`, and answers are ready for JSON."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict
 from functools import lru_cache, partial
@@ -95,8 +93,7 @@ class Views:
                 inside = np.zeros(len(chosen), np.bool_)
                 inside[own.members(self._cluster(id_, column))] = True
                 chosen &= inside
-        found: Ints = np.flatnonzero(chosen) if sort == "order" else own.by_margin[chosen[own.by_margin]]
-        return found
+        return np.flatnonzero(chosen) if sort == "order" else own.by_margin[chosen[own.by_margin]]
 
     def clusters(
         self,

@@ -8,8 +8,6 @@ in MEDIC, ``cell`` in the Cell Ontology, and ``site`` in the Sequence Ontology. 
 ``lymphocyte`` (6 %), and all words of UBERON (``muscle``, 4 %), the Human Phenotype Ontology and MeSH.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence

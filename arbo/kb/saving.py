@@ -4,8 +4,6 @@ JSON lines hold everything, and Parquet all but further keys (`metadata`). TSV h
 `|`, and the definition; its readers drop white space around a value.
 """
 
-from __future__ import annotations
-
 from dataclasses import fields
 from itertools import chain
 from os import fspath

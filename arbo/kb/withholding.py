@@ -6,8 +6,6 @@ withheld entities of `PEL_NIL` for MedMentions, and checked that NIL mentions ar
 other mentions: their entities and names occur in training as often, and their entities are defined as often.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace

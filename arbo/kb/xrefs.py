@@ -5,8 +5,6 @@ bare xref and the xref with each spelling of the prefix become alternative ids. 
 if several entities have the same xref, each is acceptable as gold (`KnowledgeBase.rows`).
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace

@@ -8,8 +8,6 @@
 4. ``different`` is a conflict if both mentions are in one group, or have one entity by corrections.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -15,14 +15,20 @@ from arbo.data.arrow import numbers, strings
 from arbo.data.corpus import Corpus
 from arbo.data.documents import Document
 from arbo.data.inputs import Inputs, MentionInput, mention_inputs
+from arbo.data.tables import (
+    document_table,
+    documents_in,
+    joined,
+    mention_in,
+    mention_table,
+    numbered,
+    with_names,
+    without_empty,
+)
 from arbo.engine import Ids, ranges
 from arbo.errors import DataError, UsageError
 from arbo.linking.content import Content
-from arbo.linking.tables import document_table, mention_table
-from arbo.results.export import documents_in
-from arbo.results.run import Run, compared_in, numbered
-
-_OPTIONAL = ("cluster", "metadata")
+from arbo.results.run import Run, compared_in
 
 
 class Grown(NamedTuple):
@@ -140,8 +146,8 @@ class Altered:
         at = np.where(self.rows >= 0, self.rows, len(self.begin) - 1 + np.cumsum(self.rows < 0))
         count = np.append(self.count, [len(one.mentions) for one in used]).astype(np.int64)
         rows = ranges((np.cumsum(count) - count)[at], count[at])
-        documents = _taken(_joined(self.run.document_table, document_table(used)), at)
-        mentions = _taken(_joined(table, mention_table(used, names)), rows)
+        documents = _taken(joined([self.run.document_table, document_table(used)]), at)
+        mentions = _taken(joined([table, with_names(mention_table(used), names)]), rows)
         manifest = self.run.manifest
         order = numbered(mentions)
         told = manifest["notes"]["documents"], manifest.get("index") or {}
@@ -198,7 +204,7 @@ class Altered:
     def _earlier(self, row: int) -> dict[tuple[Any, ...], tuple[str, int]]:
         """Return names and rows of the mentions of a document of the run by id, spans and type."""
         begin, lines = int(self.begin[row]), self.run.mention_table.slice(self.begin[row], self.count[row])
-        names, mentions = compared_in(lines).to_pylist(), map(self.run.mention_of, lines.to_pylist())
+        names, mentions = compared_in(lines).to_pylist(), map(mention_in, lines.to_pylist())
         return {(one.id, one.spans, one.type): (names[at], begin + at) for at, one in enumerate(mentions)}
 
 
@@ -224,20 +230,8 @@ def _rows_of(ids: Iterable[str], column: pa.ChunkedArray) -> dict[str, int]:
     return {known[at]: row for at, row in zip(place[rows].tolist(), rows.tolist(), strict=True)}
 
 
-def _joined(old: pa.Table, new: pa.Table) -> pa.Table:
-    """Return the rows of two tables with the columns of the second, and with those in `_OPTIONAL` that either has."""
-    some = [name for name in _OPTIONAL if name in {*old.column_names, *new.column_names}]
-    names = [*(name for name in new.column_names if name not in _OPTIONAL), *some]
-    types = dict(zip(old.column_names, old.schema.types, strict=True))
-    types |= dict(zip(new.column_names, new.schema.types, strict=True))
-    there = [name for name in names if name in old.column_names]
-    old = old.select(there).cast(pa.schema([(name, types[name]) for name in there]))
-    return pa.concat_tables([old, new], promote_options="default").select(names)
-
-
 def _taken(table: pa.Table, rows: Ids) -> pa.Table:
     """Return these rows of a table, without optional columns that have no value."""
     if not np.array_equal(rows, np.arange(len(table))):
         table = table.take(numbers(rows))
-    empty = [name for name in _OPTIONAL if name in table.column_names and table[name].null_count == len(table)]
-    return table.drop_columns(empty).combine_chunks()
+    return without_empty(table).combine_chunks()

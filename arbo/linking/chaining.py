@@ -7,17 +7,15 @@ and "gene" and "genes" 26 % of theirs; no correct cluster has more than five eff
 `arbo.results.giants`). Average linkage has no such edges, so its giants have no bridges.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from arbo.data.arrow import numbers
 from arbo.data.codes import codes_of
-from arbo.engine import Edges, MergeTree, Partition, bridges
+from arbo.engine import Edges, Ids, MergeTree, Partition, bridges
+from arbo.linking.tables import MentionNames
 
 _SHARE = 0.05
 _MENTIONS = 20
@@ -26,38 +24,36 @@ _BRIDGES = 3
 
 
 def describe_giants(
-    names: pa.Array, clusters: Partition, mention_ids: pa.Array, cluster_ids: pa.Array
+    names: MentionNames, clusters: Partition, cluster_ids: tuple[pa.Array, Ids]
 ) -> list[dict[str, Any]]:
     """Return the giants of a partition, ready for JSON, the largest first; see `arbo.results.giants` for their values.
 
-    ``names`` are the names of the mentions, with abbreviations replaced by their long forms, and ``mention_ids`` and
-    ``cluster_ids`` the ids of mentions and of their clusters; (mentions,) each.
+    ``cluster_ids`` are the ids of the clusters, and the place of each mention's cluster among them.
     """
-    is_new = np.flatnonzero(clusters.entity < 0)
-    label = clusters.labels[clusters.n_entities :]
-    size = np.bincount(label)
-    large = np.flatnonzero((clusters.entity < 0) & (size[label] > _fewest(len(names))))
-    name = np.zeros(len(names), np.int64)  # of others, names do not matter
-    name[large] = codes_of(name.casefold() for name in names.take(numbers(large)).to_pylist())
-    giants = [is_new[rows] for rows in _giants(label[is_new], name[is_new], len(names))]
+    label, n = clusters.labels[clusters.n_entities :], len(clusters.entity)
+    size, (ids, place) = np.bincount(label), cluster_ids
+    large = np.flatnonzero((clusters.entity < 0) & (size > _fewest(n))[label])
+    name = codes_of(name.casefold() for name in names.names_of(large).to_pylist())
+    giants = _giants(label[large], name, n)
     if not giants:
         return []
     tree = clusters.tree()
     cluster = label[tree.source]
     inside = (cluster == label[tree.target]) & np.isfinite(tree.height)  # without what people joined
     described = []
-    for rows in giants:
+    for own in giants:
+        rows = large[own]
         merges = np.flatnonzero(inside & (cluster == label[rows[0]]))
         if not len(merges):  # people decided on the whole cluster
             continue
         described.append(
             {
-                "cluster": cluster_ids[int(rows[0])].as_py(),
+                "cluster": ids[int(place[rows[0]])].as_py(),
                 "mentions": len(rows),
-                "share": len(rows) / len(names),
-                "names": len(np.unique(name[rows])),
-                "splits_below": _splits_below(tree, merges, rows, name[rows], len(names)),
-                "bridges": _describe_bridges(tree, merges, mention_ids) if clusters.nil_tree is None else [],
+                "share": len(rows) / n,
+                "names": len(np.unique(name[own])),
+                "splits_below": _splits_below(tree, merges, rows, name[own], n),
+                "bridges": _describe_bridges(tree, merges, names) if clusters.nil_tree is None else [],
             }
         )
     return described
@@ -96,13 +92,13 @@ def _splits_below(
     return float(height[some])
 
 
-def _describe_bridges(tree: MergeTree, merges: npt.NDArray[np.int64], mention_ids: pa.Array) -> list[dict[str, Any]]:
+def _describe_bridges(tree: MergeTree, merges: npt.NDArray[np.int64], names: MentionNames) -> list[dict[str, Any]]:
     ranked = bridges(Edges(tree.source[merges], tree.target[merges], tree.height[merges]), n_nodes=tree.n_leaves)
     smaller = ranked.parts[:_BRIDGES].min(axis=1)
     top = slice(int((smaller >= smaller[0] / 10).sum()))
     return [
         {
-            "mentions": [mention_ids[int(node)].as_py() for node in (source, target)],
+            "mentions": names.ids_of(np.array([source, target])).to_pylist(),
             "dissimilarity": float(weight),
             "sides": sides.tolist(),
         }

@@ -5,8 +5,6 @@ its lead over the most similar other candidate (Platt 1999, Probabilistic output
 BC5CDR and NCBI disease, the length of the path and its weakest step do not improve this.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from os import PathLike
 from typing import Any, ClassVar, NamedTuple, Self
@@ -16,6 +14,7 @@ import numpy.typing as npt
 import scipy  # its modules are imported when they are used
 
 from arbo.data.gold import Bools, Ints
+from arbo.engine import Ids
 from arbo.files import json_ready
 from arbo.metrics import plot_thresholds
 from arbo.results.rows import table_of
@@ -43,14 +42,14 @@ class Confidence(Settings):
         return probability
 
 
-def evidence(retrieval: Retrieval, entity: npt.NDArray[np.int32]) -> Floats:
-    """Return (mentions, 2): the similarity of each mention and its entity, and the lead over other candidates.
+def evidence(retrieval: Retrieval, entity: npt.NDArray[np.int32], mention: Ids) -> Floats:
+    """Return (mentions, 2): the similarity of ``mention[i]`` and ``entity[i]``, and the lead over other candidates.
 
     If there is no other candidate, its similarity counts as 0. For a mention without an entity (-1), both columns are
     -inf.
     """
-    similarity = retrieval.similarity(retrieval.dissimilarity_to(entity))
-    ids, dissimilarity = retrieval.entities
+    similarity = retrieval.similarity(retrieval.dissimilarity_to(entity, mention))
+    ids, dissimilarity = retrieval.entities.of(mention)
     others = np.where(ids == entity[:, None], -np.inf, retrieval.similarity(dissimilarity)).max(1, initial=-np.inf)
     return np.column_stack([similarity, similarity - np.where(others > -np.inf, others, 0)])
 

@@ -1,7 +1,5 @@
 """The settings of a linker."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from os import fspath
 from typing import Any, Literal, Self

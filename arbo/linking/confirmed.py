@@ -1,7 +1,5 @@
 """Entities of a knowledge base from the new entities that corrections name."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from arbo.data.entities import Entity

@@ -15,9 +15,8 @@ import pyarrow.compute as pc
 from arbo.data.arrow import numbers, strings
 from arbo.data.corpus import Corpus
 from arbo.data.inputs import MentionInput
+from arbo.data.tables import document_table, mention_table, with_names
 from arbo.engine import Ids
-from arbo.linking.tables import document_table, mention_table
-from arbo.results.run import compared_in
 
 _TEXT = pa.large_string()
 _ESCAPED = r"[^ !#-\[\]-~]"
@@ -50,12 +49,15 @@ class Content(NamedTuple):
         order = np.array([row_of[item.mention.id] for item in inputs], np.int64)
         names = [inputs[place].name for place in np.argsort(order).tolist()]
         sizes = np.array([len(document.mentions) for document in corpus], np.int64)
-        return cls(document_table(corpus), mention_table(corpus, names), order, sizes, corpus.notes, corpus.index_names)
+        mentions = with_names(mention_table(corpus), names)
+        return cls(document_table(corpus), mentions, order, sizes, corpus.notes, corpus.index_names)
 
-    @property
-    def names(self) -> pa.Array:
-        """(mentions,) the name of each mention that was compared, in the order of the search."""
-        return compared_in(self.mentions).combine_chunks().take(numbers(self.order))
+    @classmethod
+    def in_tables(cls, corpus: Corpus, names: Sequence[str], order: Ids) -> Self:
+        """Return the content of documents in tables, with the names of mentions that are compared."""
+        assert corpus.tables is not None
+        documents, mentions, sizes = corpus.tables
+        return cls(documents, with_names(mentions, names), order, sizes, corpus.notes, corpus.index_names)
 
     @property
     def fingerprint(self) -> str:

@@ -15,8 +15,6 @@
 contradicts; lines without an author have one author. A mention is known by its id in the documents.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace

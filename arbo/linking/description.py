@@ -3,23 +3,34 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from functools import reduce
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from arbo.data.arrow import numbers
 from arbo.data.corpus import Corpus
 from arbo.data.gold import Gold
 from arbo.data.knowledge_base import KnowledgeBase
-from arbo.engine import Partition
+from arbo.data.tables import labels_in
+from arbo.engine import Ids, Partition
 from arbo.linking.chaining import describe_giants
 from arbo.linking.config import LinkerConfig
 from arbo.linking.content import Content
 from arbo.linking.corrections import correction_table
 from arbo.linking.obedience import Obeyed
-from arbo.linking.tables import NamedEntities, cluster_table, entity_table, link_table, with_gold_entities
+from arbo.linking.tables import (
+    MentionNames,
+    NamedEntities,
+    cluster_table,
+    entity_table,
+    link_table,
+    named_entities,
+    with_gold_entities,
+)
 from arbo.results.result import Result
-from arbo.results.run import labels_in
 from arbo.retrieval.retrieval import Retrieval
 from arbo.retrieval.worlds import unmapped
 
@@ -38,22 +49,24 @@ def describe(
     ``given`` documents.
     """
     content = given if isinstance(given, Content) else Content.of(given, retrieval.inputs)
-    mentions, order, names = content.mentions, content.order, content.names
+    mentions, names = content.mentions, MentionNames.of(content.mentions, content.order)
     fingerprint = ThreadPoolExecutor(1).submit(lambda: content.fingerprint)  # meanwhile, the tables are made
-    gold = Gold.of_lists(mentions["gold"].to_pylist(), labels_in(mentions), mentions["domain"].to_pylist(), kb)
-    ordered = mentions["mention_id"].combine_chunks().take(numbers(order))
-    known = NamedEntities.of(kb, gold.rows, clusters.entity, retrieval.entities.ids)
-    mentions = with_gold_entities(mentions, gold, known)
+    gold, annotated = _gold(mentions, kb)
+    rows = named_entities(retrieval, clusters)
+    known = NamedEntities.of(kb, gold.rows, rows)
+    mentions = with_gold_entities(mentions, gold, annotated, known)
     named = {} if corrections is None else corrections.named(clusters)
-    cluster_rows, cluster_ids = cluster_table(kb, known, ordered, names, clusters, named, order)
-    links = link_table(ordered, known, retrieval, clusters, cluster_ids, config.confidence)
+    cluster_rows, place = cluster_table(kb, known, names, clusters, named)
+    cluster_ids = cluster_rows["cluster_id"].chunk(0), place
+    giants = describe_giants(names, clusters, cluster_ids)
+    doubts = _ties(retrieval, clusters), gold.doubt(), unmapped(retrieval.inputs, config.map_types)
+    links = link_table(mentions["mention_id"], names, known, retrieval, clusters, cluster_ids, config.confidence)
     told: dict[str, Any] = {}
     if corrections is not None:
-        follows = corrections.follows(clusters)
-        links = links.append_column("corrected", numbers(corrections.corrected))
+        follows, row = corrections.follows(clusters), np.argsort(content.order)
+        links = links.append_column("corrected", numbers(corrections.corrected[row]))
         told = {"corrections": corrections.counts(follows)}
-        links = links.append_column("follows", ordered.take(numbers(follows, missing=follows < 0)))
-    giants = describe_giants(names, clusters, ordered, cluster_ids)
+        links = links.append_column("follows", names.ids_of(follows[row]))
     threshold = dict(zip(("entity", "mention"), config.limits(retrieval.threshold), strict=True))
     if config.nil_linkage == "average":
         threshold["nil"] = config.nil_limit(retrieval.threshold)
@@ -78,16 +91,18 @@ def describe(
             "gold": {} if kb is None else _gold_notes(gold),
         },
         **told,
-        "warnings": [
-            warning
-            for warning in (_ties(retrieval, clusters), gold.doubt(), unmapped(retrieval.inputs, config.map_types))
-            if warning
-        ],
+        "warnings": [doubt for doubt in doubts if doubt],
     }
-    entities = entity_table(known, retrieval, clusters)
     every = None if corrections is None else correction_table(corrections.lines)
-    links = links.take(numbers(np.argsort(order)))
-    return Result(mentions, links, cluster_rows, manifest, content.documents, entities, every)
+    return Result(mentions, links, cluster_rows, manifest, content.documents, entity_table(known, rows), every)
+
+
+def _gold(mentions: pa.Table, kb: KnowledgeBase | None) -> tuple[Gold, Ids]:
+    """Return the annotations of the mentions with gold ids or a gold cluster, and the rows of these mentions."""
+    given = [name for name in ("gold", "cluster") if name in mentions.column_names]
+    annotated: Any = np.from_dlpack(pc.indices_nonzero(reduce(pc.or_, (mentions[name].is_valid() for name in given))))
+    some = mentions.select([*given, "domain"]).take(numbers(annotated))
+    return Gold.of_lists(some["gold"].to_pylist(), labels_in(some), some["domain"].to_pylist(), kb), annotated
 
 
 def _gold_notes(gold: Gold) -> dict[str, int]:

@@ -5,8 +5,6 @@ on two cores (`benchmarks/estimate.py`). The speeds of a transformer, of a matri
 names are measured on the user's machine.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass
@@ -15,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from arbo.data.inputs import MentionInput
+from arbo.data.inputs import MentionInput, names_of
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.encoders.dual import DualEncoder, Texts
 from arbo.encoders.encoder import Encoder
@@ -33,7 +31,9 @@ MEGABYTE = 1 << 20
 # Kernels, faiss, tables: memory of any job.
 _ENGINE = 120 * MEGABYTE
 # Bytes for a mention in graph, forest and tables, for each of its candidates, and for each of its neighbours.
-_MENTION, _CANDIDATE, _NEIGHBOR = 630, 32, 14
+_MENTION, _CANDIDATE, _NEIGHBOR = 262, 22, 12
+# Bytes for a mention while a group of rows is written, and most rows of a group.
+_WRITTEN, _GROUP = 300, 1 << 18
 # n-grams: bytes for each character of the names while the search is prepared, and afterwards.
 _NGRAM_PEAK, _NGRAM_KEPT = 62, 40
 # Late interaction: seconds of one core for a product of two numbers.
@@ -120,7 +120,7 @@ class Estimate:
 
 def estimate(
     encoder: Encoder,
-    inputs: list[MentionInput],
+    inputs: Sequence[MentionInput],
     kb: KnowledgeBase | None,
     config: LinkerConfig,
     reranker: Reranker | None = None,
@@ -144,6 +144,7 @@ def estimate(
     to_read = reads.pairs if reads else 0
     reading = to_weigh * _WEIGHING_SECONDS + (_reading_seconds(reads, n) if reads and to_read else 0.0)
     decide = to_weigh * _WEIGHED + n * (_MENTION + _CANDIDATE * min(candidates, entity.vectors) + _NEIGHBOR * k)
+    decide += _WRITTEN * min(n, _GROUP)
     scaled = 0
     if mention.dim:  # a search scales a copy of its corpus, of tokens one of its queries too
         scaled = entity.kept + mention.kept if mention.tokens else max(entity.kept, mention.kept)
@@ -153,7 +154,7 @@ def estimate(
         entity.kept + mention.kept + _ENGINE + max(scaled, decide + (_TRANSFORMER + _PAIR * to_read if to_read else 0)),
     )
     if isinstance(encoder, NgramEncoder):
-        queries = list({item.name for item in inputs})
+        queries = list({*names_of(inputs)})
         found = indexed(kb, encoder) if kb else None
         if found and isinstance(found[0], NgramEncoder) and isinstance(found[1], Index):
             search = stored_seconds(found[0], found[1], queries, k, candidates, within)
@@ -201,7 +202,7 @@ def entity_cost(encoder: Encoder, kb: KnowledgeBase) -> Cost:
 
 def mention_cost(encoder: Encoder, inputs: Sequence[MentionInput]) -> Cost:
     """Return the cost of encoding the mentions; for an encoder that arbo does not know, memory and time are 0."""
-    names = {item.name for item in inputs}
+    names = {*names_of(inputs)}
     return _cost(encoder, len(inputs), lambda: names, lambda dual: dual.mention_texts(inputs))
 
 
@@ -242,7 +243,7 @@ def _transformer_cost(encoder: DualEncoder, texts: Texts) -> Cost:
     return cost._replace(to_embed=len(missing), peak=cost.peak + _TRANSFORMER, seconds=seconds)
 
 
-def _scored(reranker: Reranker, inputs: list[MentionInput], kb: KnowledgeBase, mention: Ids, entity: Ids) -> Floats:
+def _scored(reranker: Reranker, inputs: Sequence[MentionInput], kb: KnowledgeBase, mention: Ids, entity: Ids) -> Floats:
     return reranker.score([inputs[i] for i in mention], kb, np.arange(len(mention)), entity)
 
 

@@ -20,6 +20,7 @@ from scipy.sparse import issparse
 from arbo.data.corpus import Corpus
 from arbo.data.inputs import Inputs, MentionInput, names_of
 from arbo.data.knowledge_base import KnowledgeBase
+from arbo.data.tables import numbered
 from arbo.encoders.encoder import Encoder
 from arbo.encoders.model_folder import same_model
 from arbo.encoders.ngrams import NgramEncoder
@@ -31,7 +32,7 @@ from arbo.linking.content import Content
 from arbo.linking.releases import FROZEN, Arrays, frozen, is_same, kept_keys, rows_now
 from arbo.progress import Announce
 from arbo.results.graphs import only_graph
-from arbo.results.run import Run, numbered
+from arbo.results.run import Run
 from arbo.retrieval.domains import SearchAll
 from arbo.retrieval.growth import Earlier
 from arbo.retrieval.reranking import Reranker

@@ -7,8 +7,6 @@ it is no name: "she" and "the company" mean others elsewhere. ``graph``: mention
 and the edges of the graph do the rest. Nothing that a person decided is overruled by what spreads from others.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The scores that tuning can maximise."""
 
-from __future__ import annotations
-
 from typing import Literal, get_args
 
 from arbo.engine import Method

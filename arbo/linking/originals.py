@@ -4,8 +4,6 @@ A run that grows obeys all its corrections again, since a later one may replace 
 mention may come back. So it keeps the mentions of the documents that corrections changed, in the array ``given``.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, replace

@@ -3,19 +3,18 @@
 A run grows by the same procedure, which then begins with the lists that the run keeps.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from arbo.data.corpus import Corpus
-from arbo.data.inputs import mention_inputs
+from arbo.data.inputs import mention_inputs, names_of
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.encoders.encoder import Encoder
 from arbo.engine import Ids, partition
 from arbo.linking.altered import Altered
 from arbo.linking.config import LinkerConfig
+from arbo.linking.content import Content
 from arbo.linking.corrections import Correction, continued, corrections_kept
 from arbo.linking.description import describe
 from arbo.linking.growth import Mentions, arrays_of, check_same, kept, resumed
@@ -56,10 +55,10 @@ class Procedure:
     def mentions(self, corpus: Corpus, order: Ids) -> Mentions:
         """Return the mentions of documents in an order, with the fitted encoder."""
         inputs = mention_inputs(corpus, expand_abbreviations=self.config.expand_abbreviations)
-        if self.entities is not None:
-            return Mentions.of(inputs, order, self.entities.fitted, self.announce, corpus)
-        encoder = self.encoder.fit([inputs[row].name for row in order.tolist()])
-        return Mentions.of(inputs, order, encoder, self.announce, corpus)
+        names = names_of(inputs)
+        encoder = self.encoder.fit([names[row] for row in order]) if self.entities is None else self.entities.fitted
+        content = corpus if corpus.tables is None else Content.in_tables(corpus, names, order)
+        return Mentions.of(inputs, order, encoder, self.announce, content)
 
     def searched(self, mentions: Mentions, k: int, *, within_threshold: bool = False) -> Retrieval:
         """Return the neighbours by the encoder: the ``k`` nearest mentions, and entities.
@@ -118,11 +117,12 @@ class Procedure:
                 nil_threshold=self.config.nil_limit(retrieval.threshold),
                 decisions=decisions,
             )
-        with clock("describe"):
-            result = describe(mentions.content, self.kb, retrieval, clusters, self.config, obeying)
         more = given_arrays(changed)
         if retrieval is not found or decisions is not None:
             more |= graph_arrays(graph, decisions)
+        del graph  # before the tables need its memory
+        with clock("describe"):
+            result = describe(mentions.content, self.kb, retrieval, clusters, self.config, obeying)
         arrays = kept(mentions, found, self.encoder, self.kb, more, scoring)
         return replace(result, manifest={**result.manifest, "seconds": clock.seconds}, kept=arrays)
 

@@ -4,8 +4,6 @@ The n-grams of a run stay those that it was fitted to, so that growing it equals
 was exchanged therefore differs from a new one in the weights of n-grams; the drift says when a new one is advisable.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any

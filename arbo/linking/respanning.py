@@ -5,8 +5,6 @@ another line gave it, since people see it there. A resized mention keeps its id,
 Added mentions get an id of document and spans, as everywhere (`mention_ids`).
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace

@@ -34,8 +34,7 @@ are none, or if the run was saved without texts.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple, Self
@@ -45,121 +44,157 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from arbo.data.arrow import numbers, starts, string_lists, strings
-from arbo.data.corpus import Corpus
-from arbo.data.documents import Document, Mention
+from arbo.data.arrow import numbers, starts, strings
 from arbo.data.gold import Gold
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.engine import Ids, Partition, Weights
 from arbo.linking.confidence import Confidence, evidence
 from arbo.retrieval.retrieval import Retrieval
-from arbo.text.checks import Span
+
+_SLICE = 1 << 16
+"""Number of rows that are made at once."""
 
 
 class NamedEntities(NamedTuple):
     """The entities that a run names: gold entities, links and candidates."""
 
-    rows: Ids
-    """Their rows in the knowledge base, ascending."""
     columns: Mapping[str, pa.Array]
+    place: Ids
+    """(entities of the knowledge base + 1,) their places in the columns; of those that are not named, any place."""
 
     @classmethod
     def of(cls, kb: KnowledgeBase | None, *rows: Ids) -> Self:
-        """Read the entities in these rows; -1 stands for none."""
-        used = np.unique(np.concatenate([np.unique(own) for own in rows]))
-        used, base = used[used >= 0], KnowledgeBase() if kb is None else kb
-        names = ("id", "name", "aliases")
-        return cls(used, dict(zip(names, base.taken(names, used), strict=True)))
+        """Read the entities in these rows."""
+        base = KnowledgeBase() if kb is None else kb
+        is_named = np.zeros(len(base) + 1, np.bool_)
+        for own in rows:
+            is_named[own] = True
+        used, names = np.flatnonzero(is_named), ("id", "name", "aliases")
+        place = np.cumsum(is_named, dtype=np.int32) - 1
+        return cls(dict(zip(names, base.taken(names, used), strict=True)), place)
 
     def column(self, name: str, rows: Ids) -> pa.Array:
         """Return a column of the entities in these rows; null for -1."""
-        return self.columns[name].take(numbers(np.searchsorted(self.rows, rows), missing=rows < 0))
+        return self.columns[name].take(numbers(self.place[rows], missing=rows < 0))
 
 
-def mention_table(corpus: Corpus, names: Sequence[str]) -> pa.Table:
-    """Make the table of mentions, one row for each mention, from the names that are compared.
+class MentionNames(NamedTuple):
+    """The ids and compared names of mentions that are numbered in the order of the search."""
 
-    The column ``gold_entities`` is missing, see `with_gold_entities`.
+    ids: pa.Array
+    text: pa.Array
+    expansion: pa.Array
+    order: Ids
+    """(mentions,) their rows in these columns."""
+
+    @classmethod
+    def of(cls, mentions: pa.Table, order: Ids) -> Self:
+        """Take them from the table of mentions."""
+        ids, text, expansion = (_whole(mentions[name]) for name in ("mention_id", "text", "expansion"))
+        return cls(ids, text, expansion, order)
+
+    def ids_of(self, mentions: Ids) -> pa.Array:
+        """Return the ids of mentions; null for -1."""
+        return self.ids.take(numbers(self.order[mentions], missing=mentions < 0))
+
+    def names_of(self, mentions: Ids) -> pa.Array:
+        """Return the compared names of mentions."""
+        rows = numbers(self.order[mentions])
+        return pc.coalesce(self.expansion.take(rows), self.text.take(rows))
+
+
+def _whole(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()  # which would copy a single chunk
+
+
+def slices(n: int) -> Iterator[slice]:
+    """Divide rows into slices, so that what is made of a slice is never as long as a table; at least one."""
+    return (slice(begin, min(begin + _SLICE, n)) for begin in range(0, max(1, n), _SLICE))
+
+
+def with_gold_entities(mentions: pa.Table, gold: Gold, annotated: Ids, known: NamedEntities) -> pa.Table:
+    """Return the table of mentions with the knowledge base's own ids of their gold entities.
+
+    ``gold`` are the annotations of the mentions in the ``annotated`` rows.
     """
-    mentions = corpus.mentions
-    clusters = [m.cluster for m in mentions]
-    return pa.table(
-        {
-            "mention_id": strings([m.id for m in mentions]),
-            "document_id": strings([m.document_id for m in mentions]),
-            "spans": _spans([m.spans for m in mentions]),
-            "text": strings([m.text for m in mentions]),
-            "expansion": strings([None if m.text == name else name for m, name in zip(mentions, names, strict=True)]),
-            "type": strings([m.type for m in mentions]),
-            "domain": strings([document.domain for document in corpus for _ in document.mentions]),
-            "gold": string_lists([m.gold for m in mentions]),
-            "found_score": _scores([m.score for m in mentions]),
-            **({"cluster": strings(clusters)} if any(clusters) else {}),
-            **_metadata(mentions),
-        }
-    )
-
-
-def with_gold_entities(mentions: pa.Table, gold: Gold, known: NamedEntities) -> pa.Table:
-    """Return the table of mentions with the knowledge base's own ids of their gold entities."""
-    entities = pa.ListArray.from_arrays(starts(np.diff(gold.indptr)), known.column("id", gold.rows))
+    length = np.zeros(len(mentions), np.int32)
+    length[annotated] = np.diff(gold.indptr)
+    entities = pa.ListArray.from_arrays(starts(length), known.column("id", gold.rows))
     return mentions.add_column(mentions.column_names.index("found_score") + 1, "gold_entities", entities)
 
 
-def _metadata(items: Sequence[Document | Mention]) -> dict[str, pa.Array]:
-    stored = [json.dumps(item.metadata, ensure_ascii=False) if item.metadata else None for item in items]
-    return {"metadata": strings(stored, pa.large_string())} if any(stored) else {}
-
-
-def _of_nodes(known: NamedEntities, mention_ids: pa.Array, n_entities: int, nodes: Ids) -> pa.Array:
+def _of_nodes(known: NamedEntities, mentions: MentionNames, n_entities: int, nodes: Ids) -> pa.Array:
     """Return the ids of entities and mentions by their nodes in the graph; null for -1."""
-    mention = nodes - n_entities
-    ids = known.column("id", np.where(mention < 0, nodes, -1))
-    return pc.coalesce(ids, mention_ids.take(numbers(mention, missing=mention < 0)))
+    is_mention = nodes >= n_entities
+    ids = known.column("id", np.where(is_mention, -1, nodes))
+    return pc.coalesce(ids, mentions.ids_of(np.where(is_mention, nodes - n_entities, -1)))
 
 
 def link_table(
-    mention_ids: pa.Array,
+    mention_ids: pa.ChunkedArray,
+    mentions: MentionNames,
     known: NamedEntities,
     retrieval: Retrieval,
     clusters: Partition,
-    cluster_ids: pa.Array,
+    cluster_ids: tuple[pa.Array, Ids],
     confidence: Confidence | None,
 ) -> pa.Table:
-    """Make the table of links, one row for each mention."""
-    n, n_entities = len(clusters.entity), clusters.n_entities
-    linked = clusters.entity >= 0
-    given = evidence(retrieval, clusters.entity)
-    parent, step = clusters.parent[n_entities:], clusters.weight[n_entities:]
-    bottleneck = np.where(linked, clusters.bottleneck[n_entities:], np.inf)
-    near = retrieval.entities.dissimilarity
-    has_margin = np.isfinite(near[:, 1]) if near.shape[1] > 1 else np.zeros(n, np.bool_)
-    margin = np.zeros(n, np.float32)
-    margin[has_margin] = np.diff(near[has_margin, :2]).ravel()
-    found = retrieval.entities.ids >= 0
+    """Make the table of links, one row for each mention, in the order of ``mention_ids``.
+
+    ``cluster_ids`` are the ids of the clusters, and the place of each mention's cluster among them. The table is made
+    in slices, so that besides it nothing as long as its columns is in memory.
+    """
+    row = np.empty_like(mentions.order, np.int32)
+    row[mentions.order] = np.arange(len(row), dtype=np.int32)
+    parts = [
+        _links(row[some], mentions, known, retrieval, clusters, cluster_ids, confidence) for some in slices(len(row))
+    ]
+    table = pa.concat_tables(parts).add_column(0, "mention_id", mention_ids)
+    place = table.column_names.index("candidate_scores") + 1
+    for name, column in _reasons(retrieval, clusters, partial(_of_nodes, known, mentions, clusters.n_entities)).items():
+        table, place = table.add_column(place, name, column.take(numbers(row))), place + 1
+    return table
+
+
+def _links(
+    mention: Ids,
+    mentions: MentionNames,
+    known: NamedEntities,
+    retrieval: Retrieval,
+    clusters: Partition,
+    cluster_ids: tuple[pa.Array, Ids],
+    confidence: Confidence | None,
+) -> pa.Table:
+    """Make the rows of some mentions, without their ids and reasons."""
+    entity, node = clusters.entity[mention], mention + clusters.n_entities
+    linked = entity >= 0
+    given = evidence(retrieval, entity, mention)
+    parent, step = clusters.parent[node], clusters.weight[node]
+    bottleneck = np.where(linked, clusters.bottleneck[node], np.inf)
+    near, dissimilarity = retrieval.entities.of(mention)
+    has_margin = np.isfinite(dissimilarity[:, 1]) if near.shape[1] > 1 else np.zeros(len(near), np.bool_)
+    margin = np.zeros(len(near), np.float32)
+    margin[has_margin] = np.diff(dissimilarity[has_margin, :2]).ravel()
+    found = near >= 0
     start = starts(found.sum(axis=1))
-    table = pa.table(
-        {
-            "mention_id": mention_ids,
-            "entity_id": known.column("id", clusters.entity),
-            "entity_name": known.column("name", clusters.entity),
-            "cluster_id": cluster_ids,
-            "score": _floats(given[:, 0], ~linked),
-            "margin": _floats(margin, ~has_margin),
-            "parent": _of_nodes(known, mention_ids, n_entities, parent),
-            "parent_is_mention": numbers(parent >= n_entities),
-            "step": _floats(step, ~np.isfinite(step)),
-            "bottleneck": _floats(bottleneck, np.isneginf(bottleneck)),
-            "candidates": pa.ListArray.from_arrays(start, known.column("id", retrieval.entities.ids[found])),
-            "candidate_scores": pa.ListArray.from_arrays(start, numbers(retrieval.similarity(near)[found])),
-        }
-    )
-    for name, column in _reasons(retrieval, clusters, partial(_of_nodes, known, mention_ids, n_entities)).items():
-        table = table.append_column(name, column)
-    if confidence is None:
-        return table
-    given[~linked] = 0
-    return table.append_column("confidence", _floats(confidence.of(given), ~linked))
+    ids, place = cluster_ids
+    columns = {
+        "entity_id": known.column("id", entity),
+        "entity_name": known.column("name", entity),
+        "cluster_id": ids.take(numbers(place[mention])),
+        "score": _floats(given[:, 0], ~linked),
+        "margin": _floats(margin, ~has_margin),
+        "parent": _of_nodes(known, mentions, clusters.n_entities, parent),
+        "parent_is_mention": numbers(parent >= clusters.n_entities),
+        "step": _floats(step, ~np.isfinite(step)),
+        "bottleneck": _floats(bottleneck, np.isneginf(bottleneck)),
+        "candidates": pa.ListArray.from_arrays(start, known.column("id", near[found])),
+        "candidate_scores": pa.ListArray.from_arrays(start, numbers(retrieval.similarity(dissimilarity)[found])),
+    }
+    if confidence is not None:
+        given[~linked] = 0
+        columns["confidence"] = _floats(confidence.of(given), ~linked)
+    return pa.table(columns)
 
 
 def _reasons(retrieval: Retrieval, clusters: Partition, ids_of: Callable[[Ids], pa.Array]) -> dict[str, pa.Array]:
@@ -190,69 +225,59 @@ def _floats(values: Weights, missing: npt.NDArray[np.bool_] | None = None) -> pa
     return numbers(values.astype(np.float32), missing=missing)
 
 
-def _scores(values: Sequence[float | None], kind: type[np.floating[Any]] = np.float64) -> pa.Array:
-    return numbers(np.array(values, kind), missing=np.array([value is None for value in values], np.bool_))
+def named_entities(retrieval: Retrieval, clusters: Partition) -> Ids:
+    """Return the rows of the entities that are links or candidates, in order of first appearance."""
+    is_known, found = np.zeros(retrieval.n_entities, np.bool_), []
+    for lists in (clusters.entity, retrieval.entities.ids):
+        for some in slices(len(lists)):
+            own = lists[some]
+            own = own[own >= 0]
+            distinct: Any = np.from_dlpack(numbers(own[~is_known[own]]).unique())
+            is_known[distinct] = True
+            found.append(distinct)
+    return np.concatenate(found)
 
 
-def _spans(spans: Sequence[Sequence[Span]]) -> pa.Array:
-    ends = np.array([*chain.from_iterable(spans)], np.int32).reshape(-1, 2)
-    pairs = pa.StructArray.from_arrays([numbers(ends[:, 0]), numbers(ends[:, 1])], ["start", "end"])
-    return pa.ListArray.from_arrays(starts(np.array([*map(len, spans)], np.int32)), pairs)
-
-
-def document_table(corpus: Corpus) -> pa.Table:
-    """Make the table of documents."""
-    return pa.table(
-        {
-            "document_id": strings([document.id for document in corpus]),
-            "domain": strings([document.domain for document in corpus]),
-            "text": strings([document.text for document in corpus], pa.large_string()),
-            **_metadata(corpus),
-        }
-    )
-
-
-def entity_table(known: NamedEntities, retrieval: Retrieval, clusters: Partition) -> pa.Table:
-    """Make the table of the entities that are links or candidates, in order of first appearance."""
-    near = retrieval.entities.ids
-    rows = np.concatenate([clusters.entity[clusters.entity >= 0], near[near >= 0]])
-    distinct: Any = np.from_dlpack(numbers(rows).unique())  # takes less memory than `numpy.unique`
+def entity_table(known: NamedEntities, rows: Ids) -> pa.Table:
+    """Make the table of the entities in these rows."""
     columns = {"entity_id": "id", "name": "name", "aliases": "aliases"}
-    return pa.table({name: known.column(column, distinct) for name, column in columns.items()})
+    return pa.table({name: known.column(column, rows) for name, column in columns.items()})
 
 
 def cluster_table(
     kb: KnowledgeBase | None,
     known: NamedEntities,
-    mention_ids: pa.Array,
-    names: pa.Array,
+    mentions: MentionNames,
     clusters: Partition,
     named: Mapping[int, tuple[int, str]],
-    arrival: npt.NDArray[np.int64],
-) -> tuple[pa.Table, pa.Array]:
-    """Make the table of clusters from the id and name of each mention; also return the cluster id of each mention.
+) -> tuple[pa.Table, Ids]:
+    """Make the table of clusters; also return the row of each mention's cluster.
 
-    ``named`` maps the label of each cluster that people named to the row of the mention that gives the cluster its id,
-    and to its name. ``arrival`` is the place of each mention in the order of the documents as they came.
+    ``named`` maps the label of each cluster that people named to the mention that gives the cluster its id, and to its
+    name.
     """
-    n_entities = clusters.n_entities
-    label, place, size = np.unique(clusters.labels[n_entities:], return_inverse=True, return_counts=True)
-    is_new = label >= n_entities
-    order = np.lexsort((label, np.where(is_new, -size, 0), is_new))
-    rank = np.empty_like(order)
-    rank[order] = np.arange(len(order))
-    label, size, is_new, place = label[order], size[order], is_new[order], rank[place]
-    entities, entity_names = (strings(known.column(name, label[~is_new]).to_pylist()) for name in ("id", "name"))
-    earliest = np.full(len(label), len(arrival), np.int64)
-    np.minimum.at(earliest, place, arrival)
-    first = np.argsort(arrival)[earliest[is_new]]
-    usual = _usual_names(names, place, len(entities), len(label))
+    n_entities, order = clusters.n_entities, mentions.order
+    own = clusters.labels[n_entities:]
+    size = np.bincount(own)
+    label = np.flatnonzero(size)
+    size, is_new = size[label], label >= n_entities
+    ranked = np.lexsort((label, np.where(is_new, -size, 0), is_new))
+    label, size, is_new = label[ranked], size[ranked], is_new[ranked]
+    rank = np.empty_like(clusters.labels)
+    rank[label] = np.arange(len(label))
+    place = rank[own]
+    entities, entity_names = (known.column(name, label[~is_new]) for name in ("id", "name"))
+    first = np.full(len(label), len(order), order.dtype)
+    np.minimum.at(first, place, order)
+    ids, first = mentions.ids, first[is_new]
+    usual = _usual_names(mentions, place, len(entities), len(label))
     if named:
         new, given = {node: row for row, node in enumerate(label[is_new].tolist())}, usual.to_pylist()
         for node in named.keys() & new.keys():
-            first[new[node]], given[new[node]] = named[node]
+            mention, given[new[node]] = named[node]
+            first[new[node]] = order[mention]
         usual = strings(given)
-    ids = pa.concat_arrays([entities, _new_ids(mention_ids.take(numbers(first)), kb)])
+    ids = pa.concat_arrays([entities, _new_ids(ids.take(numbers(first)), kb)])
     joins = clusters.weakest_joins()
     weakest = np.full(len(clusters.labels), -np.inf, np.float32)
     weakest[clusters.labels[joins.source]] = joins.weight
@@ -266,13 +291,15 @@ def cluster_table(
             "weakest_join": _floats(weakest, np.isneginf(weakest)),  # people, or nobody, joined the mentions
         }
     )
-    return table, ids.take(numbers(place))
+    return table, place
 
 
 def _new_ids(mention_ids: pa.Array, kb: KnowledgeBase | None) -> pa.Array:
     """Make the ids of discovered entities from their first mentions; all differ from each other and from known ids."""
-    if kb is None and len(mention_ids) == len(mention_ids.unique()):
-        return pc.binary_join_element_wise("new-", mention_ids, "")
+    usual = pc.binary_join_element_wise(*strings(["new-"]), mention_ids, *strings([""]))  # `str` would import pandas
+    given = chain.from_iterable(usual[some].to_pylist() for some in slices(len(usual)))
+    if len(mention_ids) == len(mention_ids.unique()) and (kb is None or not any(name in kb for name in given)):
+        return usual
     first = mention_ids.to_pylist()
     name_of: dict[str, str] = {}
     taken: set[str] = set()
@@ -286,16 +313,17 @@ def _new_ids(mention_ids: pa.Array, kb: KnowledgeBase | None) -> pa.Array:
     return strings([name_of[mention_id] for mention_id in first])
 
 
-def _usual_names(names: pa.Array, place: npt.NDArray[np.int64], begin: int, end: int) -> pa.Array:
+def _usual_names(mentions: MentionNames, place: Ids, begin: int, end: int) -> pa.Array:
     """Return the most frequent name in each of the clusters ``begin .. end - 1``; ties go to the first name."""
     size, found = np.bincount(place, minlength=end), np.empty(end, np.int64)
     found[place] = np.arange(len(place))  # that of a cluster of one mention
     rows = np.flatnonzero((place >= begin) & (size[place] > 1))
-    coded = names.take(numbers(rows)).dictionary_encode()
-    code = np.from_dlpack(coded.indices).astype(np.int64)  # `to_numpy` imports pandas
-    n_names = max(1, len(coded.dictionary))
-    pair, row, count = np.unique(place[rows] * n_names + code, return_index=True, return_counts=True)
+    parts = [mentions.names_of(rows[some]).dictionary_encode() for some in slices(len(rows))]
+    coded = pa.chunked_array(parts).unify_dictionaries().chunks
+    code = np.concatenate([np.from_dlpack(part.indices) for part in coded])  # `to_numpy` imports pandas
+    n_names = max(1, len(coded[0].dictionary))
+    pair, row, count = np.unique(place[rows] * np.int64(n_names) + code, return_index=True, return_counts=True)
     order = np.lexsort((row, -count, pair // n_names))
     cluster, first = np.unique(pair[order] // n_names, return_index=True)
     found[cluster] = rows[row[order[first]]]
-    return names.take(numbers(found[begin:]))
+    return mentions.names_of(found[begin:])

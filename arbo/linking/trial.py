@@ -4,8 +4,6 @@ A sample is spread evenly over the names. The time of encoding is proportional t
 for each query, which grows with a power of the number of names, and a time for preparing the names.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Sequence

@@ -200,7 +200,7 @@ def _calibrated(retrieval: Retrieval, scoring: _Scoring, best: Trial) -> tuple[C
     linked = partition(retrieval.graph(best.k), best.method, best.limits).entity
     rows = np.flatnonzero((linked >= 0) & scoring.annotated)
     document = codes_of(item.document.id for item in retrieval.inputs)
-    return calibrate(evidence(retrieval, linked)[rows], scoring.rightly(linked)[rows], document[rows])
+    return calibrate(evidence(retrieval, linked[rows], rows), scoring.rightly(linked)[rows], document[rows])
 
 
 def ks_of(config: LinkerConfig) -> list[int]:

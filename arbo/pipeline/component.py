@@ -13,8 +13,6 @@ ids to ``doc.spans["arbo"]``, where spans may overlap, and gives each span ``spa
 By default each document is a graph of its own, so that batches and processes change nothing.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Write a linker to a folder, and read it: the index of its knowledge base, its models, and ``arbo-linker.json``."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -18,7 +18,7 @@ from arbo.data.documents import Document
 from arbo.data.entities import Entity
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.data.objects import ENTITY_KEYS
-from arbo.data.records import Item, OnError, Records
+from arbo.data.records import DocumentRecords, Item, OnError, Records
 from arbo.errors import DataError, UsageError
 from arbo.files import PathLike
 from arbo.readers.files import data_files, read_head, read_lines
@@ -130,7 +130,7 @@ def read_documents(
     if len(paths) == 1:
         corpus = read(paths[0], on_error=on_error)
     else:
-        records: Records[Document] = _joined(paths, read, Records("documents", on_error), on_error)
+        records: Records[Document] = _joined(paths, read, DocumentRecords(on_error), on_error)
         corpus = Corpus(records, records.notes)
     if not corpus:
         raise DataError(f"no documents in the format {name}; check the file and the format (--format)", file=first)
@@ -139,7 +139,7 @@ def read_documents(
         return corpus
     wanted = {types} if isinstance(types, str) else set(types)
     chosen = corpus.of_types(wanted)
-    if corpus.mentions and not chosen.mentions:
+    if corpus.n_mentions and not chosen.n_mentions:
         present = sorted({mention.type for mention in corpus.mentions if mention.type is not None})
         known = ", ".join(present) or "none"
         raise UsageError(f"no mention has the type {' or '.join(sorted(wanted))}; types of mentions: {known}")
@@ -268,7 +268,8 @@ def _joined(paths: list[Path], read: Callable[..., Any], records: Records[Item],
     for path in paths:
         part = read(path, on_error=on_error)
         records.notes.update(part.notes)
-        for item in part:
+        items: Iterable[Any] = part.tables.each() if isinstance(part, Corpus) and part.tables else part
+        for item in items:
             with records.record(path):
                 records.add(item, path)
     return records

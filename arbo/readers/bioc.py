@@ -28,7 +28,7 @@ from xml.etree.ElementTree import Element, ParseError, XMLPullParser
 from arbo.data.corpus import Corpus
 from arbo.data.documents import Document, compare, span_inside
 from arbo.data.fields import any_list, anything, fields, mapping_or_null, string, string_or_null
-from arbo.data.records import OnError, Records
+from arbo.data.records import DocumentRecords, OnError, Records
 from arbo.errors import DataError
 from arbo.files import PathLike
 from arbo.readers import json_files
@@ -49,7 +49,7 @@ _PART |= dict.fromkeys(_LISTS, any_list)
 
 def read_bioc(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
     """Read a file, or all `.json`, `.jsonl` and `.xml` files of a folder."""
-    records: Records[Document] = Records("documents", on_error)
+    records = DocumentRecords(on_error)
     read_values(path, SUFFIXES, lambda value: [_document(value.value, records.notes)], records, _documents)
     return Corpus(records, +records.notes)
 

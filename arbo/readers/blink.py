@@ -30,7 +30,7 @@ from arbo.data.entities import Entity
 from arbo.data.fields import Convert, fields, string, string_or_null
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.data.objects import parse
-from arbo.data.records import OnError, Records
+from arbo.data.records import DocumentRecords, OnError, Records
 from arbo.errors import DataError
 from arbo.files import PathLike
 from arbo.readers.files import read_records
@@ -44,7 +44,7 @@ _ENTITY_IDS = ("idx", "id", "document_id", "entity_id", "kb_idx")
 
 def read_blink(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
     """Read each mention of a file, or of all `.jsonl` files of a folder, as a separate document."""
-    records = read_records(path, SUFFIXES, _document, Records("documents", on_error))
+    records = read_records(path, SUFFIXES, _document, DocumentRecords(on_error))
     return Corpus(records, records.notes)
 
 

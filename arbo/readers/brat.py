@@ -35,7 +35,7 @@ from typing import IO, NamedTuple, cast
 
 from arbo.data.corpus import Corpus
 from arbo.data.documents import Document, Mention, compare, span_between, text_of
-from arbo.data.records import OnError, Records
+from arbo.data.records import DocumentRecords, OnError, Records
 from arbo.errors import DataError
 from arbo.files import PathLike
 from arbo.readers.files import LARGEST_ARCHIVE, data_files, decode, read_text, sound
@@ -70,7 +70,7 @@ class _File(NamedTuple):
 def read_brat(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
     """Read all pairs of text and annotations in a folder or a `.tar.gz`, or the pair to which a file belongs."""
     path = Path(path)
-    records: Records[Document] = Records("documents", on_error)
+    records = DocumentRecords(on_error)
     waiting: dict[Path, _File] = {}
     for file in _files(path):
         other = waiting.setdefault(file.pair, file)

@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 from arbo.data.corpus import Corpus
 from arbo.data.documents import Document, marked_document
-from arbo.data.records import OnError, Records
+from arbo.data.records import DocumentRecords, OnError, Records
 from arbo.errors import DataError
 from arbo.files import PathLike
 from arbo.metrics import BracketError, Chains, columns_of, is_comment
@@ -46,7 +46,7 @@ class _Word(NamedTuple):
 
 def read_conll(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
     """Read a CoNLL file, or all files of a folder that end in `.conll` or `_conll`."""
-    records = read_blocks(path, SUFFIXES, _parts, _document, Records("documents", on_error))
+    records = read_blocks(path, SUFFIXES, _parts, _document, DocumentRecords(on_error))
     return Corpus(records, records.notes)
 
 

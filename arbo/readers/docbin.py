@@ -9,8 +9,7 @@ from __future__ import annotations
 import zlib
 
 from arbo.data.corpus import Corpus
-from arbo.data.documents import Document
-from arbo.data.records import OnError, Records
+from arbo.data.records import DocumentRecords, OnError
 from arbo.data.spacy_docs import docs_in, documents_of_docs
 from arbo.errors import DataError, MissingDependency
 from arbo.files import PathLike
@@ -25,7 +24,7 @@ def read_docbin(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
         from spacy.tokens import DocBin
     except ImportError:
         raise MissingDependency("reading files of spaCy", extra="spacy") from None
-    records: Records[Document] = Records("documents", on_error)
+    records = DocumentRecords(on_error)
     for file in data_files(path, SUFFIXES):
         try:
             data = file.read_bytes()

@@ -28,7 +28,7 @@ from typing import Any, Literal, NamedTuple
 
 from arbo.data.corpus import Corpus
 from arbo.data.documents import Document, Marked, marked_document, text_of
-from arbo.data.records import OnError, Records
+from arbo.data.records import DocumentRecords, OnError, Records
 from arbo.errors import DataError
 from arbo.files import PathLike
 from arbo.readers.files import data_files, read_lines
@@ -64,7 +64,7 @@ def read_ecbplus_events(path: PathLike, *, on_error: OnError = "fail") -> Corpus
 
 
 def _read(path: PathLike, kind: Kind, on_error: OnError) -> Corpus:
-    records: Records[Document] = Records("documents", on_error)
+    records = DocumentRecords(on_error)
     for file in data_files(path, (_CORPUS,)):
         source = _mention_file(file, kind)
         found = _mentions(source, records)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from arbo.data.corpus import Corpus
 from arbo.data.documents import Document, Marked, compare, marked_document, span_between
-from arbo.data.records import OnError, Records
+from arbo.data.records import DocumentRecords, OnError, Records
 from arbo.errors import DataError
 from arbo.files import PathLike
 from arbo.readers.files import Block, read_blocks, split_blocks
@@ -26,7 +26,7 @@ SUFFIXES = (".tsv",)
 
 def read_gsc(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
     """Read a GSC+ file, or all `.tsv` files of a folder."""
-    records = read_blocks(path, SUFFIXES, lambda file, _: split_blocks(file), _document, Records("documents", on_error))
+    records = read_blocks(path, SUFFIXES, lambda file, _: split_blocks(file), _document, DocumentRecords(on_error))
     return Corpus(records, records.notes)
 
 

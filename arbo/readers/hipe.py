@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 from arbo.data.corpus import Corpus
 from arbo.data.documents import Document, marked_document
-from arbo.data.records import OnError, Records
+from arbo.data.records import DocumentRecords, OnError, Records
 from arbo.errors import DataError
 from arbo.files import PathLike
 from arbo.readers.files import data_files, read_lines
@@ -76,7 +76,7 @@ class _Found(NamedTuple):
 
 def read_hipe(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
     """Read a HIPE-2022 file, or all `.tsv` files of a folder."""
-    records: Records[Document] = Records("documents", on_error)
+    records = DocumentRecords(on_error)
     for file in data_files(path, SUFFIXES):
         for block in _blocks(file, records):
             with records.record(file, block.line):

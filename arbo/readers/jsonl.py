@@ -28,7 +28,7 @@ from __future__ import annotations
 from arbo.data.corpus import Corpus
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.data.objects import parse, to_document, to_entity
-from arbo.data.records import OnError, Records
+from arbo.data.records import DocumentRecords, OnError, Records
 from arbo.files import PathLike
 from arbo.readers.files import read_records
 
@@ -37,7 +37,7 @@ SUFFIXES = (".jsonl",)
 
 def read_jsonl(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
     """Read documents from a file, or from all `.jsonl` files of a folder."""
-    records = read_records(path, SUFFIXES, lambda line, *_: to_document(parse(line)), Records("documents", on_error))
+    records = read_records(path, SUFFIXES, lambda line, *_: to_document(parse(line)), DocumentRecords(on_error))
     return Corpus(records, records.notes)
 
 

@@ -23,7 +23,7 @@ from typing import Any
 from arbo.data.corpus import Corpus
 from arbo.data.documents import Document, span_inside
 from arbo.data.fields import any_list, anything, fields, string, string_or_null
-from arbo.data.records import OnError, Records
+from arbo.data.records import DocumentRecords, OnError
 from arbo.files import PathLike
 from arbo.readers.json_files import SUFFIXES, Draft, Value, annotated, read_values
 from arbo.readers.ontologies import short_id
@@ -37,7 +37,7 @@ _PARTS = {"denotations": any_list, "attributes": any_list}
 
 def read_pubannotation(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
     """Read a file, or all `.json` and `.jsonl` files of a folder."""
-    records: Records[Document] = Records("documents", on_error)
+    records = DocumentRecords(on_error)
     read_values(path, SUFFIXES, lambda value: [_document(value, records.notes)], records)
     return Corpus(records, +records.notes)
 

@@ -27,7 +27,7 @@ from pathlib import Path
 
 from arbo.data.corpus import Corpus
 from arbo.data.documents import Document, Marked, compare, marked_document, span_between
-from arbo.data.records import OnError, Records
+from arbo.data.records import DocumentRecords, OnError, Records
 from arbo.errors import DataError
 from arbo.files import PathLike
 from arbo.readers.files import Block, read_blocks, split_blocks
@@ -40,7 +40,7 @@ _NIL = "-1"
 
 def read_pubtator(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
     """Read a PubTator file, or all `.txt` and `.pubtator` files of a folder."""
-    records = read_blocks(path, SUFFIXES, _blocks, _document, Records("documents", on_error))
+    records = read_blocks(path, SUFFIXES, _blocks, _document, DocumentRecords(on_error))
     return Corpus(records, records.notes)
 
 

@@ -21,6 +21,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from io import BytesIO, StringIO
+from itertools import chain
 from pathlib import Path
 from typing import Literal
 
@@ -31,7 +32,7 @@ from arbo.data.corpus import Corpus
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.data.mention_rows import COLUMNS
 from arbo.data.objects import DOCUMENT_KEYS, ENTITY_KEYS
-from arbo.data.parquet import check_values
+from arbo.data.parquet import check_values, chunks
 from arbo.data.records import OnError
 from arbo.data.rows import Placed, documents_of, entities_of
 from arbo.errors import DataError
@@ -100,33 +101,32 @@ def read_entities(
 
 def _rows(
     path: Paths, kind: Kind, names: tuple[str, ...] = (), columns: Mapping[str, str] | None = None
-) -> list[Placed]:
-    """Return the rows of a table; ``names`` are the columns if the first line does not contain column names."""
+) -> Iterator[Placed]:
+    """Yield the rows of a table; ``names`` are the columns if the first line does not contain column names."""
     files = data_files(path, (f".{kind}",))
     read = _parquet if kind == "parquet" else partial(_delimited, kind=kind, names=names, columns=columns)
-    return [row for file in files for row in read(file)]
+    return chain.from_iterable(map(read, files))
 
 
-def _parquet(file: Path) -> Iterable[Placed]:
+def _parquet(file: Path) -> Iterator[Placed]:
     with unpacked(file) as stream:
-        try:
-            rows = [row for batch in _batches(stream.read(), file) for row in batch.to_pylist()]
-        except pa.ArrowNotImplementedError as error:
-            problem = f"pyarrow cannot read the Parquet file ({error!s:.100}); write it with another compression"
-            raise DataError(problem, file=str(file)) from None
-        except (pa.ArrowException, OSError) as error:
-            problem = str(error).split("\n")[0]
-            raise DataError(f"the Parquet file is damaged ({problem:.100}); write it again", file=str(file)) from None
-    return ((f"{file}, row {number}", row) for number, row in enumerate(rows))
+        content = stream.read()
+    try:
+        rows = chain.from_iterable(batch.to_pylist() for batch in _batches(content, file))
+        yield from ((f"{file}, row {number}", row) for number, row in enumerate(rows))
+    except pa.ArrowNotImplementedError as error:
+        problem = f"pyarrow cannot read the Parquet file ({error!s:.100}); write it with another compression"
+        raise DataError(problem, file=str(file)) from None
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # the last: of a name of a column
+        problem = str(error).split("\n")[0]
+        raise DataError(f"the Parquet file is damaged ({problem:.100}); write it again", file=str(file)) from None
 
 
 def _batches(content: bytes, file: Path) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a Parquet file in small batches, since a short dictionary can stand for values of any size."""
     parquet = pq.ParquetFile(BytesIO(content))
     check_values(parquet, len(content), file)
-    told, total = parquet.metadata, 0
-    groups = (told.row_group(i) for i in range(told.num_row_groups))
-    widest = max((one.column(i).total_uncompressed_size for one in groups for i in range(one.num_columns)), default=0)
+    total, widest = 0, max((chunk.size for group in chunks(parquet) for chunk in group), default=0)
     for batch in parquet.iter_batches(max(1, min(1024, LARGEST_ARCHIVE // max(widest, 1)))):
         columns = [one.dictionary_decode() if pa.types.is_dictionary(one.type) else one for one in batch.columns]
         total += sum(column.nbytes for column in columns)

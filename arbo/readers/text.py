@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from arbo.data.corpus import Corpus
 from arbo.data.documents import Document
-from arbo.data.records import OnError, Records
+from arbo.data.records import DocumentRecords, OnError
 from arbo.files import PathLike
 from arbo.readers.files import data_files, read_text
 
@@ -17,7 +17,7 @@ SUFFIXES = (".txt",)
 
 def read_plain(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
     """Read a file, or each `.txt` or `.txt.gz` file of a folder, as a document without mentions."""
-    records: Records[Document] = Records("documents", on_error)
+    records = DocumentRecords(on_error)
     for file in data_files(path, SUFFIXES):
         with records.record(file):
             name = file.name[:-3] if file.name.lower().endswith(".gz") else file.name

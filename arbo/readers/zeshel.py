@@ -33,7 +33,7 @@ from arbo.data.entities import Entity
 from arbo.data.fields import Convert, fields, string, string_or_null
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.data.objects import parse
-from arbo.data.records import OnError, Records
+from arbo.data.records import DocumentRecords, OnError, Records
 from arbo.errors import DataError
 from arbo.files import PathLike
 from arbo.readers.files import data_files, read_lines, read_records
@@ -80,7 +80,7 @@ def read_zeshel(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
     by_page: defaultdict[tuple[str, str], list[_Marked]] = defaultdict(list)
     for mention in marked:
         by_page[mention.world, mention.document_id].append(mention)
-    records: Records[Document] = Records("documents", on_error)
+    records = DocumentRecords(on_error)
     folder = files[0].absolute().parent.parent / "documents"
     if not folder.is_dir():
         raise DataError("the folder of the texts is missing; put it beside that of the mentions", file=str(folder))

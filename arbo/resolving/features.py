@@ -1,10 +1,8 @@
 """What speaks for two rows of a table being one entity: their names, their texts, and the names of the other rows."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -48,7 +46,7 @@ class Rows(NamedTuple):
     """``words`` and ``letters`` of the name, ``rows`` of the same name, ``context``, the number of words after it."""
 
     @classmethod
-    def of(cls, inputs: Sequence[MentionInput]) -> Rows:
+    def of(cls, inputs: Sequence[MentionInput]) -> Self:
         """Read the names of rows and the texts after them."""
         names = Names.of([_SIGNS.sub(" ", item.name).strip() or item.name for item in inputs])
         words = hashed_words([item.document.text[item.mention.end :] for item in inputs])

@@ -5,8 +5,6 @@ A folder of GraphRAG has `entities.parquet` and `relationships.parquet`, one of 
 `Resolution.frame`.
 """
 
-from __future__ import annotations
-
 from os import PathLike
 from pathlib import Path
 

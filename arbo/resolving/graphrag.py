@@ -1,7 +1,5 @@
 """The tables of GraphRAG: entities, relationships between their titles, and text units."""
 
-from __future__ import annotations
-
 import shutil
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
@@ -86,7 +84,7 @@ def _read(file: Path, *filled: str) -> pa.Table:
     """Read a table, in which every row must have a value in the columns ``filled``."""
     try:
         table = pq.read_table(file)
-    except (OSError, pa.ArrowException) as error:
+    except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
         problem = f"the table cannot be read ({str(error).splitlines()[0]:.100})"
         raise DataError(f"{problem}; give the output folder of GraphRAG", file=str(file)) from None
     for name in filled:

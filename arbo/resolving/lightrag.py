@@ -1,7 +1,5 @@
 """The graph of LightRAG: entities and relations in GraphML, merged by the rules of its `amerge_entities`."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The edges of a table of entities: how likely two rows are one entity."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.resources import files

@@ -1,7 +1,5 @@
 """A resolver for neo4j-graphrag, in place of its exact, fuzzy and spaCy resolvers."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from arbo.errors import MissingDependency

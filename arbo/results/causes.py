@@ -1,7 +1,5 @@
 """Why runs differ: entities that changed in the knowledge base, corrections, new edges, and mentions that are gone."""
 
-from __future__ import annotations
-
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -12,8 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from arbo.data.releases import Exchange, Keys
+from arbo.data.tables import numbered
 from arbo.results.graphs import neighbors_of
-from arbo.results.run import Run, numbered
+from arbo.results.run import Run
 
 Ints = npt.NDArray[np.int64]
 Edge = tuple[str, str, float]

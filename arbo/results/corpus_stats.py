@@ -7,12 +7,10 @@ one counts for nothing, as in `Gold.classes`. A mention of several entities coun
 nested if it lies inside a longer one, from the first character to the last.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -102,7 +100,7 @@ class _Named:
     entity: Ints
 
     @classmethod
-    def of(cls, corpus: Corpus, kb: KnowledgeBase | None, number: dict[str, int]) -> _Named:
+    def of(cls, corpus: Corpus, kb: KnowledgeBase | None, number: dict[str, int]) -> Self:
         """Look up the gold ids of a corpus; ``number`` grows by the ids without an entity."""
         gold, base = Gold.of(corpus, kb), kb or KnowledgeBase()
         others = [

@@ -1,7 +1,5 @@
 """Differences between any two runs, which may have other documents, settings or models; mentions are matched by id."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
@@ -112,14 +110,17 @@ class Diff:
     knowledge_base: Mapping[str, int] = field(default_factory=dict)
     """The numbers of entities that are ``new``, ``gone`` or ``changed`` in the knowledge base of the later run, and of
     those in the earlier run that are ``replaced``, which are also gone."""
+    settings: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
+    """The settings of linker, encoder and other models that differ, before and after; ready for JSON."""
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the rows and, if there are any, the changes of the knowledge base; ready for JSON."""
+        """Return the rows and, if there are any, the changes of knowledge base and settings; ready for JSON."""
         rows = {
             what: [{name: getattr(row, name) for name in row.__slots__} for row in own]
             for what, own in (("clusters", self.clusters), ("mentions", self.mentions))
         }
-        return {**rows, **({"knowledge_base": dict(self.knowledge_base)} if self.knowledge_base else {})}
+        more = {"knowledge_base": dict(self.knowledge_base), "settings": dict(self.settings)}
+        return rows | {what: changes for what, changes in more.items() if changes}
 
     @property
     def _has_causes(self) -> bool:
@@ -153,11 +154,13 @@ class Diff:
         }
 
     def __str__(self) -> str:
-        return "\n".join(
+        lines = [
             f"{what.replace('_', ' ')}: "
             + (", ".join(f"{count:,} {kind}" for kind, count in kinds.items()) or "no change")
             for what, kinds in self.counts().items()
-        )
+        ]
+        told = (f"{name} from {was!s:.40} to {now!s:.40}" for name, (was, now) in self.settings.items())
+        return "\n".join(lines + (["settings: " + ", ".join(told)] if self.settings else []))
 
     def __repr__(self) -> str:
         return f"Diff({'; '.join(str(self).splitlines())})"
@@ -194,7 +197,28 @@ def diff(a: Run, b: Run) -> Diff:
         ),
         tuple(replace(row, cause=_cause(row, causes, *told.get(row.mention, (None, False)))) for row in mentions),
         exchange.counts if exchange else {},
+        _settings(a.manifest, b.manifest),
     )
+
+
+def _settings(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """Return what differs in configuration and models; a setting that only one version of arbo knows does not count."""
+    known = [name for name in after["config"] if name in before["config"]]
+    was, now = (
+        dict(_leaves({**{name: run["config"][name] for name in known}, "encoder": run["encoder"]}))
+        for run in (before, after)
+    )
+    pairs = {name: (was.get(name), now.get(name)) for name in now | was}
+    return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
+
+
+def _leaves(value: Mapping[str, Any], begin: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the values of nested mappings that are no mappings, or empty ones; dots join the keys in their names."""
+    for key, inner in value.items():
+        if isinstance(inner, Mapping) and inner:
+            yield from _leaves(inner, f"{begin}{key}.")
+        else:
+            yield f"{begin}{key}", inner
 
 
 def _cause(row: MentionChange, causes: Mapping[str, str], correction: str | None, is_later: bool) -> str | None:

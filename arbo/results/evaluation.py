@@ -1,7 +1,5 @@
 """Scores of runs and of candidates against gold annotations."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -16,6 +14,7 @@ import pyarrow.compute as pc
 from arbo.data.corpus import Corpus
 from arbo.data.gold import RECALL_AT, Bools, Gold, Ints
 from arbo.data.knowledge_base import KnowledgeBase
+from arbo.data.tables import metadata_of
 from arbo.errors import UsageError
 from arbo.metrics import (
     ClusteringScores,
@@ -40,7 +39,7 @@ from arbo.metrics import (
     without_singletons,
 )
 from arbo.results.lines import cluster_lines, counts_by_document, kind_lines, kinds_of, linking_lines, nil_lines
-from arbo.results.run import Run, entities_in, metadata_of
+from arbo.results.run import Run, entities_in
 
 _USUAL = Resampling()
 _COMPARED = {"mention_id": "mention ids", "document_id": "document ids", "gold": "gold ids or clusters"}

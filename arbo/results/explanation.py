@@ -1,7 +1,5 @@
 """Explanations of links and NIL decisions."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from difflib import SequenceMatcher

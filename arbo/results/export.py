@@ -1,11 +1,9 @@
 """Export a run: as a flat table with one row for each mention, or as documents or clusters in other formats."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from itertools import groupby
-from operator import attrgetter, itemgetter
+from operator import itemgetter
 from typing import Any, get_args
 
 import numpy as np
@@ -14,10 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from arbo.data.corpus import Corpus
-from arbo.data.documents import Document
+from arbo.data.tables import documents_in, object_in
 from arbo.errors import UsageError
 from arbo.files import PathLike
-from arbo.results.run import Run, compared_in, metadata_of, object_in
+from arbo.results.run import Run, compared_in
 from arbo.results.views import mention_view
 from arbo.text.sentences import sentences
 from arbo.writers import TABLES, Ids, writer
@@ -70,13 +68,6 @@ def _corpus(run: Run, rows: list[dict[str, Any]]) -> Corpus:
     if table is None or "text" not in table.column_names:
         raise UsageError("the run has no texts, which are needed here; link again without --no-texts, or export as csv")
     return Corpus(documents_in(table, rows), run.manifest["notes"]["documents"], run.manifest.get("index"))
-
-
-def documents_in(documents: pa.Table, mentions: list[dict[str, Any]]) -> Iterator[Document]:
-    """Yield the documents in a table of a run, with the mentions in rows of its table of mentions."""
-    of = {name: tuple(own) for name, own in groupby(map(Run.mention_of, mentions), attrgetter("document_id"))}
-    for row in documents.to_pylist():
-        yield Document(row["document_id"], row["text"], of.get(row["document_id"], ()), row["domain"], metadata_of(row))
 
 
 def flat_table(run: Run) -> pa.Table:

@@ -1,7 +1,5 @@
 """Giants: discovered clusters that are too large, and the edges that join their parts; see `arbo.linking.chaining`."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The headline figures of a run, with the counts from which their intervals are computed."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache

@@ -1,7 +1,5 @@
 """Plots of a run: its dissimilarities, and how many mentions each threshold on entity edges would link."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -12,10 +12,8 @@ times its *doubt*:
 With the gold annotations as the reviewer, this order is compared with others by ``benchmarks/review.py``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -45,13 +43,12 @@ class Queue(NamedTuple):
     @property
     def gain(self) -> Floats:
         """(names,) the number of wrong mentions that a decision on the name is expected to mend."""
-        gain: Floats = self.twins * self.doubt
-        return gain
+        return self.twins * self.doubt
 
     @classmethod
     def of(
         cls, run: Run, decided: Iterable[str] = (), dropped: Iterable[str] = (), *, name: Ints | None = None
-    ) -> Queue:
+    ) -> Self:
         """Order the names of a run by `gain`; names with the same gain are in the order of the documents.
 
         ``decided`` are the ids of mentions on which somebody decided: their names are left out. Of ``dropped``, which

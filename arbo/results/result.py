@@ -1,7 +1,5 @@
 """The result of linking: the tables of a run, with methods to explain, evaluate and save them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass

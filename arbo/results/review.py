@@ -4,8 +4,6 @@ Every decision is on disk before the next mention is shown, so that a review end
 run does not change; `--corrections` of `arbo link` and `arbo discover` obeys the file.
 """
 
-from __future__ import annotations
-
 import errno
 import json
 import os
@@ -14,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from arbo.errors import UsageError
 from arbo.results.queue import Ints, Queue, names_of
@@ -41,7 +39,7 @@ class Question:
     """Id, name and similarity of the candidates, nearest first."""
 
     @classmethod
-    def of(cls, run: Run, link: Link, twins: int, doubt: float) -> Question:
+    def of(cls, run: Run, link: Link, twins: int, doubt: float) -> Self:
         """Collect what is shown of a mention."""
         text = run.text_of(link.mention.document_id) or ""
         before, after = text[: link.mention.start][-AROUND:], text[link.mention.end :][:AROUND]

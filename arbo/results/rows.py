@@ -1,7 +1,5 @@
 """Rows of a run as a table, for notebooks and terminals."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from arbo.metrics import Cell, Table

@@ -1,8 +1,5 @@
 """The tables of a run, and its links and clusters as views of the tables."""
 
-from __future__ import annotations
-
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,8 +11,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from arbo.data.arrow import numbers
 from arbo.data.documents import Mention
-from arbo.errors import DataError
+from arbo.data.tables import labels_in, mention_in
 from arbo.results.rows import ROWS_SHOWN, table_of
 
 Item = TypeVar("Item", bound="Link | Cluster")
@@ -258,22 +256,7 @@ class Run:
         return order, np.searchsorted(cluster[order], np.arange(self.cluster_table.num_rows + 1))
 
     def _mention(self, row: int) -> Mention:
-        return self.mention_of(_row(self.mention_table, row))
-
-    @staticmethod
-    def mention_of(values: dict[str, Any]) -> Mention:
-        """Return the mention that a row of the table of mentions describes."""
-        return Mention(
-            values["mention_id"],
-            values["document_id"],
-            tuple((span["start"], span["end"]) for span in values["spans"]),
-            values["text"],
-            values["type"],
-            None if values["gold"] is None else tuple(values["gold"]),
-            values.get("found_score"),  # runs of an earlier arbo have none
-            metadata_of(values),
-            values.get("cluster"),  # missing if no mention has a gold cluster
-        )
+        return mention_in(_row(self.mention_table, row))
 
     def _link(self, row: int) -> Link:
         values = _row(self.link_table, row)
@@ -294,7 +277,8 @@ class Run:
     def _cluster(self, place: int) -> Cluster:
         values = _row(self.cluster_table, place)
         order, start = self.rows_of_cluster
-        mentions = tuple(self._mention(int(row)) for row in order[start[place] : start[place + 1]])
+        rows = self.mention_table.take(numbers(order[start[place] : start[place + 1]]))
+        mentions = tuple(map(mention_in, rows.to_pylist()))
         return Cluster(values["cluster_id"], values["entity_id"], values["name"], mentions, values["weakest_join"])
 
 
@@ -311,50 +295,11 @@ def rows_in(a: Run, b: Run) -> npt.NDArray[np.int64]:
     return np.asarray(pc.index_in(now, was.combine_chunks()).fill_null(-1).to_numpy(), np.int64)
 
 
-def labels_in(mentions: pa.Table) -> list[list[str] | None]:
-    """Return the `Mention.labels` of each row of a table of mentions."""
-    gold = mentions["gold"].to_pylist()
-    clusters = mentions["cluster"].to_pylist() if "cluster" in mentions.column_names else [None] * len(gold)
-    return [ids if ids or name is None else [name] for ids, name in zip(gold, clusters, strict=True)]
-
-
 def entities_in(links: pa.Table, *more: pa.Array) -> pa.Array:
     """Return the distinct ids in ``more`` and of the entities that are links or candidates."""
     linked, near = links["entity_id"].drop_null(), pc.list_flatten(links["candidates"])
     return pc.unique(pa.concat_arrays([*more, linked.combine_chunks(), near.combine_chunks()]))
 
 
-def numbered(mentions: pa.Table) -> npt.NDArray[np.int64]:
-    """Return the rows of the mentions by document id, spans and mention id, as `Corpus.order` does."""
-    spans = mentions["spans"].combine_chunks()
-    length, start = pc.list_value_length(spans).to_numpy(), spans.offsets.to_numpy()[:-1]
-    flat = np.column_stack([spans.values.field(name).to_numpy() for name in ("start", "end")])
-    keys = [pc.rank(mentions["document_id"], tiebreaker="dense").to_numpy()]
-    for place in range(length.max(initial=0)):
-        there = flat[np.minimum(start + place, len(flat) - 1)]
-        keys += list(np.where(place < length[:, None], there, -1).T)
-    order: npt.NDArray[np.int64] = np.lexsort(keys[::-1])
-    if np.logical_and.reduce([key[order[1:]] == key[order[:-1]] for key in keys]).any():  # two in the same place
-        keys.append(pc.rank(mentions["mention_id"], tiebreaker="dense").to_numpy())
-        order = np.lexsort(keys[::-1])
-    return order
-
-
 def _row(table: pa.Table, row: int) -> dict[str, Any]:
     return {name: table[name][row].as_py() for name in table.column_names}
-
-
-def metadata_of(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the metadata of a mention or document of a run: columns or keys of the input that arbo does not know."""
-    return object_in(row.get("metadata"))
-
-
-def object_in(text: str | None) -> dict[str, Any]:
-    """Return the JSON object in a cell of the column ``metadata``; raise DataError if there is none."""
-    try:
-        found = json.loads(text) if text else {}
-    except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
-        raise DataError("the metadata are not a JSON object; run the job again", file="the run")
-    return found

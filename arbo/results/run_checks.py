@@ -3,8 +3,6 @@
 Functions return what is wrong, or None.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -16,16 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from arbo.data.arrow import numbers
-from arbo.data.fields import (
-    Convert,
-    fields,
-    mapping_or_null,
-    number,
-    string,
-    string_or_null,
-    strings,
-    strings_or_null,
-)
+from arbo.data.fields import Convert, fields, mapping_or_null, number, string, string_or_null, strings, strings_or_null
 
 Tables = Mapping[str, pa.Table]
 

@@ -43,6 +43,8 @@ KEPT = "growth.npz"
 FORMAT = Format(
     "arbo-run", 2, {"files": dict, "threshold": dict, "notes": dict}, "a run", "run the job again", oldest=1
 )
+_GROUP = 1 << 18
+"""Rows of a group in the file of a table."""
 _VERSIONS = ("arbo", "faiss-cpu", "numba", "numpy", "pyarrow", "scipy")
 
 
@@ -62,7 +64,7 @@ def save_run(
         with whole_folder(target) as partial:
             with ThreadPoolExecutor() as pool:
                 files = {partial / f"{name}.parquet": table for name, table in tables.items()}
-                [*pool.map(pq.write_table, files.values(), files)]
+                [*pool.map(write_table, files, files.values())]
                 hashes = dict(zip((file.name for file in files), pool.map(sha256_of, files), strict=True))
             if kept is not None:
                 arrays: dict[str, Any] = {**kept}
@@ -78,6 +80,13 @@ def save_run(
             (partial / MANIFEST).write_text(json.dumps(json_ready(content), indent=2) + "\n", "utf-8")
     except OSError as error:
         raise UsageError(f"cannot write the run folder {target}: {error.strerror or error}") from error
+
+
+def write_table(file: Path, table: pa.Table) -> None:
+    """Write a table, one group of rows after the other; the bytes do not depend on the chunks of its columns."""
+    with pq.ParquetWriter(file, table.schema) as writer:
+        for begin in range(0, max(1, len(table)), _GROUP):
+            writer.write_table(table.slice(begin, _GROUP).combine_chunks(), _GROUP)
 
 
 def load_run(folder: PathLike) -> tuple[dict[str, pa.Table], dict[str, Any]]:
@@ -101,8 +110,8 @@ def load_run(folder: PathLike) -> tuple[dict[str, pa.Table], dict[str, Any]]:
         try:
             with pq.ParquetFile(file) as parquet:  # `read_table` imports pandas
                 check_values(parquet, file.stat().st_size, file)
-                tables[name] = parquet.read()
-        except (OSError, pa.ArrowException) as error:
+                tables[name] = _of_short_texts(parquet.read()) if name in ("links", "mentions") else parquet.read()
+        except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
             raise DataError(f"the file cannot be read ({error}); {FORMAT.mend}", file=str(file)) from None
     _check_tables(tables, path)
     for name in {"mentions", "documents"} & tables.keys():
@@ -114,6 +123,14 @@ def load_run(folder: PathLike) -> tuple[dict[str, pa.Table], dict[str, Any]]:
         raise DataError(f"{error.problem}; {FORMAT.mend}", file=str(path / MANIFEST)) from None
     threshold = {kind: float("inf") if value is None else value for kind, value in manifest["threshold"].items()}
     return tables, {**manifest, "threshold": threshold}
+
+
+def _of_short_texts(table: pa.Table) -> pa.Table:
+    """Return a table whose texts are of one type, but for metadata, since two types are not joined."""
+    for place, field in enumerate(table.schema):
+        if field.type == pa.large_string() and field.name != "metadata":
+            table = table.set_column(place, field.name, table[field.name].cast(pa.string()))
+    return table
 
 
 def load_kept(folder: PathLike, manifest: Mapping[str, Any], n: int) -> dict[str, npt.NDArray[Any]]:

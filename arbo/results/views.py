@@ -1,7 +1,5 @@
 """Views of a run: flat tables of all or some mentions and clusters."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -125,8 +123,7 @@ def mention_view(run: Run, rows: Rows) -> pa.Table:
 
 def clusters_of(run: Run, rows: Rows) -> Rows:
     """Return the rows of the clusters that contain the given mentions, in the order of the run."""
-    found: Rows = np.unique(run.cluster_rows[rows])
-    return found
+    return np.unique(run.cluster_rows[rows])
 
 
 def selected(run: R, rows: Rows) -> R:

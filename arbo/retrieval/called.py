@@ -1,7 +1,5 @@
 """A reranker made from a function, such as one that asks a large language model."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias

@@ -4,8 +4,6 @@ Its columns are two lists: ``candidates``, as rows of the knowledge base, and ``
 schema contains the origin of the candidates.
 """
 
-from __future__ import annotations
-
 import json
 from os import fspath
 from pathlib import Path

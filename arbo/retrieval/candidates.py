@@ -7,8 +7,6 @@ The oracles of the ArboEL paper (section 3.4) compare second stages independentl
 SELF is ``with_gold(candidates, gold)``, UNION is ``with_gold(union(*sets), gold)``.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -78,6 +76,7 @@ class Candidates:
     def of_result(cls, result: Run, kb: KnowledgeBase) -> Self:
         """Return the candidates in a run, for each mention up to `LinkerConfig.candidates`.
 
+        A reranker's candidates are in its order, with its probabilities; `made_by` names it, and trainings refuse them.
         Raise UsageError if the run was made without a knowledge base, or with another one than ``kb``.
         """
         told, documents = result.manifest["knowledge_base"], result.manifest["documents"]["fingerprint"]
@@ -133,10 +132,10 @@ class Candidates:
         """Raise DataError unless the candidates belong to these documents and this knowledge base."""
         if other := other_origin(self.origin, (documents.fingerprint, kb.fingerprint)):
             raise DataError(f"the candidates were made with {other}; {MEND}")
-        if len(self) != len(documents.mentions) or self.entities.max(initial=-1) >= len(kb):
+        if len(self) != documents.n_mentions or self.entities.max(initial=-1) >= len(kb):
             raise DataError(
                 f"the candidates have {len(self):,} mentions and entity rows up to {self.entities.max(initial=-1):,}; "
-                f"there are {len(documents.mentions):,} mentions and {len(kb):,} entities: {MEND}"
+                f"there are {documents.n_mentions:,} mentions and {len(kb):,} entities: {MEND}"
             )
 
     def evaluate(

@@ -5,8 +5,6 @@ edge of the graph and no cluster joins two domains. Mentions and entities withou
 The order of equally near neighbours does not depend on other domains.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -71,13 +69,7 @@ class Wanted(NamedTuple):
 
 
 def search_all(
-    wanted: Iterable[Wanted],
-    k: int,
-    *,
-    metric: Metric,
-    search: SearchMethod,
-    within: float | None,
-    progress: Progress,
+    wanted: Iterable[Wanted], k: int, *, metric: Metric, search: SearchMethod, within: float | None, progress: Progress
 ) -> Iterator[Neighbors]:
     """Search in this process, one after the other, and yield the lists; see `clustering.comparison.nearest`."""
     how: Any = {"metric": metric, "search": search, "within": within, "progress": progress}

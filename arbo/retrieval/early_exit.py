@@ -1,7 +1,5 @@
 """Early exit: skip the reranker for mentions whose first candidate has a large margin."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

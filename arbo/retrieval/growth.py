@@ -1,7 +1,5 @@
 """Searches that begin with the lists of an earlier search; since then, mentions and entities went and came."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any

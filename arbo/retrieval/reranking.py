@@ -14,8 +14,6 @@ without entities has no candidates; an entity with the mention's own name takes 
 of the nearest neighbour. So a neighbour with the same name has the probability 0.5, and a worse neighbour has less.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol

@@ -113,14 +113,15 @@ class Retrieval:
         """Convert dissimilarities to similarities (higher is closer)."""
         return np.float32(self.offset) - dissimilarity
 
-    def dissimilarity_to(self, entity: npt.NDArray[np.int32]) -> npt.NDArray[np.float32]:
-        """Return the dissimilarity of mention ``i`` to entity ``entity[i]``; infinity for -1; (mentions,)."""
+    def dissimilarity_to(self, entity: npt.NDArray[np.int32], mention: Ids | None = None) -> npt.NDArray[np.float32]:
+        """Return the dissimilarity of ``mention[i]``, or of mention ``i``, to ``entity[i]``; infinity for -1."""
         found = np.full(len(entity), np.inf, np.float32)
-        mention, place = np.nonzero((self.entities.ids == entity[:, None]) & (entity >= 0)[:, None])
-        found[mention] = self.entities.dissimilarity[mention, place]
+        ids, dissimilarity = self.entities if mention is None else self.entities.of(mention)
+        own, place = np.nonzero((ids == entity[:, None]) & (entity >= 0)[:, None])
+        found[own] = dissimilarity[own, place]
         other = np.flatnonzero((entity >= 0) & np.isinf(found))
         if len(other):
-            found[other] = self.distance(other, entity[other])
+            found[other] = self.distance(other if mention is None else mention[other], entity[other])
         return found
 
 
@@ -147,8 +148,8 @@ def retrieve(
     if per_document:
         worlds = list(zip(worlds, (item.document.id for item in inputs), strict=True))
     parts["mentions"] = mention_parts(worlds)
-    vectors: Any = encode() if find is None else None  # a run can only grow if its search is exact
-    if vectors is not None and search != "exact" and issparse(vectors.matrix):
+    vectors: Any = encode() if find is None else None  # with `find` the search is exact
+    if search != "exact" and issparse(vectors.matrix):
         raise UsageError(
             f"search={search!r} needs dense vectors, such as a transformer's; those of the encoder are sparse, so use "
             "search='exact'"
@@ -161,7 +162,7 @@ def retrieve(
     empty = Neighbors(np.empty((len(inputs), 0), np.int32), np.empty((len(inputs), 0), np.float32))
     found = {"entities": empty, "mentions": empty}
     recall = {}
-    if vectors is not None and not is_exact(vectors, search):
+    if not is_exact(vectors, search):
         within = None  # recall is that of complete lists
     for name, others in things.items():
         if inputs and most[name] >= 0:
@@ -174,7 +175,7 @@ def retrieve(
                 progress=announce(f"nearest {name}"),
                 within=within if name == "mentions" else None,
             )
-        if vectors is not None and not is_exact(others.whole if isinstance(others, Divided) else others, search):
+        if not is_exact(others.whole if isinstance(others, Divided) else others, search):
             recall[name] = recall_within(parts[name], found[name], vectors, others, metric=encoder.metric)
     return Retrieval(
         inputs,

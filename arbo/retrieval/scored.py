@@ -4,8 +4,6 @@ A transformer repeats scores only to rounding, since they depend a little on the
 scores are therefore the only ones that equal those of an earlier run.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple

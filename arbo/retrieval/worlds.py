@@ -7,8 +7,6 @@ entities of their own domain and group. An entity with types of several groups b
 type.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Hashable, Iterable, Sequence
 

@@ -8,8 +8,6 @@ Every text, name and definition was written for this project; none is meant to d
 species. The collection is under the licence of the project.
 """
 
-from __future__ import annotations
-
 from importlib.resources import as_file, files
 
 from arbo.data.corpus import Corpus

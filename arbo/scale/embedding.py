@@ -4,14 +4,12 @@ A vector depends, by rounding, on the texts of its batch. Since slices depend on
 who embeds it, nor on the size of shards.
 """
 
-from __future__ import annotations
-
 import hashlib
 from array import array
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from weakref import WeakValueDictionary
 
 import numpy.typing as npt
@@ -22,35 +20,19 @@ from arbo.encoders.templates import TokenRow
 from arbo.encoders.tower import Tower
 from arbo.engine import Ids
 from arbo.errors import DataError
-from arbo.scale.parts import Part
+from arbo.scale.parts import Part, Task
 
 _AT_HAND: WeakValueDictionary[tuple[str, str], Tower] = WeakValueDictionary()
 """The towers of this process by fingerprint and device, which its tasks need not read."""
 
 
-class Slice(NamedTuple):
-    """Texts that are embedded together."""
-
-    part: Part
-    texts: Texts
-    chosen: Ids
-    folder: Path
-    pooling: RowPooling
-    device: str
-
-    @property
-    def call(self) -> tuple[Any, ...]:
-        """A function of this module, and its arguments; the texts become tokens when it is asked for."""
-        tower, rows = self.texts.tower, [_packed(row) for row in self.texts.spell(self.chosen)]
-        return embed, self.folder, (tower.fingerprint, self.device), tower.precision, rows, self.pooling
-
-
-def slices_of(
+def tasks_of(
     work: Path, texts: Texts, slices: Sequence[Ids], pooling: RowPooling, *, elsewhere: bool, device: str | None = None
-) -> list[Slice]:
+) -> list[Task]:
     """Plan the embedding of slices; write the tower for other processes if the tasks are executed ``elsewhere``.
 
-    Tasks use a ``device``, by default that of the tower. Vectors depend on its kind, and not on its number.
+    Texts become tokens when the call of their task is asked for. Tasks use a ``device``, by default that of the tower.
+    Vectors depend on its kind, and not on its number.
     """
     tower, model = texts.tower, texts.identity(pooling)
     own = str(tower.model.device)
@@ -62,9 +44,13 @@ def slices_of(
         stored.written(tower.save)
     hashes = [hashlib.sha256(texts.keys[chosen].tobytes()).hexdigest() for chosen in slices]
     parts = [Part.of(work, "embedding", model=model, device=kind, texts=digest) for digest in hashes]
-    return [
-        Slice(part, texts, chosen, stored.folder, pooling, place) for part, chosen in zip(parts, slices, strict=True)
-    ]
+    known = tower.fingerprint, place
+
+    def call(chosen: Ids) -> tuple[Any, ...]:
+        rows = [_packed(row) for row in texts.spell(chosen)]
+        return embed, stored.folder, known, tower.precision, rows, pooling
+
+    return [Task(part, partial(call, chosen)) for part, chosen in zip(parts, slices, strict=True)]
 
 
 def embed(
@@ -90,7 +76,7 @@ def _packed(row: TokenRow) -> TokenRow:
     return row._replace(ids=ids)
 
 
-def memory_of(tower: Tower) -> int:
+def tower_memory(tower: Tower) -> int:
     """Return the bytes of memory that a task with a tower needs: its weights, torch and the batches."""
     weights = sum(weight.numel() for module in tower.modules for weight in module.parameters())
     return 4 * weights + 1_000_000_000

@@ -3,8 +3,6 @@
 Anything with the `submit` of `concurrent.futures.Executor` can take their place, such as one that asks a cluster.
 """
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import signal

@@ -4,8 +4,6 @@
 its files were damaged. A finished part is never made again, whichever process needs it.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
@@ -16,7 +14,7 @@ from contextlib import suppress
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -42,14 +40,14 @@ class Part(NamedTuple):
     """All that its arrays depend on, ready for JSON."""
 
     @classmethod
-    def of(cls, work: Path, stage: str, **depends: Any) -> Part:
+    def of(cls, work: Path, stage: str, **depends: Any) -> Self:
         """Return the part of a stage with these settings and names of parts; see `code` for what counts too."""
         known = {"stage": stage, "code": code(), **depends}
         digest = hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()
         return cls(work / f"{stage}-{digest[:32]}", known)
 
     @classmethod
-    def given(cls, work: Path, stage: str, arrays: Arrays) -> Part:
+    def given(cls, work: Path, stage: str, arrays: Arrays) -> Self:
         """Write arrays that no task makes, unless they are there, and return their part."""
         digest = hashlib.sha256()
         for name, array in arrays.items():
@@ -120,6 +118,14 @@ class Part(NamedTuple):
             os.scandir(self.folder.parent).close()  # a network disk then asks again for what was absent
         files = (file for file in self.folder.iterdir() if file.suffix == ".npy")
         return {file.stem: np.asarray(np.load(file, mmap_mode="c", allow_pickle=False)) for file in files}
+
+
+class Task(NamedTuple):
+    """A part to make."""
+
+    part: Part
+    call: Callable[[], tuple[Any, ...]]
+    """Returns a function of a module and its arguments, by which any process can make the arrays of the part."""
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:

@@ -1,10 +1,8 @@
-"""The search as a grid of cells: shards of distinct query vectors by shards of things.
+"""The search as a grid of tasks: spans of distinct query vectors by shards of things.
 
-A cell is a search by `clustering.knn.nearest`. The lists of a query's cells are merged by (dissimilarity, id), and a
+A task is a search by `clustering.knn.nearest`. The lists of a query's tasks are merged by (dissimilarity, id), and a
 thing is in one shard only, so that the result is that of a single search.
 """
-
-from __future__ import annotations
 
 from functools import lru_cache
 from pathlib import Path
@@ -16,28 +14,19 @@ import scipy.sparse as sp
 
 from arbo.engine import Ids, Index, Limit, Metric, Neighbors, Vectors, lists_of, merged, nearest, renumbered
 from arbo.retrieval.domains import Wanted
-from arbo.scale.parts import Part
+from arbo.scale.parts import Part, Task
 
 _QUERIES = 1 << 14
-"""Most queries of a cell."""
-
-
-class Cell(NamedTuple):
-    """The search of the queries ``begin`` to ``end - 1``, counted in all shards, in one shard of things."""
-
-    part: Part
-    call: tuple[Any, ...]
-    """A function of this module, and its arguments."""
-    begin: int
-    end: int
-    things: Ids
-    """The ids of the things of the shard, ascending."""
+"""Most queries of a task."""
 
 
 class Grid(NamedTuple):
-    """The cells of one search."""
+    """The tasks of one search."""
 
-    cells: list[Cell]
+    tasks: list[list[Task]]
+    """For each shard of things, one task for each span of queries, in order."""
+    shards: list[Ids]
+    """The ids of the things of each shard, ascending."""
     row: Ids
     """(queries,) the row of each query."""
     k: int
@@ -46,52 +35,40 @@ class Grid(NamedTuple):
     within: Limit
 
     @classmethod
-    def of(
-        cls,
-        work: Path,
-        wanted: Wanted,
-        k: int,
-        *,
-        metric: Metric,
-        within: Limit,
-        size: int,
-    ) -> Self:
+    def of(cls, work: Path, wanted: Wanted, k: int, *, metric: Metric, within: Limit, size: int) -> Self:
         """Write the vectors in shards of ``size`` distinct vectors, and plan the search; see `nearest`."""
         queries: Any
         things: Any
         queries, things, self_ids = wanted
         scaled = isinstance(things, Index) and metric == "cosine"
         others = things.vectors if isinstance(things, Index) else things
-        rows, places = np.unique(queries.row), _shards(others, size)
+        rows, shards = np.unique(queries.row), _shards(others, size)
         width = min(k, others.n) + (self_ids is not None)
-        asked = [
-            (begin, Part.given(work, "vectors", _arrays(queries.matrix, rows[begin : begin + size])))
-            for begin in range(0, len(rows), size)
-        ]
+        chunks = [rows[begin : begin + size] for begin in range(0, len(rows), size)]
+        asked = [(Part.given(work, "vectors", _arrays(queries.matrix, chunk)), len(chunk)) for chunk in chunks]
         limit = None if within is None else float(np.max(within, initial=-np.inf))  # lists are cut when they are merged
         how = {"k": width, "metric": metric, "within": limit}
-        cells = []
-        for shard in places:
-            shared = Part.given(work, "things", _things(others.taken(shard)))
-            for first, part in asked:
-                n = min(size, len(rows) - first)
-                for begin in range(0, n, _QUERIES):
-                    span = [begin, min(begin + _QUERIES, n)]
-                    made = Part.of(work, "search", queries=[part.name, *span], things=[shared.name, scaled], **how)
-                    call = (search, part.folder, span, shared.folder, scaled, how)
-                    cells.append(Cell(made, call, first + span[0], first + span[1], shard))
-        return cls(cells, queries.row, k, others.n, self_ids, within)
+        places = [Part.given(work, "things", _things(others.taken(shard))) for shard in shards]
+
+        def task(part: Part, span: list[int], shared: Part) -> Task:
+            made = Part.of(work, "search", queries=[part.name, *span], things=[shared.name, scaled], **how)
+            return Task(made, lambda: (search, part.folder, span, shared.folder, scaled, how))
+
+        spans = [(part, [begin, min(begin + _QUERIES, n)]) for part, n in asked for begin in range(0, n, _QUERIES)]
+        tasks = [[task(*span, shared) for span in spans] for shared in places]
+        return cls(tasks, shards, queries.row, k, others.n, self_ids, within)
 
     def merged(self) -> Neighbors:
         """Return the lists of all queries, once every part is finished."""
 
         def fill(rows: Ids, lists: Any) -> None:
-            by_span: dict[tuple[int, int], list[Cell]] = {}
-            for cell in self.cells:
-                by_span.setdefault((cell.begin, cell.end), []).append(cell)
-            for (begin, end), cells in by_span.items():
-                parts = [renumbered(Neighbors(**cell.part.arrays()), cell.things) for cell in cells]
+            begin = 0
+            for tasks in zip(*self.tasks, strict=True):
+                own = zip(tasks, self.shards, strict=True)
+                parts = [renumbered(Neighbors(**task.part.arrays()), shard) for task, shard in own]
+                end = begin + len(parts[0].ids)
                 lists.ids[begin:end], lists.dissimilarity[begin:end] = merged(parts, lists.ids.shape[1])
+                begin = end
 
         return lists_of(self.row, self.k, self.n_things, self.self_ids, self.within, fill)
 
@@ -106,7 +83,7 @@ def search(
     return found._asdict()
 
 
-@lru_cache(1)  # cells with the same things follow each other
+@lru_cache(1)  # tasks with the same things follow each other
 def _index(things: Path, metric: Metric, scaled: bool) -> Index:
     arrays = Part(things, {}).arrays()
     row, owner, n = (arrays[name] for name in ("row", "owner", "n"))

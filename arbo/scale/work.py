@@ -1,11 +1,12 @@
 """A work folder, in which the searches of a job, and the embedding of its texts, are tasks for several processes.
 
 The folder keeps finished parts, so that a job that was interrupted goes on when it is started again.
-``arbo-work.json`` says which parts the job needs; see `progress_of`.
+A record for each job, ``arbo-work-HASH.json``, says which parts it needs; see `progress_of`.
 """
 
-from __future__ import annotations
-
+import hashlib
+import os
+import re
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -18,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from arbo.encoders.dual import DualEncoder, Texts
+from arbo.encoders.encoder import Encoder
 from arbo.encoders.pooling import RowPooling
 from arbo.engine import Floats, Ids, Index, Limit, Metric, Neighbors, Progress, SearchMethod, Vectors, is_exact
 from arbo.errors import DataError, UsageError
@@ -25,14 +27,17 @@ from arbo.files import Format, PathLike, check_manifest, write_json
 from arbo.linker import Linker
 from arbo.retrieval.domains import Wanted, search_all
 from arbo.scale import embedding
-from arbo.scale.embedding import Slice
 from arbo.scale.executors import Serial, completed, executor
-from arbo.scale.parts import MANIFEST as PART, read_manifest
-from arbo.scale.search import Cell, Grid, forget
+from arbo.scale.parts import MANIFEST as PART, Task, read_manifest
+from arbo.scale.search import Grid, forget
 from arbo.settings import read_json
 
-MANIFEST = "arbo-work.json"
-FORMAT = Format("arbo-work", 1, {"stages": dict}, "a work folder", "choose another folder (--work)")
+_MEND = "give the command of the job again, which writes it anew, or delete this file"
+FORMAT = Format("arbo-work", 1, {"stages": dict}, "a record of a job", _MEND)
+_NAME = re.compile(r"arbo-work(-[0-9a-f]{16})?\.json")
+"""Matches the name of a record; that of an earlier version of arbo may have no hash."""
+_BEGIN = re.compile(rb'\s*\{\s*"format": "arbo-work"')
+"""Matches the beginning of a record, also if the rest is damaged."""
 SHARD_SIZE = 1 << 19
 """Number of distinct vectors in a shard, unless told: with n-grams they take half a gigabyte when they are searched."""
 
@@ -51,6 +56,8 @@ class Work:
     folder: Path
     pool: Executor
     shard_size: int
+    job: str = ""
+    """The name of the job, such as the run folder that it writes."""
     tell: Callable[[str], None] = lambda _: None
     """Is told how many parts of a stage are finished already."""
     _stages: dict[str, list[str]] = field(default_factory=dict)
@@ -76,9 +83,9 @@ class Work:
             return
         pool: Any = self.pool
         if hasattr(pool, "for_texts"):  # a cluster
-            pool = pool.for_texts(embedding.memory_of(texts.tower))
+            pool = pool.for_texts(embedding.tower_memory(texts.tower))
         how: Any = {"elsewhere": not isinstance(pool, Serial), "device": getattr(pool, "device", None)}
-        made = embedding.slices_of(self.folder, texts, slices, pooling, **how)
+        made = embedding.tasks_of(self.folder, texts, slices, pooling, **how)
         self._finish(f"embedding {what}", made[::-1], progress, pool)
         for place, own in enumerate(made):
             yield place, own.part.arrays()["vectors"]
@@ -102,9 +109,9 @@ class Work:
         for one in wanted:
             divided = k > 0 and _can_be_divided(one, search)
             grids.append(Grid.of(self.folder, one, k, size=self.shard_size, **how) if divided else one)
-        cells = [cell for grid in grids if isinstance(grid, Grid) for cell in grid.cells]
+        tasks = [task for grid in grids if isinstance(grid, Grid) for own in grid.tasks for task in own]
         what = "mentions" if any(isinstance(grid, Grid) and grid.self_ids is not None for grid in grids) else "entities"
-        self._finish(f"nearest {what}", cells, progress, self.pool)
+        self._finish(f"nearest {what}", tasks, progress, self.pool)
         forget()
         for grid in grids:
             if isinstance(grid, Grid):
@@ -112,7 +119,7 @@ class Work:
             else:
                 yield from search_all([grid], k, search=search, progress=progress, **how)
 
-    def _finish(self, stage: str, tasks: Sequence[Cell] | Sequence[Slice], progress: Progress, pool: Executor) -> None:
+    def _finish(self, stage: str, tasks: Sequence[Task], progress: Progress, pool: Executor) -> None:
         """Make the parts that are not finished; each is made once, also if several tasks are equal."""
         if not tasks:
             return
@@ -122,15 +129,15 @@ class Work:
         todo = [task for task in by_name.values() if not task.part.is_finished()]
         if taken := len(by_name) - len(todo):
             self.tell(f"{stage}: {taken:,} of {len(by_name):,} parts are finished already")
-        calls = ((task.part.make, *task.call) for task in todo)
+        calls = ((task.part.make, *task.call()) for task in todo)
         for _ in progress(completed(pool, calls), len(todo)):
             pass
 
     def write(self, *, is_done: bool = False) -> None:
-        """Write the manifest; when the job is done, no stage is to come."""
-        planned = [] if is_done else self._planned
-        known = {"format": FORMAT.name, "format_version": FORMAT.version, "stages": self._stages, "planned": planned}
-        write_json(known, self.folder / MANIFEST)
+        """Write the record of the job; when it is done, no stage is to come."""
+        known = {"format": FORMAT.name, "format_version": FORMAT.version, "job": self.job, "stages": self._stages}
+        name = f"arbo-work-{hashlib.sha256(os.fsencode(self.job)).hexdigest()[:16]}.json"
+        write_json({**known, "planned": [] if is_done else self._planned}, self.folder / name)
 
 
 def _can_be_divided(wanted: Wanted, search: SearchMethod) -> bool:
@@ -147,6 +154,7 @@ def opened(
     *,
     shard_size: int | None = None,
     pool: Executor | None = None,
+    job: str = "",
     tell: Callable[[str], None] = lambda _: None,
 ) -> Iterator[Work]:
     """Open or create a work folder, whose tasks so many processes execute until the block ends.
@@ -156,6 +164,7 @@ def opened(
         workers: number of processes of one thread each; with 1, this process executes the tasks.
         shard_size: number of distinct vectors in a shard; the result does not depend on it.
         pool: executes the tasks instead of such processes; it stays open.
+        job: tells jobs apart that share the folder; a job replaces the record of an earlier one of this name.
         tell: is told how many parts an earlier job has finished.
 
     Raises:
@@ -171,64 +180,89 @@ def opened(
     path, size = Path(folder).resolve(), SHARD_SIZE if shard_size is None else shard_size
     if workers < 1 or size < 1:
         raise UsageError(f"workers={workers} and shard_size={size} must be at least 1")
-    if not (path / MANIFEST).exists() and path.exists() and (not path.is_dir() or any(path.iterdir())):
-        raise UsageError(f"{path} exists and is not a work folder; choose another folder (--work)")
-    if (path / MANIFEST).exists():
-        read_work(path)
-    else:
-        Work(path, Serial(), size).write()
+    if not any(map(_is_record, _named(path))):
+        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+            raise UsageError(f"{path} exists and is not a work folder; choose another folder (--work)")
+        Work(path, Serial(), size, job).write()
     for left in path.iterdir():
         with suppress(OSError):
             if left.name.startswith(_UNFINISHED) and time.time() - left.stat().st_mtime > _DAY:
                 shutil.rmtree(left)
     with executor(workers) if pool is None else nullcontext(pool) as chosen:
-        work = Work(path, chosen, size, tell)
+        work = Work(path, chosen, size, job, tell)
         yield work
         work.write(is_done=True)
 
 
-def memory_of(shard_size: int | None = None) -> int:
+def search_memory(shard_size: int | None = None) -> int:
     """Return the bytes of memory that a search in shards of this size needs at most."""
     return _BYTES[0] + _BYTES[1] * (SHARD_SIZE if shard_size is None else shard_size)
 
 
+def worker_memory(encoder: Encoder, shard_size: int | None = None) -> int:
+    """Return the bytes of memory that a worker needs at most, to search or to embed."""
+    towers = (encoder.mention_tower, encoder.entity_tower) if isinstance(encoder, DualEncoder) else ()
+    return max([search_memory(shard_size), *map(embedding.tower_memory, towers)])
+
+
 def remove(folder: PathLike) -> None:
-    """Remove parts and manifest of a work folder as far as possible, and the folder if nothing else is in it."""
+    """Remove parts and records of a work folder as far as possible, and the folder if nothing else is in it."""
     with suppress(OSError):
         for path in Path(folder).iterdir():
             if (path / PART).exists() or path.name.startswith(_UNFINISHED):
                 shutil.rmtree(path, ignore_errors=True)
-        (Path(folder) / MANIFEST).unlink()
+        for file in filter(_is_record, _named(Path(folder))):
+            file.unlink()
         Path(folder).rmdir()
 
 
-def read_work(folder: PathLike) -> dict[str, Any]:
-    """Return the manifest of a work folder; raise UsageError if there is none, and DataError for an invalid one."""
-    file = Path(folder) / MANIFEST
-    if not file.exists():
-        raise UsageError(f"{folder} is not a work folder: it has no {MANIFEST}; check the path")
-    values = check_manifest(read_json(file, "the work folder"), FORMAT, file)
-    for names in [*values["stages"].values(), values.setdefault("planned", [])]:
-        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-            raise DataError(f"the manifest has no valid stages; {FORMAT.mend}", file=str(file))
-    return values
+def _named(folder: Path) -> list[Path]:
+    """Return the files of a folder that are records of jobs by their names."""
+    return [file for file in folder.glob("arbo-work*.json") if _NAME.fullmatch(file.name) and file.is_file()]
 
 
-def progress_of(folder: PathLike) -> dict[str, dict[str, Any]]:
-    """Return for each stage of a job how many parts it has, how many are finished, and what they took in seconds.
+def _is_record(file: Path) -> bool:
+    """Return whether the content of a file is that of a record, perhaps a damaged one."""
+    with file.open("rb") as stream:
+        return _BEGIN.match(stream.read(100)) is not None
+
+
+def _jobs(folder: Path) -> dict[str, dict[str, Any]]:
+    """Return the records of a work folder by the names of their jobs, sorted; without one, by that of its file."""
+    files = _named(folder)
+    records = [(check_manifest(read_json(file, "the record", FORMAT.mend), FORMAT, file), file) for file in files]
+    if not records:
+        there = "is not a work folder" if folder.exists() else "does not exist"
+        raise UsageError(
+            f"{folder} {there}; check the path: a work folder that --work did not name is removed when its run is "
+            "written"
+        )
+    for values, file in records:
+        for names in [*values["stages"].values(), values.setdefault("planned", [])]:
+            if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+                raise DataError(f"the record has no valid stages; {FORMAT.mend}", file=str(file))
+    by_name = {str(values.get("job") or file.name): values for values, file in records}
+    return dict(sorted(by_name.items()))
+
+
+def progress_of(folder: PathLike) -> dict[str, dict[str, dict[str, Any]]]:
+    """Return for each job, and each of its stages, how many parts there are and are finished, and what they took.
 
     ``seconds_left`` are those of the others in one process at the same speed; None if no part is finished. The number
-    of parts of a stage that is still to come is None. For errors see `read_work`.
+    of parts of a stage that is still to come is None. A job without a name is called by the file of its record.
+    Raise UsageError if the folder is not a work folder, and DataError for a damaged record.
     """
-    stages: dict[str, dict[str, Any]] = {}
-    known = read_work(folder)
-    for stage, names in known["stages"].items():
-        done = [made for name in names if (made := read_manifest(Path(folder) / name))]
+    return {name: dict(_stages_of(job, Path(folder))) for name, job in _jobs(Path(folder)).items()}
+
+
+def _stages_of(job: dict[str, Any], folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    begun, planned = job["stages"], job["planned"]
+    for stage, names in begun.items():
+        done = [made for name in names if (made := read_manifest(folder / name))]
         seconds = sum(told for made in done if isinstance(told := made.get("seconds"), (int, float)))
         left = seconds / len(done) * (len(names) - len(done)) if done else None
-        stages[stage] = {"parts": len(names), "finished": len(done), "seconds": seconds, "seconds_left": left}
-    begun, planned = [stage.partition(". ")[2] for stage in stages], known["planned"]
-    last = max((place for place, stage in enumerate(planned) if stage in begun), default=-1)
-    for number, stage in enumerate(planned[last + 1 :], len(stages) + 1):
-        stages[f"{number}. {stage}"] = {"parts": None, "finished": 0, "seconds": 0, "seconds_left": None}
-    return stages
+        yield stage, {"parts": len(names), "finished": len(done), "seconds": seconds, "seconds_left": left}
+    known = {stage.partition(". ")[2] for stage in begun}
+    last = max((place for place, stage in enumerate(planned) if stage in known), default=-1)
+    for number, stage in enumerate(planned[last + 1 :], len(begun) + 1):
+        yield f"{number}. {stage}", {"parts": None, "finished": 0, "seconds": 0, "seconds_left": None}

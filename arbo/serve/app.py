@@ -3,8 +3,6 @@
 Logs have the path of the operation, the status and the time, and never what was asked.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import signal

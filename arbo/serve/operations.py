@@ -3,8 +3,6 @@
 The methods of `Service` and `Reconciliation` that answer them have the names of the operations and of the parameters.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass

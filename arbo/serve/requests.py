@@ -1,7 +1,5 @@
 """Read the bodies of requests: texts with spans, and PubAnnotation documents; errors never quote a text."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any

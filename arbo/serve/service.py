@@ -1,7 +1,5 @@
 """What the HTTP service answers, without HTTP: links, explanations, entities and searches of one knowledge base."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace

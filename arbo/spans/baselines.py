@@ -5,8 +5,6 @@ the entities of each text are known. `Fuzzy` is an `arbo.spans.finding.Reader`; 
 kb.entities[entity[i]])``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The settings of label attention."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar, Literal, get_args
 

@@ -7,8 +7,6 @@ names if the entity is also called `Breast Cancer`. A comma or bracket inside a 
 not count.
 """
 
-from __future__ import annotations
-
 import re
 from bisect import bisect
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Split annotated texts by entity: the data of the OSLAT experiment (Li et al. 2022, section 5.1)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import numpy as np

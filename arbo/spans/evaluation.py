@@ -1,7 +1,5 @@
 """Score the mentions found in unmarked documents, and their entities."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Convert the attention of entities to the tokens of a text into spans."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Find the words that name a given entity in a text, and score them: OSLAT (Li et al. 2022), section 6."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass

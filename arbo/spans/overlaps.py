@@ -1,7 +1,5 @@
 """Choose the best of overlapping spans."""
 
-from __future__ import annotations
-
 from bisect import bisect, insort
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Preselect the entities that a text might mention, by comparing names with its words, for a slower reader."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice

@@ -1,7 +1,5 @@
 """Join finders: what one proposes, and what the next adds to it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

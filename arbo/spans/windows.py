@@ -5,8 +5,6 @@ the last ends with the text, and can overlap by more. The vector of a token come
 from the edge: windows are cut in the middle of their overlap, so that each token has context on both sides.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

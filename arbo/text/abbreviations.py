@@ -6,8 +6,6 @@ beginning of a word. A definition may span the end of a line, but not a blank li
 is a figure, and a long form with a bracket between its words is a list: neither is a definition.
 """
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_right
 from collections.abc import Callable

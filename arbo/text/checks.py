@@ -1,7 +1,5 @@
 """Checks of the strings and spans that become part of a document or an entity."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 

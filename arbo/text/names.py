@@ -1,7 +1,5 @@
 """Normalised names, as encoders compare them."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 

@@ -1,7 +1,5 @@
 """Noun phrases of English: their words, their head, and whether they are a name, a description or a pronoun."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Split texts into lines, sentences, or passages that a model reads at once."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise

@@ -6,8 +6,6 @@ words, also with the modifier letter apostrophe (U+02BC).
 Scripts without blanks, such as Chinese, are not split: a run of such characters is one word.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Iterable

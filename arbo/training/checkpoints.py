@@ -5,8 +5,6 @@ never incomplete. The best model is written the same way. Random choices are see
 state of a random generator is saved.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import os

@@ -1,7 +1,5 @@
 """The pairs of mentions that teach learnt edges: those that linking would compare, with their features."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple, Self
 
 import numpy as np

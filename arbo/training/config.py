@@ -1,7 +1,5 @@
 """Training settings: those of the training loop, those of each kind of model, and options of a run."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from os import PathLike

@@ -6,9 +6,7 @@ counts; the others, and entities with the same text as the first, are not used a
 and stored in ``OUT.training``.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from os import PathLike
@@ -52,7 +50,7 @@ class Retrieved(NamedTuple):
 class RerankingSet:
     """Mentions with gold ids, and entities to compare each with; mentions without a gold entity are not trained on."""
 
-    inputs: list[MentionInput]  # the mentions that have gold ids
+    inputs: Sequence[MentionInput]  # the mentions that have gold ids
     kb: KnowledgeBase
     nodes: Ids  # (mentions, 1 + k) indices of entities, the gold entity's first; -1 for none
     retrieval: Floats  # (mentions, 1 + k) the first stage's score of each entity, see `gaps_filled`

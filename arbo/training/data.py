@@ -1,7 +1,5 @@
 """Training data: the mentions of annotated documents, with their entities or gold clusters, and their vectors."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
@@ -67,7 +65,7 @@ PURPOSES = {"documents": "train on", "dev": "choose the best model by"}
 class TrainingSet:
     """Mentions with gold ids or gold clusters, and a knowledge base, which is empty if there is none."""
 
-    inputs: list[MentionInput]
+    inputs: Sequence[MentionInput]
     kb: KnowledgeBase
     gold: Gold
     rivals: Rivals

@@ -6,8 +6,6 @@ doubtful. The cross-encoder learns these by binary cross-entropy. How much its s
 of the development documents.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any

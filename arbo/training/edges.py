@@ -1,7 +1,5 @@
 """Train an edge model on documents with gold clusters, gold entities, or both."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path

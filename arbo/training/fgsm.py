@@ -7,8 +7,6 @@ the loss of the originals (equation 8). A text has one copy for each mention tha
 cross-encoder, the input is a pair, and the similarity is the score of the pair.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 

@@ -6,8 +6,6 @@ losses; a finished run leaves the model folder and ``OUT.log.jsonl`` beside it. 
 such as one for each GPU, only the first one writes.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import shutil

@@ -1,7 +1,5 @@
 """The training loop: encode a batch, compute the loss, take a step; after each epoch, keep the best model."""
 
-from __future__ import annotations
-
 import json
 import math
 from abc import ABC, abstractmethod

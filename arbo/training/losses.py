@@ -7,8 +7,6 @@ late in training the model learns from small differences between near-certain pr
 dual-encoders by name.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TypeAlias

@@ -4,8 +4,6 @@ The defaults of OSLAT's configurations are the paper's too, but for its linking 
 (DECISIONS.md, 44 and 93) and its warm-up (`ContrastiveConfig`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple

@@ -5,8 +5,6 @@ to its name. It returns counts of the items that the format changes or cannot ho
 table and a path.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any, Literal

@@ -4,8 +4,6 @@ Documents that come from BioC keep their passages; others have one. A mention ou
 annotation of the document. Metadata become infons.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from bisect import bisect_right
@@ -18,7 +16,7 @@ from arbo.files import PathLike, write_lines
 from arbo.writers.lines import check_id
 
 _NIL = "-1"
-_GOLD = re.compile(rf"(?!{_NIL}\Z)\S(.*\S)?", re.S)
+_GOLD = re.compile(rf"(?!({_NIL}|-)\Z)\S(.*\S)?", re.S)
 _SEPARATORS = frozenset("|,;+")
 
 
@@ -46,8 +44,9 @@ def _document(document: Document) -> dict[str, Any]:
         passage = passages[max(0, bisect_right(begins, mention.start) - 1)]
         is_inside = passage["offset"] <= mention.start and mention.end <= passage["offset"] + len(passage["text"])
         (passage["annotations"] if is_inside else whole).append(_annotation(name, mention))
-    infons = {key: value for key, value in document.metadata.items() if key not in ("passages", "relations")}
-    relations = document.metadata.get("relations", [])
+    lists = {"passages", "relations"}  # of BioC; other metadata of these names are infons
+    infons = {key: value for key, value in document.metadata.items() if not (key in lists and isinstance(value, list))}
+    relations = [] if "relations" in infons else document.metadata.get("relations", [])
     return {"id": document.id, "infons": infons, "passages": passages, "annotations": whole, "relations": relations}
 
 

@@ -1,14 +1,14 @@
 """Write BRAT standoff (see `arbo.readers.brat`): a folder with `ID.txt` and `ID.ann` for each document.
 
-A document id that is not a valid file name is percent-encoded. Mentions that come from BRAT keep their `T` numbers. A
+A document id that is not a valid file name, on Windows or elsewhere, is percent-encoded, as is one that differs from an
+earlier one only in case. Mentions that come from BRAT keep their `T` numbers. A
 gold id is written as an `N` line, with its name if known; a UMLS id is written as a note, as in QUAERO. (The editor
 shows only references with a colon, such as `UBERON:0004538`.) BRAT has no NIL, no mention without a label, and no span
 across a line end.
 """
 
-from __future__ import annotations
-
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import count
@@ -21,6 +21,7 @@ from arbo.files import PathLike, whole_folder
 from arbo.writers.lines import check_id, one_line
 
 _FILE_NAME = re.compile(r"[^./\\%<>:\"|?*\x00-\x1f][^/\\%<>:\"|?*\x00-\x1f]*")
+_DEVICE = re.compile(r"(con|prn|aux|nul|(com|lpt)[0-9¹²³]) *(\.|$)", re.IGNORECASE)
 _ID = re.compile(r"\S([^\t\r\n]*\S)?")
 _UMLS_ID = re.compile(r"C[0-9]{7}")
 _ON_ONE_LINE = re.compile(r"[^\r\n]+")
@@ -32,16 +33,15 @@ def write_brat(documents: Iterable[Document], folder: PathLike, names: Mapping[s
     Raise UsageError if the folder has content or cannot be written, and DataError for an id that BRAT cannot hold.
     """
     notes: Counter[str] = Counter()
+    taken: set[str] = set()
     target = Path(folder).resolve()
     try:
         if target.exists() and (not target.is_dir() or any(target.iterdir())):
             raise UsageError(f"{target} exists and is not an empty folder; choose another one, or remove it first")
         with whole_folder(target) as partial:
             for document in documents:
-                name = document.id
-                if not _FILE_NAME.fullmatch(name):
-                    notes["document ids percent-encoded to be file names"] += 1
-                    name = quote(name, safe=" ").replace(".", "%2E")
+                name = _file_name(document.id, taken)
+                notes["document ids percent-encoded to be file names"] += name != document.id
                 # A reader drops a byte order mark, so a text that begins with one needs a second.
                 text = "\ufeff" * document.text.startswith("\ufeff") + document.text
                 (partial / f"{name}.txt").write_bytes(text.encode())
@@ -50,6 +50,19 @@ def write_brat(documents: Iterable[Document], folder: PathLike, names: Mapping[s
     except OSError as error:
         raise UsageError(f"cannot write {target}: {error.strerror or error}") from error
     return notes
+
+
+def _file_name(id_: str, taken: set[str]) -> str:
+    """Return a name that every file system holds beside those taken, whatever their case, and take it."""
+    name = id_ if _FILE_NAME.fullmatch(id_) else quote(id_, safe=" ").replace(".", "%2E")
+    if _DEVICE.match(name) or _folded(name) in taken:
+        name = "".join(f"%{byte:02X}" for byte in id_.encode())
+    taken.add(_folded(name))
+    return name
+
+
+def _folded(name: str) -> str:
+    return unicodedata.normalize("NFC", name.casefold())
 
 
 def _lines(document: Document, names: Mapping[str, str], notes: Counter[str]) -> Iterator[str]:

@@ -6,8 +6,6 @@ mention begins or ends inside such a word, also at punctuation, so that each men
 with the same mentions have the same words.
 """
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict

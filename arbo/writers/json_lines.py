@@ -1,7 +1,5 @@
 """Write JSON lines: documents for `arbo.readers.jsonl`, or clusters for `arbo score`."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,5 @@
 """Helpers for formats of lines: texts on one line, ids that a line can hold, and mentions as one span."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 

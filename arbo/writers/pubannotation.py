@@ -4,8 +4,6 @@ A gold id is an attribute with the predicate `tao:has_database_id`; of a mention
 Metadata of mentions are attributes too, those of documents are further keys.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

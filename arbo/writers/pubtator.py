@@ -4,8 +4,6 @@ Documents do not mark their titles, so the first sentence or line, whichever is 
 not depend on this.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -39,6 +37,8 @@ def _block(document: Document, notes: Counter[str]) -> Iterator[str]:
     for mention in document.mentions:
         start, end = hull(mention, notes)
         ids = "|".join(check_id(id_, _ID, of=mention.id) for id_ in mention.gold or ()) or "-1"
-        columns = [name, str(start), str(end), text[start:end], one_line(mention.type or "")]
+        kind = one_line(mention.type or "")
+        notes["types whose tabs and line ends became blanks, and empty ones"] += (kind or None) != mention.type
+        columns = [name, str(start), str(end), text[start:end], kind]
         yield "\t".join(columns + [ids] * (mention.gold is not None))
     yield ""

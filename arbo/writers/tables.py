@@ -6,8 +6,6 @@ a cell such as `=cmd()`, texts and column names of CSV that begin with `=`, `+`,
 prefix `'`; the writer counts the texts. TSV holds each text as it is.
 """
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from pathlib import Path

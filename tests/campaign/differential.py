@@ -55,21 +55,20 @@ def _graph(rng: np.random.Generator, most: int = 0, **options: Any) -> tuple[Any
 
 def _partition(seed: int, folder: Path) -> None:
     rng = np.random.default_rng(seed)
-    for _ in range(3):
-        edges, n_entities, n_nodes, threshold, graph = _graph(rng)
-        order = rng.permutation(len(edges))
-        shuffled = oracles.graph_of([edges[i] for i in order], n_entities, n_nodes)
-        single = make(graph.source, graph.target, graph.weight.astype(np.float32), n_entities, n_nodes)
-        for method in METHODS:
-            directed = method != "undirected"
-            found = partition(graph, method, threshold)
-            slow = oracles.SLOW[method](
-                oracles.allowed(edges, n_entities, threshold, directed=directed), n_entities, n_nodes
-            )
-            assert oracles.kept_edges(found, directed=directed) == slow, method
-            oracles.assert_describes(found, slow, n_entities, n_nodes)
-            for other in (shuffled, single):  # these weights are exact in float32
-                assert_same(found, partition(other, method, threshold))
+    edges, n_entities, n_nodes, threshold, graph = _graph(rng)
+    order = rng.permutation(len(edges))
+    shuffled = oracles.graph_of([edges[i] for i in order], n_entities, n_nodes)
+    single = make(graph.source, graph.target, graph.weight.astype(np.float32), n_entities, n_nodes)
+    for method in METHODS:
+        directed = method != "undirected"
+        found = partition(graph, method, threshold)
+        slow = oracles.SLOW[method](
+            oracles.allowed(edges, n_entities, threshold, directed=directed), n_entities, n_nodes
+        )
+        assert oracles.kept_edges(found, directed=directed) == slow, method
+        oracles.assert_describes(found, slow, n_entities, n_nodes)
+        for other in (shuffled, single):  # these weights are exact in float32
+            assert_same(found, partition(other, method, threshold))
     scaled = [(u, v, _one(rng, [*oracles.SCALES.values()])(w)) for u, v, w in edges]
     lightest = oracles.allowed(scaled, n_entities, None, directed=True)
     found = partition(oracles.graph_of(scaled, n_entities, n_nodes), "minimax")
@@ -78,24 +77,20 @@ def _partition(seed: int, folder: Path) -> None:
 
 
 def _networkx(seed: int, folder: Path) -> None:
-    rng = np.random.default_rng(seed)
-    for _ in range(3):
-        edges, n_entities, _, threshold, given = _graph(rng)
-        allowed = oracles.allowed(edges, n_entities, threshold, directed=True)
-        linked = oracles.reached(allowed, n_entities)
-        inner = {ends: w for ends, w in allowed.items() if linked.issuperset(ends) and ends[1] >= n_entities}
-        if 0 < len(inner) <= 50:  # sums of these powers of two stay exact in floats
-            graph = nx.DiGraph()
-            original = oracles.with_one_root(inner, n_entities, graph)
-            expected = {original[ends] for ends in nx.minimum_spanning_arborescence(graph).edges}
-            kept = oracles.kept_edges(partition(given, "arborescence", threshold), directed=True)
-            assert {ends for ends in kept if ends[1] in linked} == expected
-        both = nx.Graph()
-        original = oracles.with_one_root(
-            oracles.allowed(edges, n_entities, threshold, directed=False), n_entities, both
-        )
-        expected = {original[min(ends), max(ends)] for ends in nx.minimum_spanning_tree(both).edges}
-        assert oracles.kept_edges(partition(given, "undirected", threshold), directed=False).keys() == expected
+    edges, n_entities, _, threshold, given = _graph(np.random.default_rng(seed))
+    allowed = oracles.allowed(edges, n_entities, threshold, directed=True)
+    linked = oracles.reached(allowed, n_entities)
+    inner = {ends: w for ends, w in allowed.items() if linked.issuperset(ends) and ends[1] >= n_entities}
+    if 0 < len(inner) <= 50:  # sums of these powers of two stay exact in floats
+        graph = nx.DiGraph()
+        original = oracles.with_one_root(inner, n_entities, graph)
+        expected = {original[ends] for ends in nx.minimum_spanning_arborescence(graph).edges}
+        kept = oracles.kept_edges(partition(given, "arborescence", threshold), directed=True)
+        assert {ends for ends in kept if ends[1] in linked} == expected
+    both = nx.Graph()
+    original = oracles.with_one_root(oracles.allowed(edges, n_entities, threshold, directed=False), n_entities, both)
+    expected = {original[min(ends), max(ends)] for ends in nx.minimum_spanning_tree(both).edges}
+    assert oracles.kept_edges(partition(given, "undirected", threshold), directed=False).keys() == expected
 
 
 def _decisions(seed: int, folder: Path) -> None:
@@ -252,27 +247,27 @@ def _search(seed: int, folder: Path) -> None:
         [np.nextafter(_one(rng, there), np.float32(_one(rng, [-9, 9]))) for _ in range(len(given["queries"]))]
     )
     limit = np.where(rng.random(len(limit)) < 0.4, rng.choice(there, len(limit)), limit)
-    for form in ("dense", "sparse"):
-        queries = vectors(given["queries"], form)
-        things = vectors(given["corpus"], form, owner=given["owner"], n=given["n"])
-        index = Index.of(things, given["metric"])
-        same(nearest(queries, things, k, **how), brute(**given, k=k))
-        same(nearest(queries, index, k, **how, within=limit), filtered(brute(**given, k=k), limit))
-        balls, whole = neighborhoods(queries, index, limit, **how), filtered(everything, limit)
-        assert balls.ids.tolist() == whole.ids[whole.ids >= 0].tolist()
-        plain = {name: value for name, value in given.items() if name != "self_ids"}
-        expected, parts = brute(**plain, k=given["n"]), []
-        for shard in np.array_split(rng.permutation(given["n"]), rng.integers(1, 4)):
-            shard = np.sort(shard)
-            if len(shard):
-                part = nearest(queries, index.taken(shard), given["n"], metric=given["metric"])
-                parts.append(renumbered(part, shard))
-        same(merged(parts, given["n"]), expected)
-        query, thing = np.divmod(np.arange(queries.n * given["n"]), given["n"])
-        own = pair_dissimilarity(queries, things, query, thing, metric=given["metric"])
-        table = np.full((queries.n, given["n"] + 1), np.inf, np.float32)
-        np.put_along_axis(table, expected.ids, expected.dissimilarity, axis=1)
-        assert own.tolist() == table[:, :-1].ravel().tolist()
+    form = _one(rng, ["dense", "sparse"])
+    queries = vectors(given["queries"], form)
+    things = vectors(given["corpus"], form, owner=given["owner"], n=given["n"])
+    index = Index.of(things, given["metric"])
+    same(nearest(queries, things, k, **how), brute(**given, k=k))
+    same(nearest(queries, index, k, **how, within=limit), filtered(brute(**given, k=k), limit))
+    balls, whole = neighborhoods(queries, index, limit, **how), filtered(everything, limit)
+    assert balls.ids.tolist() == whole.ids[whole.ids >= 0].tolist()
+    plain = {name: value for name, value in given.items() if name != "self_ids"}
+    expected, parts = brute(**plain, k=given["n"]), []
+    for shard in np.array_split(rng.permutation(given["n"]), rng.integers(1, 4)):
+        shard = np.sort(shard)
+        if len(shard):
+            part = nearest(queries, index.taken(shard), given["n"], metric=given["metric"])
+            parts.append(renumbered(part, shard))
+    same(merged(parts, given["n"]), expected)
+    query, thing = np.divmod(np.arange(queries.n * given["n"]), given["n"])
+    own = pair_dissimilarity(queries, things, query, thing, metric=given["metric"])
+    table = np.full((queries.n, given["n"] + 1), np.inf, np.float32)
+    np.put_along_axis(table, expected.ids, expected.dissimilarity, axis=1)
+    assert own.tolist() == table[:, :-1].ravel().tolist()
 
 
 def _growth(seed: int, folder: Path) -> None:
@@ -379,13 +374,13 @@ def _links(seed: int, folder: Path) -> None:
 
 
 CAMPAIGNS = {
-    "partition": Campaign(_partition, "all methods give what their definitions give, ties included", 60_000, 40),
-    "networkx": Campaign(_networkx, "arborescences and spanning trees are those of NetworkX", 60_000, 20),
+    "partition": Campaign(_partition, "all methods give what their definitions give, ties included", 180_000, 120),
+    "networkx": Campaign(_networkx, "arborescences and spanning trees are those of NetworkX", 180_000, 60),
     "decisions": Campaign(_decisions, "decisions are obeyed as their definition says", 60_000, 30),
     "trees": Campaign(_trees, "merge trees and cuts are those of brute force and SciPy", 60_000, 40),
     "clusters": Campaign(_clusters, "scores of clusters are those of definitions and scikit-learn", 20_000, 10),
     "mentions": Campaign(_mentions, "scores of mentions are those of definitions and scikit-learn", 60_000, 30),
-    "search": Campaign(_search, "each search lists what a full scan in float64 lists, to the last bit", 60_000, 30),
+    "search": Campaign(_search, "each search lists what a full scan in float64 lists, to the last bit", 120_000, 60),
     "growth": Campaign(_growth, "lists that grow and shrink are those of a full scan", 60_000, 30),
     "threads": Campaign(_threads, "1 to 8 threads, chunks of any size: the same lists", 10_000, 8),
     "shards": Campaign(_shards, "the search in shards is the plain search", 20_000, 10),

@@ -2,11 +2,16 @@
 
 Half of the kills come at a random moment, the others at a random file operation (`faulty.c`), so that each place where
 a file is made, written, flushed, moved or removed has its share. A case may have several kills, and has one at least.
+How many there were of each verb is printed at the end of a process.
 """
 
 from __future__ import annotations
 
+import atexit
+import functools
 import shutil
+import sys
+from collections import Counter
 from pathlib import Path
 from random import Random
 
@@ -16,6 +21,14 @@ from jobs import Job, begin, check_finished, check_unfinished, do, jobs, undistu
 from campaign.runner import Campaign
 
 _KILLED = -9
+
+
+@functools.cache
+def _kills() -> Counter[str]:
+    """Count the kills of this process by verb, and print them when it ends."""
+    made: Counter[str] = Counter()
+    atexit.register(lambda: print(f"\n{made.total():,} kills: {dict(made)}", file=sys.stderr))
+    return made
 
 
 def _killed(job: Job, folder: Path, random: Random) -> bool:
@@ -31,7 +44,8 @@ def _killed(job: Job, folder: Path, random: Random) -> bool:
 
 def _case(seed: int, folder: Path) -> None:
     random, verbs = Random(seed), jobs()
-    job = random.choice(verbs[list(verbs)[seed % len(verbs)]])
+    verb = list(verbs)[seed % len(verbs)]
+    job = random.choice(verbs[verb])
     whole, place = undisturbed(job), folder / "place"
     n = random.choice([1, 2, 3, 4])
     while True:
@@ -40,6 +54,7 @@ def _case(seed: int, folder: Path) -> None:
         while kills < n and _killed(job, place, random):
             check_unfinished(job, place, whole, killed=True)
             kills += 1
+            _kills()[verb] += 1
         if kills:
             break
         shutil.rmtree(place)

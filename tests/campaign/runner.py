@@ -6,8 +6,9 @@
 
 A case raises an error if it fails. One that takes too long, or too much memory, ends its process and has failed too.
 One that raises `unittest.SkipTest` is not counted. With ``--record`` the figures are kept in ``record.json``, by
-campaign, with the seeds that failed; RELIABILITY.md tells of them. ``tests/test_campaign.py`` asks each question a few
-times, without limits of time and memory.
+campaign, with the seeds that failed; a run whose seeds go on where those of the record end is added to them.
+RELIABILITY.md tells of them. Cases that write are several times faster where ``TMPDIR`` is in memory.
+``tests/test_campaign.py`` asks each question a few times, without limits of time and memory.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import logging
 import multiprocessing
 import os
 import resource
+import shutil
 import subprocess
 import time
 import traceback
@@ -72,26 +74,39 @@ def campaigns() -> dict[str, Campaign]:
     return found
 
 
+_made = multiprocessing.Value("q", -1, lock=False)
+"""The seed of the case that this process makes; the processes of a campaign share one."""
+
+
 def failures(name: str, seeds: Sequence[int]) -> tuple[int, list[tuple[int, str]]]:
     """Make the cases of some seeds; return how many were made, and the seeds that failed, with their errors."""
-    campaign, failed, made = campaigns()[name], [], len(seeds)
-    for seed in seeds:
-        faulthandler.dump_traceback_later(campaign.seconds, exit=True)
-        try:
-            with TemporaryDirectory(prefix="arbo-campaign-", ignore_cleanup_errors=True) as folder:
-                campaign.case(seed, Path(folder))
-        except SkipTest:
-            made -= 1
-        except BaseException as error:
-            if isinstance(error, KeyboardInterrupt):
-                raise
-            failed.append((seed, traceback.format_exc(limit=-6)))
-        finally:
-            faulthandler.cancel_dump_traceback_later()
+    campaign, failed, made, folder = campaigns()[name], [], len(seeds), None
+    with TemporaryDirectory(prefix="arbo-campaign-", ignore_cleanup_errors=True) as root:
+        for seed in seeds:
+            if folder is None:
+                folder = Path(root, str(seed))
+                folder.mkdir()
+            faulthandler.dump_traceback_later(campaign.seconds, exit=True)
+            _made.value = seed
+            try:
+                campaign.case(seed, folder)
+            except SkipTest:
+                made -= 1
+            except BaseException as error:
+                if isinstance(error, KeyboardInterrupt):
+                    raise
+                failed.append((seed, traceback.format_exc(limit=-6)))
+            finally:
+                faulthandler.cancel_dump_traceback_later()
+            if os.listdir(folder):  # a folder that is still empty serves the next case: most write nothing
+                shutil.rmtree(folder, ignore_errors=True)
+                folder = None
     return made, failed
 
 
-def _begin(gigabytes: float) -> None:
+def _begin(gigabytes: float, made: Any) -> None:
+    global _made
+    _made = made
     most = int(gigabytes * 2**30)
     resource.setrlimit(resource.RLIMIT_AS, (most, most))
     logging.disable(logging.WARNING)  # of skipped lines
@@ -102,13 +117,14 @@ def asked(name: str, seeds: range, workers: int) -> Iterator[tuple[int, list[tup
     campaign = campaigns()[name]
     workers = 1 if campaign.processes else workers
     context = multiprocessing.get_context("spawn")
+    made = context.Value("q", -1, lock=False)
     next_, size = seeds.start, 1
     while next_ < seeds.stop:
         batches = [range(next_ + i * size, min(next_ + (i + 1) * size, seeds.stop)) for i in range(workers)]
         batches = [batch for batch in batches if batch]
         begun = time.perf_counter()
         try:
-            with ProcessPoolExecutor(workers, context, _begin, (campaign.gigabytes,)) as pool:
+            with ProcessPoolExecutor(workers, context, _begin, (campaign.gigabytes, made)) as pool:
                 while batches:
                     begun = time.perf_counter()
                     for batch, told in zip(batches, pool.map(failures, [name] * len(batches), batches), strict=True):
@@ -119,10 +135,11 @@ def asked(name: str, seeds: range, workers: int) -> Iterator[tuple[int, list[tup
                     batches = [range(next_ + i * size, min(next_ + (i + 1) * size, seeds.stop)) for i in range(workers)]
                     batches = [batch for batch in batches if batch]
         except BrokenProcessPool:
-            if batches[-1].stop - next_ == 1:
-                next_ += 1
-                yield 1, [(next_ - 1, "the process ended: out of time or memory, or it crashed")]
-            size, workers = 1, 1
+            if workers == 1:  # make the cases before the last one again, as what they told is lost
+                yield from asked(name, range(next_, made.value), 1)
+                yield 1, [(made.value, "the process ended: out of time or memory, or it crashed")]
+                next_ = made.value + 1
+            size, workers = max(1, size // 4), 1
 
 
 def run(name: str, cases: int, first: int, workers: int, *, kept: bool) -> bool:
@@ -138,17 +155,34 @@ def run(name: str, cases: int, first: int, workers: int, *, kept: bool) -> bool:
     for seed, error in failed[:_MOST_FAILURES]:
         print(f"  seed {seed}:\n{error}")
     if kept:
-        _keep(name, made, failed, first, time.perf_counter() - begun)
+        tried = first + cases if len(failed) < _MOST_FAILURES else failed[-1][0] + 1
+        _keep(name, made, [seed for seed, _ in failed], range(first, tried), time.perf_counter() - begun)
     return not failed
 
 
-def _keep(name: str, made: int, failed: Sequence[tuple[int, str]], first: int, seconds: float) -> None:
-    record = json.loads(RECORD.read_text("utf-8")) if RECORD.exists() else {}
+def _recorded() -> dict[str, dict[str, Any]]:
+    return dict(json.loads(RECORD.read_text("utf-8"))) if RECORD.exists() else {}
+
+
+def untried(name: str) -> int:
+    """Return the seed after those of the record; 0 without any."""
+    own = _recorded().get(name, {"first": 0, "cases": 0})
+    return int(own["first"] + own.get("seeds", own["cases"]))
+
+
+def _keep(name: str, made: int, failed: Sequence[int], seeds: range, seconds: float) -> None:
+    """Record a run; it is added to the runs of the record if its seeds go on where theirs end."""
+    record, first = _recorded(), seeds.start
+    if name in record and seeds.start == untried(name):
+        before = record[name]
+        first, made, failed = before["first"], made + before["cases"], [*before["failed"], *failed]
+        seconds += before["seconds"]
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=HERE, capture_output=True, text=True)
     record[name] = {
         "cases": made,
-        "failed": [seed for seed, _ in failed],
+        "failed": failed,
         "first": first,
+        "seeds": seeds.stop - first,
         "seconds": round(seconds, 1),
         "commit": commit.stdout.strip(),
         "date": datetime.now(UTC).date().isoformat(),
@@ -179,7 +213,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("name", nargs="*", help="default: all; the beginning of a name chooses all that have it")
     parser.add_argument("--cases", type=int, help="default: those of the long form")
-    parser.add_argument("--first", type=int, default=0, help="first seed")
+    parser.add_argument("--first", type=int, help="first seed; default: the one after those of the record")
     parser.add_argument("--workers", type=int, default=os.cpu_count())
     parser.add_argument("--record", action="store_true", help="keep the figures in record.json and RELIABILITY.md")
     parser.add_argument("--table", action="store_true", help="write the table of RELIABILITY.md, and ask nothing")
@@ -196,7 +230,14 @@ def main() -> None:
             print(f"{name:28} {known[name].many:>9,}  {known[name].asks}")
         return
     results = [
-        run(name, given.cases or known[name].many, given.first, given.workers, kept=given.record) for name in chosen
+        run(
+            name,
+            given.cases or known[name].many,
+            untried(name) if given.first is None else given.first,
+            given.workers,
+            kept=given.record,
+        )
+        for name in chosen
     ]
     if given.record:
         tell()

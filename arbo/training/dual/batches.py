@@ -1,7 +1,5 @@
 """Batches: the distinct texts of mentions and their nodes, the vectors of these texts, and of perturbed copies."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Self

@@ -27,8 +27,6 @@ Mixup itself is no strategy: it changes the chosen negatives, see `arbo.training
 Nodes are indexed as in `Snapshot`; if there are fewer negatives than requested, the remaining entries are -1.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """From the vectors of mentions and nodes to one loss per mention: choice of negatives, mixup, loss."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import torch

@@ -1,7 +1,5 @@
 """The plan of an epoch: the positive and negatives of each mention."""
 
-from __future__ import annotations
-
 from typing import NamedTuple, Self
 
 import numpy as np

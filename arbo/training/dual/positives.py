@@ -20,8 +20,6 @@ them, and only those from the entity depend on the vectors. If the edges do not 
 each of its parts has a root of its own.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import NamedTuple, Self
 

@@ -1,7 +1,5 @@
 """Training of dual-encoders: choose positives and negatives, compare their vectors."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
@@ -278,10 +276,8 @@ def _with_thresholds(encoder: DualEncoder, linker: Linker) -> DualEncoder:
     # Default thresholds must be finite; a number above all dissimilarities stands for no limit.
     far = 1e6 if encoder.metric == "dot" else 2.0
     entity, mention = (far if limit is None else limit for limit in (best.entity_threshold, best.mention_threshold))
-    found: dict[str, Any] = {"mention_threshold": mention}
-    if linker.kb is not None:
-        found["entity_threshold"] = entity
-    return replace(encoder, config=replace(encoder.config, **found))
+    own_kb: dict[str, Any] = {} if linker.kb is None else {"entity_threshold": entity}
+    return replace(encoder, config=replace(encoder.config, mention_threshold=mention, **own_kb))
 
 
 def development_scores(data: TrainingSet, snapshot: Snapshot, n_neighbours: int = 8) -> dict[str, float]:

@@ -6,14 +6,12 @@ synonyms, and away from its vectors for the other names. So a name learns to att
 entities of a text are given, and not their positions.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import chain
 from os import PathLike
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -49,7 +47,7 @@ class AttentiveReader:
     tokens: list[TextTokens]  # (texts,)
 
     @classmethod
-    def of(cls, model: LabelAttention, data: AnnotatedTexts) -> AttentiveReader:
+    def of(cls, model: LabelAttention, data: AnnotatedTexts) -> Self:
         """Collect texts and names."""
         return cls(model, data, model.names(data.kb), model.reader(data.texts))
 

@@ -4,8 +4,6 @@ Each name with synonyms is compared with some of them and with names of other en
 two further layers, which are discarded after training. Documents are not needed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from copy import deepcopy
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """The last two stages of OSLAT in one training: label attention, then its linking head."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The names of entities as sets of synonyms, sampling of names of other entities, and texts with their entities."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self

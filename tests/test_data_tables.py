@@ -1,0 +1,149 @@
+"""Many documents are kept as tables: nothing that people see differs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from unittest import mock
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+import arbo
+from arbo.data import records
+from arbo.data.documents import Document
+from arbo.data.gold import Gold
+from arbo.data.records import DocumentRecords
+from arbo.data.tables import Tables
+from arbo.errors import DataError
+
+NAMES = ["Wilson disease", "WD", "copper", "naïve 😀", "Leber's", "x"]
+
+
+@pytest.fixture
+def packed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep two documents as objects at most."""
+    monkeypatch.setattr(records, "_MOST_DOCUMENTS", 2)
+
+
+def lines(seed: int, n: int = 7) -> list[str]:
+    """Return documents with abbreviations, types, gold ids, clusters, scores and metadata, some without mentions."""
+    import random
+
+    drawn = random.Random(seed)
+
+    def one(number: int) -> str:
+        text, mentions = "Wilson disease (WD). ", []
+        for _ in range(drawn.randrange(4)):
+            name = drawn.choice(NAMES)
+            own = {"spans": [[len(text), len(text) + len(name)]], "type": drawn.choice([None, "T", "U"])}
+            own |= {"entities": drawn.choice([None, [], ["E1"], ["E1", "E2"]]), "cluster": drawn.choice([None, "c"])}
+            own |= drawn.choice([{}, {"score": 0.5}, {"further": [number]}])
+            mentions.append(own)
+            text += name + ", "
+        more = drawn.choice([{}, {"topic": "é"}, {"domain": "d"}])
+        return json.dumps({"id": f"d{number}", "text": text, "mentions": mentions, **more}) + "\n"
+
+    return [one(number) for number in range(n)]
+
+
+PLAIN = '{"id": "e", "text": "copper", "mentions": [{"spans": [[0, 6]], "type": "V"}]}\n'
+"""A document that has no optional columns."""
+
+
+def read(folder: Path, content: list[str], most: int) -> arbo.Corpus:
+    (folder / "documents.jsonl").write_text("".join(content), "utf-8")
+    with mock.patch.object(records, "_MOST_DOCUMENTS", most):
+        return arbo.read_documents(folder / "documents.jsonl", on_error="skip")
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), most=st.integers(1, 4))
+def test_a_corpus_in_tables_is_the_corpus_of_objects(
+    tmp_path_factory: pytest.TempPathFactory, seed: int, most: int
+) -> None:
+    folder = tmp_path_factory.mktemp("corpus")
+    plain, packed = read(folder, lines(seed), 100), read(folder, lines(seed), most)
+    assert plain.tables is None
+    assert packed.tables is not None
+    assert len(packed) == len(plain)
+    assert packed.n_mentions == plain.n_mentions
+    assert packed.order.tolist() == plain.order.tolist()
+    assert [*map(dict, packed.metadata_of("mentions"))] == [*map(dict, plain.metadata_of("mentions"))]
+    assert [*map(dict, packed.metadata_of("documents"))] == [*map(dict, plain.metadata_of("documents"))]
+    assert packed.of_types("T") == plain.of_types("T")
+    assert packed.found(["d3", "d0", "no"]) == plain.found(["d3", "d0", "no"])
+    assert Gold.of(packed).classes.tolist() == Gold.of(plain).classes.tolist()
+    assert "documents" not in vars(packed)  # nothing so far needed objects
+    assert packed == plain
+    assert packed.mentions == plain.mentions
+    assert [one.metadata for one in packed.mentions] == [one.metadata for one in plain.mentions]
+    assert [one.score for one in packed.mentions] == [one.score for one in plain.mentions]
+    assert packed.fingerprint == plain.fingerprint
+
+
+@pytest.mark.parametrize("types", [["T", "U"], ["T"], ["V"]])
+@pytest.mark.parametrize("with_kb", [True, False])
+def test_the_run_is_the_same_bytes_and_needs_no_objects(tmp_path: Path, with_kb: bool, types: list[str]) -> None:
+    kb = arbo.KnowledgeBase([arbo.Entity("E1", "Wilson disease"), arbo.Entity("E2", "copper", domain="d")])
+    for name, most in (("plain", 100), ("packed", 2)):
+        corpus = read(tmp_path, [*lines(1, 40), PLAIN], most).of_types(types)
+        linker = arbo.Linker(kb) if with_kb else arbo.Linker()
+        result = linker.link(corpus) if with_kb else linker.discover(corpus)
+        result.save(tmp_path / name)
+        assert ("documents" in vars(corpus)) == (most == 100)
+    for file in (tmp_path / "plain").glob("*.parquet"):
+        assert file.read_bytes() == (tmp_path / "packed" / file.name).read_bytes()
+
+
+@pytest.mark.usefixtures("packed")
+def test_an_equal_document_is_dropped_and_another_with_its_id_refused() -> None:
+    found = DocumentRecords()
+    for number in [0, 1, 2, 3, 4, 1, 4]:
+        found.add(Document(f"d{number}", str(number)), "file", number + 1)
+    assert found.notes == {"duplicate documents dropped": 2}
+    with pytest.raises(DataError, match=r"different content \(file, line 2\)"):
+        found.add(Document("d1", "other"), "file", 9)
+    assert [one.id for one in found] == ["d0", "d1", "d2", "d3", "d4"]
+    assert [one.text for one in arbo.Corpus(found)] == ["0", "1", "2", "3", "4"]
+
+
+def test_several_files_make_no_objects_that_stay(tmp_path: Path, packed: None) -> None:
+    made = []
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.jsonl").write_text("".join(lines(3)).replace('"id": "d', f'"id": "{name}'), "utf-8")
+    with mock.patch.object(arbo.Corpus, "documents", property(lambda _: made.append("objects"))):
+        assert len(arbo.read_documents([tmp_path / "a.jsonl", tmp_path / "b.jsonl"])) == 14
+    assert not made
+
+
+def test_a_mention_id_in_two_documents_is_refused_with_both(tmp_path: Path) -> None:
+    content = [
+        json.dumps({"id": f"d{i}", "text": "ab", "mentions": [{"id": f"m{i % 3}", "spans": [[0, 1]]}]}) + "\n"
+        for i in range(4)
+    ]
+    told = []
+    for most in (2, 100):
+        with pytest.raises(DataError, match="documents 'd0' and 'd3' both have a mention with this id") as error:
+            read(tmp_path, content, most)
+        told.append(str(error.value))
+    assert told[0] == told[1]
+
+
+@pytest.mark.usefixtures("packed")
+def test_corrections_of_spans_change_documents_in_tables(tmp_path: Path) -> None:
+    corpus = read(tmp_path, lines(5, 9), 2)
+    document = next(one for one in read(tmp_path, lines(5, 9), 100) if one.mentions)
+    drop = {"document": document.id, "spans": [[*document.mentions[0].spans[0]]], "drop": True}
+    results = [arbo.Linker().discover(one, [drop]) for one in (corpus, read(tmp_path, lines(5, 9), 100))]
+    assert results[0].mention_table.equals(results[1].mention_table)
+    assert len(results[0].mention_table) == corpus.n_mentions - 1
+
+
+@pytest.mark.usefixtures("packed")
+def test_parts_of_tables_follow_each_other() -> None:
+    documents, _ = arbo.load_sample()
+    tables = Tables.of(documents.documents)
+    assert tuple(Tables.joined([tables.between(0, 3), tables.between(3, 1), tables.between(4, 9999)]).each()) == tuple(
+        documents
+    )

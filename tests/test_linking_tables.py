@@ -1,0 +1,95 @@
+"""The tables of a run are made in slices of rows: the same tables for any size, and little memory besides them."""
+
+from __future__ import annotations
+
+import tracemalloc
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from builders import document, linker
+from conftest import Sample
+
+import arbo
+from arbo.edges.model import EdgeModel
+from arbo.linking import content, tables
+from arbo.linking.confidence import Confidence
+from arbo.linking.description import describe
+from clustering import Graph, graph, partition, pruning
+from clustering.forest import no_entity_edges
+from clustering.pruning import surviving_edges
+
+TABLES = ("mention_table", "link_table", "cluster_table", "document_table", "entity_table", "correction_table")
+
+
+def some(result: arbo.Result) -> list[Any]:
+    """Return all that depends on slices, besides the ids that the tables share."""
+    return [*(getattr(result, name) for name in TABLES), result.manifest["giants"], result.manifest["notes"]]
+
+
+def results(sample: Sample, edges: EdgeModel) -> Iterator[list[Any]]:
+    """Link with gold ids, corrections, a giant, confidence and edges that are learnt; and discover."""
+    documents, kb = arbo.Corpus(list(sample[0])[::-1]), sample[1]
+    first, second = (mention.id for mention in documents.mentions[:2])
+    lines = [{"mention": first, "entity": kb.entities[3].id}, {"mention": second, "entity": None}]
+    made = linker(kb, entity_threshold=0.4, mention_threshold=0.9, confidence=Confidence(-1.0, 2.0, 0.5))
+    yield some(made.link(documents, lines))
+    yield some(linker().discover(documents))
+    yield some(linker(kb).link([]))
+    yield some(arbo.Linker(kb, edges=edges).link(documents, lines))
+
+
+def test_slices_of_any_size_give_the_same_tables(sample: Sample, monkeypatch: pytest.MonkeyPatch) -> None:
+    edges = arbo.train_edges(sample[0][:60], sample[0][60:], sample[1], names=True)
+    expected = list(results(sample, edges))
+    for size in (1, 7, 50):
+        monkeypatch.setattr(tables, "_SLICE", size)
+        assert list(results(sample, edges)) == expected
+
+
+def test_a_name_of_a_discovered_entity_that_the_knowledge_base_has_gets_a_number() -> None:
+    kb = arbo.KnowledgeBase([arbo.Entity("new-b-0", "marsh fever")])
+    found = linker(kb).link([document("a", "kelp blight"), document("b", "limpet collapse")])
+    assert [link.cluster for link in found.links] == ["new-a-0", "new-b-0#2"]
+
+
+def test_besides_the_tables_little_is_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    kb = arbo.KnowledgeBase([arbo.Entity(f"E{i}", f"name of {i:03}") for i in range(200)])
+    corpus = arbo.Corpus([document(f"d{i}", *(f"name of {(i * j) % 200:03}" for j in range(20))) for i in range(1000)])
+    made = linker(kb)
+    found = made.retrieve(corpus, k=4, discover=False, in_order=True)
+    clusters = partition(found.graph(4), "arborescence", made.config.limits(found.threshold))
+    given = content.Content.of(corpus, found.inputs)
+    monkeypatch.setattr(content, "_TOGETHER", 10)
+    monkeypatch.setattr(tables, "_SLICE", 500)
+    usual, pool = pa.default_memory_pool(), pa.system_memory_pool()  # of which no other test raises the peak
+    pa.set_memory_pool(pool)
+    tracemalloc.start()  # of the arrays of numpy
+    try:
+        result = describe(given, kb, found, clusters, made.config)
+        now, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+        pa.set_memory_pool(usual)
+    assert result.link_table.nbytes > 2e6
+    assert result.link_table["mention_id"].chunk(0).buffers() == given.mentions["mention_id"].chunk(0).buffers()
+    assert most - now + pool.max_memory() - pool.bytes_allocated() < result.link_table.nbytes / 2
+
+
+@pytest.mark.parametrize("size", [1, 3, 1000])
+def test_graphs_are_made_in_slices(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(size)
+    near = rng.integers(-1, 50, (50, 3)), rng.random((50, 3)).astype(np.float32)
+    own = rng.integers(-1, 9, (50, 1)), rng.random((50, 1)).astype(np.float32)
+
+    def made() -> list[list[Any]]:
+        one = Graph.from_neighbors(near, own, n_entities=9)
+        kept = surviving_edges(one, no_entity_edges(one), 0.7, directed=False)
+        return [array.tolist() for array in (one.source, one.target, one.weight, *kept)]
+
+    expected = made()
+    monkeypatch.setattr(graph, "_ROWS", size)
+    monkeypatch.setattr(pruning, "_CHUNK", size)
+    assert made() == expected
