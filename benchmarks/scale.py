@@ -1,15 +1,22 @@
-r"""One job in several processes: two workers beside one, the cost of a work folder, and the memory of a mention.
+r"""One job in several processes: two workers beside one, the cost of a work folder, memory, and the same bytes.
 
-Documents are made: 20 mentions each, with names that are drawn from 3,000 for 10⁵ mentions and from 30,000 for 10⁶; the
-knowledge base has 10,000 and 100,000 names of one to three made words.
+Documents are made: 20 mentions each, with names that are drawn from 3,000 for 10⁵ mentions, 30,000 for 10⁶ and 300,000
+for 10⁷; the knowledge base has 10,000, 100,000 and 10⁶ names of one to three made words. The parts are made one by one,
+and kept; `--only` makes one of them.
 
-`times_faster` is the time of one worker over that of two, for encoding and search (`search`: n-grams, 60,000 distinct
-names against 300,000; `embedding`: MiniLM, 4,000 distinct names against 10). A worker is a process of one thread,
-warmed by a small job. `work.times_slower` compares `arbo link --workers 1 --work` with `arbo link` in memory,
-from files to tables, on 10⁵ mentions, least of three. `peak_gb` is the peak memory of `arbo link` and `arbo discover`,
-and `bytes_a_mention` the slope between both sizes, the share of ten mentions of a name in the knowledge base included.
-
-Ratios need two free cores: beside other work, two processes get twice the share of one.
+- `speed`: `times_faster` is the time of one worker over that of two, for encoding and search (`search`: n-grams, 60,000
+  distinct names against 300,000; `embedding`: MiniLM, 32,000 distinct names against 10: its two parts of a search
+  are one for each worker). A worker is a process of one thread, warmed by a small job. Ratios need two free cores:
+  beside other work, two processes get twice the share of one.
+- `memory`: `work.times_slower` compares `arbo link --workers 1 --work` with `arbo link` in memory, from files to
+  tables, on 10⁵ mentions, least of three. `peak_gb` is the peak memory of `arbo link` and `arbo discover`, and
+  `bytes_a_mention` the slope between both sizes, the share of ten mentions of a name in the knowledge base included.
+- `largest`: ten million mentions, from files to tables, the knowledge base as an index: the peak memory, the seconds of
+  the stages that a run tells (`encode and search`, then those of the driver alone: `partition`, `describe`),
+  and the rest: reading, and writing the tables.
+- `bytes`: each job on BC5CDR diseases against MEDIC, on the entities of ECB+, and with corrections and growth, in one
+  process, in 1, 2 and 4 workers, and on Ray with two workers, in shards of 1,000 and 5,000; `different` counts the jobs
+  whose tables differ from those of one process in a byte.
 """
 
 import json
@@ -17,10 +24,15 @@ import multiprocessing
 import os
 import random
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from itertools import product
 from pathlib import Path
 
+from library.cells import Cells
+from library.command import parser_of
+from library.corpora import JOBS
+from library.folders import DATA
 from library.results import Figures, collected, record
 from library.timing import run_arbo
 from threadpoolctl import threadpool_limits
@@ -28,9 +40,12 @@ from threadpoolctl import threadpool_limits
 import arbo
 from arbo.encoders.named import encoder_of
 from arbo.scale.work import opened
+from clustering import METHODS
 
 FILLER = "was found in the sample of patients with "
 SIZES = {"1e5": (100_000, 3_000, 10_000), "1e6": (1_000_000, 30_000, 100_000)}
+LARGEST = (10_000_000, 300_000, 1_000_000)
+SPREADS = [("--workers", "1"), ("--workers", "2"), ("--workers", "4"), ("--ray", "local", "--workers", "2")]
 
 
 def make(folder: Path, mentions: int, distinct: int, names: int) -> tuple[Path, Path]:
@@ -80,7 +95,7 @@ def speed(folder: Path) -> Iterator[tuple[str, float]]:
     """Compare two workers with one."""
     for what, encoder, sizes in (
         ("search", "ngram", (60_000, 60_000, 300_000)),
-        ("embedding", "all-MiniLM-L6-v2", (4_000, 4_000, 10)),
+        ("embedding", "all-MiniLM-L6-v2", (32_000, 32_000, 10)),
     ):
         documents, entities = make(folder / what, *sizes)
         names = [mention.text for mention in arbo.read_documents(documents).mentions]
@@ -111,13 +126,96 @@ def memory(folder: Path) -> Iterator[tuple[str, float]]:
         yield f"{verb}.bytes_a_mention", (large - small) / (SIZES["1e6"][0] - SIZES["1e5"][0])
 
 
+def largest(folder: Path) -> Iterator[tuple[str, float]]:
+    """Link and discover ten million mentions."""
+    documents, entities = make(folder, *LARGEST)
+    run_arbo("kb", "index", str(entities), "--out", str(folder / "index"))
+    jobs = {
+        "discover": ["discover", str(documents), "--out", str(folder / "found")],
+        "link": ["link", str(documents), "--kb", str(folder / "index"), "--out", str(folder / "run")],
+    }
+    for verb, job in jobs.items():
+        told, seconds, peak = run_arbo(*job)
+        yield f"{verb}.1e7.peak_gb", peak / 1e9
+        yield f"{verb}.1e7.seconds", seconds
+        for stage, own in told["seconds"].items():
+            yield f"{verb}.1e7.{stage.replace(' ', '_')}.seconds", own
+        yield f"{verb}.1e7.read_and_write.seconds", seconds - sum(told["seconds"].values())
+
+
+def same_bytes(folder: Path) -> Iterator[tuple[str, float]]:
+    """Compare the tables of jobs in processes with those of one."""
+    job = JOBS["BC5CDR disease"]
+    (documents,) = {job.test}
+    kb, news = ["--kb", str(DATA / job.kb), "--kb-format", job.kb_format], str(DATA / "ecbplus")
+    test = job.documents(documents)
+    parts = {name: folder / f"{name}.jsonl" for name in ("first", "second", "corrections")}
+    test[:400].to_jsonl(parts["first"])
+    test[400:].to_jsonl(parts["second"])
+    parts["corrections"].write_text("".join(f"{json.dumps(one)}\n" for one in corrections(test[:400])), "utf-8")
+    jobs = [[*job.command(documents), "--method", method] for method in METHODS]
+    jobs += [["discover", news, "--format", "ecbplus"]]
+    jobs += [["link", str(parts["first"]), *kb, "--corrections", str(parts["corrections"]), "--spread", "graph"]]
+    compared = different = 0
+    for place, words in enumerate(jobs):
+        grow = words[1] == str(parts["first"])
+        plain = tables(words, folder / f"plain{place}", [str(parts["second"])] if grow else None)
+        for number, spread in enumerate(product(SPREADS, ("1000", "5000"))):
+            how = [*spread[0], "--shard-size", spread[1]]
+            made = tables(words, folder / f"run{place}.{number}", [str(parts["second"])] if grow else None, how)
+            compared += 1
+            different += made != plain
+    yield "bytes.jobs", compared
+    yield "bytes.different", different
+
+
+def corrections(documents: arbo.Corpus) -> Iterator[dict[str, object]]:
+    """Make corrections of each kind."""
+    mentions = [mention for mention in documents.mentions if mention.gold]
+    for number, one in enumerate(mentions[::7]):
+        other, where = mentions[number], {"document": one.document_id, "spans": [[one.start, one.end]]}
+        kinds: list[dict[str, object]] = [
+            {"mention": one.id, "entity": one.gold[0] if one.gold else None},
+            {"mention": one.id, "entity": None},
+            {"mention": one.id, "new": f"new {number % 5}"},
+            {"same": [one.id, other.id]},
+            {"different": [one.id, other.id]},
+            {**where, "drop": True},
+            {**where, "resize": [[one.start, one.end + 1]]},
+        ]
+        yield kinds[number % 7]
+
+
+def tables(job: list[str], out: Path, more: list[str] | None, how: Sequence[str] = ()) -> dict[str, str]:
+    """Make a run, which perhaps grows by ``more``, and return the hashes of its files."""
+    run_arbo(*job, "--out", str(out), *how)
+    if more:
+        out, before = out.with_name(f"{out.name}.grown"), out
+        run_arbo("add", str(before), *more, "--out", str(out), *how)
+    found: dict[str, str] = json.loads((out / "manifest.json").read_text("utf-8"))["files"]
+    return found
+
+
+PARTS = {"memory": memory, "speed": speed, "largest": largest, "bytes": same_bytes}
+CELLS = Cells("scale", lambda cell: (cell["part"], SIZES, LARGEST))
+
+
 def main() -> None:
-    """Measure everything and record it."""
-    found: Figures = {}
-    with tempfile.TemporaryDirectory() as folder:
-        for part in (memory, speed):
-            found |= collected(part(Path(folder)), "")
-    record("scale", found)
+    """Make the parts that are missing, and record all."""
+    parser = parser_of(__doc__)
+    parser.add_argument("--only", choices=PARTS, help="make this part only")
+    given = parser.parse_args()
+
+    def made(part: str) -> Figures:
+        with tempfile.TemporaryDirectory() as folder:
+            return collected(PARTS[part](Path(folder)))
+
+    for name in PARTS:
+        if given.only in (None, name):
+            CELLS.keep({"part": name}, lambda _, name=name: made(name))  # type: ignore[misc]
+    kept = sorted(CELLS.read(), key=lambda cell: list(PARTS).index(cell["part"]))
+    rows = (cell.items() for cell in kept)
+    record("scale", {name: value for row in rows for name, value in row if name not in ("part", "commit")}, cells=kept)
 
 
 if __name__ == "__main__":
