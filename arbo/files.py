@@ -8,18 +8,24 @@ import json
 import os
 import shutil
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import uuid4
 
 from arbo.errors import DataError, UsageError
 
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
 PathLike = str | os.PathLike[str]
+READING_HEADERS = threading.Lock()
+"""Held by what reads headers of `.npy`, as Python 3.11 may fail to parse them in two threads (gh-106905)."""
 _HERE, _EXCHANGE = -100, 2
 """AT_FDCWD and RENAME_EXCHANGE of Linux."""
 
@@ -52,6 +58,17 @@ def save_array(file: Path, array: Any) -> None:
         # NumPy writes to a real file without Python, and then does not say that a disk is full.
         wrapped: Any = SimpleNamespace(write=stream.write)
         np.save(wrapped, array, allow_pickle=False)
+
+
+def map_array(file: Path) -> "npt.NDArray[Any]":
+    """Map the array of a `.npy` into memory; what is written to it is not written to the file.
+
+    Raise OSError or ValueError if it cannot be read.
+    """
+    import numpy as np
+
+    with READING_HEADERS:
+        return np.asarray(np.load(file, mmap_mode="c", allow_pickle=False))
 
 
 def write_lines(lines: Iterable[str], path: PathLike) -> None:

@@ -6,7 +6,10 @@ import errno
 import json
 import os
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -145,3 +148,23 @@ def test_a_file_or_a_link_in_the_way_of_a_folder_leaves_nothing(
         assert os.listdir(tmp_path / name) == ["new"]
     assert sorted(os.listdir(tmp_path)) == ["link", "plain", "precious"]
     assert (tmp_path / "precious" / "file").read_text() == "mine"
+
+
+def test_headers_of_arrays_are_parsed_in_one_thread_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python 3.11 sometimes fails with "AST constructor recursion depth mismatch" in two."""
+    load, reading, most = np.load, 0, 0
+
+    def counted(*args: Any, **named: Any) -> Any:
+        nonlocal reading, most
+        reading += 1
+        most = max(most, reading)
+        time.sleep(0.01)
+        reading -= 1
+        return load(*args, **named)
+
+    files.save_array(tmp_path / "a.npy", np.arange(3))
+    monkeypatch.setattr(np, "load", counted)
+    with ThreadPoolExecutor(4) as pool:
+        arrays = list(pool.map(files.map_array, [tmp_path / "a.npy"] * 8))
+    assert [array.tolist() for array in arrays] == [[0, 1, 2]] * 8
+    assert most == 1

@@ -16,7 +16,6 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-import numpy as np
 import numpy.typing as npt
 
 from arbo.data.columns import MEND, SCHEMAS, HashedIds, StoredRows, Table, write_table
@@ -30,6 +29,7 @@ from arbo.files import (
     check_replaceable,
     files_in,
     json_ready,
+    map_array,
     save_array,
     sha256_of,
     version_of,
@@ -189,9 +189,7 @@ def _ends(file: Path) -> str:
 
 
 def _mapped(file: Path) -> npt.NDArray[Any]:
-    """Map an array; kernels take it like any other, and the file is never written."""
     try:
-        array = np.load(file, mmap_mode="c", allow_pickle=False)
+        return map_array(file)
     except (OSError, ValueError) as error:
         raise DataError(f"the array cannot be read ({error}); {MEND}", file=str(file)) from None
-    return np.asarray(array).view(np.ndarray)

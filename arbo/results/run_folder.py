@@ -21,6 +21,7 @@ from arbo.data.fields import fields
 from arbo.data.parquet import check_values
 from arbo.errors import DataError, UsageError
 from arbo.files import (
+    READING_HEADERS,
     Format,
     PathLike,
     check_format,
@@ -141,7 +142,7 @@ def load_kept(folder: PathLike, manifest: Mapping[str, Any], n: int) -> dict[str
     file = Path(folder) / KEPT
     check_hashes(Path(folder), {KEPT: str(manifest["files"].get(KEPT))}, FORMAT.mend)
     try:
-        with np.load(file, allow_pickle=False) as stored:
+        with READING_HEADERS, np.load(file, allow_pickle=False) as stored:
             if any(one.compress_type for one in stored.zip.infolist()):
                 raise ValueError("its arrays are compressed")  # they could unpack to any size
             arrays = dict(stored)

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from arbo.errors import DataError, UsageError
-from arbo.files import check_hashes, files_in, save_array, sha256_of, whole_folder
+from arbo.files import check_hashes, files_in, map_array, save_array, sha256_of, whole_folder
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 
@@ -117,7 +117,7 @@ class Part(NamedTuple):
             time.sleep(0.5)
             os.scandir(self.folder.parent).close()  # a network disk then asks again for what was absent
         files = (file for file in self.folder.iterdir() if file.suffix == ".npy")
-        return {file.stem: np.asarray(np.load(file, mmap_mode="c", allow_pickle=False)) for file in files}
+        return {file.stem: map_array(file) for file in files}
 
 
 class Task(NamedTuple):
