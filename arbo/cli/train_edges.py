@@ -1,7 +1,5 @@
 """The verb that trains edge models: train-edges."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Any
 

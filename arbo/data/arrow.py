@@ -3,8 +3,6 @@
 `pyarrow.array` imports pandas, if it is installed, which takes longer than to link a document.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any

@@ -1,7 +1,5 @@
 """Codes for values."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Iterable
 
 import numpy as np

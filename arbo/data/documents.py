@@ -4,8 +4,6 @@ Offsets count Unicode code points, as `len` does, and the end is exclusive. The 
 an offset means the same in the file, in memory and in every result.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Entities: the entries of a knowledge base."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any

@@ -3,8 +3,6 @@
 A converter returns a valid JSON value; for any other value, it raises a TypeError that names the expected type.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from typing import Any

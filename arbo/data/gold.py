@@ -4,8 +4,6 @@ A gold id counts as NIL if the knowledge base has no entity with this id or alte
 mention. All scores, tuning and training use this module.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

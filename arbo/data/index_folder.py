@@ -6,8 +6,6 @@ and the size and hashes of each file. ``kb`` holds the entities and their ids, `
 and the size and the first and last bytes of each file, where all headers are; `IndexFolder.check` reads everything.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

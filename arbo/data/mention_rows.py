@@ -12,8 +12,6 @@ end stands for the document itself, for example a document without mentions. Fur
 mention or, in a row without start and end, of the document; so do `cluster` and `score` in such a row.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 

@@ -3,8 +3,6 @@
 The keys are described in `arbo.readers.jsonl`.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Mapping

@@ -4,8 +4,6 @@ The sizes of columns are read here, from the Thrift structures (in their compact
 `RowGroupMetaData.column` of pyarrow ends the process if a column has sizes that do not fit its type.
 """
 
-from __future__ import annotations
-
 import os
 from io import BytesIO
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """What two releases of a knowledge base have in common, by hashes of their entities, which a run keeps."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from hashlib import blake2b
 from typing import NamedTuple, Self

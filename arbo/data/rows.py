@@ -9,8 +9,6 @@ errors in rows of files name the file and the line or row.
 A name alone, without a text, becomes a document whose only mention is the whole name.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -4,8 +4,6 @@ The entities of a `Doc`, or the spans of one of its span groups, are mentions: t
 base id the gold id, if there is one. The id ``NIL`` means an entity that is in no knowledge base, as in spaCy.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from typing import Any
 

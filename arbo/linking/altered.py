@@ -1,7 +1,5 @@
 """The documents of a run that grows: those that stay are rows of its tables, which are copied and never made again."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property

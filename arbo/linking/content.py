@@ -1,7 +1,5 @@
 """The documents and mentions of a run as tables, from which the run is described."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping, Sequence

@@ -7,8 +7,6 @@ mentions; ``entities`` and ``entity_dissimilarity``, the nearest rows of the kno
 of `arbo.linking.originals`, `arbo.retrieval.scored` and `arbo.results.graphs`. A run that cannot grow keeps its graph.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from typing import Any, NamedTuple, Self

@@ -1,7 +1,5 @@
 """Readers of documents and knowledge bases, one module for each format."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections import defaultdict

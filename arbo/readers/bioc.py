@@ -16,8 +16,6 @@ A file of JSON has a collection, a document, a list of these, or one on each lin
 - Annotations without a location are left out and counted, and so are the infons of a collection.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator

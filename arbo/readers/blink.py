@@ -19,8 +19,6 @@ Entities: `title` (required) is the name, `text` the definition, `world` the dom
 its line, counted from 0, to which a `label_id` refers; with a world, it is, for example, `lego/12`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

@@ -22,8 +22,6 @@ An archive is read as a stream: nothing is unpacked to disk, and links, paths th
 oversized members are refused.
 """
 
-from __future__ import annotations
-
 import gzip
 import re
 import tarfile

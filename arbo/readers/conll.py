@@ -15,8 +15,6 @@ format has no types and no mention ids; `mention_ids` makes ids from document an
 if two begin at the same word, the longer comes first.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from itertools import chain

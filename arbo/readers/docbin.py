@@ -4,8 +4,6 @@ The entities are the mentions, see `arbo.data.spacy_docs`. The id of a document 
 ending, and its number in the file, from 0. Such files hold no code.
 """
 
-from __future__ import annotations
-
 import zlib
 
 from arbo.data.corpus import Corpus

@@ -15,8 +15,6 @@ metadata of a document of ECB+ hold its `topic`, the number at the beginning of 
 the words, and `notes` counts differences. Other keys are ignored. `mention_ids` makes ids from document and span.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections import defaultdict

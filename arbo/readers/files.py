@@ -5,8 +5,6 @@ name. The path `-` means standard input. Only a line feed ends a line, and a car
 line separators of Unicode, at which `str.splitlines` would split, may occur inside a text.
 """
 
-from __future__ import annotations
-
 import codecs
 import gzip
 import os

@@ -9,8 +9,6 @@ Human Phenotype Ontology. The text at the offsets must equal the third column, e
 nest. The format has no types and no mention ids; `mention_ids` makes ids from document and span.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 

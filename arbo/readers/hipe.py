@@ -15,8 +15,6 @@ are acceptable), `NIL` means gold `()`, and `_` means not annotated (None). The 
 Metonymic and fine-grained columns are not read. `mention_ids` makes ids from document and span.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator

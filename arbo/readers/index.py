@@ -1,7 +1,5 @@
 """Open the indexes of arbo; see `arbo.data.index_folder`."""
 
-from __future__ import annotations
-
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.data.records import OnError
 from arbo.files import PathLike

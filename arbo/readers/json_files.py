@@ -1,7 +1,5 @@
 """Read files of JSON that hold one value, a list of values, or a value on each line; make documents of annotations."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice

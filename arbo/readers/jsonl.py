@@ -23,8 +23,6 @@ A second object with the same id is dropped and counted if its content is equal,
 Files may be gzipped.
 """
 
-from __future__ import annotations
-
 from arbo.data.corpus import Corpus
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.data.objects import parse, to_document, to_entity

@@ -8,8 +8,6 @@ the name of their source, so each id is accepted in both forms: `260350` (digits
 forms mean that other concept.
 """
 
-from __future__ import annotations
-
 import re
 
 from arbo.data.entities import Entity

@@ -13,8 +13,6 @@ equal, and is an error if its content differs. Two different values of `id`, `na
 in one term are an error, too. `read_obo_parents` reads `is_a`; other relations are ignored.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator

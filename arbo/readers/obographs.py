@@ -9,8 +9,6 @@ of the class that replaces it. Nodes without a label, which other ontologies def
 left out and counted. Edges are not read.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator

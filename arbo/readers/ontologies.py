@@ -1,7 +1,5 @@
 """Share code between readers of ontologies: short ids, and the ids of obsolete terms."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping

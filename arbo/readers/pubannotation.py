@@ -14,8 +14,6 @@
   denotations and attributes are left out and counted.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Any

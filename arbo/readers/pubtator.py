@@ -18,8 +18,6 @@ title begins a new block. Files contain more than plain mentions; `notes` counts
 The format has no mention ids; `mention_ids` makes ids from document and span.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator

@@ -12,8 +12,6 @@
 The entities are sorted by their addresses. Nothing is fetched from the network.
 """
 
-from __future__ import annotations
-
 import logging
 import re
 from collections import Counter, defaultdict

@@ -13,8 +13,6 @@ TSV of entities may have no column names; its columns are then id, name, aliases
 do not match, all are kept as part of the cells, since many programs never quote.
 """
 
-from __future__ import annotations
-
 import csv
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping

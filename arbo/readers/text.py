@@ -4,8 +4,6 @@
 counts as two.
 """
 
-from __future__ import annotations
-
 from arbo.data.corpus import Corpus
 from arbo.data.documents import Document
 from arbo.data.records import DocumentRecords, OnError

@@ -21,8 +21,6 @@ in the Semantic Network are included (Mohan and Li 2019 also select vocabularies
     kb = read_umls("2017AA/META", types="ST21pv")
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping
 from itertools import groupby

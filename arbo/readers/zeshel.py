@@ -19,8 +19,6 @@ if its content is equal, and is an error if its content differs. If `text` diffe
 the words count, and `notes` counts the difference; any other difference is an error.
 """
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping

@@ -3,8 +3,6 @@
 Neighbours of a mention have the domain and the group of types of the mention, its world (see `arbo.retrieval.worlds`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
