@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from arbo.data.corpus import Corpus
+from arbo.data import Corpus, KnowledgeBase, mention_inputs
 from arbo.data.gold import Gold
-from arbo.data.inputs import mention_inputs
-from arbo.data.knowledge_base import KnowledgeBase
 from arbo.encoders.encoder import Encoder
 from arbo.encoders.named import encoder_of
 from arbo.encoders.ngrams import NgramEncoder

@@ -20,8 +20,7 @@ from arbo.errors import DataError, UsageError
 from arbo.files import sha256_of
 
 if TYPE_CHECKING:
-    from arbo.data.corpus import Corpus
-    from arbo.data.knowledge_base import KnowledgeBase
+    from arbo.data import Corpus, KnowledgeBase
     from arbo.linker import Linker
     from arbo.results.result import Result
 

@@ -16,10 +16,8 @@ from arbo.errors import DataError, UsageError
 from arbo.readers.files import read_lines
 
 if TYPE_CHECKING:
-    from arbo.data.corpus import Corpus
+    from arbo.data import Corpus, KnowledgeBase, OnError
     from arbo.data.gold import Gold
-    from arbo.data.knowledge_base import KnowledgeBase
-    from arbo.data.records import OnError
     from arbo.readers import DocumentFormat, KnowledgeBaseFormat
 
 

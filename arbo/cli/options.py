@@ -6,7 +6,7 @@ from typing import Annotated, Any, get_args
 
 import typer
 
-from arbo.data.records import OnError
+from arbo.data import OnError
 from arbo.engine import Method, NilLinkage, SearchMethod
 from arbo.linking.spread import Spread
 from arbo.readers import DocumentFormat, KnowledgeBaseFormat

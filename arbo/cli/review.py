@@ -120,7 +120,7 @@ def searching(result: Result, read: Callable[[], KnowledgeBase] | None) -> Searc
     @cache
     def linker() -> Linker:
         from arbo import KnowledgeBase, Linker
-        from arbo.data.entities import Entity
+        from arbo.data import Entity
 
         if read is not None:
             return Linker(read())

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from scipy.optimize import minimize
 from scipy.special import expit
 
-from arbo.data.inputs import MentionInput
+from arbo.data import MentionInput
 from arbo.encoders.cross import PairEncoder
 from arbo.engine import Bools, Ids
 from arbo.progress import Announce, quiet

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_matrix
 
-from arbo.data.knowledge_base import KnowledgeBase
+from arbo.data import KnowledgeBase
 from arbo.edges.facts import Facts, Names, hashed_words
 from arbo.engine import Bools, Ids, ranges
 

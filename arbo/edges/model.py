@@ -22,9 +22,8 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
+from arbo.data import KnowledgeBase, MentionInput
 from arbo.data.codes import codes_of
-from arbo.data.inputs import MentionInput
-from arbo.data.knowledge_base import KnowledgeBase
 from arbo.edges.doubtful import LogOdds, Reader
 from arbo.edges.facts import Facts
 from arbo.edges.features import (

@@ -14,8 +14,7 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from arbo.data.inputs import MentionInput
-from arbo.data.knowledge_base import KnowledgeBase
+from arbo.data import KnowledgeBase, MentionInput
 from arbo.encoders.cross_config import CrossEncoderConfig, PairPooling
 from arbo.encoders.dual import DualEncoder, Texts
 from arbo.encoders.model_folder import OneTower, load_single

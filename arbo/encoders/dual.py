@@ -13,9 +13,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import numpy as np
 
-from arbo.data.entities import Entity
-from arbo.data.inputs import MentionInput
-from arbo.data.knowledge_base import KnowledgeBase
+from arbo.data import Entity, KnowledgeBase, MentionInput
 from arbo.encoders.embedding_store import KEY_BYTES, EmbeddingStore, Keys, key_of
 from arbo.encoders.encoder import DEFAULT_THRESHOLD
 from arbo.encoders.encoder_config import EncoderConfig

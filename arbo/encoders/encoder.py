@@ -3,8 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, Self
 
-from arbo.data.inputs import MentionInput
-from arbo.data.knowledge_base import KnowledgeBase
+from arbo.data import KnowledgeBase, MentionInput
 from arbo.engine import Embeddings, Metric
 from arbo.progress import Announce, quiet
 

@@ -11,9 +11,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from arbo.data import KnowledgeBase
 from arbo.data.columns import MEND, SCHEMAS, HashedIds
 from arbo.data.index_folder import Arrays, IndexFolder, check_index_replaceable, write_index
-from arbo.data.knowledge_base import KnowledgeBase
 from arbo.encoders.encoder import Encoder
 from arbo.encoders.model_folder import same_model
 from arbo.encoders.named import encoder_of

@@ -10,8 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from arbo.data.inputs import MentionInput, names_of
-from arbo.data.knowledge_base import KnowledgeBase
+from arbo.data import KnowledgeBase, MentionInput, names_of
 from arbo.encoders.name_words import words_of
 from arbo.encoders.near_names import may_be_near
 from arbo.encoders.ngram_sums import Items, grams_of, n_holders, name_vectors

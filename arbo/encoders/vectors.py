@@ -11,8 +11,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from arbo.data.inputs import MentionInput
-from arbo.data.knowledge_base import KnowledgeBase
+from arbo.data import KnowledgeBase, MentionInput
 from arbo.encoders.encoder import DEFAULT_THRESHOLD
 from arbo.engine import Metric, Vectors
 from arbo.errors import DataError, UsageError

@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from arbo.data.knowledge_base import KnowledgeBase
+from arbo.data import KnowledgeBase
 from arbo.encoders.name_words import words_of
 from arbo.encoders.string_table import StringTable
 from arbo.engine import Bools, Ids, is_below, is_start, kernel

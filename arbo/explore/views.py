@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from arbo.data.knowledge_base import KnowledgeBase
+from arbo.data import KnowledgeBase
 from arbo.explore.figures import overview
 from arbo.explore.lookups import Bools, Ints, Lookups
 from arbo.explore.trees import Tree

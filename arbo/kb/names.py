@@ -14,11 +14,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from arbo.data.corpus import Corpus
-from arbo.data.entities import Entity
+from arbo.data import Corpus, Entity, KnowledgeBase, mention_inputs
 from arbo.data.gold import Gold
-from arbo.data.inputs import mention_inputs
-from arbo.data.knowledge_base import KnowledgeBase
 from arbo.errors import DataError
 from arbo.text.names import normalize_name
 

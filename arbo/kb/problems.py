@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from arbo.kb.names import Holders, Spellings, generic_names, holders, homonyms, spellings
 
 if TYPE_CHECKING:
-    from arbo.data.knowledge_base import KnowledgeBase
+    from arbo.data import KnowledgeBase
 
 Severity = Literal["error", "warning"]
 

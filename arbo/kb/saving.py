@@ -11,8 +11,7 @@ from os import fspath
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from arbo.data.entities import Entity
-from arbo.data.knowledge_base import KnowledgeBase
+from arbo.data import Entity, KnowledgeBase
 from arbo.errors import DataError, UsageError
 from arbo.files import PathLike, write_whole
 from arbo.writers.tables import write_tsv

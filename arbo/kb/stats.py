@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from arbo.kb.names import Holders, homonyms, spellings
 
 if TYPE_CHECKING:
-    from arbo.data.knowledge_base import KnowledgeBase
+    from arbo.data import KnowledgeBase
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,11 +12,8 @@ from dataclasses import asdict, dataclass, replace
 from statistics import median
 from typing import Any
 
-from arbo.data.corpus import Corpus
-from arbo.data.documents import Mention
-from arbo.data.entities import Entity
+from arbo.data import Corpus, Entity, KnowledgeBase, Mention
 from arbo.data.gold import Gold
-from arbo.data.knowledge_base import KnowledgeBase
 from arbo.errors import UsageError
 from arbo.metrics import Cell, Table, ratio
 

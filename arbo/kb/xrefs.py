@@ -9,8 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 
-from arbo.data.entities import Entity
-from arbo.data.knowledge_base import KnowledgeBase
+from arbo.data import Entity, KnowledgeBase
 from arbo.errors import UsageError
 
 _SPELLINGS = (("MSH", "MESH", "MeSH"), ("UMLS_CUI", "UMLS"), ("OMIM", "MIM"))

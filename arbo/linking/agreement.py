@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from itertools import combinations, pairwise
 from typing import Any
 
-from arbo.data.knowledge_base import KnowledgeBase
+from arbo.data import KnowledgeBase
 from arbo.linking.corrections import Correction
 
 Claim = tuple[Any, ...]

@@ -9,10 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from arbo.data import Corpus, Document, Inputs, MentionInput, mention_inputs
 from arbo.data.arrow import numbers, strings
-from arbo.data.corpus import Corpus
-from arbo.data.documents import Document
-from arbo.data.inputs import Inputs, MentionInput, mention_inputs
 from arbo.data.tables import (
     document_table,
     documents_in,

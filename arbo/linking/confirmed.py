@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from arbo.data.entities import Entity
+from arbo.data import Entity
 from arbo.results.result import Result
 from arbo.results.run import compared_in
 from arbo.text.phrases import refers_back

@@ -10,9 +10,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from arbo.data import Corpus, MentionInput
 from arbo.data.arrow import numbers, strings
-from arbo.data.corpus import Corpus
-from arbo.data.inputs import MentionInput
 from arbo.data.tables import document_table, mention_table, with_names
 from arbo.engine import Ids
 

@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from arbo.data.inputs import MentionInput, names_of
-from arbo.data.knowledge_base import KnowledgeBase
+from arbo.data import KnowledgeBase, MentionInput, names_of
 from arbo.encoders.dual import DualEncoder, Texts
 from arbo.encoders.encoder import Encoder
 from arbo.encoders.index import indexed

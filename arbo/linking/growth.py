@@ -15,9 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import issparse
 
-from arbo.data.corpus import Corpus
-from arbo.data.inputs import Inputs, MentionInput, names_of
-from arbo.data.knowledge_base import KnowledgeBase
+from arbo.data import Corpus, Inputs, KnowledgeBase, MentionInput, names_of
 from arbo.data.tables import numbered
 from arbo.encoders.encoder import Encoder
 from arbo.encoders.model_folder import same_model

@@ -16,8 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from arbo.data.inputs import MentionInput
-from arbo.data.knowledge_base import KnowledgeBase
+from arbo.data import KnowledgeBase, MentionInput
 from arbo.engine import NEW, OUTSIDE, UNDECIDED, Bools, Decisions, Ids, Partition
 from arbo.linking.agreement import NO_ENTITY, Agreement, Root, agree
 from arbo.linking.config import LinkerConfig

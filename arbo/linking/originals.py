@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from arbo.data.documents import Document, Mention
+from arbo.data import Document, Mention
 from arbo.linking.altered import Altered
 from arbo.linking.releases import Arrays
 

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.compute as pc
 
+from arbo.data import KnowledgeBase
 from arbo.data.arrow import numbers
-from arbo.data.knowledge_base import KnowledgeBase
 from arbo.data.releases import Exchange, Keys
 from arbo.encoders.encoder import Encoder
 from arbo.encoders.ngrams import Frequencies, NgramEncoder

@@ -10,8 +10,8 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
-from arbo.data.corpus import Corpus
-from arbo.data.documents import Document, Mention, mention_ids, text_of
+from arbo.data import Corpus, Document, Mention
+from arbo.data.documents import mention_ids, text_of
 from arbo.linking.agreement import Claim, settled
 from arbo.linking.altered import Altered
 from arbo.linking.corrections import Correction

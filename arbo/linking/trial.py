@@ -12,8 +12,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from arbo.data.entities import Entity
-from arbo.data.knowledge_base import KnowledgeBase
+from arbo.data import Entity, KnowledgeBase
 from arbo.encoders.ngrams import NgramEncoder
 from arbo.engine import Index, Vectors, nearest
 

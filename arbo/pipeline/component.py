@@ -23,8 +23,7 @@ from spacy.language import Language
 from spacy.tokens import Doc, Span
 from spacy.util import minibatch, raise_error
 
-from arbo.data.corpus import Corpus
-from arbo.data.documents import Document
+from arbo.data import Corpus, Document
 from arbo.data.spacy_docs import NIL, documents_of_docs, spans_of
 from arbo.encoders.named import encoder_of
 from arbo.errors import DataError, UsageError

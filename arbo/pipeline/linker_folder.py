@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from arbo.data.knowledge_base import KnowledgeBase
+from arbo.data import KnowledgeBase
 from arbo.encoders.index import build_index
 from arbo.encoders.ngrams import NgramEncoder
 from arbo.errors import UsageError

@@ -11,12 +11,8 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from arbo.data.corpus import Corpus
-from arbo.data.documents import Document
-from arbo.data.entities import Entity
-from arbo.data.knowledge_base import KnowledgeBase
+from arbo.data import Corpus, Document, DocumentRecords, Entity, Item, KnowledgeBase, OnError, Records
 from arbo.data.objects import ENTITY_KEYS
-from arbo.data.records import DocumentRecords, Item, OnError, Records
 from arbo.errors import DataError, UsageError
 from arbo.files import PathLike
 from arbo.readers.files import data_files, read_head, read_lines

@@ -23,10 +23,9 @@ from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import Element, ParseError, XMLPullParser
 
-from arbo.data.corpus import Corpus
-from arbo.data.documents import Document, compare, span_inside
+from arbo.data import Corpus, Document, DocumentRecords, OnError, Records
+from arbo.data.documents import compare, span_inside
 from arbo.data.fields import any_list, anything, fields, mapping_or_null, string, string_or_null
-from arbo.data.records import DocumentRecords, OnError, Records
 from arbo.errors import DataError
 from arbo.files import PathLike
 from arbo.readers import json_files

@@ -22,13 +22,10 @@ its line, counted from 0, to which a `label_id` refers; with a world, it is, for
 from collections.abc import Mapping
 from pathlib import Path
 
-from arbo.data.corpus import Corpus
-from arbo.data.documents import Document, Mention, mention_ids
-from arbo.data.entities import Entity
+from arbo.data import Corpus, Document, DocumentRecords, Entity, KnowledgeBase, Mention, OnError, Records
+from arbo.data.documents import mention_ids
 from arbo.data.fields import Convert, fields, string, string_or_null
-from arbo.data.knowledge_base import KnowledgeBase
 from arbo.data.objects import parse
-from arbo.data.records import DocumentRecords, OnError, Records
 from arbo.errors import DataError
 from arbo.files import PathLike
 from arbo.readers.files import read_records

@@ -31,9 +31,8 @@ from itertools import pairwise
 from pathlib import Path, PurePosixPath
 from typing import IO, NamedTuple, cast
 
-from arbo.data.corpus import Corpus
-from arbo.data.documents import Document, Mention, compare, span_between, text_of
-from arbo.data.records import DocumentRecords, OnError, Records
+from arbo.data import Corpus, Document, DocumentRecords, Mention, OnError, Records
+from arbo.data.documents import compare, span_between, text_of
 from arbo.errors import DataError
 from arbo.files import PathLike
 from arbo.readers.files import LARGEST_ARCHIVE, data_files, decode, read_text, sound

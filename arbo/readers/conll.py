@@ -21,9 +21,8 @@ from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
-from arbo.data.corpus import Corpus
-from arbo.data.documents import Document, marked_document
-from arbo.data.records import DocumentRecords, OnError, Records
+from arbo.data import Corpus, Document, DocumentRecords, OnError, Records
+from arbo.data.documents import marked_document
 from arbo.errors import DataError
 from arbo.files import PathLike
 from arbo.metrics import BracketError, Chains, columns_of, is_comment

@@ -6,8 +6,7 @@ ending, and its number in the file, from 0. Such files hold no code.
 
 import zlib
 
-from arbo.data.corpus import Corpus
-from arbo.data.records import DocumentRecords, OnError
+from arbo.data import Corpus, DocumentRecords, OnError
 from arbo.data.spacy_docs import docs_in, documents_of_docs
 from arbo.errors import DataError, MissingDependency
 from arbo.files import PathLike

@@ -24,9 +24,8 @@ from itertools import chain, groupby
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from arbo.data.corpus import Corpus
-from arbo.data.documents import Document, Marked, marked_document, text_of
-from arbo.data.records import DocumentRecords, OnError, Records
+from arbo.data import Corpus, Document, DocumentRecords, Marked, OnError, Records
+from arbo.data.documents import marked_document, text_of
 from arbo.errors import DataError
 from arbo.files import PathLike
 from arbo.readers.files import data_files, read_lines

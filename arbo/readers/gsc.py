@@ -12,9 +12,8 @@ nest. The format has no types and no mention ids; `mention_ids` makes ids from d
 from collections import Counter
 from pathlib import Path
 
-from arbo.data.corpus import Corpus
-from arbo.data.documents import Document, Marked, compare, marked_document, span_between
-from arbo.data.records import DocumentRecords, OnError, Records
+from arbo.data import Corpus, Document, DocumentRecords, Marked, OnError, Records
+from arbo.data.documents import compare, marked_document, span_between
 from arbo.errors import DataError
 from arbo.files import PathLike
 from arbo.readers.files import Block, read_blocks, split_blocks

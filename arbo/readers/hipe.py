@@ -21,9 +21,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from arbo.data.corpus import Corpus
-from arbo.data.documents import Document, marked_document
-from arbo.data.records import DocumentRecords, OnError, Records
+from arbo.data import Corpus, Document, DocumentRecords, OnError, Records
+from arbo.data.documents import marked_document
 from arbo.errors import DataError
 from arbo.files import PathLike
 from arbo.readers.files import data_files, read_lines

@@ -1,7 +1,6 @@
 """Open the indexes of arbo; see `arbo.data.index_folder`."""
 
-from arbo.data.knowledge_base import KnowledgeBase
-from arbo.data.records import OnError
+from arbo.data import KnowledgeBase, OnError
 from arbo.files import PathLike
 
 

@@ -23,10 +23,8 @@ A second object with the same id is dropped and counted if its content is equal,
 Files may be gzipped.
 """
 
-from arbo.data.corpus import Corpus
-from arbo.data.knowledge_base import KnowledgeBase
+from arbo.data import Corpus, DocumentRecords, KnowledgeBase, OnError, Records
 from arbo.data.objects import parse, to_document, to_entity
-from arbo.data.records import DocumentRecords, OnError, Records
 from arbo.files import PathLike
 from arbo.readers.files import read_records
 

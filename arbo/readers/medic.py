@@ -10,9 +10,7 @@ forms mean that other concept.
 
 import re
 
-from arbo.data.entities import Entity
-from arbo.data.knowledge_base import KnowledgeBase
-from arbo.data.records import OnError, Records
+from arbo.data import Entity, KnowledgeBase, OnError, Records
 from arbo.errors import DataError
 from arbo.files import PathLike
 from arbo.readers.files import read_records

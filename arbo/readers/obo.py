@@ -18,9 +18,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from arbo.data.entities import Entity
-from arbo.data.knowledge_base import KnowledgeBase
-from arbo.data.records import OnError, Records
+from arbo.data import Entity, KnowledgeBase, OnError, Records
 from arbo.errors import DataError
 from arbo.files import PathLike
 from arbo.readers.files import data_files, read_lines

@@ -15,10 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from arbo.data.entities import Entity
+from arbo.data import Entity, KnowledgeBase, OnError, Records
 from arbo.data.fields import fields, mapping_or_null, string, string_or_null
-from arbo.data.knowledge_base import KnowledgeBase
-from arbo.data.records import OnError, Records
 from arbo.errors import DataError
 from arbo.files import PathLike
 from arbo.readers.json_files import Value, json_values, read_values

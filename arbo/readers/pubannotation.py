@@ -18,10 +18,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from arbo.data.corpus import Corpus
-from arbo.data.documents import Document, span_inside
+from arbo.data import Corpus, Document, DocumentRecords, OnError
+from arbo.data.documents import span_inside
 from arbo.data.fields import any_list, anything, fields, string, string_or_null
-from arbo.data.records import DocumentRecords, OnError
 from arbo.files import PathLike
 from arbo.readers.json_files import SUFFIXES, Draft, Value, annotated, read_values
 from arbo.readers.ontologies import short_id

@@ -20,9 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from arbo.data.entities import Entity
-from arbo.data.knowledge_base import KnowledgeBase
-from arbo.data.records import OnError, Records
+from arbo.data import Entity, KnowledgeBase, OnError, Records
 from arbo.errors import DataError, MissingDependency
 from arbo.files import PathLike
 from arbo.readers.files import LARGEST_ARCHIVE, check_entities, data_files, read_text

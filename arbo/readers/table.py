@@ -26,12 +26,10 @@ from typing import Literal
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from arbo.data.corpus import Corpus
-from arbo.data.knowledge_base import KnowledgeBase
+from arbo.data import Corpus, KnowledgeBase, OnError
 from arbo.data.mention_rows import COLUMNS
 from arbo.data.objects import DOCUMENT_KEYS, ENTITY_KEYS
 from arbo.data.parquet import check_values, chunks
-from arbo.data.records import OnError
 from arbo.data.rows import Placed, documents_of, entities_of
 from arbo.errors import DataError
 from arbo.readers.files import LARGEST_ARCHIVE, MOST_PACKED, Paths, data_files, read_text, unpacked

@@ -4,9 +4,7 @@
 counts as two.
 """
 
-from arbo.data.corpus import Corpus
-from arbo.data.documents import Document
-from arbo.data.records import DocumentRecords, OnError
+from arbo.data import Corpus, Document, DocumentRecords, OnError
 from arbo.files import PathLike
 from arbo.readers.files import data_files, read_text
 

@@ -28,9 +28,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from arbo.data.entities import Entity
-from arbo.data.knowledge_base import KnowledgeBase
-from arbo.data.records import OnError, Records
+from arbo.data import Entity, KnowledgeBase, OnError, Records
 from arbo.errors import DataError, UsageError
 from arbo.files import PathLike
 from arbo.readers.files import read_lines

@@ -25,13 +25,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from arbo.data.corpus import Corpus
-from arbo.data.documents import Document, Mention
-from arbo.data.entities import Entity
+from arbo.data import Corpus, Document, DocumentRecords, Entity, KnowledgeBase, Mention, OnError, Records
 from arbo.data.fields import Convert, fields, string, string_or_null
-from arbo.data.knowledge_base import KnowledgeBase
 from arbo.data.objects import parse
-from arbo.data.records import DocumentRecords, OnError, Records
 from arbo.errors import DataError
 from arbo.files import PathLike
 from arbo.readers.files import data_files, read_lines, read_records

@@ -10,8 +10,8 @@ from scipy.sparse import csr_matrix, diags
 from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.preprocessing import normalize
 
+from arbo.data import MentionInput
 from arbo.data.codes import codes_of
-from arbo.data.inputs import MentionInput
 from arbo.edges.facts import Names, hashed_words
 from arbo.edges.features import Matrix, products
 from arbo.engine import Bools, Ids, Neighbors

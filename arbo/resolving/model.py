@@ -7,8 +7,8 @@ from typing import ClassVar, Self
 
 import numpy as np
 
+from arbo.data import KnowledgeBase
 from arbo.data.codes import codes_of
-from arbo.data.knowledge_base import KnowledgeBase
 from arbo.edges.model import THRESHOLD, EdgeModel, blocks, largest_shares, lists_of
 from arbo.edges.trees import Trees
 from arbo.engine import Bools, Floats, Ids

@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from arbo.data.corpus import Corpus
-from arbo.data.documents import Document, Mention
+from arbo.data import Corpus, Document, Mention
 from arbo.data.rows import Placed, items_of, numbered
 from arbo.errors import DataError, UsageError
 from arbo.linker import Linker

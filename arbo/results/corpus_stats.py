@@ -14,9 +14,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from arbo.data.corpus import Corpus
+from arbo.data import Corpus, KnowledgeBase
 from arbo.data.gold import Bools, Gold, Ints
-from arbo.data.knowledge_base import KnowledgeBase
 from arbo.metrics import Cell, Table, ratio
 
 _MOST = 20  # number of types, and of domains, in the table; `as_dict` has all

@@ -11,9 +11,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from arbo.data.corpus import Corpus
+from arbo.data import Corpus, KnowledgeBase
 from arbo.data.gold import RECALL_AT, Bools, Gold, Ints
-from arbo.data.knowledge_base import KnowledgeBase
 from arbo.data.tables import metadata_of
 from arbo.errors import UsageError
 from arbo.metrics import (

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from arbo.data.corpus import Corpus
+from arbo.data import Corpus
 from arbo.data.tables import documents_in, object_in
 from arbo.errors import UsageError
 from arbo.files import PathLike

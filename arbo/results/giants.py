@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from arbo.data.documents import Mention
+from arbo.data import Mention
 from arbo.results.run import Run
 
 

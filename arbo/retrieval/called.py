@@ -6,9 +6,7 @@ from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
-from arbo.data.entities import Entity
-from arbo.data.inputs import MentionInput
-from arbo.data.knowledge_base import KnowledgeBase
+from arbo.data import Entity, KnowledgeBase, MentionInput
 from arbo.engine import Floats, Ids
 from arbo.errors import DataError, UsageError
 from arbo.progress import Announce, quiet

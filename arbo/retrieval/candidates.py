@@ -17,8 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from arbo.data.corpus import Corpus
-from arbo.data.knowledge_base import KnowledgeBase
+from arbo.data import Corpus, KnowledgeBase
 from arbo.engine import Bools, Floats, Ids
 from arbo.errors import DataError, UsageError
 from arbo.files import PathLike

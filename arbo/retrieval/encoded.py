@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from arbo.data.knowledge_base import KnowledgeBase
+from arbo.data import KnowledgeBase
 from arbo.encoders.encoder import Encoder
 from arbo.encoders.index import encoded, searchable
 from arbo.engine import Searchable

@@ -21,10 +21,7 @@ from typing import Any, Protocol
 import numpy as np
 import scipy  # its modules are imported when they are used
 
-from arbo.data.corpus import Corpus
-from arbo.data.entities import Entity
-from arbo.data.inputs import MentionInput, mention_inputs
-from arbo.data.knowledge_base import KnowledgeBase
+from arbo.data import Corpus, Entity, KnowledgeBase, MentionInput, mention_inputs
 from arbo.engine import Bools, Floats, Ids, Neighbors
 from arbo.errors import DataError
 from arbo.progress import Announce, quiet

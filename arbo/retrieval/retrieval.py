@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import issparse
 
-from arbo.data.inputs import MentionInput
+from arbo.data import MentionInput
 from arbo.encoders.encoder import Encoder
 from arbo.engine import (
     Decisions,

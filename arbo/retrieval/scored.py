@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from arbo.data.inputs import MentionInput
-from arbo.data.knowledge_base import KnowledgeBase
+from arbo.data import KnowledgeBase, MentionInput
 from arbo.engine import Floats, Ids
 from arbo.progress import Announce, quiet
 from arbo.retrieval.reranking import Reranker, scores_of

@@ -10,8 +10,7 @@ type.
 import re
 from collections.abc import Hashable, Iterable, Sequence
 
-from arbo.data.inputs import MentionInput, domains_of
-from arbo.data.knowledge_base import KnowledgeBase
+from arbo.data import KnowledgeBase, MentionInput, domains_of
 from arbo.errors import UsageError
 from arbo.retrieval.domains import Rows, rows_by
 

@@ -10,8 +10,7 @@ species. The collection is under the licence of the project.
 
 from importlib.resources import as_file, files
 
-from arbo.data.corpus import Corpus
-from arbo.data.knowledge_base import KnowledgeBase
+from arbo.data import Corpus, KnowledgeBase
 from arbo.readers.jsonl import read_entities, read_jsonl
 
 

@@ -21,8 +21,7 @@ from importlib.metadata import version
 from math import inf
 from typing import Any
 
-from arbo.data.corpus import Corpus
-from arbo.data.entities import Entity
+from arbo.data import Corpus, Entity
 from arbo.data.fields import any_list, number, string
 from arbo.errors import DataError
 from arbo.files import json_ready

@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from arbo.data.documents import Document, Marked, marked_document, span_inside
+from arbo.data import Document, Marked
+from arbo.data.documents import marked_document, span_inside
 from arbo.data.fields import Convert, any_list, fields, string, string_or_null
 from arbo.data.objects import parse
 from arbo.errors import DataError, UsageError

@@ -7,8 +7,7 @@ from importlib.metadata import version
 from time import monotonic
 from typing import Any
 
-from arbo.data.documents import Document
-from arbo.data.knowledge_base import KnowledgeBase
+from arbo.data import Document, KnowledgeBase
 from arbo.data.objects import entity_line
 from arbo.errors import UsageError
 from arbo.files import json_ready

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from arbo.data.knowledge_base import KnowledgeBase
+from arbo.data import KnowledgeBase
 from arbo.engine import Floats, Ids
 from arbo.errors import MissingDependency
 from arbo.progress import Announce, quiet

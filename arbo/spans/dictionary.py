@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from arbo.data.knowledge_base import KnowledgeBase
+from arbo.data import KnowledgeBase
 from arbo.text.abbreviations import singular_form
 from arbo.text.checks import Span
 from arbo.text.sentences import sentences, unwrapped

@@ -4,10 +4,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from arbo.data.corpus import Corpus
-from arbo.data.documents import Document
+from arbo.data import Corpus, Document, KnowledgeBase
 from arbo.data.gold import Gold
-from arbo.data.knowledge_base import KnowledgeBase
 from arbo.engine import Bools, Ids
 from arbo.errors import DataError
 from arbo.spans.pieces import Pairs

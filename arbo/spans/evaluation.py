@@ -6,10 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from arbo.data.corpus import Corpus
-from arbo.data.documents import Document, Mention
+from arbo.data import Corpus, Document, KnowledgeBase, Mention
 from arbo.data.gold import Gold
-from arbo.data.knowledge_base import KnowledgeBase
 from arbo.errors import UsageError
 from arbo.metrics import Line, Report, SpanCounts, SpanScores, span_scores
 from arbo.results.run import Link, Run

@@ -14,9 +14,8 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from arbo.data.corpus import Corpus
-from arbo.data.documents import Document, Mention, mention_ids, text_of
-from arbo.data.knowledge_base import KnowledgeBase
+from arbo.data import Corpus, Document, KnowledgeBase, Mention
+from arbo.data.documents import mention_ids, text_of
 from arbo.encoders.encoder import Encoder
 from arbo.encoders.index import word_index
 from arbo.encoders.ngrams import NgramEncoder

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from arbo.data.knowledge_base import KnowledgeBase
+from arbo.data import KnowledgeBase
 from arbo.engine import Bools
 from arbo.metrics import SpanScores, span_scores
 from arbo.progress import Announce, quiet

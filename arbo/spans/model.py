@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from arbo.data.knowledge_base import KnowledgeBase
+from arbo.data import KnowledgeBase
 from arbo.encoders.dual import DualEncoder, Texts
 from arbo.encoders.model_folder import OneTower, load_single
 from arbo.encoders.tower import Precision, Tower

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from arbo.data.corpus import Corpus
-from arbo.data.documents import Document, Mention, text_of
+from arbo.data import Corpus, Document, KnowledgeBase, Mention
+from arbo.data.documents import text_of
 from arbo.data.gold import Gold
-from arbo.data.knowledge_base import KnowledgeBase
 from arbo.engine import Bools, Ids
 from arbo.spans.overlaps import Spans
 from arbo.text.checks import Span

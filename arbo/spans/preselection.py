@@ -6,10 +6,7 @@ from itertools import islice
 
 import numpy as np
 
-from arbo.data.corpus import Corpus
-from arbo.data.documents import Mention
-from arbo.data.inputs import MentionInput
-from arbo.data.knowledge_base import KnowledgeBase
+from arbo.data import Corpus, KnowledgeBase, Mention, MentionInput
 from arbo.encoders.encoder import Encoder
 from arbo.encoders.index import encoded
 from arbo.encoders.ngrams import NgramEncoder

@@ -3,8 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from arbo.data.corpus import Corpus
-from arbo.data.knowledge_base import KnowledgeBase
+from arbo.data import Corpus, KnowledgeBase
 from arbo.progress import Announce, quiet
 from arbo.spans.finding import Finder, Proposal, best_of
 

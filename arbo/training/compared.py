@@ -4,8 +4,8 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from arbo.data import Corpus
 from arbo.data.codes import codes_of
-from arbo.data.corpus import Corpus
 from arbo.data.gold import Gold
 from arbo.edges.facts import Facts
 from arbo.edges.features import Matrix, mention_features

@@ -16,10 +16,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from arbo.data.corpus import Corpus
+from arbo.data import Corpus, KnowledgeBase, MentionInput
 from arbo.data.gold import Gold
-from arbo.data.inputs import MentionInput
-from arbo.data.knowledge_base import KnowledgeBase
 from arbo.encoders.cross import CrossEncoder, Pairs
 from arbo.encoders.model_folder import same_model
 from arbo.encoders.templates import TokenRow

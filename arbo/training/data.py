@@ -6,10 +6,8 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from arbo.data.corpus import Corpus
+from arbo.data import Corpus, KnowledgeBase, MentionInput, mention_inputs
 from arbo.data.gold import Gold
-from arbo.data.inputs import MentionInput, mention_inputs
-from arbo.data.knowledge_base import KnowledgeBase
 from arbo.encoders.dual import DualEncoder
 from arbo.engine import Bools, Embeddings, Ids, Metric, Vectors, ranges
 from arbo.errors import DataError

@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from arbo.data import Corpus, KnowledgeBase
 from arbo.data.codes import codes_of
-from arbo.data.corpus import Corpus
 from arbo.data.gold import Gold
-from arbo.data.knowledge_base import KnowledgeBase
 from arbo.edges.facts import Facts
 from arbo.edges.features import Matrix
 from arbo.edges.model import CandidatePairs, EdgeModel

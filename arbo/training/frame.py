@@ -20,7 +20,7 @@ from accelerate import Accelerator, DistributedDataParallelKwargs
 from accelerate.state import AcceleratorState
 from accelerate.utils import InitProcessGroupKwargs
 
-from arbo.data.knowledge_base import KnowledgeBase
+from arbo.data import KnowledgeBase
 from arbo.encoders.model_folder import check_model_replaceable
 from arbo.errors import UsageError
 from arbo.files import PathLike, json_ready, write_json, write_lines, write_whole

@@ -15,7 +15,8 @@ from itertools import count
 from pathlib import Path
 from urllib.parse import quote
 
-from arbo.data.documents import Document, text_of
+from arbo.data import Document
+from arbo.data.documents import text_of
 from arbo.errors import UsageError
 from arbo.files import PathLike, whole_folder
 from arbo.writers.lines import check_id, one_line

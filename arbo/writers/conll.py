@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import combinations, pairwise
 
-from arbo.data.documents import Document
+from arbo.data import Document
 from arbo.files import PathLike, write_lines
 from arbo.text.checks import Span
 from arbo.text.words import words

@@ -4,8 +4,7 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 
-from arbo.data.corpus import Corpus
-from arbo.data.documents import Document
+from arbo.data import Corpus, Document
 from arbo.files import PathLike, write_lines
 
 

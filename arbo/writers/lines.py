@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 
-from arbo.data.documents import Mention
+from arbo.data import Mention
 from arbo.errors import DataError
 from arbo.text.checks import Span
 

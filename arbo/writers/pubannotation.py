@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from arbo.data.documents import Document, Mention
+from arbo.data import Document, Mention
 from arbo.files import PathLike, write_lines
 from arbo.writers.lines import check_id
 

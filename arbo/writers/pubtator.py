@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 
-from arbo.data.documents import Document
+from arbo.data import Document
 from arbo.files import PathLike, write_lines
 from arbo.text.sentences import lines, sentences
 from arbo.writers.lines import check_id, hull, one_line

@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from arbo.data import KnowledgeBase
 from arbo.data.gold import RECALL_AT
-from arbo.data.knowledge_base import KnowledgeBase
 from arbo.edges.model import EdgeModel
 from arbo.encoders.dual import DualEncoder
 from arbo.encoders.model_card import ModelCard

@@ -15,8 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from arbo.data.corpus import Corpus
-from arbo.data.knowledge_base import KnowledgeBase
+from arbo.data import Corpus, KnowledgeBase
 from arbo.encoders.dual import Texts
 from arbo.encoders.pooling import Pooling
 from arbo.encoders.tower import Tower

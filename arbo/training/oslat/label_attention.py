@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from arbo.data.knowledge_base import KnowledgeBase
+from arbo.data import KnowledgeBase
 from arbo.encoders.dual import Texts
 from arbo.spans.config import LabelAttentionConfig
 from arbo.spans.label_attention import entity_in_text, label_attention

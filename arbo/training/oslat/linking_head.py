@@ -19,8 +19,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from arbo.data.corpus import Corpus
-from arbo.data.knowledge_base import KnowledgeBase
+from arbo.data import Corpus, KnowledgeBase
 from arbo.encoders.pretrained import PROJECTION, load_linear
 from arbo.engine import Bools, Floats, Ids
 from arbo.metrics import threshold_curve

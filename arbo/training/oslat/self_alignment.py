@@ -16,7 +16,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from arbo.data.knowledge_base import KnowledgeBase
+from arbo.data import KnowledgeBase
 from arbo.encoders.dual import DualEncoder
 from arbo.encoders.encoder_config import EncoderConfig
 from arbo.errors import UsageError

@@ -7,7 +7,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from arbo.data.knowledge_base import KnowledgeBase
+from arbo.data import KnowledgeBase
 from arbo.spans.model import LabelAttention
 from arbo.spans.pieces import pieces
 from arbo.text.sentences import Splitter, passages

@@ -6,9 +6,8 @@ from typing import Self
 
 import numpy as np
 
+from arbo.data import Corpus, KnowledgeBase
 from arbo.data.codes import codes_of
-from arbo.data.corpus import Corpus
-from arbo.data.knowledge_base import KnowledgeBase
 from arbo.engine import Bools, Floats, Ids, ranges
 from arbo.errors import DataError
 from arbo.spans.pieces import Pairs
