@@ -16,29 +16,15 @@ from typing import Any, NamedTuple, Self
 
 import numpy.typing as npt
 
+from arbo import files
 from arbo.data.columns import MEND, SCHEMAS, HashedIds, StoredRows, Table, write_table
 from arbo.errors import DataError, UsageError
-from arbo.files import (
-    Format,
-    PathLike,
-    check_format,
-    check_hashes,
-    check_manifest,
-    check_replaceable,
-    files_in,
-    json_ready,
-    map_array,
-    save_array,
-    sha256_of,
-    version_of,
-    whole_folder,
-)
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 
 MANIFEST = "arbo-index.json"
 _KEYS = {"kb": dict, "encoder": dict, "files": dict}
-FORMAT = Format("arbo-index", 2, _KEYS, "an index of a knowledge base", MEND)
+FORMAT = files.Format("arbo-index", 2, _KEYS, "an index of a knowledge base", MEND)
 _VERSIONS = ("arbo", "numpy", "pyarrow", "scipy")
 _END = 4096
 
@@ -50,13 +36,13 @@ class IndexFolder(NamedTuple):
     manifest: dict[str, Any]
 
     @classmethod
-    def open(cls, path: PathLike) -> Self:
+    def open(cls, path: files.PathLike) -> Self:
         """Open an index after checking its manifest, and the size and both ends of each file.
 
         Raise DataError if this is no index, a newer arbo wrote it, or a file is missing, cut or damaged at its ends.
         """
         folder = Path(path)
-        manifest = check_manifest(_read_manifest(folder), FORMAT, folder / MANIFEST)
+        manifest = files.check_manifest(_read_manifest(folder), FORMAT, folder / MANIFEST)
         if manifest.pop("checksum", None) != _checksum(manifest):
             raise DataError(f"the manifest was changed after it was written; {MEND}", file=str(folder / MANIFEST))
         sizes = [manifest["kb"].get(name) for name in SCHEMAS] + [
@@ -99,11 +85,11 @@ class IndexFolder(NamedTuple):
 
     def check(self) -> None:
         """Read all files; raise DataError if one is missing or was changed."""
-        check_hashes(self.folder, {name: known["sha256"] for name, known in self.manifest["files"].items()}, MEND)
+        files.check_hashes(self.folder, {name: known["sha256"] for name, known in self.manifest["files"].items()}, MEND)
 
 
 def write_index(
-    path: PathLike,
+    path: files.PathLike,
     kb: Mapping[str, Any],
     encoder: Mapping[str, Any],
     tables: Mapping[str, Iterable[tuple[Any, ...]]],
@@ -123,21 +109,22 @@ def write_index(
     target = Path(path).resolve()
     check_index_replaceable(target)
     try:
-        with whole_folder(target) as partial:
+        with files.whole_folder(target) as partial:
             (partial / "kb").mkdir()
             for name, rows in tables.items():
                 write_table(rows, SCHEMAS[name], partial / "kb" / f"{name}.arrow")
             for folder, own in arrays.items():
                 for name, array in own.items():
                     (partial / folder).mkdir(exist_ok=True)
-                    save_array(partial / folder / f"{name}.npy", array)
+                    files.save_array(partial / folder / f"{name}.npy", array)
             manifest = {
                 "format": FORMAT.name,
                 "format_version": FORMAT.version,
-                "versions": {name: version_of(name) for name in _VERSIONS} | {"python": platform.python_version()},
+                "versions": {name: files.version_of(name) for name in _VERSIONS}
+                | {"python": platform.python_version()},
                 "kb": dict(kb),
-                "encoder": json_ready(dict(encoder)),
-                "files": {name: _described(partial / name) for name in files_in(partial)},
+                "encoder": files.json_ready(dict(encoder)),
+                "files": {name: _described(partial / name) for name in files.files_in(partial)},
             }
             text = json.dumps(manifest | {"checksum": _checksum(manifest)}, indent=2)
             (partial / MANIFEST).write_text(text + "\n", "utf-8")
@@ -152,11 +139,11 @@ def check_index_replaceable(target: Path) -> None:
         if not (folder / MANIFEST).is_file():  # another process may have moved it away since
             return []
         try:
-            return [*check_format(_read_manifest(folder), FORMAT, folder / MANIFEST)["files"]]
+            return [*files.check_format(_read_manifest(folder), FORMAT, folder / MANIFEST)["files"]]
         except (DataError, KeyError, TypeError):
             raise UsageError(f"{folder} is a damaged index, or no index; remove it, or choose another folder") from None
 
-    check_replaceable(target, "folder of an arbo index", MANIFEST, files_of)
+    files.check_replaceable(target, "folder of an arbo index", MANIFEST, files_of)
 
 
 def _read_manifest(folder: Path) -> object:
@@ -175,7 +162,7 @@ def _checksum(manifest: Mapping[str, Any]) -> str:
 
 
 def _described(file: Path) -> dict[str, Any]:
-    return {"bytes": file.stat().st_size, "ends": _ends(file), "sha256": sha256_of(file)}
+    return {"bytes": file.stat().st_size, "ends": _ends(file), "sha256": files.sha256_of(file)}
 
 
 def _ends(file: Path) -> str:
@@ -188,6 +175,6 @@ def _ends(file: Path) -> str:
 
 def _mapped(file: Path) -> npt.NDArray[Any]:
     try:
-        return map_array(file)
+        return files.map_array(file)
     except (OSError, ValueError) as error:
         raise DataError(f"the array cannot be read ({error}); {MEND}", file=str(file)) from None

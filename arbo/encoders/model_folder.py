@@ -13,24 +13,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar, cast
 
+from arbo import files
 from arbo.encoders.encoder_config import EncoderConfig
 from arbo.encoders.model_card import CARD
 from arbo.encoders.pretrained import MANIFEST, TOWERS, find_folder, first_line
 from arbo.encoders.sentence_transformers import load_modules
 from arbo.encoders.tower import Precision, Tower
 from arbo.errors import DataError, UsageError
-from arbo.files import (
-    Format,
-    PathLike,
-    check_hashes,
-    check_manifest,
-    check_replaceable,
-    files_in,
-    json_ready,
-    sha256_of,
-    version_of,
-    whole_folder,
-)
 from arbo.settings import read_json
 
 if TYPE_CHECKING:
@@ -70,7 +59,11 @@ class _Manifest(NamedTuple, Generic[Config]):
 
 
 def save_model(
-    mention: Tower, entity: Tower, config: ModelConfig, folder: PathLike, more: Callable[[Path], object] | None = None
+    mention: Tower,
+    entity: Tower,
+    config: ModelConfig,
+    folder: files.PathLike,
+    more: Callable[[Path], object] | None = None,
 ) -> None:
     """Write towers and configuration, completely or not at all, replacing a model that arbo saved earlier.
 
@@ -82,7 +75,7 @@ def save_model(
     check_model_replaceable(target)
     shared = mention is entity
     try:
-        with whole_folder(target) as partial:
+        with files.whole_folder(target) as partial:
             for tower, place in zip((mention, entity), _places(partial, shared), strict=False):
                 tower.save(place)
             if more is not None:
@@ -90,10 +83,11 @@ def save_model(
             manifest = {
                 "format": config.format,
                 "format_version": _VERSION,
-                "versions": {name: version_of(name) for name in _VERSIONS} | {"python": platform.python_version()},
+                "versions": {name: files.version_of(name) for name in _VERSIONS}
+                | {"python": platform.python_version()},
                 "config": asdict(config),  # type: ignore[call-overload]  # all of them are dataclasses
                 "shared": shared,
-                "files": {name: sha256_of(partial / name) for name in files_in(partial) if name != CARD},
+                "files": {name: files.sha256_of(partial / name) for name in files.files_in(partial) if name != CARD},
             }
             (partial / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", "utf-8")
     except Exception as error:  # transformers and safetensors let any error of their parts through
@@ -108,7 +102,7 @@ class OneTower:
     config: Any
     name: str
 
-    def save_pretrained(self, folder: PathLike) -> None:
+    def save_pretrained(self, folder: files.PathLike) -> None:
         """Write the tower and the configuration to a folder; see `save_model`."""
         save_model(self.tower, self.tower, self.config, folder)
 
@@ -132,7 +126,7 @@ class OneTower:
 
 
 def load_model(
-    name: PathLike, kind: type[Config], *, revision: str | None, device: str | None, precision: Precision
+    name: files.PathLike, kind: type[Config], *, revision: str | None, device: str | None, precision: Precision
 ) -> tuple[tuple[Tower, ...], Config | None]:
     """Load the towers and settings of a model that arbo saved; any other transformer gives one tower, and None.
 
@@ -149,8 +143,8 @@ def load_model(
             file=str(folder),
         )
     if manifest is not None:
-        check_hashes(folder, manifest.files, _MEND)
-        for file in files_in(folder):
+        files.check_hashes(folder, manifest.files, _MEND)
+        for file in files.files_in(folder):
             if file.endswith(".safetensors") and file not in manifest.files:
                 mend = f"the file was not saved with the model; remove it, or {_MEND}"
                 raise DataError(mend, file=str(folder / file))
@@ -162,7 +156,7 @@ def load_model(
 
 
 def load_single(
-    name: PathLike, kind: type[Config], *, revision: str | None, device: str | None, precision: Precision
+    name: files.PathLike, kind: type[Config], *, revision: str | None, device: str | None, precision: Precision
 ) -> tuple[Tower, Config]:
     """Load a model of one tower, such as a cross-encoder, that arbo saved; see `load_model`."""
     (tower, *_), config = load_model(name, kind, revision=revision, device=device, precision=precision)
@@ -178,7 +172,7 @@ def check_model_replaceable(target: Path) -> None:
             return []
         return [*_read_manifest(folder)["files"], CARD]
 
-    check_replaceable(target, "model folder of arbo", MANIFEST, files_of)
+    files.check_replaceable(target, "model folder of arbo", MANIFEST, files_of)
 
 
 def _places(folder: Path, shared: bool) -> tuple[Path, ...]:
@@ -205,7 +199,7 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
     values = read_json(path, "the manifest of the model")
     found = values.get("format") if isinstance(values, dict) else None
     name = found if isinstance(found, str) and found in FORMATS else " or ".join(FORMATS)
-    manifest = check_manifest(values, Format(name, _VERSION, _KEYS, "a model that arbo saved", _MEND), path)
+    manifest = files.check_manifest(values, files.Format(name, _VERSION, _KEYS, "a model that arbo saved", _MEND), path)
     unknown = sorted(set(manifest) - {"format", "format_version", *_KEYS})
     if unknown:
         known = ", ".join(("format", "format_version", *_KEYS))
@@ -215,5 +209,5 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
 
 def same_model(one: dict[str, Any], other: dict[str, Any]) -> bool:
     """Return whether the settings of two models are equal, wherever they were loaded from."""
-    first, second = ({**json_ready(settings), "model": None} for settings in (one, other))
+    first, second = ({**files.json_ready(settings), "model": None} for settings in (one, other))
     return bool(first == second)

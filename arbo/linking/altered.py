@@ -9,18 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from arbo.data import Corpus, Document, Inputs, MentionInput, mention_inputs
+from arbo.data import Corpus, Document, MentionInput, mention_inputs, tables
 from arbo.data.arrow import numbers, strings
-from arbo.data.tables import (
-    document_table,
-    documents_in,
-    joined,
-    mention_in,
-    mention_table,
-    numbered,
-    with_names,
-    without_empty,
-)
+from arbo.data.inputs import Inputs
 from arbo.engine import Ids, ranges
 from arbo.errors import DataError, UsageError
 from arbo.linking.content import Content
@@ -142,10 +133,10 @@ class Altered:
         at = np.where(self.rows >= 0, self.rows, len(self.begin) - 1 + np.cumsum(self.rows < 0))
         count = np.append(self.count, [len(one.mentions) for one in used]).astype(np.int64)
         rows = ranges((np.cumsum(count) - count)[at], count[at])
-        documents = _taken(joined([self.run.document_table, document_table(used)]), at)
-        mentions = _taken(joined([table, with_names(mention_table(used), names)]), rows)
+        documents = _taken(tables.joined([self.run.document_table, tables.document_table(used)]), at)
+        mentions = _taken(tables.joined([table, tables.with_names(tables.mention_table(used), names)]), rows)
         manifest = self.run.manifest
-        order = numbered(mentions)
+        order = tables.numbered(mentions)
         told = manifest["notes"]["documents"], manifest.get("index") or {}
         content = Content(documents, mentions, order, count[at], *told)
         owners = [one for one in used for _ in one.mentions]
@@ -177,7 +168,7 @@ class Altered:
         """Return a document of the run."""
         assert self.run.document_table is not None
         mentions = self.run.mention_table.slice(self.begin[row], self.count[row])
-        return next(documents_in(self.run.document_table.slice(row, 1), mentions.to_pylist()))
+        return next(tables.documents_in(self.run.document_table.slice(row, 1), mentions.to_pylist()))
 
     def _names(self, used: Corpus, expand: bool) -> tuple[list[str], list[int]]:
         """Return the names of mentions, and their rows in the run; -1 for a new one, or one with other spans."""
@@ -200,7 +191,7 @@ class Altered:
     def _earlier(self, row: int) -> dict[tuple[Any, ...], tuple[str, int]]:
         """Return names and rows of the mentions of a document of the run by id, spans and type."""
         begin, lines = int(self.begin[row]), self.run.mention_table.slice(self.begin[row], self.count[row])
-        names, mentions = compared_in(lines).to_pylist(), map(mention_in, lines.to_pylist())
+        names, mentions = compared_in(lines).to_pylist(), map(tables.mention_in, lines.to_pylist())
         return {(one.id, one.spans, one.type): (names[at], begin + at) for at, one in enumerate(mentions)}
 
 
@@ -209,7 +200,9 @@ def _reader(documents: pa.Table, mentions: pa.Table, names: Sequence[str]) -> Ca
 
     def read() -> list[MentionInput]:
         pairs = [
-            (one, document) for document in documents_in(documents, mentions.to_pylist()) for one in document.mentions
+            (one, document)
+            for document in tables.documents_in(documents, mentions.to_pylist())
+            for one in document.mentions
         ]
         return [MentionInput(name, *pair) for name, pair in zip(names, pairs, strict=True)]
 
@@ -230,4 +223,4 @@ def _taken(table: pa.Table, rows: Ids) -> pa.Table:
     """Return these rows of a table, without optional columns that have no value."""
     if not np.array_equal(rows, np.arange(len(table))):
         table = table.take(numbers(rows))
-    return without_empty(table).combine_chunks()
+    return tables.without_empty(table).combine_chunks()

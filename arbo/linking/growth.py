@@ -15,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import issparse
 
-from arbo.data import Corpus, Inputs, KnowledgeBase, MentionInput, names_of
+from arbo.data import Corpus, KnowledgeBase, MentionInput, names_of
+from arbo.data.inputs import Inputs
 from arbo.data.tables import numbered
 from arbo.encoders.encoder import Encoder
 from arbo.encoders.model_folder import same_model

@@ -11,8 +11,9 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from arbo.data import Corpus, Document, DocumentRecords, Entity, Item, KnowledgeBase, OnError, Records
+from arbo.data import Corpus, Document, DocumentRecords, Entity, KnowledgeBase, OnError, Records
 from arbo.data.objects import ENTITY_KEYS
+from arbo.data.records import Item
 from arbo.errors import DataError, UsageError
 from arbo.files import PathLike
 from arbo.readers.files import data_files, read_head, read_lines

@@ -18,7 +18,8 @@ from io import BufferedIOBase, BufferedReader, BytesIO, RawIOBase
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from arbo.data import Item, Records
+from arbo.data import Records
+from arbo.data.records import Item
 from arbo.errors import DataError
 from arbo.files import PathLike
 

@@ -6,9 +6,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from arbo.data import Document, Item, Mention, Records
+from arbo.data import Document, Mention, Records
 from arbo.data.documents import mention_ids, text_of
 from arbo.data.objects import parse
+from arbo.data.records import Item
 from arbo.errors import DataError
 from arbo.files import PathLike
 from arbo.readers.files import LARGEST_ARCHIVE, data_files, read_text

@@ -10,7 +10,8 @@ type.
 import re
 from collections.abc import Hashable, Iterable, Sequence
 
-from arbo.data import KnowledgeBase, MentionInput, domains_of
+from arbo.data import KnowledgeBase, MentionInput
+from arbo.data.inputs import domains_of
 from arbo.errors import UsageError
 from arbo.retrieval.domains import Rows, rows_by
 
