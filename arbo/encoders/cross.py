@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from os import PathLike, fspath
-from typing import ClassVar, Self
+from os import fspath
+from typing import ClassVar, Self, Unpack
 
 import numpy as np
 
@@ -20,9 +20,10 @@ from arbo.encoders.dual import DualEncoder, Texts
 from arbo.encoders.model_folder import OneTower, load_single
 from arbo.encoders.pooling import BOTH
 from arbo.encoders.templates import FieldTokens, TokenRow
-from arbo.encoders.tower import Precision, Tower
+from arbo.encoders.tower import Loading, Tower
 from arbo.engine import Floats, Ids
 from arbo.errors import UsageError
+from arbo.files import PathLike
 from arbo.progress import Announce, quiet
 from arbo.settings import Count, Number
 
@@ -66,21 +67,13 @@ class CrossEncoder(OneTower):
         return cls(tower.with_projection(1, bias=True, parts=_parts(config)), config)
 
     @classmethod
-    def from_pretrained(
-        cls,
-        model: str | PathLike[str],
-        config: CrossEncoderConfig | None = None,
-        *,
-        revision: str | None = None,
-        device: str | None = None,
-        precision: Precision = "float32",
-    ) -> Self:
+    def from_pretrained(cls, model: PathLike, config: CrossEncoderConfig | None = None, **how: Unpack[Loading]) -> Self:
         """Load what `save_pretrained` wrote, with the saved configuration unless another is given; see `Tower.load`.
 
         Raise DataError also for another kind of model, a missing or changed file, or a model that a newer arbo saved.
         Raise UsageError also if ``config.max_length`` is too small for the templates or too large for the model.
         """
-        tower, saved = load_single(model, cls.reads, revision=revision, device=device, precision=precision)
+        tower, saved = load_single(model, cls.reads, **how)
         return cls(tower, config or saved, fspath(model))
 
     def copy(self) -> Self:

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from itertools import chain
-from os import PathLike, fspath
+from os import fspath
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, Unpack
 
 import numpy as np
 
@@ -23,9 +23,10 @@ from arbo.encoders.pooling import RowPooling
 from arbo.encoders.pretrained import MINILM, TOWERS, minilm_folder
 from arbo.encoders.sentence_transformers import write_modules
 from arbo.encoders.templates import Speller, TokenRow
-from arbo.encoders.tower import Precision, Tower
+from arbo.encoders.tower import Loading, Tower
 from arbo.engine import Embeddings, Floats, Ids, Metric, Progress, TokenMatrices, Vectors
 from arbo.errors import UsageError
+from arbo.files import PathLike
 from arbo.progress import Announce, quiet
 
 if TYPE_CHECKING:
@@ -133,13 +134,11 @@ class DualEncoder:
     @classmethod
     def from_pretrained(
         cls,
-        model: str | PathLike[str],
+        model: PathLike,
         config: EncoderConfig | None = None,
         *,
-        cache: str | PathLike[str] | None = None,
-        revision: str | None = None,
-        device: str | None = None,
-        precision: Precision = "float32",
+        cache: PathLike | None = None,
+        **how: Unpack[Loading],
     ) -> DualEncoder:
         """Load a model that `save_pretrained` wrote, or any transformer for both mentions and entities.
 
@@ -152,11 +151,11 @@ class DualEncoder:
         Raise UsageError also if ``config.max_length`` is too small for the templates or too large for the model.
         """
         place = minilm_folder() if fspath(model) == MINILM and not Path(MINILM).is_dir() else model
-        towers, saved = load_model(place, EncoderConfig, revision=revision, device=device, precision=precision)
+        towers, saved = load_model(place, EncoderConfig, **how)
         folder = None if cache is None else Path(cache)
         return cls(towers[0], towers[-1], config or saved or EncoderConfig(), folder, fspath(model))
 
-    def save_pretrained(self, folder: str | PathLike[str], card: ModelCard | None = None) -> None:
+    def save_pretrained(self, folder: PathLike, card: ModelCard | None = None) -> None:
         """Write towers, projections and configuration in the layout of transformers; see `save_model` for the errors.
 
         ``AutoModel.from_pretrained(folder)`` reads a shared tower too, without its projection. With the pooling ``cls``

@@ -11,14 +11,14 @@ import platform
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar, Unpack, cast
 
 from arbo import files
 from arbo.encoders.encoder_config import EncoderConfig
 from arbo.encoders.model_card import CARD
 from arbo.encoders.pretrained import MANIFEST, TOWERS, find_folder, first_line
 from arbo.encoders.sentence_transformers import load_modules
-from arbo.encoders.tower import Precision, Tower
+from arbo.encoders.tower import Loading, Tower
 from arbo.errors import DataError, UsageError
 from arbo.settings import read_json
 
@@ -126,7 +126,7 @@ class OneTower:
 
 
 def load_model(
-    name: files.PathLike, kind: type[Config], *, revision: str | None, device: str | None, precision: Precision
+    name: files.PathLike, kind: type[Config], **how: Unpack[Loading]
 ) -> tuple[tuple[Tower, ...], Config | None]:
     """Load the towers and settings of a model that arbo saved; any other transformer gives one tower, and None.
 
@@ -135,7 +135,7 @@ def load_model(
     See `Tower.load` for arguments and errors. Raise DataError also for a missing or changed file of a model that arbo
     saved, a model of another ``kind`` (any other transformer is a dual-encoder), or one that a newer arbo saved.
     """
-    folder = find_folder(name, revision)
+    folder = find_folder(name, how.pop("revision", None))
     manifest = _manifest_of(folder, kind)
     if manifest is None and kind.format != EncoderConfig.format:
         raise DataError(
@@ -148,18 +148,16 @@ def load_model(
             if file.endswith(".safetensors") and file not in manifest.files:
                 mend = f"the file was not saved with the model; remove it, or {_MEND}"
                 raise DataError(mend, file=str(folder / file))
-    elif found := load_modules(folder, device=device, precision=precision):
+    elif found := load_modules(folder, **how):
         return (found[0],), cast("Config", found[1])  # it is a dual-encoder
     places = _places(folder, manifest is None or manifest.shared)
-    towers = tuple(Tower.load(place, device=device, precision=precision) for place in places)
+    towers = tuple(Tower.load(place, **how) for place in places)
     return towers, None if manifest is None else manifest.config
 
 
-def load_single(
-    name: files.PathLike, kind: type[Config], *, revision: str | None, device: str | None, precision: Precision
-) -> tuple[Tower, Config]:
+def load_single(name: files.PathLike, kind: type[Config], **how: Unpack[Loading]) -> tuple[Tower, Config]:
     """Load a model of one tower, such as a cross-encoder, that arbo saved; see `load_model`."""
-    (tower, *_), config = load_model(name, kind, revision=revision, device=device, precision=precision)
+    (tower, *_), config = load_model(name, kind, **how)
     assert config is not None  # only a dual-encoder need not be saved by arbo
     return tower, config
 

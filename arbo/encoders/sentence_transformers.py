@@ -3,11 +3,11 @@
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from arbo.encoders.encoder_config import EncoderConfig
 from arbo.encoders.pretrained import MODULES, load_projection
-from arbo.encoders.tower import Precision, Tower
+from arbo.encoders.tower import Loading, Tower
 from arbo.errors import DataError
 from arbo.settings import read_json
 
@@ -18,7 +18,7 @@ _ORDERS = [["Transformer", "Pooling", *more] for more in ([], ["Normalize"], ["D
 _WANTED = "a Transformer, a Pooling (cls or mean) and, perhaps, a Dense without activation, a Normalize, in this order"
 
 
-def load_modules(folder: Path, *, device: str | None, precision: Precision) -> tuple[Tower, EncoderConfig] | None:
+def load_modules(folder: Path, **how: Unpack[Loading]) -> tuple[Tower, EncoderConfig] | None:
     """Load a model of sentence-transformers; return None for a folder without `MODULES`.
 
     Prompts are not read. Raise DataError for modules that arbo has not, and the errors of `Tower.load`.
@@ -26,7 +26,7 @@ def load_modules(folder: Path, *, device: str | None, precision: Precision) -> t
     if not (folder / MODULES).is_file():
         return None
     transformer, dense, config = _read(folder)
-    tower = Tower.load(transformer, device=device, precision=precision)
+    tower = Tower.load(transformer, **how)
     if dense is not None:
         linear = load_projection(dense / "model.safetensors", tower.model.config.hidden_size)
         if linear is None:

@@ -10,7 +10,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args
 
 import numpy as np
 
@@ -33,6 +33,14 @@ if TYPE_CHECKING:
     import torch
 
 Precision = Literal["float32", "bfloat16", "float16"]
+
+
+class Loading(TypedDict, total=False):
+    """The options of `Tower.load`, for functions that pass them on."""
+
+    revision: str | None
+    device: str | None
+    precision: Precision
 
 
 # A batch of this size fills the device; a larger batch only has more padding (measured on two cores for the CPU).

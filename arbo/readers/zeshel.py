@@ -174,17 +174,7 @@ def _page(line: str) -> _Page:
 
 def _marked(line: str) -> _Marked:
     values = _values(line, "a mention", _MENTION, "mention_id", _MENTION.keys() - {"label_document_id", "category"})
-    return _Marked(
-        values["mention_id"],
-        values["context_document_id"],
-        values["corpus"],
-        values["start_index"],
-        values["end_index"],
-        values["text"],
-        values.get("label_document_id"),
-        values.get("category"),
-        values["metadata"],
-    )
+    return _Marked._make([*(values.get(key) for key in _MENTION), values["metadata"]])  # keys in the order of fields
 
 
 def _values(line: str, what: str, known: Mapping[str, Convert], id_key: str, required: Iterable[str]) -> dict[str, Any]:

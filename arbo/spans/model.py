@@ -13,9 +13,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
-from os import PathLike, fspath
+from os import fspath
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -23,9 +23,10 @@ import numpy.typing as npt
 from arbo.data import KnowledgeBase
 from arbo.encoders.dual import DualEncoder, Texts
 from arbo.encoders.model_folder import OneTower, load_single
-from arbo.encoders.tower import Precision, Tower
+from arbo.encoders.tower import Loading, Tower
 from arbo.engine import Floats, Ids, pairs_of
 from arbo.errors import UsageError
+from arbo.files import PathLike
 from arbo.progress import Announce, quiet
 from arbo.spans.config import LabelAttentionConfig
 from arbo.spans.extraction import Attention
@@ -92,19 +93,17 @@ class LabelAttention(OneTower):
     @classmethod
     def from_pretrained(
         cls,
-        model: str | PathLike[str],
+        model: PathLike,
         config: LabelAttentionConfig | None = None,
         *,
-        cache: str | PathLike[str] | None = None,
-        revision: str | None = None,
-        device: str | None = None,
-        precision: Precision = "float32",
+        cache: PathLike | None = None,
+        **how: Unpack[Loading],
     ) -> Self:
         """Load what `save_pretrained` wrote, with the saved configuration unless another is given; see `Tower.load`.
 
         Raise DataError also for another kind of model, a missing or changed file, or a model that a newer arbo saved.
         """
-        tower, saved = load_single(model, LabelAttentionConfig, revision=revision, device=device, precision=precision)
+        tower, saved = load_single(model, LabelAttentionConfig, **how)
         return cls(tower, config or saved, None if cache is None else Path(cache), fspath(model))
 
     def copy(self) -> Self:
