@@ -6,7 +6,7 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Option
 
 from arbo.cli import console, options
 
@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 
 def demo(
     files: Annotated[
-        Path | None,
-        typer.Option("--files", help="Folder to write the sample to, as documents.jsonl and entities.jsonl."),
+        Path | None, Option(help="Folder to write the sample to, as documents.jsonl and entities.jsonl.")
     ] = None,
     out: options.Out = Path("demo-run"),
     as_json: options.Json = False,

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Annotated, NoReturn
 
-import typer
+from typer import Argument
 
 import arbo
 from arbo.cli import console, options
@@ -18,7 +18,7 @@ def diff(
     run: options.Run,
     other: Annotated[
         Path | None,
-        typer.Argument(metavar="[RUN2]", help="The run folder to compare with RUN; without it, RUN is the later one."),
+        Argument(metavar="[RUN2]", help="The run folder to compare with RUN; without it, RUN is the later one."),
     ] = None,
     limit: options.Limit = None,
     as_json: options.Json = False,

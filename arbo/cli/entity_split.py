@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from arbo.cli import console, options
 from arbo.cli.inputs import Docs, Kb
@@ -15,11 +15,9 @@ _FILES = ("train.jsonl", "test.jsonl", "kb.jsonl")
 def entity_split(
     docs: Docs,
     kb: Kb,
-    out: Annotated[Path, typer.Option("--out", help=f"Folder to write {', '.join(_FILES)} to.")],
-    unseen: Annotated[
-        float, typer.Option("--unseen", min=0, max=0.8, help="Share of the entities that training does not have.")
-    ] = 0.1,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Random seed.")] = 0,
+    out: Annotated[Path, Option(help=f"Folder to write {', '.join(_FILES)} to.")],
+    unseen: Annotated[float, Option(min=0, max=0.8, help="Share of the entities that training does not have.")] = 0.1,
+    seed: Annotated[int, Option(min=0, help="Random seed.")] = 0,
     as_json: options.Json = False,
 ) -> None:
     """Split sentences by their entities, as the OSLAT paper does: some entities occur only in the test part.

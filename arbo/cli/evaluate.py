@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 import arbo
 from arbo.cli import console, options, reporting
@@ -28,9 +28,7 @@ _BY_TOPIC = (
     "by topic has only CoNLL F1."
 )
 _BY_TOPIC_SHOWN = ("accuracy", "ARI", "MUC", "B-cubed", "CEAF-e", "LEA", "CoNLL")
-_PerDocument = Annotated[
-    bool, typer.Option("--per-document", help="Split clusters by document before scoring coreference.")
-]
+_PerDocument = Annotated[bool, Option("--per-document", help="Split clusters by document before scoring coreference.")]
 _PLOT = (
     "Draw precision and recall of NIL decisions at every threshold on the similarity of the nearest entity, to a .png "
     "or .svg file."
@@ -39,22 +37,21 @@ _RUNS = "Run folders, written by `arbo link` or `arbo discover`, also as NAME=PA
 
 
 def evaluate(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN", help=_RUNS)],
+    runs: Annotated[list[Path], Argument(metavar="RUN", help=_RUNS)],
     kb: OptionalKb,
     train: Annotated[
-        Path | None,
-        typer.Option("--train", help="Training documents, to score seen and unseen entities separately too."),
+        Path | None, Option(help="Training documents, to score seen and unseen entities separately too.")
     ] = None,
-    gold: Annotated[Path | None, typer.Option("--gold", help=_GOLD)] = None,
+    gold: Annotated[Path | None, Option(help=_GOLD)] = None,
     format_: Annotated[DocumentFormat | None, options.document_format("--train or --gold")] = None,
     types: options.Types = None,
     ids: options.Ids = None,
     no_generic_names: options.NoGenericNames = False,
     per_document: _PerDocument = False,
     remove_singletons: reporting.RemoveSingletons = False,
-    by_topic: Annotated[bool, typer.Option("--by-topic", help=_BY_TOPIC)] = False,
+    by_topic: Annotated[bool, Option("--by-topic", help=_BY_TOPIC)] = False,
     save: reporting.Save = None,
-    plot: Annotated[Path | None, typer.Option("--plot", metavar="FILE", help=_PLOT)] = None,
+    plot: Annotated[Path | None, Option(metavar="FILE", help=_PLOT)] = None,
     seed: reporting.Seed = 0,
     as_json: options.Json = False,
 ) -> None:

@@ -6,7 +6,7 @@ import sys
 from dataclasses import asdict
 from typing import Annotated
 
-import typer
+from typer import Argument
 
 import arbo
 from arbo.cli import console, options
@@ -16,7 +16,7 @@ def explain(
     run: options.Run,
     what: Annotated[
         list[str],
-        typer.Argument(metavar="MENTION...", help="Mentions, given by id, document, entity, cluster or text."),
+        Argument(metavar="MENTION...", help="Mentions, given by id, document, entity, cluster or text."),
     ],
     as_json: options.Json = False,
 ) -> None:

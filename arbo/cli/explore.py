@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Option
 
 from arbo.cli import console, options
 from arbo.cli.grow import check_out, kb_of, linker_of, parent_of, save_child
@@ -29,13 +29,13 @@ _OUT = "Run to write when the answers are applied. [default: RUN-reviewed beside
 
 def explore(
     run: options.Run,
-    before: Annotated[Path | None, typer.Option("--before", metavar="RUN0", show_default=False, help=_BEFORE)] = None,
+    before: Annotated[Path | None, Option(metavar="RUN0", show_default=False, help=_BEFORE)] = None,
     corrections: options.Answers = None,
     author: options.Author = None,
     kb: options.OptionalKb = None,
     kb_format: options.KbFormat = None,
-    out: Annotated[Path | None, typer.Option("--out", metavar="RUN2", show_default=False, help=_OUT)] = None,
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Port to listen at; 0 for any free one.")] = 0,
+    out: Annotated[Path | None, Option(metavar="RUN2", show_default=False, help=_OUT)] = None,
+    port: Annotated[int, Option(min=0, max=65535, help="Port to listen at; 0 for any free one.")] = 0,
     as_json: options.Json = False,
 ) -> None:
     """Open a run in the browser: look at it, search it, and review it.

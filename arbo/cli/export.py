@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Option
 
 import arbo
 from arbo.cli import console, options
@@ -21,11 +21,9 @@ _IDS = (
 
 def export(
     run: options.Run,
-    to: Annotated[ExportFormat, typer.Option("--to", metavar="FORMAT", case_sensitive=False, help=_TO)],
-    out: Annotated[
-        Path, typer.Option("--out", metavar="PATH", help="File to write or replace; for brat, a new folder.")
-    ],
-    ids: Annotated[Ids, typer.Option("--ids", case_sensitive=False, help=_IDS)] = "links",
+    to: Annotated[ExportFormat, Option(metavar="FORMAT", case_sensitive=False, help=_TO)],
+    out: Annotated[Path, Option(metavar="PATH", help="File to write or replace; for brat, a new folder.")],
+    ids: Annotated[Ids, Option(case_sensitive=False, help=_IDS)] = "links",
     as_json: options.Json = False,
 ) -> None:
     """Write a run for a spreadsheet, for other programs, or for scoring.

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from arbo.cli import console, options
 from arbo.cli.inputs import KbReading, Reading, read_kb
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from arbo.linker import Linker
     from arbo.results.result import Result
 
-_Kb = Annotated[Path | None, typer.Option("--kb", help="The knowledge base of the run, if its file has moved.")]
+_Kb = Annotated[Path | None, Option("--kb", help="The knowledge base of the run, if its file has moved.")]
 _NEW_KB = "A knowledge base to exchange that of the run for; read like that, but for the options given."
-_NewKb = Annotated[Path | None, typer.Option("--kb", help=_NEW_KB)]
+_NewKb = Annotated[Path | None, Option("--kb", help=_NEW_KB)]
 _Documents = Annotated[
-    list[Path] | None, typer.Argument(metavar="[DOCS]", help="Files, folders, patterns in quotes, or `-`.")
+    list[Path] | None, Argument(metavar="[DOCS]", help="Files, folders, patterns in quotes, or `-`.")
 ]
 
 
@@ -37,7 +37,7 @@ class Growing:
     """A run, and the run that it becomes."""
 
     run: options.Run
-    out: Annotated[Path, typer.Option("--out", help="Run folder to write; RUN is not changed.")]
+    out: Annotated[Path, Option(help="Run folder to write; RUN is not changed.")]
     edges: options.EdgesFile = None
     cache: options.Cache = None
     as_json: options.Json = False
@@ -105,7 +105,7 @@ def add(
 
 def remove(
     growing: Growing,
-    ids: Annotated[list[str], typer.Argument(metavar="IDS", help="Ids of documents or mentions to remove.")],
+    ids: Annotated[list[str], Argument(metavar="IDS", help="Ids of documents or mentions to remove.")],
     kb: _Kb = None,
 ) -> None:
     """Remove documents or mentions from a run, and say what changed; its corrections stay."""

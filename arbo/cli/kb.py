@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Option
 
 import arbo
 from arbo.cli import console, options
@@ -22,14 +23,12 @@ from arbo.text.names import normalize_name
 app = typer.Typer(help="Inspect, convert or change a knowledge base.", no_args_is_help=True)
 
 _OUTPUT = "File to write, in the format of its ending: .jsonl, .jsonl.gz, .tsv, .tsv.gz or .parquet."
-Output = Annotated[Path, typer.Option("--out", help=_OUTPUT)]
+Output = Annotated[Path, Option("--out", help=_OUTPUT)]
 
 
 def stats(
     kb: KbFile,
-    examples: Annotated[
-        int, typer.Option("--examples", metavar="N", min=0, help="Number of ambiguous names to show.")
-    ] = 5,
+    examples: Annotated[int, Option(metavar="N", min=0, help="Number of ambiguous names to show.")] = 5,
     as_json: options.Json = False,
 ) -> None:
     """Count entities, names, definitions, types and ids, and the names that several entities share."""
@@ -46,7 +45,7 @@ def validate(
     kb_format: options.KbFormat = None,
     kb_types: options.KbTypes = None,
     examples: Annotated[
-        int, typer.Option("--examples", metavar="N", min=0, help="Number of examples to show of each kind of problem.")
+        int, Option(metavar="N", min=0, help="Number of examples to show of each kind of problem.")
     ] = 3,
     as_json: options.Json = False,
 ) -> None:
@@ -127,10 +126,10 @@ _NAMES = "A name to remove, or @FILE with one on each line; may be repeated."
 def remove_names(
     kb: KbFile,
     out: Output,
-    names: Annotated[list[str] | None, typer.Option("--names", metavar="NAME|@FILE", help=_NAMES)] = None,
+    names: Annotated[list[str] | None, Option(metavar="NAME|@FILE", help=_NAMES)] = None,
     generic: Annotated[
         bool,
-        typer.Option("--generic", help="Remove all generic names, such as `disease`; `arbo kb validate` shows some."),
+        Option("--generic", help="Remove all generic names, such as `disease`; `arbo kb validate` shows some."),
     ] = False,
     as_json: options.Json = False,
 ) -> None:
@@ -160,8 +159,7 @@ def convert(
     kb: KbFile,
     out: Output,
     columns: Annotated[
-        str | None,
-        typer.Option("--columns", metavar="KEY=COLUMN,...", help="Columns of CSV or TSV, e.g. id=code,name=label."),
+        str | None, Option(metavar="KEY=COLUMN,...", help="Columns of CSV or TSV, e.g. id=code,name=label.")
     ] = None,
     as_json: options.Json = False,
 ) -> None:
@@ -176,7 +174,7 @@ def convert(
 
 def index(
     kb: KbFile,
-    out: Annotated[Path, typer.Option("--out", help="Folder to write; an earlier index there is replaced.")],
+    out: Annotated[Path, Option(help="Folder to write; an earlier index there is replaced.")],
     no_generic_names: options.NoGenericNames = False,
     encoder: options.EncoderModel = None,
     encoder_config: options.EncoderConfigFile = None,

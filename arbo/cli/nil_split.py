@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from arbo.cli import console, options
 from arbo.cli.inputs import Kb, Parts
@@ -17,13 +17,13 @@ _BRANCHES = "Withhold the entity with this id and all its is_a descendants (OBO 
 def nil_split(
     docs: Parts,
     kb: Kb,
-    out: Annotated[Path, typer.Option("--out", help="File to write the smaller knowledge base to, as JSON lines.")],
-    withheld_types: Annotated[list[str] | None, typer.Option("--withhold-type", metavar="TYPE", help=_TYPES)] = None,
+    out: Annotated[Path, Option(help="File to write the smaller knowledge base to, as JSON lines.")],
+    withheld_types: Annotated[list[str] | None, Option("--withhold-type", metavar="TYPE", help=_TYPES)] = None,
     withheld_ids: Annotated[
         list[str] | None,
-        typer.Option("--withhold-id", metavar="ID", help="Withhold the entity with this id; may be repeated."),
+        Option("--withhold-id", metavar="ID", help="Withhold the entity with this id; may be repeated."),
     ] = None,
-    branches: Annotated[list[str] | None, typer.Option("--withhold-branch", metavar="ID", help=_BRANCHES)] = None,
+    branches: Annotated[list[str] | None, Option("--withhold-branch", metavar="ID", help=_BRANCHES)] = None,
     as_json: options.Json = False,
 ) -> None:
     """Withhold entities from a knowledge base, so that their mentions become NIL, and check the effect on DOCS.

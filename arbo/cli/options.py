@@ -44,22 +44,18 @@ _PARTS = "The parts of a data set: files or folders, also as NAME=PATH; the trai
 Parts = Annotated[list[Path], typer.Argument(metavar="DOCS", help=_PARTS)]
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, written by `arbo link` or `arbo discover`.")]
 Format = Annotated[DocumentFormat | None, document_format("DOCS")]
-Types = Annotated[
-    list[str] | None, option("--types", metavar="TYPE", help="Keep only mentions of this type; may be repeated.")
-]
-Ids = Annotated[Path | None, option("--ids", metavar="FILE", help="Keep only documents with the ids in this file.")]
+Types = Annotated[list[str] | None, option(metavar="TYPE", help="Keep only mentions of this type; may be repeated.")]
+Ids = Annotated[Path | None, option(metavar="FILE", help="Keep only documents with the ids in this file.")]
 _PART_IDS = "Keep only documents with the ids in this file; once for each part, in order."
-PartIds = Annotated[list[Path] | None, option("--ids", metavar="FILE", help=_PART_IDS)]
-TextColumn = Annotated[
-    str | None, option("--text-column", metavar="NAME", help="Column of a table whose cells are mentions.")
-]
+PartIds = Annotated[list[Path] | None, option(metavar="FILE", help=_PART_IDS)]
+TextColumn = Annotated[str | None, option(metavar="NAME", help="Column of a table whose cells are mentions.")]
 _kb = typer.Option("--kb", help="The knowledge base: file, folder, pattern or index.")
 Kb = Annotated[Path, _kb]
 KbFormat = Annotated[KnowledgeBaseFormat | None, _kb_format]
 _KB_XREFS = "Accept cross-references with this prefix as ids of their entity, e.g. MSH for MeSH; may be repeated."
-KbXrefs = Annotated[list[str] | None, option("--kb-xrefs", metavar="PREFIX", help=_KB_XREFS)]
+KbXrefs = Annotated[list[str] | None, option(metavar="PREFIX", help=_KB_XREFS)]
 KbTypes = Annotated[
-    list[str] | None, option("--kb-types", metavar="TYPE", help="Type to keep; an id or `ST21pv` for UMLS; repeatable.")
+    list[str] | None, option(metavar="TYPE", help="Type to keep; an id or `ST21pv` for UMLS; repeatable.")
 ]
 NoGenericNames = Annotated[bool, option("--no-generic-names", help="Leave out generic names; see `arbo kb validate`.")]
 ByTopic = Annotated[
@@ -75,16 +71,12 @@ Abbreviations = Annotated[
     ),
 ]
 """False if the option is given, else None, as for a field of `LinkerConfig`."""
-Out = Annotated[Path, option("--out", help="Run folder to write; replaces an earlier run.")]
-Config = Annotated[
-    Path | None, option("--config", metavar="FILE", help="File of `arbo tune` with defaults for other options.")
-]
+Out = Annotated[Path, option(help="Run folder to write; replaces an earlier run.")]
+Config = Annotated[Path | None, option(metavar="FILE", help="File of `arbo tune` with defaults for other options.")]
 MethodOption = Annotated[
     Method | None,
     _cluster(
-        "--method",
-        metavar="METHOD",
-        help=f"How to cluster the graph: {', '.join(get_args(Method))}. [default: arborescence]",
+        metavar="METHOD", help=f"How to cluster the graph: {', '.join(get_args(Method))}. [default: arborescence]"
     ),
 ]
 _K = "Number of nearest mentions to connect to each mention; 0 links each alone. [default: 4]"
@@ -93,49 +85,49 @@ PerDocument = Annotated[
     bool | None, _cluster("--per-document", help="Link each document alone, in a graph of its own.", show_default=False)
 ]
 _SEARCH_OPTION = "How to find nearest neighbours; `hnsw` is approximate, and needs a transformer. [default: exact]"
-SearchOption = Annotated[SearchMethod | None, _cluster("--search", help=_SEARCH_OPTION)]
+SearchOption = Annotated[SearchMethod | None, _cluster(help=_SEARCH_OPTION)]
 _MAP_TYPES = "Compare mentions of type MENTION only with entities of type ENTITY, e.g. Chemical=drug. [default: all]"
-MapTypes = Annotated[str | None, _cluster("--map-types", metavar="MENTION=ENTITY,...", help=_MAP_TYPES)]
+MapTypes = Annotated[str | None, _cluster(metavar="MENTION=ENTITY,...", help=_MAP_TYPES)]
 _THRESHOLD = (
     "Largest dissimilarity of edges from entities (E) and between mentions (M), or one number for both; "
     "`none` for no limit. [default: those of the model]"
 )
-Threshold = Annotated[str | None, _cluster("--threshold", metavar="E[,M]", help=_THRESHOLD)]
+Threshold = Annotated[str | None, _cluster(metavar="E[,M]", help=_THRESHOLD)]
 _NIL_LINKAGE_OPTION = (
     "How to cluster mentions that no entity reaches: `single` linkage up to the mention threshold, or "
     "`average` up to the NIL threshold. [default: single]"
 )
-NilLinkageOption = Annotated[NilLinkage | None, _cluster("--nil-linkage", metavar="LINKAGE", help=_NIL_LINKAGE_OPTION)]
+NilLinkageOption = Annotated[NilLinkage | None, _cluster(metavar="LINKAGE", help=_NIL_LINKAGE_OPTION)]
 _NIL_THRESHOLD = (
     "Largest average dissimilarity at which --nil-linkage average merges clusters. [default: that of the model]"
 )
-NilThreshold = Annotated[float | None, _cluster("--nil-threshold", metavar="A", help=_NIL_THRESHOLD)]
+NilThreshold = Annotated[float | None, _cluster(metavar="A", help=_NIL_THRESHOLD)]
 _ENCODER_MODEL = (
     "`ngram` (needs no weights), or a transformer: a local folder, `all-MiniLM-L6-v2` from its pip package, "
     "or a name on the Hugging Face Hub. [default: ngram]"
 )
-EncoderModel = Annotated[str | None, encode("--encoder", metavar="MODEL", help=_ENCODER_MODEL)]
+EncoderModel = Annotated[str | None, encode(metavar="MODEL", help=_ENCODER_MODEL)]
 _ENCODER_CONFIG_FILE = (
     "JSON file with fields of arbo.EncoderConfig, which say how the transformer reads mentions and entities, "
     'e.g. {"pooling": "mention", "context": 25}. [default: the model\'s own]'
 )
-EncoderConfigFile = Annotated[Path | None, encode("--encoder-config", metavar="FILE", help=_ENCODER_CONFIG_FILE)]
+EncoderConfigFile = Annotated[Path | None, encode(metavar="FILE", help=_ENCODER_CONFIG_FILE)]
 _CACHE = (
     "Folder for the transformer's embeddings, so that nothing is embedded twice. [default: arbo in the "
     "user's cache folder]"
 )
-Cache = Annotated[Path | None, encode("--cache", metavar="FOLDER", help=_CACHE)]
+Cache = Annotated[Path | None, encode(metavar="FOLDER", help=_CACHE)]
 _RERANKER_MODEL = "Model of `arbo train-reranker`; thresholds then limit 1 minus the probability of an entity."
-RerankerModel = Annotated[str | None, _rerank("--reranker", metavar="MODEL", help=_RERANKER_MODEL)]
+RerankerModel = Annotated[str | None, _rerank(metavar="MODEL", help=_RERANKER_MODEL)]
 _EDGES_FILE = (
     "Edge model of `arbo train-edges`, or `english`, which arbo contains. For edges that it scores, "
     "thresholds limit 1 minus the probability of equal meaning."
 )
-EdgesFile = Annotated[Path | None, _cluster("--edges", metavar="MODEL", help=_EDGES_FILE)]
+EdgesFile = Annotated[Path | None, _cluster(metavar="MODEL", help=_EDGES_FILE)]
 _NUMBER_OF_CANDIDATES = "Nearest entities to keep per mention. [default: 16, or the reranker's]"
-NumberOfCandidates = Annotated[int | None, _rerank("--candidates", metavar="N", min=1, help=_NUMBER_OF_CANDIDATES)]
+NumberOfCandidates = Annotated[int | None, _rerank(metavar="N", min=1, help=_NUMBER_OF_CANDIDATES)]
 _SKIP_MARGIN = "Do not rerank if the nearest entity is closer than the second by this margin. [default: rerank all]"
-SkipMargin = Annotated[float | None, _rerank("--skip-margin", metavar="MARGIN", min=0.0, help=_SKIP_MARGIN)]
+SkipMargin = Annotated[float | None, _rerank(metavar="MARGIN", min=0.0, help=_SKIP_MARGIN)]
 _RERANK_MENTIONS = "Rerank mention edges too, or only entity edges. [default: entities]"
 RerankMentions = Annotated[
     bool | None, _rerank("--rerank-mentions/--rerank-entities", help=_RERANK_MENTIONS, show_default=False)
@@ -145,38 +137,38 @@ _FINDER = (
     "that a document defines; `fuzzy` finds words spelt similarly to a name; a model folder of `arbo train-finder` "
     "also finds other names; `dictionary+fuzzy` and `dictionary+MODEL` add what the second finds elsewhere."
 )
-Finder = Annotated[str, _find("--finder", metavar="FINDER", help=_FINDER)]
+Finder = Annotated[str, _find(metavar="FINDER", help=_FINDER)]
 _FIND_MENTIONS = (
     "Find the mentions first, as `arbo spans --finder` does: `dictionary`, `fuzzy`, or a model folder. "
     "Mentions of DOCS then only score the result. [default: link those of DOCS]"
 )
-FindMentions = Annotated[str | None, _find("--find-mentions", metavar="FINDER", help=_FIND_MENTIONS)]
+FindMentions = Annotated[str | None, _find(metavar="FINDER", help=_FIND_MENTIONS)]
 _FIND_THRESHOLD = (
     "Minimum score of a proposed mention, for `fuzzy` or a model. [default: 0.8 for `fuzzy`, or the model's]"
 )
-FindThreshold = Annotated[float | None, _find("--find-threshold", metavar="SCORE", help=_FIND_THRESHOLD)]
+FindThreshold = Annotated[float | None, _find(metavar="SCORE", help=_FIND_THRESHOLD)]
 CorrectionsFile = Annotated[
-    Path | None, option("--corrections", metavar="FILE", help="JSON lines of corrections to obey; see `arbo review`.")
+    Path | None, option(metavar="FILE", help="JSON lines of corrections to obey; see `arbo review`.")
 ]
 _SPREAD_OPTION = "How corrections spread: none, same-name, or graph (same-name, then along edges). [default: graph]"
-SpreadOption = Annotated[Spread | None, option("--spread", metavar="HOW", help=_SPREAD_OPTION)]
+SpreadOption = Annotated[Spread | None, option(metavar="HOW", help=_SPREAD_OPTION)]
 Preview = Annotated[bool, option("--preview", help="Show what --corrections changes, and write nothing.")]
 NoTexts = Annotated[bool, option("--no-texts", help="Drop texts and columns; mentions keep their texts.")]
 _WORKERS = "Processes that embed and search; see docs/scale.md. [default: 1]"
-Workers = Annotated[int | None, _spread("--workers", metavar="N", min=1, help=_WORKERS)]
+Workers = Annotated[int | None, _spread(metavar="N", min=1, help=_WORKERS)]
 _SHARD_SIZE = "Distinct names that a process searches at once. [default: 524,288]"
-ShardSize = Annotated[int | None, _spread("--shard-size", metavar="N", min=1, help=_SHARD_SIZE)]
+ShardSize = Annotated[int | None, _spread(metavar="N", min=1, help=_SHARD_SIZE)]
 _WORK = "Folder of finished parts. [default: OUT.work, removed at the end]"
-Work = Annotated[Path | None, _spread("--work", metavar="FOLDER", help=_WORK)]
+Work = Annotated[Path | None, _spread(metavar="FOLDER", help=_WORK)]
 _RAY = "Embed and search on this Ray cluster; `local` starts one."
-Ray = Annotated[str | None, _spread("--ray", metavar="ADDRESS", help=_RAY)]
+Ray = Annotated[str | None, _spread(metavar="ADDRESS", help=_RAY)]
 DryRun = Annotated[bool, option("--dry-run", help="Read the inputs, estimate memory and time, and stop.")]
 OnErrorOption = Annotated[
-    OnError, option("--on-error", help="At a malformed record, stop or skip. [default: fail]", show_default=False)
+    OnError, option(help="At a malformed record, stop or skip. [default: fail]", show_default=False)
 ]
 _LIMIT = "Number of rows to show. [default: 20 on a terminal, else all]"
 Limit = Annotated[int | None, option("--limit", "--examples", metavar="N", min=0, help=_LIMIT, show_default=False)]
 Json = Annotated[bool, option("--json", help="Print only JSON on stdout.")]
 _ANSWERS = "File to append the corrections to. [default: RUN.corrections.jsonl beside the run]"
-Answers = Annotated[Path | None, option("--corrections", metavar="FILE", show_default=False, help=_ANSWERS)]
-Author = Annotated[str | None, option("--author", help="Your name, to write into each correction.")]
+Answers = Annotated[Path | None, option(metavar="FILE", show_default=False, help=_ANSWERS)]
+Author = Annotated[str | None, option(help="Your name, to write into each correction.")]

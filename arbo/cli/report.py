@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from arbo.cli import console, options
 from arbo.cli.reporting import check_jsonl_output
@@ -16,11 +16,9 @@ _NO_TEXTS = (
 
 def report(
     run: options.Run,
-    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="HTML file to write or replace.")] = Path(
-        "run.html"
-    ),
-    no_texts: Annotated[bool, typer.Option("--no-texts", help=_NO_TEXTS)] = False,
-    open_: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
+    out: Annotated[Path, Option(metavar="FILE", help="HTML file to write or replace.")] = Path("run.html"),
+    no_texts: Annotated[bool, Option("--no-texts", help=_NO_TEXTS)] = False,
+    open_: Annotated[bool, Option("--open", help="Open the page in the browser.")] = False,
     as_json: options.Json = False,
 ) -> None:
     """Write a run as one HTML page, to look at in a browser and to send.

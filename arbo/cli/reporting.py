@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Option
 
 from arbo.errors import UsageError
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from arbo.metrics import Line, Report, Table
 
 _SAVE = "Also write the table to FILE, in the format of its ending: .md, .tex, .csv, .txt or .json; may be repeated."
-Save = Annotated[list[Path] | None, typer.Option("--save", metavar="FILE", help=_SAVE)]
+Save = Annotated[list[Path] | None, Option("--save", metavar="FILE", help=_SAVE)]
 Seed = Annotated[
-    int, typer.Option("--seed", metavar="N", min=0, help="Random seed of confidence intervals and significance tests.")
+    int, Option("--seed", metavar="N", min=0, help="Random seed of confidence intervals and significance tests.")
 ]
 
 _REMOVE_SINGLETONS = (
     "Leave out clusters of one mention, both true and predicted ones, as the CorefUD scorer does, and coval "
     "with `remove_singletons`."
 )
-RemoveSingletons = Annotated[bool, typer.Option("--remove-singletons", help=_REMOVE_SINGLETONS)]
+RemoveSingletons = Annotated[bool, Option("--remove-singletons", help=_REMOVE_SINGLETONS)]
 
 
 def name_systems(paths: Sequence[Path], what: str = "system") -> dict[str, Path]:

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from arbo.cli import console, options
 
@@ -11,19 +11,15 @@ _TABLE = "A CSV, TSV or Parquet file of entities, or the folder of GraphRAG or L
 
 
 def resolve(
-    table: Annotated[Path, typer.Argument(metavar="TABLE", help=_TABLE)],
-    out: Annotated[Path, typer.Option("--out", help="New folder for merges.csv and, of a folder, the merged graph.")],
-    name: Annotated[str, typer.Option("--name", metavar="COLUMN", help="The column of names, in a file.")] = "title",
+    table: Annotated[Path, Argument(metavar="TABLE", help=_TABLE)],
+    out: Annotated[Path, Option(help="New folder for merges.csv and, of a folder, the merged graph.")],
+    name: Annotated[str, Option(metavar="COLUMN", help="The column of names, in a file.")] = "title",
     type_: Annotated[
         str | None,
-        typer.Option("--type", metavar="COLUMN", help="The column of types; rows of different types are never merged."),
+        Option("--type", metavar="COLUMN", help="The column of types; rows of different types are never merged."),
     ] = None,
-    context: Annotated[
-        str | None, typer.Option("--context", metavar="COLUMN", help="The column of descriptions or other texts.")
-    ] = None,
-    threshold: Annotated[
-        float, typer.Option("--threshold", help="Smallest average probability with which rows are merged.")
-    ] = 0.6,
+    context: Annotated[str | None, Option(metavar="COLUMN", help="The column of descriptions or other texts.")] = None,
+    threshold: Annotated[float, Option(help="Smallest average probability with which rows are merged.")] = 0.6,
     as_json: options.Json = False,
 ) -> None:
     """Find the rows of a table, or the entities of a knowledge graph, that are one entity, and merge them.

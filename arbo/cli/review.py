@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
+from typer import Option
 
 from arbo.cli import console, options
 from arbo.cli.inputs import read_kb
@@ -53,7 +54,7 @@ Search = Callable[[str, "Link"], list[tuple[str, str, float]]]
 
 def review(
     run: options.Run,
-    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, help="Number of decisions to ask for.")] = 50,
+    limit: Annotated[int, Option(metavar="N", min=1, help="Number of decisions to ask for.")] = 50,
     corrections: options.Answers = None,
     author: options.Author = None,
     kb: options.OptionalKb = None,

@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import typer
+from typer import Argument, Option
 
 import arbo
 from arbo.cli import console, options, reporting
@@ -32,11 +32,11 @@ _PER_DOCUMENT = (
 def score(
     key: Annotated[
         Path,
-        typer.Argument(metavar="KEY", help="File with the true clusters, or the run folder of annotated documents."),
+        Argument(metavar="KEY", help="File with the true clusters, or the run folder of annotated documents."),
     ],
-    responses: Annotated[list[Path], typer.Argument(metavar="RESPONSE", help=_RESPONSES)],
-    format_: Annotated[ClusterFormat | None, typer.Option("--format", case_sensitive=False, help=_FORMAT)] = None,
-    per_document: Annotated[bool, typer.Option("--per-document", help=_PER_DOCUMENT)] = False,
+    responses: Annotated[list[Path], Argument(metavar="RESPONSE", help=_RESPONSES)],
+    format_: Annotated[ClusterFormat | None, Option("--format", case_sensitive=False, help=_FORMAT)] = None,
+    per_document: Annotated[bool, Option("--per-document", help=_PER_DOCUMENT)] = False,
     remove_singletons: reporting.RemoveSingletons = False,
     save: reporting.Save = None,
     seed: reporting.Seed = 0,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Option
 
 from arbo.cli import console, options
 from arbo.cli.inputs import Docs, Kb
@@ -24,9 +24,9 @@ _TRAIN = "Training documents: mentions of their entities are scored apart from t
 def score_reranker(
     docs: Docs,
     kb: Kb,
-    runs: Annotated[list[Path], typer.Option("--run", metavar="RUN", help=_RUN)],
-    reranker: Annotated[Path, typer.Option("--reranker", metavar="MODEL", help=_MODEL)],
-    train: Annotated[Path | None, typer.Option("--train", metavar="DOCS", help=_TRAIN)] = None,
+    runs: Annotated[list[Path], Option("--run", metavar="RUN", help=_RUN)],
+    reranker: Annotated[Path, Option(metavar="MODEL", help=_MODEL)],
+    train: Annotated[Path | None, Option(metavar="DOCS", help=_TRAIN)] = None,
     as_json: options.Json = False,
 ) -> None:
     """Score a reranker by itself, with the gold entity among its candidates: the oracles of the ArboEL paper.

@@ -5,7 +5,7 @@ import sys
 from dataclasses import dataclass, replace
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from arbo.cli import console, options
 from arbo.cli.finding import load_finder
@@ -28,11 +28,9 @@ def serve(
     kb_types: options.KbTypes = None,
     finder: options.Finder = "dictionary",
     host: Annotated[
-        str, typer.Option("--host", help="Address to listen at; `0.0.0.0` lets other computers in, without a password.")
+        str, Option(help="Address to listen at; `0.0.0.0` lets other computers in, without a password.")
     ] = "127.0.0.1",
-    port: Annotated[
-        int, typer.Option("--port", min=0, max=65535, help="Port to listen at; 0 for any free one.")
-    ] = 8000,
+    port: Annotated[int, Option(min=0, max=65535, help="Port to listen at; 0 for any free one.")] = 8000,
     as_json: options.Json = False,
 ) -> None:
     """Answer requests over HTTP: links, explanations, entities, searches, PubAnnotation, and OpenRefine.

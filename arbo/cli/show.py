@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Option
 
 import arbo
 from arbo.cli import console, options
@@ -25,23 +25,17 @@ _PLOT = (
 
 def show(
     run: options.Run,
-    nil: Annotated[bool, typer.Option("--nil", help="Only mentions that are NIL.")] = False,
-    entity: Annotated[
-        _Ids, typer.Option("--entity", metavar="ID", help="Only mentions of this entity; may be repeated.")
-    ] = None,
-    cluster: Annotated[
-        _Ids, typer.Option("--cluster", metavar="ID", help="Only mentions of this cluster; may be repeated.")
-    ] = None,
-    document: Annotated[
-        _Ids, typer.Option("--document", metavar="ID", help="Only mentions in this document; may be repeated.")
-    ] = None,
-    text: Annotated[str | None, typer.Option("--text", metavar="WORDS", help=_TEXT)] = None,
+    nil: Annotated[bool, Option("--nil", help="Only mentions that are NIL.")] = False,
+    entity: Annotated[_Ids, Option(metavar="ID", help="Only mentions of this entity; may be repeated.")] = None,
+    cluster: Annotated[_Ids, Option(metavar="ID", help="Only mentions of this cluster; may be repeated.")] = None,
+    document: Annotated[_Ids, Option(metavar="ID", help="Only mentions in this document; may be repeated.")] = None,
+    text: Annotated[str | None, Option(metavar="WORDS", help=_TEXT)] = None,
     lowest_margin: Annotated[
-        bool, typer.Option("--lowest-margin", help="Sort by the margin between the two nearest entities, lowest first.")
+        bool, Option("--lowest-margin", help="Sort by the margin between the two nearest entities, lowest first.")
     ] = False,
-    clusters: Annotated[bool, typer.Option("--clusters", help="Show clusters instead of mentions.")] = False,
+    clusters: Annotated[bool, Option("--clusters", help="Show clusters instead of mentions.")] = False,
     limit: options.Limit = None,
-    plot: Annotated[Path | None, typer.Option("--plot", metavar="FILE", help=_PLOT)] = None,
+    plot: Annotated[Path | None, Option(metavar="FILE", help=_PLOT)] = None,
     as_json: options.Json = False,
 ) -> None:
     """Show the mentions of a run with their links, or its clusters.

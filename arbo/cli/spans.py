@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Option
 
 import arbo
 from arbo.cli import console, options
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 
 _GIVEN = "Look in each sentence for the entities annotated there, and score the words found, as the OSLAT paper does."
-_Given = Annotated[bool, typer.Option("--given-entities", help=_GIVEN)]
+_Given = Annotated[bool, Option("--given-entities", help=_GIVEN)]
 _TRAIN = "With --given-entities: training documents; entities with and without mentions in them are scored apart."
-_Train = Annotated[Path | None, typer.Option("--train", metavar="DOCS", help=_TRAIN)]
+_Train = Annotated[Path | None, Option("--train", metavar="DOCS", help=_TRAIN)]
 _OUT = "File to write the documents with the found mentions to, as JSON lines for `arbo link`."
 
 
@@ -31,7 +31,7 @@ def spans(
     no_generic_names: options.NoGenericNames = False,
     finder: options.Finder = "dictionary",
     find_threshold: options.FindThreshold = None,
-    out: Annotated[Path | None, typer.Option("--out", help=_OUT)] = None,
+    out: Annotated[Path | None, Option(help=_OUT)] = None,
     given_entities: _Given = False,
     train: _Train = None,
     limit: options.Limit = None,

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from arbo.cli import console, options
 from arbo.cli.inputs import OptionalKb, Parts
@@ -14,7 +14,7 @@ def stats(
     kb: OptionalKb,
     frequent: Annotated[
         int,
-        typer.Option("--examples", metavar="N", min=0, help="Number of most frequent entities to show of each part."),
+        Option("--examples", metavar="N", min=0, help="Number of most frequent entities to show of each part."),
     ] = 5,
     as_json: options.Json = False,
 ) -> None:

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Option
 
 import arbo
 from arbo.cli import console, options
@@ -25,12 +25,10 @@ def train_edges(
     docs: Docs,
     kb: OptionalKb,
     encoding: Encoding,
-    dev: Annotated[
-        Path, typer.Option("--dev", metavar="DOCS", help="Annotated documents to calibrate the probabilities on.")
-    ],
-    out: Annotated[Path, typer.Option("--out", help=_OUT)],
-    names: Annotated[bool, typer.Option("--names", help=_NAMES)] = False,
-    cross: Annotated[str | None, typer.Option("--cross", metavar="MODEL", help=_CROSS)] = None,
+    dev: Annotated[Path, Option(metavar="DOCS", help="Annotated documents to calibrate the probabilities on.")],
+    out: Annotated[Path, Option(help=_OUT)],
+    names: Annotated[bool, Option("--names", help=_NAMES)] = False,
+    cross: Annotated[str | None, Option(metavar="MODEL", help=_CROSS)] = None,
     dev_ids: DevIds = None,
     as_json: options.Json = False,
 ) -> None:

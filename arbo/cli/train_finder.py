@@ -31,7 +31,7 @@ _Preset = Annotated[FinderPresetName | None, oslat_preset(_PRESET)]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Training(Training):
-    config: Annotated[Path | None, options.training("--config", metavar="FILE", help=_CONFIG)] = None
+    config: Annotated[Path | None, options.training(metavar="FILE", help=_CONFIG)] = None
 
 
 def train_finder(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Argument
 
 import arbo
 from arbo.cli import console
@@ -21,7 +21,7 @@ _DOCUMENTS = (
 _Preset = Annotated[
     FinderPresetName | None, oslat_preset("at a rate that does not rise. [default: none, with those below]")
 ]
-_Documents = Annotated[list[Path] | None, typer.Argument(metavar="[DOCS]", help=_DOCUMENTS, show_default=False)]
+_Documents = Annotated[list[Path] | None, Argument(metavar="[DOCS]", help=_DOCUMENTS, show_default=False)]
 
 
 def train_names(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
-import typer
+from typer import Option
 
 import arbo
 from arbo.cli import console, options
@@ -25,7 +25,7 @@ _START = (
 _STEPS = "Maximum number of steps. [default: none]"
 _TENSORBOARD = "Folder for a log for TensorBoard."
 _DEV_IDS = "Like --ids, for --dev."
-DevIds = Annotated[Path | None, typer.Option("--dev-ids", metavar="FILE", help=_DEV_IDS)]
+DevIds = Annotated[Path | None, Option("--dev-ids", metavar="FILE", help=_DEV_IDS)]
 
 
 def _number(name: str, told: str, least: int | None) -> Callable[[type], Any]:
@@ -45,15 +45,15 @@ def _settings_file(settings: type) -> Any:
 class Training:
     """The options of all trainings of transformers; their help depends on the class of the settings."""
 
-    out: Annotated[Path, typer.Option("--out", help="Model folder to write or replace.")]
-    encoder: Annotated[str, options.encode("--encoder", metavar="MODEL", help=_START)]
+    out: Annotated[Path, Option(help="Model folder to write or replace.")]
+    encoder: Annotated[str, options.encode(metavar="MODEL", help=_START)]
     config: Annotated[Path | None, _settings_file] = None
     epochs: Annotated[int | None, _number("epochs", "Passes over the data.", 1)] = None
-    steps: Annotated[int | None, options.training("--steps", metavar="N", min=1, help=_STEPS)] = None
+    steps: Annotated[int | None, options.training(metavar="N", min=1, help=_STEPS)] = None
     batch_size: Annotated[int | None, _number("batch_size", "Examples per step.", 1)] = None
     learning_rate: Annotated[float | None, _number("learning_rate", "Peak learning rate.", None)] = None
     seed: Annotated[int | None, _number("seed", "Random seed.", 0)] = None
-    tensorboard: Annotated[Path | None, options.training("--tensorboard", metavar="FOLDER", help=_TENSORBOARD)] = None
+    tensorboard: Annotated[Path | None, options.training(metavar="FOLDER", help=_TENSORBOARD)] = None
 
     as_json: options.Json = False
 
@@ -90,7 +90,7 @@ class Training:
 class Dev:
     """The documents that select the best model."""
 
-    dev: Annotated[Path | None, typer.Option("--dev", metavar="DOCS", help=_DEV)] = None
+    dev: Annotated[Path | None, Option(metavar="DOCS", help=_DEV)] = None
     dev_ids: DevIds = None
 
     def read(self, docs: Docs) -> arbo.Corpus | None:

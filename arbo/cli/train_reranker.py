@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Option
 
 import arbo
 from arbo.cli import options
@@ -29,10 +29,10 @@ _PRESET = (
     "Start from the settings of a paper: arboel (64 candidates, score of the first token) or pel (16 candidates, score "
     "of the mean of all tokens, batches of 4). --config and --encoder-config override single fields."
 )
-_CandidatesOf = Annotated[str | None, typer.Option("--candidates-of", metavar="MODEL", help=_CANDIDATES_OF)]
+_CandidatesOf = Annotated[str | None, Option("--candidates-of", metavar="MODEL", help=_CANDIDATES_OF)]
 _K = Annotated[int | None, options.training("--k", metavar="N", min=2, help=_K_READ)]
 _Reads = Annotated[Path | None, reads_file("CrossEncoderConfig", '{"max_length": 128}', "cross-encoder")]
-_Runs = Annotated[list[Path] | None, typer.Option("--run", metavar="RUN", help=_RUNS)]
+_Runs = Annotated[list[Path] | None, Option("--run", metavar="RUN", help=_RUNS)]
 _Preset = Annotated[RerankingPresetName, options.training("--preset", metavar="PRESET", help=_PRESET)]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
-import typer
+from typer import Option
 
 import arbo
 from arbo.cli import console, options
@@ -26,26 +26,24 @@ _OBJECTIVE = (
 )
 _Objective = Annotated[
     Objective | None,
-    typer.Option("--objective", case_sensitive=False, show_default=False, metavar="SCORE", help=_OBJECTIVE),
+    Option("--objective", case_sensitive=False, show_default=False, metavar="SCORE", help=_OBJECTIVE),
 ]
 _METHOD = f"With --kb, try only this method: {', '.join(get_args(Method))}. [default: all]"
-_Method = Annotated[Method | None, typer.Option("--method", metavar="METHOD", case_sensitive=False, help=_METHOD)]
+_Method = Annotated[Method | None, Option("--method", metavar="METHOD", case_sensitive=False, help=_METHOD)]
 
 
 def tune(
     docs: Docs,
     kb: OptionalKb,
     linking: Tuning,
-    out: Annotated[Path, typer.Option("--out", help="JSON file to write, for `--config` of link and discover.")],
+    out: Annotated[Path, Option(help="JSON file to write, for `--config` of link and discover.")],
     no_generic_names: options.NoGenericNames = False,
     by_topic: options.ByTopic = False,
-    nil: Annotated[bool, typer.Option("--nil", hidden=True, help="The same as --objective nil_f1.")] = False,
+    nil: Annotated[bool, Option("--nil", hidden=True, help="The same as --objective nil_f1.")] = False,
     objective: _Objective = None,
     method: _Method = None,
-    plot: Annotated[Path | None, typer.Option("--plot", metavar="FILE", help=_PLOT)] = None,
-    plot_confidence: Annotated[
-        Path | None, typer.Option("--plot-confidence", metavar="FILE", help=_PLOT_CONFIDENCE)
-    ] = None,
+    plot: Annotated[Path | None, Option(metavar="FILE", help=_PLOT)] = None,
+    plot_confidence: Annotated[Path | None, Option(metavar="FILE", help=_PLOT_CONFIDENCE)] = None,
     as_json: options.Json = False,
 ) -> None:
     """Choose k, method and thresholds on documents with gold annotations.

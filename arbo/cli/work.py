@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Argument
 
 import arbo
 from arbo.cli import console, options
@@ -69,7 +69,7 @@ class Shards:
 
 
 def status(
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A work folder: --work, or OUT.work beside a run.")],
+    folder: Annotated[Path, Argument(metavar="FOLDER", help="A work folder: --work, or OUT.work beside a run.")],
     as_json: options.Json = False,
 ) -> None:
     """Show how much of a job is done, from the work folder of a verb with `--workers`, `--work` or `--ray`."""
