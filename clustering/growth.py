@@ -60,7 +60,7 @@ def updated(
         n = len(lists.ids)
         raise ValueError(f"row must have an ascending row below {n}, or -1 if new, for each of {things.n} things")
     k = lists.ids.shape[1]
-    found = Neighbors(np.full((things.n, k), -1, np.int32), np.full((things.n, k), np.inf, np.float32))
+    found = Neighbors.empty(things.n, k)
     if not k:
         return found
     place = np.full(len(lists.ids), -1)

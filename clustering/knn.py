@@ -53,6 +53,11 @@ class Neighbors(NamedTuple):
     ids: Ids  # (queries, k), padded with -1
     dissimilarity: Weights  # (queries, k) float32, padded with infinity
 
+    @staticmethod
+    def empty(n: int, k: int) -> "Neighbors":
+        """Return lists of ``k`` empty places for ``n`` queries."""
+        return Neighbors(np.full((n, k), -1, np.int32), np.full((n, k), np.inf, np.float32))
+
     def first(self, k: int) -> "Neighbors":
         """Return only the ``k`` nearest."""
         return Neighbors(self.ids[:, :k], self.dissimilarity[:, :k])

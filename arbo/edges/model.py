@@ -264,7 +264,7 @@ def lists_of(source: Ids, target: Ids, weight: Floats, rank: Ids, k: int) -> Nei
     source, target, weight = source[order], target[order], weight[order]
     place = np.arange(len(target)) - np.searchsorted(target, target)
     kept: Bools = place < k
-    found = Neighbors(np.full((n, k), -1, np.int32), np.full((n, k), np.inf, np.float32))
+    found = Neighbors.empty(n, k)
     found.ids[target[kept], place[kept]] = source[kept]
     found.dissimilarity[target[kept], place[kept]] = weight[kept]
     return found

@@ -8,7 +8,7 @@ The order of equally near neighbours does not depend on other domains.
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, NotRequired, TypeAlias, TypedDict, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -68,11 +68,17 @@ class Wanted(NamedTuple):
     self_ids: Rows | None
 
 
-def search_all(
-    wanted: Iterable[Wanted], k: int, *, metric: Metric, search: SearchMethod, within: float | None, progress: Progress
-) -> Iterator[Neighbors]:
-    """Search in this process, one after the other, and yield the lists; see `clustering.comparison.nearest`."""
-    how: Any = {"metric": metric, "search": search, "within": within, "progress": progress}
+class How(TypedDict):
+    """The options of a search, for functions that pass them on; see `clustering.comparison.nearest`."""
+
+    metric: Metric
+    search: SearchMethod
+    progress: Progress
+    within: NotRequired[float | None]
+
+
+def search_all(wanted: Iterable[Wanted], k: int, **how: Unpack[How]) -> Iterator[Neighbors]:
+    """Search in this process, one after the other, and yield the lists."""
     for queries, things, own in wanted:
         yield nearest(queries, things, k, self_ids=own, scanner=best_scanner(), **how)
 
@@ -116,28 +122,24 @@ def nearest_within(
     queries: Embeddings,
     things: Embeddings | Divided,
     k: int,
-    *,
-    metric: Metric,
-    search: SearchMethod,
-    progress: Progress,
-    within: float | None = None,
     search_all: SearchAll = search_all,
+    **how: Unpack[How],
 ) -> Neighbors:
     """Find the ``k`` things nearest to each query within its part; ``search_all`` makes the searches.
 
     The things are entities, or the queries themselves; then a query is not its own neighbour. Things more dissimilar
     than ``within`` are left out. Lists of fewer than ``k`` are padded with -1 and infinity.
     """
-    how: Any = {"metric": metric, "search": search, "within": within, "progress": progress}
     n = things.whole.n if isinstance(things, Divided) else things.n
     if len(parts) == 1 and len(parts[0].things) == n:
         (whole,) = search_all([_inside(parts[0], queries, things)], k, **how)
         return whole
-    found = Neighbors(np.full((queries.n, k), -1, np.int32), np.full((queries.n, k), np.inf, np.float32))
-    most = _SMALL if search == "exact" and not isinstance(things, Divided) else 0
+    found = Neighbors.empty(queries.n, k)
+    within = np.inf if (limit := how.get("within")) is None else limit
+    most = _SMALL if how["search"] == "exact" and not isinstance(things, Divided) else 0
     small = [part for part in parts if len(part.things) <= most]
     for begin in range(0, len(small), _TOGETHER) if most else ():
-        _compare_all(small[begin : begin + _TOGETHER], queries, found, metric, np.inf if within is None else within)
+        _compare_all(small[begin : begin + _TOGETHER], queries, found, how["metric"], within)
     large = [part for part in parts if len(part.things) > most]
     lists = search_all((_inside(part, queries, things) for part in large), k, **how)
     for part, (ids, found.dissimilarity[part.queries]) in zip(large, lists, strict=True):

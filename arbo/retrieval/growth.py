@@ -2,24 +2,12 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
-from arbo.engine import (
-    FEW,
-    Ids,
-    Metric,
-    Neighbors,
-    Progress,
-    Searchable,
-    SearchMethod,
-    Vectors,
-    merged,
-    renumbered,
-    updated,
-)
-from arbo.retrieval.domains import Divided, Part, SearchAll, Wanted, nearest_within
+from arbo.engine import FEW, Ids, Neighbors, Searchable, Vectors, merged, renumbered, updated
+from arbo.retrieval.domains import Divided, How, Part, SearchAll, Wanted, nearest_within
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -43,35 +31,20 @@ class Earlier:
     search_all: SearchAll
     """Searches what is not known, see `arbo.retrieval.domains.search_all`."""
 
-    def nearest_within(
-        self,
-        parts: Sequence[Part],
-        things: Divided | None,
-        k: int,
-        *,
-        metric: Metric,
-        search: SearchMethod,
-        progress: Progress,
-        within: float | None = None,
-    ) -> Neighbors:
+    def nearest_within(self, parts: Sequence[Part], things: Divided | None, k: int, **how: Unpack[How]) -> Neighbors:
         """Return the lists of `arbo.retrieval.domains.nearest_within`, but search only what may have changed.
 
         Without ``things``, neighbours are other mentions.
         """
         if things is not None:
-            return self._entities_within(parts, things, k, metric, progress)
-        found = self._empty(k)
+            return self._entities_within(parts, things, k, how)
+        found = Neighbors.empty(len(self.row), k)
         lists = self.mentions.of_width(k)
-        queries = self._compared(lists.ids, within)
+        queries = self._compared(lists.ids, how.get("within"))
+        options = _options(how, within=how.get("within"))
         for part in parts:
             ids, found.dissimilarity[part.queries] = updated(
-                lists,
-                queries.taken(part.queries),
-                self.row[part.queries],
-                within=within,
-                metric=metric,
-                find=self._find,
-                progress=progress,
+                lists, queries.taken(part.queries), self.row[part.queries], find=self._find, **options
             )
             found.ids[part.queries] = np.where(ids >= 0, part.queries[ids], -1)
         return found
@@ -82,10 +55,6 @@ class Earlier:
         """Search as `clustering.nearest` does."""
         (found,) = self.search_all([Wanted(queries, things, self_ids)], k, search="exact", **how)
         return found
-
-    def _empty(self, k: int) -> Neighbors:
-        shape = len(self.row), k
-        return Neighbors(np.full(shape, -1, np.int32), np.full(shape, np.inf, np.float32))
 
     def _compared(self, ids: Ids, within: float | None) -> Vectors:
         """Return vectors of the mentions for `updated`: those that cannot be near one that is sought may have none."""
@@ -101,27 +70,19 @@ class Earlier:
         some = self.encoded(rows)
         return Vectors(some.matrix, some.row, rows[some.owner], len(row))
 
-    def _entities_within(
-        self, parts: Sequence[Part], things: Divided, k: int, metric: Metric, progress: Progress
-    ) -> Neighbors:
+    def _entities_within(self, parts: Sequence[Part], things: Divided, k: int, how: How) -> Neighbors:
         """Search all entities for new mentions and for full lists that lost one; add the new entities to the others."""
         old = np.flatnonzero(self.row >= 0)
         before = self.entities.of(self.row[old])
         own = renumbered(before, self.number).of_width(k)
         is_torn = (before.ids[:, -1:] >= 0).any(axis=1) & (own.ids[:, -1:] < 0).any(axis=1)
-        found = self._empty(k)
+        found = Neighbors.empty(len(self.row), k)
         found.ids[old], found.dissimilarity[old] = own
         some = np.sort(np.concatenate([np.flatnonzero(self.row < 0), old[is_torn]]))
         sought = [part._replace(queries=_places(some, part.queries)) for part in parts]
+        sought = [part for part in sought if len(part.queries)]
         found.ids[some], found.dissimilarity[some] = nearest_within(
-            [part for part in sought if len(part.queries)],
-            self.encoded(some),
-            things,
-            k,
-            metric=metric,
-            search="exact",
-            progress=progress,
-            search_all=self.search_all,
+            sought, self.encoded(some), things, k, self.search_all, search="exact", **_options(how)
         )
         is_new = np.ones(things.whole.n, np.bool_)
         is_new[self.number[self.number >= 0]] = False
@@ -129,17 +90,14 @@ class Earlier:
         for part in parts if is_new.any() else []:
             rows, new = part.queries[is_left[part.queries]], part.things[is_new[part.things]]
             if len(rows) and len(new):
-                entering = self._find(
-                    self.encoded(rows),
-                    things.whole.taken(new),
-                    k,
-                    metric=metric,
-                    within=found.dissimilarity[rows, -1],
-                    progress=progress,
-                )
-                entering = renumbered(entering, new)
+                options = _options(how, within=found.dissimilarity[rows, -1])
+                entering = renumbered(self._find(self.encoded(rows), things.whole.taken(new), k, **options), new)
                 found.ids[rows], found.dissimilarity[rows] = merged([found.of(rows), entering], k)
         return found
+
+
+def _options(how: How, **others: Any) -> dict[str, Any]:
+    return {"metric": how["metric"], "progress": how["progress"], **others}
 
 
 def _places(new: Ids, rows: Ids) -> Ids:

@@ -157,7 +157,7 @@ def retrieve(
     if entities is not None:
         things = {"entities": entities, **things}
         most["entities"] = min(candidates, len(entities.whole))
-    empty = Neighbors(np.empty((len(inputs), 0), np.int32), np.empty((len(inputs), 0), np.float32))
+    empty = Neighbors.empty(len(inputs), 0)
     found = {"entities": empty, "mentions": empty}
     recall = {}
     if not is_exact(vectors, search):
