@@ -13,20 +13,11 @@ from typing import NamedTuple, Self, TypeAlias
 
 import numpy as np
 
+from . import uncertainty
 from .arrays import BoolArray, Brief, FloatArray, IntArray, encode_labels
 from .contingency import Contingency
 from .ratio import nan_to_zero, proportion
-from .uncertainty import (
-    Comparison,
-    Interval,
-    Ratio,
-    Resampling,
-    approximate_randomisation,
-    bootstrap,
-    half_sample_deviations,
-    half_samples,
-    has_all_exchanges,
-)
+from .uncertainty import Comparison, Interval, Ratio, Resampling
 
 ClusterScore: TypeAlias = Callable[[Contingency], float]
 
@@ -131,7 +122,7 @@ class Summed(Brief, Figure):
         return len(self.counts)
 
     def _interval(self, how: Resampling) -> Interval | None:
-        scores = bootstrap(self.counts, self.ratio, how)
+        scores = uncertainty.bootstrap(self.counts, self.ratio, how)
         is_defined = ~np.isnan(scores)  # scores of 0/0 are left out
         return _percentiles(scores[is_defined], how.level) if is_defined.any() else None
 
@@ -143,12 +134,14 @@ class Summed(Brief, Figure):
             )
 
     def _comparison(self, other: Self, how: Resampling) -> Comparison:
-        return approximate_randomisation(self.counts, other.counts, lambda sums: nan_to_zero(self.ratio(sums)), how)
+        return uncertainty.approximate_randomisation(
+            self.counts, other.counts, lambda sums: nan_to_zero(self.ratio(sums)), how
+        )
 
     def method(self, how: Resampling) -> Method:
         """Describe how interval and comparison are computed."""
         n = len(self.counts)
-        is_exact = has_all_exchanges(n, how)
+        is_exact = uncertainty.has_all_exchanges(n, how)
         exchanges = f"all 2^{n} exchanges" if is_exact else f"{how.n_permutations:,} random exchanges"
         # An exchange and its mirror image are equally extreme.
         too_few = ", too few for p < 0.05" if is_exact and 2 / 2**n >= 0.05 else ""
@@ -219,7 +212,7 @@ class OfClusters(Brief, Figure):
         return int(self.document.max(initial=-1)) + 1
 
     def _interval(self, how: Resampling) -> Interval:
-        deviations = half_sample_deviations(self._half_scores(how), self.n_documents)
+        deviations = uncertainty.half_sample_deviations(self._half_scores(how), self.n_documents)
         low, high = _percentiles(self.value + deviations, how.level)
         return Interval(low, max(self.value, min(1.0, high)))
 
@@ -232,7 +225,7 @@ class OfClusters(Brief, Figure):
     def _comparison(self, other: Self, how: Resampling) -> Comparison:
         difference = self.value - other.value
         differences = self._half_scores(how) - other._half_scores(how)
-        deviations = half_sample_deviations(differences, self.n_documents)
+        deviations = uncertainty.half_sample_deviations(differences, self.n_documents)
         as_extreme = int((np.abs(deviations) >= abs(difference) - 1e-12).sum())
         return Comparison(difference, (1 + as_extreme) / (1 + how.n_half_samples))
 
@@ -250,7 +243,7 @@ class OfClusters(Brief, Figure):
             drawn = half[self.document]
             return self.score(Contingency.from_labels(self.labels_true[drawn], self.labels_pred[drawn]))
 
-        return nan_to_zero(np.array([score(half) for half in half_samples(self.n_documents, how)]))
+        return nan_to_zero(np.array([score(half) for half in uncertainty.half_samples(self.n_documents, how)]))
 
 
 def _is_same_partition(one: IntArray, other: IntArray) -> bool:

@@ -15,15 +15,8 @@ from arbo.cli import console, options
 from arbo.cli.inputs import Docs, OptionalKb, read_gold, tell_known
 from arbo.cli.models import reading
 from arbo.cli.train_options import Dev, EncoderConfig, Training, default_of
-from arbo.training.config import (
-    WITHOUT_KB,
-    LossName,
-    NegativeStrategy,
-    PositiveStrategy,
-    PresetName,
-    Selection,
-    TrainingConfig,
-)
+from arbo.training import config
+from arbo.training.config import LossName, NegativeStrategy, PositiveStrategy, PresetName, Selection
 
 _VERBS = {"self-alignment": "train-names", "oslat": "train-finder"}
 
@@ -38,7 +31,7 @@ def _preset(name: str) -> PresetName:
 
 
 def _choice(option: str, choices: Any, what: str, default: str | None = None) -> Any:
-    default = default or default_of(TrainingConfig, option.removeprefix("--"))
+    default = default or default_of(config.TrainingConfig, option.removeprefix("--"))
     told = f"{what}: {', '.join(get_args(choices))}. {default}"
     return options.training(option, metavar="NAME", help=told)
 
@@ -78,7 +71,7 @@ def train(
     docs: Docs,
     kb: OptionalKb,
     dev: Dev,
-    training: Annotated[Training, TrainingConfig],
+    training: Annotated[Training, config.TrainingConfig],
     encoder_config: EncoderConfig = None,
     two_towers: _Towers = None,
     preset: _Preset = None,
@@ -106,9 +99,9 @@ def train(
     from arbo.training.presets import PRESETS
 
     base = None if preset is None else PRESETS[preset]
-    defaults = base.training if base else WITHOUT_KB if kb.path is None else TrainingConfig()
+    defaults = base.training if base else config.WITHOUT_KB if kb.path is None else config.TrainingConfig()
     if kb.path is None:
-        defaults = replace(defaults, best=WITHOUT_KB.best)
+        defaults = replace(defaults, best=config.WITHOUT_KB.best)
     settings = training.settings(defaults, positives=positives, negatives=negatives, loss=loss, best=best)
     start = reading(
         arbo.DualEncoder.from_pretrained(training.encoder, base and base.encoder), encoder_config

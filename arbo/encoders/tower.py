@@ -14,16 +14,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args
 
 import numpy as np
 
+from arbo.encoders import pretrained
 from arbo.encoders.pooling import RowPooling, TokenVectors, n_vectors, pool
-from arbo.encoders.pretrained import (
-    PROJECTION,
-    find_folder,
-    first_line,
-    linear_of,
-    load_pretrained,
-    load_projection,
-    save_pretrained,
-)
+from arbo.encoders.pretrained import PROJECTION, first_line
 from arbo.encoders.templates import TokenRow
 from arbo.engine import Floats, Ids, ranges
 from arbo.errors import ArboError, DataError, UsageError
@@ -89,11 +82,11 @@ class Tower:
                 given for a local folder.
         """
         check_choice("precision", precision, get_args(Precision))
-        folder = find_folder(name, revision)
+        folder = pretrained.find_folder(name, revision)
         import torch
 
-        model, tokenizer = load_pretrained(folder, precision=precision)
-        projection = load_projection(folder / PROJECTION, model.config.hidden_size)
+        model, tokenizer = pretrained.load_pretrained(folder, precision=precision)
+        projection = pretrained.load_projection(folder / PROJECTION, model.config.hidden_size)
         place = device or _best_device()
         try:
             model = model.to(torch.device(place))
@@ -110,7 +103,7 @@ class Tower:
         """Write the model and its projection to a folder that `load` can read."""
         from safetensors.torch import save
 
-        save_pretrained(self.model, self.tokenizer, folder)
+        pretrained.save_pretrained(self.model, self.tokenizer, folder)
         if self.projection is not None:
             (folder / PROJECTION).write_bytes(save(self.projection.state_dict()))
 
@@ -133,7 +126,7 @@ class Tower:
         weight = torch.empty(dim, parts * model.config.hidden_size)
         torch.nn.init.orthogonal_(weight, generator=torch.Generator().manual_seed(0))
         weights = {"weight": weight, "bias": torch.zeros(dim)} if bias else {"weight": weight}
-        return Tower.of(model, tokenizer, linear_of(weights).to(model.device))
+        return Tower.of(model, tokenizer, pretrained.linear_of(weights).to(model.device))
 
     def with_markers(self, markers: Mapping[str, Sequence[int]]) -> Tower:
         """Return a copy with the markers as further special tokens.

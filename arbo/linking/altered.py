@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from arbo.data import Corpus, Document, MentionInput, mention_inputs, tables
 from arbo.data.arrow import numbers, strings
 from arbo.data.inputs import Inputs
+from arbo.data.tables import documents_in
 from arbo.engine import Ids, ranges
 from arbo.errors import DataError, UsageError
 from arbo.linking.content import Content
@@ -168,7 +169,7 @@ class Altered:
         """Return a document of the run."""
         assert self.run.document_table is not None
         mentions = self.run.mention_table.slice(self.begin[row], self.count[row])
-        return next(tables.documents_in(self.run.document_table.slice(row, 1), mentions.to_pylist()))
+        return next(documents_in(self.run.document_table.slice(row, 1), mentions.to_pylist()))
 
     def _names(self, used: Corpus, expand: bool) -> tuple[list[str], list[int]]:
         """Return the names of mentions, and their rows in the run; -1 for a new one, or one with other spans."""
@@ -200,9 +201,7 @@ def _reader(documents: pa.Table, mentions: pa.Table, names: Sequence[str]) -> Ca
 
     def read() -> list[MentionInput]:
         pairs = [
-            (one, document)
-            for document in tables.documents_in(documents, mentions.to_pylist())
-            for one in document.mentions
+            (one, document) for document in documents_in(documents, mentions.to_pylist()) for one in document.mentions
         ]
         return [MentionInput(name, *pair) for name, pair in zip(names, pairs, strict=True)]
 

@@ -11,32 +11,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from arbo import metrics
 from arbo.data import Corpus, KnowledgeBase
 from arbo.data.gold import RECALL_AT, Bools, Gold, Ints
 from arbo.data.tables import metadata_of
 from arbo.errors import UsageError
-from arbo.metrics import (
-    ClusteringScores,
-    Contingency,
-    CoreferenceScores,
-    Line,
-    LinkingCounts,
-    LinkingScores,
-    NilCurve,
-    NilScores,
-    Report,
-    Resampling,
-    clustering_scores,
-    coreference_lines,
-    counts_from_contingency,
-    linking_outcomes,
-    linking_scores,
-    nil_as_class,
-    nil_curve,
-    nil_scores,
-    scores_from_counts,
-    without_singletons,
-)
+from arbo.metrics import Line, LinkingCounts, LinkingScores, NilCurve, Report, Resampling
 from arbo.results.lines import cluster_lines, counts_by_document, kind_lines, kinds_of, linking_lines, nil_lines
 from arbo.results.run import Run, entities_in
 
@@ -50,15 +30,15 @@ class Evaluation:
 
     mentions: int
     linking: LinkingScores | None = None
-    nil: NilScores | None = None
+    nil: metrics.NilScores | None = None
     """NIL decisions of the run."""
     nil_curve: NilCurve | None = None
     """NIL decisions by the similarity of the nearest entity alone, at every threshold on this similarity."""
-    clustering: ClusteringScores | None = None
+    clustering: metrics.ClusteringScores | None = None
     """Agreement of the clusters with the gold classes, over the mentions with a gold id or cluster."""
-    clustering_unseen: ClusteringScores | None = None
+    clustering_unseen: metrics.ClusteringScores | None = None
     """`clustering` of the mentions whose gold entities are not in training (ALL/UNSEEN in ArboEL, section 3.5)."""
-    coreference: CoreferenceScores | None = None
+    coreference: metrics.CoreferenceScores | None = None
     with_nil: LinkingCounts | None = None
     """Links and NIL decisions of all annotated mentions; NIL counts as one more entity."""
     clustered: int = 0
@@ -233,7 +213,7 @@ def evaluate_candidates(
         train: documents whose gold entities count as seen; adds scores for seen and unseen entities.
     """
     gold, k = Gold.of(documents, kb), candidates.shape[1]
-    return linking_scores(
+    return metrics.linking_scores(
         *gold.accepted,
         candidates[:, 0] if k else np.full(len(candidates), -1),
         annotated=gold.annotated,
@@ -260,18 +240,18 @@ def _with_links(
     candidates = _candidates(row_of, run.link_table["candidates"])
     given = {"type", "domain"} & set(run.mention_table.column_names)  # runs of an earlier arbo have no domain
     groups = {name: run.mention_table[name].to_pylist() for name in sorted(given, reverse=True)}
-    outcomes = linking_outcomes(*gold.accepted, predicted, annotated=gold.annotated, candidates=candidates)
+    outcomes = metrics.linking_outcomes(*gold.accepted, predicted, annotated=gold.annotated, candidates=candidates)
     ks = [k for k in RECALL_AT if k <= candidates.shape[1]]
     is_nil = gold.is_nil
-    curve = nil_curve(is_nil, best_scores(run), annotated=gold.annotated)
-    with_nil = nil_as_class(outcomes, predicted < 0)
+    curve = metrics.nil_curve(is_nil, best_scores(run), annotated=gold.annotated)
+    with_nil = metrics.nil_as_class(outcomes, predicted < 0)
     lines = linking_lines(outcomes, document, groups, seen, kinds) + nil_lines(
         with_nil, is_nil, predicted < 0, document, curve
     )
     return replace(
         evaluation,
         linking=LinkingScores.of(outcomes, k=ks, seen=seen, groups=groups),
-        nil=nil_scores(is_nil, predicted < 0, annotated=gold.annotated),
+        nil=metrics.nil_scores(is_nil, predicted < 0, annotated=gold.annotated),
         nil_curve=curve,
         with_nil=with_nil.count(k=ks),
         lines=tuple(lines),
@@ -290,17 +270,25 @@ def _with_clusters(
     known = truth >= 0
     if how.per_document:
         counts = counts_by_document(truth[known], cluster[known], document[known], singletons=how.singletons)
-        first, *others = coreference_lines(counts)
+        first, *others = metrics.coreference_lines(counts)
         lines = [replace(first, over=f"{int(known.sum()):,} mentions with gold ids, within documents"), *others]
-        scored: dict[str, Any] = {"coreference": scores_from_counts(reduce(add, counts))}
+        scored: dict[str, Any] = {"coreference": metrics.scores_from_counts(reduce(add, counts))}
     else:
         lines = cluster_lines(truth, cluster, document, known, "", singletons=how.singletons)
-        sides = (truth[known], cluster[known]) if how.singletons else without_singletons(truth[known], cluster[known])
-        scored = {"coreference": scores_from_counts(counts_from_contingency(Contingency.from_codes(*sides)))}
+        sides = (
+            (truth[known], cluster[known])
+            if how.singletons
+            else metrics.without_singletons(truth[known], cluster[known])
+        )
+        scored = {
+            "coreference": metrics.scores_from_counts(
+                metrics.counts_from_contingency(metrics.Contingency.from_codes(*sides))
+            )
+        }
         if how.singletons:
-            scored["clustering"] = clustering_scores(truth[known], cluster[known])
+            scored["clustering"] = metrics.clustering_scores(truth[known], cluster[known])
         if seen is not None and (new := known & ~seen).any() and how.singletons:
-            scored["clustering_unseen"] = clustering_scores(truth[new], cluster[new])
+            scored["clustering_unseen"] = metrics.clustering_scores(truth[new], cluster[new])
             lines += cluster_lines(truth, cluster, document, new, ", unseen")[:1]
     if how.singletons:
         true, found = truth[known], cluster[known]

@@ -7,23 +7,9 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
+from arbo import metrics
 from arbo.data.gold import Bools, Ints
-from arbo.metrics import (
-    Contingency,
-    CoreferenceCounts,
-    Line,
-    LinkingOutcomes,
-    NilCurve,
-    OfClusters,
-    Resampling,
-    Summed,
-    cluster_lines as lines_of_clusters,
-    counts_from_contingency,
-    f_measure,
-    half_samples,
-    proportion,
-    without_singletons,
-)
+from arbo.metrics import CoreferenceCounts, Line, LinkingOutcomes, NilCurve, OfClusters, Resampling, Summed
 from arbo.text.phrases import KINDS, kind_of
 
 _RECALL_SHOWN = (4, 16, 64)
@@ -110,7 +96,7 @@ def cluster_lines(
     if chosen.sum() > MOST_WITH_INTERVALS:
         document = np.zeros_like(document)  # with one document there is no interval
         over += f"; no interval above {MOST_WITH_INTERVALS:,}"
-    first, *others = lines_of_clusters(truth[chosen], cluster[chosen], document[chosen], singletons=singletons)
+    first, *others = metrics.cluster_lines(truth[chosen], cluster[chosen], document[chosen], singletons=singletons)
     return [replace(first, name=first.name + suffix, over=over), *others]
 
 
@@ -134,8 +120,8 @@ def kind_lines(truth: Ints, cluster: Ints, document: Ints, kinds: Mapping[str, B
 
     @cache
     def halves(how: Resampling) -> npt.NDArray[np.float64]:
-        drawn = half_samples(int(document.max(initial=-1)) + 1, how)
-        return f_measure(np.array([counts(half[document]) for half in drawn]))
+        drawn = metrics.half_samples(int(document.max(initial=-1)) + 1, how)
+        return metrics.f_measure(np.array([counts(half[document]) for half in drawn]))
 
     def line(place: int, kind: str, table: npt.NDArray[np.float64]) -> Line:
         whole = Line.of_counts(f"B-cubed, {kind}", [table], over=f"{int(table[1]):,} mentions")
@@ -156,13 +142,13 @@ def counts_by_document(truth: Ints, cluster: Ints, document: Ints, *, singletons
     for rows in np.split(order, np.flatnonzero(np.diff(document[order])) + 1):
         true, found = truth[rows], cluster[rows]
         if not singletons:
-            true, found = without_singletons(true, found)
-        counts.append(counts_from_contingency(Contingency.from_codes(true, found)))
+            true, found = metrics.without_singletons(true, found)
+        counts.append(metrics.counts_from_contingency(metrics.Contingency.from_codes(true, found)))
     return counts
 
 
 def _share(right: Bools, among: Bools, document: Ints) -> Summed:
-    return Summed(_per_document(np.column_stack([right, among]), document), proportion)
+    return Summed(_per_document(np.column_stack([right, among]), document), metrics.proportion)
 
 
 def _per_document(flags: Bools, document: Ints) -> npt.NDArray[np.float64]:

@@ -13,17 +13,8 @@ from typing import NamedTuple, NotRequired, TypeAlias, TypedDict, Unpack
 import numpy as np
 import numpy.typing as npt
 
-from arbo.engine import (
-    Embeddings,
-    Metric,
-    Neighbors,
-    Progress,
-    Searchable,
-    SearchMethod,
-    measured_recall,
-    nearest,
-    pair_dissimilarity,
-)
+from arbo import engine
+from arbo.engine import Embeddings, Metric, Neighbors, Progress, Searchable, SearchMethod
 from arbo.errors import UsageError
 from arbo.retrieval.gpu import best_scanner
 
@@ -80,7 +71,7 @@ class How(TypedDict):
 def search_all(wanted: Iterable[Wanted], k: int, **how: Unpack[How]) -> Iterator[Neighbors]:
     """Search in this process, one after the other, and yield the lists."""
     for queries, things, own in wanted:
-        yield nearest(queries, things, k, self_ids=own, scanner=best_scanner(), **how)
+        yield engine.nearest(queries, things, k, self_ids=own, scanner=best_scanner(), **how)
 
 
 SearchAll: TypeAlias = Callable[..., Iterable[Neighbors]]
@@ -152,7 +143,7 @@ def _compare_all(parts: Sequence[Part], queries: Embeddings, found: Neighbors, m
     query = np.concatenate([np.repeat(part.queries, len(part.queries)) for part in parts])
     thing = np.concatenate([np.tile(part.queries, len(part.queries)) for part in parts])
     query, thing = query[query != thing], thing[query != thing]
-    dissimilarity = pair_dissimilarity(queries, queries, query, thing, metric=metric)
+    dissimilarity = engine.pair_dissimilarity(queries, queries, query, thing, metric=metric)
     near = dissimilarity <= np.float32(within)
     query, thing, dissimilarity = query[near], thing[near], dissimilarity[near]
     order = np.lexsort((thing, dissimilarity, query))
@@ -174,7 +165,7 @@ def recall_within(
         lists = Neighbors(found.ids[part.queries], found.dissimilarity[part.queries])
         if n_neighbors := int((lists.ids >= 0).sum()):
             some, others, own = _inside(part, queries, things)
-            n_right += n_neighbors * measured_recall(lists, some, others, metric=metric, self_ids=own)
+            n_right += n_neighbors * engine.measured_recall(lists, some, others, metric=metric, self_ids=own)
             n_there += n_neighbors
     return n_right / n_there if n_there else 1.0
 

@@ -12,32 +12,14 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import issparse
 
+from arbo import engine
 from arbo.data import MentionInput
 from arbo.encoders.encoder import Encoder
-from arbo.engine import (
-    Decisions,
-    Embeddings,
-    Floats,
-    Graph,
-    Ids,
-    Neighbors,
-    Searchable,
-    SearchMethod,
-    is_exact,
-    offset_of,
-    pair_dissimilarity,
-)
+from arbo.engine import Decisions, Embeddings, Floats, Graph, Ids, Neighbors, Searchable, SearchMethod
 from arbo.errors import UsageError
 from arbo.progress import Announce
-from arbo.retrieval.domains import (
-    Divided,
-    SearchAll,
-    entity_parts,
-    mention_parts,
-    nearest_within,
-    recall_within,
-    search_all,
-)
+from arbo.retrieval import domains
+from arbo.retrieval.domains import Divided, SearchAll, search_all
 
 Find: TypeAlias = Callable[..., Neighbors]
 """A search like `nearest_within` that knows the vectors of the mentions, that of `arbo.retrieval.growth.Earlier`."""
@@ -142,10 +124,10 @@ def retrieve(
     and the vectors are sparse.
     """
     k, candidates, search, within, per_document = sought
-    parts = {} if entities is None else {"entities": entity_parts(worlds, entities.rows)}
+    parts = {} if entities is None else {"entities": domains.entity_parts(worlds, entities.rows)}
     if per_document:
         worlds = list(zip(worlds, (item.document.id for item in inputs), strict=True))
-    parts["mentions"] = mention_parts(worlds)
+    parts["mentions"] = domains.mention_parts(worlds)
     vectors: Any = encode() if find is None else None  # with `find` the search is exact
     if search != "exact" and issparse(vectors.matrix):
         raise UsageError(
@@ -160,11 +142,11 @@ def retrieve(
     empty = Neighbors.empty(len(inputs), 0)
     found = {"entities": empty, "mentions": empty}
     recall = {}
-    if not is_exact(vectors, search):
+    if not engine.is_exact(vectors, search):
         within = None  # recall is that of complete lists
     for name, others in things.items():
         if inputs and most[name] >= 0:
-            found[name] = (find or partial(nearest_within, queries=vectors, search_all=search_all))(
+            found[name] = (find or partial(domains.nearest_within, queries=vectors, search_all=search_all))(
                 parts[name],
                 things=others,
                 k=most[name],
@@ -173,8 +155,8 @@ def retrieve(
                 progress=announce(f"nearest {name}"),
                 within=within if name == "mentions" else None,
             )
-        if not is_exact(others.whole if isinstance(others, Divided) else others, search):
-            recall[name] = recall_within(parts[name], found[name], vectors, others, metric=encoder.metric)
+        if not engine.is_exact(others.whole if isinstance(others, Divided) else others, search):
+            recall[name] = domains.recall_within(parts[name], found[name], vectors, others, metric=encoder.metric)
     return Retrieval(
         inputs,
         worlds,
@@ -182,7 +164,7 @@ def retrieve(
         found["entities"],
         found["mentions"],
         partial(_distance, encode, None if entities is None else entities.whole, encoder),
-        offset_of(encoder.metric),
+        engine.offset_of(encoder.metric),
         encoder.threshold,
         encoder.settings,
         search,
@@ -195,4 +177,4 @@ def _distance(
     encode: Callable[[], Embeddings], entities: Searchable | None, encoder: Encoder, mention: Ids, entity: Ids
 ) -> Floats:
     assert entities is not None  # otherwise there is no entity to ask for
-    return pair_dissimilarity(encode(), entities, mention, entity, metric=encoder.metric)
+    return engine.pair_dissimilarity(encode(), entities, mention, entity, metric=encoder.metric)

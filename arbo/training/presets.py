@@ -10,16 +10,8 @@ from typing import NamedTuple
 
 from arbo.encoders.encoder_config import EncoderConfig
 from arbo.spans.config import LabelAttentionConfig
-from arbo.training.config import (
-    FinderPresetName,
-    LabelAttentionTraining,
-    LinkingHeadConfig,
-    PresetName,
-    RerankingConfig,
-    RerankingPresetName,
-    SelfAlignmentConfig,
-    TrainingConfig,
-)
+from arbo.training import config
+from arbo.training.config import FinderPresetName, PresetName, RerankingPresetName, TrainingConfig
 
 
 class Preset(NamedTuple):
@@ -32,9 +24,9 @@ class Preset(NamedTuple):
 class FinderPreset(NamedTuple):
     """Settings of a paper for the three trainings of a finder, and for what it reads and marks."""
 
-    alignment: SelfAlignmentConfig
-    attention: LabelAttentionTraining
-    head: LinkingHeadConfig
+    alignment: config.SelfAlignmentConfig
+    attention: config.LabelAttentionTraining
+    head: config.LinkingHeadConfig
     model: LabelAttentionConfig
 
 
@@ -83,18 +75,18 @@ PRESETS: Mapping[PresetName, Preset] = {
 """ArboEL (with the arborescence), the proxy paper without and with its regulariser, and adaptive mixup with its scores
 DUAL, Pooling Mean and SOM (equations 4 to 6)."""
 
-RERANKING_PRESETS: Mapping[RerankingPresetName, RerankingConfig] = {
-    "arboel": RerankingConfig(),
-    "pel": RerankingConfig(batch_size=4, optimizer="adamw", warmup=0.2),
+RERANKING_PRESETS: Mapping[RerankingPresetName, config.RerankingConfig] = {
+    "arboel": config.RerankingConfig(),
+    "pel": config.RerankingConfig(batch_size=4, optimizer="adamw", warmup=0.2),
 }
 """The cross-encoders of ArboEL (appendix A.1) and of the proxy paper (appendix B, table 6); their inputs are in
 `arbo.encoders.cross_config.CROSS_PRESETS`."""
 
 FINDER_PRESETS: Mapping[FinderPresetName, FinderPreset] = {
     "oslat": FinderPreset(
-        SelfAlignmentConfig(schedule="late-exponential"),
-        LabelAttentionTraining(schedule="late-exponential"),
-        LinkingHeadConfig(schedule="late-exponential", kind="linear"),
+        config.SelfAlignmentConfig(schedule="late-exponential"),
+        config.LabelAttentionTraining(schedule="late-exponential"),
+        config.LinkingHeadConfig(schedule="late-exponential", kind="linear"),
         LabelAttentionConfig(pooling="mean", by_token=True),
     )
 }

@@ -26,14 +26,8 @@ from arbo.spans.windows import TextTokens
 from arbo.training.config import LabelAttentionTraining, RunOptions
 from arbo.training.data import corpora_of, job_of
 from arbo.training.frame import check_start, training
-from arbo.training.oslat.contrastive import (
-    Contrast,
-    ContrastiveTrainer,
-    annotated_texts,
-    contrast,
-    contrastive_losses,
-    read_names,
-)
+from arbo.training.oslat import contrastive
+from arbo.training.oslat.contrastive import Contrast, ContrastiveTrainer
 from arbo.training.oslat.synonyms import AnnotatedTexts, Others
 
 
@@ -57,7 +51,7 @@ class AttentiveReader:
         text, place = np.unique(self.data.text[batch.query], return_inverse=True)
         tokens, mask = self._tokens([self.tokens[i] for i in text])
         row = torch.from_numpy(place).to(tokens.device)
-        names = read_names(tower, self.names, self.data.synonyms, batch.name, config.pooling)
+        names = contrastive.read_names(tower, self.names, self.data.synonyms, batch.name, config.pooling)
         weights = label_attention(names, tokens[row], mask[row], scaled=config.scaled)
         return entity_in_text(weights, tokens[row])
 
@@ -100,8 +94,8 @@ class LabelAttentionTrainer(ContrastiveTrainer[LabelAttention]):
         module.eval()
         with torch.inference_mode():
             for begin in range(0, len(queries), config.micro_batch):
-                batch = contrast(data, others, queries[begin : begin + config.micro_batch], config, begin)
-                losses.append(contrastive_losses(reader.read(batch), batch, config).cpu())
+                batch = contrastive.contrast(data, others, queries[begin : begin + config.micro_batch], config, begin)
+                losses.append(contrastive.contrastive_losses(reader.read(batch), batch, config).cpu())
         module.train()
         loss = float(torch.cat(losses).double().mean())
         return {"dev_loss": loss, "likelihood": math.exp(-loss)}
@@ -126,7 +120,7 @@ def train_label_attention(
     """
     check_start(out, kb)
     config, corpora = config or LabelAttentionTraining(), corpora_of(documents, dev)
-    data = annotated_texts(corpora, kb, contrastable=True)
+    data = contrastive.annotated_texts(corpora, kb, contrastable=True)
     with training(out, job_of(corpora, kb, config=config, model=model.settings), config, options) as workplace:
         start = model.with_head(None).with_threshold(LabelAttentionConfig().entity_threshold)
         trainer = LabelAttentionTrainer(start, data["documents"], data.get("dev"), config, workplace)
