@@ -65,10 +65,8 @@ def _numbered(
 
 def _members(clusters: Clusters, side: str) -> list[Collection[Hashable]]:
     if isinstance(clusters, Mapping):
-        raise TypeError(
-            f"{side} is of type {type(clusters).__name__}, not a list of clusters; for clusters by document use "
-            "coreference_by_document"
-        )
+        mend = "for clusters by document use coreference_by_document"
+        raise TypeError(f"{side} is of type {type(clusters).__name__}, not a list of clusters; {mend}")
     if clusters is None or isinstance(clusters, str | bytes):
         raise TypeError(f"{side} is of type {type(clusters).__name__}, not a list of clusters")
     # Not copied if possible, since a million mentions can be in a million clusters.

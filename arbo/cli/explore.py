@@ -82,10 +82,8 @@ def page_of(
         known = kb_of(run, base.manifest, {"path": kb[0], **({"format": kb[1]} if kb[1] else {})})
         linked = base.link_table["entity_id"].unique().drop_null().to_pylist()
         if known is not None and 2 * sum(id_ in known for id_ in linked) < len(linked):
-            raise UsageError(
-                f"{kb[0]} lacks most entities to which {run} is linked; give the knowledge base of the run, or its "
-                "next release"
-            )
+            mend = "give the knowledge base of the run, or its next release"
+            raise UsageError(f"{kb[0]} lacks most entities to which {run} is linked; {mend}")
 
     def views_of(result: Result, path: Path, earlier: Result | None, since: Path | None) -> tuple[Views, Reviewing]:
         name = None if since is None else since.resolve().name

@@ -108,10 +108,8 @@ def _check_reranking(tuned: Path | None, settings: arbo.LinkerConfig, changes: M
 def _limits(text: str) -> tuple[float | None, float | None]:
     """Return the thresholds of `--threshold` on entity edges and mention edges; None means no threshold."""
     if re.fullmatch(r"0,\d*[1-9]\d*", text):
-        raise UsageError(
-            f"--threshold {text}: write {text.replace(',', '.')} with a decimal point; for a limit of 0 on entity "
-            f"edges write {text.replace('0,', '0.0,', 1)}"
-        )
+        mend = f"for a limit of 0 on entity edges write {text.replace('0,', '0.0,', 1)}"
+        raise UsageError(f"--threshold {text}: write {text.replace(',', '.')} with a decimal point; {mend}")
     parts = text.split(",")
     try:
         values = [None if part.strip().lower() == "none" else float(part) for part in parts]

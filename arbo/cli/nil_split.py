@@ -39,10 +39,8 @@ def nil_split(
     from arbo.readers.obo import read_obo_parents
 
     if branches and kb.kb_format not in (None, "obo"):
-        raise UsageError(
-            "--withhold-branch needs the is_a relations of an OBO file; for other formats use --withhold-type or "
-            "--withhold-id"
-        )
+        mend = "for other formats use --withhold-type or --withhold-id"
+        raise UsageError(f"--withhold-branch needs the is_a relations of an OBO file; {mend}")
     if branches and not kb.path.is_file() and not kb.path.is_dir():
         raise UsageError(f"--withhold-branch needs an existing file or folder as --kb; {kb.path} is neither")
     check_jsonl_output(out, kb.path, *docs.paths)

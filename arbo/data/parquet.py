@@ -34,10 +34,8 @@ def check_values(parquet: pq.ParquetFile, size: int, file: PathLike) -> None:
     columns = (sum(chunk.values for chunk in column) for column in zip(*chunks(parquet), strict=True))
     for n, times, what in ((told.num_rows, 1, "rows"), (max(columns, default=0), 10, "values in a column")):
         if n > times * max(_MANY, _MOST_PACKED * size):
-            raise DataError(
-                f"the Parquet file declares {n:,} {what} in {size:,} bytes; write it without compression",
-                file=os.fspath(file),
-            )
+            mend = "write it without compression"
+            raise DataError(f"the Parquet file declares {n:,} {what} in {size:,} bytes; {mend}", file=os.fspath(file))
 
 
 def chunks(parquet: pq.ParquetFile) -> list[list[Chunk]]:

@@ -184,10 +184,8 @@ def _manifest_of(folder: Path, kind: type[Config]) -> _Manifest[Config] | None:
         return None
     manifest = _read_manifest(folder)
     if manifest["format"] != kind.format:
-        raise DataError(
-            f"this is {FORMATS[manifest['format']]}, not {FORMATS[kind.format]}; choose another folder",
-            file=str(folder),
-        )
+        mend = "choose another folder"
+        raise DataError(f"this is {FORMATS[manifest['format']]}, not {FORMATS[kind.format]}; {mend}", file=str(folder))
     config = kind.from_dict(manifest["config"], file=str(path))
     return _Manifest(config, manifest["shared"], manifest["files"])
 

@@ -181,10 +181,8 @@ def _check(model: Any, tokenizer: Any) -> None:
         raise ValueError("the tokenizer has no fast form (tokenizer.json); choose another model")
     largest, rows = max(tokenizer.get_vocab().values()), model.get_input_embeddings().num_embeddings
     if largest >= rows:
-        raise ValueError(
-            f"the tokenizer has ids up to {largest:,}, but the model has only {rows:,} embeddings; use the model's own "
-            "tokenizer"
-        )
+        mend = "use the model's own tokenizer"
+        raise ValueError(f"the tokenizer has ids up to {largest:,}, but the model has only {rows:,} embeddings; {mend}")
     one = torch.ones((1, 1), dtype=torch.long)
     with torch.inference_mode():
         hidden = getattr(model(input_ids=one - 1, attention_mask=one), "last_hidden_state", None)

@@ -301,10 +301,8 @@ class Tower:
                 if not _is_out_of_memory(error):
                     raise
                 if end - begin == 1:
-                    raise ArboError(
-                        f"not enough memory to embed one text of {longest} tokens; choose a smaller max_length, "
-                        "or another device"
-                    ) from error
+                    mend = "choose a smaller max_length, or another device"
+                    raise ArboError(f"not enough memory to embed one text of {longest} tokens; {mend}") from error
             else:
                 yield order[begin:end], vectors
                 begin = end

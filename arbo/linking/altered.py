@@ -108,10 +108,8 @@ class Altered:
         places, homes = self._places(gone), self.homes(gone)
         linked = _rows_of(gone, self.run.mention_table["mention_id"])
         if added := sorted(linked.keys() - homes.keys()):
-            raise UsageError(
-                f"a correction added the mention {added[0]!r}, and would add it again; add a later correction with "
-                "'drop'"
-            )
+            mend = "add a later correction with 'drop'"
+            raise UsageError(f"a correction added the mention {added[0]!r}, and would add it again; {mend}")
         if unknown := sorted(gone - places.keys() - homes.keys(), key=str):
             some = ", ".join(map(repr, unknown[:3]))
             raise UsageError(f"the run has no document or mention {some}; arbo show lists the ids")

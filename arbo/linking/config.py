@@ -80,10 +80,8 @@ class LinkerConfig(Settings):
             if value == float("-inf"):
                 raise UsageError(f"{name} is -inf, which JSON cannot hold; use a number below all dissimilarities")
         if self.nil_threshold != "default" and self.nil_linkage == "single":
-            raise UsageError(
-                "nil_threshold needs nil_linkage 'average'; for 'single', set mention_threshold instead, "
-                "the M of --threshold E,M"
-            )
+            mend = "for 'single', set mention_threshold instead, the M of --threshold E,M"
+            raise UsageError(f"nil_threshold needs nil_linkage 'average'; {mend}")
         if self.rerank_mentions and self.skip_margin is not None:
             raise UsageError(
                 "rerank_mentions needs all mentions reranked, but skip_margin skips some; leave one of the two out"
@@ -120,10 +118,8 @@ class LinkerConfig(Settings):
             value = getattr(self, name)
             if metric == "cosine" and isinstance(value, (int, float)) and _MOST < value < float("inf"):
                 none = "None" if name == "nil_threshold" else "None (--threshold none)"
-                raise UsageError(
-                    f"{name} is {value:g}, but 1 - cosine is at most 2; write a decimal point, as in 0.35, or {none} "
-                    "for no limit"
-                )
+                mend = f"write a decimal point, as in 0.35, or {none} for no limit"
+                raise UsageError(f"{name} is {value:g}, but 1 - cosine is at most 2; {mend}")
 
     @classmethod
     def from_json(cls, path: PathLike) -> Self:

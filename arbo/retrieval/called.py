@@ -53,10 +53,8 @@ class FunctionReranker:
             problem = f"the reranker returned {type(given).__name__}; return a list of scores for each mention"
             raise DataError(problem)
         if len(given) != len(asked):
-            raise DataError(
-                f"the reranker returned {len(given):,} lists for {len(asked):,} mentions; return a list of scores for "
-                "each mention"
-            )
+            mend = "return a list of scores for each mention"
+            raise DataError(f"the reranker returned {len(given):,} lists for {len(asked):,} mentions; {mend}")
         return np.concatenate([_scores(*each) for each in zip(asked, candidates, given, strict=True)])
 
 

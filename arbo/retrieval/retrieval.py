@@ -130,10 +130,8 @@ def retrieve(
     parts["mentions"] = domains.mention_parts(worlds)
     vectors: Any = encode() if find is None else None  # with `find` the search is exact
     if search != "exact" and issparse(vectors.matrix):
-        raise UsageError(
-            f"search={search!r} needs dense vectors, such as a transformer's; those of the encoder are sparse, so use "
-            "search='exact'"
-        )
+        mend = "those of the encoder are sparse, so use search='exact'"
+        raise UsageError(f"search={search!r} needs dense vectors, such as a transformer's; {mend}")
     things: dict[str, Any] = {"mentions": vectors}
     most = {"mentions": min(k, len(inputs) - 1)}
     if entities is not None:

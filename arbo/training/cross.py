@@ -267,10 +267,8 @@ def _check_given(candidates: Candidates, documents: Corpus, linker: Linker, k: i
             "settings; train with the encoder that found them"
         )
     if candidates.k < (least := min(k, len(linker.kb))):
-        raise DataError(
-            f"too few candidates: {candidates.k} per mention, but the cross-encoder reads {least}; find more (arbo "
-            "link --candidates), or let the cross-encoder read fewer (--k)"
-        )
+        mend = "find more (arbo link --candidates), or let the cross-encoder read fewer (--k)"
+        raise DataError(f"too few candidates: {candidates.k} per mention, but the cross-encoder reads {least}; {mend}")
 
 
 def _retrieved(
