@@ -209,10 +209,9 @@ def check_replaceable(target: Path, what: str, manifest: str, files_of: Callable
     folders = {parent.as_posix() for name in own for parent in Path(name).parents}
     foreign = sorted(set(files_in(target)) - own) if content else []
     if foreign := foreign or sorted(set(content) - own - folders):
-        raise UsageError(
-            f"{target} is a {what}, but also has files that would be deleted, such as {', '.join(foreign[:3])}; "
-            "move them, or choose another folder"
-        )
+        wrong = f"{target} is a {what}, but also has files that would be deleted, such as {', '.join(foreign[:3])}"
+        mend = "move them, or choose another folder"
+        raise UsageError(f"{wrong}; {mend}")
 
 
 def files_in(folder: Path) -> list[str]:

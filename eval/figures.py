@@ -128,10 +128,9 @@ class Summed(Brief, Figure):
 
     def _check_comparable(self, other: Self) -> None:
         if self.counts.shape != other.counts.shape:
-            raise ValueError(
-                f"counts has shape {self.counts.shape}, but in the other system {other.counts.shape}; "
-                "give both for the same documents and columns in the same order"
-            )
+            wrong = f"counts has shape {self.counts.shape}, but in the other system {other.counts.shape}"
+            mend = "give both for the same documents and columns in the same order"
+            raise ValueError(f"{wrong}; {mend}")
 
     def _comparison(self, other: Self, how: Resampling) -> Comparison:
         return uncertainty.approximate_randomisation(
@@ -153,10 +152,9 @@ def _check_parts(counts: FloatArray) -> None:
     is_above = counts[:, 0] > counts[:, 1] * (1 + 1e-9)  # sums of fractions are rounded
     if is_above.any():
         i = int(np.argmax(is_above))
-        raise ValueError(
-            f"counts[{i}] has the numerator {counts[i, 0]:g} and the smaller denominator {counts[i, 1]:g}; give each "
-            "numerator before its denominator"
-        )
+        wrong = f"counts[{i}] has the numerator {counts[i, 0]:g} and the smaller denominator {counts[i, 1]:g}"
+        mend = "give each numerator before its denominator"
+        raise ValueError(f"{wrong}; {mend}")
 
 
 def _percentiles(scores: FloatArray, level: float) -> Interval:

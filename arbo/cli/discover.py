@@ -19,10 +19,9 @@ def discover(
     from arbo.results.run_folder import check_replaceable
 
     if tuned_model(linking.config, "reranker"):
-        raise UsageError(
-            f"{linking.config} was tuned with a reranker, but discover uses none, so its thresholds would not fit; "
-            "tune again without --kb and --reranker"
-        )
+        wrong = f"{linking.config} was tuned with a reranker, but discover uses none, so its thresholds would not fit"
+        mend = "tune again without --kb and --reranker"
+        raise UsageError(f"{wrong}; {mend}")
     check_replaceable(output.out)
     linker = linking.load()
     documents = docs.read(column=text_column)

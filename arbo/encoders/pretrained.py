@@ -102,11 +102,9 @@ def find_folder(name: str | os.PathLike[str], revision: str | None) -> Path:
             snapshot_download(place, revision=fetched.name, allow_patterns=[*_TOWER_FILES, *_MODULE_FILES])
         return fetched
     except Exception as error:  # from the network, the hub or the disk
-        raise DataError(
-            f"there is no such folder, and the download from the hub failed ({first_line(error)}); without a network, "
-            "give a folder with the model",
-            file=place,
-        ) from error
+        wrong = f"there is no such folder, and the download from the hub failed ({first_line(error)})"
+        mend = "without a network, give a folder with the model"
+        raise DataError(f"{wrong}; {mend}", file=place) from error
 
 
 def minilm_folder() -> Path:
@@ -227,11 +225,9 @@ def load_projection(file: Path, hidden: int) -> torch.nn.Linear | None:
         return None
     linear = load_linear(file)
     if linear.in_features not in (hidden, BOTH * hidden):
-        raise DataError(
-            f"the projection needs vectors of {linear.in_features} dimensions, but the model returns {hidden}; "
-            "save the model again, or fetch it again",
-            file=str(file),
-        )
+        wrong = f"the projection needs vectors of {linear.in_features} dimensions, but the model returns {hidden}"
+        mend = "save the model again, or fetch it again"
+        raise DataError(f"{wrong}; {mend}", file=str(file))
     return linear
 
 

@@ -139,10 +139,9 @@ class Speller:
         markers.pop(tokenizer.unk_token_id, None)
         taken = sum(len(literals[text]) for text, is_field in template.parts if not is_field)
         if taken >= max_length:
-            raise UsageError(
-                f"max_length={max_length} leaves no room for text: the template's markers take {taken} tokens; "
-                "raise max_length"
-            )
+            wrong = f"max_length={max_length} leaves no room for text: the template's markers take {taken} tokens"
+            mend = "raise max_length"
+            raise UsageError(f"{wrong}; {mend}")
         return cls(backend, template, literals, markers, max_length - taken)
 
     @property

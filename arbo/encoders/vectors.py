@@ -109,10 +109,9 @@ def _stacked(kind: str, ids: Sequence[str], known: Given, dim: int) -> Vectors:
         return _by_row(kind, len(ids), _array(known), dim)
     missing = [id_ for id_ in ids if id_ not in known]
     if missing:
-        raise DataError(
-            f"no vector for {len(missing):,} of {len(ids):,} {kind} ids, the first of them {missing[0]!r}; give one "
-            "for each id"
-        )
+        wrong = f"no vector for {len(missing):,} of {len(ids):,} {kind} ids, the first of them {missing[0]!r}"
+        mend = "give one for each id"
+        raise DataError(f"{wrong}; {mend}")
     rows: list[npt.NDArray[np.float32]] = []
     for id_ in ids:
         given = _array(known[id_])

@@ -328,10 +328,9 @@ class _Scoring:
                 "(--kb-xrefs MSH, for example, accepts MeSH ids), or tune discovery without the knowledge base"
             )
         if objective == "nil_f1" and not gold.is_nil.any():
-            raise DataError(
-                "tuning for NIL needs NIL mentions, but the knowledge base has an entity for each annotated "
-                "mention; withhold some entities with arbo.nil_split (`arbo nil-split`)"
-            )
+            wrong = "tuning for NIL needs NIL mentions, but the knowledge base has an entity for each annotated mention"
+            mend = "withhold some entities with arbo.nil_split (`arbo nil-split`)"
+            raise DataError(f"{wrong}; {mend}")
         return cls(objective, gold.annotated, gold.is_nil, gold.mention, gold.rows)
 
     def score(self, linked: npt.NDArray[np.integer[Any]]) -> float:

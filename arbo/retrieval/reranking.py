@@ -83,10 +83,9 @@ class _Reading:
             given = own.astype(np.float32) + np.float32(weight) * retrieval[read]
         if n_bad := int((~np.isfinite(given)).sum()):
             added = f", after adding {weight:g} times the score from retrieval (`retrieval_weight`)" if weight else ""
-            raise DataError(
-                f"the reranker returned NaN or infinity for {n_bad:,} of {len(given):,} pairs{added}; it must return "
-                "finite scores"
-            )
+            wrong = f"the reranker returned NaN or infinity for {n_bad:,} of {len(given):,} pairs{added}"
+            mend = "it must return finite scores"
+            raise DataError(f"{wrong}; {mend}")
         scores = np.full(entities.shape, -np.inf, np.float32)
         scores[read] = given
         return scores

@@ -136,10 +136,9 @@ class AnnotatedTexts:
         """
         pairs = Pairs.of(corpus, kb)
         if not len(pairs):
-            raise DataError(
-                f"nothing to {purpose}: no text (of {len(corpus):,}) has an entity of the knowledge base; "
-                "check that the ids and the domains match"
-            )
+            wrong = f"nothing to {purpose}: no text (of {len(corpus):,}) has an entity of the knowledge base"
+            mend = "check that the ids and the domains match"
+            raise DataError(f"{wrong}; {mend}")
         start = np.searchsorted(pairs.text, np.arange(len(corpus) + 1))
         texts = tuple(document.text for document in corpus)
         return cls(texts, kb, Synonyms.of(kb), pairs.text, pairs.entity, start)
