@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from typer import Option
 
+import arbo
 from arbo.cli import console, options
-
-if TYPE_CHECKING:
-    from arbo.results.result import Result
-    from arbo.results.run import Link
 
 
 def demo(
@@ -28,20 +25,19 @@ def demo(
     and no model weights.
     """
     console.say("linking the embedded sample; the first run compiles the engine, which takes about 20 seconds")
-    from arbo import Linker, load_sample
     from arbo.files import check_writable
     from arbo.progress import bars
     from arbo.results.run_folder import check_replaceable
 
     check_replaceable(out)
-    documents, kb = load_sample()
+    documents, kb = arbo.load_sample()
     if files is not None:
         check_writable(files / "documents.jsonl")
         files.mkdir(parents=True, exist_ok=True)
         documents.to_jsonl(files / "documents.jsonl")
         kb.to_jsonl(files / "entities.jsonl")
         console.say(f"wrote {files / 'documents.jsonl'} and {files / 'entities.jsonl'}")
-    result = Linker(kb, announce=bars).link(documents)
+    result = arbo.Linker(kb, announce=bars).link(documents)
     result.save(out)
     evaluation = result.evaluate()
     if as_json:
@@ -62,10 +58,10 @@ def demo(
     console.show(f"  arbo {page}  (look at it in a browser)")
 
 
-def _telling_links(result: Result) -> list[Link]:
+def _telling_links(result: arbo.Result) -> list[arbo.Link]:
     """Choose three links: one through mentions with other names, one of an abbreviation, and one by its name alone."""
 
-    def variety(link: Link) -> int:
+    def variety(link: arbo.Link) -> int:
         return len({step.name.casefold() for step in result.explain(link).path})
 
     linked = [link for link in result.links if link.entity is not None]

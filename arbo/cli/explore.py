@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
 
+import arbo
 from arbo.cli import console, options
 from arbo.cli.grow import check_out, kb_of, linker_of, parent_of, save_child
 from arbo.cli.review import answers_of, decided, searching
@@ -17,7 +18,6 @@ from arbo.cli.serve import listening_at
 from arbo.errors import DataError, MissingDependency, UsageError
 
 if TYPE_CHECKING:
-    from arbo import Linker, Result
     from arbo.explore.reviewing import Reviewing
     from arbo.explore.server import Page
     from arbo.explore.views import Answer, Views
@@ -70,14 +70,13 @@ def page_of(
     run: Path, before: Path | None, file: Path, author: str | None, kb: tuple[Path | None, options.KbFormat], out: Path
 ) -> Page:
     """Make the page of a run, which is read once."""
-    from arbo import Result
     from arbo.explore.reviewing import Reviewing
     from arbo.explore.server import Page
     from arbo.explore.views import Views
     from arbo.progress import quiet
     from arbo.results.review import Review, Sitting
 
-    base, known = Result.load(run), None
+    base, known = arbo.Result.load(run), None
     if kb[0] is not None:
         known = kb_of(run, base.manifest, {"path": kb[0], **({"format": kb[1]} if kb[1] else {})})
         linked = base.link_table["entity_id"].unique().drop_null().to_pylist()
@@ -85,14 +84,16 @@ def page_of(
             mend = "give the knowledge base of the run, or its next release"
             raise UsageError(f"{kb[0]} lacks most entities to which {run} is linked; {mend}")
 
-    def views_of(result: Result, path: Path, earlier: Result | None, since: Path | None) -> tuple[Views, Reviewing]:
+    def views_of(
+        result: arbo.Result, path: Path, earlier: arbo.Result | None, since: Path | None
+    ) -> tuple[Views, Reviewing]:
         name = None if since is None else since.resolve().name
         views = Views(result, path.resolve().name, before=earlier, since=name, kb=known)
         sitting = Sitting(Review(views.run, file, *decided(views.run, file), author), _QUESTIONS)
         return views, Reviewing(views, sitting, searching(views.run, None if known is None else lambda: known))
 
     @cache
-    def linker() -> Linker:
+    def linker() -> arbo.Linker:
         check_out(run, out)
         own = kb_of(run, base.manifest, {}) if known is None else known
         return linker_of(run, base.manifest, own, None, None).configured(announce=quiet)
@@ -105,7 +106,7 @@ def page_of(
         told = {"run": str(out), "corrections": after.manifest["corrections"]}
         return *views_of(after, out, base, run), told
 
-    earlier, known_earlier = _parent(run, base) if before is None else (before, Result.load(before))
+    earlier, known_earlier = _parent(run, base) if before is None else (before, arbo.Result.load(before))
     if before is not None and known_earlier is not None:
         ids, others = base.row_of, known_earlier.row_of
         if ids and others and ids.keys().isdisjoint(others):
@@ -114,13 +115,11 @@ def page_of(
     return Page(views, reviewing, apply)
 
 
-def _parent(run: Path, result: Result) -> tuple[Path | None, Result | None]:
+def _parent(run: Path, result: arbo.Result) -> tuple[Path | None, arbo.Result | None]:
     """Return the run of which a run was made, which nobody named; None, with a note, if it is unknown or damaged."""
-    from arbo import Result
-
     try:
         found = parent_of(run, result.manifest)
-        return found, None if found is None else Result.load(found)
+        return found, None if found is None else arbo.Result.load(found)
     except DataError as error:
         console.say(f"the page shows no changes, since the run of which {run} was made cannot be read: {error}")
         return None, None

@@ -8,21 +8,17 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from typer import Argument, Option
 
+import arbo
 from arbo.cli import console, options
 from arbo.cli.inputs import KbReading, Reading, read_kb
 from arbo.cli.run import tell_corrections
 from arbo.cli.work import Shards
 from arbo.errors import DataError, UsageError
 from arbo.files import sha256_of
-
-if TYPE_CHECKING:
-    from arbo.data import Corpus, KnowledgeBase
-    from arbo.linker import Linker
-    from arbo.results.result import Result
 
 _Kb = Annotated[Path | None, Option("--kb", help="The knowledge base of the run, if its file has moved.")]
 _NEW_KB = "A knowledge base to exchange that of the run for; read like that, but for the options given."
@@ -42,16 +38,14 @@ class Growing:
     cache: options.Cache = None
     as_json: options.Json = False
 
-    def opened(self, **given: Any) -> tuple[Result, Linker]:
+    def opened(self, **given: Any) -> tuple[arbo.Result, arbo.Linker]:
         """Read the run, and make the linker that made it; what is ``given`` replaces the `source` of its base."""
-        from arbo import Result
-
         check_out(self.run, self.out)
-        result = Result.load(self.run)
+        result = arbo.Result.load(self.run)
         kb = kb_of(self.run, result.manifest, {name: value for name, value in given.items() if value})
         return result, linker_of(self.run, result.manifest, kb, self.edges, self.cache)
 
-    def save(self, before: Result, after: Result) -> None:
+    def save(self, before: arbo.Result, after: arbo.Result) -> None:
         """Save the run that was made of ``before``, and print what changed."""
         from arbo.results.diff import diff
 
@@ -133,21 +127,19 @@ def check_out(run: Path, out: Path) -> None:
 
 
 def linker_of(
-    run: Path, manifest: Mapping[str, Any], kb: KnowledgeBase | None, edges: Path | None, cache: Path | None
-) -> Linker:
+    run: Path, manifest: Mapping[str, Any], kb: arbo.KnowledgeBase | None, edges: Path | None, cache: Path | None
+) -> arbo.Linker:
     """Make the linker that made a run."""
-    from arbo import LinkerConfig
     from arbo.cli.models import encoder_like, load_edges, load_reranker
-    from arbo.linker import Linker
     from arbo.progress import bars
 
     encoder = encoder_like(manifest["encoder"], run, None, None, cache)
-    config = LinkerConfig.from_dict(manifest["config"], file=str(run))
+    config = arbo.LinkerConfig.from_dict(manifest["config"], file=str(run))
     reranker = load_reranker(manifest["encoder"].get("reranker", {}).get("model"), None)
-    return Linker(kb, encoder, config, announce=bars, reranker=reranker, edges=load_edges(edges, None))
+    return arbo.Linker(kb, encoder, config, announce=bars, reranker=reranker, edges=load_edges(edges, None))
 
 
-def save_child(after: Result, run: Path, out: Path) -> None:
+def save_child(after: arbo.Result, run: Path, out: Path) -> None:
     """Save a run with the run of which it was made: its path as it was given, `.` in full, and its manifest's hash."""
     from arbo.results.run_folder import MANIFEST
 
@@ -175,7 +167,7 @@ def parent_of(run: Path, manifest: Mapping[str, Any], tell: Callable[[str], None
     return None
 
 
-def kb_of(run: Path, manifest: Mapping[str, Any], given: Mapping[str, Any]) -> KnowledgeBase | None:
+def kb_of(run: Path, manifest: Mapping[str, Any], given: Mapping[str, Any]) -> arbo.KnowledgeBase | None:
     """Read the knowledge base of a run again, or another one that is ``given`` in the same way.
 
     Raise UsageError if it is not where it was, or has changed though nothing is given.
@@ -203,7 +195,7 @@ def kb_of(run: Path, manifest: Mapping[str, Any], given: Mapping[str, Any]) -> K
     return kb
 
 
-def _warn_of_new_types(result: Result, documents: Corpus) -> None:
+def _warn_of_new_types(result: arbo.Result, documents: arbo.Corpus) -> None:
     """Warn of further mentions with types that a run has not, if all its mentions have types."""
     column = result.mention_table["type"]
     known = sorted(kind for kind in column.unique().to_pylist() if kind is not None)

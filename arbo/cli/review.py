@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 from typer import Option
 
+import arbo
 from arbo.cli import console, options
 from arbo.cli.inputs import read_kb
 from arbo.errors import ArboError
 
 if TYPE_CHECKING:
-    from arbo import KnowledgeBase, Linker, Result
     from arbo.results.explanation import Explanation
     from arbo.results.review import Answer, Question, Review
     from arbo.results.run import Link
@@ -68,10 +68,9 @@ def review(
     without it, those of the entities that the run names. `arbo link --corrections FILE` then obeys the decisions.
     `--json` prints the questions, and asks nothing.
     """
-    from arbo import Result
     from arbo.results.review import Review
 
-    result = Result.load(run)
+    result = arbo.Result.load(run)
     file = corrections or answers_of(run)
     ongoing = Review(result, file, *decided(result, file), author)
     if as_json:
@@ -93,7 +92,7 @@ def answers_of(run: Path) -> Path:
     return folder.with_name(f"{folder.name}.corrections.jsonl")
 
 
-def decided(result: Result, file: Path) -> tuple[set[str], set[str]]:
+def decided(result: arbo.Result, file: Path) -> tuple[set[str], set[str]]:
     """Return the ids of the mentions whose names corrections of the run or the file decide on, and of further mentions.
 
     Of these, it is only they themselves that the file drops, or that a line gives another entity than a wrong one.
@@ -115,18 +114,18 @@ def decided(result: Result, file: Path) -> tuple[set[str], set[str]]:
     return {id_ for line in lines if line.kind != "not" for id_ in line.mentions}, gone
 
 
-def searching(result: Result, read: Callable[[], KnowledgeBase] | None) -> Search:
+def searching(result: arbo.Result, read: Callable[[], arbo.KnowledgeBase] | None) -> Search:
     """Return a search in a knowledge base, which is read at the first call; without one, in the entities of the run."""
 
     @cache
-    def linker() -> Linker:
-        from arbo import KnowledgeBase, Linker
-        from arbo.data import Entity
+    def linker() -> arbo.Linker:
 
         if read is not None:
-            return Linker(read())
+            return arbo.Linker(read())
         rows = [] if result.entity_table is None else result.entity_table.to_pylist()
-        return Linker(KnowledgeBase([Entity(row["entity_id"], row["name"], tuple(row["aliases"])) for row in rows]))
+        return arbo.Linker(
+            arbo.KnowledgeBase([arbo.Entity(row["entity_id"], row["name"], tuple(row["aliases"])) for row in rows])
+        )
 
     def search(words: str, link: Link) -> list[tuple[str, str, float]]:
         known = linker()
@@ -142,7 +141,7 @@ def searching(result: Result, read: Callable[[], KnowledgeBase] | None) -> Searc
     return search
 
 
-def _ask_all(ongoing: Review, result: Result, limit: int, search: Search) -> None:
+def _ask_all(ongoing: Review, result: arbo.Result, limit: int, search: Search) -> None:
     """Ask about at most ``limit`` mentions."""
     from arbo.results.review import Sitting
 
@@ -179,7 +178,7 @@ def _list(entities: Sequence[tuple[str, str, float]]) -> None:
         console.show(f"  {number}    {id_} {name} ({score:.3f})")
 
 
-def _answer(ongoing: Review, result: Result, question: Question, search: Search) -> dict[str, Any] | str:
+def _answer(ongoing: Review, result: arbo.Result, question: Question, search: Search) -> dict[str, Any] | str:
     """Read keys until one of them decides: return a correction, or the key that skips, undoes or quits."""
     link = question.link
     choices: Sequence[tuple[str, str, float]] = question.choices

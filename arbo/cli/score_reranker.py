@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from typer import Option
 
+import arbo
 from arbo.cli import console, options
 from arbo.cli.inputs import Docs, Kb
 from arbo.cli.train_reranker import candidates_in, load_runs
 from arbo.errors import UsageError
-
-if TYPE_CHECKING:
-    from arbo.results.result import Result
 
 _RUN = "Run of `arbo link` over DOCS without a reranker, whose candidates are reranked. May be repeated."
 _MODEL = "Model of `arbo train-reranker`."
@@ -37,7 +35,6 @@ def score_reranker(
     For each run: *own*, its candidates as they are; *SELF*, with the gold entity in the last place where they lack it.
     For several runs: *UNION*, the candidates of all runs together, with the gold entity.
     """
-    import arbo
     from arbo.data.gold import Gold
     from arbo.progress import bars
     from arbo.retrieval.candidates import union, with_gold
@@ -72,7 +69,7 @@ def score_reranker(
         console.show(of)
 
 
-def _expand_abbreviations(results: Mapping[Path, Result]) -> bool:
+def _expand_abbreviations(results: Mapping[Path, arbo.Result]) -> bool:
     """Return whether the runs expand abbreviations; raise UsageError if some do and some do not."""
     first, *others = {bool(run.manifest["config"].get("expand_abbreviations", True)) for run in results.values()}
     if others:
