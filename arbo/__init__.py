@@ -63,10 +63,7 @@ if TYPE_CHECKING:
 
 # The names of each module; a module is imported when one of its names is first used, so that `import arbo` is fast.
 _NAMES = {
-    "data.corpus": "Corpus",
-    "data.documents": "Document Mention",
-    "data.entities": "Entity",
-    "data.knowledge_base": "KnowledgeBase",
+    "data": "Corpus Document Entity KnowledgeBase Mention",
     "edges.model": "EdgeModel",
     "encoders.cross": "CrossEncoder",
     "encoders.cross_config": "CrossEncoderConfig",

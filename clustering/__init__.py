@@ -21,22 +21,19 @@ if TYPE_CHECKING:
     from .methods import METHODS as METHODS, Method as Method, NilLinkage as NilLinkage
     from .partitions import Partition as Partition, partition as partition
 
-# The module of each name; it is imported when the name is first used, since most load numba, and one scikit-learn. No
+# The names of each module; it is imported when the name is first used, since most load numba, and one scikit-learn. No
 # module has the name of something that it defines, because importing it would hide that.
-_HOME = {
-    "METHODS": "methods",
-    "ArborescenceClustering": "estimator",
-    "Decisions": "decisions",
-    "Edges": "arrays",
-    "Graph": "graph",
-    "MergeTree": "linkage",
-    "Method": "methods",
-    "NilLinkage": "methods",
-    "Partition": "partitions",
-    "average_tree": "average",
-    "merge_tree": "linkage",
-    "partition": "partitions",
+_NAMES = {
+    "arrays": "Edges",
+    "average": "average_tree",
+    "decisions": "Decisions",
+    "estimator": "ArborescenceClustering",
+    "graph": "Graph",
+    "linkage": "MergeTree merge_tree",
+    "methods": "METHODS Method NilLinkage",
+    "partitions": "Partition partition",
 }
+_HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 __all__ = sorted(_HOME)
 

@@ -15,7 +15,7 @@ from arbo.errors import UsageError
 from arbo.readers import DocumentFormat
 
 if TYPE_CHECKING:
-    from arbo.metrics import Report, Table
+    from arbo.metrics import Table
     from arbo.results.evaluation import Evaluation
     from arbo.spans.evaluation import FoundScores
 
@@ -84,7 +84,8 @@ def evaluate(
     report = Report.of({name: evaluation.lines for name, evaluation in evaluations.items()}, how=Resampling(seed=seed))
     reporting.save_report(report, save)
     if as_json:
-        _print_json(evaluations, report, topics)
+        told = {"topics": {topic: _figures(own) for topic, own in topics.items()}} if topics else {}
+        console.print_json({**_figures(evaluations), "report": report.as_dict(), **told})
     else:
         empty = [evaluation for evaluation in evaluations.values() if not evaluation.lines]
         console.show(empty[0] if empty else report)
@@ -92,13 +93,6 @@ def evaluate(
             console.show(f"\n{_by_topic(topics)}")
     if plot is not None:
         _plot(evaluations, plot)
-
-
-def _print_json(
-    evaluations: Mapping[str, Evaluation | FoundScores], report: Report, topics: Mapping[str, Mapping[str, Evaluation]]
-) -> None:
-    told = {"topics": {topic: _figures(own) for topic, own in topics.items()}} if topics else {}
-    console.print_json({**_figures(evaluations), "report": report.as_dict(), **told})
 
 
 def _figures(evaluations: Mapping[str, Evaluation | FoundScores]) -> dict[str, Any]:

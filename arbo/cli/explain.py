@@ -15,8 +15,7 @@ from arbo.cli import console, options
 def explain(
     run: options.Run,
     what: Annotated[
-        list[str],
-        Argument(metavar="MENTION...", help="Mentions, given by id, document, entity, cluster or text."),
+        list[str], Argument(metavar="MENTION...", help="Mentions, given by id, document, entity, cluster or text.")
     ],
     as_json: options.Json = False,
 ) -> None:

@@ -128,8 +128,7 @@ def remove_names(
     out: Output,
     names: Annotated[list[str] | None, Option(metavar="NAME|@FILE", help=_NAMES)] = None,
     generic: Annotated[
-        bool,
-        Option("--generic", help="Remove all generic names, such as `disease`; `arbo kb validate` shows some."),
+        bool, Option("--generic", help="Remove all generic names, such as `disease`; `arbo kb validate` shows some.")
     ] = False,
     as_json: options.Json = False,
 ) -> None:

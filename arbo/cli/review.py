@@ -165,9 +165,9 @@ def _show(question: Question, place: str, explained: Explanation) -> None:
     name = f"{question.twins:,} mentions of this name" if question.twins > 1 else "the only mention of this name"
     console.print_title(f"{place}: {link.name}")
     console.show(f"{name}; {link.mention.id}", style="dim")
-    sentence = console.plain(_one_line(question.before))
-    sentence.append_text(console.plain(f"[{_one_line(link.mention.text)}]", "bold"))
-    console.out.print(sentence.append_text(console.plain(_one_line(question.after))))
+    sentence = console.plain(console.on_one_line(question.before))
+    sentence.append_text(console.plain(f"[{console.on_one_line(link.mention.text)}]", "bold"))
+    console.out.print(sentence.append_text(console.plain(console.on_one_line(question.after))))
     now = "NIL" if link.entity is None else f"{link.entity} {link.entity_name}"
     console.show(f"  now  {now}, in cluster {link.cluster}" if link.entity is None else f"  now  {now}")
     _list(question.choices)
@@ -234,7 +234,3 @@ def _key() -> str:
 def _words(what: str, default: str) -> str:
     shown = f" [{console.escaped(default)}]" if default else ""  # click would show it as it is
     return str(typer.prompt(f"  {what}{shown}", default=default, show_default=False)).strip()
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.replace("\n", " ").split(" "))

@@ -31,8 +31,7 @@ _PER_DOCUMENT = (
 
 def score(
     key: Annotated[
-        Path,
-        Argument(metavar="KEY", help="File with the true clusters, or the run folder of annotated documents."),
+        Path, Argument(metavar="KEY", help="File with the true clusters, or the run folder of annotated documents.")
     ],
     responses: Annotated[list[Path], Argument(metavar="RESPONSE", help=_RESPONSES)],
     format_: Annotated[ClusterFormat | None, Option("--format", case_sensitive=False, help=_FORMAT)] = None,

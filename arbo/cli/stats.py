@@ -13,8 +13,7 @@ def stats(
     docs: Parts,
     kb: OptionalKb,
     frequent: Annotated[
-        int,
-        Option("--examples", metavar="N", min=0, help="Number of most frequent entities to show of each part."),
+        int, Option("--examples", metavar="N", min=0, help="Number of most frequent entities to show of each part.")
     ] = 5,
     as_json: options.Json = False,
 ) -> None:

@@ -25,8 +25,7 @@ _OBJECTIVE = (
     "The score to maximise. With --kb: accuracy_with_nil (default) or nil_f1. Without: ari (default), b3, conll or lea."
 )
 _Objective = Annotated[
-    Objective | None,
-    Option("--objective", case_sensitive=False, show_default=False, metavar="SCORE", help=_OBJECTIVE),
+    Objective | None, Option("--objective", case_sensitive=False, show_default=False, metavar="SCORE", help=_OBJECTIVE)
 ]
 _METHOD = f"With --kb, try only this method: {', '.join(get_args(Method))}. [default: all]"
 _Method = Annotated[Method | None, Option("--method", metavar="METHOD", case_sensitive=False, help=_METHOD)]

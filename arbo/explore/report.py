@@ -15,17 +15,8 @@ from arbo.explore.payload import payload
 from arbo.files import PathLike, write_whole
 from arbo.results.run import Run
 
-SCRIPTS = (
-    "dom.js",
-    "charts.js",
-    "views.js",
-    "views_one.js",
-    "views_document.js",
-    "views_threshold.js",
-    "app.js",
-    "cuts.js",
-    "local.js",
-)
+_NAMES = "dom charts views views_one views_document views_threshold app cuts local"
+SCRIPTS = tuple(f"{name}.js" for name in _NAMES.split())
 """The modules of the page, each after those that it imports when it is read."""
 _START = "start(await localSource());\n"
 _IMPORT = re.compile(r'^import \{[^}]*\} from "\./[a-z_]+\.js";\n', re.MULTILINE)

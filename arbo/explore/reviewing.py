@@ -13,7 +13,7 @@ from arbo.files import json_ready
 from arbo.results import review
 from arbo.results.review import Question, Review, Sitting
 from arbo.results.run import Link
-from arbo.serve.requests import Refused, only
+from arbo.serve.requests import only
 
 _SHOWN = 20
 """Number of mentions that are listed of those to which a decision spreads."""
@@ -51,11 +51,11 @@ class Reviewing:
 
     def question(self, id_: str) -> Answer:
         """Return the question about any mention; raise Refused for an unknown id."""
-        return self._shown(Question.of(self.review.run, self._link(id_), 0, 0.0))
+        return self._shown(Question.of(self.review.run, self.views.link(id_), 0, 0.0))
 
     def found(self, words: str, mention_id: str) -> Answer:
         """Search entities for a mention by name."""
-        rows = self.search(words, self._link(mention_id))
+        rows = self.search(words, self.views.link(mention_id))
         self.offered.update(id_ for id_, *_ in rows)
         return {"rows": [_choice(*one) for one in rows]}
 
@@ -80,7 +80,7 @@ class Reviewing:
                     "nothing to undo: this sitting wrote nothing, or somebody else wrote to the file since"
                 )
             return {"written": None, **self.next()}
-        link = self._link(asked.get("mention_id", ""))
+        link = self.views.link(asked.get("mention_id", ""))
         if kind not in get_args(review.Answer):
             raise UsageError(f"unknown answer {kind!r:.60}; known are {', '.join(get_args(review.Answer))}, skip, undo")
         if kind in ("candidate", "new", "same", "different") and not value:
@@ -90,11 +90,6 @@ class Reviewing:
         written = self.review.correction(link, kind, value)
         self.sitting.answer(link, written)
         return {"written": json_ready(written), **self.next()}
-
-    def _link(self, id_: str) -> Link:
-        if id_ not in self.review.run.row_of:
-            raise Refused(f"the run has no mention {id_!r:.100}", 404)
-        return self.review.run.link_of(id_)
 
     def _shown(self, asked: Question) -> Answer:
         link, own = asked.link, self.review

@@ -146,7 +146,7 @@ class Views:
 
     def mention(self, id_: str) -> Answer:
         """Return a mention with its path, its candidates, and what kept it NIL."""
-        link = self._link(id_)
+        link = self.link(id_)
         why, (row,) = self.run.explain(link), self._rows(np.array([self.run.row_of[id_]]))
         lines = (line.strip() for line in why.text.splitlines()[1:])
         told = [line for line in lines if not line.startswith("other candidates")]  # they have fields of their own
@@ -239,7 +239,8 @@ class Views:
         counts = {} if self._changes is None else self._changes.counts()
         return {"total": len(rows), "rows": shown, "counts": counts, "since": self._since}
 
-    def _link(self, id_: str) -> Link:
+    def link(self, id_: str) -> Link:
+        """Return the link of a mention; raise Refused for an unknown one."""
         if id_ not in self.run.row_of:
             raise Refused(f"the run has no mention {id_!r:.100}", 404)
         return self.run.link_of(id_)

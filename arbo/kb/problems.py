@@ -1,17 +1,13 @@
 """Problems of a knowledge base, and how to fix them."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
+from arbo.data import KnowledgeBase
 from arbo.kb.names import Holders, Spellings, generic_names, holders, homonyms, spellings
-
-if TYPE_CHECKING:
-    from arbo.data import KnowledgeBase
 
 Severity = Literal["error", "warning"]
 

@@ -1,17 +1,13 @@
 """Statistics of a knowledge base."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from arbo.data import KnowledgeBase
 from arbo.kb.names import Holders, homonyms, spellings
-
-if TYPE_CHECKING:
-    from arbo.data import KnowledgeBase
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,12 +54,7 @@ class Mentions(NamedTuple):
 
     @classmethod
     def of(
-        cls,
-        inputs: Sequence[MentionInput],
-        order: Ids,
-        encoder: Encoder,
-        announce: Announce,
-        content: Corpus | Content,
+        cls, inputs: Sequence[MentionInput], order: Ids, encoder: Encoder, announce: Announce, content: Corpus | Content
     ) -> Self:
         """Make mentions in ``order``; the encoder encodes them in the order of ``inputs``."""
         encode = cache(lambda: encoder.encode_mentions(inputs, announce).taken(order))

@@ -19,20 +19,8 @@ from arbo.files import PathLike
 from arbo.readers.files import data_files, read_head, read_lines
 
 _Shared = Literal["blink", "csv", "jsonl", "parquet", "tsv", "zeshel"]
-DocumentFormat = Literal[
-    _Shared,
-    "bioc",
-    "brat",
-    "conll",
-    "docbin",
-    "ecbplus",
-    "ecbplus-events",
-    "gsc",
-    "hipe",
-    "pubannotation",
-    "pubtator",
-    "text",
-]
+_OfLines = Literal["conll", "ecbplus", "ecbplus-events", "gsc", "hipe", "pubtator"]
+DocumentFormat = Literal[_Shared, _OfLines, "bioc", "brat", "docbin", "pubannotation", "text"]
 KnowledgeBaseFormat = Literal[_Shared, "index", "medic", "obo", "obographs", "skos", "umls"]
 Inputs = PathLike | Iterable[PathLike]
 """Files, folders, patterns such as `corpus/*.txt`, or `-`, the standard input."""

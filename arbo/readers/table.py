@@ -133,11 +133,7 @@ def _batches(content: bytes, file: Path) -> Iterator[pa.RecordBatch]:
 
 
 def _delimited(
-    file: Path,
-    kind: Kind,
-    names: tuple[str, ...],
-    column: str | None = None,
-    columns: Mapping[str, str] | None = None,
+    file: Path, kind: Kind, names: tuple[str, ...], column: str | None = None, columns: Mapping[str, str] | None = None
 ) -> Iterable[Placed]:
     lines = _cells(file, _DELIMITERS[kind])
     if not lines:
