@@ -72,10 +72,9 @@ def coreference_lines(documents: Sequence[Mapping[str, Counts]]) -> list[Line]:
     def blanc(ratio: Ratio) -> Summed:
         return Summed(table("blanc", width=8), _blanc(ratio))
 
-    sides = (lambda links: proportion(links[..., :2]), lambda links: proportion(links[..., 2:]))
     return [
         *(Line.of_counts(name, table(metric)) for metric, name in _NAMES.items()),
-        Line("BLANC", blanc(f_measure), *map(blanc, sides)),
+        Line("BLANC", blanc(f_measure), blanc(_recall), blanc(_precision)),
         Line("CoNLL", Summed(table(*_CONLL), conll_f1)),
     ]
 
@@ -99,6 +98,14 @@ def _blanc(ratio: Ratio) -> Ratio:
         return divide(np.where(is_in_key, nan_to_zero(ratio(links)), 0).sum(axis=-1), is_in_key.sum(axis=-1))
 
     return mean
+
+
+def _recall(counts: FloatArray) -> FloatArray:
+    return proportion(counts[..., :2])
+
+
+def _precision(counts: FloatArray) -> FloatArray:
+    return proportion(counts[..., 2:])
 
 
 def cluster_lines(labels_true: Labels, labels_pred: Labels, document: Labels, *, singletons: bool = True) -> list[Line]:

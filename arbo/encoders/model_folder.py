@@ -138,10 +138,9 @@ def load_model(
     folder = find_folder(name, how.pop("revision", None))
     manifest = _manifest_of(folder, kind)
     if manifest is None and kind.format != EncoderConfig.format:
-        raise DataError(
-            f"this is not {FORMATS[kind.format]} that arbo saved: it has no {MANIFEST}; choose another folder",
-            file=str(folder),
-        )
+        wrong = f"this is not {FORMATS[kind.format]} that arbo saved: it has no {MANIFEST}"
+        mend = "choose another folder"
+        raise DataError(f"{wrong}; {mend}", file=str(folder))
     if manifest is not None:
         files.check_hashes(folder, manifest.files, _MEND)
         for file in files.files_in(folder):

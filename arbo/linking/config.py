@@ -110,10 +110,9 @@ class LinkerConfig(Settings):
         ``learnt`` means that an edge model gives the edges between mentions, so that average linkage is possible.
         """
         if self.nil_linkage == "average" and metric != "cosine" and not learnt:
-            raise UsageError(
-                "average linkage needs similarities of at most 1, but the encoder compares by inner products; choose "
-                "an encoder with the metric cosine, an edge model, or nil_linkage 'single'"
-            )
+            wrong = "average linkage needs similarities of at most 1, but the encoder compares by inner products"
+            mend = "choose an encoder with the metric cosine, an edge model, or nil_linkage 'single'"
+            raise UsageError(f"{wrong}; {mend}")
         for name in _THRESHOLDS:
             value = getattr(self, name)
             if metric == "cosine" and isinstance(value, (int, float)) and _MOST < value < float("inf"):

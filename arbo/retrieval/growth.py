@@ -79,7 +79,7 @@ class Earlier:
         found = Neighbors.empty(len(self.row), k)
         found.ids[old], found.dissimilarity[old] = own
         some = np.sort(np.concatenate([np.flatnonzero(self.row < 0), old[is_torn]]))
-        sought = [part._replace(queries=_places(some, part.queries)) for part in parts]
+        sought = [part._replace(queries=np.flatnonzero(np.isin(some, part.queries)).astype(np.int32)) for part in parts]
         sought = [part for part in sought if len(part.queries)]
         found.ids[some], found.dissimilarity[some] = nearest_within(
             sought, self.encoded(some), things, k, self.search_all, search="exact", **_options(how)
@@ -98,8 +98,3 @@ class Earlier:
 
 def _options(how: How, **others: Any) -> dict[str, Any]:
     return {"metric": how["metric"], "progress": how["progress"], **others}
-
-
-def _places(new: Ids, rows: Ids) -> Ids:
-    """Return the places in ``new`` of those rows that are in it; both ascend."""
-    return np.flatnonzero(np.isin(new, rows)).astype(np.int32)

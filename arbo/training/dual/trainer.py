@@ -223,10 +223,8 @@ def train(
             f"token; {mend}"
         )
     if edges is not None and config.positives != "arborescence":
-        raise UsageError(
-            f"an edge model needs the positives 'arborescence', not {config.positives!r}; choose them (--positives), "
-            "or leave the edge model out (--edges)"
-        )
+        mend = "choose them (--positives), or leave the edge model out (--edges)"
+        raise UsageError(f"an edge model needs the positives 'arborescence', not {config.positives!r}; {mend}")
     if config.regulariser == "fgsm":
         check_perturbable(encoder.mention_tower, encoder.entity_tower)
     corpora = corpora_of(documents, dev)
@@ -261,10 +259,8 @@ def _check_without_kb(encoder: DualEncoder, config: TrainingConfig) -> None:
         if value in ("entity", "random", "mixed") or value.startswith("recall@"):
             raise UsageError(f"{name} {value!r} needs a knowledge base; without one, choose {mend}")
     if not encoder.shared:
-        raise UsageError(
-            "an encoder with two towers needs a knowledge base; without one, start from an encoder with one tower, and "
-            "leave --two-towers out"
-        )
+        mend = "without one, start from an encoder with one tower, and leave --two-towers out"
+        raise UsageError(f"an encoder with two towers needs a knowledge base; {mend}")
 
 
 def _with_thresholds(encoder: DualEncoder, linker: Linker) -> DualEncoder:
