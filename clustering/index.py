@@ -153,8 +153,9 @@ class Index:
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]], metric: Metric) -> Self:
         """Make an index from the `arrays` of another index, whose metric must be ``metric``.
 
-        The vectors are neither copied nor read: `check` reads them. Raise KeyError if an array is missing, and
-        ValueError if the arrays do not fit together.
+        The vectors are not copied. Of sparse ones, their features and rows are read, by which a search addresses
+        memory; `check` reads all values. Raise KeyError if an array is missing, and ValueError if they do not fit
+        together.
         """
 
         def part(name: str, n: int) -> Any:
@@ -169,23 +170,18 @@ class Index:
         if is_sparse:
             made |= {"postings": Csr(*part("postings", 3)), "bounds": Bounds(*part("bounds", 3))}
         if not _fits(index, made):
-            raise ValueError("the parts of the index are of other sizes or types")
+            raise ValueError("the parts of the index are of other sizes or types, or a feature or a row is out of range")
         vars(index).update(made)
         return index
 
     def check(self) -> None:
-        """Read all vectors; raise ValueError if one is not finite, or refers to a feature or a row out of range.
+        """Read all values of the vectors; raise ValueError if one is not finite.
 
-        A search relies on that, and may read beyond an array without it. What follows from the vectors, such as the
-        bounds of scores, is not computed again.
+        What follows from the vectors, such as the bounds of scores, is not computed again.
         """
-        if not isinstance(self.matrix, Csr):
-            is_sound = bool(np.isfinite(self.matrix).all())
-        else:
-            parts = (self.matrix, self.dim), (self.postings, len(self.owners.start) - 1)
-            is_sound = all(is_below(part.indices, n) and np.isfinite(part.data).all() for part, n in parts)
-        if not is_sound:
-            raise ValueError("a vector has a value that is not finite, or a feature or a row out of range")
+        values = [part.data for part in (self.matrix, self.postings)] if isinstance(self.matrix, Csr) else [self.matrix]
+        if not all(np.isfinite(own).all() for own in values):
+            raise ValueError("a vector has a value that is not finite")
 
     def _scipy(self) -> Any:
         if not isinstance(self.matrix, Csr):
@@ -197,7 +193,7 @@ class Index:
 
 
 def _fits(index: Index, made: Mapping[str, Any]) -> bool:
-    """Return whether the parts have the types and the sizes that kernels expect; the vectors are not read."""
+    """Return whether the parts have the types and the sizes that kernels expect; values are not read."""
     matrix, (row, owner, start, by_row, _) = index.matrix, index.owners
     n_rows = len(start) - 1
     ids = ((row, n_rows), (owner, index.n), (by_row, index.n))
@@ -206,9 +202,11 @@ def _fits(index: Index, made: Mapping[str, Any]) -> bool:
         return False
     if not isinstance(matrix, Csr):
         return matrix.dtype.kind == "f" and matrix.shape == (n_rows, index.dim)
-    for (first, indices, data), n in ((matrix, n_rows), (made["postings"], index.dim)):
+    for (first, indices, data), n, most in ((matrix, n_rows, index.dim), (made["postings"], index.dim, n_rows)):
         kinds = [(one.ndim, one.dtype.kind) for one in (indices, data)]
         if kinds != [(1, "i"), (1, "f")] or len(indices) != len(data) or not is_start(first, n, len(indices)):
+            return False
+        if not is_below(indices, most):
             return False
     level, tail, sketch = made["bounds"]
     if not len(tail):

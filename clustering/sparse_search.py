@@ -261,7 +261,7 @@ def _near(query: Query, corpus: Corpus, scratch: Scratch, near: List) -> bool:
     for at in range(n):
         for i in range(start[feature[at]], start[feature[at] + 1]):
             row, share = row_of[i], weight[at] * value_of[i]
-            if score[row] == 0:
+            if score[row] == 0 and n_seen < len(seen):  # a damaged index may have values below 0, which cancel others
                 seen[n_seen] = row
                 n_seen += 1
                 share = max(share, _LEAST_SHARE)

@@ -334,9 +334,8 @@ def _index(seed: int, folder: Path) -> None:
         list(kb), kb.stats(), [kb.rows(id_) for id_ in (*islice(kb.row_of, 9), "9", "x")], kb.names()
     except arbo.ArboError:
         pass
-    # The vectors are not read when an index is opened: `arbo kb validate` is the one to refuse them.
-    if not isinstance(asked("kb", "validate", index), arbo.ArboError):
-        asked("link", files["docs.jsonl"], "--kb", index, "--out", folder / "run", "--json")
+    asked("link", files["docs.jsonl"], "--kb", index, "--out", folder / "run", "--json")
+    asked("kb", "validate", index)
     asked("kb", "stats", index, "--json")
     asked("kb", "convert", index, "--out", folder / "kb.tsv")
 

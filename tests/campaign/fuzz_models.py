@@ -7,9 +7,10 @@ import json
 import random
 import shutil
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import model_folders
 import mutations
@@ -24,14 +25,26 @@ _KEPT = TemporaryDirectory(prefix="arbo-campaign-models-")
 
 
 @cache
-def _models() -> list[Path]:
-    """Save an encoder of each kind, once in a process."""
-    from arbo.encoders.tower import Tower
+def _models(kind: str) -> list[Path]:
+    """Save models of a kind, once in a process."""
+    from torch.nn import Linear
 
-    root, found = Path(_KEPT.name), []
+    from arbo.encoders.cross import CrossEncoder
+    from arbo.encoders.cross_config import CrossEncoderConfig
+    from arbo.encoders.tower import Tower
+    from arbo.spans.config import LabelAttentionConfig
+    from arbo.spans.model import LabelAttention
+
+    root, found = Path(_KEPT.name, kind), []
     bert = Tower.load(tiny_models.bert(root / "bert"), device="cpu")
-    for place, make in enumerate(model_folders.MAKE.values()):
-        make(bert).save_pretrained(folder := root / str(place))
+    finder = LabelAttention.of(bert, LabelAttentionConfig(max_length=64, max_name_length=16))
+    made: list[Any] = {
+        "encoder": lambda: [make(bert) for make in model_folders.MAKE.values()],
+        "reranker": lambda: [CrossEncoder.of(bert, CrossEncoderConfig(max_length=40, candidates=3)).with_markers()],
+        "finder": lambda: [finder, finder.with_head(Linear(bert.dim, 1))],
+    }[kind]()
+    for place, model in enumerate(made):
+        model.save_pretrained(folder := root / str(place))
         found.append(folder)
     return found
 
@@ -55,10 +68,10 @@ def _damage(file: Path, chance: random.Random) -> None:
         file.write_text(json.dumps(mutations.changed(json.loads(file.read_bytes()), chance)), "utf-8")
 
 
-def _encoder(seed: int, folder: Path) -> None:
-    """Link with a damaged encoder: an error, or a run whose scores are numbers."""
+def _model(kind: str, option: str, seed: int, folder: Path) -> None:
+    """Link with a damaged model: an error, or a run whose scores are numbers."""
     chance, files, model = random.Random(seed), originals(), folder / "model"
-    shutil.copytree(chance.choice(_models()), model)
+    shutil.copytree(chance.choice(_models(kind)), model)
     described = model / "arbo.json"
     file = chance.choice(sorted(one for one in model.rglob("*") if one.suffix in (".json", ".safetensors")))
     with suppress(KeyError, ValueError, TypeError, OverflowError):  # no such value fits
@@ -68,15 +81,20 @@ def _encoder(seed: int, folder: Path) -> None:
         known["files"] = {name: hashlib.sha256((model / name).read_bytes()).hexdigest() for name in known["files"]}
         described.write_text(json.dumps(known), "utf-8")
     told = asked(
-        "link", files["docs.jsonl"], "--kb", files["kb.jsonl"], "--encoder", model, "--out", folder / "run", "--json"
+        "link", files["docs.jsonl"], "--kb", files["kb.jsonl"], option, model, "--out", folder / "run", "--json"
     )
     if isinstance(told, dict):
         for link in arbo.Result.load(folder / "run").links:
             assert link.score is None or abs(link.score) < float("inf")
 
 
+_OPTIONS = {"encoder": "--encoder", "reranker": "--reranker", "finder": "--find-mentions"}
 CAMPAIGNS = {
-    "encoders": Campaign(
-        _encoder, "a damaged encoder whose hashes fit is refused, or used without a traceback", 2_000, 6
+    f"{kind}s": Campaign(
+        partial(_model, kind, option),
+        f"a damaged {kind} whose hashes fit is refused, or used without a traceback",
+        2_000,
+        4,
     )
+    for kind, option in _OPTIONS.items()
 }
