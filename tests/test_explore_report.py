@@ -256,7 +256,7 @@ def test_a_run_whose_graph_is_lost_says_so(sample: Sample, tmp_path: Path) -> No
     table = result.link_table
     column = table.column_names.index("cluster_id")
     other = table.set_column(column, "cluster_id", table["cluster_id"].take(np.arange(len(table))[::-1]))
-    assert "other clusters" in str(cuts_of(replace(result, link_table=other)))
+    assert "other clusters" in str(cuts_of(replace(result, link_rows=other)))
 
 
 def test_discovery_alone_has_a_page() -> None:

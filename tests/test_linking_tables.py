@@ -69,11 +69,11 @@ def test_besides_the_tables_little_is_in_memory(monkeypatch: pytest.MonkeyPatch)
     tracemalloc.start()  # of the arrays of numpy
     try:
         result = describe(given, kb, found, clusters, made.config)
+        assert result.link_table.nbytes > 2e6
         now, most = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
         pa.set_memory_pool(usual)
-    assert result.link_table.nbytes > 2e6
     assert result.link_table["mention_id"].chunk(0).buffers() == given.mentions["mention_id"].chunk(0).buffers()
     assert most - now + pool.max_memory() - pool.bytes_allocated() < result.link_table.nbytes / 2
 

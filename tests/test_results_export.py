@@ -70,7 +70,7 @@ def test_of_a_long_path_the_last_steps_are_shown() -> None:
     chain = {"parent": pa.array(["E", *(f"d-{n}" for n in range(11))]), "parent_is_mention": [False] + [True] * 11}
     for name, values in chain.items():
         links = links.set_column(links.column_names.index(name), name, pa.array(values))
-    paths = flat_table(replace(found, link_table=links))["path"].to_pylist()
+    paths = flat_table(replace(found, link_rows=links))["path"].to_pylist()
     assert paths[:8] == [" -> ".join(["fever"] * (n + 2)) for n in range(8)]
     assert set(paths[8:]) == {" -> ".join(["fever", "...", *["fever"] * 8])}
 
@@ -93,7 +93,7 @@ def test_further_columns_are_kept(result: arbo.Result, tmp_path: Path) -> None:
     wider = replace(
         result,
         mention_table=result.mention_table.append_column("metadata", pa.array(own)),
-        link_table=result.link_table.append_column("confidence", pa.array([0.5] * n)),
+        link_rows=result.link_table.append_column("confidence", pa.array([0.5] * n)),
         document_table=documents.append_column("metadata", pa.array(years)),
     )
     frame = wider.to_pandas()

@@ -286,15 +286,17 @@ def test_a_saved_result_without_limits_is_the_same_again(tmp_path: Path, limit: 
 
 
 def test_the_columns_are_the_documented_ones(result: arbo.Result) -> None:
-    from arbo.linking import tables
+    from arbo.linking import links, tables
 
     assert tables.__doc__ is not None
+    assert links.__doc__ is not None
     for name, table in (
         ("mentions", result.mention_table),
         ("links", result.link_table),
         ("clusters", result.cluster_table),
     ):
-        about = tables.__doc__.split(f"``{name}``:")[1].split("\n\n")[0].replace("`", " ").replace(",", " ").split()
+        told = links.__doc__.split("Columns:") if name == "links" else tables.__doc__.split(f"``{name}``:")
+        about = told[1].split("\n\n")[0].replace("`", " ").replace(",", " ").split()
         assert set(table.column_names) <= set(about)
     contract = {"mention_id", "entity_id", "cluster_id", "score", "margin", "parent", "bottleneck"}
     assert contract <= set(result.link_table.column_names)

@@ -111,8 +111,8 @@ def print_title(title: str) -> None:
 
 def print_summary(result: arbo.Result) -> None:
     """Print the numbers of mentions and of discovered entities on one line."""
-    nil = result.link_table["entity_id"].null_count
-    linked = result.link_table.num_rows - nil
+    nil = result.n_nil
+    linked = result.mention_table.num_rows - nil
     if result.manifest["knowledge_base"] is None:
         import pyarrow.compute as pc
 

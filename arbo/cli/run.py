@@ -122,12 +122,11 @@ def _tell_notes(result: arbo.Result) -> None:
 
 
 def _summary(result: arbo.Result, folder: Path, scores: FoundScores | None) -> dict[str, Any]:
-    nil = result.link_table["entity_id"].null_count
     return {
         "run": str(folder),
-        "mentions": result.link_table.num_rows,
-        "linked": result.link_table.num_rows - nil,
-        "nil": nil,
+        "mentions": result.mention_table.num_rows,
+        "linked": result.mention_table.num_rows - result.n_nil,
+        "nil": result.n_nil,
         "discovered": len(result.discovered),
         **({"corrections": result.manifest["corrections"]} if "corrections" in result.manifest else {}),
         "giants": result.manifest["giants"],
@@ -145,5 +144,5 @@ def _show(result: arbo.Result, folder: Path, scores: FoundScores | None) -> None
         console.print_title("Scores against the mentions of the documents")
         console.show(scores)
     look = "--clusters" if result.manifest["knowledge_base"] is None else "--lowest-margin"
-    verbs = [["show", look], *(["explain", link.mention.id] for link in result.links[:1])]
+    verbs = [["show", look], *(["explain", id_] for id_ in result.mention_table["mention_id"][:1].to_pylist())]
     console.print_next(folder, *verbs, *([["evaluate"]] if any(own is not None for own in result.labels) else []))

@@ -38,8 +38,8 @@ class Lookups:
     """A run, and what views look up in it; all is computed when it is made."""
 
     def __init__(self, run: Result) -> None:
-        names = ("mention_table", "link_table", "cluster_table")
-        self.run = run = replace(run, **{name: getattr(run, name).combine_chunks() for name in names})
+        tables = {"mention_table": run.mention_table, "link_rows": run.link_table, "cluster_table": run.cluster_table}
+        self.run = run = replace(run, **{name: table.combine_chunks() for name, table in tables.items()})
         mentions, links, clusters = run.mention_table, run.link_table, run.cluster_table
         self.nil: Bools = pc.is_null(links["entity_id"]).to_numpy()
         documents = document_ids(run)

@@ -20,13 +20,13 @@ from arbo.linking.chaining import describe_giants
 from arbo.linking.config import LinkerConfig
 from arbo.linking.content import Content
 from arbo.linking.corrections import correction_table
+from arbo.linking.links import links_of
 from arbo.linking.obedience import Obeyed
 from arbo.linking.tables import (
     MentionNames,
     NamedEntities,
     cluster_table,
     entity_table,
-    link_table,
     named_entities,
     with_gold_entities,
 )
@@ -60,13 +60,12 @@ def describe(
     cluster_ids = cluster_rows["cluster_id"].chunk(0), place
     giants = describe_giants(names, clusters, cluster_ids)
     doubts = _ties(retrieval, clusters), gold.doubt(), unmapped(retrieval.inputs, config.map_types)
-    links = link_table(mentions["mention_id"], names, known, retrieval, clusters, cluster_ids, config.confidence)
     told: dict[str, Any] = {}
+    followed = None
     if corrections is not None:
-        follows, row = corrections.follows(clusters), np.argsort(content.order)
-        links = links.append_column("corrected", numbers(corrections.corrected[row]))
-        told = {"corrections": corrections.counts(follows)}
-        links = links.append_column("follows", names.ids_of(follows[row]))
+        followed = corrections.corrected, corrections.follows(clusters)
+        told = {"corrections": corrections.counts(followed[1])}
+    links = links_of(names, known, retrieval, clusters, cluster_ids, config.confidence, followed)
     threshold = dict(zip(("entity", "mention"), config.limits(retrieval.threshold), strict=True))
     if config.nil_linkage == "average":
         threshold["nil"] = config.nil_limit(retrieval.threshold)

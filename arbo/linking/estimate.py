@@ -29,8 +29,8 @@ MEGABYTE = 1 << 20
 
 # Kernels, faiss, tables: memory of any job.
 _ENGINE = 120 * MEGABYTE
-# Bytes for a mention in graph, forest and tables, for each of its candidates, and for each of its neighbours.
-_MENTION, _CANDIDATE, _NEIGHBOR = 262, 22, 12
+# Bytes for a mention in graph, forest and its own table, for each of its candidates, and for each of its neighbours.
+_MENTION, _CANDIDATE, _NEIGHBOR = 225, 8, 12
 # Bytes for a mention while a group of rows is written, and most rows of a group.
 _WRITTEN, _GROUP = 300, 1 << 18
 # n-grams: bytes for each character of the names while the search is prepared, and afterwards.

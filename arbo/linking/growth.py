@@ -58,13 +58,8 @@ class Mentions(NamedTuple):
     ) -> Self:
         """Make mentions in ``order``; the encoder encodes them in the order of ``inputs``."""
         encode = cache(lambda: encoder.encode_mentions(inputs, announce).taken(order))
-        rows = order.tolist()
-        return cls(
-            encoder,
-            inputs.taken(rows) if isinstance(inputs, Inputs) else [inputs[row] for row in rows],
-            encode,
-            content,
-        )
+        own = inputs.taken(order) if isinstance(inputs, Inputs) else [inputs[row] for row in order.tolist()]
+        return cls(encoder, own, encode, content)
 
 
 class _Kept:
@@ -209,7 +204,7 @@ def resumed(
 
 
 def _encoded(encoder: NgramEncoder, mentions: Any, announce: Announce, rows: Ids) -> Vectors:
-    return encoder.encode_mentions(mentions.taken(rows.tolist()), announce)
+    return encoder.encode_mentions(mentions.taken(rows), announce)
 
 
 def _joined(arrays: Arrays, row: Ids, inputs: Inputs, order: Ids, encoder: Encoder, announce: Announce) -> Vectors:

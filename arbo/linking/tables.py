@@ -5,16 +5,7 @@
 without an annotation), ``found_score`` (score of a found mention, else null), ``gold_entities`` (the knowledge base's
 own ids of the gold entities in the mention's domain), and ``cluster``, the gold cluster, if any mention has one.
 
-``links``: ``mention_id, entity_id, entity_name`` (both null for NIL), ``cluster_id, score`` (similarity of mention and
-entity, or a probability, see `Link.score`; null for NIL), ``margin`` (lead of the nearest entity over the second; null
-without a second), ``parent`` (entity or mention id; null for NIL), ``parent_is_mention, step`` (dissimilarity of the
-edge from the parent; null for NIL), ``bottleneck`` (the largest dissimilarity on the path from the entity; infinite for
-NIL), ``candidates, candidate_scores`` (nearest entities and their similarities); after tuning, also ``confidence``
-(probability that the link is correct; null for NIL). With an edge model, also ``nearest`` (the parent or, for NIL, the
-nearest mention of the cluster from which an edge leads to the mention), and ``reasons, reason_log_odds``: the features
-that counted most for that edge, and their shares of its log-odds. With corrections, also ``corrected`` (whether one
-names the mention) and ``follows`` (the mention whose correction decided on this one too; else null). Edges that people
-decided have no dissimilarity: ``step`` is null, and ``bottleneck`` leaves them out and is null if there is no other.
+``links``: see `arbo.linking.links`.
 
 ``clusters``: ``cluster_id, entity_id`` (null for a discovered cluster), ``name, size, weakest_join`` (dissimilarity of
 the edge that joined the cluster's last two parts, or the average dissimilarity of these parts under average linkage;
@@ -34,21 +25,18 @@ are none, or if the run was saved without texts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+from collections.abc import Iterator, Mapping
 from itertools import chain
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from arbo.data.arrow import numbers, starts, strings
 from arbo.data.gold import Gold
 from arbo.data.knowledge_base import KnowledgeBase
-from arbo.engine import Ids, Partition, Weights
-from arbo.linking.confidence import Confidence, evidence
+from arbo.engine import Ids, Partition
 from arbo.retrieval.retrieval import Retrieval
 
 _SLICE = 1 << 16
@@ -123,108 +111,6 @@ def with_gold_entities(mentions: pa.Table, gold: Gold, annotated: Ids, known: Na
     return mentions.add_column(mentions.column_names.index("found_score") + 1, "gold_entities", entities)
 
 
-def _of_nodes(known: NamedEntities, mentions: MentionNames, n_entities: int, nodes: Ids) -> pa.Array:
-    """Return the ids of entities and mentions by their nodes in the graph; null for -1."""
-    is_mention = nodes >= n_entities
-    ids = known.column("id", np.where(is_mention, -1, nodes))
-    return pc.coalesce(ids, mentions.ids_of(np.where(is_mention, nodes - n_entities, -1)))
-
-
-def link_table(
-    mention_ids: pa.ChunkedArray,
-    mentions: MentionNames,
-    known: NamedEntities,
-    retrieval: Retrieval,
-    clusters: Partition,
-    cluster_ids: tuple[pa.Array, Ids],
-    confidence: Confidence | None,
-) -> pa.Table:
-    """Make the table of links, one row for each mention, in the order of ``mention_ids``.
-
-    ``cluster_ids`` are the ids of the clusters, and the place of each mention's cluster among them. The table is made
-    in slices, so that besides it nothing as long as its columns is in memory.
-    """
-    row = np.empty_like(mentions.order, np.int32)
-    row[mentions.order] = np.arange(len(row), dtype=np.int32)
-    parts = [
-        _links(row[some], mentions, known, retrieval, clusters, cluster_ids, confidence) for some in slices(len(row))
-    ]
-    table = pa.concat_tables(parts).add_column(0, "mention_id", mention_ids)
-    place = table.column_names.index("candidate_scores") + 1
-    for name, column in _reasons(retrieval, clusters, partial(_of_nodes, known, mentions, clusters.n_entities)).items():
-        table, place = table.add_column(place, name, column.take(numbers(row))), place + 1
-    return table
-
-
-def _links(
-    mention: Ids,
-    mentions: MentionNames,
-    known: NamedEntities,
-    retrieval: Retrieval,
-    clusters: Partition,
-    cluster_ids: tuple[pa.Array, Ids],
-    confidence: Confidence | None,
-) -> pa.Table:
-    """Make the rows of some mentions, without their ids and reasons."""
-    entity, node = clusters.entity[mention], mention + clusters.n_entities
-    linked = entity >= 0
-    given = evidence(retrieval, entity, mention)
-    parent, step = clusters.parent[node], clusters.weight[node]
-    bottleneck = np.where(linked, clusters.bottleneck[node], np.inf)
-    near, dissimilarity = retrieval.entities.of(mention)
-    has_margin = np.isfinite(dissimilarity[:, 1]) if near.shape[1] > 1 else np.zeros(len(near), np.bool_)
-    margin = np.zeros(len(near), np.float32)
-    margin[has_margin] = np.diff(dissimilarity[has_margin, :2]).ravel()
-    found = near >= 0
-    start = starts(found.sum(axis=1))
-    ids, place = cluster_ids
-    columns = {
-        "entity_id": known.column("id", entity),
-        "entity_name": known.column("name", entity),
-        "cluster_id": ids.take(numbers(place[mention])),
-        "score": _floats(given[:, 0], ~linked),
-        "margin": _floats(margin, ~has_margin),
-        "parent": _of_nodes(known, mentions, clusters.n_entities, parent),
-        "parent_is_mention": numbers(parent >= clusters.n_entities),
-        "step": _floats(step, ~np.isfinite(step)),
-        "bottleneck": _floats(bottleneck, np.isneginf(bottleneck)),
-        "candidates": pa.ListArray.from_arrays(start, known.column("id", near[found])),
-        "candidate_scores": pa.ListArray.from_arrays(start, numbers(retrieval.similarity(dissimilarity)[found])),
-    }
-    if confidence is not None:
-        given[~linked] = 0
-        columns["confidence"] = _floats(confidence.of(given), ~linked)
-    return pa.table(columns)
-
-
-def _reasons(retrieval: Retrieval, clusters: Partition, ids_of: Callable[[Ids], pa.Array]) -> dict[str, pa.Array]:
-    """Return the columns that tell why a mention is in its cluster, if the edges are learnt."""
-    if retrieval.reasons is None:
-        return {}
-    n, n_entities, labels = len(clusters.entity), clusters.n_entities, clusters.labels
-    near = retrieval.mentions.ids + n_entities
-    together = (near >= n_entities) & (labels[near] == labels[n_entities:, None])
-    first = together.argmax(axis=1) if near.shape[1] else np.zeros(n, np.int64)
-    source = clusters.parent[n_entities:].astype(np.int64)
-    alone = np.flatnonzero((source < 0) & together.any(axis=1))
-    source[alone] = near[alone, first[alone]]
-    joined = np.flatnonzero((source >= 0) & ~np.isneginf(clusters.weight[n_entities:]))
-    told = retrieval.reasons(source[joined], joined)
-    known = np.zeros((n, told.features.shape[1]), np.bool_)
-    known[joined] = np.isfinite(told.log_odds)
-    start = starts(known.sum(axis=1))
-    kept = known[joined]
-    return {
-        "nearest": ids_of(source),
-        "reasons": pa.ListArray.from_arrays(start, strings(told.features[kept].tolist())),
-        "reason_log_odds": pa.ListArray.from_arrays(start, _floats(told.log_odds[kept])),
-    }
-
-
-def _floats(values: Weights, missing: npt.NDArray[np.bool_] | None = None) -> pa.Array:
-    return numbers(values.astype(np.float32), missing=missing)
-
-
 def named_entities(retrieval: Retrieval, clusters: Partition) -> Ids:
     """Return the rows of the entities that are links or candidates, in order of first appearance."""
     is_known, found = np.zeros(retrieval.n_entities, np.bool_), []
@@ -288,7 +174,7 @@ def cluster_table(
             "entity_id": pa.concat_arrays([entities, pa.nulls(len(usual), pa.string())]),
             "name": pa.concat_arrays([entity_names, usual]),
             "size": numbers(size.astype(np.int32)),
-            "weakest_join": _floats(weakest, np.isneginf(weakest)),  # people, or nobody, joined the mentions
+            "weakest_join": numbers(weakest, missing=np.isneginf(weakest)),  # people, or nobody, joined the mentions
         }
     )
     return table, place

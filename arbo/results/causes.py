@@ -38,7 +38,9 @@ def gone(a: Run, row_in_a: Ints) -> dict[str, str]:
     is_gone = np.ones(a.mention_table.num_rows, np.bool_)
     is_gone[row_in_a[row_in_a >= 0]] = False
     left = np.flatnonzero(is_gone)[::-1]
-    columns = (a.link_table[name].take(pa.array(left)).to_pylist() for name in ("cluster_id", "mention_id"))
+    columns = (
+        a.link_rows.select([name])[name].take(pa.array(left)).to_pylist() for name in ("cluster_id", "mention_id")
+    )
     return dict(zip(*columns, strict=True))
 
 
@@ -60,8 +62,9 @@ def new_corrections(a: Run, b: Run) -> tuple[dict[str, str], dict[str, tuple[str
     about = pa.array([id_ for id_ in first if id_ is not None], pa.string())
     found: list[tuple[int, str, str]] = []
     for run in (a, b) if first else ():
-        for column in {"mention_id", "follows"}.intersection(run.link_table.column_names):
-            links = run.link_table.filter(pc.is_in(run.link_table[column], about))
+        for column in {"mention_id", "follows"}.intersection(run.link_rows.column_names):
+            links = run.link_rows.select([*{column, "cluster_id", "mention_id"}])
+            links = links.filter(pc.is_in(links[column], about))
             about_it, clusters, ids = (links[name].to_pylist() for name in (column, "cluster_id", "mention_id"))
             found += zip(map(first.__getitem__, about_it), clusters, ids, strict=True)
     found.sort(reverse=True)
@@ -83,7 +86,7 @@ def _ids_at(runs: Iterable[Run], documents: Sequence[str]) -> dict[tuple[str, st
 
 def new_edges(a: Run, b: Run, row_in_a: Ints) -> dict[str, Edge]:
     """Return the lightest edge of each cluster whose ends were apart in the earlier run; ties by row."""
-    links, ids = b.link_table, b.mention_table["mention_id"]
+    links, ids = b.link_rows.select(["cluster_id", "parent", "step"]), b.mention_table["mention_id"]
     before = np.full(len(row_in_a), -1)
     before[row_in_a >= 0] = a.cluster_rows[row_in_a[row_in_a >= 0]]
     entity = a.cluster_table["entity_id"].take(pa.array(before, mask=before < 0))
@@ -103,7 +106,7 @@ def _new_nil_edges(b: Run, before: Ints) -> dict[str, Edge]:
     """Return the lightest listed edge of each discovered entity whose mentions were apart, or new; ties by row."""
     if (lists := neighbors_of(b)) is None:  # they end at the threshold
         return {}
-    order, is_nil = numbered(b.mention_table), pc.is_null(b.link_table["entity_id"]).to_numpy()
+    order, is_nil = numbered(b.mention_table), pc.is_null(b.link_rows.select(["entity_id"])["entity_id"]).to_numpy()
     found: list[tuple[Ints, Ints, npt.NDArray[np.float32]]] = []
     for place in range(lists[0].shape[1]):
         near, weight = (own[:, place] for own in lists)

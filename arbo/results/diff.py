@@ -327,16 +327,16 @@ def _mention_changes(a: Run, b: Run, row_in_a: Ints) -> Iterator[MentionChange]:
     kept = row_in_a >= 0
     changed = ~kept
     old = pa.array(row_in_a, mask=~kept)
+    links = [run.link_rows.select(["entity_id", "cluster_id", "parent", "step"]) for run in (a, b)]
     for name in ("entity_id", "cluster_id"):
-        was, now = a.link_table[name].take(old), b.link_table[name]
+        was, now = links[0][name].take(old), links[1][name]
         same = pc.or_(pc.fill_null(pc.equal(was, now), False), pc.and_(pc.is_null(was), pc.is_null(now)))
         changed |= ~same.to_numpy(zero_copy_only=False)
     left = np.flatnonzero(np.bincount(row_in_a[kept], minlength=a.mention_table.num_rows) == 0)
     rows = np.flatnonzero(changed)
     in_a, in_b = np.append(row_in_a[rows], left), np.append(rows, np.full(len(left), -1))
     before, after = (
-        run.link_table.select(["entity_id", "cluster_id", "parent", "step"]).take(pa.array(at, mask=at < 0)).to_pylist()
-        for run, at in ((a, in_a), (b, in_b))
+        own.take(pa.array(at, mask=at < 0)).to_pylist() for own, at in zip(links, (in_a, in_b), strict=True)
     )
     told = [row for run, own in ((b, rows), (a, left)) for row in _described(run, own)]
     for one, was, now, row_a, row_b in zip(told, before, after, in_a.tolist(), in_b.tolist(), strict=True):

@@ -179,7 +179,7 @@ def evaluate_topics(
 def _part(run: Run, mentions: Bools) -> Run:
     """Return the run of some of the mentions."""
     kept = pa.array(mentions)
-    return replace(run, mention_table=run.mention_table.filter(kept), link_table=run.link_table.filter(kept))
+    return replace(run, mention_table=run.mention_table.filter(kept), link_rows=run.link_table.filter(kept))
 
 
 def compare(

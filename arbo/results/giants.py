@@ -4,8 +4,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+import pyarrow.compute as pc
+
 from arbo.data import Mention
-from arbo.results.run import Run
+from arbo.data.tables import mention_in
+from arbo.results.run import Run, compared_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +73,7 @@ def giants_of(result: Run) -> tuple[Giant, ...]:
 
 
 def _bridge(result: Run, *, mentions: Sequence[str], dissimilarity: float, sides: Sequence[int]) -> Bridge:
-    ends = [result.link_of(id_) for id_ in mentions]
-    a, b = (end.mention for end in ends)
-    return Bridge((a, b), (ends[0].name, ends[1].name), dissimilarity, (sides[0], sides[1]))
+    table = result.mention_table
+    ends = table.take(np.array([pc.index(table["mention_id"], id_).as_py() for id_ in mentions]))
+    (a, b), names = map(mention_in, ends.to_pylist()), compared_in(ends).to_pylist()
+    return Bridge((a, b), (names[0], names[1]), dissimilarity, (sides[0], sides[1]))

@@ -92,13 +92,13 @@ class Result(Run):
         keep their texts, and ``growth.npz`` says which are alike and what was decided. Raise UsageError if the folder
         cannot be written, or has other content, and DataError if its manifest is not that of a run.
         """
-        tables = {"mentions": self.mention_table, "links": self.link_table, "clusters": self.cluster_table}
+        tables = {"mentions": self.mention_table, "links": self.link_rows, "clusters": self.cluster_table}
         later = zip(LATER, (self.document_table, self.entity_table, self.correction_table), strict=True)
         tables |= {name: table for name, table in later if table is not None}
         if not texts:
-            private = {("documents", "text"), ("documents", "metadata"), ("mentions", "metadata")}
-            for name, table in tables.items():
-                tables[name] = table.drop_columns([key for key in table.column_names if (name, key) in private])
+            for name, private in {"documents": {"text", "metadata"}, "mentions": {"metadata"}}.items():
+                if (table := tables.get(name)) is not None:
+                    tables[name] = table.drop_columns([key for key in table.column_names if key in private])
         arrays = None if self.kept is None else self.kept()
         save_run(tables, self.manifest, folder, arrays if texts or arrays is None else only_graph(arrays))
 
@@ -147,10 +147,10 @@ class Result(Run):
         return table_of([link.row for link in self.links[:ROWS_SHOWN]], repr(self), len(self.links)).to_html()
 
     def __repr__(self) -> str:
-        nil = self.link_table["entity_id"].null_count
+        nil = self.n_nil
         if self.manifest["knowledge_base"] is None:
             return f"Result({nil:,} mentions in {len(self.discovered):,} discovered entities)"
         return (
-            f"Result({self.link_table.num_rows - nil:,} linked mentions, {nil:,} NIL, "
+            f"Result({self.mention_table.num_rows - nil:,} linked mentions, {nil:,} NIL, "
             f"{len(self.discovered):,} discovered entities)"
         )

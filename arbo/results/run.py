@@ -146,12 +146,13 @@ class Run:
     """Links, NIL decisions and clusters of a collection of mentions, as tables and as views of them.
 
     The tables of mentions and of links have a row for each mention, the other tables a row for each cluster, each
-    document, and each entity that is a link or a candidate; `arbo.linking.tables` describes their columns.
-    `arbo.Result` adds methods to explain, evaluate and save a run.
+    document, and each entity that is a link or a candidate; `arbo.linking.tables` and `arbo.linking.links` describe
+    their columns. `arbo.Result` adds methods to explain, evaluate and save a run.
     """
 
     mention_table: pa.Table
-    link_table: pa.Table
+    link_rows: pa.Table
+    """The rows of `link_table`; of a fresh result `arbo.linking.links.Links`, which makes them."""
     cluster_table: pa.Table
     manifest: dict[str, Any]
     """Origin of the result: configuration, encoder, content hashes, counts, and the seconds of each stage."""
@@ -164,10 +165,21 @@ class Run:
     kept: Callable[[], Mapping[str, npt.NDArray[Any]]] | None = None
     """Returns the graph of the run, and the arrays by which it can grow, see `arbo.linking.growth`; None without."""
 
+    @cached_property
+    def link_table(self) -> pa.Table:
+        """The table of links; that of a fresh result is made when it is asked for."""
+        return self.link_rows.slice()
+
+    @cached_property
+    def n_nil(self) -> int:
+        """Number of mentions without an entity of the knowledge base."""
+        count: int = self.link_rows.select(["entity_id"])["entity_id"].null_count
+        return count
+
     @property
     def links(self) -> Sequence[Link]:
         """The link of each mention, in the order of the documents."""
-        return Rows(self.link_table.num_rows, self._link)
+        return Rows(self.mention_table.num_rows, self._link)
 
     @property
     def clusters(self) -> Sequence[Cluster]:
@@ -229,16 +241,18 @@ class Run:
     @cached_property
     def cluster_rows(self) -> np.ndarray:
         """(mentions,) the row of each mention's cluster."""
-        place = pc.index_in(self.link_table["cluster_id"], self.cluster_table["cluster_id"].combine_chunks())
+        own = self.link_rows.select(["cluster_id"])["cluster_id"]
+        place = pc.index_in(own, self.cluster_table["cluster_id"].combine_chunks())
         return np.from_dlpack(place.combine_chunks()).astype(np.int64)  # `to_numpy` imports pandas
 
     @cached_property
     def parent_rows(self) -> np.ndarray:
         """(mentions,) the row of the mention from which each mention is reached; -1 for an entity, and for NIL."""
-        is_mention = self.link_table["parent_is_mention"].to_numpy()
+        links = self.link_rows.select(["parent", "parent_is_mention"])
+        is_mention = links["parent_is_mention"].to_numpy()
         if not is_mention.any():
             return np.full(len(is_mention), -1)
-        place = pc.index_in(self.link_table["parent"], self.mention_table["mention_id"].combine_chunks())
+        place = pc.index_in(links["parent"], self.mention_table["mention_id"].combine_chunks())
         return np.where(is_mention, pc.fill_null(place, -1).to_numpy(), -1)
 
     def path_of(self, row: int) -> list[int]:

@@ -46,6 +46,8 @@ FORMAT = Format(
 )
 _GROUP = 1 << 18
 """Rows of a group in the file of a table."""
+_WRITERS = 2
+"""Tables that are written at a time; each needs the memory of a group."""
 _VERSIONS = ("arbo", "faiss-cpu", "numba", "numpy", "pyarrow", "scipy")
 
 
@@ -63,7 +65,7 @@ def save_run(
     check_replaceable(target)
     try:
         with whole_folder(target) as partial:
-            with ThreadPoolExecutor() as pool:
+            with ThreadPoolExecutor(_WRITERS) as pool:
                 files = {partial / f"{name}.parquet": table for name, table in tables.items()}
                 [*pool.map(write_table, files, files.values())]
                 hashes = dict(zip((file.name for file in files), pool.map(sha256_of, files), strict=True))

@@ -101,7 +101,7 @@ def mention_view(run: Run, rows: Rows) -> pa.Table:
     own = ["text", "type"]
     if (name := "found_score") in (table := run.mention_table).column_names and table[name].null_count < len(table):
         own.append(name)
-    mentions, links = run.mention_table.take(rows), run.link_table.take(rows)
+    mentions, links = run.mention_table.take(rows), run.link_rows.take(rows)
     spans = mentions["spans"].combine_chunks()
     owner = pc.list_parent_indices(spans).to_numpy()
     flat = spans.flatten()
@@ -128,7 +128,7 @@ def clusters_of(run: Run, rows: Rows) -> Rows:
 
 def selected(run: R, rows: Rows) -> R:
     """Return a run of only these mentions and their clusters, which cannot grow."""
-    tables = {name: getattr(run, name).take(rows) for name in ("mention_table", "link_table")}
+    tables = {name: getattr(run, name).take(rows) for name in ("mention_table", "link_rows")}
     return replace(run, **tables, cluster_table=run.cluster_table.take(clusters_of(run, rows)), kept=None)
 
 

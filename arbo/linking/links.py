@@ -1,0 +1,203 @@
+"""The links of a run, of which rows and columns are made when somebody asks for them.
+
+The table of links, with all candidates of each mention, is the largest of a run: a fresh result keeps arrays instead,
+and saves the table group by group.
+
+Columns: ``mention_id, entity_id, entity_name`` (both null for NIL), ``cluster_id, score`` (similarity of mention and
+entity, or a probability, see `Link.score`; null for NIL), ``margin`` (lead of the nearest entity over the second; null
+without a second), ``parent`` (entity or mention id; null for NIL), ``parent_is_mention, step`` (dissimilarity of the
+edge from the parent; null for NIL), ``bottleneck`` (the largest dissimilarity on the path from the entity; infinite for
+NIL), ``candidates, candidate_scores`` (nearest entities and their similarities); after tuning, also ``confidence``
+(probability that the link is correct; null for NIL). With an edge model, also ``nearest`` (the parent or, for NIL, the
+nearest mention of the cluster from which an edge leads to the mention), and ``reasons, reason_log_odds``: the features
+that counted most for that edge, and their shares of its log-odds. With corrections, also ``corrected`` (whether one
+names the mention) and ``follows`` (the mention whose correction decided on this one too; else null). Edges that people
+decided have no dissimilarity: ``step`` is null, and ``bottleneck`` leaves them out and is null if there is no other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from arbo.data.arrow import numbers, starts, strings
+from arbo.engine import Bools, Ids, Partition, Weights
+from arbo.linking.confidence import Confidence, evidence
+from arbo.linking.tables import MentionNames, NamedEntities, slices
+from arbo.retrieval.retrieval import Retrieval
+
+Column: TypeAlias = Callable[[Ids], pa.Array]
+"""Makes a column of some mentions, which are numbers in the order of the search."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Links:
+    """What rows of links are made of; it gives rows and columns as a `pyarrow.Table` does, and is pickled as one."""
+
+    ids: pa.Array
+    """(rows,) ids of the mentions."""
+    mention: Ids
+    """(rows,) the number of each mention."""
+    columns: Mapping[str, Column]
+    """The columns after ``mention_id``."""
+
+    def __len__(self) -> int:
+        return len(self.mention)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return pa.Table.slice, (self.slice(),)
+
+    @property
+    def column_names(self) -> Sequence[str]:
+        """The names of the columns, in order."""
+        return ["mention_id", *self.columns]
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The names and types of the columns."""
+        return self.slice(0, 0).schema
+
+    def slice(self, begin: int = 0, length: int | None = None) -> pa.Table:
+        """Make so many rows from one on; by default, all that follow."""
+        own = self.mention[begin : None if length is None else begin + length]
+        return self._made(self.ids.slice(begin, len(own)), own, self.column_names)
+
+    def take(self, rows: Ids) -> pa.Table:
+        """Make some rows."""
+        return self._made(self.ids.take(numbers(rows)), self.mention[rows], self.column_names)
+
+    def select(self, names: Sequence[str]) -> pa.Table:
+        """Make some columns; raise KeyError for an unknown name."""
+        return self._made(self.ids, self.mention, names)
+
+    def _made(self, ids: pa.Array, mention: Ids, names: Sequence[str]) -> pa.Table:
+        """Make columns of mentions with these ids, in slices, so that besides it nothing as long is in memory."""
+        own = [mention[some] for some in slices(len(mention))]
+        make = {name: self.columns[name] for name in names if name != "mention_id"}
+        made = {name: pa.chunked_array([*map(column, own)]) for name, column in make.items()}
+        return pa.table({name: made.get(name, ids) for name in names})
+
+
+def links_of(
+    names: MentionNames,
+    known: NamedEntities,
+    retrieval: Retrieval,
+    clusters: Partition,
+    cluster_ids: tuple[pa.Array, Ids],
+    confidence: Confidence | None,
+    followed: tuple[Bools, Ids] | None,
+) -> Links:
+    """Return the links of a partition; scores, confidence and reasons are computed, so that no vectors are kept.
+
+    ``cluster_ids`` are the ids of the clusters, and the place of each mention's cluster among them. ``followed`` says
+    which mentions corrections name, and whose correction each mention follows, -1 for none; (mentions,) both.
+    """
+    n, n_entities, entity, own_ids = len(names.order), clusters.n_entities, clusters.entity, names.ids
+    parent = clusters.parent[n_entities:]
+    weight, heaviest = (own[n_entities:] for own in (clusters.weight, clusters.bottleneck))
+    near, offset, (ids, place) = retrieval.entities, np.float32(retrieval.offset), cluster_ids
+    row, mention = names.order.astype(np.int32), np.empty(n, np.int32)
+    mention[row] = np.arange(n, dtype=np.int32)
+    score, probability = _scores(retrieval, entity, mention, confidence)
+
+    def ids_of(mentions: Ids) -> pa.Array:
+        return own_ids.take(numbers(row[mentions], missing=mentions < 0))
+
+    def of_nodes(nodes: Ids) -> pa.Array:
+        is_mention = nodes >= n_entities
+        known_ids = known.column("id", np.where(is_mention, -1, nodes))
+        return pc.coalesce(known_ids, ids_of(np.where(is_mention, nodes - n_entities, -1)))
+
+    columns: dict[str, Column] = {
+        "entity_id": lambda own: known.column("id", entity[own]),
+        "entity_name": lambda own: known.column("name", entity[own]),
+        "cluster_id": lambda own: ids.take(numbers(place[own])),
+        "score": lambda own: numbers(score[own], missing=entity[own] < 0),
+        "margin": lambda own: _margin(near.dissimilarity[own, :2]),
+        "parent": lambda own: of_nodes(parent[own]),
+        "parent_is_mention": lambda own: numbers(parent[own] >= n_entities),
+        "step": lambda own: _floats(weight[own], ~np.isfinite(weight[own])),
+        "bottleneck": lambda own: _bottleneck(heaviest[own], entity[own] >= 0),
+        "candidates": lambda own: _lists(found := near.ids[own] >= 0, known.column("id", near.ids[own][found])),
+        "candidate_scores": lambda own: _lists(
+            found := near.ids[own] >= 0, numbers((offset - near.dissimilarity[own])[found])
+        ),
+    }
+    if retrieval.reasons is not None:
+        source, reasons, log_odds = _why(retrieval, clusters)
+        columns["nearest"] = lambda own: of_nodes(source[own])
+        columns["reasons"] = lambda own: reasons.take(numbers(own))
+        columns["reason_log_odds"] = lambda own: log_odds.take(numbers(own))
+    if probability is not None:
+        columns["confidence"] = lambda own: numbers(probability[own], missing=entity[own] < 0)
+    if followed is not None:
+        corrected, follows = followed
+        columns["corrected"] = lambda own: numbers(corrected[own])
+        columns["follows"] = lambda own: ids_of(follows[own])
+    return Links(own_ids, mention, columns)
+
+
+def _scores(
+    retrieval: Retrieval, entity: Ids, mention: Ids, confidence: Confidence | None
+) -> tuple[Weights, Weights | None]:
+    """Return the similarity of each mention and its entity, and the confidence; undefined for NIL."""
+    score, probability = np.empty(len(entity), np.float32), np.empty(len(entity), np.float32)
+    for some in slices(len(mention)):
+        own = mention[some]
+        given = evidence(retrieval, entity[own], own)
+        score[own] = given[:, 0]
+        if confidence is not None:
+            given[entity[own] < 0] = 0
+            probability[own] = confidence.of(given)
+    return score, None if confidence is None else probability
+
+
+def _lists(found: Bools, values: pa.Array) -> pa.Array:
+    """Return a list for each row of ``found``, with a value for each place that is true."""
+    return pa.ListArray.from_arrays(starts(found.sum(axis=1)), values)
+
+
+def _bottleneck(heaviest: Weights, linked: Bools) -> pa.Array:
+    """Return the heaviest edges, infinite for NIL; null if there are only edges that people decided."""
+    found = np.where(linked, heaviest, np.inf)
+    return _floats(found, np.isneginf(found))
+
+
+def _margin(dissimilarity: Weights) -> pa.Array:
+    """Return the lead of the nearest entity over the second, from (mentions, 2 or fewer) dissimilarities."""
+    found = np.zeros(len(dissimilarity), np.bool_)
+    margin = np.zeros(len(dissimilarity), np.float32)
+    if dissimilarity.shape[1] > 1:
+        found = np.isfinite(dissimilarity[:, 1])
+        margin[found] = np.diff(dissimilarity[found]).ravel()
+    return numbers(margin, missing=~found)
+
+
+def _why(retrieval: Retrieval, clusters: Partition) -> tuple[Ids, pa.Array, pa.Array]:
+    """Return the node from which an edge leads to each mention (-1 for none), its reasons and their log-odds."""
+    assert retrieval.reasons is not None
+    n, n_entities, labels = len(clusters.entity), clusters.n_entities, clusters.labels
+    near = retrieval.mentions.ids + n_entities
+    together = (near >= n_entities) & (labels[near] == labels[n_entities:, None])
+    first = together.argmax(axis=1) if near.shape[1] else np.zeros(n, np.int64)
+    source = clusters.parent[n_entities:].astype(np.int64)
+    alone = np.flatnonzero((source < 0) & together.any(axis=1))
+    source[alone] = near[alone, first[alone]]
+    joined = np.flatnonzero((source >= 0) & ~np.isneginf(clusters.weight[n_entities:]))
+    told = retrieval.reasons(source[joined], joined)
+    known = np.zeros((n, told.features.shape[1]), np.bool_)
+    known[joined] = np.isfinite(told.log_odds)
+    start = starts(known.sum(axis=1))
+    kept = known[joined]
+    reasons, log_odds = strings(told.features[kept].tolist()), _floats(told.log_odds[kept])
+    return source, *(pa.ListArray.from_arrays(start, own) for own in (reasons, log_odds))
+
+
+def _floats(values: Weights, missing: npt.NDArray[np.bool_] | None = None) -> pa.Array:
+    return numbers(values.astype(np.float32), missing=missing)
