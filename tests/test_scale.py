@@ -80,7 +80,7 @@ def test_shards_do_not_change_a_run(sample: Sample, tmp_path: Path, size: int, m
     made = linker(sample[1], method=method)
     expected = hashes(made.link(few(sample)), tmp_path / "run")
     with opened(tmp_path / "work", shard_size=size, pool=Shuffled()) as work:
-        found = made.configured(search_all=work.search_all).link(few(sample))
+        found = work.over(made).link(few(sample))
     assert hashes(found, tmp_path / "other") == expected
 
 
@@ -91,7 +91,7 @@ def test_shards_of_one_name(tmp_path: Path, size: int) -> None:
     for decide in ("link", "discover"):
         plain = linker(kb, mention_threshold=None)
         with opened(tmp_path / f"{decide}-{size}", shard_size=size) as work:
-            spread = plain.configured(search_all=work.search_all)
+            spread = work.over(plain)
             found, expected = (getattr(one, decide)(documents) for one in (spread, plain))
         assert hashes(found, tmp_path / "one") == hashes(expected, tmp_path / "other")
 
@@ -102,7 +102,7 @@ def test_processes_corrections_and_growth(sample: Sample, tmp_path: Path) -> Non
     plain = linker(sample[1])
     whole = hashes(plain.link(documents, corrections), tmp_path / "whole")
     with opened(tmp_path / "work", 2, shard_size=60) as work:
-        spread = plain.configured(search_all=work.search_all)
+        spread = work.over(plain)
         assert hashes(spread.link(documents, corrections), tmp_path / "spread") == whole
         grown = spread.link(documents[:9], corrections)
     again = plain.add(grown, documents[9:])
@@ -117,7 +117,7 @@ def test_domains_and_types_are_spread_together(tmp_path: Path) -> None:
     documents = [document(f"d{i}", f"fever {i}", "fevers", domain="ab"[i % 2]) for i in range(10)]
     plain = linker(arbo.KnowledgeBase(entities), mention_threshold=None)
     with opened(tmp_path / "work", shard_size=2) as work:
-        found = plain.configured(search_all=work.search_all).link(documents)
+        found = work.over(plain).link(documents)
     assert found.link_table.equals(plain.link(documents).link_table)
 
 
@@ -344,7 +344,7 @@ def test_shards_do_not_change_runs_of_real_corpora(shared: Any, tmp_path: Path, 
     for kb, documents in ((diseases, papers), (None, news)):
         plain = arbo.Linker(kb)
         with opened(tmp_path / "work", shard_size=size) as work:
-            spread = plain.configured(search_all=work.search_all)
+            spread = work.over(plain)
             one, other = (made.link(documents) if kb else made.discover(documents) for made in (plain, spread))
         assert hashes(one, tmp_path / "one") == hashes(other, tmp_path / "other")
 
