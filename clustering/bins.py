@@ -8,18 +8,17 @@ order of their ids, so that ties between edges end alike.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from .arrays import Edges, Ids, Threshold, Weights, concatenated, id_dtype
+from .arrays import Edges, Ids, Weights, concatenated, id_dtype
 from .bridges import Bridges, bridges
 from .decisions import DECIDED, NEW, OUTSIDE, UNDECIDED, Decisions
 from .forest import lightest_entity_edges
 from .graph import Graph, limits
 from .kernels import kernel
 from .linkage import MergeTree, merge_tree, merges
-from .methods import Method, NilLinkage
 from .partitions import Partition, in_order_of_targets
 from .union_find import find, join, join_all, label_components, label_sets, singletons
 
@@ -71,21 +70,13 @@ class Bins:
     """(bins + 1,) where each bin begins in ``edges``."""
 
     @classmethod
-    def of(
-        cls,
-        graph: Graph,
-        size: int,
-        method: Method = "arborescence",
-        threshold: Threshold = None,
-        *,
-        nil_linkage: NilLinkage = "single",
-        decisions: Decisions | None = None,
-    ) -> Self:
-        """Label the components and pack them in the order of their smallest mentions; see `partition`.
+    def of(cls, graph: Graph, size: int, decisions: Decisions | None = None, **how: Any) -> Self:
+        """Label the components and pack them in the order of their smallest mentions; ``how`` is for `partition`.
 
         Besides the graph, this takes about 24 bytes for each mention and 4 for each edge that is kept.
         """
-        entity_limit, mention_limit = limits(graph, threshold)
+        method, nil_linkage = how.get("method", "arborescence"), how.get("nil_linkage", "single")
+        entity_limit, mention_limit = limits(graph, how.get("threshold"))
         if decisions is not None:
             decisions.check(graph)
             entity_limit, mention_limit = max(entity_limit, DECIDED), max(mention_limit, DECIDED)
@@ -99,8 +90,10 @@ class Bins:
         begin = np.concatenate([[0], np.cumsum(np.bincount(bin_, minlength=n_bins))])
         number = label  # which is not needed any more
         number[mentions] = np.arange(len(label)) - np.repeat(begin[:-1], np.diff(begin))
+        if nil_linkage == "average":
+            rule = rule._replace(limit=np.inf)
         if nil_linkage == "average" or decisions is not None:
-            rule = rule._replace(limit=np.inf if nil_linkage == "average" else mention_limit, ends=_ALL)
+            rule = rule._replace(ends=_ALL)
         least = bound if decisions is None else np.full_like(bound, np.inf)
         edges_begin, nothing = np.zeros(n_bins + 1, np.int64), np.empty(0, id_dtype(graph.n_edges))
         given = Edges(graph.source, graph.target, graph.weight)
@@ -148,7 +141,7 @@ class Bins:
         return Decisions(root, passed_on[mentions], alone[mentions], self.number[same], self.number[different], wrong)
 
 
-def components(graph: Graph, rule: _Rule, nil_linkage: NilLinkage, decisions: Decisions | None) -> Ids:
+def components(graph: Graph, rule: _Rule, nil_linkage: str, decisions: Decisions | None) -> Ids:
     """Label each mention by the smallest mention of its component, (mentions,); the order of the edges does not matter.
 
     In the rule, the bound of a mention is the weight of its lightest entity edge.

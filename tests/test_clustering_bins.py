@@ -32,7 +32,7 @@ def bits(found: Partition) -> dict[str, Any]:
 
 def in_bins(graph: Graph, size: int, rng: np.random.Generator, **how: Any) -> Partition:
     """Partition the bins of a graph in any order."""
-    bins = Bins.of(graph, size, **{name: how[name] for name in ("method", "threshold", "nil_linkage", "decisions")})
+    bins = Bins.of(graph, size, **how)
     taken = [bins.taken(which) for which in range(bins.n_bins)]
     label = np.concatenate([one.mentions for one in taken]) if taken else np.empty(0, int)
     assert sorted(label.tolist()) == list(range(graph.n_mentions))

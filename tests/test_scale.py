@@ -297,9 +297,10 @@ def test_the_folder_beside_a_run_is_removed_and_one_that_is_given_kept(tmp_path:
     assert arbo_process(*job, "--work", tmp_path / "work").returncode == 0
     told = arbo_process("status", tmp_path / "work")
     assert told.returncode == 0
-    heading, stage = told.stdout.strip().splitlines()
+    heading, stage, last = told.stdout.strip().splitlines()
     assert heading == str(tmp_path / "run")
     assert stage.startswith("1. nearest mentions: 4 of 4 parts")
+    assert last.startswith("2. partition: ")
 
 
 def test_the_folder_stands_beside_a_run_without_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -416,7 +417,7 @@ def test_jobs_that_share_a_folder_are_all_told(sample: Sample, tmp_path: Path) -
     told = progress_of(tmp_path)
     assert {job: [*stages] for job, stages in told.items()} == {
         "one": ["1. nearest entities", "2. nearest mentions"],
-        "other": ["1. nearest mentions"],
+        "other": ["1. nearest mentions", "2. partition"],
     }
     assert all(state["finished"] == state["parts"] for stages in told.values() for state in stages.values())
 

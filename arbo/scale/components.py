@@ -11,7 +11,7 @@ import numpy.typing as npt
 from arbo.engine import Bin, Bins, Decisions, Edges, Graph, Ids, MergeTree, Partition, joined, partition
 from arbo.scale.parts import Part, Task
 
-_BYTES = 120, 60
+_BYTES = 100, 70
 """Memory that a partition needs at most: for each mention, and for each edge."""
 _BRIDGES = 3
 
@@ -27,6 +27,7 @@ class Components(NamedTuple):
     @classmethod
     def of(cls, work: Path, bins: Bins, how: dict[str, Any]) -> Self:
         """Write the bins, and plan their partitions; ``how`` are arguments of `partition`."""
+        how = {name: own for name, own in how.items() if name != "decisions"}
         known = json.loads(json.dumps(how))  # as a part has it when it is read again
 
         def task(given: Part) -> Task:
@@ -49,25 +50,20 @@ def partitioned(folder: Path, how: dict[str, Any]) -> dict[str, npt.NDArray[Any]
     arrays = Part(folder, {}).arrays()
     n_entities, n_nodes = arrays["counts"].tolist()
     graph = Graph(arrays["source"], arrays["target"], arrays["weight"], n_entities, n_nodes)
-    told = [arrays[name] for name in Decisions._fields] if "root" in arrays else None
-    found = partition(graph, **how, decisions=Decisions(*told) if told else None)
-    made = {name: getattr(found, name) for name in ("labels", "entity", "parent", "weight", "bottleneck", "follows")}
-    made |= {f"nil_{name}": own for name, own in found.nil_edges._asdict().items()}
-    if (tree := found.nil_tree) is not None:
-        made |= {f"tree_{name}": getattr(tree, name) for name in _TREE}
-    return {name: own for name, own in made.items() if own is not None}
+    told = Decisions(*(arrays[name] for name in Decisions._fields)) if "root" in arrays else None
+    found = partition(graph, **how, decisions=told)
+    arrays = vars(found) | {f"nil_{name}": own for name, own in found.nil_edges._asdict().items()}
+    arrays |= {f"tree_{name}": getattr(found.nil_tree, name) for name in _TREE if found.nil_tree}
+    return {name: own for name, own in arrays.items() if isinstance(own, np.ndarray)}
 
 
 _TREE = "left", "right", "height", "source", "target"
 
 
 def _partition(arrays: dict[str, npt.NDArray[Any]]) -> Partition:
-    own = {name: array for name, array in arrays.items() if not name.startswith(("nil_", "tree_"))}
-    nil = Edges(*(arrays[f"nil_{name}"] for name in Edges._fields))
-    tree = None
-    if "tree_left" in arrays:
-        tree = MergeTree(len(arrays["entity"]), *(arrays[f"tree_{name}"] for name in _TREE))
-    return Partition(**own, nil_edges=nil, nil_tree=tree)
+    nil = Edges(*(arrays.pop(f"nil_{name}") for name in Edges._fields))
+    tree = [arrays.pop(f"tree_{name}") for name in _TREE if f"tree_{name}" in arrays]
+    return Partition(**arrays, nil_edges=nil, nil_tree=MergeTree(len(arrays["entity"]), *tree) if tree else None)
 
 
 def _arrays(one: Bin) -> dict[str, npt.NDArray[Any]]:

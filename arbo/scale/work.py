@@ -23,7 +23,6 @@ from arbo.encoders.encoder import Encoder
 from arbo.encoders.pooling import RowPooling
 from arbo.engine import (
     Bins,
-    Decisions,
     Floats,
     Graph,
     Ids,
@@ -137,16 +136,13 @@ class Work:
             else:
                 yield from search_all([grid], k, search=search, progress=progress, **how)
 
-    def partition(
-        self, graph: Graph, *, names: Sequence[str], progress: Progress, decisions: Decisions | None, **how: Any
-    ) -> Partition:
+    def partition(self, graph: Graph, *, names: Sequence[str], progress: Progress, **how: Any) -> Partition:
         """Partition as `arbo.engine.partition` does, in bins of at most ``shard_size`` mentions where components allow.
 
         What fits one bin is partitioned in this process. A larger component is told before, by its ``names``.
         """
         if graph.n_mentions > self.shard_size:
-            chosen = {name: own for name, own in how.items() if name != "nil_threshold"}
-            bins = Bins.of(graph, self.shard_size, decisions=decisions, **chosen)
+            bins = Bins.of(graph, self.shard_size, **how)
             for told in too_large(bins, self.shard_size, search_memory(self.shard_size), names):
                 self.tell(told)
             if bins.n_bins > 1:
@@ -154,7 +150,7 @@ class Work:
                 del bins
                 self._finish("partition", planned.tasks, progress, self.pool)
                 return planned.joined()
-        return partition(graph, decisions=decisions, **how)
+        return partition(graph, **how)
 
     def _finish(self, stage: str, tasks: Sequence[Task], progress: Progress, pool: Executor) -> None:
         """Make the parts that are not finished; each is made once, also if several tasks are equal."""
