@@ -19,7 +19,7 @@ from .forest import lightest_entity_edges
 from .graph import Graph, limits
 from .kernels import kernel
 from .linkage import MergeTree, merge_tree, merges
-from .partitions import Partition, in_order_of_targets
+from .partitions import Partition
 from .union_find import find, join, join_all, label_components, label_sets, singletons
 
 _TARGET, _EITHER, _BOTH, _ALL = range(4)
@@ -180,14 +180,15 @@ def joined(graph: Graph, parts: Iterable[tuple[Ids, Ids, Partition]]) -> Partiti
     labels, parent = np.arange(n_nodes, dtype=ids), np.full(n_nodes, -1, ids)
     weight = np.full(n_nodes, np.nan, graph.weight.dtype)
     bottleneck, follows = np.full_like(weight, -np.inf), None
-    nil, trees = [Edges(parent[:0], parent[:0], weight[:0])], list[Edges]()
+    count, nil, trees = np.zeros(graph.n_mentions + 1, np.int64), list[tuple[Ids, Edges, int]](), list[Edges]()
     for mentions, entities, own in parts:
-        node, inner = np.concatenate([entities, mentions + n]).astype(ids), slice(len(entities), None)
-        at = mentions + n
+        node, first = np.concatenate([entities, mentions + n]).astype(ids), len(entities)
+        at, inner = mentions + n, slice(first, None)
         labels[at] = node[own.labels[inner]]
         parent[at] = np.where(own.parent[inner] >= 0, node[own.parent[inner]], -1)
         weight[at], bottleneck[at] = own.weight[inner], own.bottleneck[inner]
-        nil.append(Edges(node[own.nil_edges.source], node[own.nil_edges.target], own.nil_edges.weight))
+        nil.append((node[first:], own.nil_edges, first))
+        count[mentions + 1] = np.bincount(own.nil_edges.target - first, minlength=len(mentions))
         if own.nil_tree is not None:
             tree = own.nil_tree
             trees.append(Edges(mentions[tree.source].astype(ids), mentions[tree.target].astype(ids), tree.height))
@@ -195,8 +196,23 @@ def joined(graph: Graph, parts: Iterable[tuple[Ids, Ids, Partition]]) -> Partiti
             follows = np.full(graph.n_mentions, -1, own.follows.dtype) if follows is None else follows
             follows[mentions] = np.where(own.follows >= 0, mentions[own.follows], -1)
     entity = np.where(labels[n:] < n, labels[n:], -1)
-    edges, tree_ = in_order_of_targets(concatenated(nil)), _tree(concatenated(trees), graph) if trees else None
+    tree_ = _tree(concatenated(trees), graph) if trees else None
+    edges = _in_place(nil, np.cumsum(count), graph)
     return Partition(labels, entity, parent, weight, bottleneck, edges, tree_, follows)
+
+
+def _in_place(parts: list[tuple[Ids, Edges, int]], begin: Ids, graph: Graph) -> Edges:
+    """Write edges to the places of their targets, which begin there for each mention.
+
+    With each part come its nodes, and the number of the first; its targets ascend.
+    """
+    source, target = (np.empty(begin[-1], graph.source.dtype) for _ in range(2))
+    weight = np.empty(begin[-1], graph.weight.dtype)
+    for node, own, first in parts:
+        at = node[own.target - first]
+        place = begin[at - graph.n_entities] + np.arange(len(at)) - np.searchsorted(own.target, own.target)
+        source[place], target[place], weight[place] = node[own.source - first], at, own.weight
+    return Edges(source, target, weight)
 
 
 def _tree(merged: Edges, graph: Graph) -> MergeTree:
