@@ -95,7 +95,7 @@ def test_a_component_that_is_too_large_is_told_with_its_bridges(tmp_path: Path) 
     plain = linker(None, mention_threshold=0.9, k=5)
     assert found.link_table.equals(plain.discover([document(f"d{i}", text) for i, text in enumerate(texts)]).link_table)
     head, bridge = told[-2:]
-    assert head.startswith("partition: 1 groups of connected mentions are larger than a shard of 4; the largest, of 6 ")
+    assert head.startswith("partition: the largest group of connected mentions has 6, more than a shard of 4; it ")
     assert head.endswith("a lower --mention-threshold splits it")
     first, edge, *_ = bridge.splitlines()
     assert first == "its largest parts are joined by:"
@@ -109,6 +109,6 @@ def test_a_component_beyond_the_memory_of_a_worker_is_told(tmp_path: Path, monke
     told: list[str] = []
     with opened(tmp_path, shard_size=8, tell=told.append) as work:
         work.partition(chains(30, 10), names=[f"name {i}" for i in range(30)], progress=quiet(""), **HOW)
-    assert "3 groups" in told[0]
-    assert "more than the 5e-07 GB that a worker is told to need" in told[0]
+    assert "has 10, more than a shard of 8" in told[0]
+    assert "more than the 0.00 GB that a worker is told to need" in told[0]
     assert told[1].count("name ") > 1

@@ -83,11 +83,10 @@ def too_large(bins: Bins, size: int, memory: int, names: Sequence[str]) -> Itera
     if counts[which] <= size:
         return
     needed = int(_BYTES[0] * counts[which] + _BYTES[1] * np.diff(bins.edges_begin)[which])
-    more = f", more than the {memory / 1e9:.2g} GB that a worker is told to need" if needed > memory else ""
+    more = f", more than the {memory / 1e9:.2f} GB that a worker is told to need" if needed > memory else ""
     yield (
-        f"partition: {int((counts > size).sum()):,} groups of connected mentions are larger than a shard of {size:,}; "
-        f"the largest, of {counts[which]:,} mentions, is partitioned at once in about {needed / 1e9:.2g} GB{more}; a "
-        "lower --mention-threshold splits it"
+        f"partition: the largest group of connected mentions has {counts[which]:,}, more than a shard of {size:,}; it "
+        f"is partitioned at once in about {needed / 1e9:.2f} GB{more}; a lower --mention-threshold splits it"
     )
     own = bins.taken(which)
     ranked = own.bridges().first(_BRIDGES)
