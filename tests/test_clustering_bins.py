@@ -59,6 +59,6 @@ def check(rng: np.random.Generator, most: int = 12) -> None:
 
 
 @given(seed=st.integers(0, 2**32), most=st.sampled_from([6, 12, 30]))
-@settings(max_examples=100)
+@settings(max_examples=60)
 def test_bins_give_the_plain_partition(seed: int, most: int) -> None:
     check(np.random.default_rng(seed), most)
