@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Self
@@ -14,11 +14,11 @@ from arbo.data.gold import Gold
 from arbo.encoders.encoder import Encoder
 from arbo.encoders.named import encoder_of
 from arbo.encoders.ngrams import NgramEncoder
-from arbo.engine import Method
+from arbo.engine import Method, Partition
 from arbo.errors import UsageError
 from arbo.linking.config import LinkerConfig
 from arbo.linking.corrections import corrections_of
-from arbo.linking.procedure import Procedure
+from arbo.linking.procedure import Procedure, in_memory
 from arbo.progress import Announce, quiet
 from arbo.results.result import Result
 from arbo.results.run import Run
@@ -54,6 +54,7 @@ class Linker:
             ``english`` for the edge model that arbo contains. If it is None, the encoder's scores are used.
         search_all: searches for neighbours; the default searches in this process, `arbo.scale.work.Work.search_all` in
             several. The result is the same.
+        partition: partitions the graph; as with the search, `arbo.scale.work.Work.partition` does so in several.
 
     Raises:
         UsageError: the configuration has ``skip_margin`` or ``rerank_mentions``, but there is no reranker; it has a
@@ -79,6 +80,7 @@ class Linker:
     reranker: Reranker | None = None
     edges: EdgeModel | None = None
     search_all: SearchAll = field(default=search_all, repr=False)
+    partition: Callable[..., Partition] = field(default=in_memory, repr=False)
     _entities: EncodedKb | None = field(default=None, repr=False, kw_only=True)
 
     def __post_init__(self) -> None:
@@ -254,7 +256,8 @@ class Linker:
             raise UsageError("discover uses no reranker, so rerank_mentions does not apply; leave it out")
         kb = None if discover else self.kb
         entities, reranker = (self._entities, self.reranker) if kb else (None, None)
-        return Procedure(kb, entities, self.encoder, self.config, reranker, self.edges, self.announce, self.search_all)
+        elsewhere = self.search_all, self.partition
+        return Procedure(kb, entities, self.encoder, self.config, reranker, self.edges, self.announce, *elsewhere)
 
     def _growing(self, result: Run) -> Procedure:
         return self.procedure(discover=result.manifest["knowledge_base"] is None)

@@ -17,6 +17,12 @@ class Bridges(NamedTuple):
     parts: Ids  # (edges, 2) number of nodes that lighter edges connect with the source, and with the target
     sides: Ids  # (edges, 2) number of nodes of the tree on the side of the source, and on the side of the target
 
+    def first(self, most: int) -> "Bridges":
+        """Return at most so many, and only those whose smaller part is at least a tenth of that of the first."""
+        smaller = self.parts[:most].min(axis=1)
+        n = int((smaller >= smaller[:1] / 10).sum())
+        return Bridges(self.edges.take(slice(n)), self.parts[:n], self.sides[:n])
+
 
 def bridges(edges: Edges, *, n_nodes: int) -> Bridges:
     """Rank the edges of a forest by the smaller of the two parts that they join; the heavier edge wins ties.

@@ -47,7 +47,7 @@ class Partition:
     decisions, inf for NIL. Below a mention that was decided to be a new entity, the heaviest edge from that mention."""
     nil_edges: Edges
     """Edges between mentions of the same NIL cluster: under single linkage, edges within the threshold that connect the
-    cluster; under average linkage, all edges between them."""
+    cluster; under average linkage, all edges between them. Targets ascend."""
     nil_tree: MergeTree | None = None
     """Merge tree of the NIL mentions under average linkage, with mention ``i`` as leaf ``i``; otherwise None."""
     follows: Ids | None = None
@@ -187,7 +187,8 @@ def _forest(graph: Graph, method: Method, limits: tuple[float, float]) -> tuple[
         return hang_on_entities(entity_edges), Edges(graph.source, graph.target, graph.weight).take(_NONE)
     edges = surviving_edges(graph, entity_edges, mention_limit, directed=directed)
     if method == "undirected":
-        return undirected_forest(entity_edges, edges)
+        forest, nil = undirected_forest(entity_edges, edges)
+        return forest, nil.take(np.lexsort((nil.source, nil.target)))
     if method == "minimax":
         edges = with_entity_edges(entity_edges, edges)
         forest = minimax_forest(graph.n_mentions, edges)
@@ -290,12 +291,20 @@ def _describe(graph: Graph, forest: Forest, nil: Edges, tree: MergeTree | None =
     weight = np.full(graph.n_nodes, np.nan, graph.weight.dtype)
     parent[n_entities:] = np.where(forest.is_reached, forest.parent + n_entities, -1)
     weight[n_entities:] = forest.weight
+    nil = _in_order_of_targets(nil)
     nil_edges = Edges(nil.source + n_entities, nil.target + n_entities, nil.weight)
     labels, bottleneck = _trace(parent, weight, n_entities)
     label_components(nil_edges.source, nil_edges.target, labels)
     mentions = labels[n_entities:]
     entity = np.where(mentions < n_entities, mentions, -1)
     return Partition(labels, entity, parent, weight, bottleneck, nil_edges, tree)
+
+
+def _in_order_of_targets(edges: Edges) -> Edges:
+    """Sort edges by their targets; those of a target keep their order."""
+    if (edges.target[1:] >= edges.target[:-1]).all():
+        return edges
+    return edges.take(np.argsort(edges.target, kind="stable"))
 
 
 @kernel

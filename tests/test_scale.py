@@ -80,7 +80,7 @@ def test_shards_do_not_change_a_run(sample: Sample, tmp_path: Path, size: int, m
     made = linker(sample[1], method=method)
     expected = hashes(made.link(few(sample)), tmp_path / "run")
     with opened(tmp_path / "work", shard_size=size, pool=Shuffled()) as work:
-        found = made.configured(search_all=work.search_all).link(few(sample))
+        found = work.over(made).link(few(sample))
     assert hashes(found, tmp_path / "other") == expected
 
 
@@ -91,7 +91,7 @@ def test_shards_of_one_name(tmp_path: Path, size: int) -> None:
     for decide in ("link", "discover"):
         plain = linker(kb, mention_threshold=None)
         with opened(tmp_path / f"{decide}-{size}", shard_size=size) as work:
-            spread = plain.configured(search_all=work.search_all)
+            spread = work.over(plain)
             found, expected = (getattr(one, decide)(documents) for one in (spread, plain))
         assert hashes(found, tmp_path / "one") == hashes(expected, tmp_path / "other")
 
@@ -102,7 +102,7 @@ def test_processes_corrections_and_growth(sample: Sample, tmp_path: Path) -> Non
     plain = linker(sample[1])
     whole = hashes(plain.link(documents, corrections), tmp_path / "whole")
     with opened(tmp_path / "work", 2, shard_size=60) as work:
-        spread = plain.configured(search_all=work.search_all)
+        spread = work.over(plain)
         assert hashes(spread.link(documents, corrections), tmp_path / "spread") == whole
         grown = spread.link(documents[:9], corrections)
     again = plain.add(grown, documents[9:])
@@ -117,7 +117,7 @@ def test_domains_and_types_are_spread_together(tmp_path: Path) -> None:
     documents = [document(f"d{i}", f"fever {i}", "fevers", domain="ab"[i % 2]) for i in range(10)]
     plain = linker(arbo.KnowledgeBase(entities), mention_threshold=None)
     with opened(tmp_path / "work", shard_size=2) as work:
-        found = plain.configured(search_all=work.search_all).link(documents)
+        found = work.over(plain).link(documents)
     assert found.link_table.equals(plain.link(documents).link_table)
 
 
@@ -297,9 +297,10 @@ def test_the_folder_beside_a_run_is_removed_and_one_that_is_given_kept(tmp_path:
     assert arbo_process(*job, "--work", tmp_path / "work").returncode == 0
     told = arbo_process("status", tmp_path / "work")
     assert told.returncode == 0
-    heading, stage = told.stdout.strip().splitlines()
+    heading, stage, last = told.stdout.strip().splitlines()
     assert heading == str(tmp_path / "run")
     assert stage.startswith("1. nearest mentions: 4 of 4 parts")
+    assert last.startswith("2. partition: ")
 
 
 def test_the_folder_stands_beside_a_run_without_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -344,7 +345,7 @@ def test_shards_do_not_change_runs_of_real_corpora(shared: Any, tmp_path: Path, 
     for kb, documents in ((diseases, papers), (None, news)):
         plain = arbo.Linker(kb)
         with opened(tmp_path / "work", shard_size=size) as work:
-            spread = plain.configured(search_all=work.search_all)
+            spread = work.over(plain)
             one, other = (made.link(documents) if kb else made.discover(documents) for made in (plain, spread))
         assert hashes(one, tmp_path / "one") == hashes(other, tmp_path / "other")
 
@@ -416,7 +417,7 @@ def test_jobs_that_share_a_folder_are_all_told(sample: Sample, tmp_path: Path) -
     told = progress_of(tmp_path)
     assert {job: [*stages] for job, stages in told.items()} == {
         "one": ["1. nearest entities", "2. nearest mentions"],
-        "other": ["1. nearest mentions"],
+        "other": ["1. nearest mentions", "2. partition"],
     }
     assert all(state["finished"] == state["parts"] for stages in told.values() for state in stages.values())
 

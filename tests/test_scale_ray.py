@@ -150,7 +150,7 @@ def test_a_run_whose_node_ends(sample: Sample, tmp_path: Path, nodes: Any, pool:
     ends = threading.Thread(target=end, daemon=True)
     with opened(tmp_path / "work", shard_size=7, pool=pool) as work:
         ends.start()
-        found = plain.configured(search_all=work.search_all).link(few(sample))
+        found = work.over(plain).link(few(sample))
     ends.join(60)
     assert missing
     assert missing[0] > 0

@@ -93,14 +93,13 @@ def _splits_below(
 
 
 def _describe_bridges(tree: MergeTree, merges: npt.NDArray[np.int64], names: MentionNames) -> list[dict[str, Any]]:
-    ranked = bridges(Edges(tree.source[merges], tree.target[merges], tree.height[merges]), n_nodes=tree.n_leaves)
-    smaller = ranked.parts[:_BRIDGES].min(axis=1)
-    top = slice(int((smaller >= smaller[0] / 10).sum()))
+    edges = Edges(tree.source[merges], tree.target[merges], tree.height[merges])
+    ranked = bridges(edges, n_nodes=tree.n_leaves).first(_BRIDGES)
     return [
         {
             "mentions": names.ids_of(np.array([source, target])).to_pylist(),
             "dissimilarity": float(weight),
             "sides": sides.tolist(),
         }
-        for source, target, weight, sides in zip(*ranked.edges.take(top), ranked.sides[top], strict=True)
+        for source, target, weight, sides in zip(*ranked.edges, ranked.sides, strict=True)
     ]

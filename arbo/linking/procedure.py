@@ -11,7 +11,7 @@ from arbo.data.corpus import Corpus
 from arbo.data.inputs import mention_inputs, names_of
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.encoders.encoder import Encoder
-from arbo.engine import Ids, partition
+from arbo.engine import Graph, Ids, Partition, Progress, partition
 from arbo.linking.altered import Altered
 from arbo.linking.config import LinkerConfig
 from arbo.linking.content import Content
@@ -34,6 +34,11 @@ from arbo.retrieval.scored import Remembering
 from arbo.retrieval.worlds import mention_worlds
 
 
+def in_memory(graph: Graph, *, names: Sequence[str], progress: Progress, **how: Any) -> Partition:
+    """Partition in this process, see `arbo.engine.partition`; other functions may tell of mentions by their names."""
+    return partition(graph, **how)
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class Procedure:
     """Links mentions to a knowledge base or, without one, discovers entities; see `arbo.Linker`."""
@@ -51,6 +56,8 @@ class Procedure:
     announce: Announce
     search_all: SearchAll = search_all
     """Searches for neighbours that are not known."""
+    partition: Callable[..., Partition] = in_memory
+    """Partitions the graph."""
 
     def mentions(self, corpus: Corpus, order: Ids) -> Mentions:
         """Return the mentions of documents in an order, with the fitted encoder."""
@@ -109,10 +116,12 @@ class Procedure:
             obeying = obeyed(lines, retrieval.inputs, self.kb, self.config) if lines else None
             decisions = None if obeying is None else obeying.decisions
             graph = retrieval.graph(k, decisions)
-            clusters = partition(
+            clusters = self.partition(
                 graph,
-                self.config.method,
-                self.config.limits(retrieval.threshold),
+                names=names_of(retrieval.inputs),
+                progress=self.announce("partition"),
+                method=self.config.method,
+                threshold=self.config.limits(retrieval.threshold),
                 nil_linkage=self.config.nil_linkage,
                 nil_threshold=self.config.nil_limit(retrieval.threshold),
                 decisions=decisions,

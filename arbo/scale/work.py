@@ -1,4 +1,4 @@
-"""A work folder, in which the searches of a job, and the embedding of its texts, are tasks for several processes.
+"""A work folder, in which the searches of a job, its partition, and the embedding of its texts are tasks for processes.
 
 The folder keeps finished parts, so that a job that was interrupted goes on when it is started again.
 A record for each job, ``arbo-work-HASH.json``, says which parts it needs; see `progress_of`.
@@ -21,12 +21,28 @@ import numpy as np
 from arbo.encoders.dual import DualEncoder, Texts
 from arbo.encoders.encoder import Encoder
 from arbo.encoders.pooling import RowPooling
-from arbo.engine import Floats, Ids, Index, Limit, Metric, Neighbors, Progress, SearchMethod, Vectors, is_exact
+from arbo.engine import (
+    Bins,
+    Floats,
+    Graph,
+    Ids,
+    Index,
+    Limit,
+    Metric,
+    Neighbors,
+    Partition,
+    Progress,
+    SearchMethod,
+    Vectors,
+    is_exact,
+    partition,
+)
 from arbo.errors import DataError, UsageError
 from arbo.files import Format, PathLike, check_manifest, write_json
 from arbo.linker import Linker
 from arbo.retrieval.domains import Wanted, search_all
 from arbo.scale import embedding
+from arbo.scale.components import Components, too_large
 from arbo.scale.executors import Serial, completed, executor
 from arbo.scale.parts import MANIFEST as PART, Task, read_manifest
 from arbo.scale.search import Grid, forget
@@ -64,7 +80,7 @@ class Work:
     _planned: list[str] = field(default_factory=list)
 
     def over(self, linker: Linker, *, planned: bool = True) -> Linker:
-        """Return a linker that searches in shards and, if it has a transformer, embeds texts in slices.
+        """Return a linker that searches in shards, partitions in bins and, if it has a transformer, embeds in slices.
 
         Its stages are ``planned`` as to come, unless told: a run that grows may need only some.
         """
@@ -72,8 +88,9 @@ class Work:
         if isinstance(encoder, DualEncoder):
             encoder = replace(encoder, embed_all=self.embed_all)
         stages = ["embedding", "nearest"] if isinstance(encoder, DualEncoder) else ["nearest"]
-        self._planned[:] = [f"{stage} {kind}" for stage in stages for kind in kinds] if planned else []
-        return linker.configured(encoder=encoder, search_all=self.search_all)
+        to_come = [*(f"{stage} {kind}" for stage in stages for kind in kinds), "partition"]
+        self._planned[:] = to_come if planned else []
+        return linker.configured(encoder=encoder, search_all=self.search_all, partition=self.partition)
 
     def embed_all(
         self, texts: Texts, slices: Sequence[Ids], pooling: RowPooling, *, what: str, progress: Progress
@@ -118,6 +135,22 @@ class Work:
                 yield grid.merged()
             else:
                 yield from search_all([grid], k, search=search, progress=progress, **how)
+
+    def partition(self, graph: Graph, *, names: Sequence[str], progress: Progress, **how: Any) -> Partition:
+        """Partition as `arbo.engine.partition` does, in bins of at most ``shard_size`` mentions where components allow.
+
+        What fits one bin is partitioned in this process. A larger component is told before, by its ``names``.
+        """
+        if graph.n_mentions > self.shard_size:
+            bins = Bins.of(graph, self.shard_size, **how)
+            for told in too_large(bins, self.shard_size, search_memory(self.shard_size), names):
+                self.tell(told)
+            if bins.n_bins > 1:
+                planned = Components.of(self.folder, bins, how)
+                del bins
+                self._finish("partition", planned.tasks, progress, self.pool)
+                return planned.joined()
+        return partition(graph, **how)
 
     def _finish(self, stage: str, tasks: Sequence[Task], progress: Progress, pool: Executor) -> None:
         """Make the parts that are not finished; each is made once, also if several tasks are equal."""

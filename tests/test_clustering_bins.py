@@ -1,0 +1,64 @@
+"""A partition in bins is the plain partition, to the last bit: ties, decisions, every method and linkage."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import test_clustering_decisions as decided
+import test_clustering_oracles as oracles
+from engine_builders import make
+from hypothesis import given, settings, strategies as st
+
+from clustering import METHODS, Decisions, Graph, Partition, partition
+from clustering.bins import Bins, joined
+
+TREE = "left", "right", "height", "source", "target"
+
+
+def bits(found: Partition) -> dict[str, Any]:
+    """Return each array of a partition as its type, shape and bytes."""
+    tree = found.nil_tree
+    more = (
+        {} if tree is None else {name: getattr(tree, name) for name in ("left", "right", "height", "source", "target")}
+    )
+    nil = {f"nil_{name}": own for name, own in found.nil_edges._asdict().items()}
+    arrays = {name: getattr(found, name) for name in ("labels", "entity", "parent", "weight", "bottleneck", "follows")}
+    return {
+        name: None if own is None else (own.dtype, own.shape, own.tobytes())
+        for name, own in {**arrays, **nil, **more}.items()
+    }
+
+
+def in_bins(graph: Graph, size: int, rng: np.random.Generator, **how: Any) -> Partition:
+    """Partition the bins of a graph in any order."""
+    bins = Bins.of(graph, size, **how)
+    taken = [bins.taken(which) for which in range(bins.n_bins)]
+    label = np.concatenate([one.mentions for one in taken]) if taken else np.empty(0, int)
+    assert sorted(label.tolist()) == list(range(graph.n_mentions))
+    parts = [(one.mentions, one.entities, partition(one.graph, **{**how, "decisions": one.decisions})) for one in taken]
+    return joined(graph, [parts[i] for i in rng.permutation(len(parts))])
+
+
+def check(rng: np.random.Generator, most: int = 12) -> None:
+    """Draw a graph, perhaps with decisions, and compare all methods and linkages."""
+    style, distinct = oracles.STYLES[rng.integers(len(oracles.STYLES))], bool(rng.integers(2))
+    _, n_entities, n_nodes, threshold, graph = oracles.random_case(rng, style, distinct, most)
+    if rng.random() < 0.5:  # similarities are from 0 to 1
+        weight = np.round(rng.random(graph.n_edges), 1 if rng.random() < 0.5 else 9)
+        threshold = [None, 0.5, (0.3, 0.7), (0.7, 0.3), -1.0][rng.integers(5)]
+        dtype = [np.float32, np.float64][rng.integers(2)]
+        graph = make(graph.source, graph.target, weight.astype(dtype), n_entities, n_nodes)
+    told: Decisions | None = decided.drawn_decisions(rng, n_entities, n_nodes - n_entities) if rng.integers(2) else None
+    size, linkage = int(rng.integers(1, most + 1)), ["single", "average"][rng.integers(2)]
+    for method in METHODS:
+        how: dict[str, Any] = {"method": method, "threshold": threshold, "decisions": told}
+        how |= {"nil_linkage": linkage, "nil_threshold": [None, 0.4][rng.integers(2)]}
+        expected = partition(graph, **how)
+        assert bits(in_bins(graph, size, rng, **how)) == bits(expected), (method, size, linkage)
+
+
+@given(seed=st.integers(0, 2**32), most=st.sampled_from([6, 12, 30]))
+@settings(max_examples=60)
+def test_bins_give_the_plain_partition(seed: int, most: int) -> None:
+    check(np.random.default_rng(seed), most)

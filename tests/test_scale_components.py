@@ -1,0 +1,114 @@
+"""The partition of a run in bins of components: the same bits, each part made once; what is too large is told."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import pytest
+from builders import document, linker
+from conftest import Sample
+from test_clustering_bins import bits
+from test_scale import Shuffled, few, hashes, parts_of
+
+from arbo.engine import Graph, partition
+from arbo.progress import quiet
+from arbo.scale.executors import Serial
+from arbo.scale.work import opened, progress_of
+
+HOW: dict[str, Any] = {
+    "method": "minimax",
+    "threshold": (0.5, 0.5),
+    "nil_linkage": "single",
+    "nil_threshold": 0.5,
+    "decisions": None,
+}
+
+
+def chains(n: int, length: int) -> Graph:
+    """Return a graph of chains of so many mentions."""
+    source = [i for i in range(n - 1) if (i + 1) % length]
+    weight = [0.1 + i % 3 / 10 for i in range(len(source))]
+    return Graph.from_edges(source, [i + 1 for i in source], weight, n_entities=0, n_nodes=n)
+
+
+@pytest.mark.parametrize("how", [{"nil_linkage": "average", "nil_threshold": 0.5}, {"entity_threshold": 0.2}, {}])
+def test_bins_do_not_change_a_run(sample: Sample, tmp_path: Path, how: dict[str, Any]) -> None:
+    documents, (mention, other) = few(sample), (few(sample)[0].mentions[0], few(sample)[1].mentions[0])
+    corrections = [
+        {"mention": mention.id, "entity": None},
+        {"same": [other.id, mention.id]},
+        {"mention": few(sample)[2].mentions[0].id, "new": "one"},
+        {"different": [few(sample)[3].mentions[0].id, few(sample)[4].mentions[0].id]},
+    ]
+    plain = linker(sample[1], **how)
+    for told in ([], corrections):
+        expected = hashes(plain.link(documents, told), tmp_path / "plain")
+        with opened(tmp_path / f"work{len(told)}", shard_size=9, pool=Shuffled()) as work:
+            assert hashes(work.over(plain).link(documents, told), tmp_path / "spread") == expected
+        made = parts_of(tmp_path / f"work{len(told)}")
+        assert sum(name.startswith("partition") for name in made) > 2
+        assert {part["made"] for part in made.values()} == {1}
+
+
+class Failing(Serial):
+    """Ends as a job does that is killed, after so many partitions."""
+
+    left = 2
+
+    def submit(self, call: Any, /, *args: Any, **named: Any) -> Future[Any]:
+        """Make the call unless it is one too many."""
+        self.left -= call.__self__.folder.name.startswith("partition")
+        if self.left < 0:
+            raise KeyboardInterrupt
+        return super().submit(call, *args, **named)
+
+
+def test_a_partition_goes_on_with_the_bins_that_are_finished(tmp_path: Path) -> None:
+    graph, told = chains(60, 3), list[str]()
+    asked: Any = {"names": [""] * 60, "progress": quiet(""), **HOW}
+    with pytest.raises(KeyboardInterrupt), opened(tmp_path, shard_size=7, pool=Failing(), job="j") as work:
+        work.partition(graph, **asked)
+    assert progress_of(tmp_path)["j"]["1. partition"]["finished"] == 2
+    with opened(tmp_path, 2, shard_size=7, job="j", tell=told.append) as work:
+        found = work.partition(graph, **asked)
+    assert told == ["partition: 2 of 3 parts are finished already"]  # equal bins are one part
+    assert bits(found) == bits(partition(graph, **HOW))
+    assert {part["made"] for part in parts_of(tmp_path).values()} == {1}
+
+
+def test_what_fits_a_bin_is_not_sent(tmp_path: Path) -> None:
+    for graph, size in ((chains(6, 3), 6), (chains(6, 6), 5)):
+        with opened(tmp_path, shard_size=size) as work:
+            found = work.partition(graph, names=["x"] * 6, progress=quiet(""), **HOW)
+        assert bits(found) == bits(partition(graph, **HOW))
+    assert parts_of(tmp_path) == {}
+
+
+def test_a_component_that_is_too_large_is_told_with_its_bridges(tmp_path: Path) -> None:
+    texts = ["marsh fever", "marsh fevers", "marsh feverx", "bog fever", "bog fevers", "bog feverx", "zzzz"]
+    told: list[str] = []
+    with opened(tmp_path, shard_size=4, tell=told.append) as work:
+        made = work.over(linker(None, mention_threshold=0.9, k=5))
+        found = made.discover([document(f"d{i}", text) for i, text in enumerate(texts)])
+    plain = linker(None, mention_threshold=0.9, k=5)
+    assert found.link_table.equals(plain.discover([document(f"d{i}", text) for i, text in enumerate(texts)]).link_table)
+    head, bridge = told[-2:]
+    assert head.startswith("partition: the largest group of connected mentions has 6, more than a shard of 4; it ")
+    assert head.endswith("a lower --mention-threshold splits it")
+    first, edge, *_ = bridge.splitlines()
+    assert first == "its largest parts are joined by:"
+    assert '"marsh fever' in edge
+    assert '"bog fever' in edge
+    assert edge.endswith("between 3 and 3 mentions")
+
+
+def test_a_component_beyond_the_memory_of_a_worker_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("arbo.scale.work.search_memory", lambda _: 500)
+    told: list[str] = []
+    with opened(tmp_path, shard_size=8, tell=told.append) as work:
+        work.partition(chains(30, 10), names=[f"name {i}" for i in range(30)], progress=quiet(""), **HOW)
+    assert "has 10, more than a shard of 8" in told[0]
+    assert "more than the 0.00 GB that a worker is told to need" in told[0]
+    assert told[1].count("name ") > 1
