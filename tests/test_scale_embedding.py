@@ -140,7 +140,7 @@ def test_stages_to_come_are_told(sample: Sample, tmp_path: Path) -> None:
             return lambda items, _: items
 
         spread.configured(announce=watch).link(few(sample))
-    assert seen[-1] == {"1. nearest entities": 1, "2. nearest mentions": None}
+    assert {"1. nearest entities": 1, "2. nearest mentions": None} in seen
     assert [*stages_of(tmp_path / "work").values()][-1]["parts"] == 1
     with opened(tmp_path / "other") as work:
         work.over(plain)

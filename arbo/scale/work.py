@@ -88,8 +88,7 @@ class Work:
         if isinstance(encoder, DualEncoder):
             encoder = replace(encoder, embed_all=self.embed_all)
         stages = ["embedding", "nearest"] if isinstance(encoder, DualEncoder) else ["nearest"]
-        to_come = [*(f"{stage} {kind}" for stage in stages for kind in kinds), "partition"]
-        self._planned[:] = to_come if planned else []
+        self._planned[:] = [f"{stage} {kind}" for stage in stages for kind in kinds] if planned else []
         return linker.configured(encoder=encoder, search_all=self.search_all, partition=self.partition)
 
     def embed_all(
