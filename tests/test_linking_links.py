@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import pickle
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -113,3 +114,12 @@ def test_a_copy_has_the_table(sample: Sample) -> None:
     result = arbo.Linker(sample[1]).link(sample[0])
     again = copy.deepcopy(result)
     assert again.link_rows == again.link_table == result.link_table
+
+
+def test_a_table_that_was_made_takes_the_place_of_what_makes_it(sample: Sample) -> None:
+    result = arbo.Linker(sample[1]).link(sample[0][:5])
+    size = len(pickle.dumps(result))
+    table = result.link_table
+    assert result.link_rows is table
+    assert result.link_table is table
+    assert len(pickle.dumps(result)) < 1.1 * size

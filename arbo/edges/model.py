@@ -209,8 +209,7 @@ class EdgeModel:
             raise DataError("this edge model needs the cross-encoder beside it; give the folder", file=str(path))
         if content["features"] != {"mentions": list(MENTION_FEATURES), "entities": list(ENTITY_FEATURES)}:
             wrong = "the model was trained with other features than this version of arbo computes"
-            mend = f"{_FORMAT.mend}"
-            raise DataError(f"{wrong}; {mend}", file=str(path))
+            raise DataError(f"{wrong}; {_FORMAT.mend}", file=str(path))
         trees, told = content.get("entities"), str(path)
         mentions = Trees.from_dict(content.get("mentions"), len(MENTION_FEATURES), file=told)
         entities = None if trees is None else Trees.from_dict(trees, len(ENTITY_FEATURES), file=told)

@@ -151,8 +151,8 @@ class Run:
     """
 
     mention_table: pa.Table
-    link_rows: pa.Table
-    """The rows of `link_table`; of a fresh result `arbo.linking.links.Links`, which makes them."""
+    link_rows: Any
+    """`link_table`, or what makes its rows and columns as a table gives them: `arbo.linking.links.Links`."""
     cluster_table: pa.Table
     manifest: dict[str, Any]
     """Origin of the result: configuration, encoder, content hashes, counts, and the seconds of each stage."""
@@ -165,10 +165,12 @@ class Run:
     kept: Callable[[], Mapping[str, npt.NDArray[Any]]] | None = None
     """Returns the graph of the run, and the arrays by which it can grow, see `arbo.linking.growth`; None without."""
 
-    @cached_property
+    @property
     def link_table(self) -> pa.Table:
-        """The table of links; that of a fresh result is made when it is asked for."""
-        return self.link_rows.slice()
+        """The table of links; that of a fresh result is made when it is asked for, and then takes its place."""
+        if not isinstance(self.link_rows, pa.Table):
+            object.__setattr__(self, "link_rows", self.link_rows.slice())
+        return self.link_rows
 
     @cached_property
     def n_nil(self) -> int:

@@ -82,7 +82,7 @@ class Earlier:
         sought = [part._replace(queries=np.flatnonzero(np.isin(some, part.queries)).astype(np.int32)) for part in parts]
         sought = [part for part in sought if len(part.queries)]
         found.ids[some], found.dissimilarity[some] = nearest_within(
-            sought, self.encoded(some), things, k, self.search_all, search="exact", **_options(how)
+            sought, self.encoded(some), things, k, self.search_all, search="exact", **_options(how, within=None)
         )
         is_new = np.ones(things.whole.n, np.bool_)
         is_new[self.number[self.number >= 0]] = False
