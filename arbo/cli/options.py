@@ -154,9 +154,9 @@ _SPREAD_OPTION = "How corrections spread: none, same-name, or graph (same-name, 
 SpreadOption = Annotated[Spread | None, option(metavar="HOW", help=_SPREAD_OPTION)]
 Preview = Annotated[bool, option("--preview", help="Show what --corrections changes, and write nothing.")]
 NoTexts = Annotated[bool, option("--no-texts", help="Drop texts and columns; mentions keep their texts.")]
-_WORKERS = "Processes that embed, search and partition; see docs/scale.md. [default: 1]"
+_WORKERS = "Processes that do most of the work; see docs/scale.md. [default: 1]"
 Workers = Annotated[int | None, _spread(metavar="N", min=1, help=_WORKERS)]
-_SHARD_SIZE = "Names that a process searches, or mentions that it partitions, at once. [default: 524,288]"
+_SHARD_SIZE = "Most names or mentions of a task. [default: 524,288]"
 ShardSize = Annotated[int | None, _spread(metavar="N", min=1, help=_SHARD_SIZE)]
 _WORK = "Folder of finished parts. [default: OUT.work, removed at the end]"
 Work = Annotated[Path | None, _spread(metavar="FOLDER", help=_WORK)]
