@@ -170,9 +170,7 @@ class Index:
         if is_sparse:
             made |= {"postings": Csr(*part("postings", 3)), "bounds": Bounds(*part("bounds", 3))}
         if not _fits(index, made):
-            raise ValueError(
-                "the parts of the index are of other sizes or types, or a number is out of range"
-            )
+            raise ValueError("the parts of the index are of other sizes or types, or a number is out of range")
         vars(index).update(made)
         return index
 
