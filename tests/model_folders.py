@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import transformers
 from builders import dual_encoder
 
 import arbo
@@ -16,6 +17,7 @@ CONFIG = arbo.EncoderConfig.in_context(max_length=40, entity_threshold=-0.25, me
 
 HF = {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"}
 HF |= {"modules.json", "1_Pooling/config.json", "sentence_bert_config.json", "config_sentence_transformers.json"}
+HF |= {"special_tokens_map.json"} if transformers.__version__.startswith("4.") else set()
 PROJECTED = {*HF, "projection.safetensors", "2_Dense/config.json", "2_Dense/model.safetensors"}
 TWO = {f"{tower}/{file}" for tower in ("mention", "entity") for file in PROJECTED}
 OWN = {"arbo.json", "README.md"}

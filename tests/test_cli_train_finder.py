@@ -96,7 +96,8 @@ def test_options_that_mean_nothing_are_unknown(run: Run) -> None:
     ):
         refused = run(verb, option, "x")
         assert refused.code == 2
-        assert f"No such option: {option}" in refused.told
+        assert "No such option" in refused.told
+        assert option in refused.told
 
 
 def test_documents_are_left_out_for_names_alone(folder: Path, bert_folder: Path, run: Run) -> None:

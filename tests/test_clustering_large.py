@@ -154,7 +154,8 @@ def test_a_large_undirected_forest_weighs_what_scipy_finds():
     order = np.argsort(weight)
     order = order[low[order] != high[order]]
     order = order[np.unique(low[order] * n_nodes + high[order], return_index=True)[1]]  # the lightest copies
-    one_root = coo_array((weight[order], (low[order], high[order])), shape=(n_nodes, n_nodes))
+    ends = np.array([low[order], high[order]], np.int32)  # as SciPy 1.12 needs
+    one_root = coo_array((weight[order], tuple(ends)), shape=(n_nodes, n_nodes))
     np.testing.assert_array_equal(np.sort(result.edges().weight), np.sort(minimum_spanning_tree(one_root.tocsr()).data))
 
 

@@ -126,7 +126,7 @@ def test_a_model_folder_is_what_the_documentation_says(bert: Tower, tmp_path: Pa
         assert (manifest["format"], manifest["format_version"]) == ("arbo-model", 1)
         assert manifest["shared"] is (kind != "apart")
         assert arbo.EncoderConfig.from_dict(manifest["config"]) == CONFIG
-        assert manifest["versions"]["torch"] == torch.__version__
+        assert torch.__version__.startswith(manifest["versions"]["torch"])
         assert {"arbo", "transformers", "python"} <= set(manifest["versions"])
     assert {path.name for path in tmp_path.iterdir()} == set(MAKE)
 

@@ -7,6 +7,7 @@ import pickle
 import shutil
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -94,7 +95,7 @@ def test_code_of_a_model_never_runs(folder: Path, tmp_path: Path, kind: str, fil
     own = {"AutoConfig": "evil.Evil", "AutoModel": "evil.Evil", "AutoTokenizer": ["evil.Evil", "evil.Evil"]}
     edit_json(folder / file, auto_map=own, model_type=kind)
     if file == "config.json" and kind == "strange":
-        with pytest.raises(DataError, match="custom code"):
+        with pytest.raises(DataError, match=r"custom code|trust_remote_code"):
             Tower.load(folder)
     else:
         Tower.load(folder)
@@ -103,7 +104,8 @@ def test_code_of_a_model_never_runs(folder: Path, tmp_path: Path, kind: str, fil
 
 def test_code_for_attention_is_not_downloaded(folder: Path, bert: Tower) -> None:
     edit_json(folder / "config.json", attn_implementation="evil/kernel", _attn_implementation="evil/kernel")
-    assert Tower.load(folder).model.config._attn_implementation == bert.model.config._attn_implementation
+    with suppress(DataError):  # transformers 4 refuses what it does not know
+        assert Tower.load(folder).model.config._attn_implementation == bert.model.config._attn_implementation
 
 
 def test_quantised_weights_are_refused(folder: Path) -> None:

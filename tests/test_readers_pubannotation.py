@@ -140,10 +140,11 @@ def test_what_the_format_cannot_hold_is_counted(tmp_path: Path) -> None:
     mentions = (
         arbo.Mention("d:1", "d", ((0, 3),), "Flu", None, None, metadata=metadata),
         arbo.Mention("d:2", "d", ((4, 5), (0, 3)), "B Flu", "HP:1", None),
+        arbo.Mention("d:3", "d", ((0, 3),), "Flu", "", ("HP:1",)),
     )
     notes = write_pubannotation([arbo.Document("d", "Flu B", mentions)], tmp_path / "out.json", {})
     assert +notes == {
-        "mentions without a type, written as `Mention`": 1,
+        "mentions without a type, written as `Mention`": 2,
         "further keys whose names end in `id` left out": 1,
         "types that are read as ids": 1,
         "mentions whose pieces are sorted when they are read": 1,

@@ -78,6 +78,8 @@ def without_dropout(tower: Tower) -> Tower:
     for module in copy.model.modules():
         if isinstance(module, torch.nn.Dropout):
             module.p = 0.0
+        if hasattr(module, "dropout_prob"):  # of attention, in transformers 4
+            module.dropout_prob = 0.0
     return copy
 
 

@@ -346,7 +346,9 @@ def _fingerprint(model: Any, tokenizer: Any, projection: torch.nn.Linear | None)
     import torch
 
     config = model.config.to_diff_dict()
-    for name in ("_name_or_path", "architectures", "dtype", "torch_dtype", "transformers_version"):
+    # transformers 4 takes the first away where it saves a model.
+    history = "_attn_implementation_autoset _name_or_path architectures dtype torch_dtype transformers_version"
+    for name in history.split():
         config.pop(name, None)
     digest = hashlib.sha256(type(model).__name__.encode())
     digest.update(json.dumps(config, sort_keys=True, default=str).encode())

@@ -89,7 +89,8 @@ def _of_lists(lookups: Lookups, rows: Ints) -> Tree:
     best = np.lexsort((ends[1], ends[0], heavy))
     ends, heavy = ends[:, best], heavy[best]
     first = np.sort(np.unique(ends, axis=1, return_index=True)[1])
-    ends, heavy = ends[:, first], heavy[first]  # ranks instead of weights: no ties, and zero means no edge
+    ends, heavy = ends[:, first].astype(np.int32), heavy[first]  # as SciPy 1.12 needs
+    # Ranks instead of weights: no ties, and zero means no edge.
     ranks = coo_array((np.arange(1.0, len(heavy) + 1), (ends[0], ends[1])), (len(rows), len(rows)))
     tree = minimum_spanning_tree(ranks.tocsr()).tocoo()
     child, above, step = rooted(Edges(tree.row, tree.col, heavy[tree.data.astype(np.int64) - 1]), len(rows))

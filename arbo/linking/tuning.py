@@ -418,7 +418,7 @@ class _Steps(NamedTuple):
         end = self.threshold[place + 1]
         if begin == -np.inf:
             return float(end - max(1, abs(end)))
-        middle = begin + (end - begin) / 2
+        middle = self.threshold.dtype.type(begin + (end - begin) / 2)  # float64 until NumPy 2
         return float(middle if middle < end else begin)
 
 

@@ -62,7 +62,7 @@ def _facts(mention: Mention, notes: Counter[str]) -> tuple[str, list[tuple[str, 
     """Return the `obj` of a mention, and the predicates and objects of its attributes."""
     ids = [NIL] if mention.gold == () else [check_id(id_, _GOLD, of=mention.id) for id_ in mention.gold or ()]
     obj = mention.type or None
-    if obj is None and len(ids) == 1 and (ids[0] == NIL or ID.fullmatch(ids[0])):
+    if mention.type is None and len(ids) == 1 and (ids[0] == NIL or ID.fullmatch(ids[0])):
         obj, ids = ids[0], []
     elif not ids and ID.fullmatch(obj or ""):
         notes["types that are read as ids"] += 1
