@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import arbo
+from arbo import engine
 from arbo.data.corpus import Corpus
 from arbo.data.documents import Document, Mention
 from arbo.data.entities import Entity
@@ -23,7 +24,6 @@ from arbo.errors import DataError, UsageError
 from arbo.readers.jsonl import read_jsonl
 from arbo.results.result import Result
 from arbo.results.run import Link
-from arbo.retrieval import domains as domains_module
 from arbo.retrieval.domains import Divided, entity_parts, mention_parts, nearest_within, recall_within, rows_by
 from clustering.index import Index
 from clustering.knn import Neighbors, silent
@@ -229,13 +229,13 @@ def test_domains_are_named_without_the_groups_of_mapped_types() -> None:
 def test_one_domain_is_searched_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     """No vector is copied where there is nothing to part."""
     seen: list[tuple[Vectors, Vectors]] = []
-    real = domains_module.nearest
+    real = engine.nearest
 
     def nearest(queries: Vectors, corpus: Vectors, k: int, **options: Any) -> Neighbors:
         seen.append((queries, corpus))
         return real(queries, corpus, k, **options)
 
-    monkeypatch.setattr(domains_module, "nearest", nearest)
+    monkeypatch.setattr(engine, "nearest", nearest)
     for domain in (None, "lego"):
         case = Case(0, domains=(domain, domain))
         linker = case.linker(case.kb)

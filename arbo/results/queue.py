@@ -75,7 +75,7 @@ def names_of(run: Run) -> Ints:
     given, distinct = _coded(compared_in(table))
     names = [shared_name(name) for name in distinct.to_pylist()]
     number, is_name = codes_of(names)[given], np.array([name is not None for name in names], np.bool_)[given]
-    for column in ("type", "domain", *["document_id"] * run.manifest["config"].get("per_document", False)):
+    for column in ("type", "domain", *["document_id"] * (run.manifest["config"].get("per_document") is True)):
         if column in table.column_names:
             code, values = _coded(table[column])
             number = np.unique(number * (len(values) + 1) + code, return_inverse=True)[1]

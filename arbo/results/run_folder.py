@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import chain
@@ -113,7 +113,7 @@ def load_run(folder: PathLike) -> tuple[dict[str, pa.Table], dict[str, Any]]:
         try:
             with pq.ParquetFile(file) as parquet:  # `read_table` imports pandas
                 check_values(parquet, file.stat().st_size, file)
-                tables[name] = _of_short_texts(parquet.read()) if name in ("links", "mentions") else parquet.read()
+                tables[name] = _of_short_texts(parquet.read(), {"metadata", *["text"] * (name == "documents")})
         except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
             raise DataError(f"the file cannot be read ({error}); {FORMAT.mend}", file=str(file)) from None
     _check_tables(tables, path)
@@ -128,10 +128,10 @@ def load_run(folder: PathLike) -> tuple[dict[str, pa.Table], dict[str, Any]]:
     return tables, {**manifest, "threshold": threshold}
 
 
-def _of_short_texts(table: pa.Table) -> pa.Table:
-    """Return a table whose texts are of one type, but for metadata, since two types are not joined."""
+def _of_short_texts(table: pa.Table, other: Set[str]) -> pa.Table:
+    """Return a table whose texts are of one type, but for ``other`` columns, since two types are not joined."""
     for place, field in enumerate(table.schema):
-        if field.type == pa.large_string() and field.name != "metadata":
+        if field.type == pa.large_string() and field.name not in other:
             table = table.set_column(place, field.name, table[field.name].cast(pa.string()))
     return table
 
