@@ -106,7 +106,7 @@ class Bins:
         if told is not None:
             root[root >= 0] = number[root[root >= 0]]
             wrong = np.column_stack([number[wrong[:, 0] + n] - first, number[wrong[:, 1]]])
-            told = Decisions(root, passed_on, alone, *(number[own + n] - first for own in (same, different)), wrong)
+            told = Decisions(root, passed_on, alone, number[same + n] - first, number[different + n] - first, wrong)
         graph = Graph(number[edges.source], number[edges.target], edges.weight, first, len(node))
         return Bin(graph, told, mentions, entities)
 
