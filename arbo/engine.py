@@ -10,7 +10,7 @@ from arbo.siblings import attribute
 if TYPE_CHECKING:
     from clustering import Decisions, Edges, Graph, MergeTree, Partition, average_tree, merge_tree, partition
     from clustering.arrays import Bools, Floats, Ids, Weights, id_dtype, pairs_of, ranges
-    from clustering.bins import Bin, Bins, joined
+    from clustering.bins import Bin, Bins, described, joined
     from clustering.bridges import bridges
     from clustering.comparison import (
         CANDIDATES,
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 # used. The names above that are not listed here, such as `Graph`, are looked up in the package `clustering` itself.
 _NAMES = {
     "arrays": "Bools Floats Ids Weights id_dtype pairs_of ranges",
-    "bins": "Bin Bins joined",
+    "bins": "Bin Bins described joined",
     "bridges": "bridges",
     "comparison": "CANDIDATES SAMPLE Embeddings Searchable is_exact measured_recall nearest pair_dissimilarity",
     "decisions": "NEW OUTSIDE UNDECIDED",

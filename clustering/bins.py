@@ -1,37 +1,28 @@
 """Bins of connected components: partitioned one by one, they give the `partition` of the whole graph, to the last bit.
 
-Entities connect nothing. Two mentions are connected by an edge that can matter (see `clustering.pruning`), by an edge
-between mentions that may be NIL, and by people who decided that they are the same, that they differ, or that both are
-one new entity. More edges than needed only make components larger. In a bin, entities and mentions are numbered in the
-order of their ids, so that ties between edges end alike.
+Entities connect nothing. Two mentions are connected by an edge that can matter under some method (see
+`clustering.pruning`), by an edge between mentions that may be NIL, and by people who decided that they are the same,
+that they differ, or that both are one new entity. More edges than needed only make components larger. In a bin,
+entities and mentions are numbered in the order of their ids, so that ties between edges end alike.
 """
 
-from collections.abc import Iterable
+from bisect import bisect_left
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+import numpy.typing as npt
 
-from .arrays import Edges, Ids, Weights, concatenated, id_dtype
-from .bridges import Bridges, bridges
+from .arrays import Edges, Ids, Weights, concatenated, id_dtype, ranges
 from .decisions import DECIDED, NEW, OUTSIDE, UNDECIDED, Decisions
-from .forest import lightest_entity_edges
+from .forest import EntityEdges, lightest_entity_edges
 from .graph import Graph, limits
 from .kernels import kernel
-from .linkage import MergeTree, merge_tree, merges
+from .linkage import MergeTree, merges
 from .partitions import Partition
-from .union_find import find, join, join_all, label_components, label_sets, singletons
-
-_TARGET, _EITHER, _BOTH, _ALL = range(4)
-"""Ends of an edge at which it must be lighter than the bound; `_ALL` edges count."""
-
-
-class _Rule(NamedTuple):
-    """Which edges between mentions count: not heavier than ``limit``, and lighter than the bound at some ends."""
-
-    bound: Weights  # (mentions,)
-    limit: float
-    ends: int
+from .pruning import surviving_edges
+from .union_find import join_all, label_components, label_sets, singletons
 
 
 class Bin(NamedTuple):
@@ -44,11 +35,6 @@ class Bin(NamedTuple):
     entities: Ids
     """(entities of the bin,) their ids in the whole graph, ascending."""
 
-    def bridges(self) -> Bridges:
-        """Rank the edges of the minimum spanning forest of the mentions, numbered from 0 in the bin."""
-        tree = merge_tree(self.graph)
-        return bridges(Edges(tree.source, tree.target, tree.height), n_nodes=tree.n_leaves)
-
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Bins:
@@ -56,14 +42,13 @@ class Bins:
 
     graph: Graph
     decisions: Decisions | None
+    """Their pairs are those of one bin after the other."""
     bin: Ids
     """(mentions,) the bin of each mention."""
     mentions: Ids
     """(mentions,) the mentions of one bin after the other, ascending in each."""
     begin: Ids
     """(bins + 1,) where each bin begins in ``mentions``."""
-    number: Ids
-    """(mentions,) number of each mention in its bin."""
     edges: Ids
     """Indices of the edges of one bin after the other, in their order."""
     edges_begin: Ids
@@ -73,35 +58,30 @@ class Bins:
     def of(cls, graph: Graph, size: int, decisions: Decisions | None = None, **how: Any) -> Self:
         """Label the components and pack them in the order of their smallest mentions; ``how`` is for `partition`.
 
-        Besides the graph, this takes about 24 bytes for each mention and 4 for each edge that is kept.
+        Besides the graph, this takes about 24 bytes for each mention and 12 for each edge that connects mentions.
         """
-        method, nil_linkage = how.get("method", "arborescence"), how.get("nil_linkage", "single")
-        entity_limit, mention_limit = limits(graph, how.get("threshold"))
+        entity_limit, limit = limits(graph, how.get("threshold"))
+        is_average = how.get("nil_linkage") == "average"
         if decisions is not None:
             decisions.check(graph)
-            entity_limit, mention_limit = max(entity_limit, DECIDED), max(mention_limit, DECIDED)
-        bound = lightest_entity_edges(graph, entity_limit, directed=method != "undirected").weight
-        ends = {"undirected": _EITHER, "independent": _BOTH}.get(method, _TARGET)
-        rule = _Rule(bound, mention_limit, ends)
-        label = components(graph, rule, nil_linkage, decisions)
+            entity_limit, limit = max(entity_limit, DECIDED), max(limit, DECIDED)
+        entity_edges = lightest_entity_edges(graph, entity_limit, directed=how.get("method") != "undirected")
+        one, bound = graph.weight.dtype.type(1), entity_edges.weight
+        nil_limit = float(np.nextafter(one, -one)) if is_average else limit  # the similarity is more than 0
+        label = components(graph, entity_edges, limit, nil_limit, decisions)
         bin_ = np.empty_like(label)
         n_bins = _pack(label, np.bincount(label, minlength=len(label)), size, bin_)
         mentions = np.argsort(bin_, kind="stable").astype(bin_.dtype)
-        begin = np.concatenate([[0], np.cumsum(np.bincount(bin_, minlength=n_bins))])
-        number = label  # which is not needed any more
-        number[mentions] = np.arange(len(label)) - np.repeat(begin[:-1], np.diff(begin))
-        if nil_linkage == "average":
-            rule = rule._replace(limit=np.inf)
-        if nil_linkage == "average" or decisions is not None:
-            rule = rule._replace(ends=_ALL)
-        least = bound if decisions is None else np.full_like(bound, np.inf)
-        edges_begin, nothing = np.zeros(n_bins + 1, np.int64), np.empty(0, id_dtype(graph.n_edges))
+        begin, edges_begin = np.searchsorted(bin_[mentions], np.arange(n_bins + 1)), np.zeros(n_bins + 2, np.int64)
+        if decisions is not None:
+            bound[:] = np.inf
+            pairs = decisions.same, decisions.different, decisions.wrong
+            ordered = (own[np.argsort(bin_[own[:, 0]], kind="stable")] for own in pairs)
+            decisions = Decisions(decisions.root, decisions.passed_on, decisions.alone, *ordered)
         given = Edges(graph.source, graph.target, graph.weight)
-        _by_bin(given, graph.n_entities, bin_, rule, least, nothing, edges_begin[1:])
-        edges_begin = np.cumsum(edges_begin)
-        edges = np.empty(edges_begin[-1], nothing.dtype)
-        _by_bin(given, graph.n_entities, bin_, rule, least, edges, edges_begin[:-1].copy())
-        return cls(graph, decisions, bin_, mentions, begin, number, edges, edges_begin)
+        most, none = np.inf if is_average else limit, np.empty(0, id_dtype(graph.n_edges))
+        edges = _by_bin(given, graph.n_entities, bin_, bound, most, edges_begin, none)
+        return cls(graph, decisions, bin_, mentions, begin, edges, edges_begin[:-1])
 
     @property
     def n_bins(self) -> int:
@@ -110,109 +90,103 @@ class Bins:
 
     def taken(self, which: int) -> Bin:
         """Return a bin as a graph of its own."""
-        n, given = self.graph.n_entities, self.graph
+        n, given, told = self.graph.n_entities, self.graph, self.decisions
         mentions = self.mentions[self.begin[which] : self.begin[which + 1]]
-        place = self.edges[self.edges_begin[which] : self.edges_begin[which + 1]]
-        ends = [given.source[place], given.target[place]]
-        told = None if self.decisions is None else self._decided(which, mentions)
-        named = [] if told is None else [told.root[told.root >= 0], told.wrong[:, 1]]
-        entities = np.unique(np.concatenate([*(ids[ids < n] for ids in ends), *named])).astype(given.source.dtype)
-        source, target = (
-            np.where(ids < n, np.searchsorted(entities, ids), self.number[np.maximum(ids - n, 0)] + len(entities))
-            for ids in ends
-        )
+        edges = Edges(given.source, given.target, given.weight)
+        edges = edges.take(self.edges[self.edges_begin[which] : self.edges_begin[which + 1]])
+        named = [edges.source, edges.target]
         if told is not None:
-            root = np.where(told.root >= 0, np.searchsorted(entities, told.root), told.root)
-            wrong = np.column_stack([told.wrong[:, 0], np.searchsorted(entities, told.wrong[:, 1])])
-            told = told._replace(root=root.astype(told.root.dtype), wrong=wrong)
-        ids = given.source.dtype
-        edges = source.astype(ids), target.astype(ids), given.weight[place]
-        return Bin(Graph(*edges, len(entities), len(entities) + len(mentions)), told, mentions, entities)
+            root, passed_on, alone = told.root[mentions], told.passed_on[mentions], told.alone[mentions]
+            same, different, wrong = (self._of_bin(which, pairs) for pairs in (told.same, told.different, told.wrong))
+            named += [root[root >= 0], wrong[:, 1]]
+        entities = np.unique(np.concatenate([ids[ids < n] for ids in named])).astype(given.source.dtype)
+        first, node = len(entities), np.concatenate([entities, mentions + n])
+        number = np.empty(given.n_nodes, entities.dtype)  # of the nodes of this bin
+        number[node] = np.arange(len(node))
+        if told is not None:
+            root[root >= 0] = number[root[root >= 0]]
+            wrong = np.column_stack([number[wrong[:, 0] + n] - first, number[wrong[:, 1]]])
+            told = Decisions(root, passed_on, alone, number[same + n] - first, number[different + n] - first, wrong)
+        graph = Graph(number[edges.source], number[edges.target], edges.weight, first, len(node))
+        return Bin(graph, told, mentions, entities)
 
-    def _decided(self, which: int, mentions: Ids) -> Decisions:
-        """Return the decisions about the mentions of a bin, which they number, with all entities."""
-        assert self.decisions is not None
-        root, passed_on, alone, *pairs = self.decisions
-        root = root[mentions]
-        is_new = root <= NEW
-        root[is_new] = NEW - np.unique(NEW - root[is_new], return_inverse=True)[1]
-        same, different, wrong = (own[self.bin[own[:, 0]] == which] for own in pairs)
-        wrong = np.column_stack([self.number[wrong[:, 0]], wrong[:, 1]])
-        return Decisions(root, passed_on[mentions], alone[mentions], self.number[same], self.number[different], wrong)
+    def _of_bin(self, which: int, pairs: Ids) -> Ids:
+        """Return the pairs of a bin."""
+        begin, end = (bisect_left(pairs, bin_, key=lambda own: self.bin[own[0]]) for bin_ in (which, which + 1))
+        return pairs[begin:end]
 
 
-def components(graph: Graph, rule: _Rule, nil_linkage: str, decisions: Decisions | None) -> Ids:
+def components(
+    graph: Graph, entity_edges: EntityEdges, limit: float, nil_limit: float, decisions: Decisions | None
+) -> Ids:
     """Label each mention by the smallest mention of its component, (mentions,); the order of the edges does not matter.
 
-    In the rule, the bound of a mention is the weight of its lightest entity edge.
+    An edge connects mentions if it is lighter than the lightest entity edge of either and not heavier than ``limit``,
+    or if both may be NIL and it is not heavier than ``nil_limit``.
     """
-    sets = singletons(graph.n_mentions, graph.source)
-    edges = Edges(graph.source, graph.target, graph.weight)
-    bound, may_be_outside = rule.bound, False
+    sets, bound = singletons(graph.n_mentions, graph.source), entity_edges.weight.copy()
+    label, is_outside = np.arange(graph.n_mentions, dtype=sets.dtype), np.zeros(graph.n_mentions, np.bool_)
     if decisions is not None:
-        bound = bound.copy()
         bound[decisions.wrong_ones()[:, 0]] = np.inf  # the entity may be ruled out
         bound[decisions.root != UNDECIDED] = -np.inf
+        is_outside = decisions.root == OUTSIDE
         new = np.flatnonzero(decisions.root <= NEW)
         _, first, of_first = np.unique(decisions.root[new], return_index=True, return_inverse=True)
         for pairs in (decisions.same, decisions.different, np.column_stack([new, new[first][of_first]])):
             join_all(sets, pairs[:, 0], pairs[:, 1])
-        may_be_outside = bool((decisions.root == OUTSIDE).any())
-    if rule.ends != _BOTH:
-        _connect(sets, edges, graph.n_entities, rule._replace(bound=bound))
-    label = np.arange(graph.n_mentions, dtype=sets.dtype)
-    if rule.ends == _BOTH or nil_linkage == "average" or may_be_outside:
-        may_be_nil = np.isposinf(bound)
-        if decisions is not None and may_be_outside:
-            label_sets(sets, label)
-            may_be_nil |= np.isin(label, label[decisions.root == OUTSIDE])
-        below_one = float(np.nextafter(bound.dtype.type(1), bound.dtype.type(0)))  # the similarity is more than 0
-        limit = below_one if nil_linkage == "average" else rule.limit
-        anything = np.where(may_be_nil, np.inf, -np.inf).astype(bound.dtype)
-        _connect(sets, edges, graph.n_entities, _Rule(anything, limit, _BOTH))
+    edges = surviving_edges(graph, entity_edges._replace(weight=bound), limit, directed=False)
+    join_all(sets, edges.source, edges.target)
     label_sets(sets, label)
+    if nil_limit > limit or is_outside.any():
+        may_be_nil = np.isposinf(bound) | np.isin(label, label[is_outside])  # or follow what is outside
+        bound = np.where(may_be_nil, np.inf, -np.inf).astype(bound.dtype)
+        edges = surviving_edges(graph, entity_edges._replace(weight=bound), nil_limit, directed=True)
+        edges = edges.take(may_be_nil[edges.source])
+        join_all(sets, edges.source, edges.target)
+        label_sets(sets, label)
     return label
 
 
-def joined(graph: Graph, parts: Iterable[tuple[Ids, Ids, Partition]]) -> Partition:
-    """Join the partitions of all bins, in any order, to that of the graph; with each come its mentions and entities."""
-    n, n_nodes, ids = graph.n_entities, graph.n_nodes, graph.source.dtype
-    labels, parent = np.arange(n_nodes, dtype=ids), np.full(n_nodes, -1, ids)
-    weight = np.full(n_nodes, np.nan, graph.weight.dtype)
-    bottleneck, follows = np.full_like(weight, -np.inf), None
-    count, nil, trees = np.zeros(graph.n_mentions + 1, np.int64), list[tuple[Ids, Edges, int]](), list[Edges]()
-    for mentions, entities, own in parts:
-        node, first = np.concatenate([entities, mentions + n]).astype(ids), len(entities)
-        at, inner = mentions + n, slice(first, None)
-        labels[at] = node[own.labels[inner]]
-        parent[at] = np.where(own.parent[inner] >= 0, node[own.parent[inner]], -1)
-        weight[at], bottleneck[at] = own.weight[inner], own.bottleneck[inner]
-        nil.append((node[first:], own.nil_edges, first))
-        count[mentions + 1] = np.bincount(own.nil_edges.target - first, minlength=len(mentions))
-        if own.nil_tree is not None:
-            tree = own.nil_tree
-            trees.append(Edges(mentions[tree.source].astype(ids), mentions[tree.target].astype(ids), tree.height))
-        if own.follows is not None:
-            follows = np.full(graph.n_mentions, -1, own.follows.dtype) if follows is None else follows
-            follows[mentions] = np.where(own.follows >= 0, mentions[own.follows], -1)
-    entity = np.where(labels[n:] < n, labels[n:], -1)
-    tree_ = _tree(concatenated(trees), graph) if trees else None
-    edges = _in_place(nil, np.cumsum(count), graph)
-    return Partition(labels, entity, parent, weight, bottleneck, edges, tree_, follows)
+def described(found: Partition) -> dict[str, npt.NDArray[Any]]:
+    """Return what `joined` reads of the partition of a bin: columns of the mentions, NIL edges, and the tree."""
+    names = "labels", "parent", "weight", "bottleneck"
+    made = {name: getattr(found, name)[found.n_entities :] for name in names}
+    made |= {f"nil_{name}": own for name, own in found.nil_edges._asdict().items()}
+    if found.nil_tree is not None:
+        made |= {f"tree_{name}": getattr(found.nil_tree, name) for name in ("source", "target", "height")}
+    return made if found.follows is None else made | {"follows": found.follows}
 
 
-def _in_place(parts: list[tuple[Ids, Edges, int]], begin: Ids, graph: Graph) -> Edges:
-    """Write edges to the places of their targets, which begin there for each mention.
+def joined(graph: Graph, parts: Callable[[], Iterable[tuple[Ids, Ids, dict[str, npt.NDArray[Any]]]]]) -> Partition:
+    """Join the partitions of all bins, in any order, to that of the graph; with each come its mentions and entities.
 
-    With each part come its nodes, and the number of the first; its targets ascend.
+    They are asked for twice, and each is used before the next comes, so that few files need to be open.
     """
-    source, target = (np.empty(begin[-1], graph.source.dtype) for _ in range(2))
-    weight = np.empty(begin[-1], graph.weight.dtype)
-    for node, own, first in parts:
-        at = node[own.target - first]
-        place = begin[at - graph.n_entities] + np.arange(len(at)) - np.searchsorted(own.target, own.target)
-        source[place], target[place], weight[place] = node[own.source - first], at, own.weight
-    return Edges(source, target, weight)
+    n, ids = graph.n_entities, graph.source.dtype
+    labels, parent = np.arange(graph.n_nodes, dtype=ids), np.full(graph.n_nodes, -1, ids)
+    weight = np.full(graph.n_nodes, np.nan, graph.weight.dtype)
+    bottleneck, follows, trees = np.full_like(weight, -np.inf), np.full(graph.n_mentions, -1, ids), list[Edges]()
+    count, has_follows = np.zeros(graph.n_mentions, np.int64), False
+    for mentions, entities, own in parts():
+        node = np.concatenate([entities, mentions + n, [-1]]).astype(ids)  # the last, -1, is none
+        at, has_follows = mentions + n, "follows" in own
+        labels[at], parent[at] = node[own["labels"]], node[own["parent"]]
+        weight[at], bottleneck[at] = own["weight"], own["bottleneck"]
+        count[mentions] = np.bincount(own["nil_target"] - len(entities), minlength=len(mentions))
+        if has_follows:
+            follows[mentions] = np.append(mentions, -1)[own["follows"]]
+        if "tree_height" in own:
+            height = np.array(own["tree_height"])  # a view would keep the file open
+            trees.append(Edges(mentions[own["tree_source"]], mentions[own["tree_target"]], height))
+    begin = np.cumsum(count) - count
+    source, target = (np.empty(count.sum(), ids) for _ in range(2))
+    nil = Edges(source, target, np.empty(len(source), weight.dtype))
+    for mentions, entities, own in parts():
+        node, place = np.concatenate([entities, mentions + n]), ranges(begin[mentions], count[mentions])
+        source[place], target[place] = node[own["nil_source"]], node[own["nil_target"]]
+        nil.weight[place] = own["nil_weight"]
+    entity, tree = np.where(labels[n:] < n, labels[n:], -1), _tree(concatenated(trees), graph) if trees else None
+    return Partition(labels, entity, parent, weight, bottleneck, nil, tree, follows if has_follows else None)
 
 
 def _tree(merged: Edges, graph: Graph) -> MergeTree:
@@ -225,64 +199,46 @@ def _tree(merged: Edges, graph: Graph) -> MergeTree:
 
 
 @kernel
-def _counts(w: float, of_source: float, of_target: float, limit: float, ends: int) -> bool:
-    """Return whether an edge between mentions with these bounds counts."""
-    if w > limit or ends == _ALL:
-        return bool(w <= limit)
-    if ends == _BOTH:
-        return bool(w < of_source and w < of_target)
-    return bool(w < of_target or (ends == _EITHER and w < of_source))
-
-
-@kernel
-def _connect(sets: Ids, edges: Edges, n_entities: int, rule: _Rule) -> None:
-    """Join the ends of the edges between mentions that count."""
-    for i in range(len(edges.source)):
-        u, v = edges.source[i] - n_entities, edges.target[i] - n_entities
-        if u < 0 or v < 0 or not _counts(edges.weight[i], rule.bound[u], rule.bound[v], rule.limit, rule.ends):
-            continue
-        a, b = find(sets, u), find(sets, v)
-        if a != b:
-            join(sets, a, b)
-
-
-@kernel
 def _pack(label: Ids, count: Ids, size: int, bin_: Ids) -> int:
     """Put components into the last bin while there is room, and return the number of bins, at least one."""
-    n_bins, last, filled = 0, -1, 0
+    n_bins, last, room = 0, 0, 0
     for mention in range(len(label)):
-        if label[mention] < mention:
-            bin_[mention] = bin_[label[mention]]
-            continue
         own = count[mention]
-        if own > size or last < 0 or filled + own > size:
-            bin_[mention] = n_bins
-            n_bins += 1
-            if own <= size:
-                last, filled = bin_[mention], own
+        if own == 0:  # it is not the smallest of its component
+            bin_[mention] = bin_[label[mention]]
+        elif own <= room:
+            bin_[mention], room = last, room - own
         else:
-            bin_[mention] = last
-            filled += own
+            bin_[mention] = n_bins
+            if own <= size:
+                last, room = n_bins, size - own
+            n_bins += 1
     return max(n_bins, 1)
 
 
 @kernel
-def _by_bin(edges: Edges, n_entities: int, bin_: Ids, rule: _Rule, least: Weights, place: Ids, end: Ids) -> None:
-    """Write the index of each edge to the end of its bin if there is room, and move the end.
+def _by_bin(edges: Edges, n_entities: int, bin_: Ids, least: Weights, limit: float, begin: Ids, none: Ids) -> Ids:
+    """Return the indices of the edges of one bin after the other; ``begin``, (bins + 2,) zeros, gets where each begins.
 
-    Left out are entity edges heavier than the ``least`` of their mention, and those that `_counts` leaves out.
+    Left out are entity edges heavier than the ``least`` of their mention, and edges between mentions heavier than
+    ``limit`` or between bins. ``none`` has the type of the indices.
     """
-    for i in range(len(edges.source)):
-        u, v, w = edges.source[i] - n_entities, edges.target[i] - n_entities, edges.weight[i]
-        mention = max(u, v)
-        if mention < 0:
-            continue
-        if u < 0 or v < 0:
-            if w > least[mention]:
+    place = none
+    for is_counted in (False, True):
+        for i in range(len(edges.source)):
+            u, v, w = edges.source[i] - n_entities, edges.target[i] - n_entities, edges.weight[i]
+            mention = max(u, v)
+            if mention < 0:
                 continue
-        elif bin_[u] != bin_[v] or not _counts(w, rule.bound[u], rule.bound[v], rule.limit, rule.ends):
-            continue
-        b = bin_[mention]
-        if len(place):
-            place[end[b]] = i
-        end[b] += 1
+            if (w > least[mention]) if min(u, v) < 0 else (bin_[u] != bin_[v] or w > limit):
+                continue
+            b = bin_[mention]
+            if is_counted:
+                place[begin[b + 1]] = i
+                begin[b + 1] += 1
+            else:
+                begin[b + 2] += 1
+        if not is_counted:
+            begin[:] = np.cumsum(begin)
+            place = np.empty(begin[-1], none.dtype)
+    return place

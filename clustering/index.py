@@ -15,7 +15,7 @@ from .dense_search import Scan, Scanner, dense_search
 from .kernels import kernel
 from .prefix_search import MOST_WITHIN, QUERIES_SHARE, Prefixes, search_prefixes
 from .search import Owners, Search, SearchMethod
-from .sparse_search import FEW_ROWS, ROWS_PER_PLACE, Bounds, Corpus, Scratch, alike_together, sparse_search
+from .sparse_search import FEW_ROWS, GROUPS, ROWS_PER_PLACE, Bounds, Corpus, Scratch, alike_together, sparse_search
 from .vectors import Csr, Matrix, Metric, Vectors, csr, lengths, offset_of, unit
 
 Part = TypeVar("Part")
@@ -211,8 +211,9 @@ def _fits(index: Index, made: Mapping[str, Any]) -> bool:
     level, tail, sketch = made["bounds"]
     if not len(tail):
         return True
-    sizes = (level.shape, tail.shape[1:], len(sketch), tail.dtype, sketch.dtype, level.dtype.kind)
-    return sizes == ((index.dim,), (n_rows,), n_rows, np.uint8, np.uint8, "i") and is_below(level, len(tail))
+    sizes = (level.shape, tail.shape[1:], sketch.shape, tail.dtype, sketch.dtype, level.dtype.kind)
+    expected = ((index.dim,), (n_rows,), (n_rows, GROUPS), np.uint8, np.uint8, "i")
+    return sizes == expected and is_below(level, len(tail))
 
 
 def is_below(ids: Ids, most: int) -> bool:

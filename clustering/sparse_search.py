@@ -31,7 +31,7 @@ _LEAST_SHARE = np.float32(1e-37)
 _MOST_FEATURES = 128
 """Above this number of features, as in a sentence, a query without a limit is searched by all scores."""
 
-_GROUPS = 64
+GROUPS = 64
 """Number of groups of features; a feature belongs to the group of its remainder. A sketch is a line of a cache."""
 
 _FINE = 1 << 15
@@ -53,7 +53,7 @@ class Bounds(NamedTuple):
     """(levels, rows) the length of a row's part in features of this level or above, in 255ths of the longest row,
     rounded up. Without levels, all scores are computed."""
     sketch: npt.NDArray[np.uint8]
-    """(rows, `_GROUPS`) the length of a row's part in each group of features, in the same unit. The score of two rows
+    """(rows, `GROUPS`) the length of a row's part in each group of features, in the same unit. The score of two rows
     is at most the sum of the products of these lengths."""
 
     @classmethod
@@ -190,16 +190,16 @@ def _tails(rows: Csr, level: Ids, n_levels: int, longest: float) -> npt.NDArray[
 @kernel
 def group_lengths(feature: Ids, value: Floats) -> Weights:
     """Return the length of a vector's part in each group of features."""
-    square = np.zeros(_GROUPS, np.float64)
+    square = np.zeros(GROUPS, np.float64)
     for i in range(len(feature)):
-        square[feature[i] % _GROUPS] += np.float64(value[i]) ** 2
+        square[feature[i] % GROUPS] += np.float64(value[i]) ** 2
     return np.sqrt(square)
 
 
 @kernel
 def _sketches(rows: Csr, longest: float) -> npt.NDArray[np.uint8]:
     indptr, indices, data = rows
-    sketch = np.empty((len(indptr) - 1, _GROUPS), np.uint8)
+    sketch = np.empty((len(indptr) - 1, GROUPS), np.uint8)
     for row in range(len(sketch)):
         part = slice(indptr[row], indptr[row + 1])
         length = group_lengths(indices[part], data[part]) / longest
@@ -219,7 +219,7 @@ def sketch_of(query: Query, longest: float) -> tuple[Ids, float]:
 def most(lengths: Ids, sketch: npt.NDArray[np.uint8]) -> np.int32:
     """Return the largest score that two sketches allow, in their unit."""
     total = np.int32(0)
-    for group in range(_GROUPS):
+    for group in range(GROUPS):
         total += lengths[group] * np.int32(sketch[group])
     return total
 

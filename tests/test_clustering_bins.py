@@ -11,7 +11,7 @@ from engine_builders import make
 from hypothesis import given, settings, strategies as st
 
 from clustering import METHODS, Decisions, Graph, Partition, partition
-from clustering.bins import Bins, joined
+from clustering.bins import Bins, described, joined
 
 TREE = "left", "right", "height", "source", "target"
 
@@ -36,8 +36,9 @@ def in_bins(graph: Graph, size: int, rng: np.random.Generator, **how: Any) -> Pa
     taken = [bins.taken(which) for which in range(bins.n_bins)]
     label = np.concatenate([one.mentions for one in taken]) if taken else np.empty(0, int)
     assert sorted(label.tolist()) == list(range(graph.n_mentions))
-    parts = [(one.mentions, one.entities, partition(one.graph, **{**how, "decisions": one.decisions})) for one in taken]
-    return joined(graph, [parts[i] for i in rng.permutation(len(parts))])
+    found = [described(partition(one.graph, **{**how, "decisions": one.decisions})) for one in taken]
+    order = rng.permutation(len(taken))
+    return joined(graph, lambda: ((taken[i].mentions, taken[i].entities, found[i]) for i in order))
 
 
 def check(rng: np.random.Generator, most: int = 12) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,11 @@ HOW: dict[str, Any] = {
     "nil_threshold": 0.5,
     "decisions": None,
 }
+
+
+@pytest.fixture(autouse=True)
+def small_bins(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("arbo.scale.work._PER_BIN", 1)
 
 
 def chains(n: int, length: int) -> Graph:
@@ -81,7 +87,7 @@ def test_a_partition_goes_on_with_the_bins_that_are_finished(tmp_path: Path) -> 
 def test_what_fits_a_bin_is_not_sent(tmp_path: Path) -> None:
     for graph, size in ((chains(6, 3), 6), (chains(6, 6), 5)):
         with opened(tmp_path, shard_size=size) as work:
-            found = work.partition(graph, names=["x"] * 6, progress=quiet(""), **HOW)
+            found = work.partition(graph, names=["x"] * graph.n_mentions, progress=quiet(""), **HOW)
         assert bits(found) == bits(partition(graph, **HOW))
     assert parts_of(tmp_path) == {}
 
@@ -95,8 +101,8 @@ def test_a_component_that_is_too_large_is_told_with_its_bridges(tmp_path: Path) 
     plain = linker(None, mention_threshold=0.9, k=5)
     assert found.link_table.equals(plain.discover([document(f"d{i}", text) for i, text in enumerate(texts)]).link_table)
     head, bridge = told[-2:]
-    assert head.startswith("partition: the largest group of connected mentions has 6, more than a shard of 4; it ")
-    assert head.endswith("a lower --mention-threshold splits it")
+    assert head.startswith("partition: the largest group of connected mentions has 6, more than a bin of 4; it ")
+    assert head.endswith("a lower --mention-threshold splits it; a smaller --shard-size does not")
     first, edge, *_ = bridge.splitlines()
     assert first == "its largest parts are joined by:"
     assert '"marsh fever' in edge
@@ -109,6 +115,18 @@ def test_a_component_beyond_the_memory_of_a_worker_is_told(tmp_path: Path, monke
     told: list[str] = []
     with opened(tmp_path, shard_size=8, tell=told.append) as work:
         work.partition(chains(30, 10), names=[f"name {i}" for i in range(30)], progress=quiet(""), **HOW)
-    assert "has 10, more than a shard of 8" in told[0]
-    assert "more than the 0.00 GB that a worker is told to need" in told[0]
+    assert "has 10, more than a bin of 8" in told[0]
+    assert "more than the 0.00 GB that a search takes" in told[0]
     assert told[1].count("name ") > 1
+
+
+@pytest.mark.parametrize("linkage", ["single", "average"])
+def test_few_files_are_open_at_once(tmp_path: Path, linkage: str) -> None:
+    graph, how, limit = chains(480, 3), HOW | {"nil_linkage": linkage}, resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (80, limit[1]))
+    try:
+        with opened(tmp_path, shard_size=3) as work:
+            found = work.partition(graph, names=[""] * 480, progress=quiet(""), **how)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limit)
+    assert bits(found) == bits(partition(graph, **how))

@@ -35,6 +35,7 @@ from arbo.engine import (
     SearchMethod,
     Vectors,
     is_exact,
+    joined,
     partition,
 )
 from arbo.errors import DataError, UsageError
@@ -42,7 +43,7 @@ from arbo.files import Format, PathLike, check_manifest, write_json
 from arbo.linker import Linker
 from arbo.retrieval.domains import Wanted, search_all
 from arbo.scale import embedding
-from arbo.scale.components import Components, too_large
+from arbo.scale.components import tasks_of, too_large
 from arbo.scale.executors import Serial, completed, executor
 from arbo.scale.parts import MANIFEST as PART, Task, read_manifest
 from arbo.scale.search import Grid, forget
@@ -57,6 +58,8 @@ _BEGIN = re.compile(rb'\s*\{\s*"format": "arbo-work"')
 SHARD_SIZE = 1 << 19
 """Number of distinct vectors in a shard, unless told: with n-grams they take half a gigabyte when they are searched."""
 
+_PER_BIN = 8
+"""Number of mentions in a bin of the partition, for each vector of a shard: they take about as much memory."""
 _BYTES = 200_000_000, 1500
 """Memory that a search needs at most: in all, and for each vector of a shard."""
 _UNFINISHED = ".arbo-partial-", ".arbo-old-"
@@ -136,19 +139,19 @@ class Work:
                 yield from search_all([grid], k, search=search, progress=progress, **how)
 
     def partition(self, graph: Graph, *, names: Sequence[str], progress: Progress, **how: Any) -> Partition:
-        """Partition as `arbo.engine.partition` does, in bins of at most ``shard_size`` mentions where components allow.
+        """Partition as `arbo.engine.partition` does, in bins of `_PER_BIN` times ``shard_size`` mentions at most.
 
         What fits one bin is partitioned in this process. A larger component is told before, by its ``names``.
         """
-        if graph.n_mentions > self.shard_size:
-            bins = Bins.of(graph, self.shard_size, **how)
-            for told in too_large(bins, self.shard_size, search_memory(self.shard_size), names):
+        if graph.n_mentions > (size := _PER_BIN * self.shard_size):
+            bins = Bins.of(graph, size, **how)
+            for told in too_large(bins, size, search_memory(self.shard_size), names, how):
                 self.tell(told)
-            if bins.n_bins > 1:
-                planned = Components.of(self.folder, bins, how)
-                del bins
-                self._finish("partition", planned.tasks, progress, self.pool)
-                return planned.joined()
+            made = tasks_of(self.folder, bins, how) if bins.n_bins > 1 else []
+            del bins
+            if made:
+                self._finish("partition", [task for *_, task in made], progress, self.pool)
+                return joined(graph, lambda: ((own, of, task.part.arrays()) for own, of, task in made))
         return partition(graph, **how)
 
     def _finish(self, stage: str, tasks: Sequence[Task], progress: Progress, pool: Executor) -> None:

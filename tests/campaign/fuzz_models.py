@@ -37,11 +37,14 @@ def _models(kind: str) -> list[Path]:
 
     root, found = Path(_KEPT.name, kind), []
     bert = Tower.load(tiny_models.bert(root / "bert"), device="cpu")
-    finder = LabelAttention.of(bert, LabelAttentionConfig(max_length=64, max_name_length=16))
+
+    def finder() -> LabelAttention:
+        return LabelAttention.of(bert, LabelAttentionConfig(max_length=64, max_name_length=16))
+
     made: list[Any] = {
         "encoder": lambda: [make(bert) for make in model_folders.MAKE.values()],
         "reranker": lambda: [CrossEncoder.of(bert, CrossEncoderConfig(max_length=40, candidates=3)).with_markers()],
-        "finder": lambda: [finder, finder.with_head(Linear(bert.dim, 1))],
+        "finder": lambda: [own := finder(), own.with_head(Linear(bert.dim, 1))],
     }[kind]()
     for place, model in enumerate(made):
         model.save_pretrained(folder := root / str(place))
