@@ -137,7 +137,7 @@ def test_a_run_whose_node_ends(sample: Sample, tmp_path: Path, nodes: Any, pool:
     missing: list[int] = []
 
     def told(what: str) -> int:
-        return sum(stage[what] for job in progress_of(tmp_path / "work").values() for stage in job.values())
+        return sum(stage[what] or 0 for job in progress_of(tmp_path / "work").values() for stage in job.values())
 
     def end() -> None:
         until = time.monotonic() + 60
