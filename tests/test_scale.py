@@ -306,7 +306,7 @@ def test_the_folder_beside_a_run_is_removed_and_one_that_is_given_kept(tmp_path:
 def test_wrong_documents_leave_no_folder_and_a_day_later_no_file_of_a_kill(tmp_path: Path) -> None:
     (tmp_path / "wrong.jsonl").write_text("{}\n", "utf-8")
     told = arbo_process("discover", tmp_path / "wrong.jsonl", "--out", tmp_path / "run", "--shard-size", "200")
-    assert (told.returncode, [*tmp_path.iterdir()]) == (2, [tmp_path / "wrong.jsonl"])
+    assert (told.returncode, [*tmp_path.iterdir()]) == (3, [tmp_path / "wrong.jsonl"])
     with opened(tmp_path / "work"):
         pass
     for seconds, left in ((60, True), (2 * 24 * 60 * 60, False)):

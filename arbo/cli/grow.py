@@ -201,7 +201,7 @@ def _warn_of_new_types(result: arbo.Result, documents: arbo.Corpus) -> None:
     known = sorted(kind for kind in column.unique().to_pylist() if kind is not None)
     if not known or column.null_count:
         return
-    others = Counter(mention.type for mention in documents.mentions if mention.type is not None)
+    others = Counter(kind for kind in documents.types if kind is not None)
     for kind in known:
         others.pop(kind, None)
     if others:

@@ -63,10 +63,10 @@ def run(linker: arbo.Linker, read: Callable[[], tuple[arbo.Corpus, arbo.Corpus |
             tell_corrections(result)
             _preview(decide(documents), result, as_json=how.as_json)
             return
-        scores = None
-        if annotated is not None and annotated.mentions and linker.kb is not None:
-            scores = run_scores(result, annotated, linker.kb)
-        result.save(how.out, texts=not how.no_texts)
+        result.save(how.out, texts=not how.no_texts)  # before links are made to score them
+    scores = None
+    if annotated is not None and annotated.mentions and linker.kb is not None:
+        scores = run_scores(result, annotated, linker.kb)
     _tell_notes(result)
     if linker.kb is not None:
         warn_of_missing_ids(documents, linker.kb, Gold.of(documents, linker.kb))

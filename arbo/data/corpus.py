@@ -84,6 +84,12 @@ class Corpus(Sequence[Document]):
         """Number of mentions."""
         return len(self.mentions) if self.tables is None else len(self.tables.mentions)
 
+    @property
+    def types(self) -> Sequence[str | None]:
+        """The types of the mentions."""
+        tables = self.tables
+        return [m.type for m in self.mentions] if tables is None else tables.mentions["type"].to_pylist()
+
     @classmethod
     def of(cls, documents: Iterable[Any]) -> Corpus:
         """Make a corpus from documents, rows of a frame or a `Dataset`, or names; a corpus is returned as it is.
