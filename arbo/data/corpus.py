@@ -281,10 +281,13 @@ def _check_unique(documents: tuple[Document, ...]) -> None:
 
 def _check_homes(tables: Tables) -> None:
     """Raise DataError if two documents, which have unique ids, have a mention with the same id."""
+    import pyarrow as pa
     import pyarrow.compute as pc
 
     ids = tables.mentions["mention_id"]
-    if len(ids.unique()) < len(ids):
+    n_distinct = pc.count_distinct(ids).as_py()
+    pa.default_memory_pool().release_unused()  # as large as all ids
+    if n_distinct < len(ids):
         counts = ids.value_counts()
         id_ = counts.field("values")[pc.index(pc.greater(counts.field("counts"), 1), True).as_py()]
         homes = tables.mentions["document_id"].filter(pc.equal(ids, id_))
