@@ -119,10 +119,10 @@ def whole_folder(target: Path, stays: Callable[[], bool] = lambda: False) -> Ite
         yield partial
         _move_into_place(partial, target, stays)
     finally:
-        _remove(partial)
+        discard(partial)
 
 
-def _remove(path: Path) -> None:
+def discard(path: Path) -> None:
     """Remove a folder, file or link as far as possible; what a link leads to stays."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
@@ -143,7 +143,7 @@ def _move_into_place(partial: Path, target: Path, stays: Callable[[], bool]) -> 
             with suppress(FileNotFoundError):  # there is nothing, or another process has just moved it
                 os.replace(target, aside)
             _place(partial, target)
-            _remove(aside)
+            discard(aside)
     except BaseException:
         if aside.exists() and not target.exists():
             os.replace(aside, target)

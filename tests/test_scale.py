@@ -291,6 +291,7 @@ def test_the_folder_beside_a_run_is_removed_and_one_that_is_given_kept(tmp_path:
     assert not (tmp_path / "run.work").exists()
     assert arbo_process(*job, "--work", tmp_path / "run.work").returncode == 0
     (tmp_path / "run.work" / ".arbo-partial-1").mkdir()
+    (tmp_path / "run.work" / ".arbo-partial-2").write_text("documents of a job that was killed", "utf-8")
     (tmp_path / "run.work" / "notes").mkdir()
     assert arbo_process(*job).returncode == 0
     assert [path.name for path in (tmp_path / "run.work").iterdir()] == ["notes"]
@@ -300,6 +301,19 @@ def test_the_folder_beside_a_run_is_removed_and_one_that_is_given_kept(tmp_path:
     heading, stage = told.stdout.strip().splitlines()  # the partition is one bin
     assert heading == str(tmp_path / "run")
     assert stage.startswith("1. nearest mentions: 4 of 4 parts")
+
+
+def test_wrong_documents_leave_no_folder_and_a_day_later_no_file_of_a_kill(tmp_path: Path) -> None:
+    (tmp_path / "wrong.jsonl").write_text("{}\n", "utf-8")
+    told = arbo_process("discover", tmp_path / "wrong.jsonl", "--out", tmp_path / "run", "--shard-size", "200")
+    assert (told.returncode, [*tmp_path.iterdir()]) == (3, [tmp_path / "wrong.jsonl"])
+    with opened(tmp_path / "work"):
+        pass
+    for seconds, left in ((60, True), (2 * 24 * 60 * 60, False)):
+        (file := tmp_path / "work" / ".arbo-partial-1").write_text("documents", "utf-8")
+        os.utime(file, (time.time() - seconds,) * 2)
+        with opened(tmp_path / "work"):
+            assert file.exists() == left
 
 
 def test_the_folder_stands_beside_a_run_without_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
 """The verb `discover`."""
 
+import arbo
 from arbo.cli import options
 from arbo.cli.inputs import Docs
 from arbo.cli.linker import Discovering
@@ -24,5 +25,9 @@ def discover(
         raise UsageError(f"{wrong}; {mend}")
     check_replaceable(output.out)
     linker = linking.load()
-    documents = docs.read(column=text_column)
-    run(linker, documents.by_topic() if by_topic else documents, output)
+
+    def read() -> tuple[arbo.Corpus, None]:
+        documents = docs.read(column=text_column)
+        return documents.by_topic() if by_topic else documents, None
+
+    run(linker, read, output)

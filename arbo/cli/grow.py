@@ -89,11 +89,11 @@ def add(
         raise UsageError("nothing to add: give documents, --corrections, or a new release of the knowledge base (--kb)")
     reading = {"format": kb_how.kb_format, "xrefs": kb_how.kb_xrefs, "types": kb_how.kb_types}
     result, linker = growing.opened(path=kb, no_generic_names=no_generic_names, **reading)
-    documents = how.corpus(docs, how.ids) if docs else None
-    if documents and not how.types:
-        _warn_of_new_types(result, documents)
-    topics = documents.by_topic() if documents and by_topic else documents
     with shards.over(linker, growing.out, growing.run, planned=False) as linker:
+        documents = how.corpus(docs, how.ids) if docs else None
+        if documents and not how.types:
+            _warn_of_new_types(result, documents)
+        topics = documents.by_topic() if documents and by_topic else documents
         growing.save(result, linker.add(result, topics or (), corrections or ()))
 
 
@@ -201,7 +201,7 @@ def _warn_of_new_types(result: arbo.Result, documents: arbo.Corpus) -> None:
     known = sorted(kind for kind in column.unique().to_pylist() if kind is not None)
     if not known or column.null_count:
         return
-    others = Counter(mention.type for mention in documents.mentions if mention.type is not None)
+    others = Counter(kind for kind in documents.types if kind is not None)
     for kind in known:
         others.pop(kind, None)
     if others:

@@ -251,8 +251,7 @@ def warn_of_missing_ids(documents: Corpus, kb: KnowledgeBase, gold: Gold) -> Non
     known, annotated = gold.in_kb, gold.has_id
     if known.sum() >= annotated.sum() / 2:
         return
-    kinds = [mention.type for mention in documents.mentions]
-    there, every = (Counter(compress(kinds, chosen)) for chosen in (known, annotated))
+    there, every = (Counter(compress(documents.types, chosen)) for chosen in (known, annotated))
     fitting = sorted(kind for kind, count in every.items() if kind is not None and there[kind] >= count / 2)
     missing = Counter(chain.from_iterable(ids or () for ids in compress(gold.ids, ~known)))
     if fitting:

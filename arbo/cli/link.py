@@ -1,5 +1,6 @@
 """The verb `link`."""
 
+import arbo
 from arbo.cli import options
 from arbo.cli.finding import find_in, load_finder
 from arbo.cli.inputs import Docs, Kb
@@ -31,7 +32,9 @@ def link(
     how = "--find-mentions", find_threshold, linker.config.expand_abbreviations
     finder = None if find_mentions is None else load_finder(find_mentions, *how)
     base = kb.read(no_generic_names=no_generic_names)
-    documents = docs.read(mentions=finder is None, column=text_column)
-    given = documents if finder is None else find_in(documents, base, finder).corpus
-    annotated = None if finder is None else documents
-    run(linker.configured(kb=base), given, output, annotated)
+
+    def read() -> tuple[arbo.Corpus, arbo.Corpus | None]:
+        documents = docs.read(mentions=finder is None, column=text_column)
+        return (documents, None) if finder is None else (find_in(documents, base, finder).corpus, documents)
+
+    run(linker.configured(kb=base), read, output)

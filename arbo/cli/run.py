@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -34,11 +35,11 @@ class Output(Shards):
     as_json: options.Json = False
 
 
-def run(linker: arbo.Linker, documents: arbo.Corpus, how: Output, annotated: arbo.Corpus | None = None) -> None:
-    """Link documents, or discover entities without a knowledge base, and save the run.
+def run(linker: arbo.Linker, read: Callable[[], tuple[arbo.Corpus, arbo.Corpus | None]], how: Output) -> None:
+    """Read documents and perhaps the same with annotations, link them or, without a base, discover entities; save that.
 
     With ``dry_run``, only estimate memory and time. With ``preview``, only show what ``corrections`` change, and save
-    nothing. If ``annotated`` has mentions, score the found mentions against them.
+    nothing. If the annotated documents have mentions, score the found mentions against them.
     """
     from arbo.data.gold import Gold
     from arbo.spans.evaluation import run_scores
@@ -46,24 +47,26 @@ def run(linker: arbo.Linker, documents: arbo.Corpus, how: Output, annotated: arb
     if how.preview and how.corrections is None:
         raise UsageError("--preview shows what corrections change; give them to --corrections")
     if how.dry_run:
-        read = time.process_time()  # everything so far
+        documents, _ = read()
+        begun = time.process_time()  # everything so far
         estimate = linker.estimate(documents)
-        estimate = replace(estimate, seconds=estimate.seconds + read)
+        estimate = replace(estimate, seconds=estimate.seconds + begun)
         worker = how.worker_bytes(linker, max(estimate.names, estimate.distinct_mentions))
         told = f" in one process; a worker takes up to {worker / 1e9:.2f} GB" if worker else ""
         console.answer({**estimate.as_dict(), "worker_bytes": worker}, f"{estimate}{told}", as_json=how.as_json)
         return
     with nullcontext(linker) if how.preview else how.over(linker, how.out) as linker:
+        documents, annotated = read()
         decide = linker.discover if linker.kb is None else linker.link
         result = decide(documents, how.corrections or ())
         if how.preview:
             tell_corrections(result)
             _preview(decide(documents), result, as_json=how.as_json)
             return
-        scores = None
-        if annotated is not None and annotated.mentions and linker.kb is not None:
-            scores = run_scores(result, annotated, linker.kb)
-        result.save(how.out, texts=not how.no_texts)
+        result.save(how.out, texts=not how.no_texts)  # before links are made to score them
+    scores = None
+    if annotated is not None and annotated.mentions and linker.kb is not None:
+        scores = run_scores(result, annotated, linker.kb)
     _tell_notes(result)
     if linker.kb is not None:
         warn_of_missing_ids(documents, linker.kb, Gold.of(documents, linker.kb))

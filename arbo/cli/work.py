@@ -43,12 +43,14 @@ class Shards:
         """Yield the linker, which then embeds and searches in shards if an option asks for it.
 
         The run ``before`` is not changed; for ``planned`` see `arbo.scale.work.Work.over`.
-        A work folder that is not given stands beside the run, and is removed at the end of the block unless it fails.
+        Many documents that are read in the block are on the disk of the work folder. If it is not given, it stands
+        beside the run, and is removed at the end of the block, unless that fails and there are parts to go on with.
         """
         if not self.is_spread:
             yield linker
             return
         from arbo.scale.cluster import LOCAL, connected
+        from arbo.scale.parts import MANIFEST
         from arbo.scale.work import opened, remove, search_memory
 
         run = out.resolve()
@@ -62,10 +64,14 @@ class Shards:
         size = self.shard_size
         told: Any = {"job": str(run), "tell": console.say}
         cluster = connected(self.ray, self.workers, search_memory(size)) if self.ray else nullcontext()
-        with cluster as pool, opened(folder, self.workers or 1, shard_size=size, pool=pool, **told) as work:
-            yield work.over(linker, planned=planned)
-        if self.work is None:
-            remove(folder)
+        is_done = False
+        try:
+            with cluster as pool, opened(folder, self.workers or 1, shard_size=size, pool=pool, **told) as work:
+                yield work.over(linker, planned=planned)
+            is_done = True
+        finally:
+            if self.work is None and (is_done or not any(folder.glob(f"*/{MANIFEST}"))):
+                remove(folder)
 
 
 def status(

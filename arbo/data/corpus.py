@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 from arbo.data.documents import Document, Mention
 from arbo.data.objects import document_line
-from arbo.data.records import DocumentRecords
+from arbo.data.records import DocumentRecords, kept
 from arbo.data.rows import are_names, documents_of, documents_of_names, index_of, items_of, numbered
 from arbo.data.spacy_docs import documents_of_docs, is_doc
 from arbo.errors import DataError, UsageError
@@ -84,6 +84,12 @@ class Corpus(Sequence[Document]):
         """Number of mentions."""
         return len(self.mentions) if self.tables is None else len(self.tables.mentions)
 
+    @property
+    def types(self) -> Sequence[str | None]:
+        """The types of the mentions."""
+        tables = self.tables
+        return [m.type for m in self.mentions] if tables is None else tables.mentions["type"].to_pylist()
+
     @classmethod
     def of(cls, documents: Iterable[Any]) -> Corpus:
         """Make a corpus from documents, rows of a frame or a `Dataset`, or names; a corpus is returned as it is.
@@ -148,7 +154,7 @@ class Corpus(Sequence[Document]):
             from arbo.data.arrow import strings
 
             chosen = pc.is_in(self.tables.mentions["type"], strings([*wanted]))
-            return Corpus((), self.notes, self.index_names, _tables=self.tables.of_mentions(chosen))
+            return Corpus((), self.notes, self.index_names, _tables=kept.get()(self.tables.of_mentions(chosen)))
         return self.of_documents(
             replace(d, mentions=tuple(m for m in d.mentions if m.type in wanted)) for d in self.documents
         )
@@ -275,10 +281,13 @@ def _check_unique(documents: tuple[Document, ...]) -> None:
 
 def _check_homes(tables: Tables) -> None:
     """Raise DataError if two documents, which have unique ids, have a mention with the same id."""
+    import pyarrow as pa
     import pyarrow.compute as pc
 
     ids = tables.mentions["mention_id"]
-    if len(ids.unique()) < len(ids):
+    n_distinct = pc.count_distinct(ids).as_py()
+    pa.default_memory_pool().release_unused()  # as large as all ids
+    if n_distinct < len(ids):
         counts = ids.value_counts()
         id_ = counts.field("values")[pc.index(pc.greater(counts.field("counts"), 1), True).as_py()]
         homes = tables.mentions["document_id"].filter(pc.equal(ids, id_))

@@ -58,12 +58,12 @@ class Mention:
     @property
     def start(self) -> int:
         """Offset of the first code point of the mention."""
-        return min(start for start, _ in self.spans)
+        return min([start for start, _ in self.spans])
 
     @property
     def end(self) -> int:
         """Offset after the last code point of the mention."""
-        return max(end for _, end in self.spans)
+        return max([end for _, end in self.spans])
 
 
 @dataclass(frozen=True, slots=True, repr=False)

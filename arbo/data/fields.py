@@ -27,13 +27,18 @@ def fields(
     for key in required:
         if key not in record:
             raise DataError(f"{what} needs the key {key!r}", id=of)
-    extra = {str(key): value for key, value in record.items() if key not in known}
-    values: dict[str, Any] = {"metadata": json.loads(json.dumps(extra, default=str)) if extra else extra}
-    for key in (key for key in record if key in known):
+    extra: dict[str, Any] = {}
+    values: dict[str, Any] = {"metadata": extra}
+    for key, value in record.items():
+        if key not in known:
+            extra[str(key)] = value
+            continue
         try:
-            values[key] = known[key](record[key])
+            values[key] = known[key](value)
         except TypeError as error:
-            raise DataError(f"{key!r} of {what} must be {error}, not {_kind(record[key])}", id=of) from None
+            raise DataError(f"{key!r} of {what} must be {error}, not {_kind(value)}", id=of) from None
+    if extra:
+        values["metadata"] = json.loads(json.dumps(extra, default=str))
     return values
 
 

@@ -55,10 +55,10 @@ def to_mention(mention_id: str, document_id: str, text: str, draft: Mapping[str,
     spans = draft["spans"]
     if draft.get("text") is not None and max(end for _, end in spans) <= len(text):
         compare(draft["text"], spans, text, Counter(), of=mention_id)
-    gold = draft.get("entities")
-    own: dict[str, Any] = {key: draft.get(key) for key in ("score", "metadata", "cluster")}
+    gold, score, metadata, cluster = (draft.get(key) for key in ("entities", "score", "metadata", "cluster"))
     type_ = None if draft.get("type") is None else intern(draft["type"])  # equal strings are one in memory
-    return Mention(mention_id, document_id, spans, intern(text_of(spans, text)), type_, gold, **own)
+    own = intern(text_of(spans, text))
+    return Mention(mention_id, document_id, spans, own, type_, gold, score, metadata or {}, cluster)
 
 
 def _draft(record: object, document_id: str) -> dict[str, Any]:

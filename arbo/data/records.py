@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 from arbo.data.documents import Document
 from arbo.errors import DataError, UsageError
@@ -21,6 +22,10 @@ OnError = Literal["fail", "skip"]
 
 _MOST_DOCUMENTS, _MOST_MENTIONS = 1 << 13, 1 << 16
 """Documents, and mentions, that are kept as objects while documents are read."""
+
+Keep: TypeAlias = "Callable[[Tables], Tables]"
+kept: ContextVar[Keep] = ContextVar("kept", default=lambda part: part)
+"""Returns each part of many documents as it is kept: in memory or, while a work folder is open, on its disk."""
 
 logger = logging.getLogger(__name__)
 quiet = True
@@ -126,6 +131,6 @@ class DocumentRecords(Records[Document]):
 
         if self._items:
             self._begins.append(len(self._places) - len(self._items))
-            self._parts.append(Tables.of([*self._items.values()]))
+            self._parts.append(kept.get()(Tables.of([*self._items.values()])))
         self._items.clear()
         self._n_mentions = 0

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import chain, groupby, islice
 from operator import attrgetter
+from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -21,7 +23,8 @@ import pyarrow.compute as pc
 
 from arbo.data.arrow import numbers, starts, string_lists, strings
 from arbo.data.documents import Document, Mention
-from arbo.errors import DataError
+from arbo.errors import DataError, UsageError
+from arbo.files import beside
 from arbo.text.checks import Span
 
 Ints = npt.NDArray[np.int64]
@@ -53,6 +56,26 @@ class Tables(NamedTuple):
         documents, mentions, sizes = zip(*parts, strict=True)
         return cls(joined(documents), joined(mentions), np.concatenate(sizes))
 
+    def mapped(self, folder: Path) -> Self:
+        """Write the tables to a file in a folder, map it into memory, and unlink it, so that nothing of it can be left.
+
+        Raise UsageError if it cannot be written.
+        """
+        file = beside(folder / "documents", "partial")
+        try:
+            with pa.OSFile(str(file), "wb") as sink:
+                for table in (self.documents, self.mentions):
+                    with pa.ipc.new_stream(sink, table.schema) as writer:
+                        writer.write_table(table)
+            with pa.memory_map(str(file)) as stored:
+                documents, mentions = (pa.ipc.open_stream(stored).read_all() for _ in range(2))
+            return self._replace(documents=documents, mentions=mentions)
+        except OSError as error:
+            raise UsageError(f"cannot write {folder}: {error.strerror or error}; choose another --work") from error
+        finally:
+            with suppress(OSError):  # some systems keep a file that is mapped; the folder is removed later
+                file.unlink()
+
     def of_mentions(self, chosen: pa.ChunkedArray) -> Self:
         """Return all documents with the chosen mentions alone; ``chosen`` is true, false or null for each mention."""
         home = np.repeat(np.arange(len(self.sizes)), self.sizes)
@@ -66,15 +89,16 @@ class Tables(NamedTuple):
         for row, begin, size in zip(rows.tolist(), first[rows].tolist(), self.sizes[rows].tolist(), strict=True):
             yield from documents_in(self.documents.slice(row, 1), self.mentions.slice(begin, size).to_pylist())
 
-    def between(self, begin: int, length: int) -> Self:
-        """Return so many documents from a row on."""
+    def between(self, begin: int, length: int, first: int | None = None) -> Self:
+        """Return so many documents from a row on; ``first`` is the row of their first mention, if it is known."""
         sizes = self.sizes[begin : begin + length]
-        mentions = self.mentions.slice(self.sizes[:begin].sum(), sizes.sum())
+        mentions = self.mentions.slice(self.sizes[:begin].sum() if first is None else first, sizes.sum())
         return type(self)(self.documents.slice(begin, length), mentions, sizes)
 
     def parts(self) -> Iterator[Self]:
         """Yield some thousand documents at a time."""
-        yield from (self.between(begin, _TOGETHER) for begin in range(0, len(self.sizes), _TOGETHER))
+        first = np.cumsum(self.sizes) - self.sizes
+        yield from (self.between(begin, _TOGETHER, first[begin]) for begin in range(0, len(first), _TOGETHER))
 
     def each(self) -> Iterator[Document]:
         """Yield the documents; some thousand of them are objects at a time."""

@@ -123,7 +123,7 @@ def read_documents(
     wanted = {types} if isinstance(types, str) else set(types)
     chosen = corpus.of_types(wanted)
     if corpus.n_mentions and not chosen.n_mentions:
-        present = sorted({mention.type for mention in corpus.mentions if mention.type is not None})
+        present = sorted({kind for kind in corpus.types if kind is not None})
         known = ", ".join(present) or "none"
         raise UsageError(f"no mention has the type {' or '.join(sorted(wanted))}; types of mentions: {known}")
     return chosen

@@ -7,7 +7,6 @@ A record for each job, ``arbo-work-HASH.json``, says which parts it needs; see `
 import hashlib
 import os
 import re
-import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
@@ -18,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from arbo.data.records import kept
 from arbo.encoders.dual import DualEncoder, Texts
 from arbo.encoders.encoder import Encoder
 from arbo.encoders.pooling import RowPooling
@@ -39,7 +39,7 @@ from arbo.engine import (
     partition,
 )
 from arbo.errors import DataError, UsageError
-from arbo.files import Format, PathLike, check_manifest, write_json
+from arbo.files import Format, PathLike, check_manifest, discard, write_json
 from arbo.linker import Linker
 from arbo.retrieval.domains import Wanted, search_all
 from arbo.scale import embedding
@@ -63,9 +63,9 @@ _PER_BIN = 8
 _BYTES = 200_000_000, 1500
 """Memory that a search needs at most: in all, and for each vector of a shard."""
 _UNFINISHED = ".arbo-partial-", ".arbo-old-"
-"""Begin the names of folders that `arbo.files.whole_folder` has not finished."""
+"""Begin the names of folders and files that nobody has finished, see `arbo.files.beside`."""
 _DAY = 24 * 60 * 60
-"""Seconds after which no process can still write such a folder."""
+"""Seconds after which no process can still write them."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -194,6 +194,8 @@ def opened(
 ) -> Iterator[Work]:
     """Open or create a work folder, whose tasks so many processes execute until the block ends.
 
+    Many documents that are read in the block are on the disk of the folder, and not in memory.
+
     Args:
         folder: the folder; finished parts in it are used again if they fit.
         workers: number of processes of one thread each; with 1, this process executes the tasks.
@@ -222,11 +224,15 @@ def opened(
     for left in path.iterdir():
         with suppress(OSError):
             if left.name.startswith(_UNFINISHED) and time.time() - left.stat().st_mtime > _DAY:
-                shutil.rmtree(left)
-    with executor(workers) if pool is None else nullcontext(pool) as chosen:
-        work = Work(path, chosen, size, job, tell)
-        yield work
-        work.write(is_done=True)
+                discard(left)
+    before = kept.set(lambda part: part.mapped(path))
+    try:
+        with executor(workers) if pool is None else nullcontext(pool) as chosen:
+            work = Work(path, chosen, size, job, tell)
+            yield work
+            work.write(is_done=True)
+    finally:
+        kept.reset(before)
 
 
 def search_memory(shard_size: int | None = None) -> int:
@@ -245,7 +251,7 @@ def remove(folder: PathLike) -> None:
     with suppress(OSError):
         for path in Path(folder).iterdir():
             if (path / PART).exists() or path.name.startswith(_UNFINISHED):
-                shutil.rmtree(path, ignore_errors=True)
+                discard(path)
         for file in filter(_is_record, _named(Path(folder))):
             file.unlink()
         Path(folder).rmdir()
