@@ -10,8 +10,8 @@ from torch.nn.functional import normalize
 import arbo
 from library.results import say
 
-SETTINGS = {"batch": 16, "rate": 2e-5, "scale": 20.0, "decay": 0.01, "seed": 0}
-"""Mentions a step, learning rate of AdamW, what cosines are multiplied with, weight decay."""
+BATCH, RATE, SCALE, DECAY, SEED = SETTINGS = 16, 2e-5, 20.0, 0.01, 0
+"""Mentions a step, learning rate of AdamW, what cosines are multiplied with, weight decay, and the seed."""
 
 
 class Item(NamedTuple):
@@ -28,17 +28,17 @@ def epochs(encoder: arbo.DualEncoder, items: Iterable[Item]) -> Iterator[arbo.Du
     Items of which all candidates are right, or none, are left out.
     """
     own = sorted({item for item in items if any(item.is_right) and not all(item.is_right)})
-    model, order = encoder.copy(), np.random.default_rng(SETTINGS["seed"])
-    optimizer = torch.optim.AdamW(model.module.parameters(), lr=SETTINGS["rate"], weight_decay=SETTINGS["decay"])
+    model, order = encoder.copy(), np.random.default_rng(SEED)
+    optimizer = torch.optim.AdamW(model.module.parameters(), lr=RATE, weight_decay=DECAY)
     spell = _speller(model, own)
-    torch.manual_seed(SETTINGS["seed"])
+    torch.manual_seed(SEED)
     while True:
         model.module.train()
         total = 0.0
-        for some in np.array_split(order.permutation(len(own)), -(-len(own) // SETTINGS["batch"])):
+        for some in np.array_split(order.permutation(len(own)), -(-len(own) // BATCH)):
             loss = _loss(model, spell, [own[place] for place in some])
             optimizer.zero_grad()
-            loss.backward()
+            torch.autograd.backward(loss)
             optimizer.step()
             total += float(loss.detach()) * len(some)
         model.module.eval()
@@ -63,6 +63,6 @@ def _loss(model: arbo.DualEncoder, spell: dict[str, Any], items: Sequence[Item])
     vectors = normalize(found.float(), dim=1)
     losses = []
     for item in items:
-        scores = SETTINGS["scale"] * (vectors[[row_of[name] for name in item.candidates]] @ vectors[row_of[item.name]])
+        scores = SCALE * (vectors[[row_of[name] for name in item.candidates]] @ vectors[row_of[item.name]])
         losses.append(scores.logsumexp(0) - scores[torch.tensor(item.is_right)].logsumexp(0))
     return torch.stack(losses).mean()
