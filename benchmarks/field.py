@@ -24,7 +24,12 @@ specific`: the words of the chosen name are some of the mention's, or all of the
 **homonyms**: mentions whose name several entities share: the share of right ones, if the name means the first of them
 in MEDIC, the one annotated most often with the name, or the one that most other mentions of the document name.
 
+**marginalised** (BioSyn's loss, `library.marginal`): MiniLM trained on the annotated mentions before the part, each
+with its 24 nearest names by n-grams in the folds above, the number of epochs chosen on the development part; by the
+cosine, and by the cosine plus the n-grams' score times a weight.
+
 `--corpus` chooses cells; each is kept in the cache folder. `--record` records the cells that are there, and makes none.
+`--marginalised` makes and records that table alone; its cells are kept in `cells/`.
 """
 
 import hashlib
@@ -40,10 +45,11 @@ from library.biosyn import Ids, Query, dictionary, ids_of, plain, queries, right
 from library.cells import Cells, key
 from library.command import parser_of
 from library.corpora import JOBS, Data
-from library.folders import DATA
+from library.folders import CELLS as PLACE, DATA
+from library.marginal import SETTINGS as MARGINAL, Item, epochs
 from library.medic import CORPORA, encoder_of, settings_of
 from library.ranking import GROUPS, SETTINGS, Context, Cosine, Known, Lists, Pairs, described_pairs, learnt, words
-from library.results import Figures, Row, Tables, record, say
+from library.results import Figures, Row, Tables, record, record_table, say
 from scipy.special import logit
 
 import arbo
@@ -52,6 +58,7 @@ from arbo.data.documents import Document, Mention
 
 CANDIDATES = 24
 FOLDS = 5
+EPOCHS = 2
 WEIGHTS = (0.125, 0.25, 0.5, 1.0, 2.0)
 TRUSTS = (2.0, 5.0, 10.0, 20.0)
 ENCODER = "aligned"
@@ -317,7 +324,43 @@ def measured(corpus: str, name: str) -> dict[str, Any]:
     return {"rows": rows, "errors": wrong, "homonyms": shared}
 
 
+def items(learn: Iterable[Asked]) -> Iterator[Item]:
+    """Yield the parts of queries with their candidates."""
+    for asked in learn:
+        for query in asked.queries:
+            for part in query.parts:
+                names = asked.lists.get(part, ((), ()))[0]
+                right_ones = (not asked.known.dictionary[name].isdisjoint(query.ids) for name in names)
+                yield Item(part, tuple(names), tuple(right_ones))
+
+
+def marginalised(corpus: str, name: str) -> dict[str, Any]:
+    """Make a cell of MiniLM with synonym marginalisation; as many epochs for the test part as are best on dev."""
+    parts = Parts.of(corpus)
+    aligned = encoder_of(ENCODER, {corpus: Data.of(corpus) for corpus in CORPORA})
+
+    def row(asked: Asked, part: str, n_epochs: int, encoder: arbo.DualEncoder) -> Row:
+        pairs = described_pairs(asked.queries, asked.lists, asked.known, cosines_of(encoder, [asked]))
+        ways = {"MiniLM": pairs.column("cosine")} | {f"sum, {weight}": added(pairs, weight) for weight in WEIGHTS}
+        found = {way: asked.accuracy(by_score(asked, pairs, scores)) for way, scores in ways.items()}
+        say(f"{part}, {n_epochs} epochs: {found}")
+        return {"corpus": corpus, "part": part, "epochs": n_epochs} | found
+
+    def rows(learn: Sequence[Asked], asked: Asked, part: str, most: int) -> Iterator[Row]:
+        yield row(asked, part, 0, aligned)
+        for n_epochs, encoder in zip(range(1, most + 1), epochs(aligned, items(learn)), strict=False):
+            yield row(asked, part, n_epochs, encoder)
+
+    dev = [*rows(parts.learn_dev, parts.dev, "dev", EPOCHS)]
+    best = max(dev, key=lambda row: row["MiniLM"])["epochs"]
+    return {"rows": [*dev, *rows(parts.learn_test, parts.test, "test", best)]}
+
+
 CELLS = Cells("field", lambda cell: (settings_of(ENCODER), CANDIDATES, FOLDS, WEIGHTS, TRUSTS, SETTINGS, list(GROUPS)))
+
+OF_MARGINALISED = Cells(
+    "field_marginalised", lambda cell: (settings_of(ENCODER), CANDIDATES, FOLDS, EPOCHS, MARGINAL), PLACE
+)
 
 
 def record_all() -> None:
@@ -337,17 +380,28 @@ def record_all() -> None:
         "homonyms": [row for cell in cells for row in cell["homonyms"]],
     }
     record("field", figures, tables, cells=cells)
+    record_marginalised()
+
+
+def record_marginalised() -> None:
+    """Record every cell of that table that is there."""
+    cells = sorted(OF_MARGINALISED.read(), key=lambda cell: CORPORA.index(cell["corpus"]))
+    record_table("field", "marginalised", [row for cell in cells for row in cell["rows"]])
 
 
 def main() -> None:
     """Fill the cells that are asked for and record all there are."""
     parser = parser_of(__doc__)
     parser.add_argument("--corpus", action="append", choices=CORPORA, help="default: both")
+    parser.add_argument("--marginalised", action="store_true", help="make this table alone")
     parser.add_argument("--record", action="store_true", help="record what is there, and measure nothing")
     asked = parser.parse_args()
+    cells, make, recorded = CELLS, measured, record_all
+    if asked.marginalised:
+        cells, make, recorded = OF_MARGINALISED, marginalised, record_marginalised
     for corpus in [] if asked.record else asked.corpus or CORPORA:
-        CELLS.keep({"corpus": corpus}, partial(measured, corpus))
-    record_all()
+        cells.keep({"corpus": corpus}, partial(make, corpus))
+    recorded()
 
 
 if __name__ == "__main__":
