@@ -26,7 +26,7 @@ class CutCounts(NamedTuple):
     clusters: IntArray
     b3_recall: npt.NDArray[np.float64]  # sum over the cells of ``count^2 / size of the class``
     b3_precision: npt.NDArray[np.float64]  # sum over the cells of ``count^2 / size of the cluster``
-    lea_recall: npt.NDArray[np.float64]  # numerator of `eval.lea`: of recall
+    lea_recall: npt.NDArray[np.float64]  # numerator of LEA: of recall
     lea_precision: npt.NDArray[np.float64]  # and of precision
     purity: float  # sum over the pairs of a class of the purity of the first cluster that holds both
 
