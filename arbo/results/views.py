@@ -4,15 +4,13 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from arbo.errors import UsageError
-from arbo.results.run import Run
+from arbo.results.run import Ints as Rows, Run
 
 R = TypeVar("R", bound=Run)
-Rows = npt.NDArray[np.int64]
 
 _OF_LINKS = ("entity_id", "entity_name", "cluster_id", "score", "margin", "confidence", "corrected", "follows")
 _LOOKED_AT = 50
@@ -45,7 +43,7 @@ class Selection:
         for what, ids, column, known in (
             ("entity", self.entities, links["entity_id"], run.cluster_table["entity_id"]),
             ("cluster", self.clusters, links["cluster_id"], run.cluster_table["cluster_id"]),
-            ("document", self.documents, mentions["document_id"], document_ids(run)),
+            ("document", self.documents, mentions["document_id"], run.document_ids),
         ):
             if ids:
                 _check_known(what, ids, known)
@@ -79,14 +77,8 @@ def rows_called(run: Run, name: str) -> Rows:
     return rows
 
 
-def document_ids(run: Run) -> pa.ChunkedArray:
-    """Return the ids of the documents; a run of format version 1 has only the ids of documents with mentions."""
-    table = run.mention_table if run.document_table is None else run.document_table
-    return table["document_id"]
-
-
-def _check_known(what: str, ids: tuple[str, ...], known: pa.ChunkedArray) -> None:
-    unknown = [id_ for id_ in ids if not pc.is_in(pa.scalar(id_), value_set=known.combine_chunks()).as_py()]
+def _check_known(what: str, ids: tuple[str, ...], known: pa.Array | pa.ChunkedArray) -> None:
+    unknown = [id_ for id_ in ids if pc.index(known, id_).as_py() < 0]
     if unknown:
         raise UsageError(f"the run has no {what} {', '.join(map(repr, unknown))}; arbo show lists the ids")
 

@@ -27,7 +27,7 @@ import numpy as np
 
 from arbo.edges.facts import Facts
 from arbo.edges.model import EdgeModel
-from arbo.engine import Floats, Graph, Ids, pair_dissimilarity, pairs_of, partition, silent, spanning_tree
+from arbo.engine import Floats, Graph, Ids, pair_dissimilarity, pairs_of, partition, ranges, silent, spanning_tree
 from arbo.retrieval.domains import Part, nearest_within
 from arbo.training.config import PositiveStrategy
 from arbo.training.data import Snapshot, TrainingSet
@@ -58,7 +58,7 @@ class Mates(NamedTuple):
         last = np.searchsorted(cluster, cluster, side="right")
         count = last - np.arange(len(order)) - 1
         first = np.repeat(np.arange(len(order)), count)
-        second = first + 1 + np.arange(len(first)) - np.repeat(np.cumsum(count) - count, count)
+        second = ranges(1 + np.arange(len(order)), count)
         first, second = order[first], order[second]
         kept = (document[first] == document[second]) | ~(facts.nameless[first] | facts.nameless[second])
         first, second = first[kept], second[kept]
