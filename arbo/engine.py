@@ -23,7 +23,7 @@ if TYPE_CHECKING:
         pair_dissimilarity,
     )
     from clustering.decisions import NEW, OUTSIDE, UNDECIDED
-    from clustering.dense import nearest_others, spanning_tree
+    from clustering.dense import spanning_tree
     from clustering.dense_search import Scan, Scanner, faiss_scanner
     from clustering.growth import FEW, renumbered, updated
     from clustering.index import Index, is_below, is_start
@@ -42,7 +42,7 @@ _NAMES = {
     "bridges": "bridges",
     "comparison": "CANDIDATES SAMPLE Embeddings Searchable is_exact measured_recall nearest pair_dissimilarity",
     "decisions": "NEW OUTSIDE UNDECIDED",
-    "dense": "nearest_others spanning_tree",
+    "dense": "spanning_tree",
     "dense_search": "Scan Scanner faiss_scanner",
     "growth": "FEW renumbered updated",
     "index": "Index is_below is_start",

@@ -82,7 +82,8 @@ from arbo.edges.features import ENTITY_FEATURES, MENTION_FEATURES
 from arbo.engine import Bools
 from arbo.training.edges import examples
 from clustering import METHODS
-from eval import PairwiseScores, pairwise
+from eval import clustering_scores
+from eval.clustering import PairwiseScores
 
 PARTS = ("train", "dev", "test")
 GROUPS = {
@@ -211,9 +212,8 @@ def left_out(cell: Cell) -> Cell:
     figures = {"pairs": average_precision_score(correct, score), **of_clusters(linker.discover(corpus))}
     if names := names_alone(corpus):
         result = linker.discover(names)
-        told = pairwise(
-            Gold.of(names).classes, result.link_table["cluster_id"].combine_chunks().dictionary_encode().indices
-        )
+        clusters = result.link_table["cluster_id"].combine_chunks().dictionary_encode().indices
+        told = clustering_scores(Gold.of(names).classes, clusters)["pairwise"]
         figures |= {f"names {score}": told[score] for score in ("precision", "recall", "f1")}
     return figures
 
@@ -222,7 +222,7 @@ def told_alone(names: Corpus, threshold: float | None = None) -> PairwiseScores:
     """Return pairwise scores of n-grams on names alone."""
     config = arbo.LinkerConfig() if threshold is None else arbo.LinkerConfig(mention_threshold=threshold)
     clusters = arbo.Linker(config=config).discover(names).link_table["cluster_id"]
-    return pairwise(Gold.of(names).classes, codes_of(clusters.to_pylist()))
+    return clustering_scores(Gold.of(names).classes, codes_of(clusters.to_pylist()))["pairwise"]
 
 
 def ceiling(names: Corpus) -> float:
@@ -234,7 +234,7 @@ def ceiling(names: Corpus) -> float:
     near |= (of.letters @ of.letters.T).toarray()[first, second] > 0.3
     joined = equal | (near & (label[first] == label[second]))
     links = coo_array((joined[joined], (first[joined], second[joined])), shape=(len(label), len(label)))
-    return pairwise(label, connected_components(links, directed=False)[1])["f1"]
+    return clustering_scores(label, connected_components(links, directed=False)[1])["pairwise"]["f1"]
 
 
 def alone() -> Iterator[tuple[str, Row]]:

@@ -1,4 +1,4 @@
-"""Complete graphs of a few vectors: their spanning tree, and the vector nearest to each.
+"""Spanning trees of complete graphs of a few vectors.
 
 The tree is used to choose positives for training (ArboEL, section 3.2): its nodes are the mentions of one gold entity,
 with all edges among them, and its root is the entity. The weights are the same in both directions, so the arborescence
@@ -36,18 +36,6 @@ def spanning_tree(vectors: Floats, root: Floats, *, metric: Metric = "dot") -> F
         exact = rows.astype(np.float64)
         return Forest(*_grow(exact @ exact.T, weight, offset_of(metric)))
     return Forest(*_grow_large(_blocks(rows), weight, offset_of(metric)))
-
-
-def nearest_others(vectors: Floats, *, metric: Metric = "dot") -> Ids:
-    """Return the nearest other node of each, the first of equals; raise ValueError for < 2 nodes, NaN or infinity."""
-    exact = _checked(vectors, metric).astype(np.float64)
-    if len(exact) < 2:
-        raise ValueError(f"expected two or more nodes, not {len(exact)}")
-    nearest = np.empty(len(exact), np.int64)
-    for begin in range(0, len(exact), _BLOCK):
-        products = exact[begin : begin + _BLOCK] @ exact.T
-        _others(products, begin, offset_of(metric), nearest)
-    return nearest
 
 
 def _checked(vectors: Floats, metric: Metric) -> Floats:
@@ -122,14 +110,3 @@ def _offer(u: int, products: Weights, waiting: Ids, parent: Ids, weight: Floats,
         w = dissimilarity(products[i], offset)
         if w < weight[v] or (w == weight[v] and parent[v] > u):
             weight[v], parent[v] = w, u
-
-
-@kernel
-def _others(products: Weights, begin: int, offset: float, nearest: Ids) -> None:
-    for row in range(len(products)):
-        own, best, least = begin + row, -1, np.float32(np.inf)
-        for i in range(products.shape[1]):
-            w = dissimilarity(products[row, i], offset)
-            if i != own and w < least:
-                best, least = i, w
-        nearest[own] = best

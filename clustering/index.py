@@ -12,7 +12,6 @@ import scipy.sparse as sp
 from .approximate_search import Find, approximate_search, hnsw
 from .arrays import Floats, Ids, pairs_of
 from .dense_search import Scan, Scanner, dense_search
-from .kernels import kernel
 from .prefix_search import MOST_WITHIN, QUERIES_SHARE, Prefixes, search_prefixes
 from .search import Owners, Search, SearchMethod
 from .sparse_search import FEW_ROWS, GROUPS, ROWS_PER_PLACE, Bounds, Corpus, Scratch, alike_together, sparse_search
@@ -96,8 +95,8 @@ class Index:
     @cached_property
     def postings(self) -> Csr:
         """The rows that have a feature, ascending, for each feature of sparse vectors."""
-        matrix: Any = self.matrix
-        return _fixed(Csr(*_transposed(matrix, self.dim)))
+        start, row, value = csr(sp.csr_array(self._scipy().T))
+        return _fixed(Csr(start, row.astype(np.int32, copy=False), value))
 
     @cached_property
     def bounds(self) -> Bounds:
@@ -225,23 +224,6 @@ def is_start(start: Ids, n: int, end: int) -> bool:
     """Return whether ``start`` divides so many items into ``n`` parts."""
     is_sized = start.ndim == 1 and start.dtype.kind == "i" and len(start) == n + 1
     return is_sized and start[0] == 0 and start[-1] == end and not (np.diff(start) < 0).any()
-
-
-@kernel
-def _transposed(rows: Csr, dim: int) -> tuple[Ids, Ids, Floats]:
-    """Return the arrays of the transposed matrix, which has ``dim`` rows."""
-    indptr, indices, data = rows
-    start = np.zeros(dim + 1, np.int64)
-    for feature in indices:
-        start[feature + 1] += 1
-    start = np.cumsum(start)
-    place, row_of, value = start[:-1].copy(), np.empty(len(indices), np.int32), np.empty(len(data), data.dtype)
-    for row in range(len(indptr) - 1):
-        for i in range(indptr[row], indptr[row + 1]):
-            at = place[indices[i]]
-            row_of[at], value[at] = row, data[i]
-            place[indices[i]] = at + 1
-    return start, row_of, value
 
 
 def _fixed(part: Part) -> Part:

@@ -8,7 +8,7 @@ matrix is built.
 
 import math
 from collections.abc import Callable
-from typing import Generic, Literal, NamedTuple, TypedDict, TypeVar
+from typing import Generic, NamedTuple, TypedDict, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -48,7 +48,7 @@ class ClusteringScores(TypedDict):
 def clustering_scores(labels_true: Labels, labels_pred: Labels) -> ClusteringScores:
     """Compute all scores of two clusterings of the same items, from one contingency table.
 
-    Each score has a function in `eval.clustering`, which defines it and gives its source. O(n log n) time, except for
+    The functions of `eval.clustering` define each score and give its source. O(n log n) time, except for
     `ami`, which takes a step for every pair of distinct cluster sizes. The arguments hold the true and the predicted
     cluster of each item, as any hashable labels; integer arrays are fastest. Raise ValueError if the lengths differ or
     a label is missing (NaN or None), and TypeError if a label cannot be hashed or the labels have no order.
@@ -61,17 +61,18 @@ def clustering_scores(labels_true: Labels, labels_pred: Labels) -> ClusteringSco
     """
     table = Contingency.from_labels(labels_true, labels_pred)
     pairs, info = pair_counts_from_contingency(table), _information(table)
+    arithmetic, geometric, smaller, larger = _normalized_mutual_information(info)
     return {
         "ari": adjusted_rand_from_pairs(pairs),
         "rand": _rand(pairs),
         "ami": _adjusted_mutual_information(table, info),
-        "nmi_arithmetic": _normalized_mutual_information(info, "arithmetic"),
-        "nmi_geometric": _normalized_mutual_information(info, "geometric"),
-        "nmi_min": _normalized_mutual_information(info, "min"),
-        "nmi_max": _normalized_mutual_information(info, "max"),
+        "nmi_arithmetic": arithmetic,
+        "nmi_geometric": geometric,
+        "nmi_min": smaller,
+        "nmi_max": larger,
         "homogeneity": info.homogeneity,
         "completeness": info.completeness,
-        "v_measure": f1(info.completeness, info.homogeneity),
+        "v_measure": arithmetic,
         "fowlkes_mallows": _fowlkes_mallows(pairs),
         "pairwise": _pairwise(pairs),
     }
@@ -105,7 +106,7 @@ def pair_counts_from_contingency(table: Contingency) -> PairCounts:
     return PairCounts(tp, fp, fn, n * (n - 1) // 2 - tp - fp - fn)
 
 
-def pairwise(labels_true: Labels, labels_pred: Labels) -> PairwiseScores:
+def _pairwise(pairs: PairCounts) -> PairwiseScores:
     """Return precision, recall and F1 of the pairs that the prediction puts together.
 
     If ``P(K)`` are the pairs inside true clusters, and ``P(R)`` those inside predicted clusters, precision is
@@ -113,30 +114,22 @@ def pairwise(labels_true: Labels, labels_pred: Labels) -> PairwiseScores:
     sides, even for singletons compared with themselves.
     Source: Manning, Raghavan and Schütze 2008, Introduction to information retrieval, section 16.3.
 
-    >>> pairwise([0, 0, 0, 1], [0, 0, 1, 1])
+    >>> _pairwise(PairCounts(tp=1, fp=1, fn=2, tn=2))
     {'precision': 0.5, 'recall': 0.3333333333333333, 'f1': 0.4}
     """
-    return _pairwise(pair_counts(labels_true, labels_pred))
-
-
-def _pairwise(pairs: PairCounts) -> PairwiseScores:
     precision, recall = ratio(pairs.tp, pairs.tp + pairs.fp), ratio(pairs.tp, pairs.tp + pairs.fn)
     return {"precision": precision, "recall": recall, "f1": f1(recall, precision)}
 
 
-def rand_index(labels_true: Labels, labels_pred: Labels) -> float:
+def _rand(pairs: PairCounts) -> float:
     """Return the share of the pairs on which both sides agree: ``(tp + tn) / (tp + fp + fn + tn)`` of `pair_counts`.
 
     It is 1 if there are no pairs. Source: Rand 1971, Objective criteria for the evaluation of clustering methods, JASA
     66.
 
-    >>> rand_index([0, 0, 0, 1], [0, 0, 1, 1])
+    >>> _rand(PairCounts(tp=1, fp=1, fn=2, tn=2))
     0.5
     """
-    return _rand(pair_counts(labels_true, labels_pred))
-
-
-def _rand(pairs: PairCounts) -> float:
     return (pairs.tp + pairs.tn) / sum(pairs) if sum(pairs) else 1.0
 
 
@@ -161,18 +154,14 @@ def adjusted_rand_from_pairs(pairs: PairCounts) -> float:
     return 2 * (tp * tn - fp * fn) / ((tp + fn) * (fn + tn) + (tp + fp) * (fp + tn))
 
 
-def fowlkes_mallows(labels_true: Labels, labels_pred: Labels) -> float:
+def _fowlkes_mallows(pairs: PairCounts) -> float:
     """Return the geometric mean of pairwise precision and recall.
 
     Source: Fowlkes and Mallows 1983, A method for comparing two hierarchical clusterings, JASA 78.
 
-    >>> round(fowlkes_mallows([0, 0, 0, 1], [0, 0, 1, 1]), 6)
+    >>> round(_fowlkes_mallows(PairCounts(tp=1, fp=1, fn=2, tn=2)), 6)
     0.408248
     """
-    return _fowlkes_mallows(pair_counts(labels_true, labels_pred))
-
-
-def _fowlkes_mallows(pairs: PairCounts) -> float:
     together = _pairwise(pairs)
     return math.sqrt(together["precision"] * together["recall"])
 
@@ -185,6 +174,18 @@ class _Information(NamedTuple):
 
 
 def _information(table: Contingency) -> _Information:
+    """Return the entropies of both sides, and what each says about the other.
+
+    Homogeneity is ``1 - H(K|R) / H(K)``, the degree to which each predicted cluster has items of a single true cluster:
+    ``H(K)`` is the entropy of the true clusters, and ``H(K|R)`` what is left of it once the predicted clusters are
+    known. It is 1 if the truth is a single cluster. Completeness is the same with the sides exchanged, and V-measure
+    the harmonic mean of both. Source: Rosenberg and Hirschberg 2007, V-measure, EMNLP,
+    https://aclanthology.org/D07-1043.
+
+    >>> info = _information(Contingency.from_labels([0, 0, 1, 1], [0, 1, 2, 2]))
+    >>> info.homogeneity, round(info.completeness, 6)
+    (1.0, 0.666667)
+    """
     true, pred = entropy(table.row_size), entropy(table.column_size)
     if not (true and pred):  # a single cluster says nothing about the other side, which determines it
         return _Information(true, pred, float(not true), float(not pred))
@@ -194,84 +195,33 @@ def _information(table: Contingency) -> _Information:
     return _Information(true, pred, homogeneity, completeness)
 
 
-def homogeneity(labels_true: Labels, labels_pred: Labels) -> float:
-    """Return the degree to which each predicted cluster has items of a single true cluster: ``1 - H(K|R) / H(K)``.
-
-    ``H(K)`` is the entropy of the true clusters, and ``H(K|R)`` what is left of it once the predicted clusters are
-    known. The result is 1 if the truth is a single cluster. Source: Rosenberg and Hirschberg 2007, V-measure, EMNLP,
-    https://aclanthology.org/D07-1043.
-
-    >>> homogeneity([0, 0, 1, 1], [0, 1, 2, 2])
-    1.0
-    """
-    return _information(Contingency.from_labels(labels_true, labels_pred)).homogeneity
-
-
-def completeness(labels_true: Labels, labels_pred: Labels) -> float:
-    """Return the degree to which each true cluster is inside a single predicted cluster: ``1 - H(R|K) / H(R)``.
-
-    It is `homogeneity` with the sides exchanged, and has the same source.
-
-    >>> round(completeness([0, 0, 1, 1], [0, 1, 2, 2]), 6)
-    0.666667
-    """
-    return _information(Contingency.from_labels(labels_true, labels_pred)).completeness
-
-
-def v_measure(labels_true: Labels, labels_pred: Labels) -> float:
-    """Return the harmonic mean of `homogeneity` and `completeness`.
-
-    It equals `normalized_mutual_information` with the arithmetic mean. Source: as for `homogeneity`.
-
-    >>> round(v_measure([0, 0, 1, 1], [0, 1, 2, 2]), 6)
-    0.8
-    """
-    return normalized_mutual_information(labels_true, labels_pred)
-
-
-Average = Literal["arithmetic", "geometric", "min", "max"]
-
-
-def normalized_mutual_information(
-    labels_true: Labels, labels_pred: Labels, *, average: Average = "arithmetic"
-) -> float:
+def _normalized_mutual_information(info: _Information) -> tuple[float, float, float, float]:
     """Return ``I(K; R) / average(H(K), H(R))``, the information shared by both sides, relative to their entropies.
 
-    ``average`` is their mean (``"arithmetic"`` or ``"geometric"``), the smaller (``"min"``) or the larger (``"max"``);
-    raise ValueError for another value. The result is 1 if both sides are a single cluster, and 0 if only one side is.
-    Source: Vinh, Epps, Bailey 2010, Information theoretic measures for clusterings comparison, JMLR 11.
+    The average is their arithmetic or geometric mean, the smaller or the larger, in this order. The result is 1 if both
+    sides are a single cluster, and 0 if only one side is. Source: Vinh, Epps, Bailey 2010, Information theoretic
+    measures for clusterings comparison, JMLR 11.
 
-    >>> labels = [0, 0, 1, 1], [0, 1, 2, 2]
-    >>> [round(normalized_mutual_information(*labels, average=a), 6) for a in ("min", "geometric", "max")]
-    [1.0, 0.816497, 0.666667]
+    >>> info = _information(Contingency.from_labels([0, 0, 1, 1], [0, 1, 2, 2]))
+    >>> [round(value, 6) for value in _normalized_mutual_information(info)]
+    [0.8, 0.816497, 1.0, 0.666667]
     """
-    return _normalized_mutual_information(_information(Contingency.from_labels(labels_true, labels_pred)), average)
-
-
-def _normalized_mutual_information(info: _Information, average: Average) -> float:
     h, c = info.homogeneity, info.completeness  # I/H(K) and I/H(R); dividing by a mean of both H gives a mean of these
     shared = max(h, c) if h and c else 0.0  # with a single cluster, h or c is 1, and nothing is shared
-    values = {"arithmetic": f1(c, h), "geometric": math.sqrt(h * c), "min": shared, "max": min(h, c)}
-    if average not in values:
-        raise ValueError(f"average={average!r} is not 'arithmetic', 'geometric', 'min' or 'max'")
-    return values[average]
+    return f1(c, h), math.sqrt(h * c), shared, min(h, c)
 
 
-def adjusted_mutual_information(labels_true: Labels, labels_pred: Labels) -> float:
+def _adjusted_mutual_information(table: Contingency, info: _Information) -> float:
     """Return the mutual information, corrected for chance and divided by the arithmetic mean of the entropies.
 
     ``AMI = (I - E) / ((H(K) + H(R)) / 2 - E)``, where ``I`` is the mutual information of the true and the predicted
     clusters, ``H`` their entropy, and ``E`` the expected ``I`` of random clusters of the same sizes. It is 1 for equal
-    clusterings. Source: as for `normalized_mutual_information`.
+    clusterings. Source: as for `_normalized_mutual_information`.
 
-    >>> round(adjusted_mutual_information([0, 0, 1, 1], [0, 1, 0, 1]), 6)
+    >>> table = Contingency.from_labels([0, 0, 1, 1], [0, 1, 0, 1])
+    >>> round(_adjusted_mutual_information(table, _information(table)), 6)
     -0.5
     """
-    table = Contingency.from_labels(labels_true, labels_pred)
-    return _adjusted_mutual_information(table, _information(table))
-
-
-def _adjusted_mutual_information(table: Contingency, info: _Information) -> float:
     if len(table.count) == len(table.row_size) == len(table.column_size):
         return 1.0  # equal clusterings, including the case of a single possible outcome, where the ratio is 0/0
     if not (info.entropy_true and info.entropy_pred):
@@ -317,7 +267,7 @@ def expected_mutual_information(row_size: IntArray, column_size: IntArray) -> fl
 
     Clusters of equal size are computed once, and only the part of each distribution around its mean, which has all but
     1e-14 of the probability (by Bernstein's bound). O(A B w) time for A distinct row sizes, B distinct column sizes and
-    parts of w values. Source: as for `normalized_mutual_information`.
+    parts of w values. Source: as for `_normalized_mutual_information`.
 
     Four items in two halves on both sides: a third of the assignments agree (log 2), two thirds share nothing (0):
 

@@ -5,8 +5,8 @@ metric is defined by its recall; precision is the recall with the sides exchange
 0. Singletons count. The values are those of the CoNLL reference scorer 8.01 (Pradhan et al. 2014,
 https://aclanthology.org/P14-2006) and, for LEA, those of its authors' scorer.
 
-To add a metric, write a function from a `Contingency` to its counts, a public function above it, and one line each in
-`Metric`, `METRICS`, `CoreferenceScores` and `scores_from_counts`.
+To add a metric, write a function from a `Contingency` to its counts, and one line each in `Metric`, `METRICS`,
+`CoreferenceScores` and `scores_from_counts`.
 """
 
 from collections.abc import Callable, Mapping
@@ -138,7 +138,7 @@ def recall_precision_f1(counts: Counts) -> Score:
     return {"recall": recall, "precision": precision, "f1": f1(recall, precision), "counts": list(counts)}
 
 
-def muc(key: Clusters, response: Clusters) -> Score:
+def muc(table: Contingency) -> Counts:
     """Return MUC: the share of the links in clusters that the other side also has.
 
     Recall is ``sum_i (|K_i| - p(K_i)) / sum_i (|K_i| - 1)`` over the key clusters ``K_i``, where ``p(K_i)`` is the
@@ -146,32 +146,25 @@ def muc(key: Clusters, response: Clusters) -> Score:
     Singletons have no links, so clusterings of only singletons score 0, even if they are equal. Source: Vilain et al.
     1995, A model-theoretic coreference scoring scheme, MUC-6, https://aclanthology.org/M95-1005.
 
-    >>> muc([["a", "b", "c", "d"]], [["a", "b"], ["c", "d"]])["counts"]
+    >>> muc(Contingency.from_clusters([["a", "b", "c", "d"]], [["a", "b"], ["c", "d"]]))
     [2, 3, 2, 2]
     """
-    return recall_precision_f1(_muc(Contingency.from_clusters(key, response)))
-
-
-def _muc(table: Contingency) -> Counts:
     common = table.n_shared - len(table.count)  # the sum of |K_i| - p(K_i), which is symmetric
     links = [int(sizes.sum()) - len(sizes) for sizes in (table.row_size, table.column_size)]
     return [common, links[0], common, links[1]]
 
 
-def b_cubed(key: Clusters, response: Clusters) -> Score:
+def b_cubed(table: Contingency) -> Counts:
     """Return B-cubed: the mean share of a mention's cluster that is in the mention's cluster on the other side.
 
     Recall is the mean of ``|K(m) & R(m)| / |K(m)|`` over the mentions m of the key, where ``K(m)`` is the cluster of m
     in the key, and ``R(m)`` in the response; a mention missing from the response has 0. Source: Bagga and Baldwin 1998,
     Algorithms for scoring coreference chains, LREC workshop on linguistic coreference.
 
-    >>> b_cubed([["a", "b", "c", "d"]], [["a", "b"], ["c", "d"]])
-    {'recall': 0.5, 'precision': 1.0, 'f1': 0.6666666666666666, 'counts': [2.0, 4, 4.0, 4]}
+    >>> b_cubed(Contingency.from_clusters([["a", "b", "c", "d"]], [["a", "b"], ["c", "d"]]))
+    [2.0, 4, 4.0, 4]
     """
-    return recall_precision_f1(_b_cubed(Contingency.from_clusters(key, response)))
 
-
-def _b_cubed(table: Contingency) -> Counts:
     def recall(side: Contingency) -> Counts:
         size = side.row_size[side.row]
         return [sum_of_fractions(side.count**2, size), int(side.row_size.sum())]
@@ -179,44 +172,36 @@ def _b_cubed(table: Contingency) -> Counts:
     return recall(table) + recall(table.transposed)
 
 
-def ceaf_m(key: Clusters, response: Clusters) -> Score:
+def ceaf_m(table: Contingency) -> Counts:
     """Return CEAF-m: the mentions in common under the best one-to-one alignment of the clusters.
 
     Recall is ``max_g sum_i |K_i & R_g(i)| / sum_i |K_i|`` over one-to-one partial maps g of key clusters ``K_i`` to
     response clusters ``R_j``. Source: Luo 2005, On coreference resolution performance metrics,
     https://aclanthology.org/H05-1004 (phi 3).
 
-    >>> ceaf_m([["a", "b", "c"], ["d"]], [["a", "b"], ["c", "d"]])["counts"]
+    >>> ceaf_m(Contingency.from_clusters([["a", "b", "c"], ["d"]], [["a", "b"], ["c", "d"]]))
     [3, 4, 3, 4]
     """
-    return recall_precision_f1(_ceaf_m(Contingency.from_clusters(key, response)))
-
-
-def _ceaf_m(table: Contingency) -> Counts:
     aligned = int(table.count[best_alignment(table.row, table.column, table.count)].sum())
     return [aligned, int(table.row_size.sum()), aligned, int(table.column_size.sum())]
 
 
-def ceaf_e(key: Clusters, response: Clusters) -> Score:
+def ceaf_e(table: Contingency) -> Counts:
     """Return CEAF-e: the similarity of the clusters under their best one-to-one alignment.
 
     Recall is ``max_g sum_i phi(K_i, R_g(i)) / number of K_i``, with ``phi(K, R) = 2 |K & R| / (|K| + |R|)``, over
     one-to-one partial maps g of key clusters ``K_i`` to response clusters ``R_j``. Source: as for `ceaf_m` (phi 4).
 
-    >>> ceaf_e([["a", "b", "c"], ["d"]], [["a", "b"], ["c", "d"]])["counts"]
+    >>> ceaf_e(Contingency.from_clusters([["a", "b", "c"], ["d"]], [["a", "b"], ["c", "d"]]))
     [1.4666666666666666, 2, 1.4666666666666666, 2]
     """
-    return recall_precision_f1(_ceaf_e(Contingency.from_clusters(key, response)))
-
-
-def _ceaf_e(table: Contingency) -> Counts:
     sizes = table.row_size[table.row] + table.column_size[table.column]
     best = best_alignment(table.row, table.column, 2 * table.count / sizes)
     aligned = sum_of_fractions(2 * table.count[best], sizes[best])
     return [aligned, len(table.row_size), aligned, len(table.column_size)]
 
 
-def lea(key: Clusters, response: Clusters) -> Score:
+def lea(table: Contingency) -> Counts:
     """Return LEA: the share of each cluster's links that is resolved, weighted by the size of the cluster.
 
     Recall is ``sum_i |K_i| s(K_i) / sum_i |K_i|`` over the key clusters ``K_i``, where
@@ -224,13 +209,9 @@ def lea(key: Clusters, response: Clusters) -> Score:
     singleton links to itself: s is 1 if the other side has the same singleton, otherwise 0. Source: Moosavi and Strube
     2016, Which coreference evaluation metric do you trust?, https://aclanthology.org/P16-1060, section 3.
 
-    >>> lea([["a", "b", "c"], ["d"]], [["a", "b"], ["c"], ["d"]])["counts"]
+    >>> lea(Contingency.from_clusters([["a", "b", "c"], ["d"]], [["a", "b"], ["c"], ["d"]]))
     [2.0, 4, 3.0, 4]
     """
-    return recall_precision_f1(_lea(Contingency.from_clusters(key, response)))
-
-
-def _lea(table: Contingency) -> Counts:
     singletons = int(((table.row_size[table.row] == 1) & (table.column_size[table.column] == 1)).sum())
 
     def recall(side: Contingency) -> Counts:
@@ -242,7 +223,7 @@ def _lea(table: Contingency) -> Counts:
     return recall(table) + recall(table.transposed)
 
 
-def blanc(key: Clusters, response: Clusters) -> Score:
+def blanc(table: Contingency) -> Counts:
     """Return BLANC: the mean agreement on coreferent links and on other links.
 
     If ``C(K)`` are the pairs of mentions inside key clusters, ``N(K)`` all other pairs of mentions of the key, and
@@ -251,13 +232,10 @@ def blanc(key: Clusters, response: Clusters) -> Score:
     one kind, only that kind counts. Source: Luo et al. 2014, An extension of BLANC to system mentions,
     https://aclanthology.org/P14-2005; Recasens and Hovy 2011.
 
-    >>> blanc([["a", "b"], ["c"]], [["a", "b", "c"]])["counts"]
+    >>> blanc(Contingency.from_clusters([["a", "b"], ["c"]], [["a", "b", "c"]]))
     [1, 1, 1, 3, 0, 2, 0, 0]
     """
-    return _blanc_score(_blanc(Contingency.from_clusters(key, response)))
 
-
-def _blanc(table: Contingency) -> Counts:
     def apart(sizes: IntArray) -> int:
         mentions = int(sizes.sum())
         return mentions * (mentions - 1) // 2 - n_pairs(sizes)
@@ -284,12 +262,12 @@ def _blanc_score(counts: Counts) -> Score:
 
 
 METRICS: dict[Metric, Callable[[Contingency], Counts]] = {
-    "muc": _muc,
-    "b3": _b_cubed,
-    "ceafm": _ceaf_m,
-    "ceafe": _ceaf_e,
-    "lea": _lea,
-    "blanc": _blanc,
+    "muc": muc,
+    "b3": b_cubed,
+    "ceafm": ceaf_m,
+    "ceafe": ceaf_e,
+    "lea": lea,
+    "blanc": blanc,
 }
 """The counts of each metric, from a contingency whose rows are the key."""
 

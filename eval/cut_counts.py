@@ -26,7 +26,7 @@ class CutCounts(NamedTuple):
     clusters: IntArray
     b3_recall: npt.NDArray[np.float64]  # sum over the cells of ``count^2 / size of the class``
     b3_precision: npt.NDArray[np.float64]  # sum over the cells of ``count^2 / size of the cluster``
-    lea_recall: npt.NDArray[np.float64]  # numerator of `eval.lea`: of recall
+    lea_recall: npt.NDArray[np.float64]  # numerator of LEA: of recall
     lea_precision: npt.NDArray[np.float64]  # and of precision
     purity: float  # sum over the pairs of a class of the purity of the first cluster that holds both
 
@@ -112,20 +112,10 @@ def _meetings(label: IntArray, joined: IntArray, n_steps: int, class_begin: IntA
     return member, met
 
 
-@_kernel
 def _by_step(step: IntArray, n_steps: int) -> tuple[IntArray, IntArray]:
-    """Group positions by step, ascending: those of step ``s`` are at ``begin[s]`` to ``begin[s + 1]``."""
-    begin = np.zeros(n_steps + 2, np.int64)
-    for s in step:
-        begin[s + 1] += 1
-    for s in range(n_steps + 1):
-        begin[s + 1] += begin[s]
-    places = np.empty(len(step), np.int64)
-    end = begin.copy()
-    for place in range(len(step)):
-        places[end[step[place]]] = place
-        end[step[place]] += 1
-    return begin, places
+    """Return where each step begins in the places that are sorted by step, and these places."""
+    places = np.argsort(step, kind="stable")
+    return np.searchsorted(step[places], np.arange(n_steps + 2)), places
 
 
 @_kernel

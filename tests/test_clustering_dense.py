@@ -8,9 +8,8 @@ from hypothesis import given, settings, strategies as st
 
 import clustering.dense
 from clustering import Graph, partition
-from clustering.dense import nearest_others, spanning_tree
-from clustering.knn import nearest
-from clustering.vectors import Vectors, unit
+from clustering.dense import spanning_tree
+from clustering.vectors import unit
 
 METRICS = ["dot", "cosine"]
 
@@ -95,23 +94,6 @@ def test_no_node_and_one_node():
     assert len(spanning_tree(np.zeros((0, 3), np.float32), np.zeros(0, np.float32)).parent) == 0
     tree = spanning_tree(np.ones((1, 3), np.float32), np.array([2.0], np.float32))
     assert (tree.parent.tolist(), tree.weight.tolist()) == ([-1], [2.0])
-
-
-@pytest.mark.parametrize("metric", METRICS)
-@settings(deadline=None)
-@given(seed=st.integers(0, 2**32), n=st.integers(2, 20), dim=st.integers(1, 3))
-def test_nearest_others_are_those_that_search_finds(metric, seed, n, dim):
-    vectors = np.random.default_rng(seed).integers(-2, 3, (n, dim)).astype(np.float32)
-    own = Vectors.of(vectors)
-    found = nearest(own, own, 1, metric=metric, self_ids=np.arange(n))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(clustering.dense, "_BLOCK", 3)
-        assert nearest_others(vectors, metric=metric).tolist() == found.ids[:, 0].tolist()
-
-
-def test_one_node_has_no_other():
-    with pytest.raises(ValueError, match="expected two or more nodes"):
-        nearest_others(np.ones((1, 2), np.float32))
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from arbo.cli import console, options
 from arbo.cli.reporting import check_outputs, drawing
 
 if TYPE_CHECKING:
-    from arbo.results.views import Rows
+    from arbo.results.run import Ints
 
 _Ids = list[str] | None
 _TEXT = "Only mentions whose text, long form or entity name contains WORDS."
@@ -61,7 +61,7 @@ def show(
         _print(result, clusters_of(result, rows) if clusters else rows, clusters, limit)
 
 
-def _print(result: arbo.Result, rows: Rows, clusters: bool, limit: int | None) -> None:
+def _print(result: arbo.Result, rows: Ints, clusters: bool, limit: int | None) -> None:
     from arbo.results.views import cluster_view, mention_view
 
     on_terminal = sys.stdout.isatty()

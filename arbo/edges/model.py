@@ -134,7 +134,7 @@ class EdgeModel:
             log_odds = self.mentions.scores(features)
             if self.reader is not None:
                 log_odds += self.reader.change(inputs, first[some], second[some], log_odds, announce)
-            weight[some] = _weights(log_odds, features, MENTION_FEATURES)
+            weight[some] = weights_of(log_odds, features, MENTION_FEATURES)
         return weight
 
     def _entities(self, facts: Facts, retrieval: Retrieval, kb: KnowledgeBase) -> Neighbors:
@@ -143,7 +143,7 @@ class EdgeModel:
         scores = np.full(retrieval.entities.ids.shape, -np.inf, np.float32)
         for some in blocks(len(pairs.mention)):
             features = pairs.features(facts, some)
-            weight = _weights(self.entities.scores(features), features, ENTITY_FEATURES)
+            weight = weights_of(self.entities.scores(features), features, ENTITY_FEATURES)
             scores[pairs.mention[some], pairs.place[some]] = -weight
         ids, scores = best_first(retrieval.entities.ids, scores)
         return Neighbors(ids, -scores)
@@ -268,7 +268,8 @@ def lists_of(source: Ids, target: Ids, weight: Floats, rank: Ids, k: int) -> Nei
     return found
 
 
-def _weights(log_odds: LogOdds, features: Matrix, names: tuple[str, ...]) -> Floats:
+def weights_of(log_odds: LogOdds, features: Matrix, names: tuple[str, ...]) -> Floats:
+    """Return the dissimilarity of each pair, float32; of equal ones, that with more common letters is smaller."""
     letters = features[:, names.index("letters")]
     return np.asarray(1 - 1 / (1 + np.exp(-log_odds)) + _TRACE * (1 - letters), np.float32)
 

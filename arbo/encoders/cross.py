@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from os import fspath
-from typing import ClassVar, Self
+from typing import ClassVar, Self, Unpack
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from arbo.encoders.dual import DualEncoder, Texts
 from arbo.encoders.model_folder import OneTower, load_single
 from arbo.encoders.pooling import BOTH
 from arbo.encoders.templates import FieldTokens, TokenRow
-from arbo.encoders.tower import Precision, Tower
+from arbo.encoders.tower import Loading, Tower
 from arbo.engine import Floats, Ids
 from arbo.errors import UsageError
 from arbo.files import PathLike
@@ -71,17 +71,14 @@ class CrossEncoder(OneTower):
         cls,
         model: PathLike,
         config: CrossEncoderConfig | None = None,
-        *,
-        revision: str | None = None,
-        device: str | None = None,
-        precision: Precision = "float32",
+        **how: Unpack[Loading],
     ) -> Self:
         """Load what `save_pretrained` wrote, with the saved configuration unless another is given; see `Tower.load`.
 
         Raise DataError also for another kind of model, a missing or changed file, or a model that a newer arbo saved.
         Raise UsageError also if ``config.max_length`` is too small for the templates or too large for the model.
         """
-        tower, saved = load_single(model, cls.reads, revision=revision, device=device, precision=precision)
+        tower, saved = load_single(model, cls.reads, **how)
         return cls(tower, config or saved, fspath(model))
 
     def copy(self) -> Self:

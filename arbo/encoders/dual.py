@@ -9,7 +9,7 @@ from functools import cached_property
 from itertools import chain
 from os import fspath
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, Unpack
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from arbo.encoders.pooling import RowPooling
 from arbo.encoders.pretrained import MINILM, TOWERS, minilm_folder
 from arbo.encoders.sentence_transformers import write_modules
 from arbo.encoders.templates import Speller, TokenRow
-from arbo.encoders.tower import Precision, Tower
+from arbo.encoders.tower import Loading, Tower
 from arbo.engine import Embeddings, Floats, Ids, Metric, Progress, TokenMatrices, Vectors
 from arbo.errors import UsageError
 from arbo.files import PathLike
@@ -138,9 +138,7 @@ class DualEncoder:
         config: EncoderConfig | None = None,
         *,
         cache: PathLike | None = None,
-        revision: str | None = None,
-        device: str | None = None,
-        precision: Precision = "float32",
+        **how: Unpack[Loading],
     ) -> DualEncoder:
         """Load a model that `save_pretrained` wrote, or any transformer for both mentions and entities.
 
@@ -153,7 +151,7 @@ class DualEncoder:
         Raise UsageError also if ``config.max_length`` is too small for the templates or too large for the model.
         """
         place = minilm_folder() if fspath(model) == MINILM and not Path(MINILM).is_dir() else model
-        towers, saved = load_model(place, EncoderConfig, revision=revision, device=device, precision=precision)
+        towers, saved = load_model(place, EncoderConfig, **how)
         folder = None if cache is None else Path(cache)
         return cls(towers[0], towers[-1], config or saved or EncoderConfig(), folder, fspath(model))
 

@@ -40,11 +40,11 @@ def n_holders(in_name: Items, in_word: Items, counts: Bools, n: tuple[int, int])
     return words, grams
 
 
-def name_vectors(in_name: Items, words: sp.csr_array, alias: Doubles, *, is_ascending: bool) -> sp.csr_array:
+def name_vectors(in_name: Items, words: sp.csr_array, alias: Doubles) -> sp.csr_array:
     """Return the sum of the words of each name, scaled to length 1, as float32; (names, dimensions of words + 1).
 
     The last dimension has the value of ``alias`` for each name, which is not scaled. The other dimensions of a row
-    ascend if ``is_ascending``, otherwise they descend.
+    ascend.
     """
     n, width, in_word = len(alias), words.shape[1], csr(words)
     start = np.zeros(n + 1, np.int64)
@@ -54,7 +54,7 @@ def name_vectors(in_name: Items, words: sp.csr_array, alias: Doubles, *, is_asce
     items, values = np.empty(start[-1], np.int32), np.empty(start[-1], np.float32)
 
     def fill(begin: int) -> None:
-        _fill(in_name, in_word, width, alias, begin, begin + _CHUNK, start, is_ascending, items, values)
+        _fill(in_name, in_word, width, alias, begin, begin + _CHUNK, start, items, values)
 
     in_parallel(fill, begins)
     return sp.csr_array((values, items, start.astype(id_dtype(start[-1]))), (n, width + 1))
@@ -117,7 +117,6 @@ def _fill(
     begin: int,
     end: int,
     start: Ids,
-    is_ascending: bool,
     items: Ids,
     values: Floats,
 ) -> None:
@@ -136,10 +135,8 @@ def _fill(
                     n += 1
                 total[item] += in_word.data[i]
             _merge(own[:n], before)
-        length = np.sqrt(_sum(total[own] ** 2))
+        length = np.sqrt((total[own] ** 2).sum())
         scale = 1 / length if length > 0 else 1.0
-        if not is_ascending:
-            own[:] = own[::-1].copy()
         for i in range(n):
             values[at + i] = np.float32(scale * total[own[i]])
         if alias[name] != 0:
@@ -156,28 +153,3 @@ def _merge(items: Ids, n: int) -> None:
             place, left = place - 1, left - 1
         items[place] = fresh[i]
         place -= 1
-
-
-@kernel
-def _sum(values: Doubles) -> float:
-    """Return the sum in the order of `numpy.add.reduceat`: the first value, and the pairwise sum of all others."""
-    return float(values[0]) + _pairwise(values[1:]) if len(values) else 0.0
-
-
-@kernel
-def _pairwise(values: Doubles) -> float:
-    n, total = len(values), 0.0
-    if n < 8:
-        for value in values:
-            total += value
-        return float(total)
-    if n > 128:
-        half = n // 2 - n // 2 % 8
-        return _pairwise(values[:half]) + _pairwise(values[half:])
-    part, whole = values[:8].copy(), n - n % 8
-    for i in range(8, whole):
-        part[i % 8] += values[i]
-    total = ((part[0] + part[1]) + (part[2] + part[3])) + ((part[4] + part[5]) + (part[6] + part[7]))
-    for i in range(whole, n):
-        total += values[i]
-    return float(total)

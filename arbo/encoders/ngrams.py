@@ -171,7 +171,7 @@ class NgramEncoder:
         alias = np.zeros(len(names))
         if is_alias is not None:
             alias[is_alias] = self.alias_weight
-        return name_vectors(in_name, self._vectors_of(words), alias, is_ascending=is_alias is not None)
+        return name_vectors(in_name, self._vectors_of(words), alias)
 
     def _vectors_of(self, words: StringTable) -> sp.csr_array:
         """Return the scaled vectors of words; (words, n-grams + unseen)."""

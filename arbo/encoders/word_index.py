@@ -11,7 +11,7 @@ import numpy.typing as npt
 from arbo.data import KnowledgeBase
 from arbo.encoders.name_words import words_of
 from arbo.encoders.string_table import StringTable
-from arbo.engine import Bools, Ids, is_below, is_start, kernel
+from arbo.engine import Bools, Ids, is_below, is_start, kernel, ranges
 from arbo.errors import DataError
 from arbo.text.words import SMALL_WORDS, capital_stop_words, content_words, words as words_in
 
@@ -50,8 +50,7 @@ class WordIndex:
         first = np.searchsorted(rarest[order], np.arange(len(words) + 1))
         length = np.diff(start)[order]
         ends = np.append(0, np.cumsum(length))
-        places = np.repeat(start[:-1][order] - ends[:-1], length) + np.arange(ends[-1])
-        return cls(words, first, ends, items[places], row[order], always)
+        return cls(words, first, ends, items[ranges(start[:-1][order], length)], row[order], always)
 
     def rows_with(self, words: Iterable[str]) -> Ids:
         """Return the rows of all entities with a name that consists of these words and of small words, ascending.

@@ -17,9 +17,7 @@ import pyarrow.compute as pc
 from arbo.data.tables import numbered
 from arbo.engine import Decisions, Edges, Graph, Partition, partition
 from arbo.results.graphs import graph_of
-from arbo.results.run import Run
-
-Ints = npt.NDArray[np.int64]
+from arbo.results.run import Ints, Run
 
 STEPS, PAIRED = 32, 8
 """Numbers of values of each of the two thresholds: where it moves alone, and where both move."""

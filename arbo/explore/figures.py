@@ -4,11 +4,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow.compute as pc
 
-from arbo.results.evaluation import best_scores, evaluate
+from arbo.results.evaluation import evaluate, to_nearest
 from arbo.results.run import Run
-from arbo.results.views import document_ids
 
 _BINS = 40
 
@@ -22,7 +20,7 @@ def overview(run: Run) -> dict[str, Any]:
     size, count = np.unique(run.cluster_table["size"].to_numpy(), return_counts=True)
     return {
         "mentions": links.num_rows,
-        "documents": pc.count_distinct(document_ids(run)).as_py(),
+        "documents": len(run.document_ids),
         "linked": links.num_rows - nil,
         "nil": nil,
         "clusters": run.cluster_table.num_rows,
@@ -32,8 +30,8 @@ def overview(run: Run) -> dict[str, Any]:
         "k": config["k"],
         "linkage": config.get("nil_linkage", "single"),
         "threshold": {kind: _finite(manifest["threshold"][kind]) for kind in ("entity", "mention")},
-        "offset": float(manifest.get("offset", 1.0)),
-        "similarity_threshold": _finite(float(manifest.get("offset", 1.0)) - manifest["threshold"]["entity"]),
+        "offset": run.offset,
+        "similarity_threshold": _finite(run.offset - manifest["threshold"]["entity"]),
         "scores": _scores(run),
         "histogram": _histogram(run),
         "sizes": np.column_stack([size, count]).tolist(),
@@ -63,7 +61,7 @@ def _histogram(run: Run) -> dict[str, list[Any]]:
     """Count, in equal ranges, the dissimilarities of the nearest entities and of the steps between mentions."""
     links = run.link_table
     given = {
-        "entity": float(run.manifest.get("offset", 1.0)) - best_scores(run),
+        "entity": to_nearest(run),
         "mention": links["step"].filter(links["parent_is_mention"]).to_numpy(),
     }
     given = {name: values[np.isfinite(values.astype(np.float64))] for name, values in given.items()}

@@ -12,11 +12,7 @@ import pyarrow.compute as pc
 from arbo.data.tables import numbered
 from arbo.results.graphs import neighbors_of
 from arbo.results.result import Result
-from arbo.results.views import document_ids
-
-Bools = npt.NDArray[np.bool_]
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
+from arbo.results.run import Bools, Floats, Ints
 
 
 class Words:
@@ -42,10 +38,7 @@ class Lookups:
         self.run = run = replace(run, **{name: table.combine_chunks() for name, table in tables.items()})
         mentions, links, clusters = run.mention_table, run.link_table, run.cluster_table
         self.nil: Bools = pc.is_null(links["entity_id"]).to_numpy()
-        documents = document_ids(run)
-        if run.document_table is None:
-            documents = documents.unique()
-        self.documents = documents if isinstance(documents, pa.Array) else documents.combine_chunks()
+        self.documents = run.document_ids
         self.document: Ints = pc.index_in(mentions["document_id"], self.documents).to_numpy().astype(np.int64)
         counts = (np.bincount(own, minlength=len(self.documents)) for own in (self.document, self.document[self.nil]))
         self.per_document: tuple[Ints, ...] = tuple(counts)
@@ -108,10 +101,5 @@ class Lookups:
         best = best[np.unique(cluster[best], return_index=True)[1]]
         near, distance = np.full(len(self.sizes), -1), np.full(len(self.sizes), np.inf)
         near[cluster[best]] = first[best]
-        distance[cluster[best]] = self.offset - score[best]
+        distance[cluster[best]] = self.run.offset - score[best]
         return lists.values.take(pa.array(near, mask=near < 0)), distance
-
-    @property
-    def offset(self) -> float:
-        """The sum of similarity and dissimilarity."""
-        return float(self.run.manifest.get("offset", 1.0))

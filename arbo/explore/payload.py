@@ -6,14 +6,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from arbo.engine import Edges, bridges
+from arbo.engine import Edges, bridges, ranges
 from arbo.explore.columns import Columns
-from arbo.explore.cuts import Cuts, Ints, cuts_of, nil_edges, rooted
+from arbo.explore.cuts import Cuts, cuts_of, nil_edges, rooted
 from arbo.explore.figures import overview
 from arbo.files import json_ready
 from arbo.results.export import sentence_bounds
-from arbo.results.run import Run
-from arbo.results.views import document_ids
+from arbo.results.run import Ints, Run
 
 _CANDIDATES = 4
 """Number of candidates of a mention on the page."""
@@ -63,7 +62,7 @@ class _Entities:
         lists = links["candidates"].combine_chunks()
         self.offset = lists.offsets.to_numpy().astype(np.int64)
         self.shown = np.minimum(np.diff(self.offset), _CANDIDATES)
-        places = np.repeat(self.offset[:-1], self.shown) + _within(self.shown)
+        places = ranges(self.offset[:-1], self.shown)
         self.candidates = pc.list_flatten(links["candidates"]).combine_chunks().take(pa.array(places))
         self.scores = pc.list_flatten(links["candidate_scores"]).combine_chunks().take(pa.array(places))
         linked = run.cluster_table["entity_id"].drop_null().combine_chunks()
@@ -77,22 +76,12 @@ class _Entities:
         return found
 
 
-def _within(count: Ints) -> Ints:
-    """Return 0, 1, ... for each group of ``count`` items."""
-    start = np.cumsum(count) - count
-    return np.arange(int(count.sum())) - np.repeat(start, count)
-
-
 def _add_mentions(columns: Columns, run: Run, has_texts: bool) -> None:
     """Add where mentions are and what they say."""
     mentions = run.mention_table
     columns.strings("mention", mentions["mention_id"].to_pylist())
-    ids = document_ids(run)
-    if run.document_table is None:
-        ids = pc.unique(ids)
-    columns.strings("document", ids.to_pylist())
-    value_set = ids.combine_chunks() if isinstance(ids, pa.ChunkedArray) else ids
-    columns.numbers("of", pc.index_in(mentions["document_id"], value_set).to_numpy(), sorted_=True)
+    columns.strings("document", run.document_ids.to_pylist())
+    columns.numbers("of", pc.index_in(mentions["document_id"], run.document_ids).to_numpy(), sorted_=True)
     spans = mentions["spans"].combine_chunks()
     flat = spans.flatten()
     start, end = (flat.field(end).to_numpy().astype(np.int64) for end in ("start", "end"))
@@ -126,7 +115,7 @@ def _add_links(columns: Columns, run: Run, known: _Entities) -> None:
     if "follows" in links.column_names:
         columns.numbers("follows", _rows_of(links["follows"], run))
     table = np.full((len(known.shown), 2 * _CANDIDATES), -1, np.int64)
-    owner, place = np.repeat(np.arange(len(known.shown)), known.shown), _within(known.shown)
+    owner, place = np.repeat(np.arange(len(known.shown)), known.shown), ranges(np.zeros_like(known.shown), known.shown)
     table[owner, place] = known.rows(known.candidates)
     table[owner, _CANDIDATES + place] = known.scores.to_numpy().astype(np.float32).view(np.int32)
     lists, code = np.unique(table, axis=0, return_inverse=True)

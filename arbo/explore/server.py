@@ -29,7 +29,7 @@ from arbo.explore.reviewing import Reviewing
 from arbo.explore.views import Answer, Views
 from arbo.files import json_ready
 from arbo.serve.app import LOCAL, body_of, guarded, json_response, refusal, serve
-from arbo.serve.requests import Limits, Refused, parsed
+from arbo.serve.requests import Limits, Refused, parsed, value_of
 
 STATIC = Path(__file__).parent / "static"
 TOKEN = "x-arbo-token"
@@ -64,51 +64,28 @@ class Page:
         return told | {"changes": self.views.changes()}
 
 
-def _text(given: str) -> str:
-    if len(given) > 1000:
-        raise ValueError("at most 1,000 characters")
-    return given
-
-
-def _flag(given: str) -> bool:
-    if given not in ("true", "false", "1", "0"):
-        raise ValueError("true or false")
-    return given in ("true", "1")
-
-
-def _number(given: str, most: int) -> int:
-    if not (given.isascii() and given.isdecimal()) or len(given) > 12 or int(given) > most:
-        raise ValueError(f"a whole number from 0 to {most:,}")
-    return int(given)
-
-
-def _one_of(*names: str) -> Callable[[str], str]:
-    def read(given: str) -> str:
-        if given not in names:
-            raise ValueError(f"one of {', '.join(names)}")
-        return given
-
-    return read
-
-
-Read = Mapping[str, Callable[[str], Any]]
-_PAGED: Read = {"offset": partial(_number, most=10**9), "limit": partial(_number, most=_MOST_ROWS)}
-_ID: Read = {"id_": _text}
+Read = Mapping[str, Mapping[str, Any]]
+_TEXT, _FLAG = {"maxLength": 1000}, {"type": "boolean"}
+_PAGED: Read = {
+    "offset": {"type": "integer", "minimum": 0, "maximum": 10**9},
+    "limit": {"type": "integer", "minimum": 0, "maximum": _MOST_ROWS},
+}
+_ID: Read = {"id_": _TEXT}
 _VIEWS: Mapping[str, Read] = {
     "overview": {},
     "mentions": {
-        **dict.fromkeys(("words", "document", "entity", "cluster"), _text),
-        "nil": _flag,
-        "sort": _one_of("order", "margin"),
+        **dict.fromkeys(("words", "document", "entity", "cluster"), _TEXT),
+        "nil": _FLAG,
+        "sort": {"enum": ("order", "margin")},
         **_PAGED,
     },
-    "clusters": {"nil": _flag, "words": _text, "sort": _one_of("size", "nearness", "name"), **_PAGED},
-    "documents": {"words": _text, **_PAGED},
-    "search": {"words": _text},
+    "clusters": {"nil": _FLAG, "words": _TEXT, "sort": {"enum": ("size", "nearness", "name")}, **_PAGED},
+    "documents": {"words": _TEXT, **_PAGED},
+    "search": {"words": _TEXT},
     "changes": _PAGED,
     **dict.fromkeys(("cluster", "mention", "document", "entity"), _ID),
 }
-_ASKED: Mapping[str, Read] = {"next": {}, "question": _ID, "found": {"words": _text, "mention_id": _text}}
+_ASKED: Mapping[str, Read] = {"next": {}, "question": _ID, "found": {"words": _TEXT, "mention_id": _TEXT}}
 """Methods of the review; they take turns, as what writes does."""
 
 
@@ -165,16 +142,13 @@ def _check(request: Request, token: str) -> None:
 
 
 def _parameters(request: Request, read: Read) -> dict[str, Any]:
-    """Convert the parameters of a request; raise DataError for an unknown, missing or invalid one."""
+    """Convert the parameters of a request; raise DataError or UsageError for an unknown, missing or invalid one."""
     found = {}
     for given, value in request.query_params.multi_items():
         name = "id_" if given == "id" else given
         if name not in read:
             raise DataError(f"unknown parameter {given!r:.60}; known are {', '.join(read).replace('id_', 'id')}")
-        try:
-            found[name] = read[name](value)
-        except ValueError as error:
-            raise DataError(f"the parameter {given!r} must be {error}, not {value!r:.60}") from None
+        found[name] = value_of(given, value, read[name])
     for name in ("id_", "words", "mention_id"):
         if name in read and name not in found and (len(read) < 3):
             raise DataError(f"the parameter {name.removesuffix('_')!r} is missing")

@@ -11,7 +11,8 @@ from scipy.sparse.csgraph import minimum_spanning_tree
 
 from arbo.engine import Edges, bridges
 from arbo.explore.cuts import rooted
-from arbo.explore.lookups import Bools, Floats, Ints, Lookups
+from arbo.explore.lookups import Lookups
+from arbo.results.run import Bools, Floats, Ints
 
 _BRIDGES, _WEAKEST = 3, 5
 

@@ -10,12 +10,12 @@ import numpy as np
 
 from arbo.data import KnowledgeBase
 from arbo.explore.figures import overview
-from arbo.explore.lookups import Bools, Ints, Lookups
+from arbo.explore.lookups import Lookups
 from arbo.explore.trees import Tree
 from arbo.results.diff import Diff, diff
 from arbo.results.export import sentence_ends
 from arbo.results.result import Result
-from arbo.results.run import Link, Run
+from arbo.results.run import Bools, Ints, Link, Run
 from arbo.results.views import cluster_view, mention_view
 from arbo.serve.requests import Refused
 

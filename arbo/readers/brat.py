@@ -22,20 +22,19 @@ An archive is read as a stream: nothing is unpacked to disk, and links, paths th
 oversized members are refused.
 """
 
-import gzip
 import re
 import tarfile
 from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path, PurePosixPath
-from typing import IO, NamedTuple, cast
+from typing import NamedTuple
 
 from arbo.data import Corpus, Document, DocumentRecords, Mention, OnError, Records
 from arbo.data.documents import compare, span_between, text_of
 from arbo.errors import DataError
 from arbo.files import PathLike
-from arbo.readers.files import LARGEST_ARCHIVE, data_files, decode, read_text, sound
+from arbo.readers.files import LARGEST_ARCHIVE, data_files, decode, read_text, sound, unpacked
 from arbo.text.checks import Span
 
 TEXT, ANNOTATIONS = SUFFIXES = (".txt", ".ann")
@@ -113,11 +112,12 @@ def _files(path: Path) -> Iterator[_File]:
 
 
 def _archived(path: Path) -> Iterator[_File]:
-    with sound(path), gzip.open(path) as packed:
-        stream = _Limited(packed, path)
-        with tarfile.open(fileobj=cast(IO[bytes], stream), mode="r|", errors="replace") as archive:
+    size = 0
+    with sound(path), unpacked(path) as stream:
+        with tarfile.open(fileobj=stream, mode="r|", errors="replace") as archive:
             for member in archive:
-                _check(member, path)
+                size += member.size
+                _check(member, size, path)
                 name = PurePosixPath(member.name).name
                 if not member.isfile() or name.startswith(".") or not name.lower().endswith(SUFFIXES):
                     continue
@@ -128,26 +128,8 @@ def _archived(path: Path) -> Iterator[_File]:
             pass
 
 
-class _Limited:
-    """A stream with a limit, since a small archive can unpack to any size."""
-
-    def __init__(self, stream: gzip.GzipFile, path: Path) -> None:
-        self._stream = stream
-        self._path = path
-        self._left = LARGEST_ARCHIVE
-
-    def read(self, size: int) -> bytes:
-        """Return the next bytes, at most `size`."""
-        chunk = self._stream.read(size)
-        self._left -= len(chunk)
-        if self._left < 0:
-            problem = f"the archive unpacks to more than {LARGEST_ARCHIVE >> 20} MiB; unpack it and name the folder"
-            raise DataError(problem, file=str(self._path))
-        return chunk
-
-
-def _check(member: tarfile.TarInfo, path: Path) -> None:
-    """Raise DataError if a member is unsafe or too large."""
+def _check(member: tarfile.TarInfo, size: int, path: Path) -> None:
+    """Raise DataError if a member is unsafe or too large, or all up to it are, of ``size`` bytes together."""
     name = PurePosixPath(member.name.replace("\\", "/"))
     if not (member.isfile() or member.isdir()) or member.issparse():
         problem = "a link, a device or a sparse file in an archive is refused; leave it out"
@@ -155,6 +137,8 @@ def _check(member: tarfile.TarInfo, path: Path) -> None:
         problem = "a path that leads out of the archive is refused; pack relative paths below one folder"
     elif member.size > LARGEST_MEMBER:
         problem = f"the file is larger than {LARGEST_MEMBER >> 20} MiB; unpack the archive and name the folder"
+    elif size > LARGEST_ARCHIVE:
+        problem = f"the archive unpacks to more than {LARGEST_ARCHIVE >> 20} MiB; unpack it and name the folder"
     else:
         return
     raise DataError(problem, file=str(path), id=member.name[:200])

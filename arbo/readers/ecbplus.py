@@ -15,7 +15,6 @@ metadata of a document of ECB+ hold its `topic`, the number at the beginning of 
 the words, and `notes` counts differences. Other keys are ignored. `mention_ids` makes ids from document and span.
 """
 
-import json
 import re
 from collections import defaultdict
 from collections.abc import Iterator
@@ -28,7 +27,8 @@ from arbo.data import Corpus, Document, DocumentRecords, Marked, OnError, Record
 from arbo.data.documents import marked_document, text_of
 from arbo.errors import DataError
 from arbo.files import PathLike
-from arbo.readers.files import data_files, read_lines
+from arbo.readers.files import data_files, read_lines, read_text
+from arbo.readers.json_files import parse_whole
 from arbo.text.checks import Span
 from arbo.text.sentences import lay_out
 
@@ -119,16 +119,7 @@ def _mentions(source: Path, records: Records[Document]) -> dict[str, list[Number
 
 
 def _parse(source: Path) -> list[Any]:
-    try:
-        mentions = json.loads("\n".join(line for _, line in read_lines(source)))
-    except json.JSONDecodeError as error:
-        problem = f"{error.msg} at character {error.colno}"
-        raise DataError(f"not JSON: {problem}", file=str(source), line=error.lineno) from None
-    except (RecursionError, ValueError) as error:
-        if isinstance(error, DataError):
-            raise
-        problem = "the JSON is nested too deeply, or has a number with thousands of digits"
-        raise DataError(problem, file=str(source)) from None
+    mentions = parse_whole(read_text(source), source)
     if not isinstance(mentions, list):
         raise DataError("expected a JSON list of mentions", file=str(source))
     return mentions

@@ -66,15 +66,20 @@ def json_values(file: Path, records: Records[Any]) -> Iterator[Value]:
                 with records.record(file, number):
                     yield Value(parse(line), str(file), number, f"{stem}:{number}")
     elif first:
-        try:
-            whole = parse(text)
-        except DataError as error:
-            problem = f"{error.problem.partition('; write each')[0]}; correct the file, or fetch it again"
-            raise DataError(problem, file=str(file), line=error.line) from None
+        whole = parse_whole(text, file)
         if isinstance(whole, list):
             yield from (Value(one, f"{file}, item {n}", None, f"{stem}:{n}") for n, one in enumerate(whole, 1))
         else:
             yield Value(whole, str(file), None, stem)
+
+
+def parse_whole(text: str, file: Path) -> Any:
+    """Return the JSON value of a file; raise DataError for invalid JSON and repeated keys."""
+    try:
+        return parse(text)
+    except DataError as error:
+        problem = f"{error.problem.partition('; write each')[0]}; correct the file, or fetch it again"
+        raise DataError(problem, file=str(file), line=error.line) from None
 
 
 def annotated(document_id: str, text: str, drafts: list[Draft], metadata: dict[str, Any]) -> Document:

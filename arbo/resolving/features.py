@@ -14,7 +14,8 @@ from arbo.data import MentionInput
 from arbo.data.codes import codes_of
 from arbo.edges.facts import Names, hashed_words
 from arbo.edges.features import Matrix, products
-from arbo.engine import Bools, Ids, Neighbors
+from arbo.edges.pairs import distinct
+from arbo.engine import Bools, Ids, Neighbors, ranges
 from arbo.errors import MissingDependency
 from arbo.text.words import STOP_WORDS
 
@@ -72,8 +73,7 @@ class Rows(NamedTuple):
         sides = zip((neighbors.ids[target, at].astype(np.int64), target), self._acronyms(), strict=True)
         one, two = (np.concatenate(side) for side in sides)
         n = len(self.numbers)
-        key = np.unique(np.minimum(one, two) * n + np.maximum(one, two))
-        one, two = key // max(n, 1), key % max(n, 1)
+        one, two = distinct(np.minimum(one, two), np.maximum(one, two), n)
         left, right = self.numbers[one], self.numbers[two]
         kept: Bools = (one != two) & np.asarray((left == right) | (left == "") | (right == ""), np.bool_)
         return one[kept], two[kept]
@@ -87,8 +87,7 @@ class Rows(NamedTuple):
         begin = np.searchsorted(codes[long], codes[n:])
         count = np.searchsorted(codes[long], codes[n:], "right") - begin
         count[count > _HOLDERS] = 0
-        place = np.repeat(begin - np.cumsum(count) + count, count) + np.arange(count.sum())
-        return long[place], np.repeat(np.arange(n), count)
+        return long[ranges(begin, count)], np.repeat(np.arange(n), count)
 
     def features(self, first: Ids, second: Ids) -> Matrix:
         """Return the features of pairs of rows, which are the same in either order; (pairs, features)."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from arbo.data import KnowledgeBase
 from arbo.data.codes import codes_of
-from arbo.edges.model import THRESHOLD, EdgeModel, blocks, largest_shares, lists_of
+from arbo.edges.model import THRESHOLD, EdgeModel, blocks, largest_shares, lists_of, weights_of
 from arbo.edges.trees import Trees
 from arbo.engine import Bools, Floats, Ids
 from arbo.files import Format, check_manifest
@@ -21,7 +21,6 @@ from arbo.settings import read_json
 FORMAT = Format("arbo-rows", 1, {"trees": dict, "trained": dict}, "a model of rows", "install arbo again")
 NEIGHBORS = 32
 """Number of nearest names by their letters that each row is compared with."""
-_TRACE = 2.0**-20
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +40,7 @@ class RowEdges(EdgeModel):
         weight = np.empty(len(first), np.float32)
         for some in blocks(len(first)):
             features = rows.features(first[some], second[some])
-            weight[some] = 1 - 1 / (1 + np.exp(-self.mentions.scores(features))) + _TRACE * (1 - features[:, 0])
+            weight[some] = weights_of(self.mentions.scores(features), features, FEATURES)
         types = codes_of([item.mention.type or "" for item in retrieval.inputs] + [""])
         kept = _of_one_type(types[:-1], int(types[-1]), first, second, weight)
         first, second, weight = first[kept], second[kept], weight[kept]

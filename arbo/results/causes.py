@@ -12,9 +12,8 @@ import pyarrow.compute as pc
 from arbo.data.releases import Exchange, Keys
 from arbo.data.tables import numbered
 from arbo.results.graphs import neighbors_of
-from arbo.results.run import Run
+from arbo.results.run import Ints, Run
 
-Ints = npt.NDArray[np.int64]
 Edge = tuple[str, str, float]
 """Two ends, and their dissimilarity."""
 _NO_KEYS = np.empty(0, np.uint64)

@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from arbo.results.causes import Edge, Ints, exchange_of, gone, new_corrections, new_edges
+from arbo.results.causes import Edge, exchange_of, gone, new_corrections, new_edges
 from arbo.results.export import sentences_of
-from arbo.results.run import Run, rows_in
+from arbo.results.run import Ints, Run, rows_in
 from arbo.results.views import mention_view
 
 ClusterChangeKind = Literal[

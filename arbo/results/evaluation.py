@@ -321,6 +321,11 @@ def best_scores(run: Run) -> npt.NDArray[np.float64]:
     return values
 
 
+def to_nearest(run: Run) -> npt.NDArray[np.float64]:
+    """Return the dissimilarity of each mention's nearest entity, or infinity if it has none."""
+    return run.offset - best_scores(run)
+
+
 def gold_of(run: Run) -> tuple[Gold, dict[str, int]]:
     """Return the gold annotations of a run, and the number of each gold entity, link and candidate by its id."""
     in_kb = run.mention_table["gold_entities"]

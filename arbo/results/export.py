@@ -7,7 +7,6 @@ from operator import itemgetter
 from typing import Any, get_args
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -15,12 +14,10 @@ from arbo.data import Corpus
 from arbo.data.tables import documents_in, object_in
 from arbo.errors import UsageError
 from arbo.files import PathLike
-from arbo.results.run import Run, compared_in
+from arbo.results.run import Ints, Run, compared_in
 from arbo.results.views import mention_view
 from arbo.text.sentences import sentences
 from arbo.writers import TABLES, Ids, writer
-
-Ints = npt.NDArray[np.int64]
 
 _STEPS_SHOWN = 8
 """Maximum number of mentions shown of a path; of a longer path, the last ones are shown."""

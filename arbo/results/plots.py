@@ -8,7 +8,7 @@ import numpy.typing as npt
 from arbo.errors import UsageError
 from arbo.files import PathLike
 from arbo.metrics import linking_outcomes, plot_thresholds
-from arbo.results.evaluation import best_scores, gold_of, nearest, numbers_of
+from arbo.results.evaluation import gold_of, nearest, numbers_of, to_nearest
 from arbo.results.run import Run
 
 _BINS, _EQUAL = 40, 0.01
@@ -29,7 +29,7 @@ def _plot_histogram(run: Run, path: PathLike) -> None:
     """Count dissimilarities in 40 equal ranges; those of equal names are left out, since they would hide all others."""
     links = run.link_table
     given = {
-        "nearest entity": _to_nearest(run),
+        "nearest entity": to_nearest(run),
         "mention to mention, of links": links["step"].filter(links["parent_is_mention"]).to_numpy(),
         "weakest join of new entities": run.cluster_table["weakest_join"].drop_null().to_numpy(),
     }
@@ -45,7 +45,7 @@ def _plot_histogram(run: Run, path: PathLike) -> None:
     edges = np.histogram_bin_edges(every[np.isfinite(every)], _BINS)
     counts = {}
     for name, values in given.items():
-        other = values[values > _EQUAL] if _offset(run) else values  # inner products have no such limit
+        other = values[values > _EQUAL] if run.offset else values  # inner products have no such limit
         equal = f", and {len(values) - len(other):,} up to {_EQUAL}" if len(other) < len(values) else ""
         counts[f"{name} ({len(other):,}{equal})"] = np.append(np.histogram(other, edges)[0], 0)
     plot_thresholds(edges, counts, path, chosen=limits, xlabel="dissimilarity", ylabel="number")
@@ -53,7 +53,7 @@ def _plot_histogram(run: Run, path: PathLike) -> None:
 
 def _plot_curve(run: Run, path: PathLike) -> None:
     """Plot the share of linked mentions, and of correct decisions, at each threshold on the nearest entity."""
-    dissimilarity = _to_nearest(run)
+    dissimilarity = to_nearest(run)
     at = np.unique(dissimilarity[np.isfinite(dissimilarity)])
     if not len(at):
         raise UsageError("these mentions have no nearest entity, so no threshold links them; plot a histogram")
@@ -76,13 +76,3 @@ def _plot_curve(run: Run, path: PathLike) -> None:
         xlabel="largest dissimilarity of the nearest entity",
         ylabel="share of mentions",
     )
-
-
-def _to_nearest(run: Run) -> npt.NDArray[np.float64]:
-    """Return the dissimilarity of each mention's nearest entity, or infinity if it has none."""
-    return _offset(run) - best_scores(run)
-
-
-def _offset(run: Run) -> float:
-    """Return the sum of similarity and dissimilarity; an earlier arbo did not save it, and mostly used cosines."""
-    return float(run.manifest.get("offset", 1.0))

@@ -21,11 +21,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from arbo.data.codes import codes_of
-from arbo.results.run import Run, compared_in
+from arbo.results.run import Floats, Ints, Run, compared_in
 from arbo.text.phrases import shared_name
 
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 _UNKNOWN = 0.5
 """Doubt about a mention whose entity is unknown to the knowledge base."""
 

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from arbo.errors import UsageError
-from arbo.results.queue import Ints, Queue, names_of
-from arbo.results.run import Link, Run
+from arbo.results.queue import Queue, names_of
+from arbo.results.run import Ints, Link, Run
 
 Answer = Literal["accept", "candidate", "nil", "new", "not", "same", "different", "drop"]
 AROUND = 60

@@ -16,6 +16,9 @@ from arbo.data.documents import Mention
 from arbo.data.tables import labels_in, mention_in
 from arbo.results.rows import ROWS_SHOWN, table_of
 
+Bools = npt.NDArray[np.bool_]
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
 Item = TypeVar("Item", bound="Link | Cluster")
 
 
@@ -217,9 +220,18 @@ class Run:
         return text
 
     @cached_property
+    def document_ids(self) -> pa.Array:
+        """The ids of the documents; a run of format version 1 has only the ids of documents with mentions."""
+        return (self.mention_table if self.document_table is None else self.document_table)["document_id"].unique()
+
+    @cached_property
     def _row_of_document(self) -> dict[str, int]:
-        table = self.mention_table if self.document_table is None else self.document_table
-        return {id_: row for row, id_ in enumerate(table["document_id"].to_pylist())}
+        return {id_: row for row, id_ in enumerate(self.document_ids.to_pylist())}
+
+    @property
+    def offset(self) -> float:
+        """The sum of similarity and dissimilarity; an earlier arbo did not save it, and mostly used cosines."""
+        return float(self.manifest.get("offset", 1.0))
 
     def names_of(self, entity_id: str) -> list[str]:
         """Return the preferred name and the aliases of an entity; an empty list if the run does not have it."""

@@ -4,15 +4,13 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from arbo.errors import UsageError
-from arbo.results.run import Run
+from arbo.results.run import Ints, Run
 
 R = TypeVar("R", bound=Run)
-Rows = npt.NDArray[np.int64]
 
 _OF_LINKS = ("entity_id", "entity_name", "cluster_id", "score", "margin", "confidence", "corrected", "follows")
 _LOOKED_AT = 50
@@ -36,7 +34,7 @@ class Selection:
     lowest_margin: bool = False
     """Sort by the margin between the two nearest entities, lowest first; mentions without a margin come last."""
 
-    def rows(self, run: Run) -> Rows:
+    def rows(self, run: Run) -> Ints:
         """Return the rows of the selected mentions, in the order of display; raise UsageError for an unknown id."""
         links, mentions = run.link_table, run.mention_table
         chosen = np.ones(links.num_rows, np.bool_)
@@ -45,7 +43,7 @@ class Selection:
         for what, ids, column, known in (
             ("entity", self.entities, links["entity_id"], run.cluster_table["entity_id"]),
             ("cluster", self.clusters, links["cluster_id"], run.cluster_table["cluster_id"]),
-            ("document", self.documents, mentions["document_id"], document_ids(run)),
+            ("document", self.documents, mentions["document_id"], run.document_ids),
         ):
             if ids:
                 _check_known(what, ids, known)
@@ -54,14 +52,14 @@ class Selection:
             texts = (mentions["text"], links["entity_name"], mentions["expansion"])
             found = (pc.match_substring(text, self.words, ignore_case=True) for text in texts)
             chosen &= np.logical_or.reduce([pc.fill_null(one, False).to_numpy() for one in found])
-        rows: Rows = np.flatnonzero(chosen)
+        rows: Ints = np.flatnonzero(chosen)
         if self.lowest_margin:
             margin = pc.fill_null(links["margin"], float("inf")).to_numpy()[rows]
             rows = rows[np.argsort(margin, kind="stable")]
         return rows
 
 
-def rows_called(run: Run, name: str) -> Rows:
+def rows_called(run: Run, name: str) -> Ints:
     """Return the row of the mention with this id, else the rows of those with this document, cluster, entity or text.
 
     Case is ignored in texts, and entities are compared by id and name. Raise UsageError if no mention has any of these.
@@ -73,25 +71,19 @@ def rows_called(run: Run, name: str) -> Rows:
     texts = (mentions["text"], mentions["expansion"], links["entity_name"])
     fits = [pc.equal(column, name) for column in ids]
     fits += [pc.equal(pc.utf8_lower(column), name.lower()) for column in texts]
-    rows: Rows = np.flatnonzero(np.logical_or.reduce([pc.fill_null(one, False).to_numpy() for one in fits]))
+    rows: Ints = np.flatnonzero(np.logical_or.reduce([pc.fill_null(one, False).to_numpy() for one in fits]))
     if not len(rows):
         raise UsageError(f"no mention has the id, document, cluster, entity or text {name!r}; arbo show lists them")
     return rows
 
 
-def document_ids(run: Run) -> pa.ChunkedArray:
-    """Return the ids of the documents; a run of format version 1 has only the ids of documents with mentions."""
-    table = run.mention_table if run.document_table is None else run.document_table
-    return table["document_id"]
-
-
-def _check_known(what: str, ids: tuple[str, ...], known: pa.ChunkedArray) -> None:
-    unknown = [id_ for id_ in ids if not pc.is_in(pa.scalar(id_), value_set=known.combine_chunks()).as_py()]
+def _check_known(what: str, ids: tuple[str, ...], known: pa.Array | pa.ChunkedArray) -> None:
+    unknown = [id_ for id_ in ids if pc.index(known, id_).as_py() < 0]
     if unknown:
         raise UsageError(f"the run has no {what} {', '.join(map(repr, unknown))}; arbo show lists the ids")
 
 
-def mention_view(run: Run, rows: Rows) -> pa.Table:
+def mention_view(run: Run, rows: Ints) -> pa.Table:
     """Make a table of some mentions and their links, one flat row each.
 
     Columns: ``mention_id, document_id, start, end`` (of the whole mention, ``end`` excluded), ``text, type``,
@@ -121,18 +113,18 @@ def mention_view(run: Run, rows: Rows) -> pa.Table:
     )
 
 
-def clusters_of(run: Run, rows: Rows) -> Rows:
+def clusters_of(run: Run, rows: Ints) -> Ints:
     """Return the rows of the clusters that contain the given mentions, in the order of the run."""
     return np.unique(run.cluster_rows[rows])
 
 
-def selected(run: R, rows: Rows) -> R:
+def selected(run: R, rows: Ints) -> R:
     """Return a run of only these mentions and their clusters, which cannot grow."""
     tables = {name: getattr(run, name).take(rows) for name in ("mention_table", "link_rows")}
     return replace(run, **tables, cluster_table=run.cluster_table.take(clusters_of(run, rows)), kept=None)
 
 
-def cluster_view(run: Run, chosen: Rows, *, examples: int = 3) -> pa.Table:
+def cluster_view(run: Run, chosen: Ints, *, examples: int = 3) -> pa.Table:
     """Make a table of some clusters, one row each: the columns of the cluster table, and ``examples``.
 
     The column ``examples`` lists the first distinct texts of the cluster's first 50 mentions, at most ``examples``.

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from arbo.errors import UsageError
 from arbo.serve.reconciliation import Reconciliation
+from arbo.serve.requests import value_of
 
 Described = dict[str, Any]
 
@@ -80,23 +81,10 @@ class Operation:
 
 
 def _value(parameter: Described, text: str | None) -> Any:
-    schema, told = parameter["schema"], f"the parameter {parameter['name']!r}"
-    if text is None:
-        if parameter.get("required"):
-            raise UsageError(f"{told} is missing")
-        return schema.get("default")
-    if schema["type"] == "boolean":
-        if text not in ("true", "false"):
-            raise UsageError(f"{told} must be true or false")
-        return text == "true"
-    if schema["type"] == "integer":
-        least, most = schema["minimum"], schema["maximum"]
-        if not (text.isascii() and text.isdecimal() and len(text) < 9 and least <= int(text) <= most):
-            raise UsageError(f"{told} must be a number from {least} to {most}")
-        return int(text)
-    if text not in schema.get("enum", (text,)):
-        raise UsageError(f"{told} must be one of {', '.join(schema['enum'])}")
-    return text
+    schema, name = parameter["schema"], parameter["name"]
+    if text is None and parameter.get("required"):
+        raise UsageError(f"the parameter {name!r} is missing")
+    return schema.get("default") if text is None else value_of(name, text, schema)
 
 
 OPERATIONS = [

@@ -69,6 +69,25 @@ def parsed(text: bytes | str) -> Any:
     return value
 
 
+def value_of(name: str, text: str, schema: Mapping[str, Any]) -> Any:
+    """Return the value of a parameter in an address, as its JSON schema wants it; raise UsageError for another."""
+    told = f"the parameter {name!r} must"
+    if schema.get("type") == "boolean":
+        if text not in ("true", "false"):
+            raise UsageError(f"{told} be true or false")
+        return text == "true"
+    if schema.get("type") == "integer":
+        least, most = schema["minimum"], schema["maximum"]
+        if not (text.isascii() and text.isdecimal() and len(text) < 13 and least <= int(text) <= most):
+            raise UsageError(f"{told} be a number from {least} to {most}")
+        return int(text)
+    if text not in schema.get("enum", (text,)):
+        raise UsageError(f"{told} be one of {', '.join(schema['enum'])}")
+    if len(text) > schema.get("maxLength", len(text)):
+        raise UsageError(f"{told} have at most {schema['maxLength']:,} characters")
+    return text
+
+
 def only(record: object, what: str, known: Mapping[str, Convert], *required: str) -> dict[str, Any]:
     """Check a JSON object as `fields` does; raise DataError for an unknown key."""
     values = fields(record, what, known, required=required)

@@ -15,7 +15,7 @@ from functools import cached_property
 from itertools import chain
 from os import fspath
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +23,7 @@ import numpy.typing as npt
 from arbo.data import KnowledgeBase
 from arbo.encoders.dual import DualEncoder, Texts
 from arbo.encoders.model_folder import OneTower, load_single
-from arbo.encoders.tower import Precision, Tower
+from arbo.encoders.tower import Loading, Tower
 from arbo.engine import Floats, Ids, pairs_of
 from arbo.errors import UsageError
 from arbo.files import PathLike
@@ -97,15 +97,13 @@ class LabelAttention(OneTower):
         config: LabelAttentionConfig | None = None,
         *,
         cache: PathLike | None = None,
-        revision: str | None = None,
-        device: str | None = None,
-        precision: Precision = "float32",
+        **how: Unpack[Loading],
     ) -> Self:
         """Load what `save_pretrained` wrote, with the saved configuration unless another is given; see `Tower.load`.
 
         Raise DataError also for another kind of model, a missing or changed file, or a model that a newer arbo saved.
         """
-        tower, saved = load_single(model, LabelAttentionConfig, revision=revision, device=device, precision=precision)
+        tower, saved = load_single(model, LabelAttentionConfig, **how)
         return cls(tower, config or saved, None if cache is None else Path(cache), fspath(model))
 
     def copy(self) -> Self:

@@ -27,7 +27,8 @@ import numpy as np
 
 from arbo.edges.facts import Facts
 from arbo.edges.model import EdgeModel
-from arbo.engine import Floats, Graph, Ids, nearest_others, pair_dissimilarity, pairs_of, partition, spanning_tree
+from arbo.engine import Floats, Graph, Ids, pair_dissimilarity, pairs_of, partition, ranges, silent, spanning_tree
+from arbo.retrieval.domains import Part, nearest_within
 from arbo.training.config import PositiveStrategy
 from arbo.training.data import Snapshot, TrainingSet
 
@@ -57,7 +58,7 @@ class Mates(NamedTuple):
         last = np.searchsorted(cluster, cluster, side="right")
         count = last - np.arange(len(order)) - 1
         first = np.repeat(np.arange(len(order)), count)
-        second = first + 1 + np.arange(len(first)) - np.repeat(np.cumsum(count) - count, count)
+        second = ranges(1 + np.arange(len(order)), count)
         first, second = order[first], order[second]
         kept = (document[first] == document[second]) | ~(facts.nameless[first] | facts.nameless[second])
         first, second = first[kept], second[kept]
@@ -152,12 +153,9 @@ def _random_other(gold: Ids, rng: np.random.Generator) -> Ids:
 
 def _nearest_other(snapshot: Snapshot) -> Ids:
     """Find the nearest other mention of the cluster, ties to the first; -1 for a mention that is alone."""
-    other = np.full(len(snapshot.gold), -1)
-    for cluster in _clusters(snapshot.gold):
-        if len(cluster) > 1:
-            rows = snapshot.mentions.matrix[snapshot.mentions.row[cluster]]
-            other[cluster] = cluster[nearest_others(rows, metric=snapshot.metric)]
-    return other
+    parts, mentions = [Part(rows, rows, None) for rows in _clusters(snapshot.gold)], snapshot.mentions
+    found = nearest_within(parts, mentions, mentions, 1, metric=snapshot.metric, search="exact", progress=silent)
+    return found.ids[:, 0].astype(np.int64)
 
 
 def _hang_in_one_graph(mentions: Ids, root: Floats, a: Ids, b: Ids, step: Floats) -> Ids:
