@@ -9,6 +9,7 @@ entities and mentions are numbered in the order of their ids, so that ties betwe
 from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -91,7 +92,7 @@ class Bins:
         """Return a bin as a graph of its own."""
         mentions, told = self.mentions[self.begin[which] : self.begin[which + 1]], self.decisions
         given, n = self.lists.without_edges, self.lists.n_entities
-        edges = concatenated([self._inside(which, some) for some in (given, *self.lists.slices(mentions))])
+        edges = concatenated([self._inside(which, some) for some in chain([given], self.lists.slices(mentions))])
         ids, named = given.source.dtype, [edges.source, edges.target]
         if told is not None:
             root, passed_on, alone = told.root[mentions], told.passed_on[mentions], told.alone[mentions]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from dataclasses import replace
 from typing import Any
 
@@ -88,3 +89,19 @@ def test_bins_give_the_plain_partition(seed: int, most: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("clustering.graph._ROWS", 5)  # so that there are several slices
         check(np.random.default_rng(seed), most)
+
+
+def test_bins_are_cut_without_the_graph(monkeypatch: pytest.MonkeyPatch) -> None:
+    n, k = 100_000, 32
+    monkeypatch.setattr("clustering.graph._ROWS", 1000)
+    near = (np.arange(n, dtype=np.int32)[:, None] // 50 * 50 + np.arange(k, dtype=np.int32)) % n
+    mentions = near, np.full((n, k), 0.5, np.float32)
+    lists = ListedGraph(mentions, (np.full((n, 1), -1, np.int32), np.full((n, 1), np.inf, np.float32)), 3)
+    for _ in range(2):  # the first time, kernels are compiled
+        tracemalloc.start()
+        bins = Bins.of(lists, 1000)
+        one = bins.taken(1)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    assert one.graph.n_edges == 1000 * k
+    assert peak < 64 * n  # the edges of the graph would take 384

@@ -156,8 +156,9 @@ class Work:
             del bins
             if made:
                 self._finish("partition", [task for *_, task in made], announce("partition"), self.pool)
-                parts = lambda: ((own, of, task.part.arrays()) for own, of, task in made)  # noqa: E731
-                return joined(lists.without_edges, parts, self.new)
+                return joined(
+                    lists.without_edges, lambda: ((own, of, task.part.arrays()) for own, of, task in made), self.new
+                )
         return partition(lists.graph(), **how)
 
     def new(self, shape: tuple[int, ...], dtype: Any) -> npt.NDArray[Any]:
