@@ -9,15 +9,16 @@ entities and mentions are numbered in the order of their ids, so that ties betwe
 from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from .arrays import Edges, Ids, Weights, concatenated, id_dtype, ranges
+from .arrays import Edges, Ids, New, Weights, concatenated, ranges
 from .decisions import DECIDED, NEW, OUTSIDE, UNDECIDED, Decisions
-from .forest import EntityEdges, lightest_entity_edges
-from .graph import Graph, limits
+from .forest import no_entity_edges
+from .graph import Graph, ListedGraph, limits
 from .kernels import kernel
 from .linkage import MergeTree, merges
 from .partitions import Partition
@@ -40,7 +41,7 @@ class Bin(NamedTuple):
 class Bins:
     """The components of a graph, packed into bins of at most ``size`` mentions; a larger component has its own bin."""
 
-    graph: Graph
+    lists: ListedGraph
     decisions: Decisions | None
     """Their pairs are those of one bin after the other."""
     bin: Ids
@@ -49,39 +50,38 @@ class Bins:
     """(mentions,) the mentions of one bin after the other, ascending in each."""
     begin: Ids
     """(bins + 1,) where each bin begins in ``mentions``."""
-    edges: Ids
-    """Indices of the edges of one bin after the other, in their order."""
-    edges_begin: Ids
-    """(bins + 1,) where each bin begins in ``edges``."""
+    bound: Weights
+    """(mentions,) heavier entity edges are left out."""
+    limit: float
+    """Heavier edges between mentions are left out."""
 
     @classmethod
-    def of(cls, graph: Graph, size: int, decisions: Decisions | None = None, **how: Any) -> Self:
+    def of(cls, lists: ListedGraph, size: int, decisions: Decisions | None = None, **how: Any) -> Self:
         """Label the components and pack them in the order of their smallest mentions; ``how`` is for `partition`.
 
-        Besides the graph, this takes about 24 bytes for each mention and 12 for each edge that connects mentions.
+        Besides the lists, this takes about 24 bytes for each mention.
         """
+        graph, is_average = lists.without_edges, how.get("nil_linkage") == "average"
         entity_limit, limit = limits(graph, how.get("threshold"))
-        is_average = how.get("nil_linkage") == "average"
         if decisions is not None:
             decisions.check(graph)
             entity_limit, limit = max(entity_limit, DECIDED), max(limit, DECIDED)
-        entity_edges = lightest_entity_edges(graph, entity_limit, directed=how.get("method") != "undirected")
-        one, bound = graph.weight.dtype.type(1), entity_edges.weight
+        one, bound = graph.weight.dtype.type(1), no_entity_edges(graph).weight
+        for some in lists.slices():
+            own = (some.source < some.n_entities) & (some.weight <= entity_limit)
+            np.minimum.at(bound, some.target[own] - some.n_entities, some.weight[own])
         nil_limit = float(np.nextafter(one, -one)) if is_average else limit  # the similarity is more than 0
-        label = components(graph, entity_edges, limit, nil_limit, decisions)
+        label = components(lists, bound, limit, nil_limit, decisions)
         bin_ = np.empty_like(label)
         n_bins = _pack(label, np.bincount(label, minlength=len(label)), size, bin_)
         mentions = np.argsort(bin_, kind="stable").astype(bin_.dtype)
-        begin, edges_begin = np.searchsorted(bin_[mentions], np.arange(n_bins + 1)), np.zeros(n_bins + 2, np.int64)
+        begin = np.searchsorted(bin_[mentions], np.arange(n_bins + 1))
         if decisions is not None:
             bound[:] = np.inf
             pairs = decisions.same, decisions.different, decisions.wrong
             ordered = (own[np.argsort(bin_[own[:, 0]], kind="stable")] for own in pairs)
             decisions = Decisions(decisions.root, decisions.passed_on, decisions.alone, *ordered)
-        given = Edges(graph.source, graph.target, graph.weight)
-        most, none = np.inf if is_average else limit, np.empty(0, id_dtype(graph.n_edges))
-        edges = _by_bin(given, graph.n_entities, bin_, bound, most, edges_begin, none)
-        return cls(graph, decisions, bin_, mentions, begin, edges, edges_begin[:-1])
+        return cls(lists, decisions, bin_, mentions, begin, bound, np.inf if is_average else limit)
 
     @property
     def n_bins(self) -> int:
@@ -90,18 +90,17 @@ class Bins:
 
     def taken(self, which: int) -> Bin:
         """Return a bin as a graph of its own."""
-        n, given, told = self.graph.n_entities, self.graph, self.decisions
-        mentions = self.mentions[self.begin[which] : self.begin[which + 1]]
-        edges = Edges(given.source, given.target, given.weight)
-        edges = edges.take(self.edges[self.edges_begin[which] : self.edges_begin[which + 1]])
-        named = [edges.source, edges.target]
+        mentions, told = self.mentions[self.begin[which] : self.begin[which + 1]], self.decisions
+        given, n = self.lists.without_edges, self.lists.n_entities
+        edges = concatenated([self._inside(which, some) for some in chain([given], self.lists.slices(mentions))])
+        ids, named = given.source.dtype, [edges.source, edges.target]
         if told is not None:
             root, passed_on, alone = told.root[mentions], told.passed_on[mentions], told.alone[mentions]
             same, different, wrong = (self._of_bin(which, pairs) for pairs in (told.same, told.different, told.wrong))
             named += [root[root >= 0], wrong[:, 1]]
-        entities = np.unique(np.concatenate([ids[ids < n] for ids in named])).astype(given.source.dtype)
+        entities = np.unique(np.concatenate([ids_[ids_ < n] for ids_ in named])).astype(ids)
         first, node = len(entities), np.concatenate([entities, mentions + n])
-        number = np.empty(given.n_nodes, entities.dtype)  # of the nodes of this bin
+        number = np.empty(given.n_nodes, ids)  # of the nodes of this bin
         number[node] = np.arange(len(node))
         if told is not None:
             root[root >= 0] = number[root[root >= 0]]
@@ -110,22 +109,27 @@ class Bins:
         graph = Graph(number[edges.source], number[edges.target], edges.weight, first, len(node))
         return Bin(graph, told, mentions, entities)
 
+    def _inside(self, which: int, given: Graph) -> Edges:
+        """Return those of some edges into mentions of a bin that can matter."""
+        source, target = given.source - given.n_entities, given.target - given.n_entities
+        is_near = (self.bin[np.maximum(source, 0)] == which) & (given.weight <= self.limit)
+        kept = np.where(source < 0, given.weight <= self.bound[target], is_near)
+        return Edges(given.source, given.target, given.weight).take(kept)
+
     def _of_bin(self, which: int, pairs: Ids) -> Ids:
         """Return the pairs of a bin."""
         begin, end = (bisect_left(pairs, bin_, key=lambda own: self.bin[own[0]]) for bin_ in (which, which + 1))
         return pairs[begin:end]
 
 
-def components(
-    graph: Graph, entity_edges: EntityEdges, limit: float, nil_limit: float, decisions: Decisions | None
-) -> Ids:
+def components(lists: ListedGraph, bound: Weights, limit: float, nil_limit: float, decisions: Decisions | None) -> Ids:
     """Label each mention by the smallest mention of its component, (mentions,); the order of the edges does not matter.
 
-    An edge connects mentions if it is lighter than the lightest entity edge of either and not heavier than ``limit``,
-    or if both may be NIL and it is not heavier than ``nil_limit``.
+    An edge connects mentions if it is lighter than ``bound``, the lightest entity edge, of either and not heavier than
+    ``limit``, or if both may be NIL and it is not heavier than ``nil_limit``.
     """
-    sets, bound = singletons(graph.n_mentions, graph.source), entity_edges.weight.copy()
-    label, is_outside = np.arange(graph.n_mentions, dtype=sets.dtype), np.zeros(graph.n_mentions, np.bool_)
+    sets, bound = singletons(lists.n_mentions, lists.without_edges.source), bound.copy()
+    label, is_outside = np.arange(lists.n_mentions, dtype=sets.dtype), np.zeros(lists.n_mentions, np.bool_)
     if decisions is not None:
         bound[decisions.wrong_ones()[:, 0]] = np.inf  # the entity may be ruled out
         bound[decisions.root != UNDECIDED] = -np.inf
@@ -134,15 +138,17 @@ def components(
         _, first, of_first = np.unique(decisions.root[new], return_index=True, return_inverse=True)
         for pairs in (decisions.same, decisions.different, np.column_stack([new, new[first][of_first]])):
             join_all(sets, pairs[:, 0], pairs[:, 1])
-    edges = surviving_edges(graph, entity_edges._replace(weight=bound), limit, directed=False)
-    join_all(sets, edges.source, edges.target)
+    for some in lists.slices():
+        edges = surviving_edges(some, bound, limit, directed=False)
+        join_all(sets, edges.source, edges.target)
     label_sets(sets, label)
     if nil_limit > limit or is_outside.any():
         may_be_nil = np.isposinf(bound) | np.isin(label, label[is_outside])  # or follow what is outside
         bound = np.where(may_be_nil, np.inf, -np.inf).astype(bound.dtype)
-        edges = surviving_edges(graph, entity_edges._replace(weight=bound), nil_limit, directed=True)
-        edges = edges.take(may_be_nil[edges.source])
-        join_all(sets, edges.source, edges.target)
+        for some in lists.slices():
+            edges = surviving_edges(some, bound, nil_limit, directed=True)
+            edges = edges.take(may_be_nil[edges.source])
+            join_all(sets, edges.source, edges.target)
         label_sets(sets, label)
     return label
 
@@ -157,10 +163,13 @@ def described(found: Partition) -> dict[str, npt.NDArray[Any]]:
     return made if found.follows is None else made | {"follows": found.follows}
 
 
-def joined(graph: Graph, parts: Callable[[], Iterable[tuple[Ids, Ids, dict[str, npt.NDArray[Any]]]]]) -> Partition:
+def joined(
+    graph: Graph, parts: Callable[[], Iterable[tuple[Ids, Ids, dict[str, npt.NDArray[Any]]]]], new: New = np.empty
+) -> Partition:
     """Join the partitions of all bins, in any order, to that of the graph; with each come its mentions and entities.
 
-    They are asked for twice, and each is used before the next comes, so that few files need to be open.
+    They are asked for twice, and each is used before the next comes, so that few files need to be open. The edges of
+    ``graph`` are not read; ``new`` makes the arrays of the edges between NIL mentions.
     """
     n, ids = graph.n_entities, graph.source.dtype
     labels, parent = np.arange(graph.n_nodes, dtype=ids), np.full(graph.n_nodes, -1, ids)
@@ -179,11 +188,10 @@ def joined(graph: Graph, parts: Callable[[], Iterable[tuple[Ids, Ids, dict[str, 
             height = np.array(own["tree_height"])  # a view would keep the file open
             trees.append(Edges(mentions[own["tree_source"]], mentions[own["tree_target"]], height))
     begin = np.cumsum(count) - count
-    source, target = (np.empty(count.sum(), ids) for _ in range(2))
-    nil = Edges(source, target, np.empty(len(source), weight.dtype))
+    nil = Edges(*(new((int(count.sum()),), dtype) for dtype in (ids, ids, weight.dtype)))
     for mentions, entities, own in parts():
         node, place = np.concatenate([entities, mentions + n]), ranges(begin[mentions], count[mentions])
-        source[place], target[place] = node[own["nil_source"]], node[own["nil_target"]]
+        nil.source[place], nil.target[place] = node[own["nil_source"]], node[own["nil_target"]]
         nil.weight[place] = own["nil_weight"]
     entity, tree = np.where(labels[n:] < n, labels[n:], -1), _tree(concatenated(trees), graph) if trees else None
     return Partition(labels, entity, parent, weight, bottleneck, nil, tree, follows if has_follows else None)
@@ -214,31 +222,3 @@ def _pack(label: Ids, count: Ids, size: int, bin_: Ids) -> int:
                 last, room = n_bins, size - own
             n_bins += 1
     return max(n_bins, 1)
-
-
-@kernel
-def _by_bin(edges: Edges, n_entities: int, bin_: Ids, least: Weights, limit: float, begin: Ids, none: Ids) -> Ids:
-    """Return the indices of the edges of one bin after the other; ``begin``, (bins + 2,) zeros, gets where each begins.
-
-    Left out are entity edges heavier than the ``least`` of their mention, and edges between mentions heavier than
-    ``limit`` or between bins. ``none`` has the type of the indices.
-    """
-    place = none
-    for is_counted in (False, True):
-        for i in range(len(edges.source)):
-            u, v, w = edges.source[i] - n_entities, edges.target[i] - n_entities, edges.weight[i]
-            mention = max(u, v)
-            if mention < 0:
-                continue
-            if (w > least[mention]) if min(u, v) < 0 else (bin_[u] != bin_[v] or w > limit):
-                continue
-            b = bin_[mention]
-            if is_counted:
-                place[begin[b + 1]] = i
-                begin[b + 1] += 1
-            else:
-                begin[b + 2] += 1
-        if not is_counted:
-            begin[:] = np.cumsum(begin)
-            place = np.empty(begin[-1], none.dtype)
-    return place

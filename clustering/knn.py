@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from .arrays import Floats, Ids, Weights, pairs_of
+from .arrays import Floats, Ids, New, Weights, pairs_of
 from .dense_search import Scanner, faiss_scanner
 from .index import Index
 from .kernels import in_parallel
@@ -34,6 +34,10 @@ from .vectors import (
 
 Limit: TypeAlias = float | npt.ArrayLike | None
 """The largest dissimilarity to list: one for all queries, or one for each; None for no limit."""
+
+
+_ROWS = 1 << 16
+"""Queries whose lists are cut at once."""
 
 
 class SearchOptions(TypedDict, total=False):
@@ -210,27 +214,35 @@ def checked_pairs(query: Ids, thing: Ids, n_queries: int, n_things: int) -> tupl
 
 
 def lists_of(
-    row: Ids, k: int, n_things: int, self_ids: Ids | None, within: Limit, fill: Callable[[Ids, Lists], None]
+    row: Ids,
+    k: int,
+    n_things: int,
+    self_ids: Ids | None,
+    within: Limit,
+    fill: Callable[[Ids, Lists], None],
+    new: New = np.empty,
 ) -> Neighbors:
     """Return the nearest things of each query, as ``fill`` finds them; queries with the same row are searched once.
 
     ``fill(rows, lists)`` fills the empty lists of distinct rows, which are shorter than ``k`` if there are fewer
     things. With ``self_ids``, they have a further place for the query itself, which is removed; so is all that lies
-    beyond the limit ``within``.
+    beyond the limit ``within``. All lists are in arrays that ``new`` makes.
     """
     rows, place = np.unique(row, return_inverse=True)
     limit, most = limits(within, len(row)), np.full(len(rows), -np.inf, np.float32)
     np.maximum.at(most, place, limit)
-    lists = empty_lists(most, min(k, n_things) + (self_ids is not None))
+    lists = empty_lists(most, min(k, n_things) + (self_ids is not None), new)
     if k > 0 and len(rows) > 0:
         fill(rows, lists)
-    ids, dissimilarity, _ = lists.at(place)
-    beyond = dissimilarity > limit[:, None]
-    ids[beyond], dissimilarity[beyond] = -1, np.inf
-    if self_ids is not None:
-        ids, dissimilarity = _without_self(ids, dissimilarity, np.asarray(self_ids))
-    found = Neighbors(ids, dissimilarity)
-    return found if ids.shape[1] >= k else found.of_width(k)
+    found = Neighbors(*empty_lists(limit, k, new)[:2])
+    for some in (slice(begin, begin + _ROWS) for begin in range(0, len(row), _ROWS)):
+        ids, dissimilarity, _ = lists.at(place[some])
+        beyond = dissimilarity > limit[some, None]
+        ids[beyond], dissimilarity[beyond] = -1, np.inf
+        if self_ids is not None:
+            ids, dissimilarity = _without_self(ids, dissimilarity, np.asarray(self_ids)[some])
+        found.ids[some, : ids.shape[1]], found.dissimilarity[some, : ids.shape[1]] = ids, dissimilarity
+    return found
 
 
 def limits(within: Limit, n_queries: int) -> Floats:

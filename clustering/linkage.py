@@ -72,7 +72,7 @@ class MergeTree:
 def merge_tree(graph: Graph) -> MergeTree:
     """Build the merge tree of single linkage of the mention edges of a graph, ignoring directions and entities."""
     none = no_entity_edges(graph)
-    edges = surviving_edges(graph, none, np.inf, directed=False)
+    edges = surviving_edges(graph, none.weight, np.inf, directed=False)
     joining = by_weight(edges.take(spanning_forest(none, edges).joining))
     left, right = merges(graph.n_mentions, joining.source, joining.target)
     return MergeTree(graph.n_mentions, left, right, joining.weight, joining.source, joining.target)

@@ -9,18 +9,18 @@ smaller than mention ids, so an edge as heavy as the entity edge is dropped too.
 import numpy as np
 
 from .arrays import Edges, Weights
-from .forest import EntityEdges
 from .graph import Graph
 from .kernels import in_parallel, kernel
 
 _CHUNK = 1 << 20
 
 
-def surviving_edges(graph: Graph, entity_edges: EntityEdges, limit: float, *, directed: bool) -> Edges:
+def surviving_edges(graph: Graph, bound: Weights, limit: float, *, directed: bool) -> Edges:
     """Select the edges between mentions that can matter.
 
-    They are not heavier than ``limit``, and lighter than the entity edge of their target or, if not ``directed``, of
-    at least one end; if not ``directed``, their source is the smaller end. Mentions are numbered from 0.
+    They are not heavier than ``limit``, and lighter than ``bound``, (mentions,) the weight of the lightest entity edge,
+    of their target or, if not ``directed``, of at least one end; if not ``directed``, their source is the smaller end.
+    Mentions are numbered from 0.
     """
     given, begins = Edges(graph.source, graph.target, graph.weight), range(0, graph.n_edges, _CHUNK)
 
@@ -29,7 +29,7 @@ def surviving_edges(graph: Graph, entity_edges: EntityEdges, limit: float, *, di
 
     def select(chunk: int, kept: Edges) -> int:
         some = given.take(slice(begins[chunk], begins[chunk] + _CHUNK))
-        return _select(some, graph.n_entities, entity_edges.weight, limit, directed, kept)
+        return _select(some, graph.n_entities, bound, limit, directed, kept)
 
     counts = in_parallel(lambda chunk: select(chunk, empty(0)), range(len(begins)))
     kept, ends = empty(sum(counts)), np.cumsum(counts)

@@ -86,7 +86,7 @@ def test_graphs_are_made_in_slices(size: int, monkeypatch: pytest.MonkeyPatch) -
 
     def made() -> list[list[Any]]:
         one = Graph.from_neighbors(near, own, n_entities=9)
-        kept = surviving_edges(one, no_entity_edges(one), 0.7, directed=False)
+        kept = surviving_edges(one, no_entity_edges(one).weight, 0.7, directed=False)
         return [array.tolist() for array in (one.source, one.target, one.weight, *kept)]
 
     expected = made()

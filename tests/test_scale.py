@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
+import mmap
 import os
 import random
 import signal
@@ -15,6 +17,7 @@ from collections.abc import Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -148,6 +151,22 @@ def test_a_grid_gives_the_lists_of_one_search(data: st.DataObject, tmp_path_fact
         (found,) = work.search_all(wanted, k, **how)
     assert found.ids.tolist() == expected.ids.tolist()
     assert found.dissimilarity.tobytes() == expected.dissimilarity.tobytes()
+
+
+def test_lists_lie_in_files_that_no_name_leaves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    points = vectors(np.random.default_rng(0).random((40, 3)))
+    with opened(tmp_path, shard_size=9) as work:
+        wanted, how = [Wanted(points, points, np.arange(40, dtype=np.int32))], {"metric": "cosine", "search": "exact"}
+        (found,) = work.search_all(wanted, 3, **how, within=None, progress=lambda items, _: items)  # type: ignore[arg-type]
+        for own in found.first(1):
+            while isinstance(own, np.ndarray):
+                own = own.base
+            assert isinstance(own, mmap.mmap)
+        assert [path.name for path in tmp_path.iterdir() if path.is_file()] == [next(tmp_path.glob("*.json")).name]
+        monkeypatch.setattr("os.posix_fallocate", Mock(side_effect=OSError(errno.ENOSPC, "No space left on device")))
+        with pytest.raises(UsageError, match=r"cannot write .*: No space left on device; choose another --work"):
+            work.new((2, 2), np.int32)
+        assert work.new((2, 0), np.int32).shape == (2, 0)
 
 
 def test_a_shard_counts_all_vectors_of_its_things() -> None:

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import resource
 from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from builders import document, linker
 from conftest import Sample
 from test_clustering_bins import bits
 from test_scale import Shuffled, few, hashes, parts_of
 
-from arbo.engine import Graph, partition
+from arbo.engine import ListedGraph, Partition, partition
 from arbo.progress import quiet
 from arbo.scale.executors import Serial
-from arbo.scale.work import opened, progress_of
+from arbo.scale.work import Work, opened, progress_of
 
 HOW: dict[str, Any] = {
     "method": "minimax",
@@ -29,14 +32,24 @@ HOW: dict[str, Any] = {
 
 @pytest.fixture(autouse=True)
 def small_bins(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("arbo.scale.work._PER_BIN", 1)
+    monkeypatch.setattr("arbo.scale.work.Work", partial(Work, per_bin=1))
 
 
-def chains(n: int, length: int) -> Graph:
-    """Return a graph of chains of so many mentions."""
-    source = [i for i in range(n - 1) if (i + 1) % length]
-    weight = [0.1 + i % 3 / 10 for i in range(len(source))]
-    return Graph.from_edges(source, [i + 1 for i in source], weight, n_entities=0, n_nodes=n)
+class Chains:
+    """What a partition needs of a `Retrieval`: lists of chains of so many mentions, and their names."""
+
+    def __init__(self, n: int, length: int) -> None:
+        near = np.where(np.arange(n) % length, np.arange(n) - 1, -1)[:, None]
+        weight = 0.1 + np.cumsum(near >= 0)[:, None] % 3 / 10
+        self.lists = ListedGraph((near, weight), (np.empty((n, 0), int), np.empty((n, 0))), 0)
+        self.inputs = [SimpleNamespace(name=f"name {i}") for i in range(n)]
+
+    def listed(self, k: int, decisions: None) -> ListedGraph:
+        return self.lists
+
+
+def plainly(found: Chains, **how: Any) -> Partition:
+    return partition(found.lists.graph(), **how)
 
 
 @pytest.mark.parametrize("how", [{"nil_linkage": "average", "nil_threshold": 0.5}, {"entity_threshold": 0.2}, {}])
@@ -72,23 +85,22 @@ class Failing(Serial):
 
 
 def test_a_partition_goes_on_with_the_bins_that_are_finished(tmp_path: Path) -> None:
-    graph, told = chains(60, 3), list[str]()
-    asked: Any = {"names": [""] * 60, "progress": quiet(""), **HOW}
+    found, told = Chains(60, 3), list[str]()
     with pytest.raises(KeyboardInterrupt), opened(tmp_path, shard_size=7, pool=Failing(), job="j") as work:
-        work.partition(graph, **asked)
+        work.partition(found, 1, quiet, **HOW)
     assert progress_of(tmp_path)["j"]["1. partition"]["finished"] == 2
     with opened(tmp_path, 2, shard_size=7, job="j", tell=told.append) as work:
-        found = work.partition(graph, **asked)
+        made = work.partition(found, 1, quiet, **HOW)
     assert told == ["partition: 2 of 3 parts are finished already"]  # equal bins are one part
-    assert bits(found) == bits(partition(graph, **HOW))
+    assert bits(made) == bits(plainly(found, **HOW))
     assert {part["made"] for part in parts_of(tmp_path).values()} == {1}
 
 
 def test_what_fits_a_bin_is_not_sent(tmp_path: Path) -> None:
-    for graph, size in ((chains(6, 3), 6), (chains(6, 6), 5)):
+    for found, size in ((Chains(6, 3), 6), (Chains(6, 6), 5)):
         with opened(tmp_path, shard_size=size) as work:
-            found = work.partition(graph, names=["x"] * graph.n_mentions, progress=quiet(""), **HOW)
-        assert bits(found) == bits(partition(graph, **HOW))
+            made = work.partition(found, 1, quiet, **HOW)
+        assert bits(made) == bits(plainly(found, **HOW))
     assert parts_of(tmp_path) == {}
 
 
@@ -114,7 +126,7 @@ def test_a_component_beyond_the_memory_of_a_worker_is_told(tmp_path: Path, monke
     monkeypatch.setattr("arbo.scale.work.search_memory", lambda _: 500)
     told: list[str] = []
     with opened(tmp_path, shard_size=8, tell=told.append) as work:
-        work.partition(chains(30, 10), names=[f"name {i}" for i in range(30)], progress=quiet(""), **HOW)
+        work.partition(Chains(30, 10), 1, quiet, **HOW)
     assert "has 10, more than a bin of 8" in told[0]
     assert "more than the 0.00 GB that a search takes" in told[0]
     assert told[1].count("name ") > 1
@@ -122,11 +134,11 @@ def test_a_component_beyond_the_memory_of_a_worker_is_told(tmp_path: Path, monke
 
 @pytest.mark.parametrize("linkage", ["single", "average"])
 def test_few_files_are_open_at_once(tmp_path: Path, linkage: str) -> None:
-    graph, how, limit = chains(480, 3), HOW | {"nil_linkage": linkage}, resource.getrlimit(resource.RLIMIT_NOFILE)
+    found, how, limit = Chains(480, 3), HOW | {"nil_linkage": linkage}, resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (80, limit[1]))
     try:
         with opened(tmp_path, shard_size=3) as work:
-            found = work.partition(graph, names=[""] * 480, progress=quiet(""), **how)
+            made = work.partition(found, 1, quiet, **how)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, limit)
-    assert bits(found) == bits(partition(graph, **how))
+    assert bits(made) == bits(plainly(found, **how))

@@ -7,6 +7,7 @@ and "gene" and "genes" 26 % of theirs; no correct cluster has more than five eff
 `arbo.results.giants`). Average linkage has no such edges, so its giants have no bridges.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ _SHARE = 0.05
 _MENTIONS = 20
 _NAMES = 10
 _BRIDGES = 3
+_ALL = slice(None)
 
 
 def describe_giants(
@@ -53,7 +55,10 @@ def describe_giants(
                 "share": len(rows) / n,
                 "names": len(np.unique(name[own])),
                 "splits_below": _splits_below(tree, merges, rows, name[own], n),
-                "bridges": _describe_bridges(tree, merges, names) if clusters.nil_tree is None else [],
+                "bridges": [
+                    {"mentions": names.ids_of(np.array(ends)).to_pylist(), "dissimilarity": height, "sides": sides}
+                    for *ends, height, sides in (bridges_of(tree, merges) if clusters.nil_tree is None else ())
+                ],
             }
         )
     return described
@@ -92,14 +97,10 @@ def _splits_below(
     return float(height[some])
 
 
-def _describe_bridges(tree: MergeTree, merges: npt.NDArray[np.int64], names: MentionNames) -> list[dict[str, Any]]:
-    edges = Edges(tree.source[merges], tree.target[merges], tree.height[merges])
+def bridges_of(
+    tree: MergeTree, merges: npt.NDArray[np.int64] | slice = _ALL
+) -> Iterator[tuple[int, int, float, list[int]]]:
+    """Yield the first bridges among some merges of a tree: two leaves, the height, and the leaves on each side."""
+    edges = Edges(tree.source, tree.target, tree.height).take(merges)
     ranked = bridges(edges, n_nodes=tree.n_leaves).first(_BRIDGES)
-    return [
-        {
-            "mentions": names.ids_of(np.array([source, target])).to_pylist(),
-            "dissimilarity": float(weight),
-            "sides": sides.tolist(),
-        }
-        for source, target, weight, sides in zip(*ranked.edges, ranked.sides, strict=True)
-    ]
+    return zip(*(own.tolist() for own in (*ranked.edges, ranked.sides)), strict=True)

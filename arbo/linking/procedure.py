@@ -11,7 +11,7 @@ from arbo.data.corpus import Corpus
 from arbo.data.inputs import mention_inputs, names_of
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.encoders.encoder import Encoder
-from arbo.engine import Graph, Ids, Partition, Progress, partition
+from arbo.engine import Decisions, Ids, Partition, partition
 from arbo.linking.altered import Altered
 from arbo.linking.config import LinkerConfig
 from arbo.linking.content import Content
@@ -34,9 +34,9 @@ from arbo.retrieval.scored import Remembering
 from arbo.retrieval.worlds import mention_worlds
 
 
-def in_memory(graph: Graph, *, names: Sequence[str], progress: Progress, **how: Any) -> Partition:
-    """Partition in this process, see `arbo.engine.partition`; other functions may tell of mentions by their names."""
-    return partition(graph, **how)
+def in_memory(found: Retrieval, k: int, announce: Announce, *, decisions: Decisions | None, **how: Any) -> Partition:
+    """Partition the graph of lists in this process, see `arbo.engine.partition`; other functions may tell of it."""
+    return partition(found.listed(k, decisions).graph(), decisions=decisions, **how)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -57,7 +57,7 @@ class Procedure:
     search_all: SearchAll = search_all
     """Searches for neighbours that are not known."""
     partition: Callable[..., Partition] = in_memory
-    """Partitions the graph."""
+    """Partitions the graph of the lists, see `in_memory`."""
 
     def mentions(self, corpus: Corpus, order: Ids) -> Mentions:
         """Return the mentions of documents in an order, with the fitted encoder."""
@@ -115,11 +115,10 @@ class Procedure:
         with clock("partition"):
             obeying = obeyed(lines, retrieval.inputs, self.kb, self.config) if lines else None
             decisions = None if obeying is None else obeying.decisions
-            graph = retrieval.graph(k, decisions)
             clusters = self.partition(
-                graph,
-                names=names_of(retrieval.inputs),
-                progress=self.announce("partition"),
+                retrieval,
+                k,
+                self.announce,
                 method=self.config.method,
                 threshold=self.config.limits(retrieval.threshold),
                 nil_linkage=self.config.nil_linkage,
@@ -128,8 +127,7 @@ class Procedure:
             )
         more = given_arrays(changed)
         if retrieval is not found or decisions is not None:
-            more |= graph_arrays(graph, decisions)
-        del graph  # before the tables need its memory
+            more |= graph_arrays(retrieval.listed(k, decisions).graph(), decisions)
         with clock("describe"):
             result = describe(mentions.content, self.kb, retrieval, clusters, self.config, obeying)
         arrays = kept(mentions, found, self.encoder, self.kb, more, scoring)

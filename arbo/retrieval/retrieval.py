@@ -15,7 +15,7 @@ from scipy.sparse import issparse
 from arbo import engine
 from arbo.data import MentionInput
 from arbo.encoders.encoder import Encoder
-from arbo.engine import Decisions, Embeddings, Floats, Graph, Ids, Neighbors, Searchable, SearchMethod
+from arbo.engine import Decisions, Embeddings, Floats, Graph, Ids, ListedGraph, Neighbors, Searchable, SearchMethod
 from arbo.errors import UsageError
 from arbo.progress import Announce
 from arbo.retrieval import domains
@@ -77,17 +77,20 @@ class Retrieval:
     reasons: Callable[[Ids, Ids], Reasons] | None = None
     """Returns the reasons for edges from nodes of the graph to mentions; None without an edge model."""
 
-    def graph(self, k: int, decisions: Decisions | None = None) -> Graph:
-        """Build the graph: edges into each mention from its ``k`` nearest mentions and its nearest entity.
+    def listed(self, k: int, decisions: Decisions | None = None) -> ListedGraph:
+        """List the edges of the graph: into each mention from its ``k`` nearest mentions and its nearest entity.
 
         A mention for which the decisions rule out an entity has edges from all its candidates.
         """
-        entities = self.entities.first(1)
+        entities, has_all = self.entities.first(1), None
         if decisions is not None and len(decisions.wrong):
-            ids = self.entities.ids.copy()
-            ids[:, 1:][np.isin(np.arange(len(ids)), decisions.wrong_ones()[:, 0], invert=True)] = -1
-            entities = Neighbors(ids, self.entities.dissimilarity)
-        return Graph.from_neighbors(self.mentions.first(k), entities, n_entities=self.n_entities)
+            entities, has_all = self.entities, np.zeros(len(self.entities.ids), np.bool_)
+            has_all[decisions.wrong_ones()[:, 0]] = True
+        return ListedGraph(self.mentions.first(k), entities, self.n_entities, has_all)
+
+    def graph(self, k: int) -> Graph:
+        """Build the graph, see `listed`."""
+        return self.listed(k).graph()
 
     def similarity(self, dissimilarity: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
         """Convert dissimilarities to similarities (higher is closer)."""

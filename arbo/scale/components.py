@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from arbo.engine import Bin, Bins, Decisions, Edges, Graph, Ids, bridges, described, merge_tree, partition
+from arbo.engine import Bin, Bins, Decisions, Edges, Graph, Ids, described, merge_tree, partition
+from arbo.linking.chaining import bridges_of
 from arbo.scale.parts import Arrays, Part, Task
 
 _BYTES = 100, 70
 """Memory that a partition needs at most: for each mention, and for each edge."""
-_BRIDGES = 3
 
 
 def tasks_of(work: Path, bins: Bins, how: dict[str, Any]) -> list[tuple[Ids, Ids, Task]]:
@@ -54,7 +54,8 @@ def too_large(bins: Bins, size: int, memory: int, names: Sequence[str], how: dic
     which = int(np.argmax(counts))
     if counts[which] <= size:
         return
-    needed = int(_BYTES[0] * counts[which] + _BYTES[1] * np.diff(bins.edges_begin)[which])
+    own = bins.taken(which)
+    needed = int(_BYTES[0] * counts[which] + _BYTES[1] * own.graph.n_edges)
     more = f", more than the {memory / 1e9:.2f} GB that a search takes" if needed > memory else ""
     splits = "a lower --mention-threshold splits it"
     if how.get("nil_linkage") == "average":  # which joins mentions of any similarity
@@ -64,13 +65,10 @@ def too_large(bins: Bins, size: int, memory: int, names: Sequence[str], how: dic
         f"partitioned at once in about {needed / 1e9:.2f} GB{more}; {splits}"
         f"{'' if bins.decisions is None else ', but for what corrections join'}; a smaller --shard-size does not"
     )
-    own = bins.taken(which)
-    tree = merge_tree(own.graph)
-    ranked = bridges(Edges(tree.source, tree.target, tree.height), n_nodes=tree.n_leaves).first(_BRIDGES)
-    ends = [[names[own.mentions[end]] for end in side] for side in ranked.edges[:2]]
     held = [
         f'    {weight:.3f}  "{one}" ~ "{other}", between {a:,} and {b:,} mentions'
-        for one, other, weight, (a, b) in zip(*ends, ranked.edges.weight, ranked.sides, strict=True)
+        for *ends, weight, (a, b) in bridges_of(merge_tree(own.graph))
+        for one, other in [[names[own.mentions[end]] for end in ends]]
     ]
     if held:  # by more than decisions
         yield "\n".join(["its largest parts are joined by:", *held])

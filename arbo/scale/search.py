@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from arbo.engine import Ids, Index, Limit, Metric, Neighbors, Vectors, lists_of, merged, nearest, renumbered
+from arbo.engine import Ids, Index, Limit, Metric, Neighbors, New, Vectors, lists_of, merged, nearest, renumbered
 from arbo.retrieval.domains import Wanted
 from arbo.scale.parts import Part, Task
 
@@ -58,8 +58,8 @@ class Grid(NamedTuple):
         tasks = [[task(*span, shared) for span in spans] for shared in places]
         return cls(tasks, shards, queries.row, k, others.n, self_ids, within)
 
-    def merged(self) -> Neighbors:
-        """Return the lists of all queries, once every part is finished."""
+    def merged(self, new: New) -> Neighbors:
+        """Return the lists of all queries, in arrays that ``new`` makes, once every part is finished."""
 
         def fill(rows: Ids, lists: Any) -> None:
             begin = 0
@@ -70,7 +70,7 @@ class Grid(NamedTuple):
                 lists.ids[begin:end], lists.dissimilarity[begin:end] = merged(parts, lists.ids.shape[1])
                 begin = end
 
-        return lists_of(self.row, self.k, self.n_things, self.self_ids, self.within, fill)
+        return lists_of(self.row, self.k, self.n_things, self.self_ids, self.within, fill, new)
 
 
 def search(

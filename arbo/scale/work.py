@@ -7,6 +7,7 @@ A record for each job, ``arbo-work-HASH.json``, says which parts it needs; see `
 import hashlib
 import os
 import re
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
@@ -16,7 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from arbo.data.inputs import names_of
 from arbo.data.records import kept
 from arbo.encoders.dual import DualEncoder, Texts
 from arbo.encoders.encoder import Encoder
@@ -24,7 +27,6 @@ from arbo.encoders.pooling import RowPooling
 from arbo.engine import (
     Bins,
     Floats,
-    Graph,
     Ids,
     Index,
     Limit,
@@ -41,7 +43,9 @@ from arbo.engine import (
 from arbo.errors import DataError, UsageError
 from arbo.files import Format, PathLike, check_manifest, discard, write_json
 from arbo.linker import Linker
+from arbo.progress import Announce
 from arbo.retrieval.domains import Wanted, search_all
+from arbo.retrieval.retrieval import Retrieval
 from arbo.scale import embedding
 from arbo.scale.components import tasks_of, too_large
 from arbo.scale.executors import Serial, completed, executor
@@ -58,8 +62,6 @@ _BEGIN = re.compile(rb'\s*\{\s*"format": "arbo-work"')
 SHARD_SIZE = 1 << 19
 """Number of distinct vectors in a shard, unless told: with n-grams they take half a gigabyte when they are searched."""
 
-_PER_BIN = 8
-"""Number of mentions in a bin of the partition, for each vector of a shard: they take about as much memory."""
 _BYTES = 200_000_000, 1500
 """Memory that a search needs at most: in all, and for each vector of a shard."""
 _UNFINISHED = ".arbo-partial-", ".arbo-old-"
@@ -79,6 +81,8 @@ class Work:
     """The name of the job, such as the run folder that it writes."""
     tell: Callable[[str], None] = lambda _: None
     """Is told how many parts of a stage are finished already."""
+    per_bin: int = 8
+    """Most mentions in a bin of the partition, for each vector of a shard: they take about as much memory."""
     _stages: dict[str, list[str]] = field(default_factory=dict)
     _planned: list[str] = field(default_factory=list)
 
@@ -134,25 +138,42 @@ class Work:
         forget()
         for grid in grids:
             if isinstance(grid, Grid):
-                yield grid.merged()
+                yield grid.merged(self.new)
             else:
                 yield from search_all([grid], k, search=search, progress=progress, **how)
 
-    def partition(self, graph: Graph, *, names: Sequence[str], progress: Progress, **how: Any) -> Partition:
-        """Partition as `arbo.engine.partition` does, in bins of `_PER_BIN` times ``shard_size`` mentions at most.
+    def partition(self, found: Retrieval, k: int, announce: Announce, **how: Any) -> Partition:
+        """Partition as `arbo.linking.procedure.in_memory` does, but in bins, if there are mentions for more than one.
 
-        What fits one bin is partitioned in this process. A larger component is told before, by its ``names``.
+        A larger component is told before, with names of its mentions.
         """
-        if graph.n_mentions > (size := _PER_BIN * self.shard_size):
-            bins = Bins.of(graph, size, **how)
-            for told in too_large(bins, size, search_memory(self.shard_size), names, how):
+        lists = found.listed(k, how["decisions"])
+        if lists.n_mentions > (size := self.per_bin * self.shard_size):
+            bins = Bins.of(lists, size, **how)
+            for told in too_large(bins, size, search_memory(self.shard_size), names_of(found.inputs), how):
                 self.tell(told)
             made = tasks_of(self.folder, bins, how) if bins.n_bins > 1 else []
             del bins
             if made:
-                self._finish("partition", [task for *_, task in made], progress, self.pool)
-                return joined(graph, lambda: ((own, of, task.part.arrays()) for own, of, task in made))
-        return partition(graph, **how)
+                self._finish("partition", [task for *_, task in made], announce("partition"), self.pool)
+                return joined(
+                    lists.without_edges, lambda: ((own, of, task.part.arrays()) for own, of, task in made), self.new
+                )
+        return partition(lists.graph(), **how)
+
+    def new(self, shape: tuple[int, ...], dtype: Any) -> npt.NDArray[Any]:
+        """Return an array in a file of the folder, which ends with the array; raise UsageError if that fails."""
+        size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+        if size == 0:
+            return np.empty(shape, dtype)
+        try:
+            with tempfile.TemporaryFile(dir=self.folder) as file:
+                file.truncate(size)
+                if hasattr(os, "posix_fallocate"):  # else a full disk would end the process later
+                    os.posix_fallocate(file.fileno(), 0, size)
+                return np.asarray(np.memmap(file, dtype, "r+", shape=shape))
+        except OSError as error:
+            raise UsageError(f"cannot write {self.folder}: {error.strerror or error}; choose another --work") from error
 
     def _finish(self, stage: str, tasks: Sequence[Task], progress: Progress, pool: Executor) -> None:
         """Make the parts that are not finished; each is made once, also if several tasks are equal."""
