@@ -134,6 +134,7 @@ def largest(folder: Path) -> Iterator[tuple[str, float]]:
         "discover": ["discover", str(documents), "--out", str(folder / "found")],
         "link": ["link", str(documents), "--kb", str(folder / "index"), "--out", str(folder / "run")],
     }
+    jobs["work"] = [*jobs["link"][:-1], str(folder / "other"), "--workers", "2", "--work", str(folder / "work")]
     for verb, job in jobs.items():
         told, seconds, peak = run_arbo(*job)
         yield f"{verb}.1e7.peak_gb", peak / 1e9
