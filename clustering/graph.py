@@ -189,7 +189,7 @@ def _node_ids(name: str, values: npt.ArrayLike, n_nodes: int) -> Ids:
 def _finite_weights(values: npt.ArrayLike) -> Weights:
     given = np.asarray(values)
     if given.size == 0:
-        return _read_only(np.empty(0, np.float32 if given.dtype == np.float32 else np.float64))
+        return _read_only(np.empty(0, np.float32 if given.dtype in (np.float16, np.float32) else np.float64))
     if given.ndim != 1 or given.dtype.kind not in "iuf":
         raise ValueError(f"weight must be a flat array of numbers, not {given.dtype} of shape {given.shape}")
     if given.dtype == np.float16:

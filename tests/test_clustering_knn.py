@@ -14,7 +14,8 @@ import scipy.sparse as sp
 from engine_builders import FORMS, METRICS, Array, brute, faiss_threads, gaussian, same, vectors
 from hypothesis import given, settings, strategies as st
 
-from clustering import dense_search, index, sparse_search
+from clustering import dense_search, index, knn, sparse_search
+from clustering.arrays import Ids
 from clustering.knn import Neighbors, nearest, pair_dissimilarity
 from clustering.vectors import Metric, Vectors, dot
 
@@ -269,6 +270,15 @@ def test_slices_give_the_same_rows(form: str, metric: Metric) -> None:
     for begin, end in itertools.pairwise(bounds):
         part = nearest(points.taken(np.arange(begin, end)), points, 6, metric=metric, self_ids=np.arange(begin, end))
         same(part, Neighbors(whole.ids[begin:end], whole.dissimilarity[begin:end]))
+
+
+@pytest.mark.parametrize("self_ids", [None, np.arange(30)])
+def test_lists_are_cut_in_slices(self_ids: Ids | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    points = Vectors.of(gaussian(30, 5)[np.arange(30) % 20])
+    how = {"self_ids": self_ids, "within": np.linspace(0, 2, 30, dtype=np.float32)}
+    whole = nearest(points, points, 6, **how)
+    monkeypatch.setattr(knn, "_ROWS", 7)
+    same(nearest(points, points, 6, **how), whole)
 
 
 @pytest.mark.parametrize("metric", METRICS)

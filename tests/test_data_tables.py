@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import resource
 import tracemalloc
 from contextlib import nullcontext
 from pathlib import Path
@@ -124,6 +123,7 @@ def test_documents_are_on_the_disk_of_a_work_folder(tmp_path: Path) -> None:
 def test_a_full_disk_is_told_and_nothing_is_left(tmp_path: Path) -> None:
     content = [json.dumps({"id": f"d{i}", "text": "fever " * 50_000}) + "\n" for i in range(8)]
     (tmp_path / "documents.jsonl").write_text("".join(content), "utf-8")
+    resource = pytest.importorskip("resource")
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     with opened(tmp_path / "work"):
         try:

@@ -322,6 +322,23 @@ def test_the_folder_beside_a_run_is_removed_and_one_that_is_given_kept(tmp_path:
     assert stage.startswith("1. nearest mentions: 4 of 4 parts")
 
 
+def test_a_pattern_matches_nothing_that_the_job_writes(tmp_path: Path) -> None:
+    sample_files(tmp_path)
+    told = arbo_process("discover", tmp_path / "**/*t.json*", "--out", tmp_path / "run", "--shard-size", "200")
+    assert told.returncode == 0, told.stderr
+    told = arbo_process("discover", tmp_path / "**/*work*.json", "--out", tmp_path / "other", "--shard-size", "200")
+    assert "no file matches this pattern" in told.stderr
+
+
+def test_a_failure_leaves_what_is_of_others(tmp_path: Path) -> None:
+    (tmp_path / "wrong.jsonl").write_text("{}\n", "utf-8")
+    with opened(tmp_path / "run.work"):
+        (tmp_path / "run.work" / ".arbo-partial-live").mkdir()
+        job = ["discover", tmp_path / "wrong.jsonl", "--out", tmp_path / "run", "--shard-size", "200"]
+        assert arbo_process(*job).returncode == 3
+        assert len([*(tmp_path / "run.work").iterdir()]) > 1
+
+
 def test_wrong_documents_leave_no_folder_and_a_day_later_no_file_of_a_kill(tmp_path: Path) -> None:
     (tmp_path / "wrong.jsonl").write_text("{}\n", "utf-8")
     told = arbo_process("discover", tmp_path / "wrong.jsonl", "--out", tmp_path / "run", "--shard-size", "200")

@@ -83,6 +83,10 @@ class Docs(Reading):
 
     paths: options.Documents
 
+    def __post_init__(self) -> None:
+        # A pattern means the files that match now, and none that the command writes before it reads.
+        object.__setattr__(self, "paths", [*map(Path, readers.expanded(self.paths))])
+
     def read(self, **how: Any) -> Corpus:
         """Read them as `read_documents` does."""
         return self.corpus(self.paths, self.ids, **how)

@@ -44,13 +44,12 @@ class Shards:
 
         The run ``before`` is not changed; for ``planned`` see `arbo.scale.work.Work.over`.
         Many documents that are read in the block are on the disk of the work folder. If it is not given, it stands
-        beside the run, and is removed at the end of the block, unless that fails and there are parts to go on with.
+        beside the run, and is removed at the end of the block, unless that fails and there are parts.
         """
         if not self.is_spread:
             yield linker
             return
         from arbo.scale.cluster import LOCAL, connected
-        from arbo.scale.parts import MANIFEST
         from arbo.scale.work import opened, remove, search_memory
 
         run = out.resolve()
@@ -64,13 +63,13 @@ class Shards:
         size = self.shard_size
         told: Any = {"job": str(run), "tell": console.say}
         cluster = connected(self.ray, self.workers, search_memory(size)) if self.ray else nullcontext()
-        is_done = False
+        is_new, is_done = not folder.exists(), False
         try:
             with cluster as pool, opened(folder, self.workers or 1, shard_size=size, pool=pool, **told) as work:
                 yield work.over(linker, planned=planned)
             is_done = True
         finally:
-            if self.work is None and (is_done or not any(folder.glob(f"*/{MANIFEST}"))):
+            if self.work is None and (is_done or (is_new and not any(folder.glob("*/")))):
                 remove(folder)
 
 

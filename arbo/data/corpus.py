@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 from arbo.data.documents import Document, Mention
 from arbo.data.objects import document_line
-from arbo.data.records import DocumentRecords, kept
+from arbo.data.records import DocumentRecords
 from arbo.data.rows import are_names, documents_of, documents_of_names, index_of, items_of, numbered
 from arbo.data.spacy_docs import documents_of_docs, is_doc
 from arbo.errors import DataError, UsageError
@@ -86,7 +86,7 @@ class Corpus(Sequence[Document]):
 
     @property
     def types(self) -> Sequence[str | None]:
-        """The types of the mentions."""
+        """The type of each mention, None without one."""
         tables = self.tables
         return [m.type for m in self.mentions] if tables is None else tables.mentions["type"].to_pylist()
 
@@ -154,7 +154,7 @@ class Corpus(Sequence[Document]):
             from arbo.data.arrow import strings
 
             chosen = pc.is_in(self.tables.mentions["type"], strings([*wanted]))
-            return Corpus((), self.notes, self.index_names, _tables=kept.get()(self.tables.of_mentions(chosen)))
+            return Corpus((), self.notes, self.index_names, _tables=self.tables.of_mentions(chosen))
         return self.of_documents(
             replace(d, mentions=tuple(m for m in d.mentions if m.type in wanted)) for d in self.documents
         )

@@ -24,8 +24,8 @@ _MOST_DOCUMENTS, _MOST_MENTIONS = 1 << 13, 1 << 16
 """Documents, and mentions, that are kept as objects while documents are read."""
 
 Keep: TypeAlias = "Callable[[Tables], Tables]"
-kept: ContextVar[Keep] = ContextVar("kept", default=lambda part: part)
-"""Returns each part of many documents as it is kept: in memory or, while a work folder is open, on its disk."""
+stored: ContextVar[Keep] = ContextVar("stored", default=lambda part: part)
+"""Returns each part of many documents as it is kept: in memory or, in a thread with a work folder open, on its disk."""
 
 logger = logging.getLogger(__name__)
 quiet = True
@@ -131,6 +131,6 @@ class DocumentRecords(Records[Document]):
 
         if self._items:
             self._begins.append(len(self._places) - len(self._items))
-            self._parts.append(kept.get()(Tables.of([*self._items.values()])))
+            self._parts.append(stored.get()(Tables.of([*self._items.values()])))
         self._items.clear()
         self._n_mentions = 0

@@ -125,9 +125,9 @@ class Procedure:
                 nil_threshold=self.config.nil_limit(retrieval.threshold),
                 decisions=decisions,
             )
-        more = given_arrays(changed)
-        if retrieval is not found or decisions is not None:
-            more |= graph_arrays(retrieval.listed(k, decisions).graph(), decisions)
+            more = given_arrays(changed)
+            if retrieval is not found or decisions is not None:
+                more |= graph_arrays(retrieval.listed(k, decisions).graph(), decisions)
         with clock("describe"):
             result = describe(mentions.content, self.kb, retrieval, clusters, self.config, obeying)
         arrays = kept(mentions, found, self.encoder, self.kb, more, scoring)

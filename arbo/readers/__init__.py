@@ -176,7 +176,7 @@ def _opened(
     """
     if name is not None and name.lower() not in formats:
         raise UsageError(f"unknown format {name!r}; known: {', '.join(sorted(formats))}")
-    paths = [Path(one) for one in _expanded(path)]
+    paths = [Path(one) for one in expanded(path)]
     if name is None:
         name = _guessed(paths, formats, told)
     format_ = formats[name.lower()]
@@ -196,8 +196,8 @@ def _left_out(paths: list[Path], suffixes: tuple[str, ...]) -> dict[str, int]:
     return {f"files and subfolders left out: {shown}": len(names)} if names else {}
 
 
-def _expanded(path: Inputs) -> list[PathLike]:
-    """Replace each pattern by the sorted files that match it."""
+def expanded(path: Inputs) -> list[PathLike]:
+    """Replace each pattern by the sorted files that match it; raise DataError if none does, UsageError for no path."""
     found: list[PathLike] = []
     for one in [path] if isinstance(path, (str, os.PathLike)) else path:
         pattern = os.fspath(one)

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from arbo.data.inputs import names_of
-from arbo.data.records import kept
+from arbo.data.records import stored
 from arbo.encoders.dual import DualEncoder, Texts
 from arbo.encoders.encoder import Encoder
 from arbo.encoders.pooling import RowPooling
@@ -138,7 +138,7 @@ class Work:
         forget()
         for grid in grids:
             if isinstance(grid, Grid):
-                yield grid.merged(self.new)
+                yield grid.merged(self.new if len(grids) == 1 else np.empty)  # several lists are joined in memory
             else:
                 yield from search_all([grid], k, search=search, progress=progress, **how)
 
@@ -215,7 +215,7 @@ def opened(
 ) -> Iterator[Work]:
     """Open or create a work folder, whose tasks so many processes execute until the block ends.
 
-    Many documents that are read in the block are on the disk of the folder, and not in memory.
+    Many documents that its thread reads in the block are on the disk of the folder, and not in memory.
 
     Args:
         folder: the folder; finished parts in it are used again if they fit.
@@ -239,21 +239,22 @@ def opened(
     if workers < 1 or size < 1:
         raise UsageError(f"workers={workers} and shard_size={size} must be at least 1")
     if not any(map(_is_record, _named(path))):
-        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        if path.exists() and not (path.is_dir() and all(own.name.startswith(_UNFINISHED) for own in path.iterdir())):
             raise UsageError(f"{path} exists and is not a work folder; choose another folder (--work)")
         Work(path, Serial(), size, job).write()
     for left in path.iterdir():
         with suppress(OSError):
             if left.name.startswith(_UNFINISHED) and time.time() - left.stat().st_mtime > _DAY:
                 discard(left)
-    before = kept.set(lambda part: part.mapped(path))
+    before = stored.get()
+    stored.set(lambda part: part.mapped(path))
     try:
         with executor(workers) if pool is None else nullcontext(pool) as chosen:
             work = Work(path, chosen, size, job, tell)
             yield work
             work.write(is_done=True)
     finally:
-        kept.reset(before)
+        stored.set(before)
 
 
 def search_memory(shard_size: int | None = None) -> int:
