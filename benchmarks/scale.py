@@ -11,9 +11,9 @@ and kept; `--only` makes one of them.
 - `memory`: `work.times_slower` compares `arbo link --workers 1 --work` with `arbo link` in memory, from files to
   tables, on 10⁵ mentions, least of three. `peak_gb` is the peak memory of `arbo link` and `arbo discover`, and
   `bytes_a_mention` the slope between both sizes, the share of ten mentions of a name in the knowledge base included.
-- `largest`: ten million mentions, from files to tables, the knowledge base as an index: the peak memory, the seconds of
-  the stages that a run tells (`encode and search`, then those of the driver alone: `partition`, `describe`),
-  and the rest: reading, and writing the tables.
+- `largest`: ten million mentions, from files to tables, the knowledge base as an index: the peak memory, with pages of
+  mapped files, the seconds of the stages that a run tells (`encode and search`, then those of the driver alone:
+  `partition`, `describe`), and the rest: reading, and writing the tables. `work`: linked with two workers.
 - `bytes`: each job on BC5CDR diseases against MEDIC, on the entities of ECB+, and with corrections and growth, in one
   process, in 1, 2 and 4 workers, and on Ray with two workers, in shards of 1,000 and 5,000; `different` counts the jobs
   whose tables differ from those of one process in a byte.
