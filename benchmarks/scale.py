@@ -6,8 +6,9 @@ and kept; `--only` makes one of them.
 
 - `speed`: `times_faster` is the time of one worker over that of two, for encoding and search (`search`: n-grams, 60,000
   distinct names against 300,000; `embedding`: MiniLM, 32,000 distinct names against 10: its two parts of a search
-  are one for each worker). A worker is a process of one thread, warmed by a small job. Ratios need two free cores:
-  beside other work, two processes get twice the share of one.
+  are one for each worker). A worker is a process of one thread, warmed by a small job. `ray` has two workers of a
+  cluster on this machine, which is up already; `ray_times_slower` is its time over that of two processes. Ratios need
+  two free cores: beside other work, two processes get twice the share of one.
 - `memory`: `work.times_slower` compares `arbo link --workers 1 --work` with `arbo link` in memory, from files to
   tables, on 10⁵ mentions, least of three. `peak_gb` is the peak memory of `arbo link` and `arbo discover`, and
   `bytes_a_mention` the slope between both sizes, the share of ten mentions of a name in the knowledge base included.
@@ -15,8 +16,8 @@ and kept; `--only` makes one of them.
   mapped files, the seconds of the stages that a run tells (`encode and search`, then those of the driver alone:
   `partition`, `describe`), and the rest: reading, and writing the tables. `work`: linked with two workers.
 - `bytes`: each job on BC5CDR diseases against MEDIC, on the entities of ECB+, and with corrections and growth, in one
-  process, in 1, 2 and 4 workers, and on Ray with two workers, in shards of 1,000 and 5,000; `different` counts the jobs
-  whose tables differ from those of one process in a byte.
+  process, in 1, 2 and 4 workers, and on Ray with two workers, in shards of 300, 1,000 and 5,000, so that their mentions
+  lie in one to four bins; `different` counts the jobs whose tables differ from those of one process in a byte.
 """
 
 import json
@@ -24,8 +25,9 @@ import multiprocessing
 import os
 import random
 import tempfile
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor, ProcessPoolExecutor
+from contextlib import AbstractContextManager
 from itertools import product
 from pathlib import Path
 
@@ -39,6 +41,7 @@ from threadpoolctl import threadpool_limits
 
 import arbo
 from arbo.encoders.named import encoder_of
+from arbo.scale.cluster import LOCAL, connected
 from arbo.scale.work import opened
 from clustering import METHODS
 
@@ -82,17 +85,28 @@ def one_thread() -> None:
     os.cpu_count = lambda: 1
 
 
-def seconds_of(linker: arbo.Linker, names: list[str], folder: Path, workers: int) -> float:
-    """Return the seconds of encoding and search by so many workers."""
-    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), one_thread) as pool:
-        for place, some in (("small", names[: 2048 * workers]), ("all", names)):
-            with opened(folder / f"{place}{workers}", shard_size=40_000, pool=pool) as work:
-                result = work.over(linker.configured(encoder=linker.encoder)).link(some)
+def processes(workers: int) -> Executor:
+    """Return so many workers."""
+    return ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), one_thread)
+
+
+POOLS: dict[str, Callable[[], AbstractContextManager[Executor]]] = {
+    "one": lambda: processes(1),
+    "two": lambda: processes(2),
+    "ray": lambda: connected(LOCAL, 2),
+}
+
+
+def seconds_of(linker: arbo.Linker, names: list[str], folder: Path, pool: Executor) -> float:
+    """Return the seconds of encoding and search by the workers of a pool."""
+    for place, some in (("small", names[:4096]), ("all", names)):
+        with opened(folder / place, shard_size=40_000, pool=pool) as work:
+            result = work.over(linker.configured(encoder=linker.encoder)).link(some)
     return float(result.manifest["seconds"]["encode and search"])
 
 
 def speed(folder: Path) -> Iterator[tuple[str, float]]:
-    """Compare two workers with one."""
+    """Compare two workers with one, and with two of Ray."""
     for what, encoder, sizes in (
         ("search", "ngram", (60_000, 60_000, 300_000)),
         ("embedding", "all-MiniLM-L6-v2", (32_000, 32_000, 10)),
@@ -100,10 +114,13 @@ def speed(folder: Path) -> Iterator[tuple[str, float]]:
         documents, entities = make(folder / what, *sizes)
         names = [mention.text for mention in arbo.read_documents(documents).mentions]
         linker = arbo.Linker(arbo.read_knowledge_base(entities), encoder_of(encoder))
-        spent = {workers: seconds_of(linker, names, folder / what, workers) for workers in (1, 2)}
-        yield f"{what}.one.seconds", spent[1]
-        yield f"{what}.two.seconds", spent[2]
-        yield f"{what}.times_faster", spent[1] / spent[2]
+        spent = {}
+        for name, opening in POOLS.items():
+            with opening() as pool:
+                spent[name] = seconds_of(linker, names, folder / what / name, pool)
+            yield f"{what}.{name}.seconds", spent[name]
+        yield f"{what}.times_faster", spent["one"] / spent["two"]
+        yield f"{what}.ray_times_slower", spent["ray"] / spent["two"]
 
 
 def memory(folder: Path) -> Iterator[tuple[str, float]]:
@@ -161,7 +178,7 @@ def same_bytes(folder: Path) -> Iterator[tuple[str, float]]:
     for place, words in enumerate(jobs):
         grow = words[1] == str(parts["first"])
         plain = tables(words, folder / f"plain{place}", [str(parts["second"])] if grow else None)
-        for number, spread in enumerate(product(SPREADS, ("1000", "5000"))):
+        for number, spread in enumerate(product(SPREADS, ("300", "1000", "5000"))):
             how = [*spread[0], "--shard-size", spread[1]]
             made = tables(words, folder / f"run{place}.{number}", [str(parts["second"])] if grow else None, how)
             compared += 1
