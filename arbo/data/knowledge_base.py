@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from arbo.data.entities import Entity
 from arbo.data.objects import entity_line
+from arbo.data.records import Records
 from arbo.data.rows import entities_of, items_of, numbered
 from arbo.errors import DataError, UsageError
 from arbo.files import PathLike, write_lines
@@ -68,7 +69,7 @@ class KnowledgeBase:
     stored: IndexFolder | None = field(compare=False)
 
     def __init__(self, entities: Iterable[Entity] = (), notes: Mapping[str, int] | None = None) -> None:
-        counts = Counter(notes or {})
+        counts = Counter(entities.notes if notes is None and isinstance(entities, Records) else notes)
         kept = _distinct((_without_empty_aliases(entity, counts) for entity in entities), counts)
         self._set(kept, *_rows(kept, counts), dict(counts), None)
 
@@ -93,8 +94,7 @@ class KnowledgeBase:
             raise UsageError(f"the knowledge base must be a KnowledgeBase, entities or rows, not {kind}; {mend}")
         if not (items and isinstance(items[0], Mapping)):
             return cls(items)
-        records = entities_of(numbered(items))
-        return cls(records, records.notes)
+        return cls(entities_of(numbered(items)))
 
     @classmethod
     def from_obo(cls, path: PathLike) -> KnowledgeBase:
