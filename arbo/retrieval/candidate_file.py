@@ -39,7 +39,7 @@ def save_candidates(entities: Ids, scores: Floats, made_of: dict[str, Any], path
     there = entities >= 0
     start = pa.array(np.concatenate([[0], np.cumsum(there.sum(axis=1))]), pa.int32())
     arrays = [pa.ListArray.from_arrays(start, pa.array(column[there])) for column in (entities, scores)]
-    own = {"format": FORMAT.name, "format_version": FORMAT.version, "k": entities.shape[1], **json_ready(made_of)}
+    own = {**FORMAT.head(), "k": entities.shape[1], **json_ready(made_of)}
     table = pa.table(dict(zip(_COLUMNS, arrays, strict=True)), metadata={FORMAT.name: json.dumps(own)})
     write_whole(target, lambda file: pq.write_table(table, file, write_page_checksum=True))
 
