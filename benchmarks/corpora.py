@@ -36,7 +36,6 @@ from arbo.data.inputs import mention_inputs
 from arbo.encoders.encoder import Encoder
 from arbo.readers import read_documents
 from arbo.results.result import Result
-from arbo.retrieval.retrieval import Retrieval
 from clustering import METHODS
 from eval import Contingency, adjusted_rand_index, counts_from_contingency, scores_from_counts
 
