@@ -93,14 +93,11 @@ class Docs(Reading):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
+class Parts(Reading):
     """The parts of a data set."""
 
     paths: options.Parts
-    format_: options.Format = None
-    types: options.Types = None
-    ids: options.PartIds = None
-    on_error: options.OnErrorOption = "fail"
+    ids: options.PartIds = None  # type: ignore[assignment]  # a list for each part
 
     def read(self) -> dict[str, Corpus]:
         """Read the parts by their names; the files of ids, if any, belong to the parts in order.
@@ -113,10 +110,7 @@ class Parts:
             raise UsageError(
                 f"--ids is given {len(lists)} times for {len(parts)} parts of DOCS; give it once for each part"
             )
-        return {
-            name: read_documents(path, self.format_, self.types, self.on_error, ids=own)
-            for (name, path), own in zip(parts.items(), lists, strict=True)
-        }
+        return {name: self.corpus(path, own) for (name, path), own in zip(parts.items(), lists, strict=True)}
 
 
 _ENOUGH = 0.1
