@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from arbo import readers
 from arbo.cli import console, options
 from arbo.cli.reporting import name_systems
-from arbo.errors import DataError, UsageError
+from arbo.errors import DataError, UsageError, listed
 from arbo.readers.files import read_lines
 
 if TYPE_CHECKING:
@@ -219,10 +219,8 @@ def tell_format(path: Path, option: str) -> Callable[[str], None]:
 
 
 def _tell_kept(what: str, items: Iterable[Mapping[str, object]], name: str) -> None:
-    kept = Counter(key for item in items for key in item)
-    if kept:
-        more = f" and {len(kept) - 10:,} more" if len(kept) > 10 else ""
-        console.say(f"{name}: further columns of {what} kept: {', '.join([*kept][:10])}{more}")
+    if kept := dict.fromkeys(key for item in items for key in item):
+        console.say(f"{name}: further columns of {what} kept: {listed(kept, 10)}")
 
 
 def read_gold(documents: Corpus, kb: KnowledgeBase | None) -> Gold:

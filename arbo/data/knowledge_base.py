@@ -16,7 +16,7 @@ from arbo.data.entities import Entity
 from arbo.data.objects import entity_line
 from arbo.data.records import Records
 from arbo.data.rows import entities_of, items_of, numbered
-from arbo.errors import DataError, UsageError
+from arbo.errors import DataError, UsageError, listed
 from arbo.files import PathLike, write_lines
 
 if TYPE_CHECKING:
@@ -197,8 +197,8 @@ class KnowledgeBase:
         wanted = {types} if isinstance(types, str) else set(types)
         present = {type_ for (own,) in self.columns("types") for type_ in own}
         if missing := sorted(wanted - present):
-            known = ", ".join(sorted(present)[:12]) + (f" and {len(present) - 12:,} more" if len(present) > 12 else "")
-            raise UsageError(f"no entity has the type {' or '.join(missing)}; types of entities: {known or 'none'}")
+            known = listed(sorted(present), 12) or "none"
+            raise UsageError(f"no entity has the type {' or '.join(missing)}; types of entities: {known}")
         return self.changed(entity for entity in self if not wanted.isdisjoint(entity.types))
 
     def through_xrefs(self, *prefixes: str) -> KnowledgeBase:
