@@ -1,6 +1,17 @@
-"""The exceptions of arbo."""
+"""The exceptions of arbo, and how their messages list things."""
 
+from collections.abc import Iterable
 from typing import Self
+
+
+def listed(items: Iterable[str], most: int) -> str:
+    """Join the first items by commas, and count the rest.
+
+    >>> listed(["a", "b", "c"], 2)
+    'a, b and 1 more'
+    """
+    every = list(items)
+    return ", ".join(every[:most]) + (f" and {len(every) - most:,} more" if len(every) > most else "")
 
 
 class ArboError(Exception):

@@ -6,6 +6,7 @@ import gzip
 import hashlib
 import json
 import os
+import platform
 import shutil
 import sys
 import threading
@@ -205,13 +206,13 @@ def check_replaceable(target: Path, what: str, manifest: str, files_of: Callable
         content = [target.name]
     if content and manifest not in content:
         raise UsageError(f"{target} exists and is not a {what}; choose another folder, or remove this one first")
-    own = {manifest, *files_of(target)} if content else set()
+    is_there = (target / manifest).is_file()  # another process may have moved it since
+    own = {manifest, *(files_of(target) if is_there else ())} if content else set()
     folders = {parent.as_posix() for name in own for parent in Path(name).parents}
     foreign = sorted(set(files_in(target)) - own) if content else []
     if foreign := foreign or sorted(set(content) - own - folders):
         wrong = f"{target} is a {what}, but also has files that would be deleted, such as {', '.join(foreign[:3])}"
-        mend = "move them, or choose another folder"
-        raise UsageError(f"{wrong}; {mend}")
+        raise UsageError(f"{wrong}; move them, or choose another folder")
 
 
 def files_in(folder: Path) -> list[str]:
@@ -233,6 +234,23 @@ class Format(NamedTuple):
     """How to repair a damaged file or folder, for errors."""
     oldest: int | None = None
     """The earliest version that can be read; None if only `version` can be read."""
+
+    def head(self, *packages: str) -> dict[str, Any]:
+        """Return the first keys of a manifest: its format, and the versions of Python and of packages, if any."""
+        versions = {name: version_of(name) for name in packages} | {"python": platform.python_version()}
+        own = {"format": self.name, "format_version": self.version}
+        return own | {"versions": versions} if packages else own
+
+
+def read_manifest(file: Path, format_: Format, mend: str) -> dict[str, Any]:
+    """Read a manifest and check its format; raise DataError if it is not JSON or, with ``mend``, cannot be read."""
+    try:
+        return check_format(json.loads(file.read_bytes()), format_, file)
+    except OSError as error:
+        problem = f"not {format_.what}: {file.name} cannot be read ({error.strerror}); {mend}"
+        raise DataError(problem, file=str(file.parent)) from None
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"the manifest is not JSON: {error}; {format_.mend}", file=str(file)) from None
 
 
 def check_format(values: object, format_: Format, file: PathLike) -> dict[str, Any]:

@@ -12,21 +12,19 @@ if TYPE_CHECKING:
     from eval import plots, report
     from eval.arrays import Brief
     from eval.conll import BracketError, Chains, columns_of, is_comment
-    from eval.lines import lines_of_codes, without_singletons
+    from eval.lines import lines_of_codes, resampled, without_singletons
     from eval.ratio import ratio
     from eval.report import Value
     from eval.table import Cell, Table
-    from eval.uncertainty import half_samples
 
 # Maps modules of `eval` to the names above that they define; other names are looked up in the package `eval` itself.
 _NAMES = {
     "arrays": "Brief",
     "conll": "BracketError Chains columns_of is_comment",
-    "lines": "lines_of_codes without_singletons",
+    "lines": "lines_of_codes resampled without_singletons",
     "ratio": "ratio",
     "report": "Value",
     "table": "Cell Table",
-    "uncertainty": "half_samples",
 }
 
 

@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 from library.cells import key
 from library.corpora import JOBS, Job
+from library.decided import decided
 from library.folders import CACHE, DATA
 from library.results import Figures, Row, Tables, collected_rows, record
 from sklearn.cluster import HDBSCAN
@@ -33,11 +34,9 @@ import arbo
 from arbo.data.corpus import Corpus
 from arbo.data.inputs import mention_inputs
 from arbo.encoders.encoder import Encoder
-from arbo.linking.description import describe
 from arbo.readers import read_documents
 from arbo.results.result import Result
-from arbo.retrieval.retrieval import Retrieval
-from clustering import METHODS, partition
+from clustering import METHODS
 from eval import Contingency, adjusted_rand_index, counts_from_contingency, scores_from_counts
 
 KS = (1, 2, 4, 8)
@@ -54,25 +53,19 @@ def linking(job: Job, encoder_name: str, encoder: Encoder) -> Iterator[tuple[str
     retrieval = linker.retrieve(test, k=max(KS), discover=False)
     place = {"corpus": job.name, "encoder": encoder_name}
 
-    yield "linking", {**place, "method": "default", "k": 4, **_scores(_decide(test, kb, retrieval, linker.config))}
+    yield "linking", {**place, "method": "default", "k": 4, **_scores(decided(test, kb, retrieval, linker.config))}
     for method in METHODS:
         for k in KS if method != "independent" else (1,):
             trials = [trial for trial in tuned.tuning.trials if trial.method == method]
             best = max((t for t in trials if method == "independent" or t.k == k), key=lambda trial: trial.score)
             config = arbo.LinkerConfig(method, k, best.entity_threshold, best.mention_threshold)
-            yield "linking", {**place, "method": method, "k": k, **_scores(_decide(test, kb, retrieval, config))}
+            yield "linking", {**place, "method": method, "k": k, **_scores(decided(test, kb, retrieval, config))}
     for thresholds, limits in (("none", (None, None)), ("default", ("default", "default"))):
         results = {
-            method: _decide(test, kb, retrieval, arbo.LinkerConfig(method, max(KS), *limits))
+            method: decided(test, kb, retrieval, arbo.LinkerConfig(method, max(KS), *limits))
             for method in ("arborescence", "minimax")
         }
         yield "differ", {**place, "thresholds": thresholds, **_differences(results)}
-
-
-def _decide(test: Corpus, kb: arbo.KnowledgeBase, retrieval: Retrieval, config: arbo.LinkerConfig) -> Result:
-    """Link from what was retrieved already."""
-    clusters = partition(retrieval.graph(config.k), config.method, config.limits(retrieval.threshold))
-    return describe(test, kb, retrieval, clusters, config)
 
 
 def _scores(result: Result) -> dict[str, float]:

@@ -36,6 +36,7 @@ import numpy as np
 from library.cells import Cell, Cells, key
 from library.command import parser_of
 from library.corpora import Data
+from library.decided import decided
 from library.folders import MODELS
 from library.medic import CORPORA, UNTRAINED, encoder_of
 from library.results import Figures, Row, record
@@ -47,12 +48,11 @@ from arbo.data.corpus import Corpus
 from arbo.data.documents import Document
 from arbo.data.gold import Gold
 from arbo.linking.config import LinkerConfig
-from arbo.linking.description import describe
 from arbo.progress import bars
 from arbo.retrieval.candidates import best_first, is_gold, union, with_gold
 from arbo.retrieval.early_exit import margins, skipping
 from arbo.retrieval.reranking import rerank
-from clustering import METHODS, partition
+from clustering import METHODS
 
 CANDIDATES = 8
 MOST_DOCUMENTS = 200
@@ -268,8 +268,7 @@ def by_method(jobs: Jobs, first: arbo.Linker, model: arbo.CrossEncoder, kb: arbo
         retrieval = linker.retrieve(test, k=config.k, discover=False)
         row: Row = {"corpus": CORPORA[0], "entity edges": entity, "mention edges": mention}
         for method in METHODS:
-            clusters = partition(retrieval.graph(config.k), method, (np.inf, np.inf))
-            linked = describe(test, kb, retrieval, clusters, linker.config).evaluate().linking
+            linked = decided(test, kb, retrieval, replace(linker.config, method=method)).evaluate().linking
             assert linked is not None
             row[method] = linked.overall.accuracy
         yield row

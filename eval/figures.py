@@ -129,8 +129,7 @@ class Summed(Brief, Figure):
     def _check_comparable(self, other: Self) -> None:
         if self.counts.shape != other.counts.shape:
             wrong = f"counts has shape {self.counts.shape}, but in the other system {other.counts.shape}"
-            mend = "give both for the same documents and columns in the same order"
-            raise ValueError(f"{wrong}; {mend}")
+            raise ValueError(f"{wrong}; give both for the same documents and columns in the same order")
 
     def _comparison(self, other: Self, how: Resampling) -> Comparison:
         return uncertainty.approximate_randomisation(
@@ -153,8 +152,7 @@ def _check_parts(counts: FloatArray) -> None:
     if is_above.any():
         i = int(np.argmax(is_above))
         wrong = f"counts[{i}] has the numerator {counts[i, 0]:g} and the smaller denominator {counts[i, 1]:g}"
-        mend = "give each numerator before its denominator"
-        raise ValueError(f"{wrong}; {mend}")
+        raise ValueError(f"{wrong}; give each numerator before its denominator")
 
 
 def _percentiles(scores: FloatArray, level: float) -> Interval:

@@ -1,6 +1,6 @@
 """Lines of a report: coreference, clusters across documents, and other counts."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Self
@@ -8,7 +8,7 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-from .arrays import FloatArray, IntArray, Labels, encode_labels
+from .arrays import BoolArray, FloatArray, IntArray, Labels, encode_labels
 from .clustering import adjusted_rand_from_pairs, pair_counts_from_contingency
 from .contingency import Contingency
 from .coreference import Counts, Metric, counts_from_contingency
@@ -144,11 +144,19 @@ def without_singletons(true: IntArray, pred: IntArray) -> tuple[IntArray, IntArr
 def lines_of_codes(true: IntArray, pred: IntArray, document: IntArray, *, ari: bool) -> list[Line]:
     """Make the lines of `cluster_lines` from codes; -1 means that the mention is on the other side only."""
 
-    def of(true: IntArray, pred: IntArray) -> list[Line]:
-        table = Contingency.from_codes(true, pred)
+    def of(drawn: BoolArray) -> list[Line]:
+        table = Contingency.from_codes(true[drawn], pred[drawn])
         value = [adjusted_rand_from_pairs(pair_counts_from_contingency(table))] if ari else []
         agreement = [Line("ARI", Summed(np.array([value]), lambda counts: counts[..., 0]))] if ari else []
         return agreement + coreference_lines([counts_from_contingency(table)])
+
+    return resampled(true, pred, document, of)
+
+
+def resampled(
+    true: IntArray, pred: IntArray, document: IntArray, lines_of: Callable[[BoolArray], list[Line]]
+) -> list[Line]:
+    """Return the lines of all mentions; intervals and tests call ``lines_of`` with random halves of the documents."""
 
     def scores(lines: list[Line]) -> list[float]:
         return [line.score.value if line.score.is_defined else np.nan for line in lines]
@@ -156,11 +164,11 @@ def lines_of_codes(true: IntArray, pred: IntArray, document: IntArray, *, ari: b
     @cache
     def halves(how: Resampling) -> FloatArray:
         drawn = (half[document] for half in half_samples(int(document.max(initial=-1)) + 1, how))
-        return np.array([scores(of(true[half], pred[half])) for half in drawn])
+        return np.array([scores(lines_of(half)) for half in drawn])
 
     def figure(place: int, value: float) -> OfClusters:
         return OfClusters(true, pred, document, lambda _: value, lambda how: halves(how)[:, place])
 
-    whole = of(true, pred)
+    whole = lines_of(np.ones(len(true), np.bool_))
     values = zip(whole, scores(whole), strict=True)
     return [replace(line, score=figure(place, value)) for place, (line, value) in enumerate(values)]

@@ -2,9 +2,9 @@
 
 import html
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 
 class Cell(NamedTuple):
@@ -50,6 +50,19 @@ class Table:
     is_number: tuple[bool, ...]  # whether each column has numbers, which are right-aligned
     cells: list[tuple[Cell, ...]]
     remarks: list[str]
+
+    @classmethod
+    def of_texts(
+        cls,
+        title: str,
+        names: Sequence[str],
+        rows: Iterable[Iterable[str]],
+        n_texts: int = 1,
+        remarks: Sequence[str] = (),
+    ) -> Self:
+        """Make a table of unmarked cells; the first ``n_texts`` columns have no numbers."""
+        is_number = tuple(place >= n_texts for place in range(len(names)))
+        return cls(title, tuple(names), is_number, [tuple(map(Cell, row)) for row in rows], [*remarks])
 
     @property
     def header(self) -> tuple[str, ...]:

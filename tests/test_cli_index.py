@@ -121,7 +121,7 @@ def test_other_folders_are_no_index(run: Run, folder: Path, tmp_path: Path) -> N
     for name in ("empty", "file", "nothing"):
         refused = run("kb", "stats", tmp_path / name, "--kb-format", "index")
         assert refused.code == 3
-        assert "not an index: arbo-index.json cannot be read" in refused.told
+        assert "not an index of a knowledge base: arbo-index.json cannot be read" in refused.told
     assert run("kb", "stats", tmp_path / "empty").code == 3
     (tmp_path / "empty" / "arbo-index.json").write_text('{"format": "arbo-run"}')
     assert "this is not an index of a knowledge base" in run("kb", "stats", tmp_path / "empty").told

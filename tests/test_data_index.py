@@ -157,8 +157,11 @@ def _newer(folder: Path) -> None:
         (lambda folder: _cut(folder / "arbo-index.json"), "the manifest is not JSON"),
         (lambda folder: _flip(folder / "arbo-index.json", -9), "the manifest was changed after it was written"),
         (_newer, "a newer arbo wrote this .format 3"),
-        (lambda folder: (folder / "arbo-index.json").unlink(), "not an index: arbo-index.json cannot be read"),
-        (shutil.rmtree, "not an index: arbo-index.json cannot be read"),
+        (
+            lambda folder: (folder / "arbo-index.json").unlink(),
+            "not an index of a knowledge base: arbo-index.json cannot be read",
+        ),
+        (shutil.rmtree, "not an index of a knowledge base: arbo-index.json cannot be read"),
     ],
 )
 def test_a_damaged_index_is_refused(damage: Damage, problem: str, tmp_path: Path) -> None:

@@ -7,10 +7,10 @@ import re
 import shlex
 import sys
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 import arbo
@@ -143,11 +143,11 @@ def print_clusters(clusters: Sequence[arbo.Cluster]) -> None:
 
 def _table(columns: Sequence[str], right: Collection[str] = (), *, fold: bool = False) -> Table:
     """Return an empty table without borders; columns in ``right`` are right-aligned."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in columns:
-        justify: Literal["left", "right"] = "right" if column in right else "left"
-        table.add_column(column, justify=justify, overflow="fold" if fold else "ellipsis")
-    return table
+    made = (
+        Column(name, justify="right" if name in right else "left", overflow="fold" if fold else "ellipsis")
+        for name in columns
+    )
+    return Table(*made, box=None, pad_edge=False, header_style="bold")
 
 
 def rows_shown(limit: int | None) -> int | None:
@@ -247,10 +247,7 @@ def on_one_line(text: str) -> str:
 
 def print_stats(stats: KnowledgeBaseStats) -> None:
     """Print the statistics of a knowledge base as a table, and its most ambiguous names."""
-    table = Table(box=None, pad_edge=False, show_header=False)
-    table.add_column()
-    table.add_column(justify="right")
-    table.add_column(style="dim")
+    table = Table("", Column(justify="right"), Column(style="dim"), box=None, pad_edge=False, show_header=False)
     for row in stats.rows():
         table.add_row(*map(plain, row))
     out.print(table)

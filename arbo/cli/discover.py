@@ -21,8 +21,7 @@ def discover(
 
     if tuned_model(linking.config, "reranker"):
         wrong = f"{linking.config} was tuned with a reranker, but discover uses none, so its thresholds would not fit"
-        mend = "tune again without --kb and --reranker"
-        raise UsageError(f"{wrong}; {mend}")
+        raise UsageError(f"{wrong}; tune again without --kb and --reranker")
     check_replaceable(output.out)
     linker = linking.load()
 

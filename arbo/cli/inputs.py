@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from arbo import readers
 from arbo.cli import console, options
 from arbo.cli.reporting import name_systems
-from arbo.errors import DataError, UsageError
+from arbo.errors import DataError, UsageError, listed
 from arbo.readers.files import read_lines
 
 if TYPE_CHECKING:
@@ -93,14 +93,11 @@ class Docs(Reading):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
+class Parts(Reading):
     """The parts of a data set."""
 
     paths: options.Parts
-    format_: options.Format = None
-    types: options.Types = None
-    ids: options.PartIds = None
-    on_error: options.OnErrorOption = "fail"
+    ids: options.PartIds = None  # type: ignore[assignment]  # a list for each part
 
     def read(self) -> dict[str, Corpus]:
         """Read the parts by their names; the files of ids, if any, belong to the parts in order.
@@ -113,10 +110,7 @@ class Parts:
             raise UsageError(
                 f"--ids is given {len(lists)} times for {len(parts)} parts of DOCS; give it once for each part"
             )
-        return {
-            name: read_documents(path, self.format_, self.types, self.on_error, ids=own)
-            for (name, path), own in zip(parts.items(), lists, strict=True)
-        }
+        return {name: self.corpus(path, own) for (name, path), own in zip(parts.items(), lists, strict=True)}
 
 
 _ENOUGH = 0.1
@@ -225,10 +219,8 @@ def tell_format(path: Path, option: str) -> Callable[[str], None]:
 
 
 def _tell_kept(what: str, items: Iterable[Mapping[str, object]], name: str) -> None:
-    kept = Counter(key for item in items for key in item)
-    if kept:
-        more = f" and {len(kept) - 10:,} more" if len(kept) > 10 else ""
-        console.say(f"{name}: further columns of {what} kept: {', '.join([*kept][:10])}{more}")
+    if kept := dict.fromkeys(key for item in items for key in item):
+        console.say(f"{name}: further columns of {what} kept: {listed(kept, 10)}")
 
 
 def read_gold(documents: Corpus, kb: KnowledgeBase | None) -> Gold:

@@ -15,7 +15,7 @@ from arbo.cli.groups import spread
 from arbo.cli.inputs import Docs, KbFile, read_kb, tell_format
 from arbo.cli.models import load_encoder
 from arbo.cli.reporting import check_jsonl_output
-from arbo.errors import UsageError
+from arbo.errors import UsageError, listed
 from arbo.readers import read_knowledge_base
 from arbo.readers.files import read_lines
 from arbo.text.names import normalize_name
@@ -146,8 +146,7 @@ def remove_names(
     removed += [line.strip() for file in files for _, line in read_lines(file) if line.strip()]
     held = set(map(normalize_name, base.names().names))
     if unknown := [name for name in removed if normalize_name(name) not in held]:
-        more = f" and {len(unknown) - 3:,} more" if len(unknown) > 3 else ""
-        console.warn(f"not names of the knowledge base: {', '.join(map(repr, unknown[:3]))}{more}")
+        console.warn(f"not names of the knowledge base: {listed(map(repr, unknown), 3)}")
     changed = base.without_names([*removed, *(base.generic_names() if generic else ())])
     changes = {"removed": len(base.names().names) - len(changed.names().names), "left_out": len(base) - len(changed)}
     said = f"{changes['removed']:,} names removed, {changes['left_out']:,} entities without any other name left out"

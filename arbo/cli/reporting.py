@@ -108,7 +108,7 @@ def table_of_groups(groups: Mapping[str, Mapping[str, Sequence[Line]]], title: s
 
     ``groups`` are the lines of each system, by group.
     """
-    from arbo.metrics import Cell, Table, Value
+    from arbo.metrics import Table, Value
 
     rows: dict[str, dict[str, Line]] = {}
     for group, systems in groups.items():
@@ -118,12 +118,10 @@ def table_of_groups(groups: Mapping[str, Mapping[str, Sequence[Line]]], title: s
             rows[group] = {line.name: line for lines in systems.values() for line in lines}
     columns = list(dict.fromkeys(name for row in rows.values() for name in row))
     cells = [
-        (Cell(group), *(Cell(str(Value.of(row[name].score)) if name in row else "") for name in columns))
+        (group, *(str(Value.of(row[name].score)) if name in row else "" for name in columns))
         for group, row in rows.items()
     ]
-    return Table(
-        title=title, names=("", *columns), is_number=(False, *(True for _ in columns)), cells=cells, remarks=[]
-    )
+    return Table.of_texts(title, ("", *columns), cells)
 
 
 @contextmanager

@@ -113,8 +113,7 @@ def _start(model: str, encoder_config: Path | None, config: arbo.LabelAttentionC
     encoder = arbo.DualEncoder.from_pretrained(model)
     if not encoder.shared:
         wrong = f"{model} has two transformers, but label attention reads names and texts with one"
-        mend = "start from another encoder, e.g. from `arbo train-names`"
-        raise arbo.UsageError(f"{wrong}; {mend}")
+        raise arbo.UsageError(f"{wrong}; start from another encoder, e.g. from `arbo train-names`")
     pooling = encoder.config.pooling
     if config is None:
         config = arbo.LabelAttentionConfig(pooling=pooling) if pooling in POOLINGS else arbo.LabelAttentionConfig()

@@ -1,17 +1,50 @@
-"""Arrow arrays from numbers and strings.
+"""Arrow arrays from numbers and strings, and sequences whose items are made from such arrays.
 
 `pyarrow.array` imports pandas, if it is installed, which takes longer than to link a document.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate
-from typing import Any
+from operator import eq
+from typing import Any, Generic, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 _STRING = pa.string()
+Item = TypeVar("Item")
+
+
+class OnDemand(Sequence[Item], Generic[Item]):
+    """A sequence that makes each item on access."""
+
+    sliced: Callable[[Iterable[Item]], Sequence[Item]] = list
+    """What a slice becomes."""
+
+    def __init__(self, length: int, make: Callable[[int], Item]) -> None:
+        self._places = range(length)
+        self._make = make
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    @overload
+    def __getitem__(self, index: int) -> Item: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Item]: ...
+    def __getitem__(self, index: int | slice) -> Item | Sequence[Item]:
+        places = self._places[index]
+        return type(self).sliced(map(self._make, places)) if isinstance(places, range) else self._make(places)
+
+    def __iter__(self) -> Iterator[Item]:
+        return map(self._make, self._places)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and len(self) == len(other) and all(map(eq, self, other))
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
 
 
 def numbers(values: npt.NDArray[Any], *, missing: npt.NDArray[np.bool_] | None = None) -> pa.Array:

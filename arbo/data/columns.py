@@ -11,13 +11,13 @@ from contextlib import contextmanager
 from dataclasses import fields
 from itertools import islice, pairwise
 from pathlib import Path
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from arbo.data.arrow import numbers
+from arbo.data.arrow import OnDemand, numbers
 from arbo.data.entities import Entity
 from arbo.data.releases import hash_of
 from arbo.errors import DataError
@@ -97,35 +97,20 @@ def write_table(rows: Iterable[tuple[Any, ...]], schema: pa.Schema, file: Path) 
             writer.write_batch(pa.record_batch([_stored(field, values) for field, values in columns], schema))
 
 
-class StoredEntities(Sequence[Entity]):
+class StoredEntities(OnDemand[Entity]):
     """The entities of a table."""
 
+    sliced = tuple
+
     def __init__(self, table: Table) -> None:
+        super().__init__(len(table), self._entity)
         self.table = table
 
-    def __len__(self) -> int:
-        return len(self.table)
-
-    @overload
-    def __getitem__(self, row: int) -> Entity: ...
-    @overload
-    def __getitem__(self, row: slice) -> tuple[Entity, ...]: ...
-    def __getitem__(self, row: int | slice) -> Entity | tuple[Entity, ...]:
-        places = range(len(self))[row]
-        if isinstance(places, range):
-            return tuple(map(self.__getitem__, places))
-        return Entity(*self.table.row(places, *_ENTITIES.names))
+    def _entity(self, row: int) -> Entity:
+        return Entity(*self.table.row(row, *_ENTITIES.names))
 
     def __iter__(self) -> Iterator[Entity]:
         return (Entity(*values) for values in self.table.each(*_ENTITIES.names))
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, (tuple, StoredEntities)):
-            return NotImplemented
-        return len(self) == len(other) and all(one == two for one, two in zip(self, other, strict=True))
-
-    def __hash__(self) -> int:
-        return hash(tuple(self))
 
     def __repr__(self) -> str:
         return f"<{len(self):,} stored entities>"

@@ -30,7 +30,7 @@ _IDENTITY = attrgetter("id", "document_id", "spans", "text", "type", "gold")
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
 class Corpus(Sequence[Document]):
-    """Documents in order, with unique ids; `notes` counts irregularities of the source.
+    """Documents in order, with unique ids; `notes` counts irregularities of the source, and are those of records.
 
     `index_names` maps the metadata keys that hold the index of the caller's frame to the names of its levels. Many
     documents that were read from files are `tables`, of which objects are made when they are asked for.
@@ -54,7 +54,9 @@ class Corpus(Sequence[Document]):
         _tables: Tables | None = None,
     ) -> None:
         own = vars(self)
-        own["_tables"] = documents.tables() if isinstance(documents, DocumentRecords) else _tables
+        if isinstance(documents, DocumentRecords):
+            _tables, notes = documents.tables(), +documents.notes if notes is None else notes
+        own["_tables"] = _tables
         if self.tables is None:
             own["documents"] = tuple(documents)
             _check_unique(self.documents)
@@ -113,8 +115,7 @@ class Corpus(Sequence[Document]):
             return cls(documents_of_docs(zip(map(str, range(len(items))), items, strict=True)))
         if not (items and isinstance(items[0], Mapping)):
             return cls(items)
-        records = documents_of(numbered(items))
-        return cls(records, records.notes, index_of(documents))
+        return cls(documents_of(numbered(items)), None, index_of(documents))
 
     def to_jsonl(self, path: PathLike) -> None:
         """Write the corpus as JSON lines, gzipped if the path ends in `.gz`; `arbo.read_jsonl` reads them.

@@ -58,9 +58,9 @@ def string(value: object) -> str:
     return value
 
 
-def string_or_null(value: object) -> str | None:
-    """Accept a string or null."""
-    return None if value is None else string(value)
+def or_null(convert: Convert) -> Convert:
+    """Return a converter that accepts null, too."""
+    return lambda value: None if value is None else convert(value)
 
 
 def number(value: object) -> float:
@@ -96,9 +96,7 @@ def strings(value: object) -> tuple[str, ...]:
     return tuple(value)
 
 
-def strings_or_null(value: object) -> tuple[str, ...] | None:
-    """Accept a list of strings or null."""
-    return None if value is None else strings(value)
+string_or_null, strings_or_null = or_null(string), or_null(strings)
 
 
 def spans(value: object) -> tuple[Span, ...]:

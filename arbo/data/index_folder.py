@@ -9,7 +9,6 @@ and the size and the first and last bytes of each file, where all headers are; `
 import hashlib
 import json
 import os
-import platform
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -42,7 +41,7 @@ class IndexFolder(NamedTuple):
         Raise DataError if this is no index, a newer arbo wrote it, or a file is missing, cut or damaged at its ends.
         """
         folder = Path(path)
-        manifest = files.check_manifest(_read_manifest(folder), FORMAT, folder / MANIFEST)
+        manifest = files.check_manifest(_manifest(folder), FORMAT, folder / MANIFEST)
         if manifest.pop("checksum", None) != _checksum(manifest):
             raise DataError(f"the manifest was changed after it was written; {MEND}", file=str(folder / MANIFEST))
         sizes = [manifest["kb"].get(name) for name in SCHEMAS] + [
@@ -56,8 +55,7 @@ class IndexFolder(NamedTuple):
             try:
                 size = file.stat().st_size
                 if size != known["bytes"]:
-                    problem = f"the file has {size:,} bytes, not {known['bytes']:,}"
-                    raise DataError(f"{problem}; {MEND}", file=str(file))
+                    raise DataError(f"the file has {size:,} bytes, not {known['bytes']:,}; {MEND}", file=str(file))
                 if _ends(file) != known.get("ends"):
                     raise DataError(f"the file was changed after it was written; {MEND}", file=str(file))
             except OSError as error:
@@ -118,10 +116,7 @@ def write_index(
                     (partial / folder).mkdir(exist_ok=True)
                     files.save_array(partial / folder / f"{name}.npy", array)
             manifest = {
-                "format": FORMAT.name,
-                "format_version": FORMAT.version,
-                "versions": {name: files.version_of(name) for name in _VERSIONS}
-                | {"python": platform.python_version()},
+                **FORMAT.head(*_VERSIONS),
                 "kb": dict(kb),
                 "encoder": files.json_ready(dict(encoder)),
                 "files": {name: _described(partial / name) for name in files.files_in(partial)},
@@ -136,25 +131,16 @@ def check_index_replaceable(target: Path) -> None:
     """Raise UsageError unless the folder is missing, empty, or an earlier index."""
 
     def files_of(folder: Path) -> list[str]:
-        if not (folder / MANIFEST).is_file():  # another process may have moved it away since
-            return []
         try:
-            return [*files.check_format(_read_manifest(folder), FORMAT, folder / MANIFEST)["files"]]
+            return [*_manifest(folder)["files"]]
         except (DataError, KeyError, TypeError):
             raise UsageError(f"{folder} is a damaged index, or no index; remove it, or choose another folder") from None
 
     files.check_replaceable(target, "folder of an arbo index", MANIFEST, files_of)
 
 
-def _read_manifest(folder: Path) -> object:
-    file = folder / MANIFEST
-    try:
-        return json.loads(file.read_bytes())
-    except OSError as error:
-        problem = f"not an index: {MANIFEST} cannot be read ({error.strerror}); build one with `arbo kb index`"
-        raise DataError(problem, file=str(folder)) from None
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"the manifest is not JSON: {error}; {MEND}", file=str(file)) from None
+def _manifest(folder: Path) -> dict[str, Any]:
+    return files.read_manifest(folder / MANIFEST, FORMAT, "build one with `arbo kb index`")
 
 
 def _checksum(manifest: Mapping[str, Any]) -> str:

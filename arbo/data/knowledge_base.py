@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from arbo.data.entities import Entity
 from arbo.data.objects import entity_line
+from arbo.data.records import Records
 from arbo.data.rows import entities_of, items_of, numbered
-from arbo.errors import DataError, UsageError
+from arbo.errors import DataError, UsageError, listed
 from arbo.files import PathLike, write_lines
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ class KnowledgeBase:
     stored: IndexFolder | None = field(compare=False)
 
     def __init__(self, entities: Iterable[Entity] = (), notes: Mapping[str, int] | None = None) -> None:
-        counts = Counter(notes or {})
+        counts = Counter(entities.notes if notes is None and isinstance(entities, Records) else notes)
         kept = _distinct((_without_empty_aliases(entity, counts) for entity in entities), counts)
         self._set(kept, *_rows(kept, counts), dict(counts), None)
 
@@ -93,8 +94,7 @@ class KnowledgeBase:
             raise UsageError(f"the knowledge base must be a KnowledgeBase, entities or rows, not {kind}; {mend}")
         if not (items and isinstance(items[0], Mapping)):
             return cls(items)
-        records = entities_of(numbered(items))
-        return cls(records, records.notes)
+        return cls(entities_of(numbered(items)))
 
     @classmethod
     def from_obo(cls, path: PathLike) -> KnowledgeBase:
@@ -197,8 +197,8 @@ class KnowledgeBase:
         wanted = {types} if isinstance(types, str) else set(types)
         present = {type_ for (own,) in self.columns("types") for type_ in own}
         if missing := sorted(wanted - present):
-            known = ", ".join(sorted(present)[:12]) + (f" and {len(present) - 12:,} more" if len(present) > 12 else "")
-            raise UsageError(f"no entity has the type {' or '.join(missing)}; types of entities: {known or 'none'}")
+            known = listed(sorted(present), 12) or "none"
+            raise UsageError(f"no entity has the type {' or '.join(missing)}; types of entities: {known}")
         return self.changed(entity for entity in self if not wanted.isdisjoint(entity.types))
 
     def through_xrefs(self, *prefixes: str) -> KnowledgeBase:

@@ -177,8 +177,7 @@ class EdgeModel:
         Raise UsageError if it cannot be written; see `save_model` for further errors of a folder.
         """
         columns = {"mentions": list(MENTION_FEATURES), "entities": list(ENTITY_FEATURES)}
-        header = {"format": _FORMAT.name, "format_version": _FORMAT.version}
-        content = {**header, "trained": self.trained, "features": columns, **self._forests()}
+        content = {**_FORMAT.head(), "trained": self.trained, "features": columns, **self._forests()}
         if self.reader is None:
             write_json(content, path)
             return

@@ -7,7 +7,6 @@ subfolders `mention` and `entity`. `arbo.json` has the configuration and the has
 from __future__ import annotations
 
 import json
-import platform
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -46,7 +45,6 @@ FORMATS = {
     "arbo-label-attention": "a label-attention model (of arbo train-finder)",
 }
 """All values of `ModelConfig.format`, and the name of each kind of model in errors."""
-_VERSION = 1
 _VERSIONS = ("arbo", "safetensors", "tokenizers", "torch", "transformers")
 _KEYS = {"versions": dict, "config": dict, "shared": bool, "files": dict}
 _MEND = "save the model again, or fetch it again"
@@ -81,10 +79,7 @@ def save_model(
             if more is not None:
                 more(partial)
             manifest = {
-                "format": config.format,
-                "format_version": _VERSION,
-                "versions": {name: files.version_of(name) for name in _VERSIONS}
-                | {"python": platform.python_version()},
+                **_format(config.format).head(*_VERSIONS),
                 "config": asdict(config),  # type: ignore[call-overload]  # all of them are dataclasses
                 "shared": shared,
                 "files": {name: files.sha256_of(partial / name) for name in files.files_in(partial) if name != CARD},
@@ -139,8 +134,7 @@ def load_model(
     manifest = _manifest_of(folder, kind)
     if manifest is None and kind.format != EncoderConfig.format:
         wrong = f"this is not {FORMATS[kind.format]} that arbo saved: it has no {MANIFEST}"
-        mend = "choose another folder"
-        raise DataError(f"{wrong}; {mend}", file=str(folder))
+        raise DataError(f"{wrong}; choose another folder", file=str(folder))
     if manifest is not None:
         files.check_hashes(folder, manifest.files, _MEND)
         for file in files.files_in(folder):
@@ -165,8 +159,6 @@ def check_model_replaceable(target: Path) -> None:
     """Raise UsageError unless the folder is missing, empty, or an earlier model of arbo; see `save_model`."""
 
     def files_of(folder: Path) -> list[str]:
-        if not (folder / MANIFEST).is_file():  # another process may have moved it since
-            return []
         return [*_read_manifest(folder)["files"], CARD]
 
     files.check_replaceable(target, "model folder of arbo", MANIFEST, files_of)
@@ -189,12 +181,16 @@ def _manifest_of(folder: Path, kind: type[Config]) -> _Manifest[Config] | None:
     return _Manifest(config, manifest["shared"], manifest["files"])
 
 
+def _format(name: str) -> files.Format:
+    return files.Format(name, 1, _KEYS, "a model that arbo saved", _MEND)
+
+
 def _read_manifest(folder: Path) -> dict[str, Any]:
     path = folder / MANIFEST
     values = read_json(path, "the manifest of the model")
     found = values.get("format") if isinstance(values, dict) else None
     name = found if isinstance(found, str) and found in FORMATS else " or ".join(FORMATS)
-    manifest = files.check_manifest(values, files.Format(name, _VERSION, _KEYS, "a model that arbo saved", _MEND), path)
+    manifest = files.check_manifest(values, _format(name), path)
     unknown = sorted(set(manifest) - {"format", "format_version", *_KEYS})
     if unknown:
         known = ", ".join(("format", "format_version", *_KEYS))

@@ -103,8 +103,7 @@ def find_folder(name: str | os.PathLike[str], revision: str | None) -> Path:
         return fetched
     except Exception as error:  # from the network, the hub or the disk
         wrong = f"there is no such folder, and the download from the hub failed ({first_line(error)})"
-        mend = "without a network, give a folder with the model"
-        raise DataError(f"{wrong}; {mend}", file=place) from error
+        raise DataError(f"{wrong}; without a network, give a folder with the model", file=place) from error
 
 
 def minilm_folder() -> Path:
@@ -226,8 +225,7 @@ def load_projection(file: Path, hidden: int) -> torch.nn.Linear | None:
     linear = load_linear(file)
     if linear.in_features not in (hidden, BOTH * hidden):
         wrong = f"the projection needs vectors of {linear.in_features} dimensions, but the model returns {hidden}"
-        mend = "save the model again, or fetch it again"
-        raise DataError(f"{wrong}; {mend}", file=str(file))
+        raise DataError(f"{wrong}; save the model again, or fetch it again", file=str(file))
     return linear
 
 

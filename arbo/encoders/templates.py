@@ -140,8 +140,7 @@ class Speller:
         taken = sum(len(literals[text]) for text, is_field in template.parts if not is_field)
         if taken >= max_length:
             wrong = f"max_length={max_length} leaves no room for text: the template's markers take {taken} tokens"
-            mend = "raise max_length"
-            raise UsageError(f"{wrong}; {mend}")
+            raise UsageError(f"{wrong}; raise max_length")
         return cls(backend, template, literals, markers, max_length - taken)
 
     @property

@@ -110,8 +110,7 @@ def _stacked(kind: str, ids: Sequence[str], known: Given, dim: int) -> Vectors:
     missing = [id_ for id_ in ids if id_ not in known]
     if missing:
         wrong = f"no vector for {len(missing):,} of {len(ids):,} {kind} ids, the first of them {missing[0]!r}"
-        mend = "give one for each id"
-        raise DataError(f"{wrong}; {mend}")
+        raise DataError(f"{wrong}; give one for each id")
     rows: list[npt.NDArray[np.float32]] = []
     for id_ in ids:
         given = _array(known[id_])

@@ -53,13 +53,11 @@ class Page:
 
     views: Views
     reviewing: Reviewing
-    apply: Callable[[], tuple[Views, Reviewing, Answer]] | None = None
+    apply: Callable[[], tuple[Views, Reviewing, Answer]]
     """Returns the views and the review of the run that obeys the answers, and what to tell about it."""
 
     def applied(self) -> Answer:
         """Partition again with the answers, show the new run from now on, and return its first changes."""
-        if self.apply is None:
-            raise DataError("the answers cannot be applied here; give their file to `arbo add --corrections`")
         self.views, self.reviewing, told = self.apply()
         return told | {"changes": self.views.changes()}
 

@@ -10,13 +10,13 @@ in MEDIC, ``cell`` in the Cell Ontology, and ``site`` in the Sequence Ontology. 
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 from arbo.data import Corpus, Entity, KnowledgeBase, mention_inputs
 from arbo.data.gold import Gold
-from arbo.errors import DataError
+from arbo.errors import DataError, listed
 from arbo.text.names import normalize_name
 
 _SHARE, _LEAST = 0.08, 20
@@ -37,7 +37,8 @@ class Holders(NamedTuple):
         return {"values": self.values[:10], "count": len(self.entities), "entities": self.entities[:10]}
 
     def __str__(self) -> str:
-        return f"{_first([json.dumps(value, ensure_ascii=False) for value in self.values])}: {_first(self.entities)}"
+        values = listed((json.dumps(value, ensure_ascii=False) for value in self.values), 3)
+        return f"{values}: {listed(self.entities, 3)}"
 
 
 class Spelling(NamedTuple):
@@ -69,11 +70,6 @@ def homonyms(kb: KnowledgeBase, names: Spellings) -> Iterator[tuple[Holders, int
 def holders(kb: KnowledgeBase, rows: Iterable[int], *values: str) -> Holders:
     """Return the distinct ids of the entities in these rows, and the distinct values that they share."""
     return Holders(tuple(dict.fromkeys(values)), tuple(kb.entities[row].id for row in dict.fromkeys(rows)))
-
-
-def _first(texts: Sequence[str], shown: int = 3) -> str:
-    more = len(texts) - shown
-    return ", ".join(texts[:shown]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def generic_names(kb: KnowledgeBase, names: Spellings | None = None) -> Iterator[Holders]:

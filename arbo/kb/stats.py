@@ -7,6 +7,7 @@ from statistics import median
 from typing import Any
 
 from arbo.data import KnowledgeBase
+from arbo.errors import listed
 from arbo.kb.names import Holders, homonyms, spellings
 
 
@@ -117,6 +118,5 @@ def _share(part: int, whole: int, of: str) -> str:
     return f"{part / whole:.1%} of the {of}" if whole else ""
 
 
-def _most(counts: dict[str, int], shown: int = 5) -> str:
-    listed = ", ".join(f"{name or 'none'} ({count:,})" for name, count in list(counts.items())[:shown])
-    return listed + (f" and {len(counts) - shown:,} more" if len(counts) > shown else "")
+def _most(counts: dict[str, int]) -> str:
+    return listed((f"{name or 'none'} ({count:,})" for name, count in counts.items()), 5)

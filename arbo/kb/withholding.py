@@ -15,7 +15,7 @@ from typing import Any
 from arbo.data import Corpus, Entity, KnowledgeBase, Mention
 from arbo.data.gold import Gold
 from arbo.errors import UsageError
-from arbo.metrics import Cell, Table, ratio
+from arbo.metrics import Table, ratio
 
 PEL_NIL = {
     "Mental Process": "T041",
@@ -95,21 +95,17 @@ class NilSplit:
         """Return the checks as a table: NIL mentions, then all mentions, for each part."""
         columns = ("entities seen", "mentions seen", "names seen", "entities defined", "characters")
         rows = [
-            (Cell(name), *(Cell(text) for text in (kind, *_figures(check))))
+            (name, kind, *_figures(check))
             for name, part in self.checks.items()
             for kind, check in (("NIL", part.nil), ("all", part.all))
         ]
-        return Table(
-            title=f"{len(self.withheld):,} of {len(self.withheld) + len(self.kb):,} entities withheld",
-            names=("", "", "mentions", "entities", *columns),
-            is_number=(False, False, *(True for _ in range(7))),
-            cells=rows,
-            remarks=[
-                f"seen: occurs in {next(iter(self.checks), 'training')}, ignoring case in names; "
-                "characters: median length of the definitions",
-                "if NIL differs much from all, a system can recognise NIL mentions by this difference",
-            ],
+        title = f"{len(self.withheld):,} of {len(self.withheld) + len(self.kb):,} entities withheld"
+        seen = f"seen: occurs in {next(iter(self.checks), 'training')}, ignoring case in names; "
+        remarks = (
+            f"{seen}characters: median length of the definitions",
+            "if NIL differs much from all, a system can recognise NIL mentions by this difference",
         )
+        return Table.of_texts(title, ("", "", "mentions", "entities", *columns), rows, 2, remarks)
 
     def __str__(self) -> str:
         return str(self.table())

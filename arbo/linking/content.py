@@ -10,9 +10,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from arbo.data import Corpus, MentionInput
+from arbo.data import Corpus
 from arbo.data.arrow import numbers, strings
-from arbo.data.tables import document_table, mention_table, with_names
+from arbo.data.tables import Tables, with_names
 from arbo.engine import Ids
 
 _TEXT = pa.large_string()
@@ -40,20 +40,9 @@ class Content(NamedTuple):
     index_names: Mapping[str, str | None]
 
     @classmethod
-    def of(cls, corpus: Corpus, inputs: Sequence[MentionInput]) -> Self:
-        """Return the content of documents whose mentions were searched in the order of ``inputs``."""
-        row_of = {mention.id: row for row, mention in enumerate(corpus.mentions)}
-        order = np.array([row_of[item.mention.id] for item in inputs], np.int64)
-        names = [inputs[place].name for place in np.argsort(order).tolist()]
-        sizes = np.array([len(document.mentions) for document in corpus], np.int64)
-        mentions = with_names(mention_table(corpus), names)
-        return cls(document_table(corpus), mentions, order, sizes, corpus.notes, corpus.index_names)
-
-    @classmethod
-    def in_tables(cls, corpus: Corpus, names: Sequence[str], order: Ids) -> Self:
-        """Return the content of documents in tables, with the names of mentions that are compared."""
-        assert corpus.tables is not None
-        documents, mentions, sizes = corpus.tables
+    def of(cls, corpus: Corpus, names: Sequence[str], order: Ids) -> Self:
+        """Return the content of documents, with the names of mentions that are compared."""
+        documents, mentions, sizes = corpus.tables or Tables.of(corpus.documents)
         return cls(documents, with_names(mentions, names), order, sizes, corpus.notes, corpus.index_names)
 
     @property

@@ -11,7 +11,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from arbo.data.arrow import numbers
-from arbo.data.corpus import Corpus
 from arbo.data.gold import Gold
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.data.tables import labels_in
@@ -36,7 +35,7 @@ from arbo.retrieval.worlds import unmapped
 
 
 def describe(
-    given: Corpus | Content,
+    content: Content,
     kb: KnowledgeBase | None,
     retrieval: Retrieval,
     clusters: Partition,
@@ -46,9 +45,8 @@ def describe(
     """Make the result of a partition that obeyed ``corrections``, and has the mentions of ``retrieval`` in order.
 
     The rows of the result's tables, and which mention of a discovered entity is the first, follow the order of the
-    ``given`` documents.
+    documents.
     """
-    content = given if isinstance(given, Content) else Content.of(given, retrieval.inputs)
     mentions, names = content.mentions, MentionNames.of(content.mentions, content.order)
     fingerprint = ThreadPoolExecutor(1).submit(lambda: content.fingerprint)  # meanwhile, the tables are made
     gold, annotated = _gold(mentions, kb)

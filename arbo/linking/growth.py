@@ -9,13 +9,13 @@ of `arbo.linking.originals`, `arbo.retrieval.scored` and `arbo.results.graphs`. 
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 from scipy.sparse import issparse
 
-from arbo.data import Corpus, KnowledgeBase, MentionInput, names_of
+from arbo.data import KnowledgeBase, MentionInput, names_of
 from arbo.data.inputs import Inputs
 from arbo.data.tables import numbered
 from arbo.encoders.encoder import Encoder
@@ -36,6 +36,8 @@ from arbo.retrieval.reranking import Reranker
 from arbo.retrieval.retrieval import Find, Retrieval
 from arbo.retrieval.scored import Remembering, Scored, known_scores
 
+_Make: TypeAlias = Callable[[], Content]
+
 
 class Mentions(NamedTuple):
     """Mentions in the order of `Corpus.order`, and how to encode them."""
@@ -45,8 +47,8 @@ class Mentions(NamedTuple):
     inputs: Sequence[MentionInput]
     encode: Callable[[], Embeddings]
     """Returns their vectors, always the same."""
-    content: Corpus | Content
-    """Their documents, or the tables of a run that grows."""
+    content: _Make
+    """Returns their documents as tables."""
     find: Find | None = None
     """Searches their neighbours if some are known."""
     known: Mapping[str, Scored] = {}
@@ -54,7 +56,7 @@ class Mentions(NamedTuple):
 
     @classmethod
     def of(
-        cls, inputs: Sequence[MentionInput], order: Ids, encoder: Encoder, announce: Announce, content: Corpus | Content
+        cls, inputs: Sequence[MentionInput], order: Ids, encoder: Encoder, announce: Announce, content: _Make
     ) -> Self:
         """Make mentions in ``order``; the encoder encodes them in the order of ``inputs``."""
         encode = cache(lambda: encoder.encode_mentions(inputs, announce).taken(order))
@@ -189,7 +191,7 @@ def resumed(
     mentions = Neighbors(arrays["mentions"], arrays["mention_dissimilarity"])
     entities = Neighbors(arrays["entities"], arrays["entity_dissimilarity"])
     number_now = rows_now(run, arrays, encoder, kb)
-    made = Mentions.of(inputs, order, encoder, announce, content)
+    made = Mentions.of(inputs, order, encoder, announce, lambda: content)
     made = made._replace(known=known_scores(arrays, row, number_now))
     encoded: Callable[[Ids], Vectors]
     near: Callable[[Ids, float], Ids] | None = None

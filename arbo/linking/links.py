@@ -30,6 +30,7 @@ from arbo.data.arrow import numbers, starts, strings
 from arbo.engine import Bools, Ids, Partition, Weights
 from arbo.linking.confidence import Confidence, evidence
 from arbo.linking.tables import MentionNames, NamedEntities, slices
+from arbo.retrieval.early_exit import margins
 from arbo.retrieval.retrieval import Retrieval
 
 Column: TypeAlias = Callable[[Ids], pa.Array]
@@ -171,12 +172,8 @@ def _bottleneck(heaviest: Weights, linked: Bools) -> pa.Array:
 
 def _margin(dissimilarity: Weights) -> pa.Array:
     """Return the lead of the nearest entity over the second, from (mentions, 2 or fewer) dissimilarities."""
-    found = np.zeros(len(dissimilarity), np.bool_)
-    margin = np.zeros(len(dissimilarity), np.float32)
-    if dissimilarity.shape[1] > 1:
-        found = np.isfinite(dissimilarity[:, 1])
-        margin[found] = np.diff(dissimilarity[found]).ravel()
-    return numbers(margin, missing=~found)
+    margin = margins(-dissimilarity)
+    return numbers(margin, missing=np.isinf(margin))
 
 
 def _why(retrieval: Retrieval, clusters: Partition) -> tuple[Ids, pa.Array, pa.Array]:

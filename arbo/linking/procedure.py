@@ -5,6 +5,7 @@ A run grows by the same procedure, which then begins with the lists that the run
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from arbo.data.corpus import Corpus
@@ -64,8 +65,7 @@ class Procedure:
         inputs = mention_inputs(corpus, expand_abbreviations=self.config.expand_abbreviations)
         names = names_of(inputs)
         encoder = self.encoder.fit([names[row] for row in order]) if self.entities is None else self.entities.fitted
-        content = corpus if corpus.tables is None else Content.in_tables(corpus, names, order)
-        return Mentions.of(inputs, order, encoder, self.announce, content)
+        return Mentions.of(inputs, order, encoder, self.announce, partial(Content.of, corpus, names, order))
 
     def searched(self, mentions: Mentions, k: int, *, within_threshold: bool = False) -> Retrieval:
         """Return the neighbours by the encoder: the ``k`` nearest mentions, and entities.
@@ -129,7 +129,7 @@ class Procedure:
             if retrieval is not found or decisions is not None:
                 more |= graph_arrays(retrieval.listed(k, decisions).graph(), decisions)
         with clock("describe"):
-            result = describe(mentions.content, self.kb, retrieval, clusters, self.config, obeying)
+            result = describe(mentions.content(), self.kb, retrieval, clusters, self.config, obeying)
         arrays = kept(mentions, found, self.encoder, self.kb, more, scoring)
         return replace(result, manifest={**result.manifest, "seconds": clock.seconds}, kept=arrays)
 

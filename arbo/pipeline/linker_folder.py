@@ -37,8 +37,8 @@ def save_linker(linker: Linker, path: PathLike) -> None:
     build_index(linker.kb, folder / "index", encoder=linker.encoder, announce=linker.announce)
     for name, save in savers.items():
         save(folder / name)
-    content = {"format": _FORMAT.name, "format_version": _FORMAT.version, "parts": list(savers)}
-    write_json(content | {"config": linker.config.as_dict()}, folder / _MANIFEST)
+    content = {"parts": list(savers), "config": linker.config.as_dict()}
+    write_json(_FORMAT.head() | content, folder / _MANIFEST)
 
 
 def load_linker(path: PathLike) -> Linker:

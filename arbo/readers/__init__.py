@@ -11,7 +11,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from arbo.data import Corpus, Document, DocumentRecords, Entity, KnowledgeBase, OnError, Records
+from arbo.data import Corpus, DocumentRecords, Entity, KnowledgeBase, OnError, Records
 from arbo.data.objects import ENTITY_KEYS
 from arbo.data.records import Item
 from arbo.errors import DataError, UsageError
@@ -113,8 +113,7 @@ def read_documents(
     if len(paths) == 1:
         corpus = read(paths[0], on_error=on_error)
     else:
-        records: Records[Document] = _joined(paths, read, DocumentRecords(on_error), on_error)
-        corpus = Corpus(records, records.notes)
+        corpus = Corpus(_joined(paths, read, DocumentRecords(on_error), on_error))
     if not corpus:
         raise DataError(f"no documents in the format {name}; check the file and the format (--format)", file=first)
     corpus.notes.update(notes)

@@ -48,7 +48,7 @@ def read_bioc(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
     """Read a file, or all `.json`, `.jsonl` and `.xml` files of a folder."""
     records = DocumentRecords(on_error)
     read_values(path, SUFFIXES, lambda value: [_document(value.value, records.notes)], records, _documents)
-    return Corpus(records, +records.notes)
+    return Corpus(records)
 
 
 def _documents(file: Path, records: Records[Any]) -> Iterator[Value]:

@@ -39,14 +39,12 @@ _ENTITY_IDS = ("idx", "id", "document_id", "entity_id", "kb_idx")
 
 def read_blink(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
     """Read each mention of a file, or of all `.jsonl` files of a folder, as a separate document."""
-    records = read_records(path, SUFFIXES, _document, DocumentRecords(on_error))
-    return Corpus(records, records.notes)
+    return Corpus(read_records(path, SUFFIXES, _document, DocumentRecords(on_error)))
 
 
 def read_blink_entities(path: PathLike, *, on_error: OnError = "fail") -> KnowledgeBase:
     """Read the entities of a file, or of all `.jsonl` files of a folder."""
-    records = read_records(path, SUFFIXES, _entity, Records("entities", on_error))
-    return KnowledgeBase(records, records.notes)
+    return KnowledgeBase(read_records(path, SUFFIXES, _entity, Records("entities", on_error)))
 
 
 def _document(line: str, file: Path, number: int) -> Document:

@@ -80,7 +80,7 @@ def read_brat(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
             records.add(_document(text, annotations, records), annotations.path, 1)
     for file in waiting.values():
         _alone(file, records, named=file.path == path)
-    return Corpus(records, records.notes)
+    return Corpus(records)
 
 
 def _alone(file: _File, records: Records[Document], *, named: bool) -> None:

@@ -43,8 +43,7 @@ class _Word(NamedTuple):
 
 def read_conll(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
     """Read a CoNLL file, or all files of a folder that end in `.conll` or `_conll`."""
-    records = read_blocks(path, SUFFIXES, _parts, _document, DocumentRecords(on_error))
-    return Corpus(records, records.notes)
+    return Corpus(read_blocks(path, SUFFIXES, _parts, _document, DocumentRecords(on_error)))
 
 
 def _parts(file: Path, records: Records[Document]) -> Iterator[Block]:

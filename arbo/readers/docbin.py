@@ -36,4 +36,4 @@ def read_docbin(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
         for number, doc in enumerate(docs):
             with records.record(file):
                 records.add(next(documents_of_docs([(f"{file.stem}:{number}", doc)])), file)
-    return Corpus(records, records.notes)
+    return Corpus(records)

@@ -73,7 +73,7 @@ def _read(path: PathLike, kind: Kind, on_error: OnError) -> Corpus:
         for document_id in found:
             with records.record(source, 1):
                 raise DataError(f"{file.name} has no such document; add it, or drop its mentions", id=document_id)
-    return Corpus(records, records.notes)
+    return Corpus(records)
 
 
 def _mention_file(file: Path, kind: Kind) -> Path:

@@ -23,8 +23,7 @@ SUFFIXES = (".tsv",)
 
 def read_gsc(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
     """Read a GSC+ file, or all `.tsv` files of a folder."""
-    records = read_blocks(path, SUFFIXES, lambda file, _: split_blocks(file), _document, DocumentRecords(on_error))
-    return Corpus(records, records.notes)
+    return Corpus(read_blocks(path, SUFFIXES, lambda file, _: split_blocks(file), _document, DocumentRecords(on_error)))
 
 
 def _document(block: Block, file: Path, records: Records[Document]) -> Document:

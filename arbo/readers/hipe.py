@@ -32,22 +32,10 @@ SUFFIXES = (".tsv",)
 
 _TAG = "NE-COARSE-LIT"
 _REQUIRED = ("TOKEN", _TAG, "NEL-LIT")
-_OPTIONAL = ("NE-NESTED", "MISC")
 _DOCUMENT_ID = re.compile(r"#\s*(?:\S+:)?document_id\s*=(.*)")
 _NO_MENTION = {"O", "_", ""}
 _NO_LINK = {"_", ""}
 _NIL = "NIL"
-
-
-class _Columns(NamedTuple):
-    """Positions of the columns; -1 for a missing optional column."""
-
-    width: int
-    token: int
-    tag: int
-    link: int
-    nested: int
-    misc: int
 
 
 class _Token(NamedTuple):
@@ -65,12 +53,6 @@ class _Block(NamedTuple):
     tokens: list[_Token]
 
 
-class _Found(NamedTuple):
-    span: Span
-    type: str
-    links: tuple[str, ...]
-
-
 def read_hipe(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
     """Read a HIPE-2022 file, or all `.tsv` files of a folder."""
     records = DocumentRecords(on_error)
@@ -78,17 +60,19 @@ def read_hipe(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
         for block in _blocks(file, records):
             with records.record(file, block.line):
                 records.add(_document(block, records.notes), file, block.line)
-    return Corpus(records, +records.notes)
+    return Corpus(records)
 
 
 def _blocks(file: Path, records: Records[Document]) -> Iterator[_Block]:
-    columns: _Columns | None = None
+    header: list[str] = []
     block: _Block | None = None
     for number, line in read_lines(file):
         if not line.strip():
             continue
-        if columns is None:
-            columns = _header(line.split("\t"), file, number)
+        if not header:
+            header = line.split("\t")
+            if missing := [name for name in _REQUIRED if name not in header]:
+                raise DataError(f"the header has no column {' and no '.join(missing)}", file=str(file), line=number)
         elif line.startswith("#") and "\t" not in line:
             named = _DOCUMENT_ID.match(line)
             if named is not None:
@@ -99,32 +83,25 @@ def _blocks(file: Path, records: Records[Document]) -> Iterator[_Block]:
             with records.record(file, number, kind="lines"):
                 if block is None:
                     raise DataError("a token before any document; a document begins with `# document_id = ...`")
-                block.tokens.append(_token(line.split("\t"), columns, block.id))
+                block.tokens.append(_token(line.split("\t"), header, block.id))
     if block is not None:
         yield block
 
 
-def _header(names: list[str], file: Path, number: int) -> _Columns:
-    if missing := [name for name in _REQUIRED if name not in names]:
-        raise DataError(f"the header has no column {' and no '.join(missing)}", file=str(file), line=number)
-    places = (names.index(name) if name in names else -1 for name in (*_REQUIRED, *_OPTIONAL))
-    return _Columns(len(names), *places)
-
-
-def _token(values: list[str], columns: _Columns, document_id: str) -> _Token:
-    if len(values) != columns.width:
-        raise DataError(f"the header has {columns.width} columns, but this line has {len(values)}", id=document_id)
-    tag = values[columns.tag]
+def _token(values: list[str], header: list[str], document_id: str) -> _Token:
+    if len(values) != len(header):
+        raise DataError(f"the header has {len(header)} columns, but this line has {len(values)}", id=document_id)
+    row = dict(zip(header, values, strict=True))
+    text, tag, link = (row[name] for name in _REQUIRED)
     label: str | None = None
     if tag not in _NO_MENTION:
         if not tag.startswith(("B-", "I-")) or len(tag) == 2:
             raise DataError(f"expected O, B-type or I-type in {_TAG}, not {tag!r:.30}", id=document_id)
         label = tag[2:]
-    if not values[columns.token]:
+    if not text:
         raise DataError("the token is empty", id=document_id)
-    nested = columns.nested >= 0 and values[columns.nested].startswith("B-")
-    misc = values[columns.misc] if columns.misc >= 0 else ""
-    return _Token(values[columns.token], label, tag.startswith("B-"), values[columns.link], nested, misc)
+    nested = row.get("NE-NESTED", "").startswith("B-")
+    return _Token(text, label, tag.startswith("B-"), link, nested, row.get("MISC", ""))
 
 
 def _document(block: _Block, notes: Counter[str]) -> Document:
@@ -132,7 +109,10 @@ def _document(block: _Block, notes: Counter[str]) -> Document:
     found = _mentions(block.tokens, places, notes)
     if nested := sum(token.nested for token in block.tokens):
         notes["nested mentions ignored"] += nested
-    return marked_document(block.id, text, [((m.span,), m.type, _gold(m.links, notes)) for m in found])
+    spans = [((own[0][1][0], own[-1][1][1]),) for own in found]
+    gold = [_gold([token.link for token, _ in own], notes) for own in found]
+    types = (own[0][0].type for own in found)
+    return marked_document(block.id, text, list(zip(spans, types, gold, strict=True)))
 
 
 def _lay_out(tokens: list[_Token]) -> tuple[str, list[Span]]:
@@ -148,23 +128,21 @@ def _lay_out(tokens: list[_Token]) -> tuple[str, list[Span]]:
     return "".join(pieces[:-1]), places
 
 
-def _mentions(tokens: list[_Token], places: list[Span], notes: Counter[str]) -> list[_Found]:
-    found: list[_Found] = []
+def _mentions(tokens: list[_Token], places: list[Span], notes: Counter[str]) -> list[list[tuple[_Token, Span]]]:
+    """Return the tokens of each mention, with their offsets."""
+    found: list[list[tuple[_Token, Span]]] = []
     inside: str | None = None
-    for token, (start, end) in zip(tokens, places, strict=True):
-        if token.type is None:
-            inside = None
-        elif token.begins or inside != token.type:
-            notes["mentions that begin with an I- tag"] += not token.begins
-            found.append(_Found((start, end), token.type, (token.link,)))
-            inside = token.type
-        else:
-            last = found[-1]
-            found[-1] = _Found((last.span[0], end), last.type, (*last.links, token.link))
+    for token, place in zip(tokens, places, strict=True):
+        if token.type is not None:
+            if token.begins or inside != token.type:
+                notes["mentions that begin with an I- tag"] += not token.begins
+                found.append([])
+            found[-1].append((token, place))
+        inside = token.type
     return found
 
 
-def _gold(links: tuple[str, ...], notes: Counter[str]) -> tuple[str, ...] | None:
+def _gold(links: list[str], notes: Counter[str]) -> tuple[str, ...] | None:
     notes["mentions whose tokens disagree on the link"] += len(set(links)) > 1
     if links[0] == _NIL:
         notes["NIL mentions"] += 1

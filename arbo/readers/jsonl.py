@@ -33,11 +33,11 @@ SUFFIXES = (".jsonl",)
 
 def read_jsonl(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
     """Read documents from a file, or from all `.jsonl` files of a folder."""
-    records = read_records(path, SUFFIXES, lambda line, *_: to_document(parse(line)), DocumentRecords(on_error))
-    return Corpus(records, records.notes)
+    return Corpus(read_records(path, SUFFIXES, lambda line, *_: to_document(parse(line)), DocumentRecords(on_error)))
 
 
 def read_entities(path: PathLike, *, on_error: OnError = "fail") -> KnowledgeBase:
     """Read entities from a file, or from all `.jsonl` files of a folder."""
-    records = read_records(path, SUFFIXES, lambda line, *_: to_entity(parse(line)), Records("entities", on_error))
-    return KnowledgeBase(records, records.notes)
+    return KnowledgeBase(
+        read_records(path, SUFFIXES, lambda line, *_: to_entity(parse(line)), Records("entities", on_error))
+    )

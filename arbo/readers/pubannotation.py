@@ -36,7 +36,7 @@ def read_pubannotation(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
     """Read a file, or all `.json` and `.jsonl` files of a folder."""
     records = DocumentRecords(on_error)
     read_values(path, SUFFIXES, lambda value: [_document(value, records.notes)], records)
-    return Corpus(records, +records.notes)
+    return Corpus(records)
 
 
 def spans_of(denotation: object, text: str, *, of: str | None = None) -> tuple[tuple[Span, ...], str | None, Any]:

@@ -37,8 +37,7 @@ _NIL = "-1"
 
 def read_pubtator(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
     """Read a PubTator file, or all `.txt` and `.pubtator` files of a folder."""
-    records = read_blocks(path, SUFFIXES, _blocks, _document, DocumentRecords(on_error))
-    return Corpus(records, records.notes)
+    return Corpus(read_blocks(path, SUFFIXES, _blocks, _document, DocumentRecords(on_error)))
 
 
 def _blocks(file: Path, records: Records[Document]) -> Iterator[Block]:

@@ -46,8 +46,7 @@ _WITHOUT_NAMES = ("id", "name", "aliases", "definition")
 
 def read_documents(path: Paths, kind: Kind, *, on_error: OnError = "fail") -> Corpus:
     """Read documents or mentions from one or several tables, or from all tables of this kind in a folder."""
-    records = documents_of(_rows(path, kind), on_error)
-    return Corpus(records, records.notes)
+    return Corpus(documents_of(_rows(path, kind), on_error))
 
 
 def own_name(column: str) -> str:
@@ -91,8 +90,7 @@ def read_entities(
 
     ``columns`` maps keys, such as ``name``, to columns of CSV or TSV. Raise DataError if there is no such column.
     """
-    records = entities_of(_rows(path, kind, _WITHOUT_NAMES if kind == "tsv" else (), columns), on_error)
-    return KnowledgeBase(records, records.notes)
+    return KnowledgeBase(entities_of(_rows(path, kind, _WITHOUT_NAMES if kind == "tsv" else (), columns), on_error))
 
 
 def _rows(

@@ -21,4 +21,4 @@ def read_plain(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
             text = read_text(file)
             records.notes["empty texts"] += not text.strip()
             records.add(Document(name, text), file)
-    return Corpus(records, +records.notes)
+    return Corpus(records)

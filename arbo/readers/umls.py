@@ -99,7 +99,7 @@ def read_umls(
         line = atoms[0].line
         with records.record(names, line):
             records.add(_entity(atoms, types_of.get(cui, ()), definitions.get(cui, ())), names, line)
-    return KnowledgeBase(records, records.notes)
+    return KnowledgeBase(records)
 
 
 def _entity(atoms: list[_Atom], types: tuple[str, ...], definitions: Iterable[_Definition]) -> Entity:

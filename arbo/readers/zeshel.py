@@ -37,13 +37,6 @@ SUFFIXES = (".json",)
 _TOKEN = re.compile(r"\S+")
 
 
-class _Page(NamedTuple):
-    id: str
-    title: str
-    text: str
-    metadata: Mapping[str, Any]
-
-
 class _Marked(NamedTuple):
     id: str
     document_id: str
@@ -93,13 +86,11 @@ def read_zeshel(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
 
 def read_zeshel_entities(path: PathLike, *, on_error: OnError = "fail") -> KnowledgeBase:
     """Read the entities of the file of a world, or of all `.json` files of a folder."""
-    records = read_records(
-        path,
-        SUFFIXES,
-        lambda line, file, number: _entity(_page(line), _world(file), number - 1),
-        Records("entities", on_error),
-    )
-    return KnowledgeBase(records, records.notes)
+
+    def build(line: str, file: Path, number: int) -> Entity:
+        return _entity(_page(line), _world(file), number - 1)
+
+    return KnowledgeBase(read_records(path, SUFFIXES, build, Records("entities", on_error)))
 
 
 def _world(file: Path) -> str:
@@ -118,8 +109,9 @@ def _texts(
             if line.strip():
                 with records.record(worlds[world], number):
                     page = _page(line)
-                    if page.id in ids and texts.setdefault((world, page.id), page.text) != page.text:
-                        raise DataError("two different documents have this id; change one id", id=page.id)
+                    id_, text = page["document_id"], page["text"]
+                    if id_ in ids and texts.setdefault((world, id_), text) != text:
+                        raise DataError("two different documents have this id; change one id", id=id_)
     return texts
 
 
@@ -148,12 +140,10 @@ def _mention(mention: _Marked, text: str, tokens: list[tuple[int, int]], marked:
     return Mention(mention.id, mention.document_id, (span,), inside, kind, gold, metadata=own)
 
 
-def _entity(page: _Page, world: str, place: int) -> Entity:
-    definition = _without_title(page.text, page.title)
-    alternative = f"{world}/{place}"
-    return Entity(
-        page.id, page.title, (), definition, alternative_ids=(alternative,), domain=world, metadata=page.metadata
-    )
+def _entity(page: dict[str, Any], world: str, place: int) -> Entity:
+    id_, title, metadata, others = page["document_id"], page["title"], page["metadata"], (f"{world}/{place}",)
+    definition = _without_title(page["text"], title)
+    return Entity(id_, title, (), definition, alternative_ids=others, domain=world, metadata=metadata)
 
 
 def _without_title(text: str, title: str) -> str | None:
@@ -167,9 +157,8 @@ def _without_title(text: str, title: str) -> str | None:
     return rest.strip() or None
 
 
-def _page(line: str) -> _Page:
-    values = _values(line, "a document", _PAGE, "document_id", _PAGE)
-    return _Page(values["document_id"], values["title"], values["text"], values["metadata"])
+def _page(line: str) -> dict[str, Any]:
+    return _values(line, "a document", _PAGE, "document_id", _PAGE)
 
 
 def _marked(line: str) -> _Marked:

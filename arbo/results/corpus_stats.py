@@ -16,7 +16,7 @@ import numpy as np
 
 from arbo.data import Corpus, KnowledgeBase
 from arbo.data.gold import Bools, Gold, Ints
-from arbo.metrics import Cell, Table, ratio
+from arbo.metrics import Table, ratio
 
 _MOST = 20  # number of types, and of domains, in the table; `as_dict` has all
 
@@ -51,13 +51,14 @@ class CorpusStats:
 
     def __str__(self) -> str:
         names = ("", *self.parts)
-        tables = [_table("", names, _lines(self.parts.values()))]
+        tables = [Table.of_texts("", names, _lines(self.parts.values()))]
         if len(self.parts) > 1:
             shares = ((name, *(f"{own[other]:.1%}" for other in self.parts)) for name, own in self.overlap.items())
-            tables.append(_table("Share of the entities of a line's part that occur in a column's part", names, shares))
+            title = "Share of the entities of a line's part that occur in a column's part"
+            tables.append(Table.of_texts(title, names, shares))
         rows = [(name, *map(str, own.values())) for name, part in self.parts.items() for own in part.frequent]
         if rows:
-            tables.append(_table("Most frequent entities", ("part", "id", "name", "mentions"), rows, n_texts=3))
+            tables.append(Table.of_texts("Most frequent entities", ("part", "id", "name", "mentions"), rows, 3))
         return "\n\n".join(map(str, tables))
 
 
@@ -209,8 +210,3 @@ def _shown(figures: Mapping[str, float], name: str) -> str:
     if isinstance(value, int) and "_" in name:
         return f"{value:,} ({ratio(value, int(figures['entities' if 'entities' in name else 'mentions'])):.1%})"
     return f"{value:,.1f}" if isinstance(value, float) else f"{value:,}" if name in figures else ""
-
-
-def _table(title: str, names: tuple[str, ...], rows: Iterable[tuple[str, ...]], *, n_texts: int = 1) -> Table:
-    is_number = tuple(place >= n_texts for place in range(len(names)))
-    return Table(title, names, is_number, [tuple(map(Cell, row)) for row in rows], [])

@@ -2,9 +2,9 @@
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -122,20 +122,17 @@ class Diff:
         more = {"knowledge_base": dict(self.knowledge_base), "settings": dict(self.settings)}
         return rows | {what: changes for what, changes in more.items() if changes}
 
-    @property
-    def _has_causes(self) -> bool:
-        return bool(self.knowledge_base) or any(row.cause is not None for row in self.mentions)
-
     def mention_view(self, limit: int | None = None) -> pa.Table:
         """Make a table of the first ``limit`` changed mentions (default: all): entity or NIL cluster, in both runs."""
         rows = self.mentions[:limit]
+        has_causes = bool(self.knowledge_base) or any(row.cause is not None for row in self.mentions)
         return pa.table(
             {
                 **{name: [getattr(row, name) for row in rows] for name in ("change", "mention", "document", "text")},
                 "before": pa.array([row.entity_before or row.cluster_before for row in rows], pa.string()),
                 "after": pa.array([row.entity_after or row.cluster_after for row in rows], pa.string()),
                 "gold": pa.array([row.gold for row in rows], pa.list_(pa.string())),
-                **({"cause": pa.array([row.cause for row in rows], pa.string())} if self._has_causes else {}),
+                **({"cause": pa.array([row.cause for row in rows], pa.string())} if has_causes else {}),
                 "sentence": pa.array([row.sentence for row in rows], pa.string()),
             }
         )
@@ -231,18 +228,7 @@ def _cause(row: MentionChange, causes: Mapping[str, str], correction: str | None
     return "; ".join(cause for cause in (of_entity, correction) if cause) or None
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class _Clusters:
-    ids: list[str]
-    entities: list[str | None]
-    names: list[str]
-    sizes: Ints
-
-    @classmethod
-    def of(cls, run: Run, rows: Ints) -> Self:
-        table = run.cluster_table.take(pa.array(rows))
-        ids, entities, names = (table[name].to_pylist() for name in ("cluster_id", "entity_id", "name"))
-        return cls(ids, entities, names, table["size"].to_numpy().astype(np.int64))
+_Clusters = list[dict[str, Any]]
 
 
 def _changed(a: Run, b: Run, row_in_a: Ints) -> tuple[_Clusters, _Clusters, Ints]:
@@ -267,7 +253,9 @@ def _changed(a: Run, b: Run, row_in_a: Ints) -> tuple[_Clusters, _Clusters, Ints
     rows = np.flatnonzero(~is_same), np.flatnonzero(left)
     moved = ~is_same[before]
     pairs = np.column_stack([np.searchsorted(rows[0], before[moved]), np.searchsorted(rows[1], after[moved])])
-    return _Clusters.of(a, rows[0]), _Clusters.of(b, rows[1]), pairs
+    columns = (table.select(["cluster_id", "entity_id", "name", "size"]) for table in tables)
+    was, now = (table.take(pa.array(own)).to_pylist() for table, own in zip(columns, rows, strict=True))
+    return was, now, pairs
 
 
 def _cluster_changes(before: _Clusters, after: _Clusters, pairs: Ints) -> Iterator[ClusterChange]:
@@ -276,49 +264,53 @@ def _cluster_changes(before: _Clusters, after: _Clusters, pairs: Ints) -> Iterat
     for old, new in np.unique(pairs, axis=0).tolist():
         sources[new].append(old)
         targets[old].append(new)
-    n_kept = np.bincount(pairs[:, 1], minlength=len(after.ids))
+    n_kept = np.bincount(pairs[:, 1], minlength=len(after))
     heir = _heirs(before, after, sources, targets)
     origin = {new: old for old, new in heir.items()}
-    for new, id_ in enumerate(after.ids):
+    for new, now in enumerate(after):
         old = origin.get(new)
         of = [source for source in sources[new] if source != old]
         into = [] if old is None else [target for target in targets[old] if target != new]
-        size = 0 if old is None else int(before.sizes[old])
+        was = None if old is None else before[old]
+        size = 0 if was is None else was["size"]
         kind: ClusterChangeKind | None
-        if old is None:
+        if was is None:
             kind = "new" if not of else "split" if len(of) == 1 else "merged"
-        elif (was := before.entities[old]) != (now := after.entities[new]):
-            kind = "linked" if was is None else "unlinked" if now is None else "moved"
-        elif before.ids[old] != id_:
+        elif was["entity_id"] != now["entity_id"]:
+            kind = "linked" if was["entity_id"] is None else "unlinked" if now["entity_id"] is None else "moved"
+        elif was["cluster_id"] != now["cluster_id"]:
             kind = "renamed"
         elif any(target not in origin for target in into):
             kind = "split"
         elif into or any(source in heir for source in of):
             kind = "moved"
-        elif n_kept[new] < after.sizes[new] or of:
+        elif n_kept[new] < now["size"] or of:
             kind = "grown"
         else:
             kind = "shrunk" if n_kept[new] < size else None
         if kind is not None:
-            others = tuple(before.ids[source] for source in of), tuple(after.ids[target] for target in into)
-            yield ClusterChange(id_, kind, after.names[new], size, int(after.sizes[new]), *others)
-    for old, id_ in enumerate(before.ids):
+            others = _ids(before, of), _ids(after, into)
+            yield ClusterChange(now["cluster_id"], kind, now["name"], size, now["size"], *others)
+    for old, was in enumerate(before):
         if old not in heir:
             n = len(targets[old])
             end: ClusterChangeKind = "gone" if n == 0 else "merged" if n == 1 else "split"
-            into_ids = tuple(after.ids[target] for target in targets[old])
-            yield ClusterChange(id_, end, before.names[old], int(before.sizes[old]), 0, (), into_ids)
+            yield ClusterChange(was["cluster_id"], end, was["name"], was["size"], 0, (), _ids(after, targets[old]))
+
+
+def _ids(clusters: _Clusters, places: Sequence[int]) -> tuple[str, ...]:
+    return tuple(clusters[place]["cluster_id"] for place in places)
 
 
 def _heirs(
     before: _Clusters, after: _Clusters, sources: Mapping[int, list[int]], targets: Mapping[int, list[int]]
 ) -> dict[int, int]:
     """Find the heir of each earlier cluster: by id, else the one that has all its mentions, and of no other cluster."""
-    row_before = {id_: row for row, id_ in enumerate(before.ids)}
-    row_after = {id_: row for row, id_ in enumerate(after.ids)}
+    row_before, row_after = ({own["cluster_id"]: row for row, own in enumerate(some)} for some in (before, after))
     heir = {row: row_after[id_] for id_, row in row_before.items() if id_ in row_after}
+    is_new = [own["cluster_id"] not in row_before for own in after]
     for old, news in targets.items():
-        if old not in heir and len(news) == 1 and sources[news[0]] == [old] and after.ids[news[0]] not in row_before:
+        if old not in heir and len(news) == 1 and sources[news[0]] == [old] and is_new[news[0]]:
             heir[old] = news[0]
     return heir
 

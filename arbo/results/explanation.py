@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Self
 
+from arbo.errors import listed
 from arbo.results.rows import table_of
 from arbo.results.run import Link, Run
 from arbo.text.names import normalize_name
@@ -115,15 +116,14 @@ def _explain_nil(result: Run, link: Link) -> Explanation:
         lines.append(f"    the nearest entity, {rivals[0]}, has {own}; {limit}{by_mentions}")
     others = [m for m in cluster.mentions if m.id != link.mention.id]
     if others:
-        shown = ", ".join(f'"{m.text}" in {m.document_id}' for m in others[:3])
-        more = f" and {len(others) - 3} more" if len(others) > 3 else ""
+        shown = listed((f'"{m.text}" in {m.document_id}' for m in others), 3)
         join = f"the weakest join of the cluster is {_number(cluster.weakest_join)}, "
         join += f"the mention threshold is {_number(mention_limit)}"
         if average is not None:
             join = f"the last two parts of the cluster have the average dissimilarity {_number(cluster.weakest_join)}, "
             join += f"the limit of average linkage is {_number(average)}"
         told = "" if cluster.weakest_join is None else f"; {join}"  # people decided on the cluster
-        lines += [f"    together with {shown}{more}{told}", *_because(link)]
+        lines += [f"    together with {shown}{told}", *_because(link)]
     else:
         near = f"no other NIL mention within {_number(mention_limit)}"
         if average is not None:

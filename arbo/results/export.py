@@ -57,10 +57,6 @@ def documents_of(run: Run, ids: Ids, *, as_classes: bool = False) -> Corpus:
             row |= {"gold": [cluster], "cluster": None}
         elif as_classes:
             row["gold"] = row["gold_entities"] or row["gold"]
-    return _corpus(run, rows)
-
-
-def _corpus(run: Run, rows: list[dict[str, Any]]) -> Corpus:
     table = run.document_table
     if table is None or "text" not in table.column_names:
         raise UsageError("the run has no texts, which are needed here; link again without --no-texts, or export as csv")

@@ -2,14 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cache
 
 import numpy as np
 import numpy.typing as npt
 
 from arbo import metrics
 from arbo.data.gold import Bools, Ints
-from arbo.metrics import CoreferenceCounts, Line, LinkingOutcomes, NilCurve, OfClusters, Resampling, Summed
+from arbo.metrics import CoreferenceCounts, Line, LinkingOutcomes, NilCurve, Summed
 from arbo.text.phrases import KINDS, kind_of
 
 _RECALL_SHOWN = (4, 16, 64)
@@ -110,29 +109,21 @@ def kinds_of(texts: Sequence[str]) -> dict[str, Bools]:
 def kind_lines(truth: Ints, cluster: Ints, document: Ints, kinds: Mapping[str, Bools]) -> list[Line]:
     """Return a line of B-cubed for each kind: means over the mentions of the kind, in clusters of all mentions."""
 
-    def counts(drawn: Bools) -> npt.NDArray[np.float64]:
+    def of(drawn: Bools) -> list[Line]:
         true, found = truth[drawn], cluster[drawn]
         cells = true * (int(cluster.max()) + 1) + found
         _, cell, count = np.unique(cells, return_inverse=True, return_counts=True)
         recall, precision = (count[cell] / np.bincount(side)[side] for side in (true, found))
-        of_kinds = [rows[drawn] for rows in kinds.values()]
-        return np.array([[recall[rows].sum(), rows.sum(), precision[rows].sum(), rows.sum()] for rows in of_kinds])
-
-    @cache
-    def halves(how: Resampling) -> npt.NDArray[np.float64]:
-        drawn = metrics.half_samples(int(document.max(initial=-1)) + 1, how)
-        return metrics.f_measure(np.array([counts(half[document]) for half in drawn]))
-
-    def line(place: int, kind: str, table: npt.NDArray[np.float64]) -> Line:
-        whole = Line.of_counts(f"B-cubed, {kind}", [table], over=f"{int(table[1]):,} mentions")
-        value = whole.score.value if whole.score.is_defined else np.nan
-        score = OfClusters(truth, cluster, document, lambda _: value, lambda how: halves(how)[:, place])
-        return replace(whole, score=score)
+        lines = []
+        for kind, rows in kinds.items():
+            own, n = rows[drawn], int(rows[drawn].sum())
+            counts = [recall[own].sum(), n, precision[own].sum(), n]
+            lines.append(Line.of_counts(f"B-cubed, {kind}", [counts], over=f"{n:,} mentions"))
+        return lines
 
     has_intervals = len(truth) <= MOST_WITH_INTERVALS  # with one document there is no interval
     document = np.unique(document, return_inverse=True)[1] if has_intervals else np.zeros_like(document)
-    tables = counts(np.ones(len(truth), np.bool_)) if kinds else ()
-    return [line(i, kind, table) for i, (kind, table) in enumerate(zip(kinds, tables, strict=True))]
+    return metrics.resampled(truth, cluster, document, of) if kinds else []
 
 
 def counts_by_document(truth: Ints, cluster: Ints, document: Ints, *, singletons: bool) -> list[CoreferenceCounts]:

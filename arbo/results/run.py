@@ -1,17 +1,16 @@
 """The tables of a run, and its links and clusters as views of the tables."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from operator import eq
-from typing import Any, Generic, TypeVar, overload
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from arbo.data.arrow import numbers
+from arbo.data.arrow import OnDemand, numbers
 from arbo.data.documents import Mention
 from arbo.data.tables import labels_in, mention_in
 from arbo.results.rows import ROWS_SHOWN, table_of
@@ -104,32 +103,8 @@ class Cluster:
         return f"Cluster({self.id!r}, entity={self.entity!r}, name={self.name!r}, {len(self.mentions)} mentions)"
 
 
-class Rows(Sequence[Item], Generic[Item]):
-    """A sequence that makes each item on access."""
-
-    def __init__(self, length: int, make: Callable[[int], Item]) -> None:
-        self._places = range(length)
-        self._make = make
-
-    def __len__(self) -> int:
-        return len(self._places)
-
-    @overload
-    def __getitem__(self, index: int) -> Item: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[Item]: ...
-    def __getitem__(self, index: int | slice) -> Item | list[Item]:
-        if isinstance(index, slice):
-            return [self._make(place) for place in self._places[index]]
-        return self._make(self._places[index])
-
-    def __iter__(self) -> Iterator[Item]:
-        return map(self._make, self._places)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Sequence) and len(self) == len(other) and all(map(eq, self, other))
-
-    __hash__ = None  # type: ignore[assignment]
+class Rows(OnDemand[Item]):
+    """Links or clusters, which are shown as a table."""
 
     def __repr__(self) -> str:
         shown = [repr(item) for item in self[:3]] + ["..."] * (len(self) > 3)

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from arbo.data.arrow import numbers
-from arbo.data.fields import Convert, fields, mapping_or_null, number, string, string_or_null, strings, strings_or_null
+from arbo.data.fields import Convert, fields, mapping_or_null, number, or_null, string, strings
 
 Tables = Mapping[str, pa.Table]
 
@@ -56,10 +56,6 @@ def _count(value: object) -> float:
     return number(value)
 
 
-def _limit(value: object) -> float | None:
-    return None if value is None else number(value)
-
-
 def _object(what: str, least: str = "", **known: Convert) -> Convert:
     """Accept an object, ``what`` in errors; the keys that are named in ``least`` are needed."""
     return lambda value: fields(value, what, known, required=(*least.split(),))
@@ -76,31 +72,27 @@ def _each(convert: Convert) -> Convert:
     return converted
 
 
-def _or_null(convert: Convert) -> Convert:
-    return lambda value: None if value is None else convert(value)
-
-
 _BRIDGE = _object(
     "a bridge", "mentions dissimilarity sides", mentions=strings, dissimilarity=number, sides=_each(_whole)
 )
 _GIANT = {"cluster": string, "mentions": _whole, "share": number, "names": _whole, "splits_below": number}
-_SOURCE = {"path": string, "format": string_or_null, "xrefs": strings_or_null, "types": strings_or_null}
+_SOURCE = {"path": string, "format": or_null(string), "xrefs": or_null(strings), "types": or_null(strings)}
 REQUIRED = ("config", "encoder", "knowledge_base", "threshold")
 OF_MANIFEST: Mapping[str, Convert] = {
     "config": _object("config", "method k", method=string, k=_whole, candidates=_whole),
     "documents": _object("documents", "fingerprint", fingerprint=string),
     "encoder": _object("encoder", reranker=_object("reranker"), edges=_object("edges")),
     "giants": _each(_object("a giant", " ".join((*_GIANT, "bridges")), **_GIANT, bridges=_each(_BRIDGE))),
-    "index": _or_null(_each(string_or_null)),
-    "kb_source": _or_null(_object("kb_source", "", **_SOURCE)),
-    "knowledge_base": _or_null(
+    "index": or_null(_each(or_null(string))),
+    "kb_source": or_null(_object("kb_source", "", **_SOURCE)),
+    "knowledge_base": or_null(
         _object("knowledge_base", "entities fingerprint", entities=_whole, fingerprint=string, replaced=_each(string))
     ),
     "notes": _object("notes", documents=_each(_whole), knowledge_base=_each(_whole), gold=_each(_whole)),
     "offset": number,
     "search": mapping_or_null,
     "seconds": _each(_count),
-    "threshold": _object("threshold", "entity mention", entity=_limit, mention=_limit, nil=_limit),
+    "threshold": _object("threshold", "entity mention", **dict.fromkeys(("entity", "mention", "nil"), or_null(number))),
     "versions": mapping_or_null,
     "warnings": strings,
 }

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import platform
 from collections.abc import Mapping, Set
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -24,13 +22,12 @@ from arbo.files import (
     READING_HEADERS,
     Format,
     PathLike,
-    check_format,
     check_hashes,
     check_manifest,
     check_replaceable as check_folder_replaceable,
     json_ready,
+    read_manifest,
     sha256_of,
-    version_of,
     whole_folder,
 )
 from arbo.results.run_checks import OF_MANIFEST, REQUIRED, wrong_arrays, wrong_columns, wrong_tables
@@ -42,7 +39,7 @@ LATER = ("documents", "entities", "corrections")
 KEPT = "growth.npz"
 """The arrays by which a run can grow, or only its graph and the decisions if it cannot."""
 FORMAT = Format(
-    "arbo-run", 2, {"files": dict, "threshold": dict, "notes": dict}, "a run", "run the job again", oldest=1
+    "arbo-run", 2, {"files": dict, "threshold": dict, "notes": dict}, "a run folder", "run the job again", oldest=1
 )
 _GROUP = 1 << 18
 """Rows of a group in the file of a table."""
@@ -73,13 +70,7 @@ def save_run(
                 arrays: dict[str, Any] = {**kept}
                 np.savez(partial / KEPT, **arrays)
                 hashes[KEPT] = sha256_of(partial / KEPT)
-            content = {
-                "format": FORMAT.name,
-                "format_version": FORMAT.version,
-                "versions": {name: version_of(name) for name in _VERSIONS} | {"python": platform.python_version()},
-                **manifest,
-                "files": hashes,
-            }
+            content = {**FORMAT.head(*_VERSIONS), **manifest, "files": hashes}
             (partial / MANIFEST).write_text(json.dumps(json_ready(content), indent=2) + "\n", "utf-8")
     except OSError as error:
         raise UsageError(f"cannot write the run folder {target}: {error.strerror or error}") from error
@@ -99,11 +90,7 @@ def load_run(folder: PathLike) -> tuple[dict[str, pa.Table], dict[str, Any]]:
     tables contradict each other.
     """
     path = Path(folder)
-    try:
-        manifest = check_manifest(_read_manifest(path), FORMAT, path / MANIFEST)
-    except OSError as error:
-        problem = f"not a run folder: {MANIFEST} cannot be read ({error.strerror}); check the path, or run arbo link"
-        raise DataError(problem, file=str(folder)) from None
+    manifest = check_manifest(_manifest(path), FORMAT, path / MANIFEST)
     names = [*TABLES, *(name for name in LATER if f"{name}.parquet" in manifest["files"])]
     hashes = {f"{name}.parquet": str(manifest["files"].get(f"{name}.parquet")) for name in names}
     check_hashes(path, hashes, FORMAT.mend)
@@ -167,18 +154,11 @@ def check_replaceable(target: Path) -> None:
     """Raise UsageError unless the folder is missing, empty or a run folder, and DataError for a foreign manifest."""
 
     def files_of(folder: Path) -> list[str]:
-        with suppress(FileNotFoundError):  # another process may have moved it away since
-            check_format(_read_manifest(folder), FORMAT, folder / MANIFEST)
+        _manifest(folder)
         return [*(f"{name}.parquet" for name in (*TABLES, *LATER)), KEPT]
 
     check_folder_replaceable(target, "run folder", MANIFEST, files_of)
 
 
-def _read_manifest(folder: Path) -> object:
-    """Read a manifest; raise FileNotFoundError if it is missing."""
-    file = folder / MANIFEST
-    try:
-        return json.loads(file.read_text("utf-8"))
-    except (ValueError, RecursionError) as error:
-        problem = f"the manifest is not JSON: {error}; choose another folder, or run the job again into a new one"
-        raise DataError(problem, file=str(file)) from None
+def _manifest(folder: Path) -> dict[str, Any]:
+    return read_manifest(folder / MANIFEST, FORMAT, "check the path, or run arbo link")

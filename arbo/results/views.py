@@ -46,7 +46,8 @@ class Selection:
             ("document", self.documents, mentions["document_id"], run.document_ids),
         ):
             if ids:
-                _check_known(what, ids, known)
+                if unknown := [id_ for id_ in ids if pc.index(known, id_).as_py() < 0]:
+                    raise UsageError(f"the run has no {what} {', '.join(map(repr, unknown))}; arbo show lists the ids")
                 chosen &= pc.is_in(column, value_set=pa.array(ids, pa.string())).to_numpy()
         if self.words is not None:
             texts = (mentions["text"], links["entity_name"], mentions["expansion"])
@@ -75,12 +76,6 @@ def rows_called(run: Run, name: str) -> Ints:
     if not len(rows):
         raise UsageError(f"no mention has the id, document, cluster, entity or text {name!r}; arbo show lists them")
     return rows
-
-
-def _check_known(what: str, ids: tuple[str, ...], known: pa.Array | pa.ChunkedArray) -> None:
-    unknown = [id_ for id_ in ids if pc.index(known, id_).as_py() < 0]
-    if unknown:
-        raise UsageError(f"the run has no {what} {', '.join(map(repr, unknown))}; arbo show lists the ids")
 
 
 def mention_view(run: Run, rows: Ints) -> pa.Table:

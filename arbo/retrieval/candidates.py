@@ -8,23 +8,30 @@ SELF is ``with_gold(candidates, gold)``, UNION is ``with_gold(union(*sets), gold
 """
 
 import hashlib
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from os import fspath
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from arbo.data import Corpus, KnowledgeBase
 from arbo.engine import Bools, Floats, Ids
 from arbo.errors import DataError, UsageError
-from arbo.files import PathLike
+from arbo.files import Format, PathLike, check_manifest, json_ready, write_whole
 from arbo.metrics import LinkingScores
 from arbo.results.evaluation import evaluate_candidates
 from arbo.results.run import Run
-from arbo.retrieval.candidate_file import MEND, load_candidates, padded, save_candidates
+
+_MEND = "make the candidates again"
+_ORIGIN = {"documents": str, "knowledge_base": str, "made_by": dict}
+FORMAT = Format("arbo-candidates", 1, {"k": int, **_ORIGIN}, "a file of candidates", _MEND)
+_COLUMNS = ("candidates", "candidate_scores")
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -88,7 +95,7 @@ class Candidates:
         count = pc.list_value_length(lists).to_numpy(zero_copy_only=False)
         scores = result.link_table["candidate_scores"].combine_chunks().flatten()
         return cls(
-            *padded(
+            *_padded(
                 rows.to_numpy(zero_copy_only=False),
                 scores.to_numpy(),
                 count,
@@ -130,11 +137,11 @@ class Candidates:
     def check(self, documents: Corpus, kb: KnowledgeBase) -> None:
         """Raise DataError unless the candidates belong to these documents and this knowledge base."""
         if other := other_origin(self.origin, (documents.fingerprint, kb.fingerprint)):
-            raise DataError(f"the candidates were made with {other}; {MEND}")
+            raise DataError(f"the candidates were made with {other}; {_MEND}")
         if len(self) != documents.n_mentions or self.entities.max(initial=-1) >= len(kb):
             raise DataError(
                 f"the candidates have {len(self):,} mentions and entity rows up to {self.entities.max(initial=-1):,}; "
-                f"there are {documents.n_mentions:,} mentions and {len(kb):,} entities: {MEND}"
+                f"there are {documents.n_mentions:,} mentions and {len(kb):,} entities: {_MEND}"
             )
 
     def evaluate(
@@ -146,12 +153,24 @@ class Candidates:
         return evaluate_candidates(self.entities, corpus, kb, train=None if train is None else Corpus.of(train))
 
     def save(self, path: PathLike) -> None:
-        """Write one Parquet file, completely or not at all; see `arbo.retrieval.candidate_file`.
+        """Write one Parquet file with a row for each mention, completely or not at all.
 
-        Raise UsageError if the file cannot be written, or exists and is not a file of candidates.
+        Its columns are two lists: ``candidates``, as rows of the knowledge base, and ``candidate_scores``. The metadata
+        of the schema contains the origin of the candidates. Raise UsageError if the file cannot be written, or exists
+        and is not a file of candidates.
         """
-        own = {"documents": self.documents, "knowledge_base": self.knowledge_base, "made_by": self.made_by}
-        save_candidates(self.entities, self.scores, own, path)
+        target = Path(path)
+        if target.exists():
+            try:
+                _metadata(target)
+            except DataError as error:
+                raise UsageError(f"{error}; choose another file, or remove this one first") from None
+        there = self.entities >= 0
+        start = pa.array(np.concatenate([[0], np.cumsum(there.sum(axis=1))]), pa.int32())
+        arrays = [pa.ListArray.from_arrays(start, pa.array(column[there])) for column in (self.entities, self.scores)]
+        own = {**FORMAT.head(), "k": self.k, **{name: json_ready(getattr(self, name)) for name in _ORIGIN}}
+        table = pa.table(dict(zip(_COLUMNS, arrays, strict=True)), metadata={FORMAT.name: json.dumps(own)})
+        write_whole(target, lambda file: pq.write_table(table, file, write_page_checksum=True))
 
     @classmethod
     def load(cls, path: PathLike) -> Self:
@@ -159,11 +178,35 @@ class Candidates:
 
         Raise DataError if the file is missing, truncated, changed, of another kind or of a newer version.
         """
-        entities, scores, own = load_candidates(path)
+        own = _metadata(Path(path))
         try:
-            return cls(entities, scores, own["documents"], own["knowledge_base"], own["made_by"])
-        except ValueError as error:
-            raise DataError(f"the candidates cannot be read: {error}; {MEND}", file=fspath(path)) from None
+            table = pq.read_table(path, partitioning=None, page_checksum_verification=True)
+            entities, scores = (table[name].combine_chunks() for name in _COLUMNS)
+            count = entities.value_lengths().to_numpy(zero_copy_only=False)
+            if entities.value_lengths() != scores.value_lengths():
+                raise ValueError("the lists of candidates and the lists of scores differ in length")
+            if count.max(initial=0) > own["k"]:
+                raise ValueError(f"a list has {count.max():,} candidates, but the file has k={own['k']}")
+            lists = _padded(entities.flatten().to_numpy(), scores.flatten().to_numpy(), count, own["k"])
+            return cls(*lists, *(own[name] for name in _ORIGIN))
+        except (OSError, KeyError, AttributeError, ValueError, TypeError, pa.ArrowException) as error:
+            raise DataError(f"the candidates cannot be read: {error}; {_MEND}", file=fspath(path)) from None
+
+
+def _padded(entities: Ids, scores: Floats, count: Ids, k: int) -> tuple[Ids, Floats]:
+    """Convert concatenated lists of the lengths ``count`` to arrays of (mentions, k), padded with -1 and -inf."""
+    there = np.arange(k) < count[:, None]
+    found = np.full(there.shape, -1, np.int32), np.full(there.shape, -np.inf, np.float32)
+    found[0][there], found[1][there] = entities, scores
+    return found
+
+
+def _metadata(file: Path) -> dict[str, Any]:
+    try:
+        own = json.loads((pq.read_schema(file).metadata or {})[FORMAT.name.encode()])
+    except (OSError, KeyError, ValueError, RecursionError, pa.ArrowException) as error:
+        raise DataError(f"not a readable file of candidates ({error!r:.200})", file=str(file)) from None
+    return check_manifest(own, FORMAT, file)
 
 
 def with_gold(candidates: Candidates, gold: Ids) -> Candidates:
@@ -206,7 +249,7 @@ def union(*candidates: Candidates) -> Candidates:
     first = candidates[0]
     for place, other in enumerate(candidates):
         if differs := other_origin(other.origin, first.origin):
-            raise ValueError(f"candidates[{place}] were made with {differs}, unlike candidates[0]; {MEND}")
+            raise ValueError(f"candidates[{place}] were made with {differs}, unlike candidates[0]; {_MEND}")
     entities = np.concatenate([one.entities for one in candidates], axis=1)
     rank = np.concatenate([np.arange(one.k, dtype=np.float32) for one in candidates])
     entities, scores = best_first(entities, np.where(entities >= 0, 0 - rank, -np.inf))

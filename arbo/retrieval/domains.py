@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from arbo import engine
 from arbo.engine import Embeddings, Metric, Neighbors, Progress, Searchable, SearchMethod
-from arbo.errors import UsageError
+from arbo.errors import UsageError, listed
 from arbo.retrieval.gpu import best_scanner
 
 Rows = npt.NDArray[np.int32]
@@ -196,7 +196,6 @@ def _domain_of(world: Hashable) -> Hashable:
     return world[0] if isinstance(world, tuple) else world  # with mapped types, a domain and a group of types
 
 
-def _named(worlds: Iterable[Hashable], most: int = 3) -> str:
-    distinct = list(dict.fromkeys(map(_domain_of, worlds)))
-    shown = ["none" if domain is None else f"{domain!r:.60}" for domain in distinct[:most]]
-    return ", ".join(shown) + (f" and {len(distinct) - most:,} more" if len(distinct) > most else "")
+def _named(worlds: Iterable[Hashable]) -> str:
+    distinct = dict.fromkeys(map(_domain_of, worlds))
+    return listed(("none" if domain is None else f"{domain!r:.60}" for domain in distinct), 3)

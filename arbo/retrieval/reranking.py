@@ -84,8 +84,7 @@ class _Reading:
         if n_bad := int((~np.isfinite(given)).sum()):
             added = f", after adding {weight:g} times the score from retrieval (`retrieval_weight`)" if weight else ""
             wrong = f"the reranker returned NaN or infinity for {n_bad:,} of {len(given):,} pairs{added}"
-            mend = "it must return finite scores"
-            raise DataError(f"{wrong}; {mend}")
+            raise DataError(f"{wrong}; it must return finite scores")
         scores = np.full(entities.shape, -np.inf, np.float32)
         scores[read] = given
         return scores

@@ -12,7 +12,7 @@ from collections.abc import Hashable, Iterable, Sequence
 
 from arbo.data import KnowledgeBase, MentionInput
 from arbo.data.inputs import domains_of
-from arbo.errors import UsageError
+from arbo.errors import UsageError, listed
 from arbo.retrieval.domains import Rows, rows_by
 
 
@@ -92,7 +92,5 @@ def _groups(pairs: Iterable[tuple[str, str]]) -> dict[tuple[str, str], int]:
 
 def _unknown(kind: str, mapped: Iterable[str], there: Iterable[str | None]) -> UsageError:
     known = sorted({type_ for type_ in there if type_ is not None})
-    shown = (", ".join(known[:12]) or "none") + (f" and {len(known) - 12:,} more" if len(known) > 12 else "")
-    return UsageError(
-        f"map_types: no {kind} has the type {' or '.join(dict.fromkeys(mapped))}; {kind} types found: {shown}"
-    )
+    mapped = " or ".join(dict.fromkeys(mapped))
+    return UsageError(f"map_types: no {kind} has the type {mapped}; {kind} types found: {listed(known, 12) or 'none'}")

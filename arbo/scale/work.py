@@ -191,7 +191,7 @@ class Work:
 
     def write(self, *, is_done: bool = False) -> None:
         """Write the record of the job; when it is done, no stage is to come."""
-        known = {"format": FORMAT.name, "format_version": FORMAT.version, "job": self.job, "stages": self._stages}
+        known = {**FORMAT.head(), "job": self.job, "stages": self._stages}
         name = f"arbo-work-{hashlib.sha256(os.fsencode(self.job)).hexdigest()[:16]}.json"
         write_json({**known, "planned": [] if is_done else self._planned}, self.folder / name)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from arbo.data import Document, Marked
 from arbo.data.documents import marked_document, span_inside
-from arbo.data.fields import Convert, any_list, fields, string, string_or_null
+from arbo.data.fields import Convert, any_list, fields, or_null, string, string_or_null
 from arbo.data.objects import parse
 from arbo.errors import DataError, UsageError
 from arbo.readers.pubannotation import spans_of
@@ -109,7 +109,7 @@ def texts_of(body: object, limits: Limits) -> list[Given]:
 
 
 def _text(record: object, number: int) -> tuple[str, str | None, list[Marked] | None]:
-    known: dict[str, Convert] = {"text": string, "spans": _list_or_null, "domain": string_or_null}
+    known: dict[str, Convert] = {"text": string, "spans": or_null(any_list), "domain": string_or_null}
     values = only(record, f"text {number}", known, "text")
     text, spans = values["text"], values.get("spans")
     marked: list[Marked] = [((_span(span, text, number),), None, None) for span in spans or ()]
@@ -120,10 +120,6 @@ def _check_spans(marked: Sequence[Marked], limits: Limits) -> None:
     """Raise Refused for too many spans, or if their texts, which a mention keeps, are longer than a body may be."""
     limits.check("mentions", len(marked), "spans")
     limits.check("body", sum(end - start for spans, *_ in marked for start, end in spans), "characters in its spans")
-
-
-def _list_or_null(value: object) -> list[object] | None:
-    return None if value is None else any_list(value)
 
 
 def _span(given: object, text: str, number: int) -> Span:

@@ -15,7 +15,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
-from uuid import uuid4
 
 import torch
 from safetensors import SafetensorError
@@ -24,6 +23,7 @@ from safetensors.torch import load_file, save_file
 
 from arbo.engine import Ids
 from arbo.errors import DataError, UsageError
+from arbo.files import whole_folder
 
 LOCK = "lock"
 _PREFIX = "step-"
@@ -57,28 +57,24 @@ def save_checkpoint(
 
     Raise UsageError if it cannot be written; the earlier ones are still there.
     """
-    partial = folder / f".partial-{uuid4().hex}"
     try:
-        partial.mkdir(parents=True)
-        model.save_pretrained(partial / "model")
-        tensors = {
-            f"{index}.{name}": value.detach().cpu().contiguous().clone()
-            for index, values in optimizer.state_dict()["state"].items()
-            for name, value in values.items()
-        }
-        save_file(tensors, partial / "optimizer.safetensors")
-        save_arrays(dict(plan), partial / "plan.safetensors")
-        (partial / "state.json").write_text(json.dumps(asdict(state)) + "\n", "utf-8")
-        earlier = checkpoints(folder) + [old for old in folder.glob("best-*") if old != best_model(folder, state)]
-        found_again = {embeddings(folder, state.best_step), embeddings(folder, state.step)}
-        earlier += [old for old in (folder / "embeddings").glob("*") if old not in found_again]
-        partial.rename(folder / f"{_PREFIX}{state.step:09d}")
+        with whole_folder(folder / f"{_PREFIX}{state.step:09d}") as partial:
+            model.save_pretrained(partial / "model")
+            tensors = {
+                f"{index}.{name}": value.detach().cpu().contiguous().clone()
+                for index, values in optimizer.state_dict()["state"].items()
+                for name, value in values.items()
+            }
+            save_file(tensors, partial / "optimizer.safetensors")
+            save_arrays(dict(plan), partial / "plan.safetensors")
+            (partial / "state.json").write_text(json.dumps(asdict(state)) + "\n", "utf-8")
+            earlier = checkpoints(folder) + [old for old in folder.glob("best-*") if old != best_model(folder, state)]
+            found_again = {embeddings(folder, state.best_step), embeddings(folder, state.step)}
+            earlier += [old for old in (folder / "embeddings").glob("*") if old not in found_again]
     except (OSError, SafetensorError) as error:
         reason = getattr(error, "strerror", None) or error
         mend = "mend that, and the same command goes on from the last one"
         raise UsageError(f"cannot write a checkpoint in {folder}: {reason}; {mend}") from error
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
     for old in earlier:
         shutil.rmtree(old)
 

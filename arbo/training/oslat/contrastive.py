@@ -55,8 +55,7 @@ def check_contrasts(data: Contrasts, purpose: str) -> None:
     """Raise DataError ("nothing to ``purpose``") unless at least one query has both positives and negatives."""
     if not len(data.queries):
         wrong = f"nothing to {purpose}: no entity (of {len(data.entities):,}) has two names that differ"
-        mend = "add aliases to the knowledge base"
-        raise DataError(f"{wrong}; {mend}")
+        raise DataError(f"{wrong}; add aliases to the knowledge base")
     others = Others.of(data.synonyms, data.entities)
     avoided = (data.avoided(query[None])[0] for query in data.queries)
     if not any(len(np.setdiff1d(others.spelling, own)) for own in avoided):

@@ -137,8 +137,7 @@ class AnnotatedTexts:
         pairs = Pairs.of(corpus, kb)
         if not len(pairs):
             wrong = f"nothing to {purpose}: no text (of {len(corpus):,}) has an entity of the knowledge base"
-            mend = "check that the ids and the domains match"
-            raise DataError(f"{wrong}; {mend}")
+            raise DataError(f"{wrong}; check that the ids and the domains match")
         start = np.searchsorted(pairs.text, np.arange(len(corpus) + 1))
         texts = tuple(document.text for document in corpus)
         return cls(texts, kb, Synonyms.of(kb), pairs.text, pairs.entity, start)
