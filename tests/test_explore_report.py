@@ -350,11 +350,11 @@ def test_a_run_of_an_earlier_arbo_has_a_page(result: arbo.Result) -> None:
     assert columns["entity.name"][0] == result.cluster_table["name"][0].as_py()
 
 
-def test_a_cluster_that_only_people_joined_is_shown_without_weights() -> None:
-    parent, step = np.array([-1, -2, 0]), np.array([np.nan, 0.1, -np.inf])
-    lookups: Any = SimpleNamespace(members=lambda place: np.array([0, 2]), parent=parent, step=step)
+def test_a_cluster_that_only_people_joined_is_shown_without_edges() -> None:
+    rows, lists = np.array([0, 2]), (np.full((3, 2), -1), np.full((3, 2), np.inf))
+    lookups: Any = SimpleNamespace(
+        members=lambda place: rows, cluster_nil=[True], lists=(np.arange(3), np.arange(3), lists)
+    )
     tree = Tree.of(lookups, 0)
-    assert tree.parent.tolist() == [-1, 0]
+    assert tree.parent.tolist() == [-1, -1]
     assert np.isnan(tree.step).all()
-    assert tree.bridges() == []
-    assert not len(tree.weakest())

@@ -159,23 +159,7 @@ def _same(root: Ints, run: Run) -> bool:
     return one_each and bool(((pairs[:, 0] < 0) == is_nil).all())
 
 
-def parents_of(run: Run, cuts: Cuts | str) -> tuple[Ints, npt.NDArray[np.float64]]:
-    """Return the parent of each mention in the tree of its cluster, and the dissimilarity of the edge, NaN without one.
-
-    A parent is a row of the mentions, -2 for the entity, or -1 without one. NIL clusters have a tree if the graph could
-    be built again.
-    """
-    links = run.link_table
-    above = np.where(links["entity_id"].is_null().to_numpy(), -1, -2)
-    parent = np.where(run.parent_rows >= 0, run.parent_rows, above)
-    step = pc.fill_null(links["step"], float("nan")).to_numpy().astype(np.float64)
-    if not isinstance(cuts, str):
-        child, parent_of_child, weight = _rooted(_nil_edges(cuts), len(parent))
-        parent[child], step[child] = parent_of_child, weight
-    return parent, step
-
-
-def _nil_edges(cuts: Cuts) -> Edges:
+def nil_edges(cuts: Cuts) -> Edges:
     """Return the edges of the trees of the NIL clusters, between rows of the tables."""
     tree, labels = cuts.own.tree(), cuts.own.labels[cuts.own.n_entities :]
     inside = labels[tree.source] == labels[tree.target]
@@ -183,7 +167,7 @@ def _nil_edges(cuts: Cuts) -> Edges:
     return Edges(source, target, tree.height[inside])
 
 
-def _rooted(edges: Edges, n: int) -> tuple[Ints, Ints, npt.NDArray[np.float64]]:
+def rooted(edges: Edges, n: int) -> tuple[Ints, Ints, npt.NDArray[np.float64]]:
     """Direct the edges of trees away from the first row of each; return children, parents and weights."""
     from scipy.sparse import coo_matrix
     from scipy.sparse.csgraph import breadth_first_order, connected_components

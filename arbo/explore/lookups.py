@@ -1,13 +1,16 @@
 """What views look up in a run, computed once, so that a view of 10^6 mentions reads only a few rows."""
 
 from dataclasses import replace
+from functools import cached_property
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from arbo.explore.cuts import cuts_of, parents_of
-from arbo.results.evaluation import nearest, to_nearest
+from arbo.data.tables import numbered
+from arbo.results.graphs import neighbors_of
 from arbo.results.result import Result
 from arbo.results.run import Bools, Floats, Ints
 
@@ -55,8 +58,7 @@ class Lookups:
             "name": pc.sort_indices(pc.utf8_lower(clusters["name"])).to_numpy().astype(np.int64),
         }
         self.members(0)
-        self.run.row_of  # noqa: B018 (computed here rather than at the first question)
-        self.parent, self.step = parents_of(run, cuts_of(run))
+        self.run.row_of, self.lists  # noqa: B018 (computed here rather than at the first question)
 
     def members(self, place: int) -> Ints:
         """Return the rows of the mentions of the cluster at a place, ascending."""
@@ -71,15 +73,33 @@ class Lookups:
         """Return the place of a document; -1 for an unknown id."""
         return int(pc.index(self.documents, id_).as_py())
 
+    @cached_property
+    def lists(self) -> tuple[Ints, Ints, tuple[Ints, npt.NDArray[Any]]] | None:
+        """The lists of neighbours that discovered entities were made of; None if the run does not keep them.
+
+        With them come the row of each mention of the lists, and the reverse. Average linkage has no edges, so that such
+        runs have none.
+        """
+        lists = neighbors_of(self.run)
+        if lists is None or self.run.manifest["config"].get("nil_linkage") == "average":
+            return None
+        order = numbered(self.run.mention_table)
+        return order, np.argsort(order), lists
+
     def _nearest(self) -> tuple[pa.Array, Floats]:
         """Return the id of the nearest entity of each NIL cluster, and its dissimilarity.
 
         Null and infinity if its members have no candidate, and for clusters of entities.
         """
-        dissimilarity, cluster = to_nearest(self.run), self.run.cluster_rows
-        rows = np.flatnonzero(self.nil & np.isfinite(dissimilarity))
-        rows = rows[np.lexsort((rows, dissimilarity[rows], cluster[rows]))]
-        rows = rows[np.unique(cluster[rows], return_index=True)[1]]
+        links = self.run.link_table
+        lists, scores = (links[name].combine_chunks() for name in ("candidates", "candidate_scores"))
+        start = lists.offsets.to_numpy().astype(np.int64)
+        rows = np.flatnonzero((np.diff(start) > 0) & self.nil)
+        first, cluster = start[rows], self.run.cluster_rows[rows]
+        score = scores.values.to_numpy(zero_copy_only=False)[first].astype(np.float64)
+        best = np.lexsort((rows, -score, cluster))
+        best = best[np.unique(cluster[best], return_index=True)[1]]
         near, distance = np.full(len(self.sizes), -1), np.full(len(self.sizes), np.inf)
-        near[cluster[rows]], distance[cluster[rows]] = rows, dissimilarity[rows]
-        return nearest(self.run, "candidates", None).take(pa.array(near, mask=near < 0)).combine_chunks(), distance
+        near[cluster[best]] = first[best]
+        distance[cluster[best]] = self.run.offset - score[best]
+        return lists.values.take(pa.array(near, mask=near < 0)), distance

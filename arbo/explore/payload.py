@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from arbo.engine import Edges, bridges, ranges
 from arbo.explore.columns import Columns
-from arbo.explore.cuts import Cuts, cuts_of, parents_of
+from arbo.explore.cuts import Cuts, cuts_of, nil_edges, rooted
 from arbo.explore.figures import overview
 from arbo.files import json_ready
 from arbo.results.export import sentence_bounds
@@ -132,8 +132,19 @@ def _rows_of(ids: pa.ChunkedArray, run: Run) -> Ints:
 
 
 def _add_tree(columns: Columns, run: Run, cuts: Cuts | str) -> None:
-    """Add the tree of each cluster: parents, steps, and the smaller of the two parts that each edge joins."""
-    parent, step = parents_of(run, cuts)
+    """Add the tree of each cluster: parents, steps, and the smaller of the two parts that each edge joins.
+
+    A parent is a row of the mentions, -2 for the entity, or -1 without one. NIL clusters have a tree if the graph could
+    be built again.
+    """
+    links = run.link_table
+    on_mention = links["parent_is_mention"].to_numpy()
+    found = _rows_of(links["parent"], run)
+    parent = np.where(on_mention, found, np.where(links["entity_id"].is_null().to_numpy(), -1, -2))
+    step = pc.fill_null(links["step"], float("nan")).to_numpy().astype(np.float64)
+    if not isinstance(cuts, str):
+        child, above, weight = rooted(nil_edges(cuts), len(parent))
+        parent[child], step[child] = above, weight
     below = np.flatnonzero(parent >= 0)
     edges = Edges(parent[below].astype(np.int32), below.astype(np.int32), np.nan_to_num(step[below], nan=-1.0))
     ranked = bridges(edges, n_nodes=len(parent))

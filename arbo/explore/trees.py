@@ -1,12 +1,16 @@
-"""The tree that holds a cluster together."""
+"""The tree that holds a cluster together: by parents, or of a discovered entity by the lightest edges of its lists."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 import numpy as np
+import pyarrow.compute as pc
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import minimum_spanning_tree
 
 from arbo.engine import Edges, bridges
+from arbo.explore.cuts import rooted
 from arbo.explore.lookups import Lookups
 from arbo.results.run import Bools, Floats, Ints
 
@@ -25,11 +29,15 @@ class Tree(NamedTuple):
 
     @classmethod
     def of(cls, lookups: Lookups, place: int) -> Tree:
-        """Return the tree of a cluster; see `arbo.explore.cuts.parents_of`."""
+        """Return the tree of a cluster; mentions of a discovered entity hang nowhere if the run keeps no lists."""
         rows = lookups.members(place)
-        parent, step = lookups.parent[rows], lookups.step[rows]
-        own = np.where(parent >= 0, np.searchsorted(rows, parent), -1)
-        return cls(rows, own, np.where(np.isfinite(step), step, np.nan))
+        if lookups.cluster_nil[place]:
+            return _of_lists(lookups, rows)
+        links, ids = lookups.run.link_table.take(rows), lookups.run.mention_table["mention_id"].take(rows)
+        parent = pc.index_in(links["parent"], ids.combine_chunks()).fill_null(-1).to_numpy().astype(np.int64)
+        is_mention = links["parent_is_mention"].to_numpy()
+        step = links["step"].fill_null(float("nan")).to_numpy().astype(np.float64)
+        return cls(rows, np.where(is_mention, parent, -1), step)
 
     def order(self, limit: int) -> Ints:
         """Return the first ``limit`` places, each followed by what hangs on it, light edges first."""
@@ -65,3 +73,27 @@ class Tree(NamedTuple):
         ranked = bridges(Edges(self.parent[below], below, self.step[below]), n_nodes=len(self.rows))
         top = np.flatnonzero(ranked.parts.min(axis=1) > 1)[:_BRIDGES]
         return list(zip(ranked.edges.target[top].tolist(), ranked.sides[top, 1].tolist(), strict=True))
+
+
+def _of_lists(lookups: Lookups, rows: Ints) -> Tree:
+    """Return the lightest spanning tree of mentions over the edges of their lists; ties by row."""
+    alone = Tree(rows, np.full(len(rows), -1), np.full(len(rows), np.nan))
+    if lookups.lists is None or len(rows) < 2:
+        return alone
+    order, number, kept = lookups.lists
+    near, weight = (own[number[rows]] for own in kept)
+    ids = order[near]
+    at = np.minimum(np.searchsorted(rows, ids), len(rows) - 1)
+    inside: Bools = (near >= 0) & (rows[at] == ids)
+    source, target = np.nonzero(inside)[0], at[inside]
+    ends, heavy = np.sort([source, target], axis=0), weight[inside].astype(np.float64)
+    best = np.lexsort((ends[1], ends[0], heavy))
+    ends, heavy = ends[:, best], heavy[best]
+    first = np.sort(np.unique(ends, axis=1, return_index=True)[1])
+    ends, heavy = ends[:, first].astype(np.int32), heavy[first]  # as SciPy 1.12 needs
+    # Ranks instead of weights: no ties, and zero means no edge.
+    ranks = coo_array((np.arange(1.0, len(heavy) + 1), (ends[0], ends[1])), (len(rows), len(rows)))
+    tree = minimum_spanning_tree(ranks.tocsr()).tocoo()
+    child, above, step = rooted(Edges(tree.row, tree.col, heavy[tree.data.astype(np.int64) - 1]), len(rows))
+    alone.parent[child], alone.step[child] = above, step
+    return alone

@@ -5,12 +5,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from arbo.data.releases import Exchange, Keys
 from arbo.data.tables import numbered
-from arbo.results.graphs import mention_edges
+from arbo.results.graphs import neighbors_of
 from arbo.results.run import Ints, Run
 
 Edge = tuple[str, str, float]
@@ -102,13 +103,19 @@ def new_edges(a: Run, b: Run, row_in_a: Ints) -> dict[str, Edge]:
 
 def _new_nil_edges(b: Run, before: Ints) -> dict[str, Edge]:
     """Return the lightest listed edge of each discovered entity whose mentions were apart, or new; ties by row."""
-    if (edges := mention_edges(b)) is None:  # they end at the threshold
+    if (lists := neighbors_of(b)) is None:  # they end at the threshold
         return {}
     order, is_nil = numbered(b.mention_table), pc.is_null(b.link_rows.select(["entity_id"])["entity_id"]).to_numpy()
-    near, row, weight = order[edges[0]], order[edges[1]], edges[2]
-    apart = (before[row] != before[near]) | (before[row] < 0)
-    new = apart & is_nil[row] & (b.cluster_rows[row] == b.cluster_rows[near])
-    row, near, weight = row[new], near[new], weight[new]
+    found: list[tuple[Ints, Ints, npt.NDArray[np.float32]]] = []
+    for place in range(lists[0].shape[1]):
+        near, weight = (own[:, place] for own in lists)
+        near, row, weight = (values[near >= 0] for values in (order[near], order, weight))
+        apart = (before[row] != before[near]) | (before[row] < 0)
+        new = apart & is_nil[row] & (b.cluster_rows[row] == b.cluster_rows[near])
+        found.append((row[new], near[new], weight[new]))
+    if not found:
+        return {}
+    row, near, weight = map(np.concatenate, zip(*found, strict=True))
     ends = np.sort([row, near], axis=0)
     cluster, was = b.cluster_rows[row], before[ends]
     best = np.lexsort([ends[1], ends[0], weight, cluster])

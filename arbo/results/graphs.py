@@ -58,15 +58,23 @@ def graph_of(run: Run) -> tuple[Graph, Decisions | None] | None:
     return Graph.from_neighbors((near, weight), (entity, own), n_entities=int(entity.max(initial=-1)) + 1), None
 
 
-def mention_edges(run: Run) -> tuple[Array, Array, Array] | None:
-    """Return source, target and weight of the edges between mentions; None if the run lacks its graph."""
+def neighbors_of(run: Run) -> tuple[Array, Array] | None:
+    """Return the mentions from which edges lead into each mention, and their weights; both (mentions, k).
+
+    Empty places are -1 and infinity. None if the run lacks its graph.
+    """
     kept = {} if run.kept is None else run.kept()
     if "graph.source" in kept:
         first = int(kept["graph.entities"])
-        source, target, weight = (kept[name][kept["graph.source"] >= first] for name in _EDGES)
-        return source - first, target - first, weight
+        between = np.flatnonzero(kept["graph.source"] >= first)  # in the order of the targets
+        source, target, weight = (kept[name][between] for name in _EDGES)
+        source, target = source - first, target - first
+        place = np.arange(len(target)) - np.searchsorted(target, target)
+        shape = run.mention_table.num_rows, int(place.max(initial=-1)) + 1
+        ids, weights = np.full(shape, -1, source.dtype), np.full(shape, np.inf, weight.dtype)
+        ids[target, place], weights[target, place] = source, weight
+        return ids, weights
     if "mentions" not in kept or "edges" in run.manifest["encoder"] or run.manifest["config"].get("rerank_mentions"):
         return None
     ids, weights = (kept[name][:, : run.manifest["config"]["k"]] for name in _MENTIONS)
-    target, place = np.nonzero(ids >= 0)
-    return ids[target, place], target, weights[target, place]
+    return ids, weights

@@ -11,7 +11,9 @@ from arbo.retrieval.retrieval import Retrieval
 from clustering import partition
 
 
-def decided(documents: Corpus, kb: arbo.KnowledgeBase, retrieval: Retrieval, config: arbo.LinkerConfig) -> Result:
+def decided(
+    documents: Corpus, kb: arbo.KnowledgeBase, retrieval: Retrieval, config: arbo.LinkerConfig
+) -> Result:
     """Partition the graph of a retrieval, and return the result."""
     clusters = partition(retrieval.graph(config.k), config.method, config.limits(retrieval.threshold))
     names = [retrieval.inputs[place].name for place in np.argsort(documents.order).tolist()]
