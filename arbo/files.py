@@ -206,8 +206,7 @@ def check_replaceable(target: Path, what: str, manifest: str, files_of: Callable
         content = [target.name]
     if content and manifest not in content:
         raise UsageError(f"{target} exists and is not a {what}; choose another folder, or remove this one first")
-    is_there = (target / manifest).is_file()  # another process may have moved it since
-    own = {manifest, *(files_of(target) if is_there else ())} if content else set()
+    own = {manifest, *files_of(target)} if content else set()
     folders = {parent.as_posix() for name in own for parent in Path(name).parents}
     foreign = sorted(set(files_in(target)) - own) if content else []
     if foreign := foreign or sorted(set(content) - own - folders):
@@ -245,12 +244,13 @@ class Format(NamedTuple):
 def read_manifest(file: Path, format_: Format, mend: str) -> dict[str, Any]:
     """Read a manifest and check its format; raise DataError if it is not JSON or, with ``mend``, cannot be read."""
     try:
-        return check_format(json.loads(file.read_bytes()), format_, file)
+        values = json.loads(file.read_bytes())
     except OSError as error:
         problem = f"not {format_.what}: {file.name} cannot be read ({error.strerror}); {mend}"
         raise DataError(problem, file=str(file.parent)) from None
     except (ValueError, RecursionError) as error:
         raise DataError(f"the manifest is not JSON: {error}; {format_.mend}", file=str(file)) from None
+    return check_format(values, format_, file)
 
 
 def check_format(values: object, format_: Format, file: PathLike) -> dict[str, Any]:

@@ -87,6 +87,11 @@ def test_columns_are_found_by_name(read: Read) -> None:
     assert [(m.text, m.gold) for m in corpus.mentions] == [("x", ("Q1",))]
 
 
+def test_of_two_columns_of_one_name_the_first_counts(read: Read) -> None:
+    (mention,) = read(ID, "a B-A Q90 NIL", header="TOKEN\tNE-COARSE-LIT\tNEL-LIT\tNEL-LIT").mentions
+    assert mention.gold == ("Q90",)
+
+
 def test_line_ends_change_nothing(read: Read) -> None:
     assert read(ID, "a B-A O Q1 _", end="\r\n") == read(ID, "a B-A O Q1 _")
     assert read("#document_id=d1", "a B-A O Q1 _")[0].text == "a"

@@ -474,3 +474,12 @@ def test_texts_of_either_type_are_read_as_one(run: Path) -> None:
     edit_json(run / "manifest.json", files=files)
     result = arbo.Result.load(run)
     assert {result.mention_table["text"].type, result.link_table["entity_name"].type} == {pa.string()}
+
+
+@pytest.mark.parametrize("content", ['{"format": "arbo-index"}', "[1]", "{}"])
+def test_a_manifest_of_another_kind_is_told_as_such(tmp_path: Path, content: str) -> None:
+    (tmp_path / "manifest.json").write_text(content, "utf-8")
+    with pytest.raises(
+        arbo.DataError, match=r"manifest.json: this is not a run folder: .*not 'arbo-run'; check the path$"
+    ):
+        arbo.Result.load(tmp_path)

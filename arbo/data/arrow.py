@@ -43,9 +43,6 @@ class OnDemand(Sequence[Item], Generic[Item]):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sequence) and len(self) == len(other) and all(map(eq, self, other))
 
-    def __hash__(self) -> int:
-        return hash(tuple(self))
-
 
 def numbers(values: npt.NDArray[Any], *, missing: npt.NDArray[np.bool_] | None = None) -> pa.Array:
     """Return numbers or truth values as an Arrow array of the same type; null where ``missing`` is true.

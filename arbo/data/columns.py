@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
+from functools import partial
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -103,17 +104,21 @@ class StoredEntities(OnDemand[Entity]):
     sliced = tuple
 
     def __init__(self, table: Table) -> None:
-        super().__init__(len(table), self._entity)
+        super().__init__(len(table), partial(_entity, table))
         self.table = table
-
-    def _entity(self, row: int) -> Entity:
-        return Entity(*self.table.row(row, *_ENTITIES.names))
 
     def __iter__(self) -> Iterator[Entity]:
         return (Entity(*values) for values in self.table.each(*_ENTITIES.names))
 
     def __repr__(self) -> str:
         return f"<{len(self):,} stored entities>"
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+
+def _entity(table: Table, row: int) -> Entity:
+    return Entity(*table.row(row, *_ENTITIES.names))
 
 
 class HashedIds(NamedTuple):

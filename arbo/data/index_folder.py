@@ -131,6 +131,8 @@ def check_index_replaceable(target: Path) -> None:
     """Raise UsageError unless the folder is missing, empty, or an earlier index."""
 
     def files_of(folder: Path) -> list[str]:
+        if not (folder / MANIFEST).is_file():  # another process may have moved it away since
+            return []
         try:
             return [*_manifest(folder)["files"]]
         except (DataError, KeyError, TypeError):

@@ -159,6 +159,8 @@ def check_model_replaceable(target: Path) -> None:
     """Raise UsageError unless the folder is missing, empty, or an earlier model of arbo; see `save_model`."""
 
     def files_of(folder: Path) -> list[str]:
+        if not (folder / MANIFEST).is_file():  # another process may have moved it since
+            return []
         return [*_read_manifest(folder)["files"], CARD]
 
     files.check_replaceable(target, "model folder of arbo", MANIFEST, files_of)

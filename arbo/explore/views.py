@@ -146,40 +146,47 @@ class Views:
 
     def mention(self, id_: str) -> Answer:
         """Return a mention with its path, its candidates, and what kept it NIL."""
-        link, reason, (row,) = self.link(id_), None, self._rows(np.array([self.run.row_of[id_]]))
-        if link.entity is None:
-            lines = (line.strip() for line in self.run.explain(link).text.splitlines()[1:])
-            told = [line for line in lines if not line.startswith("other candidates")]  # they have fields of their own
-            reason = " ".join(f"{line[:1].upper()}{line[1:]}." for line in told)
+        link = self.link(id_)
+        why, (row,) = self.run.explain(link), self._rows(np.array([self.run.row_of[id_]]))
+        lines = (line.strip() for line in why.text.splitlines()[1:])
+        told = [line for line in lines if not line.startswith("other candidates")]  # they have fields of their own
+        steps = [(one.id, one.name, one.document_id is not None, one.dissimilarity) for one in why.path]
         return row | {
             "cluster_name": self.run.cluster_table["name"][self._place(id_)].as_py(),
-            "path": self._path(link),
+            "path": self._nil_path(id_)
+            if link.entity is None
+            else [dict(zip(_STEP, one, strict=True)) for one in steps],
             "candidates": [
                 {"entity_id": near, "name": self._name(near), "score": score} for near, score in link.candidates
             ],
-            "nil_reason": reason,
+            "nil_reason": " ".join(f"{line[:1].upper()}{line[1:]}." for line in told) if link.entity is None else None,
             "gold": None if link.mention.gold is None else list(link.mention.gold),
             "queue": None,
         }
 
-    def _path(self, link: Link) -> list[Answer]:
-        """Return the entity, if there is one, and the mentions from the root of the cluster's tree to a mention."""
-        rows = [self.run.row_of[link.mention.id]]
-        while (above := int(self._lookups.parent[rows[-1]])) >= 0:
-            rows.append(above)
-        steps: list[tuple[Any, ...]] = [] if link.entity is None else [(link.entity, link.entity_name, False, None)]
-        for row in reversed(rows):
-            own, step = self.run.links[row], float(self._lookups.step[row])
-            steps.append((own.mention.id, own.name, True, step if np.isfinite(step) else None))
-        return [dict(zip(_STEP, one, strict=True)) for one in steps]
+    def _nil_path(self, id_: str) -> list[Answer]:
+        """Return the mentions from the root of a discovered cluster's tree to a mention."""
+        tree, at = self._in_tree(id_)
+        places = [at]
+        while (at := int(tree.parent[at])) >= 0:
+            places.append(at)
+        links = [self.run.links[int(tree.rows[at])] for at in reversed(places)]
+        steps = [None if np.isnan(tree.step[at]) else float(tree.step[at]) for at in reversed(places)]
+        rows = ((link.mention.id, link.name, True, step) for link, step in zip(links, steps, strict=True))
+        return [dict(zip(_STEP, one, strict=True)) for one in rows]
 
     def below(self, id_: str) -> int:
         """Return the number of mentions that hang on a mention in the tree of its cluster."""
-        tree = self._tree(self._place(id_))
-        return tree.below(int(np.searchsorted(tree.rows, self.run.row_of[id_])))
+        tree, at = self._in_tree(id_)
+        return tree.below(at)
 
     def _place(self, id_: str) -> int:
         return int(self.run.cluster_rows[self.run.row_of[id_]])
+
+    def _in_tree(self, id_: str) -> tuple[Tree, int]:
+        """Return the tree of a mention's cluster, and its place there."""
+        tree = self._tree(self._place(id_))
+        return tree, int(np.searchsorted(tree.rows, self.run.row_of[id_]))
 
     def document(self, id_: str) -> Answer:
         """Return a document with its mentions; their spans count code points."""

@@ -91,7 +91,7 @@ def _blocks(file: Path, records: Records[Document]) -> Iterator[_Block]:
 def _token(values: list[str], header: list[str], document_id: str) -> _Token:
     if len(values) != len(header):
         raise DataError(f"the header has {len(header)} columns, but this line has {len(values)}", id=document_id)
-    row = dict(zip(header, values, strict=True))
+    row = dict(zip(header[::-1], values[::-1], strict=True))  # of two columns of one name, the first
     text, tag, link = (row[name] for name in _REQUIRED)
     label: str | None = None
     if tag not in _NO_MENTION:

@@ -154,7 +154,8 @@ def check_replaceable(target: Path) -> None:
     """Raise UsageError unless the folder is missing, empty or a run folder, and DataError for a foreign manifest."""
 
     def files_of(folder: Path) -> list[str]:
-        _manifest(folder)
+        if (folder / MANIFEST).is_file():  # another process may have moved it since
+            _manifest(folder)
         return [*(f"{name}.parquet" for name in (*TABLES, *LATER)), KEPT]
 
     check_folder_replaceable(target, "run folder", MANIFEST, files_of)

@@ -58,7 +58,7 @@ def save_checkpoint(
     Raise UsageError if it cannot be written; the earlier ones are still there.
     """
     try:
-        with whole_folder(folder / f"{_PREFIX}{state.step:09d}") as partial:
+        with whole_folder(target := folder / f"{_PREFIX}{state.step:09d}") as partial:
             model.save_pretrained(partial / "model")
             tensors = {
                 f"{index}.{name}": value.detach().cpu().contiguous().clone()
@@ -68,7 +68,8 @@ def save_checkpoint(
             save_file(tensors, partial / "optimizer.safetensors")
             save_arrays(dict(plan), partial / "plan.safetensors")
             (partial / "state.json").write_text(json.dumps(asdict(state)) + "\n", "utf-8")
-            earlier = checkpoints(folder) + [old for old in folder.glob("best-*") if old != best_model(folder, state)]
+            kept = {target, best_model(folder, state)}
+            earlier = [old for old in (*checkpoints(folder), *folder.glob("best-*")) if old not in kept]
             found_again = {embeddings(folder, state.best_step), embeddings(folder, state.step)}
             earlier += [old for old in (folder / "embeddings").glob("*") if old not in found_again]
     except (OSError, SafetensorError) as error:
