@@ -128,7 +128,7 @@ def test_a_full_disk_is_told_and_nothing_is_left(tmp_path: Path) -> None:
     with opened(tmp_path / "work"):
         try:
             resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, before[1]))
-            with pytest.raises(UsageError, match=r"cannot write .*work: .*File too large.*; choose another --work"):
+            with pytest.raises(UsageError, match=r"cannot write .*work: .*File too large.*the same command goes on"):
                 arbo.read_documents(tmp_path / "documents.jsonl")
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, before)

@@ -23,8 +23,8 @@ import pyarrow.compute as pc
 
 from arbo.data.arrow import numbers, starts, string_lists, strings
 from arbo.data.documents import Document, Mention
-from arbo.errors import DataError, UsageError
-from arbo.files import beside
+from arbo.errors import DataError
+from arbo.files import beside, unwritable_work
 from arbo.text.checks import Span
 
 Ints = npt.NDArray[np.int64]
@@ -71,7 +71,7 @@ class Tables(NamedTuple):
                 documents, mentions = (pa.ipc.open_stream(stored).read_all() for _ in range(2))
             return self._replace(documents=documents, mentions=mentions)
         except OSError as error:
-            raise UsageError(f"cannot write {folder}: {error.strerror or error}; choose another --work") from error
+            raise unwritable_work(folder, error) from error
         finally:
             with suppress(OSError):  # some systems keep a file that is mapped; the folder is removed later
                 file.unlink()

@@ -117,7 +117,12 @@ def connected(address: str, workers: int | None = None, memory: int = 0) -> Iter
             socket.create_connection((host, int(port)), timeout=20).close()
         ray.init(address, log_to_driver=False, logging_level="ERROR", **started if address == LOCAL else {})
     except (ConnectionError, OSError, RuntimeError, ValueError) as error:
-        raise UsageError(f"cannot use the Ray cluster {address}: {error}") from error
+        mend = (
+            ""
+            if address == LOCAL
+            else "; if it has a token, set RAY_AUTH_MODE=token, and copy the token to ~/.ray/auth_token"
+        )
+        raise UsageError(f"cannot use the Ray cluster {address}: {error}{mend}") from error
     try:
         yield Cluster(memory)
     finally:

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from arbo.errors import DataError, UsageError
-from arbo.files import check_hashes, files_in, map_array, save_array, sha256_of, whole_folder
+from arbo.files import check_hashes, files_in, map_array, save_array, sha256_of, unwritable_work, whole_folder
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 
@@ -98,7 +98,7 @@ class Part(NamedTuple):
                 manifest = {"depends": self.depends, "files": files, "seconds": seconds, "made": made}
                 (partial / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", "utf-8")
         except OSError as error:
-            raise UsageError(f"cannot write {self.folder}: {error.strerror or error}; choose another --work") from error
+            raise unwritable_work(self.folder, error) from error
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Map the arrays of a finished part into memory; what is written to them is not written to the files.

@@ -41,7 +41,7 @@ from arbo.engine import (
     partition,
 )
 from arbo.errors import DataError, UsageError
-from arbo.files import Format, PathLike, check_manifest, discard, write_json
+from arbo.files import Format, PathLike, check_manifest, discard, unwritable_work, write_json
 from arbo.linker import Linker
 from arbo.progress import Announce
 from arbo.retrieval.domains import Wanted, search_all
@@ -173,7 +173,7 @@ class Work:
                     os.posix_fallocate(file.fileno(), 0, size)
                 return np.asarray(np.memmap(file, dtype, "r+", shape=shape))
         except OSError as error:
-            raise UsageError(f"cannot write {self.folder}: {error.strerror or error}; choose another --work") from error
+            raise unwritable_work(self.folder, error) from error
 
     def _finish(self, stage: str, tasks: Sequence[Task], progress: Progress, pool: Executor) -> None:
         """Make the parts that are not finished; each is made once, also if several tasks are equal."""
