@@ -34,7 +34,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, list[str]]]:
         return make(links, ids, mention, names)
 
     monkeypatch.setattr(Links, "_made", told)
-    monkeypatch.setattr(run_folder, "_GROUP", FEW)
+    monkeypatch.setattr(run_folder, "GROUP", FEW)
     return calls
 
 
@@ -86,7 +86,7 @@ def results(sample: Sample) -> Iterator[arbo.Result]:
 def test_rows_columns_and_files_are_those_of_the_table(
     sample: Sample, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run_folder, "_GROUP", FEW)
+    monkeypatch.setattr(run_folder, "GROUP", FEW)
     monkeypatch.setattr(tables, "_SLICE", 7)
     for result in results(sample):
         links, table = result.link_rows, result.link_table

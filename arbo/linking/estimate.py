@@ -23,6 +23,7 @@ from arbo.encoders.vectors import VectorEncoder
 from arbo.engine import CANDIDATES, SAMPLE, Floats, Ids, Index
 from arbo.linking.config import LinkerConfig
 from arbo.linking.trial import name_seconds, stored_seconds, timed
+from arbo.results.run_folder import GROUP
 from arbo.retrieval.reranking import Reranker
 
 MEGABYTE = 1 << 20
@@ -31,8 +32,8 @@ MEGABYTE = 1 << 20
 _ENGINE = 120 * MEGABYTE
 # Bytes for a mention in graph, forest and its own table, for each of its candidates, and for each of its neighbours.
 _MENTION, _CANDIDATE, _NEIGHBOR = 225, 8, 12
-# Bytes for a mention, and for each of its candidates, while a group of rows is written, and most rows of a group.
-_WRITTEN, _LISTED, _GROUP = 50, 24, 1 << 18
+# Bytes for a mention, and for each of its candidates, while a group of rows is written.
+_WRITTEN, _LISTED = 50, 24
 # n-grams: bytes for each character of the names while the search is prepared, and afterwards.
 _NGRAM_PEAK, _NGRAM_KEPT = 62, 40
 # Late interaction: seconds of one core for a product of two numbers.
@@ -144,7 +145,7 @@ def estimate(
     reading = to_weigh * _WEIGHING_SECONDS + (_reading_seconds(reads, n) if reads and to_read else 0.0)
     listed = min(candidates, entity.vectors)
     decide = to_weigh * _WEIGHED + n * (_MENTION + _CANDIDATE * listed + _NEIGHBOR * k)
-    decide += (_WRITTEN + _LISTED * listed) * min(n, _GROUP)
+    decide += (_WRITTEN + _LISTED * listed) * min(n, GROUP)
     scaled = 0
     if mention.dim:  # a search scales a copy of its corpus, of tokens one of its queries too
         scaled = entity.kept + mention.kept if mention.tokens else max(entity.kept, mention.kept)

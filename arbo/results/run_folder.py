@@ -41,7 +41,7 @@ KEPT = "growth.npz"
 FORMAT = Format(
     "arbo-run", 2, {"files": dict, "threshold": dict, "notes": dict}, "a run folder", "run the job again", oldest=1
 )
-_GROUP = 1 << 18
+GROUP = 1 << 17
 """Rows of a group in the file of a table."""
 _WRITERS = 2
 """Tables that are written at a time; each needs the memory of a group."""
@@ -79,8 +79,8 @@ def save_run(
 def write_table(file: Path, table: pa.Table) -> None:
     """Write a table, one group of rows after the other; the bytes do not depend on the chunks of its columns."""
     with pq.ParquetWriter(file, table.schema) as writer:
-        for begin in range(0, max(1, len(table)), _GROUP):
-            writer.write_table(table.slice(begin, _GROUP).combine_chunks(), _GROUP)
+        for begin in range(0, max(1, len(table)), GROUP):
+            writer.write_table(table.slice(begin, GROUP).combine_chunks(), GROUP)
 
 
 def load_run(folder: PathLike) -> tuple[dict[str, pa.Table], dict[str, Any]]:
