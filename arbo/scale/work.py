@@ -23,6 +23,7 @@ from arbo.data.inputs import names_of
 from arbo.data.records import stored
 from arbo.encoders.dual import DualEncoder, Texts
 from arbo.encoders.encoder import Encoder
+from arbo.encoders.ngrams import NgramEncoder
 from arbo.encoders.pooling import RowPooling
 from arbo.engine import (
     Bins,
@@ -89,11 +90,15 @@ class Work:
     def over(self, linker: Linker, *, planned: bool = True) -> Linker:
         """Return a linker that searches in shards, partitions in bins and, if it has a transformer, embeds in slices.
 
+        Vectors of n-grams are in files of the folder, as `new` makes them.
+
         Its stages are ``planned`` as to come, unless told: a run that grows may need only some.
         """
         encoder, kinds = linker.encoder, ["mentions"] if linker.kb is None else ["entities", "mentions"]
         if isinstance(encoder, DualEncoder):
             encoder = replace(encoder, embed_all=self.embed_all)
+        elif isinstance(encoder, NgramEncoder):
+            encoder = replace(encoder, new=self.new)
         stages = ["embedding", "nearest"] if isinstance(encoder, DualEncoder) else ["nearest"]
         self._planned[:] = [f"{stage} {kind}" for stage in stages for kind in kinds] if planned else []
         return linker.configured(encoder=encoder, search_all=self.search_all, partition=self.partition)
