@@ -379,7 +379,7 @@ def test_a_work_folder_in_the_run_is_refused(tmp_path: Path) -> None:
         "discover", files / "test.jsonl", "--out", tmp_path / "run", "--work", tmp_path / "run" / "work"
     )
     assert told.returncode == 2
-    assert "--work is in the run folder" in told.stderr
+    assert "--work is in the folder of --out" in told.stderr
     before = tmp_path / "before"
     for folder in (before, before / "parts"):
         with (

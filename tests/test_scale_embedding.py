@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cli_builders import arbo_process, sample_files
 from conftest import Sample
 from test_scale import Shuffled, few, hashes, parts_of
 
@@ -71,6 +72,20 @@ def test_processes_read_the_tower_and_go_on(
     total = n_parts["embedding entities"] + n_parts["embedding mentions"]
     taken = [int(line.split(": ")[1].split(" of ")[0]) for line in told if "embedding" in line]
     assert sum(taken) == total - 1
+
+
+@pytest.mark.slow
+def test_an_index_is_made_by_processes(bert_folder: Path, tmp_path: Path) -> None:
+    command = ["kb", "index", sample_files(tmp_path) / "kb.jsonl", "--encoder", bert_folder]
+    for name, spread in (("alone", []), ("spread", ["--workers", 2, "--work", tmp_path / "work"])):
+        done = arbo_process(*command, "--out", tmp_path / name, "--cache", tmp_path / f"{name}.cache", *spread)
+        assert done.returncode == 0, done.stderr
+    alone, spread = (
+        {file.relative_to(folder): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+        for folder in (tmp_path / "alone", tmp_path / "spread")
+    )
+    assert alone == spread
+    assert stages_of(tmp_path / "work")["1. embedding entities"]["finished"] == 1
 
 
 class Elsewhere(Shuffled):

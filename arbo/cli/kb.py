@@ -15,6 +15,7 @@ from arbo.cli.groups import spread
 from arbo.cli.inputs import Docs, KbFile, read_kb, tell_format
 from arbo.cli.models import load_encoder
 from arbo.cli.reporting import check_jsonl_output
+from arbo.cli.work import Shards
 from arbo.errors import UsageError, listed
 from arbo.readers import read_knowledge_base
 from arbo.readers.files import read_lines
@@ -177,6 +178,8 @@ def index(
     encoder: options.EncoderModel = None,
     encoder_config: options.EncoderConfigFile = None,
     cache: options.Cache = None,
+    *,
+    shards: Shards,
     as_json: options.Json = False,
 ) -> None:
     """Encode a knowledge base once, and keep it in a folder that opens at once and takes little memory.
@@ -186,7 +189,7 @@ def index(
 
     Every verb with `--kb` reads it, and processes share its memory. It is made for one encoder: name the same
     `--encoder` when you link, otherwise the entities are encoded again. After a change of names, as by
-    `arbo kb add-names`, make the index again.
+    `arbo kb add-names`, make the index again. With a transformer, `--workers` and `--ray` spread its work.
     """
     from arbo.data.index_folder import check_index_replaceable
     from arbo.progress import bars
@@ -194,7 +197,8 @@ def index(
     check_index_replaceable(out)
     maker = load_encoder(encoder, encoder_config, cache, None)
     base = kb.read(no_generic_names=no_generic_names)
-    arbo.build_index(base, out, encoder=maker, announce=bars)
+    with shards.over(arbo.Linker(encoder=maker), out, planned=False) as linker:
+        arbo.build_index(base, out, encoder=linker.encoder, announce=bars)
     size = sum(file.stat().st_size for file in out.rglob("*") if file.is_file())
     told = {"index": str(out), "entities": len(base), "bytes": size}
     console.answer(told, f"{len(base):,} entities, {size / 1e6:,.1f} MB; written to {out}", as_json=as_json)

@@ -42,7 +42,8 @@ class Shards:
     ) -> Iterator[arbo.Linker]:
         """Yield the linker, which then embeds and searches in shards if an option asks for it.
 
-        The run ``before`` is not changed; for ``planned`` see `arbo.scale.work.Work.over`.
+        ``out`` is the run or index that is written. The run ``before`` is not changed; for ``planned`` see
+        `arbo.scale.work.Work.over`.
         Many documents that are read in the block are on the disk of the work folder. If it is not given, it stands
         beside the run, and is removed at the end of the block, unless that fails and there are parts.
         """
@@ -55,7 +56,7 @@ class Shards:
         run = out.resolve()
         folder = self.work or run.with_name(f"{run.name}.work")
         if folder.resolve().is_relative_to(run):
-            raise UsageError("--work is in the run folder (--out), which is replaced; choose another folder")
+            raise UsageError("--work is in the folder of --out, which is replaced; choose another folder")
         if before is not None and folder.resolve().is_relative_to(before.resolve()):
             raise UsageError(f"--work is in the run {before}, which is not changed; choose another folder")
         if self.workers and self.ray not in (None, LOCAL):
