@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter, defaultdict
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from conftest import Run
 from hypothesis import given, settings, strategies as st
 
 from arbo import Corpus, Document, Entity, KnowledgeBase, Mention, load_sample
+from arbo.data.documents import text_of
 from arbo.readers import read_documents
 from arbo.spans.baselines import Fuzzy
 from arbo.spans.entity_split import EntitySplit, documents_of, entity_split
@@ -57,6 +59,12 @@ def corpus_of(entities: list[list[int]]) -> tuple[Corpus, KnowledgeBase]:
         ]
         made.append(Document(str(row), "x" * 9, tuple(mentions)))
     return Corpus(made), kb
+
+
+def with_gaps(document: Document) -> Document:
+    spans = ((0, 1), (3, 4))
+    text = text_of(spans, document.text)
+    return replace(document, mentions=tuple(replace(of, spans=spans, text=text) for of in document.mentions))
 
 
 collections = st.lists(st.lists(st.integers(0, 29), max_size=5, unique=True), min_size=5, max_size=120).filter(any)
@@ -160,7 +168,12 @@ def test_from_a_split_to_scores(tmp_path: Path, run: Run) -> None:
     cut = pieces(documents, passages).corpus
     split = entity_split(cut, kb, unseen=0.2, seed=3)
     assert read_documents(out / "train.jsonl", "jsonl") == split.train
-    assert (done.json["unseen_entities"], done.json["test_pairs"]) == (len(split.unseen), len(split.test))
+    assert {name: done.json[name] for name in ("train", "test")} == split.counts(kb)
+    assert pairs_in(read_documents(out / "unseen.jsonl", "jsonl")) == {
+        pair for pair in pairs_in(documents_of(split.test, kb)) if kb.index(pair[1]) in split.unseen
+    }
+    shown = run("entity-split", tmp_path / "docs.jsonl", *of[:2], "--unseen", 0.2, "--seed", 3, "--out", out).out
+    assert f"pairs of unseen entities      0    {len(split.test_unseen)}\n" in shown
     known = KnowledgeBase.from_jsonl(out / "kb.jsonl")
     assert {e.id for e in kb} - {e.id for e in known} == {kb.entities[row].id for row in split.unseen.tolist()}
     scored = run("spans", out / "test.jsonl", *of, "--given-entities", "--train", out / "train.jsonl")
@@ -180,6 +193,16 @@ def test_from_a_split_to_scores(tmp_path: Path, run: Run) -> None:
     ):
         refused = run("spans", out / "test.jsonl", *of, *options)
         assert (refused.code, told in refused.told) == (2, True)
+
+
+def test_pairs_of_both_parts_are_counted() -> None:
+    corpus, kb = corpus_of([[e] for e in range(10) for _ in range(20)])
+    corpus = Corpus([with_gaps(corpus[0]), *corpus[1:]])
+    split = entity_split(corpus, kb, unseen=0.2, test=0.1)
+    counts = split.counts(kb)
+    assert [own.pop("pairs_in_disjoint_spans") for own in counts.values()] in ([0, 1], [1, 0])
+    assert [[*own.values()] for own in counts.values()] == [[144, 144, 8, 144, 0, 0], [56, 56, 8, 16, 2, 40]]
+    assert {*split.test_unseen.entity.tolist()} == {*split.unseen.tolist()}
 
 
 class ByTable:
