@@ -67,7 +67,6 @@ from library.oslat.models import (
     unit,
 )
 from library.oslat.rule_based import rule_based
-from library.oslat.scores import Scorer, text_linking_scores
 from library.oslat.tasks import END_TO_END, QUAERO, TASKS, ncbi
 from library.results import Figures, Row, Tables, record
 from library.timing import seconds
@@ -79,8 +78,8 @@ from arbo.encoders.ngrams import NgramEncoder
 from arbo.progress import bars
 from arbo.spans.baselines import Fuzzy
 from arbo.spans.evaluation import found_scores
-from arbo.spans.finding import DictionaryFinder, Finder, PairFinder, without_repetition
-from arbo.spans.given import given_scores
+from arbo.spans.finding import DictionaryFinder, Finder, PairFinder, Scorer, without_repetition
+from arbo.spans.given import given_scores, linked_scores
 from arbo.spans.overlaps import Spans
 from arbo.spans.pieces import Pairs
 from arbo.spans.preselection import Preselection, encoded_names, preselect, preselection_recall
@@ -197,9 +196,10 @@ def linking(lab: Lab, system: str) -> Row:
         scorer = lab.attending(stages(system))
     else:
         scorer = trained_in(lab, system).linking(stages(system), LINEAR if system == LINEAR_HEAD else HEAD)
-    scores = text_linking_scores(task.test, task.kb, scorer, task.universe, seen_by(lab, system), bars)
-    groups = {"all": scores.overall, "seen": scores.seen, "unseen": scores.unseen, **scores.macro["spans"].groups}
-    return {f"{name} @{k}": value for name, counts in groups.items() if counts for k, value in counts.recall.items()}
+    scores = linked_scores(scorer, task.test, task.kb, seen_by(lab, system), bars).as_dict()
+    of = {name: f"all, {name}" for name in ("all", "seen", "unseen")} | {kind: f"{kind}, all" for kind in KINDS[:2]}
+    kept = {name: scores[group] for name, group in of.items() if group in scores}
+    return {f"{name} @{k}": row[f"accuracy@{k}"] for name, row in kept.items() for k in (1, 5, 10)}
 
 
 def similarities(lab: Lab) -> Row:

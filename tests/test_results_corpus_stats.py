@@ -66,6 +66,8 @@ def test_what_is_counted() -> None:
     ]
     assert found.overlap["train"] == {"train": 1.0, "test": 1.0}
     assert found.overlap["test"] == {"train": 0.4, "test": 1.0}
+    assert found.in_no_other == {"train": 0.0, "test": 0.6}
+    assert re.search(r"^test +40.0% +100.0% +60.0%$", str(found), re.MULTILINE)
     assert re.search(r"^entities unseen +3 \(60.0%\)$", str(found), re.MULTILINE)
 
 
@@ -102,6 +104,13 @@ def test_nothing_is_counted_too() -> None:
     assert empty.overlap["test"]["train"] == 0
     assert re.search(r"^documents +0 +1$", str(empty), re.MULTILINE)
     assert corpus_stats({}).parts == {}
+
+
+def test_an_entity_of_two_other_parts_is_in_another() -> None:
+    own = {"a": "ABAB", "b": "ABC", "c": "BD"}
+    found = corpus_stats({name: [document(name, *((id_, (id_,)) for id_ in ids))] for name, ids in own.items()})
+    assert found.in_no_other == {"a": 0.0, "b": 1 / 3, "c": 0.5}
+    assert found.as_dict()["in_no_other"] == found.in_no_other
 
 
 spans = st.tuples(st.integers(0, 9), st.integers(1, 5)).map(lambda pair: (pair[0], pair[0] + pair[1]))

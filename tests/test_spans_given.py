@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter, defaultdict
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,11 +14,12 @@ from conftest import Run
 from hypothesis import given, settings, strategies as st
 
 from arbo import Corpus, Document, Entity, KnowledgeBase, Mention, load_sample
+from arbo.data.documents import text_of
 from arbo.readers import read_documents
 from arbo.spans.baselines import Fuzzy
 from arbo.spans.entity_split import EntitySplit, documents_of, entity_split
 from arbo.spans.finding import DictionaryFinder, PairFinder
-from arbo.spans.given import given_scores, given_spans
+from arbo.spans.given import given_scores, given_spans, linked_scores
 from arbo.spans.pieces import Pairs, pieces
 from arbo.spans.union import UnionFinder
 from arbo.text.sentences import passages, sentences
@@ -26,7 +28,6 @@ from arbo.text.words import content_words
 sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
 
 from library.oslat.rule_based import rule_based
-from library.oslat.scores import text_linking_scores
 
 KB = KnowledgeBase(
     [Entity("D1", "cancer of the breast", ("breast cancer", "cancer")), Entity("D2", "fever", ("hay fever", "+++"))]
@@ -57,6 +58,12 @@ def corpus_of(entities: list[list[int]]) -> tuple[Corpus, KnowledgeBase]:
         ]
         made.append(Document(str(row), "x" * 9, tuple(mentions)))
     return Corpus(made), kb
+
+
+def with_gaps(document: Document) -> Document:
+    spans = ((0, 1), (3, 4))
+    text = text_of(spans, document.text)
+    return replace(document, mentions=tuple(replace(of, spans=spans, text=text) for of in document.mentions))
 
 
 collections = st.lists(st.lists(st.integers(0, 29), max_size=5, unique=True), min_size=5, max_size=120).filter(any)
@@ -160,17 +167,25 @@ def test_from_a_split_to_scores(tmp_path: Path, run: Run) -> None:
     cut = pieces(documents, passages).corpus
     split = entity_split(cut, kb, unseen=0.2, seed=3)
     assert read_documents(out / "train.jsonl", "jsonl") == split.train
-    assert (done.json["unseen_entities"], done.json["test_pairs"]) == (len(split.unseen), len(split.test))
+    assert {name: done.json[name] for name in ("train", "test")} == split.counts(kb)
+    assert pairs_in(read_documents(out / "unseen.jsonl", "jsonl")) == {
+        pair for pair in pairs_in(documents_of(split.test, kb)) if kb.index(pair[1]) in split.unseen
+    }
+    shown = run("entity-split", tmp_path / "docs.jsonl", *of[:2], "--unseen", 0.2, "--seed", 3, "--out", out).out
+    assert f"pairs of unseen entities      0    {len(split.test_unseen)}\n" in shown
     known = KnowledgeBase.from_jsonl(out / "kb.jsonl")
     assert {e.id for e in kb} - {e.id for e in known} == {kb.entities[row].id for row in split.unseen.tolist()}
     scored = run("spans", out / "test.jsonl", *of, "--given-entities", "--train", out / "train.jsonl")
     assert scored.code == 0, scored.err
     seen = ~np.isin(split.test.entity, split.unseen)
     expected = given_scores(split.test, given_spans(DictionaryFinder(), split.test, kb), seen).as_dict()
-    assert scored.json == {"pairs": len(split.test), "groups": json.loads(json.dumps(expected))}
+    n = len(np.unique(split.test.entity))
+    groups = json.loads(json.dumps(expected))
+    assert scored.json == {"pairs": len(split.test), "entities": n, "groups": groups, "linking": None}
     micro = expected["all, unseen"]["micro"]
     shown = run("spans", out / "test.jsonl", *of[:2], "--given-entities", "--train", out / "train.jsonl").out
     assert f"{micro['precision']:.4f} {micro['recall']:.4f} {micro['f1']:.4f}" in shown
+    assert "best by score" not in shown
     refused = run("entity-split", tmp_path / "docs.jsonl", *of, "--unseen", 0.9, "--out", out)
     assert (refused.code, "--unseen" in refused.told) == (2, True)
     for options, told in (
@@ -182,29 +197,66 @@ def test_from_a_split_to_scores(tmp_path: Path, run: Run) -> None:
         assert (refused.code, told in refused.told) == (2, True)
 
 
+def test_pairs_of_both_parts_are_counted() -> None:
+    corpus, kb = corpus_of([[e] for e in range(10) for _ in range(20)])
+    corpus = Corpus([with_gaps(corpus[0]), *corpus[1:]])
+    split = entity_split(corpus, kb, unseen=0.2, test=0.1)
+    counts = split.counts(kb)
+    assert [own.pop("pairs_in_disjoint_spans") for own in counts.values()] in ([0, 1], [1, 0])
+    assert [[*own.values()] for own in counts.values()] == [[144, 144, 8, 144, 0, 0], [56, 56, 8, 16, 2, 40]]
+    assert {*split.test_unseen.entity.tolist()} == {*split.unseen.tolist()}
+
+
 class ByTable:
     """Scores as a table says."""
 
     def __init__(self, table: np.ndarray) -> None:
         self.table = table
 
-    def score(self, texts: object, kb: object, text: np.ndarray, entity: np.ndarray) -> np.ndarray:
+    def score(self, texts: object, kb: object, text: np.ndarray, entity: np.ndarray, announce: object) -> np.ndarray:
         found: np.ndarray = self.table[text, entity].astype(np.float32)
         return found
 
 
 @given(st.data())
-def test_text_linking_by_brute_force(data: st.DataObject) -> None:
-    corpus, kb = corpus_of([[0, 3], [1], [], [2, 4, 5]])
+def test_linked_entities_by_brute_force(data: st.DataObject) -> None:
+    corpus, kb = corpus_of([[0, 3], [1], [], [2, 4, 5], [*range(6, 14)], [*range(12, 20)]])
+    corpus = Corpus([*corpus[:3], with_gaps(corpus[3]), *corpus[4:]])
+    domains = data.draw(st.lists(st.sampled_from("vw"), min_size=30, max_size=30))
+    kb = KnowledgeBase(replace(entity, domain=own) for entity, own in zip(kb, domains, strict=True))
+    corpus = Corpus(replace(text, domain=data.draw(st.sampled_from("vw"))) for text in corpus)
     gold = Pairs.of(corpus, kb)
-    universe = np.array([5, 0, 1, 2, 3, 4, *range(6, 6 + data.draw(st.integers(0, 8)))])
     row = st.lists(st.integers(0, 3), min_size=30, max_size=30)
-    table = np.array(data.draw(st.lists(row, min_size=4, max_size=4)))
-    scores = text_linking_scores(gold, kb, ByTable(table), universe, gold.entity < 2)
-    for k, recall in scores.recall.items():
-        hits = [
-            e in sorted(universe.tolist(), key=lambda other, t=t: (-table[t, other], other))[:k]
-            for t, e in zip(gold.text.tolist(), gold.entity.tolist(), strict=True)
-        ]
-        assert recall == pytest.approx(sum(hits) / len(hits))
-    assert set(scores.recall) == {k for k in (1, 5, 10) if k <= len(universe)}
+    scorer = ByTable(np.array(data.draw(st.lists(row, min_size=6, max_size=6))))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("arbo.spans.given._PAIRS", data.draw(st.sampled_from([1, 40, 1 << 21])))
+        scores = linked_scores(scorer, gold, kb, gold.entity < 2).as_dict()
+    universe = np.unique(gold.entity).tolist()
+    hits: dict[tuple[str, int], list[bool]] = defaultdict(list)
+    for text, entity, mentions in zip(gold.text.tolist(), gold.entity.tolist(), gold.mentions, strict=True):
+        others = [other for other in universe if domains[other] == corpus[text].domain]
+        best = sorted(others, key=lambda other, text=text: (-scorer.table[text, other], other))
+        kind = "disjoint" if len(mentions[0]) > 1 else "contiguous"
+        for group in (f"{a}, {b}" for a in (kind, "all") for b in ("seen" if entity < 2 else "unseen", "all")):
+            for k in (1, 5, 10):
+                hits[group, k].append(entity in best[:k])
+    assert {*scores} == {group for group, _ in hits}
+    for (group, k), found in hits.items():
+        assert scores[group]["pairs"] == len(found)
+        assert scores[group][f"accuracy@{k}"] == pytest.approx(sum(found) / len(found))
+
+
+def test_finders_with_scores_rank_entities_too(tmp_path: Path, run: Run) -> None:
+    pytest.importorskip("rapidfuzz")
+    documents, kb = load_sample()
+    documents = pieces(documents[:20], passages).corpus
+    documents.to_jsonl(tmp_path / "test.jsonl")
+    kb.to_jsonl(tmp_path / "kb.jsonl")
+    given_ = ["spans", tmp_path / "test.jsonl", "--kb", tmp_path / "kb.jsonl", "--given-entities", "--finder", "fuzzy"]
+    expected = linked_scores(Fuzzy(), Pairs.of(documents, kb), kb)
+    done = run(*given_, "--json")
+    assert done.code == 0, done.err
+    assert done.json["linking"] == expected.as_dict()
+    assert 0.4 < done.json["linking"]["all, all"]["accuracy@1"] < 1
+    shown = run(*given_).out
+    assert f"its k best by score, of {done.json['entities']:,} in all sentences\n{expected}\n" in shown

@@ -9,7 +9,7 @@ from arbo.cli import console, options
 from arbo.cli.inputs import Docs, Kb
 from arbo.cli.reporting import check_jsonl_output
 
-_FILES = ("train.jsonl", "test.jsonl", "kb.jsonl")
+_FILES = ("train.jsonl", "test.jsonl", "unseen.jsonl", "kb.jsonl")
 
 
 def entity_split(
@@ -28,10 +28,11 @@ def entity_split(
 
     A pair is a sentence and an entity in it. All pairs of the unseen entities, and a tenth of each other entity's
     (rounded down, at least five stay), are to test on; a sentence may be in both parts with different mentions.
-    kb.jsonl has all entities but the unseen ones.
+    unseen.jsonl has the test pairs of unseen entities alone, and kb.jsonl all entities but the unseen ones.
     """
     import arbo
     from arbo.kb.withholding import remaining
+    from arbo.metrics import Table
     from arbo.spans.entity_split import documents_of, entity_split
     from arbo.spans.pieces import pieces
     from arbo.text.sentences import passages
@@ -40,12 +41,13 @@ def entity_split(
         check_jsonl_output(out / name, kb.path, *docs.paths)
     base = kb.read()
     split = entity_split(pieces(docs.read(), passages).corpus, base, unseen=unseen, seed=seed)
-    held_out, left_out = documents_of(split.test, base), set(split.unseen.tolist())
-    known = remaining(base, left_out)
-    written: tuple[arbo.Corpus | arbo.KnowledgeBase, ...] = split.train, held_out, known
+    tests = (documents_of(pairs, base) for pairs in (split.test, split.test_unseen))
+    known = remaining(base, set(split.unseen.tolist()))
+    written: tuple[arbo.Corpus | arbo.KnowledgeBase, ...] = split.train, *tests, known
     for name, made in zip(_FILES, written, strict=True):
         made.to_jsonl(out / name)
-    sizes = len(split.train), len(held_out), len(split.test), len(left_out)
-    counts = dict(zip(("train_sentences", "test_sentences", "test_pairs", "unseen_entities"), sizes, strict=True))
-    told = ", ".join(f"{n:,} {name.replace('_', ' ')}" for name, n in counts.items())
-    console.answer({"out": str(out), **counts}, f"{told}\nwritten to {out}", as_json=as_json)
+    counts = split.counts(base)
+    train, test = counts.values()
+    rows = ((name.replace("_", " "), f"{n:,}", f"{test[name]:,}") for name, n in train.items())
+    told = Table.of_texts("", ("", *counts), rows)
+    console.answer({"out": str(out), **counts}, f"{told}\n\nwritten to {out}", as_json=as_json)

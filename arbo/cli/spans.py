@@ -82,11 +82,12 @@ def spans(
 def _show_given(
     finder: Finder, documents: arbo.Corpus, train: arbo.Corpus | None, kb: arbo.KnowledgeBase, *, as_json: bool
 ) -> None:
-    """Find the words that name the entities of each sentence, and print their scores."""
+    """Find the words that name the entities of each sentence, and print their scores, then those of the entities."""
     import numpy as np
 
     from arbo.progress import bars
-    from arbo.spans.given import given_scores, given_spans
+    from arbo.spans.finding import PairFinder
+    from arbo.spans.given import given_scores, given_spans, linked_scores
     from arbo.spans.pieces import Pairs, pieces
     from arbo.text.sentences import passages
 
@@ -95,11 +96,18 @@ def _show_given(
         raise arbo.UsageError("no mention has an entity of the knowledge base; check that the ids match")
     seen = None if train is None else np.isin(pairs.entity, Pairs.of(train, kb).entity)
     scores = given_scores(pairs, given_spans(finder, pairs, kb, bars), seen)
-    if as_json:
-        console.print_json({"pairs": len(pairs), "groups": scores.as_dict()})
-    else:
+    if not as_json:
         console.print_title("Words found of given entities, against those annotated")
         console.show(scores)
+    linked = linked_scores(finder.reader, pairs, kb, seen, bars) if isinstance(finder, PairFinder) else None
+    n_entities = len(np.unique(pairs.entity))
+    if as_json:
+        linking = None if linked is None else linked.as_dict()
+        sizes = {"pairs": len(pairs), "entities": n_entities}
+        console.print_json(sizes | {"groups": scores.as_dict(), "linking": linking})
+    elif linked:
+        console.print_title(f"Entities of each sentence among its k best by score, of {n_entities:,} in all sentences")
+        console.show(linked)
 
 
 def _as_dict(found: Found, kb: arbo.KnowledgeBase, out: Path | None, scores: FoundScores | None) -> dict[str, Any]:

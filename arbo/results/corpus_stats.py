@@ -42,20 +42,23 @@ class CorpusStats:
     parts: Mapping[str, PartStats]
     overlap: Mapping[str, Mapping[str, float]]
     """Share of the entities of one part that also occur in another part."""
+    in_no_other: Mapping[str, float]
+    """Share of the entities of each part that occur in no other part."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return all figures by name, ready for JSON."""
         rest = ("sizes", "types", "domains", "frequent")
         parts = {name: part.figures | {key: getattr(part, key) for key in rest} for name, part in self.parts.items()}
-        return {"parts": parts, "overlap": self.overlap}
+        return {"parts": parts, "overlap": self.overlap, "in_no_other": self.in_no_other}
 
     def __str__(self) -> str:
         names = ("", *self.parts)
         tables = [Table.of_texts("", names, _lines(self.parts.values()))]
         if len(self.parts) > 1:
-            shares = ((name, *(f"{own[other]:.1%}" for other in self.parts)) for name, own in self.overlap.items())
-            title = "Share of the entities of a line's part that occur in a column's part"
-            tables.append(Table.of_texts(title, names, shares))
+            shares = {name: (*own.values(), self.in_no_other[name]) for name, own in self.overlap.items()}
+            texts = ((name, *(f"{share:.1%}" for share in own)) for name, own in shares.items())
+            title = "Share of the entities of a line's part that occur in a column's part, and in no other part"
+            tables.append(Table.of_texts(title, (*names, "no other"), texts))
         rows = [(name, *map(str, own.values())) for name, part in self.parts.items() for own in part.frequent]
         if rows:
             tables.append(Table.of_texts("Most frequent entities", ("part", "id", "name", "mentions"), rows, 3))
@@ -80,12 +83,14 @@ def corpus_stats(
     named = {name: _Named.of(Corpus.of(part), kb, number) for name, part in parts.items()}
     entities = {name: np.unique(own.entity) for name, own in named.items()}
     seen, ids = next(iter(entities.values()), None), [*number]
+    everywhere, n = np.unique(np.concatenate([np.empty(0, np.int64), *entities.values()]), return_counts=True)
     return CorpusStats(
         {name: own.stats(None if entities[name] is seen else seen, ids, frequent) for name, own in named.items()},
         {
             one: {other: ratio(len(np.intersect1d(own, others)), len(own)) for other, others in entities.items()}
             for one, own in entities.items()
         },
+        {name: ratio(int(np.isin(own, everywhere[n == 1]).sum()), len(own)) for name, own in entities.items()},
     )
 
 

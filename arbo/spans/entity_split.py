@@ -24,6 +24,22 @@ class EntitySplit:
     unseen: Ids
     """Rows of the entities whose pairs are all in the test part, ascending."""
 
+    @property
+    def test_unseen(self) -> Pairs:
+        """The test pairs of unseen entities."""
+        return _taken(self.test, np.isin(self.test.entity, self.unseen))
+
+    def counts(self, kb: KnowledgeBase) -> dict[str, dict[str, int]]:
+        """Count texts, entities and pairs of both parts, seen and unseen: table 2 of the paper."""
+        found: dict[str, dict[str, int]] = {}
+        for name, pairs in (("train", Pairs.of(self.train, kb)), ("test", self.test)):
+            unseen = np.isin(pairs.entity, self.unseen)
+            found[name] = {"sentences": len(np.unique(pairs.text)), "pairs": len(pairs)}
+            for kind, own in (("seen", pairs.entity[~unseen]), ("unseen", pairs.entity[unseen])):
+                found[name] |= {f"{kind}_entities": len(np.unique(own)), f"pairs_of_{kind}_entities": len(own)}
+            found[name]["pairs_in_disjoint_spans"] = int(pairs.is_disjoint.sum())
+        return found
+
 
 def entity_split(
     corpus: Corpus, kb: KnowledgeBase, *, unseen: float = 0.1, test: float = 0.1, least: int = 5, seed: int = 0

@@ -55,13 +55,17 @@ class Finder(Protocol):
         """Propose mentions in the texts of documents, ordered by document; existing mentions are ignored."""
 
 
-class Reader(Protocol):
-    """Scores pairs of a text and an entity, and finds the words that name the entity."""
+class Scorer(Protocol):
+    """Scores pairs of a text and an entity."""
 
     def score(
         self, texts: Sequence[str], kb: KnowledgeBase, text: Ids, entity: Ids, announce: Announce = quiet
     ) -> Floats:
         """Score each pair of ``texts[text[i]]`` and the entity in row ``entity[i]``; higher means more likely."""
+
+
+class Reader(Scorer, Protocol):
+    """Scores pairs of a text and an entity, and finds the words that name the entity."""
 
     def spans(
         self, texts: Sequence[str], kb: KnowledgeBase, text: Ids, entity: Ids, announce: Announce = quiet

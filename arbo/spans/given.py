@@ -1,4 +1,4 @@
-"""Find the words that name a given entity in a text, and score them: OSLAT (Li et al. 2022), section 6."""
+"""Score the words found of given entities, and the ranks of the entities of texts: OSLAT (Li et al. 2022), 6 and 7."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from arbo.data import KnowledgeBase
-from arbo.engine import Bools
-from arbo.metrics import SpanScores, span_scores
+from arbo.engine import Bools, Ids
+from arbo.metrics import SpanScores, ratio, span_scores
 from arbo.progress import Announce, quiet
-from arbo.spans.finding import Finder, PairFinder, Proposal, best_of
+from arbo.spans.finding import Finder, PairFinder, Proposal, Scorer, best_of
 from arbo.spans.overlaps import Spans
 from arbo.spans.pieces import Pairs
 from arbo.spans.union import UnionFinder
@@ -80,10 +80,70 @@ def given_scores(pairs: Pairs, found: Sequence[Spans], seen: Bools | None = None
     texts = pairs.text.tolist()
     gold = [_touched(units[row], sum(mentions, ())) for row, mentions in zip(texts, pairs.mentions, strict=True)]
     scores = span_scores(gold, [_touched(units[row], spans) for row, spans in zip(texts, found, strict=True)])
+    return GivenScores({name: SpanScores(scores.items[own]) for name, own in _groups(pairs, seen).items()})
+
+
+_AT = (1, 5, 10)
+_PAIRS = 1 << 21  # number of pairs to score at once, which bounds the memory
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class LinkedScores:
+    """Scores of the entities of texts, by kind of the gold spans and of the entity; see `linked_scores`."""
+
+    ranks: dict[tuple[str, str], Ids]
+    """The ranks of the pairs of each group, from 0; the groups are those of `GivenScores`."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return pairs and accuracy at 1, 5 and 10 of each group that has a pair, ready for JSON."""
+        return {
+            f"{kind}, {entities}": {"pairs": len(of)}
+            | {f"accuracy@{k}": ratio(int((of < k).sum()), len(of)) for k in _AT}
+            for (kind, entities), of in self.ranks.items()
+            if len(of)
+        }
+
+    def __str__(self) -> str:
+        rows = [f"{'spans, entities':22}{'pairs':>7}" + "".join(f"{f'@{k}':>9}" for k in _AT)]
+        for name, of in self.as_dict().items():
+            rows.append(f"{name:22}{of['pairs']:7,}" + "".join(f"{of[f'accuracy@{k}']:9.4f}" for k in _AT))
+        return "\n".join(rows)
+
+
+def linked_scores(
+    scorer: Scorer, pairs: Pairs, kb: KnowledgeBase, seen: Bools | None = None, announce: Announce = quiet
+) -> LinkedScores:
+    """Score how often the entity of a pair is among the best of its text: section 7.2 of the paper, tables 4 and E.1.
+
+    Each text is compared with the entities of all pairs in its domain. Of equal scores, that of the entity which comes
+    first in the knowledge base is better. The entities of one text compete for the first rank, as in the paper. For
+    ``seen`` see `given_scores`.
+    """
+    entities = np.unique(pairs.entity)
+    homes = [kb.entities[row].domain for row in entities.tolist()]
+    of = {domain: entities[[home == domain for home in homes]] for domain in set(homes)}
+    texts = [document.text for document in pairs.corpus]
+    rows, step = np.unique(pairs.text), max(1, _PAIRS // max(1, len(entities)))
+    ranks = [np.empty(0, np.int64)]
+    for start in range(0, len(rows), step):
+        some = rows[start : start + step]
+        asked = [of[pairs.corpus[row].domain] for row in some.tolist()]
+        text, entity = np.repeat(some, [len(own) for own in asked]), np.concatenate(asked)
+        best_first = np.lexsort((entity, -scorer.score(texts, kb, text, entity, announce), text))
+        rank = np.empty_like(best_first)
+        rank[best_first] = np.arange(len(text)) - np.searchsorted(text, text)
+        own = np.isin(pairs.text, some)
+        right = pairs.text[own] * len(kb) + pairs.entity[own]
+        ranks.append(rank[np.searchsorted(text * len(kb) + entity, right)])
+    rank = np.concatenate(ranks)
+    return LinkedScores({name: rank[own] for name, own in _groups(pairs, seen).items()})
+
+
+def _groups(pairs: Pairs, seen: Bools | None) -> dict[tuple[str, str], Bools]:
     apart, every = pairs.is_disjoint, np.ones(len(pairs), np.bool_)
     kinds = {"contiguous": ~apart, "disjoint": apart, "all": every}
     entities = {"all": every} if seen is None else {"seen": seen, "unseen": ~seen, "all": every}
-    return GivenScores({(a, b): SpanScores(scores.items[kinds[a] & entities[b]]) for a in kinds for b in entities})
+    return {(a, b): kinds[a] & entities[b] for a in kinds for b in entities}
 
 
 def _touched(units: Offsets, spans: Spans) -> list[Spans]:
