@@ -183,7 +183,9 @@ def test_finders_follow_the_configuration(run: Run, tmp_path: Path, monkeypatch:
     assert served[0].finder.abbreviations is False
 
 
-def test_a_reranker_reads_what_the_run_read(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reranker_reads_what_the_run_read(
+    run: Run, bert_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     Corpus([document("d", ("quartz fever (QF)", ("A",)), ("QF", ("A",)))]).to_jsonl(tmp_path / "docs.jsonl")
     NAMES.to_jsonl(tmp_path / "kb.jsonl")
     job: list[object] = [tmp_path / "docs.jsonl", "--kb", tmp_path / "kb.jsonl"]
@@ -196,11 +198,24 @@ def test_a_reranker_reads_what_the_run_read(run: Run, tmp_path: Path, monkeypatc
         return 0.0
 
     monkeypatch.setattr(arbo.CrossEncoder, "from_pretrained", lambda _: Oracle(score))
-    job = ["score-reranker", *job, "--reranker", "cross", "--run", tmp_path / "short"]
-    done = run(*job)
+    score_job = ["score-reranker", *job, "--reranker", "cross", "--run", tmp_path / "short"]
+    done = run(*score_job)
     assert (done.code, "QF" in read) == (0, True), done.err
-    refused = run(*job, "--run", tmp_path / "long")
-    assert (refused.code, "--no-abbreviations" in refused.told) == (2, True)
+    linkers: list[arbo.Linker] = []
+
+    def train(_: object, linker: arbo.Linker, *__: object, **___: object) -> None:
+        linkers.append(linker)
+        raise UsageError("enough")
+
+    monkeypatch.setattr(arbo, "train_reranker", train)
+    reads = save_lines(tmp_path / "reads.json", '{"max_length": 64}')
+    train_job = ["train-reranker", *job, "--encoder", bert_folder, "--encoder-config", reads, "--out", tmp_path / "m"]
+    for made in ("short", "long"):
+        assert "enough" in run(*train_job, "--run", tmp_path / made).told
+    assert [linker.config.expand_abbreviations for linker in linkers] == [False, True]
+    for job in (score_job, [*train_job, "--run", tmp_path / "short"]):
+        refused = run(*job, "--run", tmp_path / "long")
+        assert (refused.code, "--no-abbreviations" in refused.told) == (2, True)
 
 
 @pytest.mark.parametrize("expand", [True, False])
