@@ -54,6 +54,9 @@ def spans(
         raise arbo.UsageError("--given-entities only scores; leave --out out")
     if given_entities and limit is not None:
         raise arbo.UsageError("--given-entities shows no mentions; leave --limit out")
+    if given_entities and find_threshold is not None and finder.lower().removeprefix("dictionary+") != "fuzzy":
+        wrong = "--find-threshold says which entities a text has, but with --given-entities they are given"
+        raise arbo.UsageError(f"{wrong}; leave it out, or use --finder fuzzy, where it limits the words found")
     if out is not None:
         check_jsonl_output(out, kb.path, *docs.paths)
     chosen = load_finder(finder, "--finder", find_threshold, expand is None)
