@@ -101,6 +101,14 @@ def test_a_list_without_a_document_is_an_error(
     assert ("there are no documents" if told.startswith("ids: no") else told) in empty.told
 
 
+def test_notes_of_a_reader_are_about_all_documents(run: Run, tmp_path: Path) -> None:
+    lines = ["1|t|fever", "1|a|", "1\t0\t5\tfever\tD\tA|B", "", "2|t|fever", "2|a|", "2\t0\t5\tfever\tD\tA|B"]
+    docs = save_lines(tmp_path / "docs.txt", *lines)
+    note = "2 mentions with several concept ids"
+    assert f"docs.txt: {note}" in run("stats", docs).told
+    assert f"docs.txt, in all documents: {note}" in run("stats", docs, "--ids", save_lines(tmp_path / "ids", "1")).told
+
+
 def test_each_part_has_its_own_ids(run: Run, folder: Path, tmp_path: Path) -> None:
     file, kb, out = folder / "all.jsonl", folder / "kb.jsonl", tmp_path / "smaller.jsonl"
     lists = [save_lines(tmp_path / name, *ids) for name, ids in (("a", ["D01", "D02"]), ("b", ["D03"]))]

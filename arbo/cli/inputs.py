@@ -183,7 +183,7 @@ def read_documents(
         documents = documents if types is None else documents.of_types(types)
     name = first.name if isinstance(docs, Path) or len(docs) == 1 else f"{len(docs)} inputs"
     documents = documents if ids is None else _of_ids(documents, ids)
-    console.say_notes(documents.notes, f"{name}: ")
+    console.say_notes(documents.notes, f"{name}: " if ids is None else f"{name}, in all documents: ")
     _tell_kept("documents", documents.metadata_of("documents"), name)
     _tell_kept("mentions", documents.metadata_of("mentions"), name)
     if mentions and not documents.n_mentions:
