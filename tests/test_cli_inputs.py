@@ -57,6 +57,7 @@ def test_each_verb_that_reads_can_choose_what_it_reads() -> None:
     assert {"train", "train-edges", "train-finder", "train-reranker"} == {
         verb for verb, own in found.items() if "--dev-ids" in own
     }
+    assert {"spans", "score-reranker"} == {verb for verb, own in found.items() if "--train-ids" in own}
     assert {verb for verb, own in found.items() if "--no-abbreviations" in own} == {
         *("link", "discover", "tune", "spans", "serve", "kb add-names"),
         *("train", "train-edges", "train-finder", "train-reranker"),
@@ -125,6 +126,28 @@ def test_each_part_has_its_own_ids(run: Run, folder: Path, tmp_path: Path) -> No
     assert (refused.code, "--ids is given 1 times for 2 parts" in refused.told) == (2, True)
     refused = run("discover", file, "--ids", lists[0], f"--ids={lists[1]}", "--out", tmp_path / "run")
     assert (refused.code, "--ids is given more than once" in refused.told) == (2, True)
+
+
+def test_a_corpus_is_also_the_training_documents(
+    run: Run, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, kb = read_documents(folder / "all.jsonl", "jsonl", None, "fail"), folder / "kb.jsonl"
+    parts = {name: [one.id for one in own] for name, own in (("train", whole[:30]), ("dev", whole[30:]))}
+    whole.of_ids(parts["train"]).to_jsonl(tmp_path / "train.jsonl")
+    lists = {name: save_lines(tmp_path / f"{name}.ids", *ids) for name, ids in parts.items()}
+    monkeypatch.setattr(arbo.CrossEncoder, "from_pretrained", lambda _: Oracle(lambda item, entity: 0.0))
+    given = [folder / "all.jsonl", "--ids", lists["dev"], "--kb", kb]
+    assert run("link", *given, "--out", tmp_path / "run").code == 0
+    rerank = ["score-reranker", *given, "--run", tmp_path / "run", "--reranker", "cross", "--json"]
+    for job in (rerank, ["spans", *given, "--given-entities", "--json"]):
+        listed = run(*job, "--train", folder / "all.jsonl", "--train-ids", lists["train"])
+        alone = run(*job, "--train", tmp_path / "train.jsonl")
+        assert (listed.code, listed.json) == (0, alone.json), listed.err
+        assert listed.json != run(*job, "--train", folder / "all.jsonl").json
+        refused = run(*job, "--train-ids", lists["train"])
+        assert (refused.code, "--train-ids needs --train;" in refused.told) == (2, True)
+    refused = run("spans", *given, "--train-ids", lists["train"])
+    assert (refused.code, "--train-ids needs --given-entities" in refused.told) == (2, True)
 
 
 # Types of entities

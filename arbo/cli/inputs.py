@@ -76,6 +76,12 @@ class Reading:
         """Read documents as `read_documents` does."""
         return read_documents(docs, self.format_, self.types, self.on_error, ids=ids, **how)
 
+    def others(self, option: str, docs: Path | None, ids: Path | None) -> Corpus | None:
+        """Read the documents of an option likewise, if there are some; raise UsageError for ids without documents."""
+        if docs is None and ids is not None:
+            raise UsageError(f"{option}-ids needs {option}; add it, or leave {option}-ids out")
+        return None if docs is None else self.corpus(docs, ids)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Docs(Reading):

@@ -46,6 +46,8 @@ Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, written 
 Format = Annotated[DocumentFormat | None, document_format("DOCS")]
 Types = Annotated[list[str] | None, option(metavar="TYPE", help="Keep only mentions of this type; may be repeated.")]
 Ids = Annotated[Path | None, option(metavar="FILE", help="Keep only documents with the ids in this file.")]
+DevIds = Annotated[Path | None, option("--dev-ids", metavar="FILE", help="Like --ids, for --dev.")]
+TrainIds = Annotated[Path | None, option("--train-ids", metavar="FILE", help="Like --ids, for --train.")]
 _PART_IDS = "Keep only documents with the ids in this file; once for each part, in order."
 PartIds = Annotated[list[Path] | None, option(metavar="FILE", help=_PART_IDS)]
 TextColumn = Annotated[str | None, option(metavar="NAME", help="Column of a table whose cells are mentions.")]

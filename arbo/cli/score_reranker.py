@@ -23,6 +23,7 @@ def score_reranker(
     runs: Annotated[list[Path], Option("--run", metavar="RUN", help=_RUN)],
     reranker: Annotated[Path, Option(metavar="MODEL", help=_MODEL)],
     train: Annotated[Path | None, Option(metavar="DOCS", help=_TRAIN)] = None,
+    train_ids: options.TrainIds = None,
     as_json: options.Json = False,
 ) -> None:
     """Score a reranker by itself, with the gold entity among its candidates: the oracles of the ArboEL paper.
@@ -39,7 +40,7 @@ def score_reranker(
     from arbo.retrieval.reranking import rerank
 
     base, documents = kb.read(), docs.read()
-    learnt = None if train is None else docs.corpus(train)
+    learnt = docs.others("--train", train, train_ids)
     results = load_runs(runs)
     expand = expand_abbreviations(results)
     found = {str(run): candidates_in(run, result, base) for run, result in results.items()}
