@@ -56,9 +56,8 @@ Kb = Annotated[Path, _kb]
 KbFormat = Annotated[KnowledgeBaseFormat | None, _kb_format]
 _KB_XREFS = "Accept cross-references with this prefix as ids of their entity, e.g. MSH for MeSH; may be repeated."
 KbXrefs = Annotated[list[str] | None, option(metavar="PREFIX", help=_KB_XREFS)]
-KbTypes = Annotated[
-    list[str] | None, option(metavar="TYPE", help="Type to keep; an id or `ST21pv` for UMLS; repeatable.")
-]
+_KB_TYPES = "Type to keep (UMLS: name, id, `ST21pv`); repeatable."
+KbTypes = Annotated[list[str] | None, option(metavar="TYPE", help=_KB_TYPES)]
 NoGenericNames = Annotated[bool, option("--no-generic-names", help="Leave out generic names; see `arbo kb validate`.")]
 ByTopic = Annotated[
     bool, option("--by-topic", help="Compare only mentions of documents with the same `topic` in their metadata.")
