@@ -64,6 +64,19 @@ def test_each_verb_that_reads_can_choose_what_it_reads() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("verb", "option", "told"),
+    [
+        ("evaluate", "--ids", "documents of --train or --gold"),
+        ("link", "--find-mentions", "`dictionary+FINDER`"),
+        ("stats", "--kb-types", "UMLS: name, id, `ST21pv`"),
+    ],
+)
+def test_the_help_says_what_an_option_takes(verb: str, option: str, told: str) -> None:
+    command = typer.main.get_command(app).commands[verb]  # type: ignore[attr-defined]
+    assert told in next(one.help for one in command.params if option in one.opts)
+
+
 # Ids
 
 
@@ -123,7 +136,7 @@ def test_each_part_has_its_own_ids(run: Run, folder: Path, tmp_path: Path) -> No
     )
     assert done.json["checks"] == expected.as_dict()["checks"]
     refused = run(*job, "--ids", lists[0])
-    assert (refused.code, "--ids is given 1 times for 2 parts" in refused.told) == (2, True)
+    assert (refused.code, "1 list of --ids for 2 parts" in refused.told) == (2, True)
     refused = run("discover", file, "--ids", lists[0], f"--ids={lists[1]}", "--out", tmp_path / "run")
     assert (refused.code, "--ids is given more than once" in refused.told) == (2, True)
 

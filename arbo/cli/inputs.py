@@ -113,9 +113,8 @@ class Parts(Reading):
         parts = name_systems(self.paths, what="part")
         lists: Sequence[Path | None] = self.ids or [None] * len(parts)
         if len(lists) != len(parts):
-            raise UsageError(
-                f"--ids is given {len(lists)} times for {len(parts)} parts of DOCS; give it once for each part"
-            )
+            given, wanted = console.counted(len(lists), "list"), console.counted(len(parts), "part")
+            raise UsageError(f"{given} of --ids for {wanted} of DOCS; give one for each part")
         return {name: self.corpus(path, own) for (name, path), own in zip(parts.items(), lists, strict=True)}
 
 

@@ -140,8 +140,8 @@ _FINDER = (
 )
 Finder = Annotated[str, _find(metavar="FINDER", help=_FINDER)]
 _FIND_MENTIONS = (
-    "Find the mentions first, as `arbo spans --finder` does: `dictionary`, `fuzzy`, or a model folder. "
-    "Mentions of DOCS then only score the result. [default: link those of DOCS]"
+    "Find the mentions first, as `arbo spans` does: `dictionary`, `fuzzy`, a model folder, or "
+    "`dictionary+FINDER`. Mentions of DOCS then only score the result. [default: link those of DOCS]"
 )
 FindMentions = Annotated[str | None, _find(metavar="FINDER", help=_FIND_MENTIONS)]
 _FIND_THRESHOLD = (
