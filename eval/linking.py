@@ -259,8 +259,9 @@ class LinkingScores:
 
     def __str__(self) -> str:
         groups = {"all": self.overall, "seen": self.seen, "unseen": self.unseen}
-        lines = [f"{name}: {counts}" for name, counts in groups.items() if counts]
-        means = [f"mean by {name}: {scores}" for name, scores in self.macro.items()]
+        lines = [f"{name}: {of}" for name, of in groups.items() if of is self.overall or (of and of.mentions)]
+        counted = {name: any(of.mentions for of in scores.groups.values()) for name, scores in self.macro.items()}
+        means = [f"mean by {name}: {scores}" for name, scores in self.macro.items() if counted[name]]
         left_out = f"left out: {self.no_concept} NIL without an id, {self.not_annotated} not annotated"
         return "\n".join([*lines, *means, left_out])
 

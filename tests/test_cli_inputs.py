@@ -57,9 +57,24 @@ def test_each_verb_that_reads_can_choose_what_it_reads() -> None:
     assert {"train", "train-edges", "train-finder", "train-reranker"} == {
         verb for verb, own in found.items() if "--dev-ids" in own
     }
+    assert {"spans", "score-reranker"} == {verb for verb, own in found.items() if "--train-ids" in own}
     assert {verb for verb, own in found.items() if "--no-abbreviations" in own} == {
-        *("link", "discover", "tune", "spans", "serve", "train", "train-edges", "train-reranker", "kb add-names")
+        *("link", "discover", "tune", "spans", "serve", "kb add-names"),
+        *("train", "train-edges", "train-finder", "train-reranker"),
     }
+
+
+@pytest.mark.parametrize(
+    ("verb", "option", "told"),
+    [
+        ("evaluate", "--ids", "documents of --train or --gold"),
+        ("link", "--find-mentions", "`dictionary+FINDER`"),
+        ("stats", "--kb-types", "UMLS: name, id, `ST21pv`"),
+    ],
+)
+def test_the_help_says_what_an_option_takes(verb: str, option: str, told: str) -> None:
+    command = typer.main.get_command(app).commands[verb]  # type: ignore[attr-defined]
+    assert told in next(one.help for one in command.params if option in one.opts)
 
 
 # Ids
@@ -100,6 +115,14 @@ def test_a_list_without_a_document_is_an_error(
     assert ("there are no documents" if told.startswith("ids: no") else told) in empty.told
 
 
+def test_notes_of_a_reader_are_about_all_documents(run: Run, tmp_path: Path) -> None:
+    lines = ["1|t|fever", "1|a|", "1\t0\t5\tfever\tD\tA|B", "", "2|t|fever", "2|a|", "2\t0\t5\tfever\tD\tA|B"]
+    docs = save_lines(tmp_path / "docs.txt", *lines)
+    note = "2 mentions with several concept ids"
+    assert f"docs.txt: {note}" in run("stats", docs).told
+    assert f"docs.txt, in all documents: {note}" in run("stats", docs, "--ids", save_lines(tmp_path / "ids", "1")).told
+
+
 def test_each_part_has_its_own_ids(run: Run, folder: Path, tmp_path: Path) -> None:
     file, kb, out = folder / "all.jsonl", folder / "kb.jsonl", tmp_path / "smaller.jsonl"
     lists = [save_lines(tmp_path / name, *ids) for name, ids in (("a", ["D01", "D02"]), ("b", ["D03"]))]
@@ -113,9 +136,31 @@ def test_each_part_has_its_own_ids(run: Run, folder: Path, tmp_path: Path) -> No
     )
     assert done.json["checks"] == expected.as_dict()["checks"]
     refused = run(*job, "--ids", lists[0])
-    assert (refused.code, "--ids is given 1 times for 2 parts" in refused.told) == (2, True)
+    assert (refused.code, "1 list of --ids for 2 parts" in refused.told) == (2, True)
     refused = run("discover", file, "--ids", lists[0], f"--ids={lists[1]}", "--out", tmp_path / "run")
     assert (refused.code, "--ids is given more than once" in refused.told) == (2, True)
+
+
+def test_a_corpus_is_also_the_training_documents(
+    run: Run, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, kb = read_documents(folder / "all.jsonl", "jsonl", None, "fail"), folder / "kb.jsonl"
+    parts = {name: [one.id for one in own] for name, own in (("train", whole[:30]), ("dev", whole[30:]))}
+    whole.of_ids(parts["train"]).to_jsonl(tmp_path / "train.jsonl")
+    lists = {name: save_lines(tmp_path / f"{name}.ids", *ids) for name, ids in parts.items()}
+    monkeypatch.setattr(arbo.CrossEncoder, "from_pretrained", lambda _: Oracle(lambda item, entity: 0.0))
+    given = [folder / "all.jsonl", "--ids", lists["dev"], "--kb", kb]
+    assert run("link", *given, "--out", tmp_path / "run").code == 0
+    rerank = ["score-reranker", *given, "--run", tmp_path / "run", "--reranker", "cross", "--json"]
+    for job in (rerank, ["spans", *given, "--given-entities", "--json"]):
+        listed = run(*job, "--train", folder / "all.jsonl", "--train-ids", lists["train"])
+        alone = run(*job, "--train", tmp_path / "train.jsonl")
+        assert (listed.code, listed.json) == (0, alone.json), listed.err
+        assert listed.json != run(*job, "--train", folder / "all.jsonl").json
+        refused = run(*job, "--train-ids", lists["train"])
+        assert (refused.code, "--train-ids needs --train;" in refused.told) == (2, True)
+    refused = run("spans", *given, "--train-ids", lists["train"])
+    assert (refused.code, "--train-ids needs --given-entities" in refused.told) == (2, True)
 
 
 # Types of entities
@@ -183,7 +228,9 @@ def test_finders_follow_the_configuration(run: Run, tmp_path: Path, monkeypatch:
     assert served[0].finder.abbreviations is False
 
 
-def test_a_reranker_reads_what_the_run_read(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reranker_reads_what_the_run_read(
+    run: Run, bert_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     Corpus([document("d", ("quartz fever (QF)", ("A",)), ("QF", ("A",)))]).to_jsonl(tmp_path / "docs.jsonl")
     NAMES.to_jsonl(tmp_path / "kb.jsonl")
     job: list[object] = [tmp_path / "docs.jsonl", "--kb", tmp_path / "kb.jsonl"]
@@ -196,11 +243,24 @@ def test_a_reranker_reads_what_the_run_read(run: Run, tmp_path: Path, monkeypatc
         return 0.0
 
     monkeypatch.setattr(arbo.CrossEncoder, "from_pretrained", lambda _: Oracle(score))
-    job = ["score-reranker", *job, "--reranker", "cross", "--run", tmp_path / "short"]
-    done = run(*job)
+    score_job = ["score-reranker", *job, "--reranker", "cross", "--run", tmp_path / "short"]
+    done = run(*score_job)
     assert (done.code, "QF" in read) == (0, True), done.err
-    refused = run(*job, "--run", tmp_path / "long")
-    assert (refused.code, "--no-abbreviations" in refused.told) == (2, True)
+    linkers: list[arbo.Linker] = []
+
+    def train(_: object, linker: arbo.Linker, *__: object, **___: object) -> None:
+        linkers.append(linker)
+        raise UsageError("enough")
+
+    monkeypatch.setattr(arbo, "train_reranker", train)
+    reads = save_lines(tmp_path / "reads.json", '{"max_length": 64}')
+    train_job = ["train-reranker", *job, "--encoder", bert_folder, "--encoder-config", reads, "--out", tmp_path / "m"]
+    for made in ("short", "long"):
+        assert "enough" in run(*train_job, "--run", tmp_path / made).told
+    assert [linker.config.expand_abbreviations for linker in linkers] == [False, True]
+    for job in (score_job, [*train_job, "--run", tmp_path / "short"]):
+        refused = run(*job, "--run", tmp_path / "long")
+        assert (refused.code, "--no-abbreviations" in refused.told) == (2, True)
 
 
 @pytest.mark.parametrize("expand", [True, False])
@@ -230,7 +290,7 @@ def test_training_reads_what_is_chosen(
     job += ["--ids", ids[0], "--dev-ids", ids[1]]
     reads = save_lines(tmp_path / "reads.json", '{"max_length": 64}')
     job += [] if verb == "train-edges" else ["--encoder", bert_folder, "--encoder-config", reads]
-    job += [] if verb == "train-finder" else ["--no-abbreviations"]
+    job += ["--no-abbreviations"]
     assert "enough" in run(*job).told
     if verb != "train-edges":
         at = job.index("--dev")
@@ -241,8 +301,8 @@ def test_training_reads_what_is_chosen(
     bases = [value for value in given if isinstance(value, KnowledgeBase)] + [one.kb for one in linkers if one.kb]
     assert {type_ for kb in bases for entity in kb for type_ in entity.types} == {"Species"}
     assert not any(one.config.expand_abbreviations for one in linkers)
-    if verb == "train":
-        assert {"expand_abbreviations": False}.items() <= given[3].items()
+    if verb in ("train", "train-finder"):
+        assert given[3]["expand_abbreviations"] is False
 
 
 # MedMentions and UMLS

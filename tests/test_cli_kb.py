@@ -148,7 +148,7 @@ def test_kb_remove_names(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     (tmp_path / "names.txt").write_text("cold\n\n4th FEVERS\n")
     command = ["kb", "remove-names", tmp_path / "kb.jsonl", "--kb-format", "jsonl", "--out", tmp_path / "new.jsonl"]
     removed = run(*command, "--names", f"@{tmp_path / 'names.txt'}", "--names", "sneezes", "--generic")
-    assert "3 names removed, 1 entities without any other name left out; written to" in removed.out
+    assert "3 names removed, 1 entity without any other name left out; written to" in removed.out
     assert "not names of the knowledge base: 'sneezes'" in removed.err
     new = arbo.KnowledgeBase.from_jsonl(tmp_path / "new.jsonl")
     assert "A" not in new

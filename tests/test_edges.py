@@ -350,6 +350,16 @@ def test_names_of_other_documents_teach_and_own_names_do_not() -> None:
     assert named_examples(arbo.Linker(kb), documents[:1], documents) == ([], [])
 
 
+@pytest.mark.parametrize("expand", [True, False])
+def test_names_of_other_documents_are_those_that_the_linker_reads(expand: bool) -> None:
+    kb = arbo.KnowledgeBase([arbo.Entity("Q1", "first")])
+    mention = {"spans": [[18, 20]], "entities": ["Q1"]}
+    documents = Corpus.of([{"id": f"d{i}", "text": "quartz fever (QF) QF", "mentions": [mention]} for i in range(4)])
+    linker = arbo.Linker(kb, config=arbo.LinkerConfig(expand_abbreviations=expand))
+    _, (held_out,) = named_examples(linker, documents, documents)
+    assert (held_out[0][:, ENTITY_FEATURES.index("letters")] > 0.99).all()
+
+
 def test_estimates_count_the_pairs_of_learnt_edges(learnt: EdgeModel) -> None:
     documents, kb = arbo.load_sample()
     plain, edges = (arbo.Linker(kb, edges=model).estimate(documents) for model in (None, learnt))

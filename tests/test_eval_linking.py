@@ -110,13 +110,12 @@ def test_without_candidates_nothing_is_normalised():
     assert (empty.overall.retrieved, empty.accuracy_normalized) == (0, 0.0)
 
 
-def test_it_prints_and_serialises():
+def test_it_prints_what_has_a_concept_and_serialises():
     given = {"predicted": PREDICTED, "candidates": CANDIDATES, "k": [1], "seen": [True] * 6}
-    scores = linking_scores(**GOLD, **given, groups={"type": ["a", "a", "b", "b", "c", None]})
+    scores = linking_scores(**GOLD, **given, groups={"type": ["a", "a", "b", "b", "c", None], "domain": [None] * 6})
     assert str(scores).splitlines() == [
         "all: accuracy 0.5000 (2/4), in KB 0.6667 (2/3), normalised 0.6667 (2/3), recall@1 0.2500",
         "seen: accuracy 0.5000 (2/4), in KB 0.6667 (2/3), normalised 0.6667 (2/3), recall@1 0.2500",
-        "unseen: accuracy 0.0000 (0/0), in KB 0.0000 (0/0), normalised 0.0000 (0/0), recall@1 0.0000",
         "mean by type: accuracy 0.5000, normalised 0.5000, recall@1 0.2500 (2 groups)",
         "left out: 0 NIL without an id, 2 not annotated",
     ]

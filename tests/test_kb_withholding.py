@@ -156,7 +156,8 @@ def test_a_part_without_nil_mentions_has_empty_shares() -> None:
     [
         ({}, "withhold some types, ids or branches"),
         ({"types": ["T1", "T3"]}, "4 of 4 entities would be withheld"),
-        ({"types": "T9"}, "no entity has the type T9; types of entities: T1, T2, T3"),
+        ({"types": "T9"}, "no entity has the type T9; types of entities: T1, T2, T3$"),
+        ({"types": "T047"}, "T1, T2, T3; instead of an id of UMLS give the name of the semantic type"),
         ({"ids": ["A", "Z", "Y"]}, "no entity has the id or alternative id Y or Z"),
         ({"branches": "Z", "parents": {}}, "no entity has the id or alternative id Z"),
         ({"branches": "A"}, "branches need the parents"),

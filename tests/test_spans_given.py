@@ -192,6 +192,7 @@ def test_from_a_split_to_scores(tmp_path: Path, run: Run) -> None:
         (["--train", out], "--train needs --given-entities"),
         (["--given-entities", "--out", "x"], "only scores"),
         (["--given-entities", "--limit", 3], "leave --limit out"),
+        (["--given-entities", "--finder", "dictionary+model", "--find-threshold", 99], "they are given; leave it out"),
     ):
         refused = run("spans", out / "test.jsonl", *of, *options)
         assert (refused.code, told in refused.told) == (2, True)

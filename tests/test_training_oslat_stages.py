@@ -28,6 +28,7 @@ import arbo
 from arbo.encoders.tower import Tower
 from arbo.errors import DataError, UsageError
 from arbo.progress import Announce, quiet
+from arbo.spans.finding import PairFinder
 from arbo.spans.model import LabelAttention
 from arbo.text.sentences import passages, whole
 from arbo.training.config import LinkingHeadConfig, SelfAlignmentConfig
@@ -55,6 +56,20 @@ def test_documents_are_read_by_the_sentence(bert: Tower, tmp_path: Path, monkeyp
                 LabelAttention.of(bert, READS), given_, KB, out=tmp_path / split.__name__, dev=given_, split=split
             )
         assert read[-2:] == [cut, cut]
+
+
+@pytest.mark.parametrize("expand", [True, False])
+def test_the_threshold_is_that_of_a_finder_that_expands_alike(
+    bert: Tower, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, expand: bool
+) -> None:
+    def tuned(finder: PairFinder, *_: object, **__: object) -> PairFinder:
+        return replace(finder, threshold=0.75 if finder.abbreviations else 0.25)
+
+    monkeypatch.setattr(PairFinder, "tuned", tuned)
+    given_: Any = {"attention": replace(QUICK_ATTENTION, steps=1), "head": replace(HEAD, steps=1), "dev": DOCUMENTS}
+    start, out = LabelAttention.of(bert, READS), tmp_path / "out"
+    trained = train_oslat(start, DOCUMENTS, KB, out=out, expand_abbreviations=expand, **given_)
+    assert trained.threshold == (0.75 if expand else 0.25)
 
 
 @pytest.mark.slow

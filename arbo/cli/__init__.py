@@ -30,7 +30,7 @@ class _Verbs(TyperGroup):
         if args.count("-") > 1:
             raise UsageError("two arguments are `-`, the standard input; give a file for one of them")
         if args[:1] not in (["nil-split"], ["stats"]):  # others read one part
-            for option in ("--ids", "--dev-ids"):
+            for option in ("--ids", "--dev-ids", "--train-ids"):
                 if sum(word.partition("=")[0] == option for word in args) > 1:
                     raise UsageError(f"{option} is given more than once; give it once")
         if args[:1] == ["compare"]:

@@ -50,6 +50,15 @@ def escaped(text: str) -> str:
     return text.translate(_CONTROL)
 
 
+def counted(n: int, noun: str) -> str:
+    """Return a number with its noun in the singular or the plural.
+
+    >>> counted(1, "entity"), counted(2_000, "entity"), counted(0, "name")
+    ('1 entity', '2,000 entities', '0 names')
+    """
+    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun.removesuffix('y')}{'ies' if noun.endswith('y') else 's'}"
+
+
 def show(text: object, style: str = "") -> None:
     """Print a text on stdout."""
     out.print(plain(str(text), style))

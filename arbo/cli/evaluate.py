@@ -33,6 +33,8 @@ _PLOT = (
     "Draw precision and recall of NIL decisions at every threshold on the similarity of the nearest entity, to a .png "
     "or .svg file."
 )
+_IDS = "Keep only documents of --train or --gold with the ids in this file."
+_Ids = Annotated[Path | None, Option(metavar="FILE", help=_IDS)]
 _RUNS = "Run folders, written by `arbo link` or `arbo discover`, also as NAME=PATH; each is compared with the first."
 
 
@@ -45,7 +47,7 @@ def evaluate(
     gold: Annotated[Path | None, Option(help=_GOLD)] = None,
     format_: Annotated[DocumentFormat | None, options.document_format("--train or --gold")] = None,
     types: options.Types = None,
-    ids: options.Ids = None,
+    ids: _Ids = None,
     no_generic_names: options.NoGenericNames = False,
     per_document: _PerDocument = False,
     remove_singletons: reporting.RemoveSingletons = False,

@@ -76,6 +76,12 @@ class Reading:
         """Read documents as `read_documents` does."""
         return read_documents(docs, self.format_, self.types, self.on_error, ids=ids, **how)
 
+    def others(self, option: str, docs: Path | None, ids: Path | None) -> Corpus | None:
+        """Read the documents of an option likewise, if there are some; raise UsageError for ids without documents."""
+        if docs is None and ids is not None:
+            raise UsageError(f"{option}-ids needs {option}; add it, or leave {option}-ids out")
+        return None if docs is None else self.corpus(docs, ids)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Docs(Reading):
@@ -107,9 +113,8 @@ class Parts(Reading):
         parts = name_systems(self.paths, what="part")
         lists: Sequence[Path | None] = self.ids or [None] * len(parts)
         if len(lists) != len(parts):
-            raise UsageError(
-                f"--ids is given {len(lists)} times for {len(parts)} parts of DOCS; give it once for each part"
-            )
+            given, wanted = console.counted(len(lists), "list"), console.counted(len(parts), "part")
+            raise UsageError(f"{given} of --ids for {wanted} of DOCS; give one for each part")
         return {name: self.corpus(path, own) for (name, path), own in zip(parts.items(), lists, strict=True)}
 
 
@@ -183,7 +188,7 @@ def read_documents(
         documents = documents if types is None else documents.of_types(types)
     name = first.name if isinstance(docs, Path) or len(docs) == 1 else f"{len(docs)} inputs"
     documents = documents if ids is None else _of_ids(documents, ids)
-    console.say_notes(documents.notes, f"{name}: ")
+    console.say_notes(documents.notes, f"{name}: " if ids is None else f"{name}, in all documents: ")
     _tell_kept("documents", documents.metadata_of("documents"), name)
     _tell_kept("mentions", documents.metadata_of("mentions"), name)
     if mentions and not documents.n_mentions:

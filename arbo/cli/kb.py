@@ -11,6 +11,7 @@ from typer import Option
 
 import arbo
 from arbo.cli import console, options
+from arbo.cli.console import counted
 from arbo.cli.groups import spread
 from arbo.cli.inputs import Docs, KbFile, read_kb, tell_format
 from arbo.cli.models import load_encoder
@@ -90,7 +91,7 @@ def add_names(
     named = base.with_names_of(documents, expand_abbreviations=expand is None)
     before, after = set(zip(*base.names(), strict=True)), set(zip(*named.names(), strict=True))
     changes = {"added": len(after - before), "taken_away": len(before - after)}
-    said = f"{changes['added']:,} names added, {changes['taken_away']:,} removed as names of another entity"
+    said = f"{counted(changes['added'], 'name')} added, {changes['taken_away']:,} removed as names of another entity"
     _write(named, out, said, changes, as_json=as_json)
 
 
@@ -118,7 +119,8 @@ def add_discovered(
     added = confirmed(arbo.Result.load(run))
     if not added:
         raise UsageError(f"corrections of {run} name no new entity; write some with the key `new`, and link again")
-    _write(base.changed([*base, *added]), out, f"{len(added):,} entities added", {"added": len(added)}, as_json=as_json)
+    said = f"{counted(len(added), 'entity')} added"
+    _write(base.changed([*base, *added]), out, said, {"added": len(added)}, as_json=as_json)
 
 
 _NAMES = "A name to remove, or @FILE with one on each line; may be repeated."
@@ -150,7 +152,8 @@ def remove_names(
         console.warn(f"not names of the knowledge base: {listed(map(repr, unknown), 3)}")
     changed = base.without_names([*removed, *(base.generic_names() if generic else ())])
     changes = {"removed": len(base.names().names) - len(changed.names().names), "left_out": len(base) - len(changed)}
-    said = f"{changes['removed']:,} names removed, {changes['left_out']:,} entities without any other name left out"
+    lost = counted(changes["left_out"], "entity")
+    said = f"{counted(changes['removed'], 'name')} removed, {lost} without any other name left out"
     _write(changed, out, said, changes, as_json=as_json)
 
 
@@ -168,7 +171,7 @@ def convert(
         raise UsageError(f"--columns must be KEY=COLUMN,..., but {wrong!r:.60} has no column")
     _check_output(out, kb.path)
     base = kb.read(columns={key.strip(): column.strip() for key, _, column in pairs})
-    _write(base, out, f"{len(base):,} entities", {"entities": len(base)}, as_json=as_json)
+    _write(base, out, counted(len(base), "entity"), {"entities": len(base)}, as_json=as_json)
 
 
 def index(
@@ -201,7 +204,7 @@ def index(
         arbo.build_index(base, out, encoder=linker.encoder, announce=bars)
     size = sum(file.stat().st_size for file in out.rglob("*") if file.is_file())
     told = {"index": str(out), "entities": len(base), "bytes": size}
-    console.answer(told, f"{len(base):,} entities, {size / 1e6:,.1f} MB; written to {out}", as_json=as_json)
+    console.answer(told, f"{counted(len(base), 'entity')}, {size / 1e6:,.1f} MB; written to {out}", as_json=as_json)
 
 
 def _check_output(out: Path, *inputs: Path) -> None:

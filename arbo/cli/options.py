@@ -46,6 +46,8 @@ Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, written 
 Format = Annotated[DocumentFormat | None, document_format("DOCS")]
 Types = Annotated[list[str] | None, option(metavar="TYPE", help="Keep only mentions of this type; may be repeated.")]
 Ids = Annotated[Path | None, option(metavar="FILE", help="Keep only documents with the ids in this file.")]
+DevIds = Annotated[Path | None, option("--dev-ids", metavar="FILE", help="Like --ids, for --dev.")]
+TrainIds = Annotated[Path | None, option("--train-ids", metavar="FILE", help="Like --ids, for --train.")]
 _PART_IDS = "Keep only documents with the ids in this file; once for each part, in order."
 PartIds = Annotated[list[Path] | None, option(metavar="FILE", help=_PART_IDS)]
 TextColumn = Annotated[str | None, option(metavar="NAME", help="Column of a table whose cells are mentions.")]
@@ -54,9 +56,8 @@ Kb = Annotated[Path, _kb]
 KbFormat = Annotated[KnowledgeBaseFormat | None, _kb_format]
 _KB_XREFS = "Accept cross-references with this prefix as ids of their entity, e.g. MSH for MeSH; may be repeated."
 KbXrefs = Annotated[list[str] | None, option(metavar="PREFIX", help=_KB_XREFS)]
-KbTypes = Annotated[
-    list[str] | None, option(metavar="TYPE", help="Type to keep; an id or `ST21pv` for UMLS; repeatable.")
-]
+_KB_TYPES = "Type to keep (UMLS: name, id, `ST21pv`); repeatable."
+KbTypes = Annotated[list[str] | None, option(metavar="TYPE", help=_KB_TYPES)]
 NoGenericNames = Annotated[bool, option("--no-generic-names", help="Leave out generic names; see `arbo kb validate`.")]
 ByTopic = Annotated[
     bool, option("--by-topic", help="Compare only mentions of documents with the same `topic` in their metadata.")
@@ -139,8 +140,8 @@ _FINDER = (
 )
 Finder = Annotated[str, _find(metavar="FINDER", help=_FINDER)]
 _FIND_MENTIONS = (
-    "Find the mentions first, as `arbo spans --finder` does: `dictionary`, `fuzzy`, or a model folder. "
-    "Mentions of DOCS then only score the result. [default: link those of DOCS]"
+    "Find the mentions first, as `arbo spans` does: `dictionary`, `fuzzy`, a model folder, or "
+    "`dictionary+FINDER`. Mentions of DOCS then only score the result. [default: link those of DOCS]"
 )
 FindMentions = Annotated[str | None, _find(metavar="FINDER", help=_FIND_MENTIONS)]
 _FIND_THRESHOLD = (

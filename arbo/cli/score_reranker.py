@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,8 +10,7 @@ from typer import Option
 import arbo
 from arbo.cli import console, options
 from arbo.cli.inputs import Docs, Kb
-from arbo.cli.train_reranker import candidates_in, load_runs
-from arbo.errors import UsageError
+from arbo.cli.train_reranker import candidates_in, expand_abbreviations, load_runs
 
 _RUN = "Run of `arbo link` over DOCS without a reranker, whose candidates are reranked. May be repeated."
 _MODEL = "Model of `arbo train-reranker`."
@@ -25,6 +23,7 @@ def score_reranker(
     runs: Annotated[list[Path], Option("--run", metavar="RUN", help=_RUN)],
     reranker: Annotated[Path, Option(metavar="MODEL", help=_MODEL)],
     train: Annotated[Path | None, Option(metavar="DOCS", help=_TRAIN)] = None,
+    train_ids: options.TrainIds = None,
     as_json: options.Json = False,
 ) -> None:
     """Score a reranker by itself, with the gold entity among its candidates: the oracles of the ArboEL paper.
@@ -41,9 +40,9 @@ def score_reranker(
     from arbo.retrieval.reranking import rerank
 
     base, documents = kb.read(), docs.read()
-    learnt = None if train is None else docs.corpus(train)
+    learnt = docs.others("--train", train, train_ids)
     results = load_runs(runs)
-    expand = _expand_abbreviations(results)
+    expand = expand_abbreviations(results)
     found = {str(run): candidates_in(run, result, base) for run, result in results.items()}
     for run, own in found.items():
         own.check(documents, base)
@@ -67,11 +66,3 @@ def score_reranker(
     for name, of in scores.items():
         console.print_title(name)
         console.show(of)
-
-
-def _expand_abbreviations(results: Mapping[Path, arbo.Result]) -> bool:
-    """Return whether the runs expand abbreviations; raise UsageError if some do and some do not."""
-    first, *others = {bool(run.manifest["config"].get("expand_abbreviations", True)) for run in results.values()}
-    if others:
-        raise UsageError("some of the runs were made with --no-abbreviations, some without; score them apart")
-    return first

@@ -34,6 +34,7 @@ def spans(
     out: Annotated[Path | None, Option(help=_OUT)] = None,
     given_entities: _Given = False,
     train: _Train = None,
+    train_ids: options.TrainIds = None,
     limit: options.Limit = None,
     expand: options.Abbreviations = None,
     as_json: options.Json = False,
@@ -48,19 +49,23 @@ def spans(
     """
     from arbo.spans.evaluation import found_scores
 
-    if train is not None and not given_entities:
-        raise arbo.UsageError("--train needs --given-entities; add it, or leave --train out")
+    for option, file in {"--train": train, "--train-ids": train_ids}.items():
+        if file is not None and not given_entities:
+            raise arbo.UsageError(f"{option} needs --given-entities; add it, or leave {option} out")
     if given_entities and out is not None:
         raise arbo.UsageError("--given-entities only scores; leave --out out")
     if given_entities and limit is not None:
         raise arbo.UsageError("--given-entities shows no mentions; leave --limit out")
+    if given_entities and find_threshold is not None and finder.lower().removeprefix("dictionary+") != "fuzzy":
+        wrong = "--find-threshold says which entities a text has, but with --given-entities they are given"
+        raise arbo.UsageError(f"{wrong}; leave it out, or use --finder fuzzy, where it limits the words found")
     if out is not None:
         check_jsonl_output(out, kb.path, *docs.paths)
     chosen = load_finder(finder, "--finder", find_threshold, expand is None)
     base = kb.read(no_generic_names=no_generic_names)
     documents = docs.read(mentions=given_entities)
     if given_entities:
-        known = None if train is None else docs.corpus(train)
+        known = docs.others("--train", train, train_ids)
         _show_given(chosen, documents, known, base, as_json=as_json)
         return
     found = find_in(documents, base, chosen)

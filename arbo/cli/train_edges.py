@@ -10,7 +10,6 @@ from arbo.cli import console, options
 from arbo.cli.inputs import Docs, OptionalKb
 from arbo.cli.linker import Encoding
 from arbo.cli.reporting import check_no_input
-from arbo.cli.train_options import DevIds
 from arbo.errors import UsageError
 
 _OUT = "JSON file to write, or with --cross a folder, which `--edges` of other verbs reads."
@@ -29,7 +28,7 @@ def train_edges(
     out: Annotated[Path, Option(help=_OUT)],
     names: Annotated[bool, Option("--names", help=_NAMES)] = False,
     cross: Annotated[str | None, Option(metavar="MODEL", help=_CROSS)] = None,
-    dev_ids: DevIds = None,
+    dev_ids: options.DevIds = None,
     as_json: options.Json = False,
 ) -> None:
     """Train an edge model for `--edges` of link, discover, tune and train: it says whether two mentions mean the same.

@@ -41,6 +41,7 @@ def train_finder(
     training: Annotated[_Training, LabelAttentionTraining],
     encoder_config: _Reads = None,
     preset: _Preset = None,
+    expand: options.Abbreviations = None,
 ) -> None:
     """Train a model that finds mentions in unmarked texts (OSLAT), for `arbo spans --finder`.
 
@@ -73,7 +74,7 @@ def train_finder(
         )
     parts: dict[str, Any] = {"attention": attention, "head": head}
     how: dict[str, Any] = {"dev": dev.read(docs), "out": training.out, "options": training.run(_scores)}
-    trained = arbo.train_oslat(start, documents, entities, **how, **parts)
+    trained = arbo.train_oslat(start, documents, entities, expand_abbreviations=expand is None, **how, **parts)
     told = (
         f"figures of label attention: {training.out}.attention.log.jsonl\n"
         f"minimum score of an entity: {trained.threshold:.3f}\n"

@@ -24,8 +24,6 @@ _START = (
 )
 _STEPS = "Maximum number of steps. [default: none]"
 _TENSORBOARD = "Folder for a log for TensorBoard."
-_DEV_IDS = "Like --ids, for --dev."
-DevIds = Annotated[Path | None, Option("--dev-ids", metavar="FILE", help=_DEV_IDS)]
 
 
 def _number(name: str, told: str, least: int | None) -> Callable[[type], Any]:
@@ -91,15 +89,11 @@ class Dev:
     """The documents that select the best model."""
 
     dev: Annotated[Path | None, Option(metavar="DOCS", help=_DEV)] = None
-    dev_ids: DevIds = None
+    dev_ids: options.DevIds = None
 
     def read(self, docs: Docs) -> arbo.Corpus | None:
         """Read them like the training documents; raise UsageError for ids without documents."""
-        if self.dev is not None:
-            return docs.corpus(self.dev, self.dev_ids)
-        if self.dev_ids is not None:
-            raise arbo.UsageError("--dev-ids needs --dev; add it, or leave --dev-ids out")
-        return None
+        return docs.others("--dev", self.dev, self.dev_ids)
 
 
 def reads_file(settings: str, example: str, reader: str = "transformer") -> Any:

@@ -67,13 +67,14 @@ def train_reranker(
     reads = reads if k is None else replace(reads, candidates=k)
     start = arbo.CrossEncoder.of(arbo.DualEncoder.from_pretrained(training.encoder).mention_tower, reads).with_markers()
     results = load_runs(runs or ())
+    expands = expand_abbreviations(results) and expand is None
     made_by, made_with = next(iter(results.items()), (None, None))
     first = encoder_like(made_with.manifest["encoder"] if made_with else {}, made_by, candidates_of, None, cache)
     documents, entities = docs.read(), kb.read()
     tell_known(documents, entities)
     trained = arbo.train_reranker(
         start,
-        arbo.Linker(entities, first, arbo.LinkerConfig(expand_abbreviations=expand is None), announce=bars),
+        arbo.Linker(entities, first, arbo.LinkerConfig(expand_abbreviations=expands), announce=bars),
         documents,
         dev=dev.read(docs),
         candidates={str(run): candidates_in(run, result, entities) for run, result in results.items()},
@@ -99,6 +100,14 @@ def load_runs(runs: Sequence[Path]) -> dict[Path, arbo.Result]:
     if len({run.resolve() for run in runs}) < len(runs):
         raise arbo.UsageError("--run names the same run twice; name each run once")
     return {run: arbo.Result.load(run) for run in runs}
+
+
+def expand_abbreviations(results: Mapping[Path, arbo.Result]) -> bool:
+    """Return whether the runs, if any, expand abbreviations; raise UsageError if some do and some do not."""
+    made = {bool(result.manifest["config"].get("expand_abbreviations", True)) for result in results.values()}
+    if len(made) > 1:
+        raise arbo.UsageError("some of the runs were made with --no-abbreviations, some without; give runs of one kind")
+    return made != {False}
 
 
 def candidates_in(run: Path, result: arbo.Result, kb: arbo.KnowledgeBase) -> arbo.Candidates:

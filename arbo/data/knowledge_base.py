@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -198,7 +199,10 @@ class KnowledgeBase:
         present = {type_ for (own,) in self.columns("types") for type_ in own}
         if missing := sorted(wanted - present):
             known = listed(sorted(present), 12) or "none"
-            raise UsageError(f"no entity has the type {' or '.join(missing)}; types of entities: {known}")
+            wrong = f"no entity has the type {' or '.join(missing)}; types of entities: {known}"
+            is_id = any(re.fullmatch("T[0-9]{3}", type_) for type_ in missing)
+            mend = "; instead of an id of UMLS give the name of the semantic type, such as Disease or Syndrome"
+            raise UsageError(wrong + mend * is_id)
         return self.changed(entity for entity in self if not wanted.isdisjoint(entity.types))
 
     def through_xrefs(self, *prefixes: str) -> KnowledgeBase:

@@ -181,7 +181,8 @@ class Tower:
     def check_length(self, max_length: int) -> None:
         """Raise UsageError if the model cannot read ``max_length`` tokens at once."""
         if self.longest is not None and max_length > self.longest:
-            raise UsageError(f"max_length={max_length}, but the model reads at most {self.longest} tokens; lower it")
+            wrong = f"max_length={max_length}, but the model reads at most {self.longest} tokens"
+            raise UsageError(f'{wrong}; lower it (--encoder-config with {{"max_length": {self.longest}}})')
 
     @property
     def tokens_a_batch(self) -> int:

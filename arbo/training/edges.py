@@ -150,7 +150,7 @@ def named_examples(linker: Linker, train: Corpus, dev: Corpus) -> tuple[list[Exa
         return [], []
     parts = []
     for corpus, others in ((halves[0], halves[1]), (halves[1], halves[0]), (dev, train)):
-        named = linker.kb.with_names_of(others)
+        named = linker.kb.with_names_of(others, expand_abbreviations=linker.config.expand_abbreviations)
         found = linker.configured(kb=named).retrieve(corpus, k=0, discover=False)
         parts.append(_entity_examples(found, Facts.of(found.inputs), corpus, named))
     return parts[:2], parts[2:]

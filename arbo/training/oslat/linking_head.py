@@ -246,10 +246,16 @@ def train_linking_head(
 
 
 def with_tuned_threshold(
-    model: LabelAttention, dev: Corpus, kb: KnowledgeBase, *, split: Splitter, announce: Announce = quiet
+    model: LabelAttention,
+    dev: Corpus,
+    kb: KnowledgeBase,
+    *,
+    split: Splitter,
+    expand_abbreviations: bool = True,
+    announce: Announce = quiet,
 ) -> LabelAttention:
     """Return the model with the best minimum score for a finder on development documents; see `PairFinder.tuned`."""
-    finder = PairFinder(model, model.threshold, split=split)
+    finder = PairFinder(model, model.threshold, split=split, abbreviations=expand_abbreviations)
     return model.with_threshold(finder.tuned(dev, kb, announce=announce).threshold)
 
 

@@ -29,6 +29,7 @@ def train_oslat(
     out: str | PathLike[str],
     dev: Iterable[Any] | None = None,
     split: Splitter = passages,
+    expand_abbreviations: bool = True,
     attention: LabelAttentionTraining | None = None,
     head: LinkingHeadConfig | None = None,
     options: RunOptions | None = None,
@@ -37,7 +38,8 @@ def train_oslat(
 
     See `train_label_attention` and `train_linking_head` for further arguments and errors. The best start is a
     transformer that `train_self_alignment` has trained. ``split`` divides documents into texts: into sentences by
-    default, or not at all with `whole`; the threshold is tuned on ``dev`` for a finder with the same ``split``.
+    default, or not at all with `whole`; the threshold is tuned on ``dev`` for a finder with the same ``split``, which
+    looks for candidates by the long forms of abbreviations unless ``expand_abbreviations`` is false.
     Afterwards, the log of label attention is in ``OUT.attention.log.jsonl``.
     """
     check_start(out, kb)
@@ -59,7 +61,8 @@ def train_oslat(
         trained = fit_head(trained, data, head, replace(workplace, accelerator=accelerator_of(head), options=told))
         if workplace.is_first:
             if dev is not None:
-                trained = with_tuned_threshold(trained, uncut["dev"], kb, split=split, announce=told.announce)
+                finding: Any = {"split": split, "expand_abbreviations": expand_abbreviations}
+                trained = with_tuned_threshold(trained, uncut["dev"], kb, announce=told.announce, **finding)
             trained.save_pretrained(workplace.target)
             log = workplace.target.with_name(f"{workplace.target.name}.{_FIRST}.{LOG}")
             shutil.copyfile(workplace.folder / f"{_FIRST}.{LOG}", log)
