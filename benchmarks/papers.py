@@ -18,7 +18,7 @@ number of epochs (5), on the diseases of BC5CDR, in bfloat16; mentions without c
 the same diseases against the Disease Ontology, with random negatives.
 
 **presets**: each for an epoch of the embedded sample as it stands, with two towers, in context: recall@1 on the last 30
-documents before and after, the mean loss of the first and of the last quarter of the steps, memory in GB.
+documents before and after, the mean loss of the first and of the last quarter of the steps, seconds a step.
 
 **against**: the difference over the same documents, with the ends of its 95 % bootstrap interval; means over the seeds.
 
@@ -26,7 +26,6 @@ documents before and after, the mean loss of the first and of the last quarter o
 for); each is kept in `cells/`, and what is there is recorded: `--record` does that alone.
 """
 
-import resource
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -161,7 +160,7 @@ SECOND = Cells(
 
 LEARNT = 60
 """Documents of the sample that are trained on."""
-MEASURED = ("recall@1 before", "recall@1 after", "loss at first", "loss at last", "seconds a step", "memory")
+MEASURED = ("recall@1 before", "recall@1 after", "loss at first", "loss at last", "seconds a step")
 
 
 def preset(cell: Cell, name: str) -> Row:
@@ -188,7 +187,6 @@ def preset(cell: Cell, name: str) -> Row:
             "loss at first": float(np.mean(loss[:quarter])),
             "loss at last": float(np.mean(loss[-quarter:])),
             "seconds a step": spent / len(loss),
-            "memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20,
         }
     }
 
