@@ -33,7 +33,7 @@ from arbo.engine import Index, Vectors, nearest
 from arbo.errors import ArboError, DataError, UsageError
 from arbo.retrieval.domains import Wanted
 from arbo.scale import executors
-from arbo.scale.parts import Part, read_manifest
+from arbo.scale.parts import MANIFEST, Part, read_manifest
 from arbo.scale.search import _shards
 from arbo.scale.work import opened, progress_of, remove
 
@@ -219,6 +219,22 @@ def test_a_damaged_part_alone_is_made_again(tmp_path: Path) -> None:
     arrays = {"ids": np.arange(4)}
     other.make(lambda: other.make(lambda: arrays) or arrays)  # type: ignore[func-returns-value]
     assert read_manifest(other.folder)["made"] == 1
+
+
+@pytest.mark.parametrize("name", ["ids.npy", MANIFEST])
+def test_a_part_that_a_power_failure_tore_is_made_again(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.fsync", lambda _: pytest.fail("a part waits for the disk"))
+    part, arrays = Part.of(tmp_path, "search", k=3), {"ids": np.arange(300)}
+    part.make(lambda: arrays)
+    whole = (part.folder / name).read_bytes()
+    for torn in (b"", whole[:90], whole[:-9], b"\0" * len(whole)):
+        (part.folder / name).write_bytes(torn)
+        assert not part.is_finished()
+        part.make(lambda: arrays)
+        assert part.is_finished()
+        assert part.arrays()["ids"].tolist() == arrays["ids"].tolist()
 
 
 def test_a_killed_worker_is_told() -> None:

@@ -90,7 +90,7 @@ class Part(NamedTuple):
             return
         begun = time.perf_counter() if begun is None else begun
         try:
-            with whole_folder(self.folder, self.is_finished) as partial:
+            with whole_folder(self.folder, self.is_finished, flush=False) as partial:  # `is_finished` reads all
                 write(partial)
                 made = int(read_manifest(self.folder).get("made", 0)) + 1
                 files = {name: sha256_of(partial / name) for name in files_in(partial)}
