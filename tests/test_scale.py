@@ -513,3 +513,12 @@ def test_a_part_that_does_not_tell_its_seconds_counts(tmp_path: Path) -> None:
     (tmp_path / "p").mkdir()
     (tmp_path / "p" / "part.json").write_text('{"made": 1}', "utf-8")
     assert progress_of(tmp_path)["arbo-work.json"]["s"] == {"parts": 1, "finished": 1, "seconds": 0, "seconds_left": 0}
+
+
+def test_one_second_is_told_as_one(tmp_path: Path) -> None:
+    told = {"format": "arbo-work", "format_version": 1, "stages": {"s": ["p", "q"]}}
+    (tmp_path / "arbo-work.json").write_text(json.dumps(told), "utf-8")
+    (tmp_path / "p").mkdir()
+    for seconds, text in ((1.2, "1 second; about 1 second left"), (1.6, "2 seconds; about 2 seconds left")):
+        (tmp_path / "p" / "part.json").write_text(json.dumps({"seconds": seconds}), "utf-8")
+        assert f"s: 1 of 2 parts, {text}" in arbo_process("status", tmp_path).stdout

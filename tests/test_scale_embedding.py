@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cli_builders import arbo_process
 from conftest import Sample
 from test_scale import Shuffled, few, hashes, parts_of
 
@@ -140,13 +141,18 @@ def test_stages_to_come_are_told(sample: Sample, tmp_path: Path) -> None:
             return lambda items, _: items
 
         spread.configured(announce=watch).link(few(sample))
-    assert {"1. nearest entities": 1, "2. nearest mentions": None} in seen
+    assert {"1. nearest entities": 1, "2. nearest mentions": None, "3. partition": None} in seen
     assert [*stages_of(tmp_path / "work").values()][-1]["parts"] == 1
     with opened(tmp_path / "other") as work:
         work.over(plain)
         work.over(plain)
         work.write()
-        assert [*stages_of(work.folder)] == ["1. nearest entities", "2. nearest mentions"]
+        assert [*stages_of(work.folder)] == ["1. nearest entities", "2. nearest mentions", "3. partition"]
+        told = arbo_process("status", work.folder).stdout.splitlines()
+        assert told[-2:] == [
+            "2. nearest mentions: to come",
+            "3. partition: to come, if the mentions need more than one bin",
+        ]
         work.over(plain, planned=False)
         work.write()
         assert [*stages_of(work.folder)] == []

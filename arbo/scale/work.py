@@ -63,6 +63,8 @@ _BEGIN = re.compile(rb'\s*\{\s*"format": "arbo-work"')
 SHARD_SIZE = 1 << 19
 """Number of distinct vectors in a shard, unless told: with n-grams they take half a gigabyte when they are searched."""
 
+PARTITION = "partition"
+"""The stage that only a job with mentions for more than one bin has; that is known when it comes."""
 _BYTES = 200_000_000, 1500
 """Memory that a search needs at most: in all, and for each vector of a shard."""
 _UNFINISHED = ".arbo-partial-", ".arbo-old-"
@@ -100,7 +102,7 @@ class Work:
         elif isinstance(encoder, NgramEncoder):
             encoder = replace(encoder, new=self.new)
         stages = ["embedding", "nearest"] if isinstance(encoder, DualEncoder) else ["nearest"]
-        self._planned[:] = [f"{stage} {kind}" for stage in stages for kind in kinds] if planned else []
+        self._planned[:] = [*(f"{stage} {kind}" for stage in stages for kind in kinds), PARTITION] if planned else []
         return linker.configured(encoder=encoder, search_all=self.search_all, partition=self.partition)
 
     def embed_all(
@@ -160,7 +162,7 @@ class Work:
             made = tasks_of(self.folder, bins, how) if bins.n_bins > 1 else []
             del bins
             if made:
-                self._finish("partition", [task for *_, task in made], announce("partition"), self.pool)
+                self._finish(PARTITION, [task for *_, task in made], announce("partition"), self.pool)
                 return joined(
                     lists.without_edges, lambda: ((own, of, task.part.arrays()) for own, of, task in made), self.new
                 )
@@ -317,7 +319,7 @@ def progress_of(folder: PathLike) -> dict[str, dict[str, dict[str, Any]]]:
     """Return for each job, and each of its stages, how many parts there are and are finished, and what they took.
 
     ``seconds_left`` are those of the others in one process at the same speed; None if no part is finished. The number
-    of parts of a stage that is still to come is None. A job without a name is called by the file of its record.
+    of parts of a stage that is or may be still to come is None. A job without a name is called by the file of its record.
     Raise UsageError if the folder is not a work folder, and DataError for a damaged record.
     """
     return {name: dict(_stages_of(job, Path(folder))) for name, job in _jobs(Path(folder)).items()}
