@@ -91,7 +91,8 @@ def status(
                 is_sure = not stage.endswith(PARTITION)
                 console.show(f"{stage}: to come{'' if is_sure else ', if the mentions need more than one bin'}")
             else:
-                rest = f"; about {_seconds(left)} left in one process" if (left := told["seconds_left"]) else ""
+                n = "one process" if told["workers"] == 1 else f"{told['workers']:,} processes"
+                rest = f"; about {_seconds(left)} left in {n}" if (left := told["seconds_left"]) else ""
                 console.show(
                     f"{stage}: {told['finished']:,} of {told['parts']:,} parts, {_seconds(told['seconds'])}{rest}"
                 )

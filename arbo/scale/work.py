@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,7 @@ from arbo.engine import (
 from arbo.errors import DataError, UsageError
 from arbo.files import Format, PathLike, check_manifest, discard, unwritable_work, write_json
 from arbo.linker import Linker
-from arbo.progress import Announce
+from arbo.progress import Announce, Rest
 from arbo.retrieval.domains import Wanted, search_all
 from arbo.retrieval.retrieval import Retrieval
 from arbo.scale import embedding
@@ -193,12 +194,13 @@ class Work:
         if taken := len(by_name) - len(todo):
             self.tell(f"{stage}: {taken:,} of {len(by_name):,} parts are finished already")
         calls = ((task.part.make, *task.call()) for task in todo)
-        for _ in progress(completed(pool, calls), len(todo)):
+        for _ in progress(Rest(completed(pool, calls), len(todo)), len(by_name)):
             pass
 
     def write(self, *, is_done: bool = False) -> None:
         """Write the record of the job; when it is done, no stage is to come."""
         known = {**FORMAT.head(), "job": self.job, "stages": self._stages}
+        known |= {"workers": getattr(self.pool, "_max_workers", 1)}
         name = f"arbo-work-{hashlib.sha256(os.fsencode(self.job)).hexdigest()[:16]}.json"
         write_json({**known, "planned": [] if is_done else self._planned}, self.folder / name)
 
@@ -318,21 +320,25 @@ def _jobs(folder: Path) -> dict[str, dict[str, Any]]:
 def progress_of(folder: PathLike) -> dict[str, dict[str, dict[str, Any]]]:
     """Return for each job, and each of its stages, how many parts there are and are finished, and what they took.
 
-    ``seconds_left`` are those of the others in one process at the same speed; None if no part is finished. The number
-    of parts of a stage that is or may be still to come is None. A job without a name is called by the file of its record.
-    Raise UsageError if the folder is not a work folder, and DataError for a damaged record.
+    ``seconds_left`` are those of the others at the same speed with the ``workers`` of the job; None if no part is
+    finished. The number of parts of a stage that is or may be still to come is None. A job without a name is called by
+    the file of its record. Raise UsageError if the folder is not a work folder, and DataError for a damaged
+    record.
     """
     return {name: dict(_stages_of(job, Path(folder))) for name, job in _jobs(Path(folder)).items()}
 
 
 def _stages_of(job: dict[str, Any], folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     begun, planned = job["stages"], job["planned"]
+    workers = n if type(n := job.get("workers")) is int and n > 0 else 1
     for stage, names in begun.items():
         done = [made for name in names if (made := read_manifest(folder / name))]
         seconds = sum(told for made in done if isinstance(told := made.get("seconds"), (int, float)))
-        left = seconds / len(done) * (len(names) - len(done)) if done else None
-        yield stage, {"parts": len(names), "finished": len(done), "seconds": seconds, "seconds_left": left}
+        left = seconds / len(done) * ceil((len(names) - len(done)) / workers) if done else None
+        told = {"parts": len(names), "finished": len(done), "seconds": seconds}
+        yield stage, {**told, "seconds_left": left, "workers": workers}
     known = {stage.partition(". ")[2] for stage in begun}
     last = max((place for place, stage in enumerate(planned) if stage in known), default=-1)
     for number, stage in enumerate(planned[last + 1 :], len(begun) + 1):
-        yield f"{number}. {stage}", {"parts": None, "finished": 0, "seconds": 0, "seconds_left": None}
+        told = {"parts": None, "finished": 0, "seconds": 0}
+        yield f"{number}. {stage}", {**told, "seconds_left": None, "workers": workers}
