@@ -2,6 +2,8 @@
 
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -54,9 +56,10 @@ def too_large(bins: Bins, size: int, memory: int, names: Sequence[str], how: dic
     which = int(np.argmax(counts))
     if counts[which] <= size:
         return
-    own = bins.taken(which)
-    needed = int(_BYTES[0] * counts[which] + _BYTES[1] * own.graph.n_edges)
-    more = f", more than the {memory / 1e9:.2f} GB that a search takes" if needed > memory else ""
+    needed = int(_BYTES[0] * counts[which] + _BYTES[1] * bins.n_edges(which))
+    room = {"a search takes": memory, "this machine has free": _free()}
+    less = " and ".join(f"the {most / 1e9:.2f} GB that {what}" for what, most in room.items() if needed > most)
+    more = f", more than {less}" if less else ""
     splits = "a lower --mention-threshold splits it"
     if how.get("nil_linkage") == "average":  # which joins mentions of any similarity
         splits = "--nil-linkage single may split it, and then a lower --mention-threshold"
@@ -65,6 +68,7 @@ def too_large(bins: Bins, size: int, memory: int, names: Sequence[str], how: dic
         f"partitioned at once in about {needed / 1e9:.2f} GB{more}; {splits}"
         f"{'' if bins.decisions is None else ', but for what corrections join'}; a smaller --shard-size does not"
     )
+    own = bins.taken(which)  # once the line above is told, as memory may end here
     held = [
         f'    {weight:.3f}  "{one}" ~ "{other}", between {a:,} and {b:,} mentions'
         for *ends, weight, (a, b) in bridges_of(merge_tree(own.graph))
@@ -72,3 +76,10 @@ def too_large(bins: Bins, size: int, memory: int, names: Sequence[str], how: dic
     ]
     if held:  # by more than decisions
         yield "\n".join(["its largest parts are joined by:", *held])
+
+
+def _free() -> float:
+    """Return the bytes of memory that this machine can give, or infinity if it does not tell."""
+    with suppress(OSError), open("/proc/meminfo", encoding="ascii") as lines:
+        return next((1024 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable")), inf)
+    return inf
