@@ -28,7 +28,7 @@ from arbo.errors import ArboError, DataError, UsageError
 from arbo.scale import cluster, executors, parts
 from arbo.scale.cluster import Cluster, connected
 from arbo.scale.executors import completed
-from arbo.scale.parts import Part
+from arbo.scale.parts import Heavy, Part, Task
 from arbo.scale.work import opened, progress_of
 
 pytestmark = pytest.mark.slow
@@ -251,6 +251,24 @@ def test_embedding_asks_for_a_gpu_if_a_node_has_all_of_it(nodes: Any, pool: Clus
     assert told.submit(given_gpus).result(120) == 0
     assert told.for_texts(300_000_000).device == "cpu"
     nodes.remove_node(third)
+
+
+def test_a_large_bin_gets_its_own_memory(tmp_path: Path, nodes: Any, pool: Cluster) -> None:
+    third = nodes.add_node(num_cpus=1, memory=900_000_000, object_store_memory=80_000_000)
+    told = Cluster(1000)
+    for own, memory in ((0, told.memory), (500_000_000, 500_000_000), (10**18, told._most)):
+        given = told.submit(*Task(Part.of(tmp_path, "part", own=own), lambda: (given_memory,), own).submitted())
+        given.result(120)
+        assert Part.of(tmp_path, "part", own=own).arrays()["memory"] == memory
+    assert pool.memory == 0
+    pool.submit(Heavy(abs, 10**18), -1).result(60)  # nothing is asked for
+    nodes.remove_node(third)
+
+
+def given_memory() -> dict[str, Any]:
+    import ray
+
+    return {"memory": np.array(ray.get_runtime_context().get_assigned_resources()["memory"])}
 
 
 def given_gpus() -> int:

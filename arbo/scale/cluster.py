@@ -14,7 +14,7 @@ from typing import Any
 
 from arbo.errors import MissingDependency, UsageError
 from arbo.scale.executors import limit_to_one_thread
-from arbo.scale.parts import code
+from arbo.scale.parts import Heavy, code
 
 LOCAL = "local"
 _OTHER = "{} has another version of arbo, numpy or torch; install the same on all nodes of the Ray cluster"
@@ -25,7 +25,7 @@ _STORE = 80_000_000
 
 
 class Cluster(Executor):
-    """The cluster to which this process is connected; a task has one CPU, ``gpus`` GPUs and ``memory`` bytes.
+    """The cluster to which this process is connected; a task has one CPU, ``gpus`` GPUs and ``memory`` bytes or more.
 
     If a task's node ends, it is made again on another. If its worker ends, for example because memory does, it is not.
     """
@@ -44,6 +44,7 @@ class Cluster(Executor):
                 "search with a smaller --shard-size"
             )
         self._max_workers = int(sum(node.get("CPU", 0) for node in nodes))
+        self._most = max(node.get("memory", 0) for node in nodes if node.get("CPU", 0) >= 1)
 
     def for_texts(self, memory: int) -> Cluster:
         """Return the cluster for tasks of so much memory with a GPU each; without, if no node has all of it.
@@ -57,12 +58,17 @@ class Cluster(Executor):
             return Cluster(needed)
 
     def submit(self, call: Any, /, *args: Any, **named: Any) -> Future[Any]:
-        """Submit a call; the future has the error of the function, or BrokenExecutor if its worker ended."""
-        future: Future[Any] = Future()
-        self._begin(future, _NODES, code(), call, args, named)
+        """Submit a call; the future has the error of the function, or BrokenExecutor if its worker ended.
+
+        If it needs more memory than others, see `Heavy`, it gets that, or all of the node that has most.
+        """
+        future, task = Future[Any](), self._task
+        if isinstance(call, Heavy) and call.memory > self.memory > 0:
+            task = task.options(memory=min(call.memory, self._most))
+        self._begin(future, _NODES, task, code(), call, args, named)
         return future
 
-    def _begin(self, future: Future[Any], nodes: int, *asked: Any) -> None:
+    def _begin(self, future: Future[Any], nodes: int, task: Any, *asked: Any) -> None:
         errors = self._ray.exceptions
 
         def end(made: Future[Any]) -> None:
@@ -77,7 +83,7 @@ class Cluster(Executor):
             if error is None:
                 future.set_result(made.result())
             elif isinstance(error, errors.NodeDiedError) and nodes > 1:
-                self._begin(future, nodes - 1, *asked)
+                self._begin(future, nodes - 1, task, *asked)
             elif isinstance(error, errors.RayTaskError) and "import on the worker" in str(error.cause):
                 future.set_exception(UsageError(_OTHER.format("a node")))
             elif isinstance(error, errors.RayTaskError):
@@ -85,7 +91,7 @@ class Cluster(Executor):
             else:
                 future.set_exception(BrokenExecutor(str(error)))
 
-        self._task.remote(*asked).future().add_done_callback(end)
+        task.remote(*asked).future().add_done_callback(end)
 
 
 @contextmanager

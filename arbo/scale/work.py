@@ -193,7 +193,7 @@ class Work:
         todo = [task for task in by_name.values() if not task.part.is_finished()]
         if taken := len(by_name) - len(todo):
             self.tell(f"{stage}: {taken:,} of {len(by_name):,} parts are finished already")
-        calls = ((task.part.make, *task.call()) for task in todo)
+        calls = (task.submitted() for task in todo)
         for _ in progress(Rest(completed(pool, calls), len(todo)), len(by_name)):
             pass
 
