@@ -40,6 +40,11 @@ def test_a_cluster_that_does_not_answer_is_told(address: str) -> None:
         pass
 
 
+def test_an_address_of_ray_client_is_told() -> None:
+    with pytest.raises(UsageError, match=r"ray://one:10001 is .* give HOST:PORT"), connected("ray://one:10001"):
+        pass
+
+
 @pytest.fixture(scope="module")
 def nodes() -> Iterator[Any]:
     """Start a cluster of two nodes with a CPU each; it tells dead nodes within seconds."""
@@ -158,7 +163,10 @@ def test_a_run_whose_node_ends(sample: Sample, tmp_path: Path, nodes: Any, pool:
     assert {part["made"] for part in parts_of(tmp_path / "work").values()} == {1}
 
 
-def test_a_cluster_that_was_not_started_here_stays(tmp_path: Path, nodes: Any, pool: Cluster) -> None:
+def test_a_cluster_that_was_not_started_here_stays(
+    tmp_path: Path, nodes: Any, pool: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
     job = linking(sample_files(tmp_path), docs="test.jsonl")
     assert arbo_process("link", *job, "--out", tmp_path / "plain").returncode == 0
     spread = ["link", *job, "--out", tmp_path / "run", "--shard-size", 60]
@@ -168,6 +176,7 @@ def test_a_cluster_that_was_not_started_here_stays(tmp_path: Path, nodes: Any, p
         assert json.loads(told.stdout)["mentions"]
         saved = [json.loads((tmp_path / run / "manifest.json").read_text("utf-8"))["files"] for run in ("plain", "run")]
         assert saved[0] == saved[1]
+    assert not (tmp_path / ".ray").exists()  # a token would be asked for by clusters that are started later
     assert pool.submit(abs, -1).result(60) == 1
     told = arbo_process(*spread, "--ray", nodes.address, "--workers", 2)
     assert told.returncode == 2

@@ -6,10 +6,12 @@ Calls carry paths and numbers, and return nothing: what a task makes is in the w
 from __future__ import annotations
 
 import os
+import secrets
 import socket
 from collections.abc import Iterator
 from concurrent.futures import BrokenExecutor, Executor, Future, InvalidStateError
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 from arbo.errors import MissingDependency, UsageError
@@ -106,7 +108,7 @@ def connected(address: str, workers: int | None = None, memory: int = 0) -> Iter
 
     Raises:
         MissingDependency: Ray is not installed.
-        UsageError: no cluster answers, or no node has enough memory.
+        UsageError: no cluster answers, the address is one of Ray Client, or no node has enough memory.
     """
     try:
         import ray
@@ -115,7 +117,13 @@ def connected(address: str, workers: int | None = None, memory: int = 0) -> Iter
     if ray.is_initialized():
         yield Cluster(memory)
         return
+    if "://" in address:
+        raise UsageError(
+            f"{address} is an address of Ray Client, which arbo does not use; give HOST:PORT of `ray start`"
+        )
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    if address == LOCAL and not Path("~/.ray/auth_token").expanduser().exists():
+        os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex())  # else Ray writes one, for all later clusters too
     started = {"num_cpus": workers, "include_dashboard": False, "object_store_memory": _STORE}
     try:
         host, _, port = address.rpartition(":")
