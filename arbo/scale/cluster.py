@@ -1,6 +1,7 @@
 """A Ray cluster as the executor of a job's tasks.
 
-Calls carry paths and numbers, and return nothing: what a task makes is in the work folder, which all nodes must share.
+Calls carry paths, numbers and tokens of texts, and return nothing: what a task makes is in the work folder, which all
+nodes must share.
 """
 
 from __future__ import annotations
