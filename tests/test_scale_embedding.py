@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from arbo.encoders import dual
 from arbo.encoders.tower import Tower
 from arbo.errors import DataError
 from arbo.scale import embedding
-from arbo.scale.parts import Part, read_manifest
+from arbo.scale.parts import Part, code, read_manifest
 from arbo.scale.work import opened, progress_of, search_memory
 
 
@@ -128,6 +129,13 @@ def test_a_finished_part_is_not_replaced(tmp_path: Path) -> None:
     np.save(part.folder / "ids.npy", np.arange(9))
     part.make(lambda: other)
     assert read_manifest(part.folder)["made"] == 2
+
+
+@pytest.mark.parametrize("library", ["numpy", "scipy", "numba", "faiss-cpu", "torch"])
+def test_parts_depend_on_the_libraries_that_compute_them(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = code.__wrapped__()
+    monkeypatch.setattr("arbo.scale.parts.version", lambda name: "0" if name == library else version(name))
+    assert code.__wrapped__() != before
 
 
 def test_stages_to_come_are_told(sample: Sample, tmp_path: Path) -> None:

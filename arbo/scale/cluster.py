@@ -20,7 +20,10 @@ from arbo.scale.executors import limit_to_one_thread
 from arbo.scale.parts import Heavy, code
 
 LOCAL = "local"
-_OTHER = "{} has another version of arbo, numpy or torch; install the same on all nodes of the Ray cluster"
+_OTHER = (
+    "{} has another version of arbo, numpy, scipy, numba, faiss-cpu or torch; install the same on all nodes of the Ray "
+    "cluster"
+)
 _NODES = 4
 """Most nodes on which a task begins, if one after the other ends under it."""
 _STORE = 80_000_000

@@ -27,7 +27,7 @@ Arrays = Mapping[str, npt.NDArray[Any]]
 MANIFEST = "part.json"
 _SOURCES = "clustering/*.py", "arbo/scale/*.py", "arbo/encoders/*.py", "arbo/retrieval/*.py", "arbo/engine.py"
 """The sources on which arrays depend."""
-_LIBRARIES = "numpy", "torch"
+_LIBRARIES = "numpy", "scipy", "numba", "faiss-cpu", "torch"
 _SEEN = 60
 """Seconds within which a network disk shows all machines what one has written."""
 
@@ -157,7 +157,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 
 @cache
 def code() -> str:
-    """Return a hash of what else arrays depend on: sources of arbo, and versions of numpy and torch, of any build."""
+    """Return a hash of what else arrays depend on: sources of arbo, and versions of libraries, of any build."""
     digest, root = hashlib.sha256(), Path(__file__).resolve().parents[2]
     for file in sorted(file for pattern in _SOURCES for file in root.glob(pattern)):
         digest.update(file.read_bytes())
