@@ -107,17 +107,21 @@ def json_ready(value: Any) -> Any:
 
 
 @contextmanager
-def whole_folder(target: Path, stays: Callable[[], bool] = lambda: False) -> Iterator[Path]:
+def whole_folder(target: Path, stays: Callable[[], bool] = lambda: False, *, flush: bool = True) -> Iterator[Path]:
     """Write a folder completely or not at all: yield a temporary folder, and move it to `target` at the end.
 
     A reader sees the complete new folder or the previous one, also if the process is killed; where the system cannot
     exchange folders, for a moment none. A file or a link that is there is replaced as a folder is. If several processes
     write the folder, the last one to finish wins, unless ``stays()`` says that what another has written stays.
+    Without ``flush``, a power failure may leave incomplete files in `target`.
     """
     partial = beside(target, "partial")
     partial.mkdir(parents=True)
     try:
         yield partial
+        for file in partial.rglob("*") if flush else ():
+            if file.is_file():
+                _flush(file)
         _move_into_place(partial, target, stays)
     finally:
         discard(partial)
@@ -134,9 +138,6 @@ def discard(path: Path) -> None:
 
 def _move_into_place(partial: Path, target: Path, stays: Callable[[], bool]) -> None:
     """Move a folder to its place unless what is there ``stays``; if that fails, restore the previous one."""
-    for file in partial.rglob("*"):
-        if file.is_file():
-            _flush(file)
     aside = beside(target, "old")
     try:
         _place(partial, target)

@@ -7,7 +7,7 @@ entities and mentions are numbered in the order of their ids, so that ties betwe
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, NamedTuple, Self
@@ -92,7 +92,7 @@ class Bins:
         """Return a bin as a graph of its own."""
         mentions, told = self.mentions[self.begin[which] : self.begin[which + 1]], self.decisions
         given, n = self.lists.without_edges, self.lists.n_entities
-        edges = concatenated([self._inside(which, some) for some in chain([given], self.lists.slices(mentions))])
+        edges = concatenated([*self._edges(which)])
         ids, named = given.source.dtype, [edges.source, edges.target]
         if told is not None:
             root, passed_on, alone = told.root[mentions], told.passed_on[mentions], told.alone[mentions]
@@ -108,6 +108,14 @@ class Bins:
             told = Decisions(root, passed_on, alone, number[same + n] - first, number[different + n] - first, wrong)
         graph = Graph(number[edges.source], number[edges.target], edges.weight, first, len(node))
         return Bin(graph, told, mentions, entities)
+
+    def n_edges(self, which: int) -> int:
+        """Return the number of edges of a bin, without making its graph."""
+        return sum(len(some.source) for some in self._edges(which))
+
+    def _edges(self, which: int) -> Iterator[Edges]:
+        mentions = self.mentions[self.begin[which] : self.begin[which + 1]]
+        return (self._inside(which, some) for some in chain([self.lists.without_edges], self.lists.slices(mentions)))
 
     def _inside(self, which: int, given: Graph) -> Edges:
         """Return those of some edges into mentions of a bin that can matter."""

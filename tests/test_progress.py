@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import sys
 import time
 
 import pytest
@@ -23,3 +25,20 @@ def test_a_line_each_half_minute(
     told = capsys.readouterr().err.splitlines()
     assert len(told) == lines
     assert all(line.startswith("embedding entities: ") and line.endswith(" minutes left") for line in told)
+
+
+def test_what_is_done_already_counts_but_not_as_time(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    for _ in progress.bars("searching")(progress.Rest(range(4), 4), 100):
+        now[0] += 60
+    told = ["97%, about 3 minutes left", "98%, about 2 minutes left", "99%, about 1 minutes left"]
+    assert capsys.readouterr().err.splitlines() == [f"searching: {line}" for line in told]
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    for _ in progress.bars("searching")(progress.Rest(range(4), 4), 100):
+        now[0] += 60
+    shown = re.findall(r"(\d+)%", capsys.readouterr().err)
+    assert shown
+    assert {*shown} <= {"97", "98", "99", "100"}

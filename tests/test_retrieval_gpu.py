@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
 from builders import python
 from hypothesis import given, settings, strategies as st
 
 import arbo.retrieval.gpu
+from arbo.retrieval.domains import Wanted
 from arbo.retrieval.gpu import torch_scanner
+from arbo.scale.work import opened
+from clustering.dense_search import faiss_scanner
+from clustering.index import Index
 from clustering.knn import nearest
 from clustering.vectors import Metric, Vectors
 
@@ -36,6 +43,31 @@ def test_equal_to_faiss(seed: int, n: int, dim: int, k: int, metric: Metric, tie
         found = nearest(queries, corpus, k, metric=metric, scanner=torch_scanner("cpu"))
     assert found.ids.tolist() == expected.ids.tolist()
     assert found.dissimilarity.tobytes() == expected.dissimilarity.tobytes()
+
+
+def test_searches_of_an_index_copy_its_matrix_once() -> None:
+    index = Index.of(Vectors.of(np.eye(3)), "cosine")
+    for _ in range(2):
+        nearest(index.vectors, index, 2, scanner=torch_scanner("cpu"))
+    assert len(index._scans) == 1
+
+
+def test_shards_of_dense_vectors_are_searched_by_the_best_scanner(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    points, copied = Vectors.of(np.random.default_rng(0).random((50, 4))), list[int]()
+
+    def scanner(matrix: Any) -> Any:
+        copied.append(len(matrix))
+        return faiss_scanner(matrix)
+
+    monkeypatch.setattr("arbo.scale.search.best_scanner", lambda: scanner)
+    monkeypatch.setattr("arbo.scale.search._QUERIES", 20)
+    how: dict[str, Any] = {"metric": "cosine", "search": "exact", "within": None, "progress": lambda items, _: items}
+    with opened(tmp_path / "work", shard_size=30) as work:
+        (found,) = work.search_all([Wanted(points, points, None)], 3, **how)
+    assert copied == [30, 20]
+    assert found.ids.tolist() == nearest(points, points, 3).ids.tolist()
 
 
 @pytest.mark.slow

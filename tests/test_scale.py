@@ -33,7 +33,7 @@ from arbo.engine import Index, Vectors, nearest
 from arbo.errors import ArboError, DataError, UsageError
 from arbo.retrieval.domains import Wanted
 from arbo.scale import executors
-from arbo.scale.parts import Part, read_manifest
+from arbo.scale.parts import MANIFEST, Part, read_manifest
 from arbo.scale.search import _shards
 from arbo.scale.work import opened, progress_of, remove
 
@@ -219,6 +219,22 @@ def test_a_damaged_part_alone_is_made_again(tmp_path: Path) -> None:
     arrays = {"ids": np.arange(4)}
     other.make(lambda: other.make(lambda: arrays) or arrays)  # type: ignore[func-returns-value]
     assert read_manifest(other.folder)["made"] == 1
+
+
+@pytest.mark.parametrize("name", ["ids.npy", MANIFEST])
+def test_a_part_that_a_power_failure_tore_is_made_again(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.fsync", lambda _: pytest.fail("a part waits for the disk"))
+    part, arrays = Part.of(tmp_path, "search", k=3), {"ids": np.arange(300)}
+    part.make(lambda: arrays)
+    whole = (part.folder / name).read_bytes()
+    for torn in (b"", whole[:90], whole[:-9], b"\0" * len(whole)):
+        (part.folder / name).write_bytes(torn)
+        assert not part.is_finished()
+        part.make(lambda: arrays)
+        assert part.is_finished()
+        assert part.arrays()["ids"].tolist() == arrays["ids"].tolist()
 
 
 def test_a_killed_worker_is_told() -> None:
@@ -468,32 +484,3 @@ def test_a_file_that_is_no_record_makes_no_work_folder(tmp_path: Path) -> None:
     assert progress_of(tmp_path / "work") == {"one": {}}
     remove(tmp_path / "work")
     assert os.listdir(tmp_path / "work") == ["arbo-work-notes.json"]
-
-
-def test_jobs_that_share_a_folder_are_all_told(sample: Sample, tmp_path: Path) -> None:
-    with opened(tmp_path, job="one") as work:
-        work.over(arbo.Linker(sample[1])).link(few(sample))
-    assert [*progress_of(tmp_path)["one"]] == ["1. nearest entities", "2. nearest mentions"]
-    for _ in range(2):  # a job that is started again is one
-        with opened(tmp_path, job="other", shard_size=9) as work:
-            work.over(arbo.Linker()).discover(few(sample))
-    told = progress_of(tmp_path)
-    assert {job: [*stages] for job, stages in told.items()} == {
-        "one": ["1. nearest entities", "2. nearest mentions"],
-        "other": ["1. nearest mentions", "2. partition"],
-    }
-    assert all(state["finished"] == state["parts"] for stages in told.values() for state in stages.values())
-
-
-def test_a_work_folder_that_does_not_exist_is_told(tmp_path: Path) -> None:
-    told = arbo_process("status", tmp_path / "nowhere")
-    assert told.returncode == 2
-    assert "nowhere does not exist; check the path: a work folder that --work did not name is removed" in told.stderr
-
-
-def test_a_part_that_does_not_tell_its_seconds_counts(tmp_path: Path) -> None:
-    told = {"format": "arbo-work", "format_version": 1, "stages": {"s": ["p"]}}
-    (tmp_path / "arbo-work.json").write_text(json.dumps(told), "utf-8")
-    (tmp_path / "p").mkdir()
-    (tmp_path / "p" / "part.json").write_text('{"made": 1}', "utf-8")
-    assert progress_of(tmp_path)["arbo-work.json"]["s"] == {"parts": 1, "finished": 1, "seconds": 0, "seconds_left": 0}

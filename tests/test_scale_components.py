@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from conftest import Sample
 from test_clustering_bins import bits
 from test_scale import Shuffled, few, hashes, parts_of
 
-from arbo.engine import ListedGraph, Partition, partition
+from arbo.engine import Bins, ListedGraph, Partition, partition
 from arbo.progress import quiet
 from arbo.scale.executors import Serial
 from arbo.scale.work import Work, opened, progress_of
@@ -78,7 +79,7 @@ class Failing(Serial):
 
     def submit(self, call: Any, /, *args: Any, **named: Any) -> Future[Any]:
         """Make the call unless it is one too many."""
-        self.left -= call.__self__.folder.name.startswith("partition")
+        self.left -= call.call.__self__.folder.name.startswith("partition")
         if self.left < 0:
             raise KeyboardInterrupt
         return super().submit(call, *args, **named)
@@ -130,6 +131,17 @@ def test_a_component_beyond_the_memory_of_a_worker_is_told(tmp_path: Path, monke
     assert "has 10, more than a bin of 8" in told[0]
     assert "more than the 0.00 GB that a search takes" in told[0]
     assert told[1].count("name ") > 1
+
+
+@pytest.mark.parametrize("free", [1629, 1630])
+def test_a_component_is_told_before_memory_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: int) -> None:
+    monkeypatch.setattr("arbo.scale.components._free", lambda: free)  # 10 mentions and 9 edges take 1,630 bytes
+    monkeypatch.setattr(Bins, "taken", Mock(side_effect=MemoryError))
+    told: list[str] = []
+    with pytest.raises(MemoryError), opened(tmp_path, shard_size=8, tell=told.append) as work:
+        work.partition(Chains(30, 10), 1, quiet, **HOW)
+    assert len(told) == 1
+    assert ("0.00 GB, more than the 0.00 GB that this machine has free; " in told[0]) == (free < 1630)
 
 
 @pytest.mark.parametrize("linkage", ["single", "average"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from arbo.encoders import dual
 from arbo.encoders.tower import Tower
 from arbo.errors import DataError
 from arbo.scale import embedding
-from arbo.scale.parts import Part, read_manifest
+from arbo.scale.parts import Part, code, read_manifest
 from arbo.scale.work import opened, progress_of, search_memory
 
 
@@ -144,6 +145,13 @@ def test_a_finished_part_is_not_replaced(tmp_path: Path) -> None:
     assert read_manifest(part.folder)["made"] == 2
 
 
+@pytest.mark.parametrize("library", ["numpy", "scipy", "numba", "faiss-cpu", "torch"])
+def test_parts_depend_on_the_libraries_that_compute_them(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = code.__wrapped__()
+    monkeypatch.setattr("arbo.scale.parts.version", lambda name: "0" if name == library else version(name))
+    assert code.__wrapped__() != before
+
+
 def test_stages_to_come_are_told(sample: Sample, tmp_path: Path) -> None:
     plain = arbo.Linker(sample[1])
     with opened(tmp_path / "work") as work:
@@ -155,13 +163,18 @@ def test_stages_to_come_are_told(sample: Sample, tmp_path: Path) -> None:
             return lambda items, _: items
 
         spread.configured(announce=watch).link(few(sample))
-    assert {"1. nearest entities": 1, "2. nearest mentions": None} in seen
+    assert {"1. nearest entities": 1, "2. nearest mentions": None, "3. partition": None} in seen
     assert [*stages_of(tmp_path / "work").values()][-1]["parts"] == 1
     with opened(tmp_path / "other") as work:
         work.over(plain)
         work.over(plain)
         work.write()
-        assert [*stages_of(work.folder)] == ["1. nearest entities", "2. nearest mentions"]
+        assert [*stages_of(work.folder)] == ["1. nearest entities", "2. nearest mentions", "3. partition"]
+        told = arbo_process("status", work.folder).stdout.splitlines()
+        assert told[-2:] == [
+            "2. nearest mentions: to come",
+            "3. partition: to come, if the mentions need more than one bin",
+        ]
         work.over(plain, planned=False)
         work.write()
         assert [*stages_of(work.folder)] == []

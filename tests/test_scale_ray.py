@@ -28,7 +28,7 @@ from arbo.errors import ArboError, DataError, UsageError
 from arbo.scale import cluster, executors, parts
 from arbo.scale.cluster import Cluster, connected
 from arbo.scale.executors import completed
-from arbo.scale.parts import Part
+from arbo.scale.parts import Heavy, Part, Task
 from arbo.scale.work import opened, progress_of
 
 pytestmark = pytest.mark.slow
@@ -37,6 +37,11 @@ pytestmark = pytest.mark.slow
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "nowhere", "127.0.0.1:x"])
 def test_a_cluster_that_does_not_answer_is_told(address: str) -> None:
     with pytest.raises(UsageError, match=r"cannot use the Ray cluster .*RAY_AUTH_MODE"), connected(address):
+        pass
+
+
+def test_an_address_of_ray_client_is_told() -> None:
+    with pytest.raises(UsageError, match=r"ray://one:10001 is .* give HOST:PORT"), connected("ray://one:10001"):
         pass
 
 
@@ -158,7 +163,10 @@ def test_a_run_whose_node_ends(sample: Sample, tmp_path: Path, nodes: Any, pool:
     assert {part["made"] for part in parts_of(tmp_path / "work").values()} == {1}
 
 
-def test_a_cluster_that_was_not_started_here_stays(tmp_path: Path, nodes: Any, pool: Cluster) -> None:
+def test_a_cluster_that_was_not_started_here_stays(
+    tmp_path: Path, nodes: Any, pool: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
     job = linking(sample_files(tmp_path), docs="test.jsonl")
     assert arbo_process("link", *job, "--out", tmp_path / "plain").returncode == 0
     spread = ["link", *job, "--out", tmp_path / "run", "--shard-size", 60]
@@ -168,6 +176,7 @@ def test_a_cluster_that_was_not_started_here_stays(tmp_path: Path, nodes: Any, p
         assert json.loads(told.stdout)["mentions"]
         saved = [json.loads((tmp_path / run / "manifest.json").read_text("utf-8"))["files"] for run in ("plain", "run")]
         assert saved[0] == saved[1]
+    assert not (tmp_path / ".ray").exists()  # a token would be asked for by clusters that are started later
     assert pool.submit(abs, -1).result(60) == 1
     told = arbo_process(*spread, "--ray", nodes.address, "--workers", 2)
     assert told.returncode == 2
@@ -251,6 +260,24 @@ def test_embedding_asks_for_a_gpu_if_a_node_has_all_of_it(nodes: Any, pool: Clus
     assert told.submit(given_gpus).result(120) == 0
     assert told.for_texts(300_000_000).device == "cpu"
     nodes.remove_node(third)
+
+
+def test_a_large_bin_gets_its_own_memory(tmp_path: Path, nodes: Any, pool: Cluster) -> None:
+    third = nodes.add_node(num_cpus=1, memory=900_000_000, object_store_memory=80_000_000)
+    told = Cluster(1000)
+    for own, memory in ((0, told.memory), (500_000_000, 500_000_000), (10**18, told._most)):
+        given = told.submit(*Task(Part.of(tmp_path, "part", own=own), lambda: (given_memory,), own).submitted())
+        given.result(120)
+        assert Part.of(tmp_path, "part", own=own).arrays()["memory"] == memory
+    assert pool.memory == 0
+    pool.submit(Heavy(abs, 10**18), -1).result(60)  # nothing is asked for
+    nodes.remove_node(third)
+
+
+def given_memory() -> dict[str, Any]:
+    import ray
+
+    return {"memory": np.array(ray.get_runtime_context().get_assigned_resources()["memory"])}
 
 
 def given_gpus() -> int:

@@ -79,7 +79,7 @@ def status(
     as_json: options.Json = False,
 ) -> None:
     """Show how much of a job is done, from the work folder of a verb with `--workers`, `--work` or `--ray`."""
-    from arbo.scale.work import progress_of
+    from arbo.scale.work import PARTITION, progress_of
 
     jobs = progress_of(folder)
     if as_json:
@@ -89,8 +89,15 @@ def status(
         console.print_title(job)
         for stage, told in stages.items():
             if told["parts"] is None:
-                console.show(f"{stage}: to come")
+                is_sure = not stage.endswith(PARTITION)
+                console.show(f"{stage}: to come{'' if is_sure else ', if the mentions need more than one bin'}")
             else:
-                rest = f"; about {left:,.0f} seconds left in one process" if (left := told["seconds_left"]) else ""
-                spent = f"{told['finished']:,} of {told['parts']:,} parts, {told['seconds']:,.0f} seconds"
-                console.show(f"{stage}: {spent}{rest}")
+                n = "one process" if told["workers"] == 1 else f"{told['workers']:,} processes"
+                rest = f"; about {_seconds(left)} left in {n}" if (left := told["seconds_left"]) else ""
+                console.show(
+                    f"{stage}: {told['finished']:,} of {told['parts']:,} parts, {_seconds(told['seconds'])}{rest}"
+                )
+
+
+def _seconds(number: float) -> str:
+    return f"{(told := f'{number:,.0f}')} second{'' if told == '1' else 's'}"

@@ -6,6 +6,7 @@ summation (`clustering.dense_search`).
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,6 +20,7 @@ _PRODUCTS = 1 << 28
 """Number of products in memory at once. They take a gigabyte, and selecting candidates takes as much again."""
 
 
+@cache  # an index keeps a copy of its matrix for each scanner
 def torch_scanner(device: str | torch.device) -> Scanner:
     """Return a scanner that computes the products on a device, which holds the whole matrix in float32."""
     import torch

@@ -1,23 +1,29 @@
 """A Ray cluster as the executor of a job's tasks.
 
-Calls carry paths and numbers, and return nothing: what a task makes is in the work folder, which all nodes must share.
+Calls carry paths, numbers and tokens of texts, and return nothing: what a task makes is in the work folder, which all
+nodes must share.
 """
 
 from __future__ import annotations
 
 import os
+import secrets
 import socket
 from collections.abc import Iterator
 from concurrent.futures import BrokenExecutor, Executor, Future, InvalidStateError
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 from arbo.errors import MissingDependency, UsageError
 from arbo.scale.executors import limit_to_one_thread
-from arbo.scale.parts import code
+from arbo.scale.parts import Heavy, code
 
 LOCAL = "local"
-_OTHER = "{} has another version of arbo, numpy or torch; install the same on all nodes of the Ray cluster"
+_OTHER = (
+    "{} has another version of arbo, numpy, scipy, numba, faiss-cpu or torch; install the same on all nodes of the Ray "
+    "cluster"
+)
 _NODES = 4
 """Most nodes on which a task begins, if one after the other ends under it."""
 _STORE = 80_000_000
@@ -25,7 +31,7 @@ _STORE = 80_000_000
 
 
 class Cluster(Executor):
-    """The cluster to which this process is connected; a task has one CPU, ``gpus`` GPUs and ``memory`` bytes.
+    """The cluster to which this process is connected; a task has one CPU, ``gpus`` GPUs and ``memory`` bytes or more.
 
     If a task's node ends, it is made again on another. If its worker ends, for example because memory does, it is not.
     """
@@ -44,6 +50,7 @@ class Cluster(Executor):
                 "search with a smaller --shard-size"
             )
         self._max_workers = int(sum(node.get("CPU", 0) for node in nodes))
+        self._most = max(node.get("memory", 0) for node in nodes if node.get("CPU", 0) >= 1)
 
     def for_texts(self, memory: int) -> Cluster:
         """Return the cluster for tasks of so much memory with a GPU each; without, if no node has all of it.
@@ -57,12 +64,17 @@ class Cluster(Executor):
             return Cluster(needed)
 
     def submit(self, call: Any, /, *args: Any, **named: Any) -> Future[Any]:
-        """Submit a call; the future has the error of the function, or BrokenExecutor if its worker ended."""
-        future: Future[Any] = Future()
-        self._begin(future, _NODES, code(), call, args, named)
+        """Submit a call; the future has the error of the function, or BrokenExecutor if its worker ended.
+
+        If it needs more memory than others, see `Heavy`, it gets that, or all of the node that has most.
+        """
+        future, task = Future[Any](), self._task
+        if isinstance(call, Heavy) and call.memory > self.memory > 0:
+            task = task.options(memory=min(call.memory, self._most))
+        self._begin(future, _NODES, task, code(), call, args, named)
         return future
 
-    def _begin(self, future: Future[Any], nodes: int, *asked: Any) -> None:
+    def _begin(self, future: Future[Any], nodes: int, task: Any, *asked: Any) -> None:
         errors = self._ray.exceptions
 
         def end(made: Future[Any]) -> None:
@@ -77,7 +89,7 @@ class Cluster(Executor):
             if error is None:
                 future.set_result(made.result())
             elif isinstance(error, errors.NodeDiedError) and nodes > 1:
-                self._begin(future, nodes - 1, *asked)
+                self._begin(future, nodes - 1, task, *asked)
             elif isinstance(error, errors.RayTaskError) and "import on the worker" in str(error.cause):
                 future.set_exception(UsageError(_OTHER.format("a node")))
             elif isinstance(error, errors.RayTaskError):
@@ -85,7 +97,7 @@ class Cluster(Executor):
             else:
                 future.set_exception(BrokenExecutor(str(error)))
 
-        self._task.remote(*asked).future().add_done_callback(end)
+        task.remote(*asked).future().add_done_callback(end)
 
 
 @contextmanager
@@ -100,7 +112,7 @@ def connected(address: str, workers: int | None = None, memory: int = 0) -> Iter
 
     Raises:
         MissingDependency: Ray is not installed.
-        UsageError: no cluster answers, or no node has enough memory.
+        UsageError: no cluster answers, the address is one of Ray Client, or no node has enough memory.
     """
     try:
         import ray
@@ -109,7 +121,13 @@ def connected(address: str, workers: int | None = None, memory: int = 0) -> Iter
     if ray.is_initialized():
         yield Cluster(memory)
         return
+    if "://" in address:
+        raise UsageError(
+            f"{address} is an address of Ray Client, which arbo does not use; give HOST:PORT of `ray start`"
+        )
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    if address == LOCAL and not Path("~/.ray/auth_token").expanduser().exists():
+        os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex())  # else Ray writes one, for all later clusters too
     started = {"num_cpus": workers, "include_dashboard": False, "object_store_memory": _STORE}
     try:
         host, _, port = address.rpartition(":")

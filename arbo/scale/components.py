@@ -2,6 +2,8 @@
 
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +13,8 @@ from arbo.engine import Bin, Bins, Decisions, Edges, Graph, Ids, described, merg
 from arbo.linking.chaining import bridges_of
 from arbo.scale.parts import Arrays, Part, Task
 
-_BYTES = 100, 70
-"""Memory that a partition needs at most: for each mention, and for each edge."""
+_BYTES = 200_000_000, 100, 70
+"""Memory that a partition needs at most: for a process, for each mention, and for each edge."""
 
 
 def tasks_of(work: Path, bins: Bins, how: dict[str, Any]) -> list[tuple[Ids, Ids, Task]]:
@@ -23,11 +25,12 @@ def tasks_of(work: Path, bins: Bins, how: dict[str, Any]) -> list[tuple[Ids, Ids
     how = {name: own for name, own in how.items() if name != "decisions"}
     known = json.loads(json.dumps(how))  # as a part has it when it is read again
 
-    def task(given: Part) -> Task:
-        return Task(Part.of(work, "partition", graph=given.name, **known), lambda: (partitioned, given.folder, how))
+    def task(one: Bin) -> Task:
+        given, memory = Part.given(work, "graph", _arrays(one)), _needed(len(one.mentions), one.graph.n_edges)
+        part = Part.of(work, "partition", graph=given.name, **known)
+        return Task(part, lambda: (partitioned, given.folder, how), _BYTES[0] + memory)
 
-    taken = map(bins.taken, range(bins.n_bins))
-    return [(one.mentions, one.entities, task(Part.given(work, "graph", _arrays(one)))) for one in taken]
+    return [(one.mentions, one.entities, task(one)) for one in map(bins.taken, range(bins.n_bins))]
 
 
 def partitioned(folder: Path, how: dict[str, Any]) -> Arrays:
@@ -54,9 +57,10 @@ def too_large(bins: Bins, size: int, memory: int, names: Sequence[str], how: dic
     which = int(np.argmax(counts))
     if counts[which] <= size:
         return
-    own = bins.taken(which)
-    needed = int(_BYTES[0] * counts[which] + _BYTES[1] * own.graph.n_edges)
-    more = f", more than the {memory / 1e9:.2f} GB that a search takes" if needed > memory else ""
+    needed = _needed(counts[which], bins.n_edges(which))
+    room = {"a search takes": memory, "this machine has free": _free()}
+    less = " and ".join(f"the {most / 1e9:.2f} GB that {what}" for what, most in room.items() if needed > most)
+    more = f", more than {less}" if less else ""
     splits = "a lower --mention-threshold splits it"
     if how.get("nil_linkage") == "average":  # which joins mentions of any similarity
         splits = "--nil-linkage single may split it, and then a lower --mention-threshold"
@@ -65,6 +69,7 @@ def too_large(bins: Bins, size: int, memory: int, names: Sequence[str], how: dic
         f"partitioned at once in about {needed / 1e9:.2f} GB{more}; {splits}"
         f"{'' if bins.decisions is None else ', but for what corrections join'}; a smaller --shard-size does not"
     )
+    own = bins.taken(which)  # once the line above is told, as memory may end here
     held = [
         f'    {weight:.3f}  "{one}" ~ "{other}", between {a:,} and {b:,} mentions'
         for *ends, weight, (a, b) in bridges_of(merge_tree(own.graph))
@@ -72,3 +77,15 @@ def too_large(bins: Bins, size: int, memory: int, names: Sequence[str], how: dic
     ]
     if held:  # by more than decisions
         yield "\n".join(["its largest parts are joined by:", *held])
+
+
+def _needed(n_mentions: int, n_edges: int) -> int:
+    """Return the bytes of memory that a partition takes of a process that is there."""
+    return int(_BYTES[1] * n_mentions + _BYTES[2] * n_edges)
+
+
+def _free() -> float:
+    """Return the bytes of memory that this machine can give, or infinity if it does not tell."""
+    with suppress(OSError), open("/proc/meminfo", encoding="ascii") as lines:
+        return next((1024 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable")), inf)
+    return inf

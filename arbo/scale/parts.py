@@ -27,7 +27,7 @@ Arrays = Mapping[str, npt.NDArray[Any]]
 MANIFEST = "part.json"
 _SOURCES = "clustering/*.py", "arbo/scale/*.py", "arbo/encoders/*.py", "arbo/retrieval/*.py", "arbo/engine.py"
 """The sources on which arrays depend."""
-_LIBRARIES = "numpy", "torch"
+_LIBRARIES = "numpy", "scipy", "numba", "faiss-cpu", "torch"
 _SEEN = 60
 """Seconds within which a network disk shows all machines what one has written."""
 
@@ -90,7 +90,7 @@ class Part(NamedTuple):
             return
         begun = time.perf_counter() if begun is None else begun
         try:
-            with whole_folder(self.folder, self.is_finished) as partial:
+            with whole_folder(self.folder, self.is_finished, flush=False) as partial:  # `is_finished` reads all
                 write(partial)
                 made = int(read_manifest(self.folder).get("made", 0)) + 1
                 files = {name: sha256_of(partial / name) for name in files_in(partial)}
@@ -126,6 +126,24 @@ class Task(NamedTuple):
     part: Part
     call: Callable[[], tuple[Any, ...]]
     """Returns a function of a module and its arguments, by which any process can make the arrays of the part."""
+    memory: int = 0
+    """Bytes that a process needs for it, if that may be more than for tasks of other stages."""
+
+    def submitted(self) -> tuple[Any, ...]:
+        """Return what to submit: a function that makes the part, and its arguments."""
+        make = self.part.make
+        return Heavy(make, self.memory) if self.memory else make, *self.call()
+
+
+class Heavy(NamedTuple):
+    """A function that needs so much memory, which an executor may see to, as `arbo.scale.cluster.Cluster` does."""
+
+    call: Callable[..., Any]
+    memory: int
+
+    def __call__(self, *args: Any) -> Any:
+        """Call the function."""
+        return self.call(*args)
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
@@ -139,7 +157,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 
 @cache
 def code() -> str:
-    """Return a hash of what else arrays depend on: sources of arbo, and versions of numpy and torch, of any build."""
+    """Return a hash of what else arrays depend on: sources of arbo, and versions of libraries, of any build."""
     digest, root = hashlib.sha256(), Path(__file__).resolve().parents[2]
     for file in sorted(file for pattern in _SOURCES for file in root.glob(pattern)):
         digest.update(file.read_bytes())

@@ -14,6 +14,7 @@ import scipy.sparse as sp
 
 from arbo.engine import Ids, Index, Limit, Metric, Neighbors, New, Vectors, lists_of, merged, nearest, renumbered
 from arbo.retrieval.domains import Wanted
+from arbo.retrieval.gpu import best_scanner
 from arbo.scale.parts import Part, Task
 
 _QUERIES = 1 << 14
@@ -79,8 +80,8 @@ def search(
     """Return the lists of some queries in a shard of things; the arguments are the folders of parts."""
     matrix = _matrix(Part(queries, {}).arrays())[slice(*span)]
     rows = np.arange(matrix.shape[0], dtype=np.int32)
-    found = nearest(Vectors(matrix, rows, rows, len(rows)), _index(things, how["metric"], scaled), **how)
-    return found._asdict()
+    asked = Vectors(matrix, rows, rows, len(rows))
+    return nearest(asked, _index(things, how["metric"], scaled), scanner=best_scanner(), **how)._asdict()
 
 
 @lru_cache(1)  # tasks with the same things follow each other

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,7 @@ from arbo.engine import (
 from arbo.errors import DataError, UsageError
 from arbo.files import Format, PathLike, check_manifest, discard, unwritable_work, write_json
 from arbo.linker import Linker
-from arbo.progress import Announce
+from arbo.progress import Announce, Rest
 from arbo.retrieval.domains import Wanted, search_all
 from arbo.retrieval.retrieval import Retrieval
 from arbo.scale import embedding
@@ -63,6 +64,8 @@ _BEGIN = re.compile(rb'\s*\{\s*"format": "arbo-work"')
 SHARD_SIZE = 1 << 19
 """Number of distinct vectors in a shard, unless told: with n-grams they take half a gigabyte when they are searched."""
 
+PARTITION = "partition"
+"""The stage that only a job with mentions for more than one bin has; that is known when it comes."""
 _BYTES = 200_000_000, 1500
 """Memory that a search needs at most: in all, and for each vector of a shard."""
 _UNFINISHED = ".arbo-partial-", ".arbo-old-"
@@ -100,7 +103,7 @@ class Work:
         elif isinstance(encoder, NgramEncoder):
             encoder = replace(encoder, new=self.new)
         stages = ["embedding", "nearest"] if isinstance(encoder, DualEncoder) else ["nearest"]
-        self._planned[:] = [f"{stage} {kind}" for stage in stages for kind in kinds] if planned else []
+        self._planned[:] = [*(f"{stage} {kind}" for stage in stages for kind in kinds), PARTITION] if planned else []
         return linker.configured(encoder=encoder, search_all=self.search_all, partition=self.partition)
 
     def embed_all(
@@ -160,7 +163,7 @@ class Work:
             made = tasks_of(self.folder, bins, how) if bins.n_bins > 1 else []
             del bins
             if made:
-                self._finish("partition", [task for *_, task in made], announce("partition"), self.pool)
+                self._finish(PARTITION, [task for *_, task in made], announce("partition"), self.pool)
                 return joined(
                     lists.without_edges, lambda: ((own, of, task.part.arrays()) for own, of, task in made), self.new
                 )
@@ -190,13 +193,14 @@ class Work:
         todo = [task for task in by_name.values() if not task.part.is_finished()]
         if taken := len(by_name) - len(todo):
             self.tell(f"{stage}: {taken:,} of {len(by_name):,} parts are finished already")
-        calls = ((task.part.make, *task.call()) for task in todo)
-        for _ in progress(completed(pool, calls), len(todo)):
+        calls = (task.submitted() for task in todo)
+        for _ in progress(Rest(completed(pool, calls), len(todo)), len(by_name)):
             pass
 
     def write(self, *, is_done: bool = False) -> None:
         """Write the record of the job; when it is done, no stage is to come."""
         known = {**FORMAT.head(), "job": self.job, "stages": self._stages}
+        known |= {"workers": getattr(self.pool, "_max_workers", 1)}
         name = f"arbo-work-{hashlib.sha256(os.fsencode(self.job)).hexdigest()[:16]}.json"
         write_json({**known, "planned": [] if is_done else self._planned}, self.folder / name)
 
@@ -316,21 +320,25 @@ def _jobs(folder: Path) -> dict[str, dict[str, Any]]:
 def progress_of(folder: PathLike) -> dict[str, dict[str, dict[str, Any]]]:
     """Return for each job, and each of its stages, how many parts there are and are finished, and what they took.
 
-    ``seconds_left`` are those of the others in one process at the same speed; None if no part is finished. The number
-    of parts of a stage that is still to come is None. A job without a name is called by the file of its record.
-    Raise UsageError if the folder is not a work folder, and DataError for a damaged record.
+    ``seconds_left`` are those of the others at the same speed with the ``workers`` of the job; None if no part is
+    finished. The number of parts of a stage that is or may be still to come is None. A job without a name is called by
+    the file of its record. Raise UsageError if the folder is not a work folder, and DataError for a damaged
+    record.
     """
     return {name: dict(_stages_of(job, Path(folder))) for name, job in _jobs(Path(folder)).items()}
 
 
 def _stages_of(job: dict[str, Any], folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     begun, planned = job["stages"], job["planned"]
+    workers = n if type(n := job.get("workers")) is int and n > 0 else 1
     for stage, names in begun.items():
         done = [made for name in names if (made := read_manifest(folder / name))]
         seconds = sum(told for made in done if isinstance(told := made.get("seconds"), (int, float)))
-        left = seconds / len(done) * (len(names) - len(done)) if done else None
-        yield stage, {"parts": len(names), "finished": len(done), "seconds": seconds, "seconds_left": left}
+        left = seconds / len(done) * ceil((len(names) - len(done)) / workers) if done else None
+        told = {"parts": len(names), "finished": len(done), "seconds": seconds}
+        yield stage, {**told, "seconds_left": left, "workers": workers}
     known = {stage.partition(". ")[2] for stage in begun}
     last = max((place for place, stage in enumerate(planned) if stage in known), default=-1)
     for number, stage in enumerate(planned[last + 1 :], len(begun) + 1):
-        yield f"{number}. {stage}", {"parts": None, "finished": 0, "seconds": 0, "seconds_left": None}
+        told = {"parts": None, "finished": 0, "seconds": 0}
+        yield f"{number}. {stage}", {**told, "seconds_left": None, "workers": workers}

@@ -1,0 +1,87 @@
+"""What is told of a job in a work folder: by `arbo status`, and by the bar of a job that goes on."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from operator import length_hint
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from cli_builders import arbo_process
+from conftest import Sample
+from engine_builders import vectors
+from test_scale import few
+
+import arbo
+from arbo.files import discard
+from arbo.retrieval.domains import Wanted
+from arbo.scale.parts import MANIFEST, Part
+from arbo.scale.work import opened, progress_of
+
+
+def test_jobs_that_share_a_folder_are_all_told(sample: Sample, tmp_path: Path) -> None:
+    with opened(tmp_path, job="one") as work:
+        work.over(arbo.Linker(sample[1])).link(few(sample))
+    assert [*progress_of(tmp_path)["one"]] == ["1. nearest entities", "2. nearest mentions"]
+    for _ in range(2):  # a job that is started again is one
+        with opened(tmp_path, job="other", shard_size=9) as work:
+            work.over(arbo.Linker()).discover(few(sample))
+    told = progress_of(tmp_path)
+    assert {job: [*stages] for job, stages in told.items()} == {
+        "one": ["1. nearest entities", "2. nearest mentions"],
+        "other": ["1. nearest mentions", "2. partition"],
+    }
+    assert all(state["finished"] == state["parts"] for stages in told.values() for state in stages.values())
+
+
+def test_a_work_folder_that_does_not_exist_is_told(tmp_path: Path) -> None:
+    told = arbo_process("status", tmp_path / "nowhere")
+    assert told.returncode == 2
+    assert "nowhere does not exist; check the path: a work folder that --work did not name is removed" in told.stderr
+
+
+def test_a_part_that_does_not_tell_its_seconds_counts(tmp_path: Path) -> None:
+    told = {"format": "arbo-work", "format_version": 1, "stages": {"s": ["p"]}}
+    (tmp_path / "arbo-work.json").write_text(json.dumps(told), "utf-8")
+    (tmp_path / "p").mkdir()
+    (tmp_path / "p" / "part.json").write_text('{"made": 1}', "utf-8")
+    counts = {"parts": 1, "finished": 1, "seconds": 0, "seconds_left": 0, "workers": 1}
+    assert progress_of(tmp_path)["arbo-work.json"]["s"] == counts
+
+
+def test_one_second_is_told_as_one(tmp_path: Path) -> None:
+    told = {"format": "arbo-work", "format_version": 1, "stages": {"s": ["p", "q"]}}
+    (tmp_path / "arbo-work.json").write_text(json.dumps(told), "utf-8")
+    (tmp_path / "p").mkdir()
+    for seconds, text in ((1.2, "1 second; about 1 second left"), (1.6, "2 seconds; about 2 seconds left")):
+        (tmp_path / "p" / "part.json").write_text(json.dumps({"seconds": seconds}), "utf-8")
+        assert f"s: 1 of 2 parts, {text}" in arbo_process("status", tmp_path).stdout
+
+
+def test_the_time_left_is_that_of_the_workers(tmp_path: Path) -> None:
+    part = Part.of(tmp_path, "search", k=3)
+    with opened(tmp_path, pool=ThreadPoolExecutor(3), job="j") as work:
+        part.make(lambda: {"ids": np.arange(3)})
+        (part.folder / MANIFEST).write_text(json.dumps({"seconds": 10}), "utf-8")
+        work._stages["1. search"] = [part.name, *"abcd"]
+        work.write()
+        assert progress_of(tmp_path)["j"]["1. search"]["seconds_left"] == 20
+    told = arbo_process("status", tmp_path).stdout
+    assert told.endswith("1. search: 1 of 5 parts, 10 seconds; about 20 seconds left in 3 processes\n")
+
+
+def test_the_bar_of_a_job_that_goes_on_begins_with_what_is_finished(tmp_path: Path) -> None:
+    points, told = vectors(np.random.default_rng(0).random((40, 3))), list[tuple[int, int]]()
+
+    def watched(items: Any, total: int) -> Any:
+        told.append((total, length_hint(items, total)))
+        return items
+
+    how: dict[str, Any] = {"metric": "cosine", "search": "exact", "within": None, "progress": watched}
+    for _ in range(2):
+        with opened(tmp_path, shard_size=9) as work:
+            list(work.search_all([Wanted(points, points, None)], 3, **how))
+        discard(next(tmp_path.glob("search-*")))
+    assert told == [(25, 25), (25, 1)]
