@@ -49,6 +49,12 @@ FILLER = "was found in the sample of patients with "
 SIZES = {"1e5": (100_000, 3_000, 10_000), "1e6": (1_000_000, 30_000, 100_000)}
 LARGEST = (10_000_000, 300_000, 1_000_000)
 SPREADS = [("--workers", "1"), ("--workers", "2"), ("--workers", "4"), ("--ray", "local", "--workers", "2")]
+SHARD_SIZES = "300", "1000", "5000"
+SPEED = {
+    "search": ("ngram", (60_000, 60_000, 300_000)),
+    "embedding": ("all-MiniLM-L6-v2", (32_000, 32_000, 10)),
+}
+"""Encoder, and what is made."""
 
 
 def make(folder: Path, mentions: int, distinct: int, names: int) -> tuple[Path, Path]:
@@ -107,10 +113,7 @@ def seconds_of(linker: arbo.Linker, names: list[str], folder: Path, pool: Execut
 
 def speed(folder: Path) -> Iterator[tuple[str, float]]:
     """Compare two workers with one, and with two of Ray."""
-    for what, encoder, sizes in (
-        ("search", "ngram", (60_000, 60_000, 300_000)),
-        ("embedding", "all-MiniLM-L6-v2", (32_000, 32_000, 10)),
-    ):
+    for what, (encoder, sizes) in SPEED.items():
         documents, entities = make(folder / what, *sizes)
         names = [mention.text for mention in arbo.read_documents(documents).mentions]
         linker = arbo.Linker(arbo.read_knowledge_base(entities), encoder_of(encoder))
@@ -179,7 +182,7 @@ def same_bytes(folder: Path) -> Iterator[tuple[str, float]]:
     for place, words in enumerate(jobs):
         grow = words[1] == str(parts["first"])
         plain = tables(words, folder / f"plain{place}", [str(parts["second"])] if grow else None)
-        for number, spread in enumerate(product(SPREADS, ("300", "1000", "5000"))):
+        for number, spread in enumerate(product(SPREADS, SHARD_SIZES)):
             how = [*spread[0], "--shard-size", spread[1]]
             made = tables(words, folder / f"run{place}.{number}", [str(parts["second"])] if grow else None, how)
             compared += 1
@@ -216,7 +219,8 @@ def tables(job: list[str], out: Path, more: list[str] | None, how: Sequence[str]
 
 
 PARTS = {"memory": memory, "speed": speed, "largest": largest, "bytes": same_bytes}
-CELLS = Cells("scale", lambda cell: (cell["part"], SIZES, LARGEST))
+MADE_WITH = {"memory": SIZES, "speed": (SPEED, *POOLS), "largest": LARGEST, "bytes": (SPREADS, SHARD_SIZES, METHODS)}
+CELLS = Cells("scale", lambda cell: (cell["part"], MADE_WITH[cell["part"]]))
 
 
 def main() -> None:
