@@ -4,11 +4,12 @@ Documents are made: 20 mentions each, with names that are drawn from 3,000 for 1
 for 10⁷; the knowledge base has 10,000, 100,000 and 10⁶ names of one to three made words. The parts are made one by one,
 and kept; `--only` makes one of them.
 
-- `speed`: `times_faster` is the time of one worker over that of two, for encoding and search (`search`: n-grams, 60,000
-  distinct names against 300,000; `embedding`: MiniLM, 32,000 distinct names against 10: its two parts of a search
-  are one for each worker). `ray` has two workers of a cluster that is started here, its start not counted;
-  `ray_times_slower` is its time over that of two processes. A worker has one thread, and is warmed by a small job; each
-  time is the least of two. Ratios need two free cores: beside other work, two workers get twice the share of one.
+- `speed`: `times_faster` is the time of one worker over that of two, for encoding and search (`search`: n-grams, 32,768
+  names against 160,000; `embedding`: MiniLM, 32,000 names against 10; `names` are the distinct ones). `ray` has two
+  workers of a cluster that is started here; its start, until it has answered a first call, is `ray.start` and not
+  counted elsewhere. The pools take turns in five rounds, one worker in the first and the last alone; times are medians,
+  and `ray_times_slower` is the median of the ratios of Ray to two processes in a round. A worker has one thread, and is
+  warmed by a small job. Ratios need two free cores: beside other work, two workers get twice the share of one.
 - `memory`: `work.times_slower` compares `arbo link --workers 1 --work` with `arbo link` in memory, from files to
   tables, on 10⁵ mentions, least of three. `peak_gb` is the peak memory of `arbo link` and `arbo discover`, and
   `bytes_a_mention` the slope between both sizes, the share of ten mentions of a name in the knowledge base included.
@@ -30,16 +31,18 @@ import json
 import multiprocessing
 import os
 import random
-import tempfile
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from itertools import product
+from operator import truediv
 from pathlib import Path
 from shutil import rmtree
+from statistics import median
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from library.cells import Cells
@@ -68,10 +71,11 @@ MATRIX: dict[str, tuple[tuple[int, ...], tuple[str, ...]]] = {
 }
 """Sizes of shards, and jobs."""
 SPEED = {
-    "search": ("ngram", (60_000, 60_000, 300_000)),
+    "search": ("ngram", (32_768, 32_768, 160_000)),
     "embedding": ("all-MiniLM-L6-v2", (32_000, 32_000, 10)),
 }
 """Encoder, and what is made."""
+ROUNDS = 5
 
 
 def make(folder: Path, mentions: int, distinct: int, names: int) -> tuple[Path, Path]:
@@ -157,26 +161,34 @@ POOLS = "one", "two", "ray"
 
 def seconds_of(linker: arbo.Linker, names: list[str], folder: Path, pool: Executor) -> float:
     """Return the seconds of encoding and search by the workers of a pool."""
-    for place, some in (("small", names[:4096]), ("all", names)):
-        with opened(folder / place, shard_size=40_000, pool=pool) as work:
+    for some in (names[:4096], names):
+        with TemporaryDirectory(dir=folder) as place, opened(place, shard_size=40_000, pool=pool) as work:
             result = work.over(linker.configured(encoder=linker.encoder)).link(some)
     return float(result.manifest["seconds"]["encode and search"])
 
 
 def speed(folder: Path) -> Iterator[tuple[str, float]]:
     """Compare two workers with one, and with two of Ray."""
+    given, spent = {}, defaultdict[str, list[float]](list)
     for what, (encoder, sizes) in SPEED.items():
         documents, entities = make(folder / what, *sizes)
         names = [mention.text for mention in arbo.read_documents(documents).mentions]
-        linker = arbo.Linker(arbo.read_knowledge_base(entities), encoder_of(encoder))
-        spent: dict[str, float] = {}
-        for turn, name in product("01", POOLS):
+        given[what] = arbo.Linker(arbo.read_knowledge_base(entities), encoder_of(encoder)), names
+    for turn, name in product(range(ROUNDS), POOLS):
+        if name != "one" or turn in (0, ROUNDS - 1):
+            begin = time.perf_counter()
             with SPREADS[name]() as pool:
-                seconds = seconds_of(linker, names, folder / what / f"{name}{turn}", pool)
-            spent[name] = min(seconds, spent.get(name, seconds))
-        yield from ((f"{what}.{name}.seconds", seconds) for name, seconds in spent.items())
-        yield f"{what}.times_faster", spent["one"] / spent["two"]
-        yield f"{what}.ray_times_slower", spent["ray"] / spent["two"]
+                pool.submit(abs, 0).result()
+                spent[name].append(time.perf_counter() - begin)
+                for what, (linker, names) in given.items():
+                    spent[f"{what}.{name}"].append(seconds_of(linker, names, folder, pool))
+    yield "ray.start.seconds", median(spent["ray"])
+    for what, (_, names) in given.items():
+        one, two, ray = (spent[f"{what}.{name}"] for name in POOLS)
+        yield f"{what}.names", len(set(names))
+        yield from ((f"{what}.{name}.seconds", median(spent[f"{what}.{name}"])) for name in POOLS)
+        yield f"{what}.times_faster", median(one) / median(two)
+        yield f"{what}.ray_times_slower", median(map(truediv, ray, two))
 
 
 def memory(folder: Path) -> Iterator[tuple[str, float]]:
@@ -284,7 +296,7 @@ def corrections(documents: arbo.Corpus) -> Iterator[dict[str, object]]:
 
 
 PARTS = {"memory": memory, "speed": speed, "largest": largest, "bytes": same_bytes}
-MADE_WITH = {"memory": SIZES, "speed": (SPEED, *POOLS), "largest": LARGEST, "bytes": (MATRIX, *SPREADS)}
+MADE_WITH = {"memory": SIZES, "speed": (SPEED, ROUNDS, *POOLS), "largest": LARGEST, "bytes": (MATRIX, *SPREADS)}
 CELLS = Cells("scale", lambda cell: (cell["part"], MADE_WITH[cell["part"]]))
 
 
@@ -296,7 +308,7 @@ def main() -> None:
 
     def made(part: str) -> Figures:
         memory = "/dev/shm" if part == "bytes" and os.path.isdir("/dev/shm") else None  # parts are flushed to disk
-        with tempfile.TemporaryDirectory(dir=memory) as folder:
+        with TemporaryDirectory(dir=memory) as folder:
             return collected(PARTS[part](Path(folder)))
 
     for name in PARTS:
