@@ -4,51 +4,78 @@ Documents are made: 20 mentions each, with names that are drawn from 3,000 for 1
 for 10⁷; the knowledge base has 10,000, 100,000 and 10⁶ names of one to three made words. The parts are made one by one,
 and kept; `--only` makes one of them.
 
-- `speed`: `times_faster` is the time of one worker over that of two, for encoding and search (`search`: n-grams, 60,000
-  distinct names against 300,000; `embedding`: MiniLM, 32,000 distinct names against 10: its two parts of a search
-  are one for each worker). `ray` has two workers of a cluster that is started here, its start not counted;
-  `ray_times_slower` is its time over that of two processes. A worker has one thread, and is warmed by a small job; each
-  time is the least of two. Ratios need two free cores: beside other work, two workers get twice the share of one.
+- `speed`: `times_faster` is the time of one worker over that of two, for encoding and search (`search`: n-grams, 32,768
+  names against 160,000; `embedding`: MiniLM, 32,000 names against 10; `names` are the distinct ones). `ray` has two
+  workers of a cluster that is started here; its start, until it has answered a first call, is `ray.start` and not
+  counted elsewhere. The pools take turns in five rounds, one worker in the first and the last alone; times are medians,
+  and `ray_times_slower` is the median of the ratios of Ray to two processes in a round. A worker has one thread, and is
+  warmed by a small job. Ratios need two free cores: beside other work, two workers get twice the share of one.
 - `memory`: `work.times_slower` compares `arbo link --workers 1 --work` with `arbo link` in memory, from files to
   tables, on 10⁵ mentions, least of three. `peak_gb` is the peak memory of `arbo link` and `arbo discover`, and
   `bytes_a_mention` the slope between both sizes, the share of ten mentions of a name in the knowledge base included.
 - `largest`: ten million mentions, from files to tables, the knowledge base as an index: the peak memory, with pages of
   mapped files, the seconds of the stages that a run tells (`encode and search`, then those of the driver alone:
   `partition`, `describe`), and the rest: reading, and writing the tables. `work`: linked with two workers.
-- `bytes`: each job on BC5CDR diseases against MEDIC, on the entities of ECB+, and with corrections and growth, in one
-  process, in 1, 2 and 4 workers, and on Ray with two workers, in shards of 300, 1,000 and 5,000, so that their mentions
-  lie in one to four bins; `different` counts the jobs whose tables differ from those of one process in a byte.
+- `bytes`: jobs whose files are compared, by their hashes, with those of the same job in memory. They are spread in
+  seven ways: in parts that the driver makes itself (`--workers 1`), in 1, 2 and 4 processes, on a Ray cluster with two
+  workers, on one with two nodes, and in threads that begin each call a little later or earlier than asked. The first 12
+  documents of the sample are linked with each method and with average linkage, discovered, and grow: 9 are linked with
+  corrections of each kind, 3 are added, and the run is made again (`refit`); in shards of 1 and 7. BC5CDR diseases are
+  linked to MEDIC with each method, and grow (400 documents and 100); the entities of ECB+ are discovered, with single
+  and average linkage (discovery has no methods); both in shards of 300, 1,000 and 5,000. Jobs of the same data, size
+  and spread share a work folder: methods differ in the partition alone. `different` counts the jobs of which any file
+  of a run differs, `made_again` the parts that were made twice, `in_bins` the runs whose partition had several bins.
 """
 
 import json
 import multiprocessing
 import os
 import random
-import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor, ProcessPoolExecutor
-from contextlib import AbstractContextManager
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from itertools import product
+from operator import truediv
 from pathlib import Path
+from shutil import rmtree
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Any
 
 from library.cells import Cells
 from library.command import parser_of
 from library.corpora import JOBS
 from library.folders import DATA
-from library.results import Figures, collected, record
+from library.results import Figures, collected, record, say
 from library.timing import run_arbo
 from threadpoolctl import threadpool_limits
 
 import arbo
 from arbo.encoders.named import encoder_of
 from arbo.scale.cluster import LOCAL, connected
-from arbo.scale.work import opened
+from arbo.scale.executors import executor
+from arbo.scale.parts import read_manifest
+from arbo.scale.work import opened, progress_of
 from clustering import METHODS
 
 FILLER = "was found in the sample of patients with "
 SIZES = {"1e5": (100_000, 3_000, 10_000), "1e6": (1_000_000, 30_000, 100_000)}
 LARGEST = (10_000_000, 300_000, 1_000_000)
-SPREADS = [("--workers", "1"), ("--workers", "2"), ("--workers", "4"), ("--ray", "local", "--workers", "2")]
+MATRIX: dict[str, tuple[tuple[int, ...], tuple[str, ...]]] = {
+    "sample": ((1, 7), (*METHODS, "average", "discover", "growth")),
+    "BC5CDR disease": ((300, 1000, 5000), (*METHODS, "growth")),
+    "ECB+": ((300, 1000, 5000), ("discover", "average")),
+}
+"""Sizes of shards, and jobs."""
+SPEED = {
+    "search": ("ngram", (32_768, 32_768, 160_000)),
+    "embedding": ("all-MiniLM-L6-v2", (32_000, 32_000, 10)),
+}
+"""Encoder, and what is made."""
+ROUNDS = 5
 
 
 def make(folder: Path, mentions: int, distinct: int, names: int) -> tuple[Path, Path]:
@@ -90,38 +117,78 @@ def processes(workers: int) -> Executor:
     return ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), one_thread)
 
 
-POOLS: dict[str, Callable[[], AbstractContextManager[Executor]]] = {
+class Shuffled(ThreadPoolExecutor):
+    """Threads that begin each call a little later or earlier than asked."""
+
+    def submit(self, call: Any, /, *args: Any, **named: Any) -> Future[Any]:
+        """Submit a call."""
+        return super().submit(later, random.choice((0, 0, 0.003)), call, *args, **named)
+
+
+def later(seconds: float, call: Callable[..., Any], *args: Any, **named: Any) -> Any:
+    """Call a function after a while."""
+    time.sleep(seconds)
+    return call(*args, **named)
+
+
+@contextmanager
+def two_nodes() -> Iterator[Executor]:
+    """Yield a Ray cluster with two nodes on this host."""
+    from ray.cluster_utils import Cluster
+
+    how = {"num_cpus": 1, "include_dashboard": False, "object_store_memory": 80_000_000}
+    nodes = Cluster(initialize_head=True, head_node_args=how)
+    try:
+        nodes.add_node(**how)
+        with connected(nodes.address) as pool:
+            yield pool
+    finally:
+        nodes.shutdown()
+
+
+SPREADS: dict[str, Callable[[], AbstractContextManager[Executor]]] = {
+    "serial": lambda: executor(1),
     "one": lambda: processes(1),
     "two": lambda: processes(2),
+    "four": lambda: processes(4),
     "ray": lambda: connected(LOCAL, 2),
+    "nodes": two_nodes,
+    "shuffled": lambda: Shuffled(3),
 }
+POOLS = "one", "two", "ray"
+"""Those that `speed` compares."""
 
 
 def seconds_of(linker: arbo.Linker, names: list[str], folder: Path, pool: Executor) -> float:
     """Return the seconds of encoding and search by the workers of a pool."""
-    for place, some in (("small", names[:4096]), ("all", names)):
-        with opened(folder / place, shard_size=40_000, pool=pool) as work:
+    for some in (names[:4096], names):
+        with TemporaryDirectory(dir=folder) as place, opened(place, shard_size=40_000, pool=pool) as work:
             result = work.over(linker.configured(encoder=linker.encoder)).link(some)
     return float(result.manifest["seconds"]["encode and search"])
 
 
 def speed(folder: Path) -> Iterator[tuple[str, float]]:
     """Compare two workers with one, and with two of Ray."""
-    for what, encoder, sizes in (
-        ("search", "ngram", (60_000, 60_000, 300_000)),
-        ("embedding", "all-MiniLM-L6-v2", (32_000, 32_000, 10)),
-    ):
+    given, spent = {}, defaultdict[str, list[float]](list)
+    for what, (encoder, sizes) in SPEED.items():
         documents, entities = make(folder / what, *sizes)
         names = [mention.text for mention in arbo.read_documents(documents).mentions]
-        linker = arbo.Linker(arbo.read_knowledge_base(entities), encoder_of(encoder))
-        spent: dict[str, float] = {}
-        for turn, (name, opening) in product("01", POOLS.items()):
-            with opening() as pool:
-                seconds = seconds_of(linker, names, folder / what / f"{name}{turn}", pool)
-            spent[name] = min(seconds, spent.get(name, seconds))
-        yield from ((f"{what}.{name}.seconds", seconds) for name, seconds in spent.items())
-        yield f"{what}.times_faster", spent["one"] / spent["two"]
-        yield f"{what}.ray_times_slower", spent["ray"] / spent["two"]
+        given[what] = arbo.Linker(arbo.read_knowledge_base(entities), encoder_of(encoder)), names
+    for turn, name in product(range(ROUNDS), POOLS):
+        if name != "one" or turn in (0, ROUNDS - 1):
+            begin = time.perf_counter()
+            with SPREADS[name]() as pool:
+                pool.submit(abs, 0).result()
+                spent[name].append(time.perf_counter() - begin)
+                for what, (linker, names) in given.items():
+                    spent[f"{what}.{name}"].append(seconds_of(linker, names, folder, pool))
+    yield "ray.start.seconds", median(spent["ray"])
+    for what, (_, names) in given.items():
+        one, two, ray = (spent[f"{what}.{name}"] for name in POOLS)
+        yield f"{what}.names", len(set(names))
+        yield from ((f"{what}.{name}.seconds", median(spent[f"{what}.{name}"])) for name in POOLS)
+        yield f"{what}.times_faster", median(one) / median(two)
+        yield f"{what}.ray_times_slower", median(map(truediv, ray, two))
 
 
 def memory(folder: Path) -> Iterator[tuple[str, float]]:
@@ -163,29 +230,52 @@ def largest(folder: Path) -> Iterator[tuple[str, float]]:
 
 
 def same_bytes(folder: Path) -> Iterator[tuple[str, float]]:
-    """Compare the tables of jobs in processes with those of one."""
-    job = JOBS["BC5CDR disease"]
-    (documents,) = {job.test}
-    kb, news = ["--kb", str(DATA / job.kb), "--kb-format", job.kb_format], str(DATA / "ecbplus")
-    test = job.documents(documents)
-    parts = {name: folder / f"{name}.jsonl" for name in ("first", "second", "corrections")}
-    test[:400].to_jsonl(parts["first"])
-    test[400:].to_jsonl(parts["second"])
-    parts["corrections"].write_text("".join(f"{json.dumps(one)}\n" for one in corrections(test[:400])), "utf-8")
-    jobs = [[*job.command(documents), "--method", method] for method in METHODS]
-    jobs += [["discover", news, "--format", "ecbplus"]]
-    jobs += [["link", str(parts["first"]), *kb, "--corrections", str(parts["corrections"]), "--spread", "graph"]]
-    compared = different = 0
-    for place, words in enumerate(jobs):
-        grow = words[1] == str(parts["first"])
-        plain = tables(words, folder / f"plain{place}", [str(parts["second"])] if grow else None)
-        for number, spread in enumerate(product(SPREADS, ("300", "1000", "5000"))):
-            how = [*spread[0], "--shard-size", spread[1]]
-            made = tables(words, folder / f"run{place}.{number}", [str(parts["second"])] if grow else None, how)
-            compared += 1
-            different += made != plain
-    yield "bytes.jobs", compared
-    yield "bytes.different", different
+    """Compare the files of jobs that are spread with those of the same jobs in memory."""
+    given = {data: given_of(data) for data in MATRIX}
+    plain = {data: [[*runs(job, *given[data], folder)] for job in MATRIX[data][1]] for data in MATRIX}
+    made: Counter[str] = Counter()
+    for (spread, opening), (data, (sizes, jobs)) in product(SPREADS.items(), MATRIX.items()):
+        documents, linker = given[data]
+        with opening() as pool:
+            for size in sizes:
+                with opened(folder / "work", shard_size=size, pool=pool) as work:
+                    found = [[*runs(job, documents, work.over(linker), folder)] for job in jobs]
+                different = [job for job, own, whole in zip(jobs, found, plain[data], strict=True) if own != whole]
+                parts = [part["made"] for path in work.folder.iterdir() if (part := read_manifest(path))]
+                made.update(jobs=len(jobs), different=len(different), parts=len(parts))
+                stages = [stage for told in progress_of(work.folder).values() for stage in told]
+                in_bins = sum(stage.endswith("partition") for stage in stages)
+                made.update(made_again=sum(parts) - len(parts), in_bins=in_bins)
+                rmtree(work.folder)
+                say(f"{spread}, {data} in shards of {size}: {different or 'the same'}")
+    yield from ((f"bytes.{name}", number) for name, number in made.items())
+
+
+def given_of(data: str) -> tuple[arbo.Corpus, arbo.Linker]:
+    """Read documents, and what they are linked to."""
+    if data == "sample":
+        documents, kb = arbo.load_sample()
+        return documents[:12], arbo.Linker(kb)
+    if data == "ECB+":
+        return arbo.read_documents(DATA / "ecbplus", "ecbplus"), arbo.Linker()
+    return JOBS[data].documents(JOBS[data].test), arbo.Linker(JOBS[data].knowledge_base())
+
+
+def runs(job: str, documents: arbo.Corpus, linker: arbo.Linker, folder: Path) -> Iterator[dict[str, str]]:
+    """Make the runs of a job, and yield the hashes of their files."""
+    how: Any = {"method": job} if job in METHODS else {"nil_linkage": "average"} if job == "average" else {}
+    made, cut = linker.configured(config=replace(linker.config, **how)), len(documents) * 4 // 5
+    steps: list[Callable[[Any], arbo.Result]] = [lambda _: made.link(documents)]
+    if job == "discover" or linker.kb is None:
+        steps = [lambda _: made.discover(documents)]
+    elif job == "growth":
+        steps = [lambda _: made.link(documents[:cut], [*corrections(documents[:cut])])]
+        steps += [lambda before: made.add(before, documents[cut:]), made.refit]
+    before = None
+    for place, step in enumerate(steps):
+        step(before).save(folder / f"run{place}")
+        before = arbo.Result.load(folder / f"run{place}")
+        yield before.manifest["files"]
 
 
 def corrections(documents: arbo.Corpus) -> Iterator[dict[str, object]]:
@@ -205,18 +295,9 @@ def corrections(documents: arbo.Corpus) -> Iterator[dict[str, object]]:
         yield kinds[number % 7]
 
 
-def tables(job: list[str], out: Path, more: list[str] | None, how: Sequence[str] = ()) -> dict[str, str]:
-    """Make a run, which perhaps grows by ``more``, and return the hashes of its files."""
-    run_arbo(*job, "--out", str(out), *how)
-    if more:
-        out, before = out.with_name(f"{out.name}.grown"), out
-        run_arbo("add", str(before), *more, "--out", str(out), *how)
-    found: dict[str, str] = json.loads((out / "manifest.json").read_text("utf-8"))["files"]
-    return found
-
-
 PARTS = {"memory": memory, "speed": speed, "largest": largest, "bytes": same_bytes}
-CELLS = Cells("scale", lambda cell: (cell["part"], SIZES, LARGEST))
+MADE_WITH = {"memory": SIZES, "speed": (SPEED, ROUNDS, *POOLS), "largest": LARGEST, "bytes": (MATRIX, *SPREADS)}
+CELLS = Cells("scale", lambda cell: (cell["part"], MADE_WITH[cell["part"]]))
 
 
 def main() -> None:
@@ -226,7 +307,8 @@ def main() -> None:
     given = parser.parse_args()
 
     def made(part: str) -> Figures:
-        with tempfile.TemporaryDirectory() as folder:
+        memory = "/dev/shm" if part == "bytes" and os.path.isdir("/dev/shm") else None  # parts are flushed to disk
+        with TemporaryDirectory(dir=memory) as folder:
             return collected(PARTS[part](Path(folder)))
 
     for name in PARTS:

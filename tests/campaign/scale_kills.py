@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -16,33 +17,46 @@ from random import Random
 from tempfile import mkdtemp
 from typing import Any
 
+from tiny_models import bert
+
 import arbo
-from arbo.data.corpus import Corpus
 from arbo.scale.parts import read_manifest
 from campaign.runner import Campaign
 
-_DOCUMENTS = 4
+_STAGES = {
+    "link": {"nearest entities": "search", "nearest mentions": "search", "partition": "partition"},
+    "add": {"nearest entities": "search", "partition": "partition"},
+    "embed": {"embedding mentions": "embedding", "nearest mentions": "search"},
+}
+"""Kinds of jobs, the stages in which they are killed, and the kind of parts that each has several of."""
+_COPIES = 10
+"""Of each document: they give the partition many bins, and the search few names."""
 
 
 def _kills(seed: int, folder: Path, address: str | None = None) -> None:
     """Kill a job two to four times, give the same command again, and compare it with a run in memory."""
-    random, stamps = Random(seed), dict[str, int]()
-    given, expected = _plain()
-    spread = ["--ray", address] if address else ["--workers", "2"]
-    job = [*given, "--out", folder / "run", "--shard-size", "12", "--work", folder / "work", *spread]
-    kills = random.randint(2, 4)
+    random, stamps, (kind, stages) = Random(seed), dict[str, int](), [*_STAGES.items()][seed % len(_STAGES)]
+    given, expected = _plain(kind)
+    job = [*given, "--out", folder / "run", "--work", folder / "work"]
+    job += ["--cache", folder / "cache"] if kind == "embed" else []
+    job += ["--ray", address] if address else ["--workers", "2"]
+    moments = sorted((random.randrange(len(stages)), random.random()) for _ in range(random.randint(2, 4)))
     while True:
+        begun = time.time_ns()
         process = subprocess.Popen(
             [sys.executable, "-m", "arbo", *map(str, job)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
         )
-        if kills:
-            kills -= 1
-            more = len(_parts(folder)) + random.randrange(80)
-            while process.poll() is None and len(_parts(folder)) < more:
-                time.sleep(0.005)
-            time.sleep(random.random() / 20)
-            victims = ["driver", "worker", "node"][: 3 if address else 2]
-            _kill(random.choice(victims), process, address, random)
+        while moments and process.poll() is None:
+            (place, share), victim = moments[0], random.choice(["driver", "worker", "node"][: 3 if address else 2])
+            while process.poll() is None and _finished(folder, [*stages][place], begun) < share:
+                time.sleep(0.002)
+            time.sleep(random.random() / 50)
+            if process.poll() is None:
+                moments.pop(0)
+                _made()[f"{victim}, {kind}, {[*stages][place]}"] += 1
+                _kill(victim, process, address, random)
+                if victim != "node":
+                    break
         told = process.communicate()[1]
         assert {name: stamp for name, stamp in _parts(folder).items() if name in stamps} == stamps, "made again"
         stamps |= _parts(folder)
@@ -51,7 +65,8 @@ def _kills(seed: int, folder: Path, address: str | None = None) -> None:
         assert process.returncode == -signal.SIGKILL or "run the same command again" in told, told
     assert json.loads((folder / "run" / "manifest.json").read_text("utf-8"))["files"] == expected
     assert {read_manifest(folder / "work" / name)["made"] for name in stamps} == {1}
-    assert len([name for name in stamps if name.startswith("search")]) > 50
+    made = Counter(name.partition("-")[0] for name in stamps)
+    assert min(made[part] for part in stages.values()) > 2, made
 
 
 def _parts(folder: Path) -> dict[str, int]:
@@ -65,16 +80,63 @@ def _parts(folder: Path) -> dict[str, int]:
     }
 
 
+def _stages(folder: Path, since: int = 0) -> dict[str, list[str]]:
+    """Return the parts of each stage that a job has begun since a time."""
+    for record in (folder / "work").glob("arbo-work-*.json"):
+        if record.stat().st_mtime_ns > since:
+            told = json.loads(record.read_text("utf-8"))["stages"]
+            return {stage.partition(". ")[2]: parts for stage, parts in told.items()}
+    return {}
+
+
+def _finished(folder: Path, stage: str, since: int) -> float:
+    """Return the share of the parts of a stage that is finished; -1 if it has not begun since a time."""
+    if not (parts := _stages(folder, since).get(stage)):
+        return -1
+    return sum((folder / "work" / name / "part.json").exists() for name in parts) / len(parts)
+
+
 @cache
-def _plain() -> tuple[list[Any], dict[str, str]]:
-    """Write the inputs and a run in memory; return the command and the hashes of the run's files."""
+def _made() -> Counter[str]:
+    """Count the kills of this process, and print them when it ends."""
+    made: Counter[str] = Counter()
+    atexit.register(lambda: print(f"\n{made.total():,} kills: {dict(sorted(made.items()))}", file=sys.stderr))
+    return made
+
+
+@cache
+def _plain(kind: str) -> tuple[list[Any], dict[str, str]]:
+    """Write the inputs and a run in memory; return the command, and the hashes of the run's files."""
     folder = Path(mkdtemp(prefix="arbo-campaign-plain-"))
     documents, kb = arbo.load_sample()
-    Corpus.of(documents[:_DOCUMENTS]).to_jsonl(folder / "documents.jsonl")
-    kb.to_jsonl(folder / "kb.jsonl")
-    job = ["link", folder / "documents.jsonl", "--kb", folder / "kb.jsonl"]
-    subprocess.run([sys.executable, "-m", "arbo", *job, "--out", folder / "run"], check=True, capture_output=True)
-    return job, json.loads((folder / "run" / "manifest.json").read_text("utf-8"))["files"]
+    arbo.KnowledgeBase(kb.entities[:20]).to_jsonl(folder / "kb.jsonl")
+    copies = [(f"{own.id}.{i}", own.text, own.mentions) for own in documents[:4] for i in range(_COPIES)]
+    texts = [(id_, text, [(one.start, one.end) for one in mentions]) for id_, text, mentions in copies]
+    known = texts[:-_COPIES] if kind == "add" else texts
+    job = ["link", _written(folder / "known.jsonl", known), "--kb", folder / "kb.jsonl"]
+    size, how = "4", list[Any]()
+    if kind == "add":
+        _run(*job, "--out", folder / "before")
+        job = ["add", folder / "before", _written(folder / "new.jsonl", texts[-_COPIES:])]
+    elif kind == "embed":
+        names = [f"marsh fever {i}" for i in range(2500)]  # more than two slices
+        texts = [(name, name, [(0, len(name))]) for name in names]
+        job = ["discover", _written(folder / "names.jsonl", texts), "--encoder", bert(folder / "model")]
+        size, how = "300", ["--cache", folder / "cache"]
+    _run(*job, "--out", folder / "run", *how)
+    found = json.loads((folder / "run" / "manifest.json").read_text("utf-8"))["files"]
+    return [*job, "--shard-size", size], found
+
+
+def _run(*job: object) -> None:
+    subprocess.run([sys.executable, "-m", "arbo", *map(str, job)], check=True, capture_output=True)
+
+
+def _written(file: Path, texts: list[tuple[str, str, list[tuple[int, int]]]]) -> Path:
+    """Write documents with an id, a text, and the spans of mentions."""
+    rows = [{"id": id_, "text": text, "mentions": [{"spans": [span]} for span in spans]} for id_, text, spans in texts]
+    file.write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
+    return file
 
 
 def _kill(what: str, process: subprocess.Popen[str], address: str | None, random: Random) -> None:
@@ -130,7 +192,7 @@ def _ray_kills(seed: int, folder: Path) -> None:
 
 
 _ASKS = "a job whose {} are killed goes on: the same tables, and no finished part is made again"
-CAMPAIGNS = {  # a case has three kills on average; those of CI have eleven in all
+CAMPAIGNS = {  # a case has two or three kills; those of CI have about ten in all
     "processes": Campaign(_kills, _ASKS.format("workers or driver"), many=50, few=2, processes=True, slow=True),
     "ray": Campaign(
         _ray_kills, _ASKS.format("nodes, workers or driver"), many=50, few=2, gigabytes=64, processes=True, slow=True
