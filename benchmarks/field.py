@@ -8,11 +8,11 @@ entity`, but all mentions with an id count, those that MEDIC lacks as wrong, and
 of its ids, as in `arbo evaluate`.
 
 Models: `n-grams` are arbo's, without training, first with the names of MEDIC alone. The others rerank their 24 nearest
-names: `MiniLM` by the cosine of vectors (22 million parameters, aligned on MEDIC's synonyms, see
-`arborescence_training`); `sum` by the cosine plus the n-grams' score, its weight chosen on the development part;
-`learnt` by gradient boosting (`library.ranking`) over words, scores and annotations, then over vectors too, then over
-the entities that other mentions of the document name. It learns from the annotated parts in five folds, each with the
-names of the other four. `and sum` adds its log-odds to `sum`, weighted on the development part.
+names: `MiniLM` by the cosine of vectors (22 million parameters, aligned for an epoch on the names of MEDIC, the Disease
+Ontology and the HPO, see `library.alignment`); `sum` by the cosine plus the n-grams' score, its weight chosen on the
+development part; `learnt` by gradient boosting (`library.ranking`) over words, scores and annotations, then over
+vectors too, then over the entities that other mentions of the document name. It learns from the annotated parts in five
+folds, each with the names of the other four. `and sum` adds its log-odds to `sum`, weighted on the development part.
 
 `CORPUS.accuracy` is `test` of the model that is best on `dev`.
 
@@ -24,7 +24,8 @@ specific`: the words of the chosen name are some of the mention's, or all of the
 **homonyms**: mentions whose name several entities share: the share of right ones, if the name means the first of them
 in MEDIC, the one annotated most often with the name, or the one that most other mentions of the document name.
 
-**marginalised** (BioSyn's loss, `library.marginal`): MiniLM trained on the annotated mentions before the part, each
+**marginalised** (BioSyn's loss, `library.marginal`): MiniLM, aligned by 200 steps of MEDIC's synonyms (0 epochs; see
+`arborescence_training`), trained on the annotated mentions before the part, each
 with its 24 nearest names by n-grams in the folds above, the number of epochs chosen on the development part; by the
 cosine, and by the cosine plus the n-grams' score times a weight.
 
@@ -41,6 +42,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+from library.alignment import SETTINGS as ALIGNMENT, aligned
 from library.biosyn import Ids, Query, dictionary, ids_of, plain, queries, right, written_parts
 from library.cells import Cells, key
 from library.command import parser_of
@@ -61,7 +63,7 @@ FOLDS = 5
 EPOCHS = 2
 WEIGHTS = (0.125, 0.25, 0.5, 1.0, 2.0)
 TRUSTS = (2.0, 5.0, 10.0, 20.0)
-ENCODER = "aligned"
+MARGINAL_START = "aligned"
 KINDS = ("composite", "abbreviation", "same name", "unseen", "more general", "more specific", "other")
 SHORT = re.compile(r"[A-Z][A-Za-z0-9-]*[A-Z0-9][A-Za-z0-9-]*")
 Answers = list[list[str]]
@@ -314,9 +316,8 @@ def homonyms(corpus: str, part: str, asked: Asked) -> Row:
 def measured(corpus: str, name: str) -> dict[str, Any]:
     """Make a cell."""
     parts = Parts.of(corpus)
-    encoder = encoder_of(ENCODER, {corpus: Data.of(corpus) for corpus in CORPORA})
     rows, wrong = [], []
-    for model in models(parts, cosines_of(encoder, parts.everything())):
+    for model in models(parts, cosines_of(aligned(), parts.everything())):
         rows.append(row_of(corpus, model, parts))
         wrong.append(errors(corpus, model))
         say(str(rows[-1]))
@@ -337,7 +338,7 @@ def items(learn: Iterable[Asked]) -> Iterator[Item]:
 def marginalised(corpus: str, name: str) -> dict[str, Any]:
     """Make a cell of MiniLM with synonym marginalisation; as many epochs for the test part as are best on dev."""
     parts = Parts.of(corpus)
-    aligned = encoder_of(ENCODER, {corpus: Data.of(corpus) for corpus in CORPORA})
+    start = encoder_of(MARGINAL_START, {corpus: Data.of(corpus) for corpus in CORPORA})
 
     def row(asked: Asked, part: str, n_epochs: int, encoder: arbo.DualEncoder) -> Row:
         pairs = described_pairs(asked.queries, asked.lists, asked.known, cosines_of(encoder, [asked]))
@@ -347,8 +348,8 @@ def marginalised(corpus: str, name: str) -> dict[str, Any]:
         return {"corpus": corpus, "part": part, "epochs": n_epochs} | found
 
     def rows(learn: Sequence[Asked], asked: Asked, part: str, most: int) -> Iterator[Row]:
-        yield row(asked, part, 0, aligned)
-        for n_epochs, encoder in zip(range(1, most + 1), epochs(aligned, items(learn)), strict=False):
+        yield row(asked, part, 0, start)
+        for n_epochs, encoder in zip(range(1, most + 1), epochs(start, items(learn)), strict=False):
             yield row(asked, part, n_epochs, encoder)
 
     dev = [*rows(parts.learn_dev, parts.dev, "dev", EPOCHS)]
@@ -356,10 +357,10 @@ def marginalised(corpus: str, name: str) -> dict[str, Any]:
     return {"rows": [*dev, *rows(parts.learn_test, parts.test, "test", best)]}
 
 
-CELLS = Cells("field", lambda cell: (settings_of(ENCODER), CANDIDATES, FOLDS, WEIGHTS, TRUSTS, SETTINGS, list(GROUPS)))
+CELLS = Cells("field", lambda cell: (ALIGNMENT, CANDIDATES, FOLDS, WEIGHTS, TRUSTS, SETTINGS, list(GROUPS)))
 
 OF_MARGINALISED = Cells(
-    "field_marginalised", lambda cell: (settings_of(ENCODER), CANDIDATES, FOLDS, EPOCHS, MARGINAL), PLACE
+    "field_marginalised", lambda cell: (settings_of(MARGINAL_START), CANDIDATES, FOLDS, EPOCHS, MARGINAL), PLACE
 )
 
 
