@@ -157,7 +157,7 @@ Preview = Annotated[bool, option("--preview", help="Show what --corrections chan
 NoTexts = Annotated[bool, option("--no-texts", help="Drop texts and columns; mentions keep their texts.")]
 _WORKERS = "Processes that share the work; see docs/scale.md. [default: 1]"
 Workers = Annotated[int | None, _spread(metavar="N", min=1, help=_WORKERS)]
-_SHARD_SIZE = "Most names of a search task; a partition task has 8 times as many mentions. [default: 524,288]"
+_SHARD_SIZE = "Most names of a search task; see docs/scale.md. [default: 524,288]"
 ShardSize = Annotated[int | None, _spread(metavar="N", min=1, help=_SHARD_SIZE)]
 _WORK = "Folder of finished parts. [default: OUT.work, removed at the end]"
 Work = Annotated[Path | None, _spread(metavar="FOLDER", help=_WORK)]
