@@ -25,12 +25,12 @@ specific`: the words of the chosen name are some of the mention's, or all of the
 in MEDIC, the one annotated most often with the name, or the one that most other mentions of the document name.
 
 **marginalised** (BioSyn's loss, `library.marginal`): MiniLM, aligned by 200 steps of MEDIC's synonyms (0 epochs; see
-`arborescence_training`), trained on the annotated mentions before the part, each
-with its 24 nearest names by n-grams in the folds above, the number of epochs chosen on the development part; by the
-cosine, and by the cosine plus the n-grams' score times a weight.
+`arborescence_training`), trained on the annotated mentions before the part, each with its 24 nearest names by n-grams
+in the folds above, the number of epochs chosen on the development part; by the cosine, and by the cosine plus the
+n-grams' score times a weight.
 
-`--corpus` chooses cells; each is kept in the cache folder. `--record` records the cells that are there, and makes none.
-`--marginalised` makes and records that table alone; its cells are kept in `cells/`.
+`--corpus` chooses cells; each is kept in `cells/`. `--record` records the cells that are there, and makes none.
+`--marginalised` makes and records that table alone.
 """
 
 import hashlib
@@ -357,7 +357,7 @@ def marginalised(corpus: str, name: str) -> dict[str, Any]:
     return {"rows": [*dev, *rows(parts.learn_test, parts.test, "test", best)]}
 
 
-CELLS = Cells("field", lambda cell: (ALIGNMENT, CANDIDATES, FOLDS, WEIGHTS, TRUSTS, SETTINGS, list(GROUPS)))
+CELLS = Cells("field", lambda cell: (ALIGNMENT, CANDIDATES, FOLDS, WEIGHTS, TRUSTS, SETTINGS, list(GROUPS)), PLACE)
 
 OF_MARGINALISED = Cells(
     "field_marginalised", lambda cell: (settings_of(MARGINAL_START), CANDIDATES, FOLDS, EPOCHS, MARGINAL), PLACE
