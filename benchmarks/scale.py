@@ -350,7 +350,7 @@ def main() -> None:
     given = parser.parse_args()
 
     def made(part: str) -> Figures:
-        memory = "/dev/shm" if part == "bytes" and os.path.isdir("/dev/shm") else None  # parts are flushed to disk
+        memory = "/dev/shm" if part == "bytes" and os.path.isdir("/dev/shm") else None  # many small files
         with TemporaryDirectory(dir=memory) as folder:
             return collected(PARTS[part](Path(folder)))
 
