@@ -11,11 +11,15 @@ and kept; `--only` makes one of them.
   and `ray_times_slower` is the median of the ratios of Ray to two processes in a round. A worker has one thread, and is
   warmed by a small job. Ratios need two free cores: beside other work, two workers get twice the share of one.
 - `memory`: `work.times_slower` compares `arbo link --workers 1 --work` with `arbo link` in memory, from files to
-  tables, on 10⁵ mentions, least of three. `peak_gb` is the peak memory of `arbo link` and `arbo discover`, and
-  `bytes_a_mention` the slope between both sizes, the share of ten mentions of a name in the knowledge base included.
-- `largest`: ten million mentions, from files to tables, the knowledge base as an index: the peak memory, with pages of
-  mapped files, the seconds of the stages that a run tells (`encode and search`, then those of the driver alone:
-  `partition`, `describe`), and the rest: reading, and writing the tables. `work`: linked with two workers.
+  tables, on 10⁵ mentions, least of three. `bytes_a_mention` is the slope of the peak memory between both sizes, the
+  share of ten mentions of a name in the knowledge base included.
+- `largest`: ten million mentions, the knowledge base as an index (`index`: its making). `work`: linked with two
+  workers; `different` counts the files that are not those of the run in memory.
+- Of both, from files to tables: the peak memory, with pages of mapped files, the seconds, those of the stages that a
+  run tells (`encode and search`, then those of the driver alone: `partition`, `describe`), and the rest
+  (`read_and_write`); `read` is reading the documents alone, in a process of its own. `changes`: `arbo diff` of the
+  linked run and one with an entity threshold of 0.34 instead of 0.35, `mentions` of which change. At 10⁷ it takes the
+  most memory, and comes last: if there is too little, its figures alone are missing.
 - `bytes`: jobs whose files are compared, by their hashes, with those of the same job in memory. They are spread in
   seven ways: in parts that the driver makes itself (`--workers 1`), in 1, 2 and 4 processes, on a Ray cluster with two
   workers, on one with two nodes, and in threads that begin each call a little later or earlier than asked. The first 12
@@ -50,7 +54,7 @@ from library.command import parser_of
 from library.corpora import JOBS
 from library.folders import DATA
 from library.results import Figures, collected, record, say
-from library.timing import run_arbo
+from library.timing import Ran, in_process, run_arbo, seconds
 from threadpoolctl import threadpool_limits
 
 import arbo
@@ -191,13 +195,40 @@ def speed(folder: Path) -> Iterator[tuple[str, float]]:
         yield f"{what}.ray_times_slower", median(map(truediv, ray, two))
 
 
+OTHER = "--threshold", "0.34,0.2"
+"""Makes another run of a job, by the same search."""
+
+
+def measured(name: str, ran: Ran) -> Iterator[tuple[str, float]]:
+    """Yield the peak memory and the seconds of a command, and of its stages if it tells them."""
+    yield f"{name}.peak_gb", ran.peak / 1e9
+    yield f"{name}.seconds", ran.seconds
+    if stages := ran.printed.get("seconds"):
+        for stage, own in stages.items():
+            yield f"{name}.{stage.replace(' ', '_')}.seconds", own
+        yield f"{name}.read_and_write.seconds", ran.seconds - sum(stages.values())
+
+
+def changes(size: str, before: Path, after: Path) -> Iterator[tuple[str, float]]:
+    """Measure the comparison of two runs."""
+    ran = run_arbo("diff", str(before), str(after))
+    yield from measured(f"changes.{size}", ran)
+    yield f"changes.{size}.mentions", len(ran.printed["mentions"])
+
+
+def reading(documents: Path) -> float:
+    """Return the seconds of reading documents."""
+    return seconds(arbo.read_documents, documents)[0]
+
+
 def memory(folder: Path) -> Iterator[tuple[str, float]]:
     """Measure peaks, and what the work folder costs."""
     peaks: dict[str, list[int]] = {"link": [], "discover": []}
     for size, sizes in SIZES.items():
         documents, entities = make(folder / size, *sizes)
+        run, other = folder / "run", folder / "other"
         jobs = {
-            "link": ["link", str(documents), "--kb", str(entities), "--out", str(folder / "run")],
+            "link": ["link", str(documents), "--kb", str(entities), "--out", str(run)],
             "discover": ["discover", str(documents), "--out", str(folder / "found")],
         }
         if size == "1e5":
@@ -205,8 +236,12 @@ def memory(folder: Path) -> Iterator[tuple[str, float]]:
             runs = [(run_arbo(*jobs["link"]), run_arbo(*jobs["link"], *work, f"{folder}/work{i}")) for i in range(3)]
             yield "work.times_slower", min(own.seconds for _, own in runs) / min(own.seconds for own, _ in runs)
         for verb, job in jobs.items():
-            peaks[verb].append(run_arbo(*job).peak)
-            yield f"{verb}.{size}.peak_gb", peaks[verb][-1] / 1e9
+            ran = run_arbo(*job)
+            peaks[verb].append(ran.peak)
+            yield from measured(f"{verb}.{size}", ran)
+        yield f"read.{size}.seconds", in_process(reading, documents)
+        run_arbo(*jobs["link"][:-1], str(other), *OTHER)
+        yield from changes(size, run, other)
     for verb, (small, large) in peaks.items():
         yield f"{verb}.bytes_a_mention", (large - small) / (SIZES["1e6"][0] - SIZES["1e5"][0])
 
@@ -214,19 +249,22 @@ def memory(folder: Path) -> Iterator[tuple[str, float]]:
 def largest(folder: Path) -> Iterator[tuple[str, float]]:
     """Link and discover ten million mentions."""
     documents, entities = make(folder, *LARGEST)
-    run_arbo("kb", "index", str(entities), "--out", str(folder / "index"))
-    jobs = {
-        "discover": ["discover", str(documents), "--out", str(folder / "found")],
-        "link": ["link", str(documents), "--kb", str(folder / "index"), "--out", str(folder / "run")],
-    }
-    jobs["work"] = [*jobs["link"][:-1], str(folder / "other"), "--workers", "2", "--work", str(folder / "work")]
-    for verb, job in jobs.items():
-        told, seconds, peak = run_arbo(*job)
-        yield f"{verb}.1e7.peak_gb", peak / 1e9
-        yield f"{verb}.1e7.seconds", seconds
-        for stage, own in told["seconds"].items():
-            yield f"{verb}.1e7.{stage.replace(' ', '_')}.seconds", own
-        yield f"{verb}.1e7.read_and_write.seconds", seconds - sum(told["seconds"].values())
+    yield from measured("index.1e7", run_arbo("kb", "index", str(entities), "--out", str(folder / "index")))
+    yield "read.1e7.seconds", in_process(reading, documents)
+    yield from measured("discover.1e7", run_arbo("discover", str(documents), "--out", str(folder / "found")))
+    rmtree(folder / "found")
+    run, other = folder / "run", folder / "other"
+    link = ["link", str(documents), "--kb", str(folder / "index"), "--out"]
+    yield from measured("link.1e7", run_arbo(*link, str(run)))
+    work = [*link, str(other), "--workers", "2", "--work", str(folder / "work")]
+    yield from measured("work.1e7", run_arbo(*work))
+    files = [json.loads((own / "manifest.json").read_text("utf-8"))["files"] for own in (run, other)]
+    yield "work.1e7.different", sum(files[1].get(name) != digest for name, digest in files[0].items())
+    run_arbo(*work, *OTHER)
+    try:
+        yield from changes("1e7", run, other)
+    except RuntimeError as error:
+        say(f"changes.1e7 is missing: {error}")
 
 
 def same_bytes(folder: Path) -> Iterator[tuple[str, float]]:
@@ -296,7 +334,12 @@ def corrections(documents: arbo.Corpus) -> Iterator[dict[str, object]]:
 
 
 PARTS = {"memory": memory, "speed": speed, "largest": largest, "bytes": same_bytes}
-MADE_WITH = {"memory": SIZES, "speed": (SPEED, ROUNDS, *POOLS), "largest": LARGEST, "bytes": (MATRIX, *SPREADS)}
+MADE_WITH = {
+    "memory": (SIZES, OTHER),
+    "speed": (SPEED, ROUNDS, *POOLS),
+    "largest": (LARGEST, OTHER),
+    "bytes": (MATRIX, *SPREADS),
+}
 CELLS = Cells("scale", lambda cell: (cell["part"], MADE_WITH[cell["part"]]))
 
 
@@ -307,7 +350,7 @@ def main() -> None:
     given = parser.parse_args()
 
     def made(part: str) -> Figures:
-        memory = "/dev/shm" if part == "bytes" and os.path.isdir("/dev/shm") else None  # parts are flushed to disk
+        memory = "/dev/shm" if part == "bytes" and os.path.isdir("/dev/shm") else None  # many small files
         with TemporaryDirectory(dir=memory) as folder:
             return collected(PARTS[part](Path(folder)))
 
