@@ -101,7 +101,7 @@ def test_the_command_writes_a_knowledge_base(tmp_path: Path, run: Run) -> None:
     command = ["kb", "add-names", str(kb), str(documents), "--kb-format", "jsonl", "--format", "jsonl", "--out"]
     done = run(*command, str(out))
     assert done.code == 0, done.err
-    assert "1 names added, 0 removed" in done.out
+    assert "1 name added, 0 removed" in done.out
     assert KnowledgeBase.from_jsonl(out)["D1"].aliases == ("Influenza", "Grippe")
     before = kb.read_bytes()
     for wrong in (kb, tmp_path / "kb.obo"):
