@@ -117,6 +117,7 @@ def test_the_first_stage_of_a_run(run: Run, bert_folder: Path, tmp_path: Path, m
     for wrong, code, said in (
         (["--run", found, "--candidates-of", "ngram"], 3, f"{found}: these candidates come from another encoder"),
         (["--run", found, "--run", tmp_path / "." / "found"], 2, "--run names the same run twice"),
+        (["--run", found, "--no-abbreviations"], 2, "the runs of --run expanded abbreviations"),
         (
             ["--run", found, "--k", 17],
             3,

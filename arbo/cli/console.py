@@ -51,7 +51,7 @@ def escaped(text: str) -> str:
 
 
 def counted(n: int, noun: str) -> str:
-    """Return a number with its noun in the singular or the plural.
+    """Return a number with its noun, of which one ends in a consonant and y, or takes an s, in the singular or plural.
 
     >>> counted(1, "entity"), counted(2_000, "entity"), counted(0, "name")
     ('1 entity', '2,000 entities', '0 names')

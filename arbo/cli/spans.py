@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from arbo.spans.finding import Finder, Found
 
 
-_GIVEN = "Look in each sentence for the entities annotated there, and score the words found, as the OSLAT paper does."
+_GIVEN = (
+    "Look in each sentence for the entities annotated there, and score the words found and, with `fuzzy` or a model, "
+    "how high these entities rank, as the OSLAT paper does."
+)
 _Given = Annotated[bool, Option("--given-entities", help=_GIVEN)]
 _TRAIN = "With --given-entities: training documents; entities with and without mentions in them are scored apart."
 _Train = Annotated[Path | None, Option("--train", metavar="DOCS", help=_TRAIN)]

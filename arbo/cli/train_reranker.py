@@ -67,7 +67,11 @@ def train_reranker(
     reads = reads if k is None else replace(reads, candidates=k)
     start = arbo.CrossEncoder.of(arbo.DualEncoder.from_pretrained(training.encoder).mention_tower, reads).with_markers()
     results = load_runs(runs or ())
-    expands = expand_abbreviations(results) and expand is None
+    expands = expand_abbreviations(results)
+    if results and expands and expand is not None:
+        wrong = "the runs of --run expanded abbreviations"
+        raise arbo.UsageError(f"{wrong}; leave --no-abbreviations out, or link them again with it")
+    expands = expands and expand is None
     made_by, made_with = next(iter(results.items()), (None, None))
     first = encoder_like(made_with.manifest["encoder"] if made_with else {}, made_by, candidates_of, None, cache)
     documents, entities = docs.read(), kb.read()

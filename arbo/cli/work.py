@@ -12,6 +12,7 @@ from typer import Argument
 
 import arbo
 from arbo.cli import console, options
+from arbo.cli.console import counted
 from arbo.errors import UsageError
 
 
@@ -40,12 +41,12 @@ class Shards:
     def over(
         self, linker: arbo.Linker, out: Path, before: Path | None = None, *, planned: bool = True
     ) -> Iterator[arbo.Linker]:
-        """Yield the linker, which then embeds and searches in shards if an option asks for it.
+        """Yield the linker, which then embeds, searches and partitions in parts if an option asks for it.
 
         ``out`` is the run or index that is written. The run ``before`` is not changed; for ``planned`` see
         `arbo.scale.work.Work.over`.
         Many documents that are read in the block are on the disk of the work folder. If it is not given, it stands
-        beside the run, and is removed at the end of the block, unless that fails and there are parts.
+        beside ``out``, and is removed at the end of the block, unless that fails and there are parts.
         """
         if not self.is_spread:
             yield linker
@@ -93,11 +94,6 @@ def status(
                 console.show(f"{stage}: to come{'' if is_sure else ', if the mentions need more than one bin'}")
             else:
                 n = "one process" if told["workers"] == 1 else f"{told['workers']:,} processes"
-                rest = f"; about {_seconds(left)} left in {n}" if (left := told["seconds_left"]) else ""
-                console.show(
-                    f"{stage}: {told['finished']:,} of {told['parts']:,} parts, {_seconds(told['seconds'])}{rest}"
-                )
-
-
-def _seconds(number: float) -> str:
-    return f"{(told := f'{number:,.0f}')} second{'' if told == '1' else 's'}"
+                spent, left = counted(round(told["seconds"]), "second"), told["seconds_left"]
+                rest = f"; about {counted(round(left), 'second')} left in {n}" if left else ""
+                console.show(f"{stage}: {told['finished']:,} of {told['parts']:,} parts, {spent}{rest}")

@@ -12,7 +12,6 @@ import socket
 from collections.abc import Iterator
 from concurrent.futures import BrokenExecutor, Executor, Future, InvalidStateError
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import Any
 
 from arbo.errors import MissingDependency, UsageError
@@ -20,6 +19,7 @@ from arbo.scale.executors import limit_to_one_thread
 from arbo.scale.parts import Heavy, code
 
 LOCAL = "local"
+_TOKEN = "~/.ray/auth_token"
 _OTHER = (
     "{} has another version of arbo, numpy, scipy, numba, faiss-cpu or torch; install the same on all nodes of the Ray "
     "cluster"
@@ -49,7 +49,7 @@ class Cluster(Executor):
                 f"no node of the Ray cluster has a CPU and {memory:,} bytes of memory for a task; add such a node, or "
                 "search with a smaller --shard-size"
             )
-        self._max_workers = int(sum(node.get("CPU", 0) for node in nodes))
+        self._max_workers = int(sum(node.get("GPU" if gpus else "CPU", 0) for node in nodes))
         self._most = max(node.get("memory", 0) for node in nodes if node.get("CPU", 0) >= 1)
 
     def for_texts(self, memory: int) -> Cluster:
@@ -126,7 +126,7 @@ def connected(address: str, workers: int | None = None, memory: int = 0) -> Iter
             f"{address} is an address of Ray Client, which arbo does not use; give HOST:PORT of `ray start`"
         )
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    if address == LOCAL and not Path("~/.ray/auth_token").expanduser().exists():
+    if address == LOCAL and not os.path.exists(os.environ.get("RAY_AUTH_TOKEN_PATH", os.path.expanduser(_TOKEN))):
         os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex())  # else Ray writes one, for all later clusters too
     started = {"num_cpus": workers, "include_dashboard": False, "object_store_memory": _STORE}
     try:
@@ -136,9 +136,7 @@ def connected(address: str, workers: int | None = None, memory: int = 0) -> Iter
         ray.init(address, log_to_driver=False, logging_level="ERROR", **started if address == LOCAL else {})
     except (ConnectionError, OSError, RuntimeError, ValueError) as error:
         mend = (
-            ""
-            if address == LOCAL
-            else "; if it has a token, set RAY_AUTH_MODE=token, and copy the token to ~/.ray/auth_token"
+            "" if address == LOCAL else f"; if it has a token, set RAY_AUTH_MODE=token, and copy the token to {_TOKEN}"
         )
         raise UsageError(f"cannot use the Ray cluster {address}: {error}{mend}") from error
     try:

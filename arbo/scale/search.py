@@ -5,6 +5,7 @@ thing is in one shard only, so that the result is that of a single search.
 """
 
 from functools import lru_cache
+from multiprocessing import parent_process
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -12,7 +13,20 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from arbo.engine import Ids, Index, Limit, Metric, Neighbors, New, Vectors, lists_of, merged, nearest, renumbered
+from arbo.engine import (
+    Ids,
+    Index,
+    Limit,
+    Metric,
+    Neighbors,
+    New,
+    Vectors,
+    faiss_scanner,
+    lists_of,
+    merged,
+    nearest,
+    renumbered,
+)
 from arbo.retrieval.domains import Wanted
 from arbo.retrieval.gpu import best_scanner
 from arbo.scale.parts import Part, Task
@@ -77,11 +91,15 @@ class Grid(NamedTuple):
 def search(
     queries: Path, span: list[int], things: Path, scaled: bool, how: dict[str, Any]
 ) -> dict[str, npt.NDArray[Any]]:
-    """Return the lists of some queries in a shard of things; the arguments are the folders of parts."""
+    """Return the lists of some queries in a shard of things; the arguments are the folders of parts.
+
+    The processes of a pool search on the CPU, since each would put its shard on the one GPU.
+    """
     matrix = _matrix(Part(queries, {}).arrays())[slice(*span)]
     rows = np.arange(matrix.shape[0], dtype=np.int32)
     asked = Vectors(matrix, rows, rows, len(rows))
-    return nearest(asked, _index(things, how["metric"], scaled), scanner=best_scanner(), **how)._asdict()
+    scanner = best_scanner() if parent_process() is None else faiss_scanner
+    return nearest(asked, _index(things, how["metric"], scaled), scanner=scanner, **how)._asdict()
 
 
 @lru_cache(1)  # tasks with the same things follow each other

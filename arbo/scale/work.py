@@ -65,7 +65,7 @@ SHARD_SIZE = 1 << 19
 """Number of distinct vectors in a shard, unless told: with n-grams they take half a gigabyte when they are searched."""
 
 PARTITION = "partition"
-"""The stage that only a job with mentions for more than one bin has; that is known when it comes."""
+"""The stage that only a job with mentions for more than one bin has; whether it comes is known only then."""
 _BYTES = 200_000_000, 1500
 """Memory that a search needs at most: in all, and for each vector of a shard."""
 _UNFINISHED = ".arbo-partial-", ".arbo-old-"

@@ -11,6 +11,7 @@ from arbo.data import KnowledgeBase
 from arbo.engine import Bools, Ids
 from arbo.metrics import SpanScores, ratio, span_scores
 from arbo.progress import Announce, quiet
+from arbo.retrieval.domains import rows_by
 from arbo.spans.finding import Finder, PairFinder, Proposal, Scorer, best_of
 from arbo.spans.overlaps import Spans
 from arbo.spans.pieces import Pairs
@@ -120,8 +121,8 @@ def linked_scores(
     ``seen`` see `given_scores`.
     """
     entities = np.unique(pairs.entity)
-    homes = [kb.entities[row].domain for row in entities.tolist()]
-    of = {domain: entities[[home == domain for home in homes]] for domain in set(homes)}
+    homes = rows_by(kb.entities[row].domain for row in entities.tolist())
+    of = {domain: entities[rows] for domain, rows in homes.items()}
     texts = [document.text for document in pairs.corpus]
     rows, step = np.unique(pairs.text), max(1, _PAIRS // max(1, len(entities)))
     ranks = [np.empty(0, np.int64)]
