@@ -89,11 +89,17 @@ def test_an_index_is_made_by_processes(bert_folder: Path, tmp_path: Path) -> Non
     assert stages_of(tmp_path / "work")["1. embedding entities"]["finished"] == 1
 
 
-@pytest.mark.parametrize("spread", [["--workers", 2], ["--encoder", "all-MiniLM-L6-v2", "--shard-size", 5]])
-def test_an_index_that_cannot_be_spread_is_told(spread: list[object], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("spread", "wrong"),
+    [
+        (["--workers", 2], "an index is spread only for a transformer (--encoder)"),
+        (["--encoder", "all-MiniLM-L6-v2", "--shard-size", 5], "leave out --shard-size"),
+    ],
+)
+def test_an_index_that_cannot_be_spread_is_told(spread: list[object], wrong: str, tmp_path: Path) -> None:
     told = arbo_process("kb", "index", sample_files(tmp_path) / "kb.jsonl", "--out", tmp_path / "index", *spread)
     assert told.returncode == 2
-    assert "an index is spread only for a transformer (--encoder)" in told.stderr
+    assert wrong in told.stderr
 
 
 class Elsewhere(Shuffled):

@@ -186,6 +186,12 @@ def test_from_a_split_to_scores(tmp_path: Path, run: Run) -> None:
     shown = run("spans", out / "test.jsonl", *of[:2], "--given-entities", "--train", out / "train.jsonl").out
     assert f"{micro['precision']:.4f} {micro['recall']:.4f} {micro['f1']:.4f}" in shown
     assert "best by score" not in shown
+    fewer = run("spans", out / "test.jsonl", "--kb", out / "kb.jsonl", "--given-entities")
+    lost = sum(
+        not set(m.gold or ()) <= known.row_of.keys() for m in read_documents(out / "test.jsonl", "jsonl").mentions
+    )
+    assert f"{lost} mentions left out, whose entities the knowledge base does not have" in fewer.told
+    assert "a dictionary has no scores" in fewer.told
     refused = run("entity-split", tmp_path / "docs.jsonl", *of, "--unseen", 0.9, "--out", out)
     assert (refused.code, "--unseen" in refused.told) == (2, True)
     for options, told in (

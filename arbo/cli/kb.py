@@ -199,11 +199,10 @@ def index(
 
     check_index_replaceable(out)
     maker = load_encoder(encoder, encoder_config, cache, None)
-    if shards.is_spread and (isinstance(maker, arbo.NgramEncoder) or shards.shard_size):
-        raise UsageError(
-            "an index is spread only for a transformer (--encoder), whose slices of texts have one size; leave out "
-            "--shard-size and, without a transformer, --workers, --work and --ray"
-        )
+    if shards.is_spread and isinstance(maker, arbo.NgramEncoder):
+        raise UsageError("an index is spread only for a transformer (--encoder); leave out --workers, --work and --ray")
+    if shards.shard_size:
+        raise UsageError("a transformer reads slices of one size; leave out --shard-size")
     base = kb.read(no_generic_names=no_generic_names)
     with shards.over(arbo.Linker(encoder=maker), out, planned=False) as linker:
         arbo.build_index(base, out, encoder=linker.encoder, announce=bars)

@@ -10,7 +10,7 @@ from typer import Option
 import arbo
 from arbo.cli import console, options
 from arbo.cli.finding import find_in, load_finder
-from arbo.cli.inputs import Docs, Kb
+from arbo.cli.inputs import Docs, Kb, read_gold
 from arbo.cli.reporting import check_jsonl_output
 
 if TYPE_CHECKING:
@@ -102,6 +102,9 @@ def _show_given(
     pairs = Pairs.of(pieces(documents, passages).corpus, kb)
     if not len(pairs):
         raise arbo.UsageError("no mention has an entity of the knowledge base; check that the ids match")
+    gold = read_gold(documents, kb)
+    if lost := int((gold.has_id & ~gold.in_kb).sum()):
+        console.warn(f"{console.counted(lost, 'mention')} left out, whose entities the knowledge base does not have")
     seen = None if train is None else np.isin(pairs.entity, Pairs.of(train, kb).entity)
     scores = given_scores(pairs, given_spans(finder, pairs, kb, bars), seen)
     if not as_json:
@@ -113,7 +116,9 @@ def _show_given(
         linking = None if linked is None else linked.as_dict()
         sizes = {"pairs": len(pairs), "entities": n_entities}
         console.print_json(sizes | {"groups": scores.as_dict(), "linking": linking})
-    elif linked:
+    elif linked is None:
+        console.say("a dictionary has no scores, so that entities of a sentence have no ranks")
+    else:
         console.print_title(f"Entities of each sentence among its k best by score, of {n_entities:,} in all sentences")
         console.show(linked)
 

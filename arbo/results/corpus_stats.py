@@ -57,7 +57,7 @@ class CorpusStats:
         if len(self.parts) > 1:
             shares = {name: (*own.values(), self.in_no_other[name]) for name, own in self.overlap.items()}
             texts = ((name, *(f"{share:.1%}" for share in own)) for name, own in shares.items())
-            title = "Share of the entities of a line's part that occur in a column's part, and in no other part"
+            title = "Share of the entities of a line's part that occur in a column's part; last, in none of the others"
             tables.append(Table.of_texts(title, (*names, "no other"), texts))
         rows = [(name, *map(str, own.values())) for name, part in self.parts.items() for own in part.frequent]
         if rows:
