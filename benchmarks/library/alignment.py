@@ -3,11 +3,10 @@
 from dataclasses import replace
 
 import arbo
-from arbo.progress import bars
 from arbo.readers import read_knowledge_base
 from library.cells import hashed, key
 from library.folders import CACHE, DATA, MODELS
-from library.medic import ONE_A_NAME, ONE_AN_ENTITY, TRAININGS, synonyms
+from library.medic import ONE_A_NAME, ONE_AN_ENTITY, TRAININGS, align
 
 MEDIC = "medic/medic_06Jul2012.txt"
 OTHERS = "disease_ontology/HumanDO_2015-11-11.obo.gz", "gsc_plus/hp_2013-11-30.obo.gz"
@@ -44,9 +43,5 @@ def aligned() -> arbo.DualEncoder:
     """Return the encoder, trained if it is not there."""
     out = MODELS / key("diseases", "aligned", hashed(SETTINGS))
     if not out.is_dir():
-        kb = diseases()
-        start = arbo.DualEncoder.from_pretrained("all-MiniLM-L6-v2", ONE_AN_ENTITY)
-        own_names = arbo.KnowledgeBase(replace(entity, aliases=()) for entity in kb)
-        options = arbo.RunOptions(announce=bars)
-        arbo.train(start, synonyms(kb), own_names, config=CONFIG, out=out, options=options)
+        align(diseases(), CONFIG, out)
     return arbo.DualEncoder.from_pretrained(out, ONE_A_NAME, cache=CACHE)

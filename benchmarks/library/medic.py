@@ -50,16 +50,19 @@ def model_of(step: str, data: dict[str, Data]) -> Path | str:
         return "all-MiniLM-L6-v2"
     out, kb = MODELS / key("medic", step, hashed(settings_of(step))), data[CORPORA[0]].kb
     if not out.is_dir() and step == "aligned":
-        start = arbo.DualEncoder.from_pretrained(model_of(UNTRAINED, data), ONE_AN_ENTITY)
-        own_names = arbo.KnowledgeBase(replace(entity, aliases=()) for entity in kb)
-        arbo.train(
-            start, synonyms(kb), own_names, config=TRAININGS[step], out=out, options=arbo.RunOptions(announce=bars)
-        )
+        align(kb, TRAININGS[step], out)
     elif not out.is_dir():
         start = arbo.DualEncoder.from_pretrained(model_of("aligned", data), ONE_A_NAME, cache=CACHE)
         documents = [document for own in data.values() for document in own.train]
         arbo.train(start, documents, kb, config=TRAININGS[step], out=out, options=arbo.RunOptions(announce=bars))
     return out
+
+
+def align(kb: arbo.KnowledgeBase, config: arbo.TrainingConfig, out: Path) -> None:
+    """Train MiniLM on the other names of each entity as mentions of its own name, and write it to a folder."""
+    start = arbo.DualEncoder.from_pretrained("all-MiniLM-L6-v2", ONE_AN_ENTITY)
+    own_names = arbo.KnowledgeBase(replace(entity, aliases=()) for entity in kb)
+    arbo.train(start, synonyms(kb), own_names, config=config, out=out, options=arbo.RunOptions(announce=bars))
 
 
 def encoder_of(step: str, data: dict[str, Data]) -> arbo.DualEncoder:
