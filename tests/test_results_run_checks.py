@@ -73,6 +73,7 @@ def test_a_column_that_is_there_twice(run: Path) -> None:
         ("kb_source", {"path": 3}, "'path' of kb_source must be a string"),
         ("kb_source", {"xrefs": "MSH"}, "'xrefs' of kb_source must be a list of strings"),
         ("encoder", [], "encoder must be a JSON object, not this list"),
+        ("notes", {"gold": {}}, "notes needs the key 'documents'"),
     ],
 )
 def test_a_value_of_the_manifest_that_is_of_another_kind(run: Path, key: str, value: object, wrong: str) -> None:

@@ -30,7 +30,9 @@ def diff(
     shown side by side, with its gold ids and its sentence. In a pipe, the output is only the table of changed mentions,
     tab-separated. `--json` prints all rows of both tables.
     """
-    after = arbo.Result.load(run if other is None else other)
+    from arbo.results.run import Run
+
+    after = Run.read(run if other is None else other, stored=True)
 
     def refuse(told: str) -> NoReturn:
         raise UsageError(f"{told}; give its place: `arbo diff PLACE {run}`")
@@ -38,7 +40,7 @@ def diff(
     before = parent_of(run, after.manifest, refuse) if other is None else run
     if before is None:
         raise UsageError(f"give two runs: {run} was not made of another run")
-    changes = arbo.diff(arbo.Result.load(before), after)
+    changes = arbo.diff(before, after)
     if as_json:
         console.print_json(changes.as_dict())
         return

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from arbo.files import PathLike
 from arbo.results.causes import Edge, exchange_of, gone, new_corrections, new_edges
 from arbo.results.export import sentences_of
 from arbo.results.run import Ints, Run, rows_in
@@ -163,8 +164,11 @@ class Diff:
         return f"Diff({'; '.join(str(self).splitlines())})"
 
 
-def diff(a: Run, b: Run) -> Diff:
+def diff(a: Run | PathLike, b: Run | PathLike) -> Diff:
     """Compare two runs: an earlier one, ``a``, and a later one, ``b``.
+
+    Of run folders, only what is compared is read, which takes less time and memory than to load them; raise DataError
+    as `Result.load` does.
 
     >>> import arbo
     >>> documents, kb = arbo.load_sample()
@@ -175,6 +179,7 @@ def diff(a: Run, b: Run) -> Diff:
     >>> diff(after, after).clusters
     ()
     """
+    a, b = (own if isinstance(own, Run) else Run.read(own, stored=True) for own in (a, b))
     row_in_a = rows_in(a, b)
     edges, lost, exchange = new_edges(a, b, row_in_a), gone(a, row_in_a), exchange_of(a, b)
     decided, told = new_corrections(a, b)
@@ -346,10 +351,13 @@ def _mention_changes(a: Run, b: Run, row_in_a: Ints) -> Iterator[MentionChange]:
 
 def _described(run: Run, rows: Ints) -> Iterator[tuple[Any, ...]]:
     """Yield id, document, text, gold and sentence of some mentions."""
-    table = run.mention_table.select(["mention_id", "document_id", "text", "gold"]).take(rows)
-    columns = [column.to_pylist() for column in table.columns]
-    if run.document_table is not None:  # a search among all documents takes longer
-        is_there = pc.is_in(run.document_table["document_id"], table["document_id"].combine_chunks())
-        run = replace(run, document_table=run.document_table.filter(is_there))
-    for *own, gold, sentence in zip(*columns, sentences_of(run, mention_view(run, rows)), strict=True):
+    table, documents = run.mention_table.take(rows), run.document_table
+    if documents is not None:  # a search among all documents takes longer
+        is_there = pc.is_in(documents["document_id"], table["document_id"].combine_chunks())
+        documents = documents.take(np.flatnonzero(is_there))
+    links = run.link_rows.select(["entity_id"]).take(rows)
+    run = replace(run, mention_table=table, link_rows=links, document_table=documents)
+    columns = [table[name].to_pylist() for name in ("mention_id", "document_id", "text", "gold")]
+    sentences = sentences_of(run, mention_view(run, np.arange(len(rows))))
+    for *own, gold, sentence in zip(*columns, sentences, strict=True):
         yield *own, None if gold is None else tuple(gold), sentence

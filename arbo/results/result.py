@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Self
 
 from arbo.data.corpus import Corpus
@@ -17,7 +16,7 @@ from arbo.results.graphs import only_graph
 from arbo.results.plots import plot
 from arbo.results.rows import ROWS_SHOWN, table_of
 from arbo.results.run import Link, Run
-from arbo.results.run_folder import KEPT, LATER, TABLES, load_kept, load_run, save_run
+from arbo.results.run_folder import LATER, save_run
 from arbo.results.views import rows_called
 from arbo.writers import ExportFormat, Ids
 
@@ -137,11 +136,7 @@ class Result(Run):
     @classmethod
     def load(cls, folder: PathLike) -> Self:
         """Read a run; raise DataError if there is none, a newer arbo wrote it, or a file is missing or changed."""
-        tables, manifest = load_run(folder)
-        mentions, links, clusters = (tables.pop(name) for name in TABLES)
-        kept = partial(load_kept, folder, manifest, len(mentions)) if KEPT in manifest["files"] else None
-        documents, entities, corrections = (tables.get(name) for name in LATER)
-        return cls(mentions, links, clusters, manifest, documents, entities, corrections, kept)
+        return cls.read(folder)
 
     def _repr_html_(self) -> str:
         return table_of([link.row for link in self.links[:ROWS_SHOWN]], repr(self), len(self.links)).to_html()

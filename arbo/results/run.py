@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, TypeVar
+from functools import cached_property, partial
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,9 @@ import pyarrow.compute as pc
 from arbo.data.arrow import OnDemand, numbers
 from arbo.data.documents import Mention
 from arbo.data.tables import labels_in, mention_in
+from arbo.files import PathLike
 from arbo.results.rows import ROWS_SHOWN, table_of
+from arbo.results.run_folder import KEPT, LATER, TABLES, load_kept, load_run
 
 Bools = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
@@ -129,8 +131,10 @@ class Run:
     """
 
     mention_table: pa.Table
+    """The mentions; of a run whose tables stay in their files, `arbo.results.stored.Stored`, as ``document_table``."""
     link_rows: Any
-    """`link_table`, or what makes its rows and columns as a table gives them: `arbo.linking.links.Links`."""
+    """`link_table`, or what makes or reads its rows and columns as a table gives them: `arbo.linking.links.Links`,
+    `arbo.results.stored.Stored`."""
     cluster_table: pa.Table
     manifest: dict[str, Any]
     """Origin of the result: configuration, encoder, content hashes, counts, and the seconds of each stage."""
@@ -142,6 +146,15 @@ class Run:
     """The corrections and what became of them; None without corrections."""
     kept: Callable[[], Mapping[str, npt.NDArray[Any]]] | None = None
     """Returns the graph of the run, and the arrays by which it can grow, see `arbo.linking.growth`; None without."""
+
+    @classmethod
+    def read(cls, folder: PathLike, *, stored: bool = False) -> Self:
+        """Read a run folder, see `arbo.results.run_folder.load_run`."""
+        tables, manifest = load_run(folder, stored=stored)
+        mentions, links, clusters = (tables.pop(name) for name in TABLES)
+        kept = partial(load_kept, folder, manifest, len(mentions)) if KEPT in manifest["files"] else None
+        documents, entities, corrections = (tables.get(name) for name in LATER)
+        return cls(mentions, links, clusters, manifest, documents, entities, corrections, kept)
 
     @property
     def link_table(self) -> pa.Table:

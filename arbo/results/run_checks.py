@@ -5,7 +5,7 @@ Functions return what is wrong, or None.
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from typing import Any
 
 import numpy as np
@@ -88,7 +88,7 @@ OF_MANIFEST: Mapping[str, Convert] = {
     "knowledge_base": or_null(
         _object("knowledge_base", "entities fingerprint", entities=_whole, fingerprint=string, replaced=_each(string))
     ),
-    "notes": _object("notes", documents=_each(_whole), knowledge_base=_each(_whole), gold=_each(_whole)),
+    "notes": _object("notes", "documents", documents=_each(_whole), knowledge_base=_each(_whole), gold=_each(_whole)),
     "offset": number,
     "search": mapping_or_null,
     "seconds": _each(_count),
@@ -128,9 +128,10 @@ least value and the sizes whose sum is above all values."""
 _UNIQUE = {"mentions": "mention_id", "clusters": "cluster_id", "documents": "document_id", "entities": "entity_id"}
 
 
-def wrong_columns(name: str, table: pa.Table) -> str | None:
-    """Check the columns of a table, and that its ids are unique."""
-    known = [column.split("=") for column in _COLUMNS[name].split()]
+def wrong_columns(name: str, table: pa.Table, without: Set[str] = frozenset()) -> str | None:
+    """Check the columns of a table, but for those that it is ``without``, and that its ids are unique."""
+    every = (column.split("=") for column in _COLUMNS[name].split())
+    known = [(own, kind) for own, kind in every if own.rstrip("?") not in without]
     if missing := sorted(own for own, _ in known if own[-1] != "?" and own not in table.column_names):
         return f"the table has no column {', '.join(missing)}"
     if len({*table.column_names}) < table.num_columns:

@@ -16,7 +16,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from arbo.data.fields import fields
-from arbo.data.parquet import check_values
 from arbo.errors import DataError, UsageError
 from arbo.files import (
     READING_HEADERS,
@@ -31,6 +30,7 @@ from arbo.files import (
     whole_folder,
 )
 from arbo.results.run_checks import OF_MANIFEST, REQUIRED, wrong_arrays, wrong_columns, wrong_tables
+from arbo.results.stored import Stored
 
 MANIFEST = "manifest.json"
 TABLES = ("mentions", "links", "clusters")
@@ -43,6 +43,10 @@ FORMAT = Format(
 )
 GROUP = 1 << 17
 """Rows of a group in the file of a table."""
+_LONG = frozenset({"mentions", "links", "documents"})
+"""Tables that may stay in their files."""
+_LISTS = frozenset({"candidates", "candidate_scores", "reasons", "reason_log_odds"})
+"""Columns of links that take more memory than all others."""
 _WRITERS = 2
 """Tables that are written at a time; each needs the memory of a group."""
 _VERSIONS = ("arbo", "faiss-cpu", "numba", "numpy", "pyarrow", "scipy")
@@ -83,9 +87,10 @@ def write_table(file: Path, table: pa.Table) -> None:
             writer.write_table(table.slice(begin, GROUP).combine_chunks(), GROUP)
 
 
-def load_run(folder: PathLike) -> tuple[dict[str, pa.Table], dict[str, Any]]:
+def load_run(folder: PathLike, *, stored: bool = False) -> tuple[dict[str, Any], dict[str, Any]]:
     """Read the tables, by name, and the manifest of a run folder.
 
+    ``stored`` tables are `Stored`, which read what they are asked for, and lack the lists of candidates and of reasons.
     Raise DataError if it is not a run folder, a newer arbo wrote it, a file is missing, truncated or changed, or the
     tables contradict each other.
     """
@@ -94,33 +99,22 @@ def load_run(folder: PathLike) -> tuple[dict[str, pa.Table], dict[str, Any]]:
     names = [*TABLES, *(name for name in LATER if f"{name}.parquet" in manifest["files"])]
     hashes = {f"{name}.parquet": str(manifest["files"].get(f"{name}.parquet")) for name in names}
     check_hashes(path, hashes, FORMAT.mend)
-    tables = {}
-    for name in names:
-        file = path / f"{name}.parquet"
-        try:
-            with pq.ParquetFile(file) as parquet:  # `read_table` imports pandas
-                check_values(parquet, file.stat().st_size, file)
-                tables[name] = _of_short_texts(parquet.read(), {"metadata", *["text"] * (name == "documents")})
-        except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
-            raise DataError(f"the file cannot be read ({error}); {FORMAT.mend}", file=str(file)) from None
-    _check_tables(tables, path)
+    without = _LISTS if stored else frozenset()
+    long = {name: {"metadata", *["text"] * (name == "documents")} for name in names}
+    files = {name: Stored(path / f"{name}.parquet", FORMAT.mend, long=long[name], without=without) for name in names}
+    tables: dict[str, Any] = {name: file.read() for name, file in files.items()}
+    _check_tables(tables, path, without)
     for name in {"mentions", "documents"} & tables.keys():
         if "domain" not in tables[name].column_names:
             tables[name] = tables[name].append_column("domain", pa.nulls(len(tables[name]), pa.string()))
+    if stored:
+        tables |= {name: files[name] for name in _LONG & tables.keys()}
     try:
         fields(manifest, "the manifest", OF_MANIFEST, required=REQUIRED)
     except DataError as error:
         raise DataError(f"{error.problem}; {FORMAT.mend}", file=str(path / MANIFEST)) from None
     threshold = {kind: float("inf") if value is None else value for kind, value in manifest["threshold"].items()}
     return tables, {**manifest, "threshold": threshold}
-
-
-def _of_short_texts(table: pa.Table, other: Set[str]) -> pa.Table:
-    """Return a table whose texts are of one type, but for ``other`` columns, since two types are not joined."""
-    for place, field in enumerate(table.schema):
-        if field.type == pa.large_string() and field.name not in other:
-            table = table.set_column(place, field.name, table[field.name].cast(pa.string()))
-    return table
 
 
 def load_kept(folder: PathLike, manifest: Mapping[str, Any], n: int) -> dict[str, npt.NDArray[Any]]:
@@ -142,9 +136,9 @@ def load_kept(folder: PathLike, manifest: Mapping[str, Any], n: int) -> dict[str
     return arrays
 
 
-def _check_tables(tables: Mapping[str, pa.Table], folder: Path) -> None:
-    """Raise DataError for tables that are damaged or contradict each other."""
-    columns = ((name, wrong_columns(name, table)) for name, table in tables.items())
+def _check_tables(tables: Mapping[str, Any], folder: Path, without: Set[str]) -> None:
+    """Raise DataError for tables that are damaged or contradict each other, but for columns that were not read."""
+    columns = ((name, wrong_columns(name, table, without)) for name, table in tables.items())
     for name, wrong in chain(columns, wrong_tables(tables)):  # the second looks at sound columns alone
         if wrong:
             raise DataError(f"{wrong}; {FORMAT.mend}", file=str(folder / f"{name}.parquet"))

@@ -245,9 +245,10 @@ def _export(result: arbo.Result, run: Path, folder: Path, chance: random.Random)
 
 
 def _differ(result: arbo.Result, run: Path, folder: Path, chance: random.Random) -> None:
-    other = arbo.Result.load(originals()[chance.choice(RUNS)])
-    for one, two in ((result, other), (other, result)):
+    place = originals()[chance.choice(RUNS)]
+    for one, two in ((result, other := arbo.Result.load(place)), (other, result)):
         str(arbo.diff(one, two)), arbo.diff(one, two).as_dict()
+    assert arbo.diff(run, place) == arbo.diff(result, other)
 
 
 def _page(result: arbo.Result, run: Path, folder: Path, chance: random.Random) -> None:
