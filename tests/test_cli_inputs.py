@@ -96,7 +96,7 @@ def test_only_listed_documents_are_read(run: Run, folder: Path, tmp_path: Path) 
     [
         (
             ["Z9", "Z8"],
-            "ids: no documents for 2 of the 2 ids: 'Z9', 'Z8'; the documents have 'D01', for example; check --ids",
+            "ids: no documents for 2 of the 2 ids: 'Z9', 'Z8'; the documents have 'D01', for example; check the ids",
         ),
         (["# none"], "ids: the file has no ids"),
     ],

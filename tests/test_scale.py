@@ -389,6 +389,27 @@ def test_the_folder_stands_beside_a_run_without_a_name(tmp_path: Path, monkeypat
         assert (tmp_path / "run.work").exists()
 
 
+@pytest.mark.parametrize("given", [True, False])
+def test_a_job_that_fails_keeps_its_parts_and_says_so(
+    tmp_path: Path, sample: Sample, capsys: pytest.CaptureFixture[str], given: bool
+) -> None:
+    shards = Shards(shard_size=200, work=tmp_path / "run.work" if given else None)
+    with pytest.raises(SystemExit), shards.over(linker(None), tmp_path / "run"):
+        raise SystemExit(130)  # before there is a part
+    assert (capsys.readouterr().err, [*tmp_path.iterdir()]) == ("", [])
+
+    def interrupted() -> None:
+        with shards.over(linker(None), tmp_path / "run") as spread:
+            spread.discover(sample[0])
+            raise SystemExit(130)
+
+    with pytest.raises(SystemExit):
+        interrupted()
+    told = " ".join(capsys.readouterr().err.split())
+    assert told.endswith("run.work: give the same command again to go on"), told
+    assert [*(tmp_path / "run.work").glob("*/part.json")]
+
+
 def test_a_work_folder_in_the_run_is_refused(tmp_path: Path) -> None:
     files = sample_files(tmp_path)
     told = arbo_process(

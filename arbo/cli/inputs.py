@@ -212,7 +212,7 @@ def _of_ids(documents: Corpus, file: Path) -> Corpus:
     told = f"no documents for {len(unknown):,} of the {len(wanted):,} ids{': ' * bool(unknown)}{shown}"
     if len(unknown) == len(wanted):
         there = f"the documents have {documents[0].id!r:.60}, for example" if documents else "there are no documents"
-        raise DataError(f"{told}; {there}; check --ids", file=str(file))
+        raise DataError(f"{told}; {there}; check the ids", file=str(file))
     if unknown:
         console.warn(f"{file.name}: {told}")
     return documents.of_ids(wanted.keys() & known)

@@ -46,7 +46,8 @@ class Shards:
         ``out`` is the run or index that is written. The run ``before`` is not changed; for ``planned`` see
         `arbo.scale.work.Work.over`.
         Many documents that are read in the block are on the disk of the work folder. If it is not given, it stands
-        beside ``out``, and is removed at the end of the block, unless that fails and there are parts.
+        beside ``out``, and is removed at the end of the block. If the block fails and there are parts, they are kept,
+        and this is told; a new folder without parts is removed.
         """
         if not self.is_spread:
             yield linker
@@ -71,7 +72,13 @@ class Shards:
                 yield work.over(linker, planned=planned)
             is_done = True
         finally:
-            if self.work is None and (is_done or (is_new and not any(folder.glob("*/")))):
+            has_parts = any(folder.glob("*/"))
+            if is_done:
+                if self.work is None:
+                    remove(folder)
+            elif has_parts:
+                console.say(f"finished parts are kept in {folder}: give the same command again to go on")
+            elif is_new:
                 remove(folder)
 
 
