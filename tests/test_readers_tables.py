@@ -193,7 +193,7 @@ def test_several_inputs_and_patterns_are_one_corpus(tmp_path: Path) -> None:
     for number, extra in enumerate(("", '{"id": "0", "text": "cold"}', '{"id": "3", "text": "flu"}\nbroken')):
         (tmp_path / f"{number}.jsonl").write_text(f'{{"id": "{number}", "text": "flu"}}\n{extra}\n')
     pattern = tmp_path / "[01]*.jsonl"
-    with pytest.raises(DataError, match=r"1\.jsonl, '0': this id is already taken, .* \(.*0\.jsonl\)"):
+    with pytest.raises(DataError, match=r"1\.jsonl, line 2, '0': this id is already taken, .* \(.*0\.jsonl, line 1\)"):
         read_documents(pattern)
     corpus = read_documents([pattern, tmp_path / "0.jsonl", str(tmp_path / "2.jsonl")], on_error="skip")
     assert [document.id for document in corpus] == ["0", "1", "2", "3"]

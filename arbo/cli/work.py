@@ -14,6 +14,7 @@ import arbo
 from arbo.cli import console, options
 from arbo.cli.console import counted
 from arbo.errors import UsageError
+from arbo.progress import bars
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +65,7 @@ class Shards:
         if self.workers and self.ray not in (None, LOCAL):
             raise UsageError("--workers is for --ray local; a cluster has the workers that its nodes have CPUs for")
         size = self.shard_size
-        told: Any = {"job": str(run), "tell": console.say}
+        told: Any = {"job": str(run), "tell": console.say, "announce": bars}
         cluster = connected(self.ray, self.workers, search_memory(size)) if self.ray else nullcontext()
         is_new, is_done = not folder.exists(), False
         try:

@@ -35,13 +35,15 @@ class Format(NamedTuple):
     line end and the first 64 KB of the file."""
     options: Mapping[str, Any] = {}
     """Options of the reader."""
+    together: bool = False
+    """Whether the reader reads several paths in one call."""
 
 
 _BESIDE_OTHERS = {"csv", "jsonl", "parquet", "text", "tsv"}
 _CSV = r'\A(.*\.csv\n|.*\n(["\w-]+[,;])*"?(document_)?id"?[,;]["\w])'
 
 DOCUMENT_FORMATS: Mapping[DocumentFormat, Format] = {
-    "parquet": Format("arbo.readers.table:read_documents", r"\A.*\nPAR1", {"kind": "parquet"}),
+    "parquet": Format("arbo.readers.table:read_documents", r"\A.*\nPAR1", {"kind": "parquet"}, together=True),
     "docbin": Format("arbo.readers.docbin:read_docbin", r"\A.*\.spacy\n"),
     "brat": Format("arbo.readers.brat:read_brat", r"\A.*\.(ann|tar|tgz)\n"),
     "ecbplus": Format("arbo.readers.ecbplus:read_ecbplus", r"\A.*\n\s*+[^\t\n]+\t[0-9]+\t[0-9]+\t\S"),
@@ -61,17 +63,20 @@ DOCUMENT_FORMATS: Mapping[DocumentFormat, Format] = {
     ),
     "zeshel": Format("arbo.readers.zeshel:read_zeshel", r'\A.*\n\s*\{.*"context_document_id"'),
     "blink": Format("arbo.readers.blink:read_blink", r'\A.*\n\s*\{.*"context_left"'),
-    "jsonl": Format("arbo.readers.jsonl:read_jsonl", r"\A.*\n\s*\{"),
-    "csv": Format("arbo.readers.table:read_documents", _CSV, {"kind": "csv"}),
+    "jsonl": Format("arbo.readers.jsonl:read_jsonl", r"\A.*\n\s*\{", together=True),
+    "csv": Format("arbo.readers.table:read_documents", _CSV, {"kind": "csv"}, together=True),
     "tsv": Format(
-        "arbo.readers.table:read_documents", r'\A(.*\.tsv\n|.*\n(.*\t)?"?(document_)?id"?\t)', {"kind": "tsv"}
+        "arbo.readers.table:read_documents",
+        r'\A(.*\.tsv\n|.*\n(.*\t)?"?(document_)?id"?\t)',
+        {"kind": "tsv"},
+        together=True,
     ),
     "text": Format("arbo.readers.text:read_plain", r"\A(.*\.txt|-)\n(?!\s*<(\?xml|Document\b))"),
 }
 """Formats of documents; if several patterns fit a file, the first of them wins."""
 KNOWLEDGE_BASE_FORMATS: Mapping[KnowledgeBaseFormat, Format] = {
     "index": Format("arbo.readers.index:read_index", r"\Aarbo-index\.json\n"),
-    "parquet": Format("arbo.readers.table:read_entities", r"\A.*\nPAR1", {"kind": "parquet"}),
+    "parquet": Format("arbo.readers.table:read_entities", r"\A.*\nPAR1", {"kind": "parquet"}, together=True),
     "umls": Format("arbo.readers.umls:read_umls", r"\Amrconso\.rrf\n"),
     "obo": Format("arbo.readers.obo:read_obo", r"^(format-version:|\[Term\])"),
     "obographs": Format("arbo.readers.obographs:read_obographs", r'\A.*\n\s*\{[\s\S]*"graphs"\s*:\s*\['),
@@ -83,8 +88,8 @@ KNOWLEDGE_BASE_FORMATS: Mapping[KnowledgeBaseFormat, Format] = {
     "zeshel": Format("arbo.readers.zeshel:read_zeshel_entities", r'\A.*\.json\n\s*\{.*"title"'),
     "jsonl": Format("arbo.readers.jsonl:read_entities", r'\A.*\n\s*\{.*"name"'),
     "blink": Format("arbo.readers.blink:read_blink_entities", r'\A.*\n\s*\{.*"title"'),
-    "csv": Format("arbo.readers.table:read_entities", _CSV, {"kind": "csv"}),
-    "tsv": Format("arbo.readers.table:read_entities", r"\A(.*\.tsv\n|.*\n[^\n\t]+\t)", {"kind": "tsv"}),
+    "csv": Format("arbo.readers.table:read_entities", _CSV, {"kind": "csv"}, together=True),
+    "tsv": Format("arbo.readers.table:read_entities", r"\A(.*\.tsv\n|.*\n[^\n\t]+\t)", {"kind": "tsv"}, together=True),
 }
 """Formats of knowledge bases; see `DOCUMENT_FORMATS`."""
 
@@ -171,7 +176,7 @@ def _opened(
 ) -> tuple[str, str, list[Any], Callable[..., Any], dict[str, int]]:
     """Return the format, the first path, the arguments of the calls of the reader, the reader, and notes.
 
-    Tables are read together by one call, other paths one by one.
+    Some formats read all paths in one call, others one by one.
     """
     if name is not None and name.lower() not in formats:
         raise UsageError(f"unknown format {name!r}; known: {', '.join(sorted(formats))}")
@@ -183,7 +188,7 @@ def _opened(
     module, kind = import_module(module_name), format_.options.get("kind")
     read = partial(getattr(module, function), **format_.options)
     notes = _left_out(paths, (f".{kind}",) if kind else getattr(module, "SUFFIXES", ()))
-    return name.lower(), str(paths[0]), [paths] if kind else paths, read, notes
+    return name.lower(), str(paths[0]), [paths] if format_.together else paths, read, notes
 
 
 def _left_out(paths: list[Path], suffixes: tuple[str, ...]) -> dict[str, int]:

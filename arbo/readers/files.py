@@ -90,13 +90,13 @@ def read_lines(file: Path) -> Iterator[tuple[int, str]]:
     try:
         with _text(file) as stream:
             for number, raw in enumerate(stream, start=1):
-                yield number, _decode(raw, file, number)
+                yield number, decode_line(raw, file, number)
     except DataError as error:
         raise (error.at(str(file), number + 1) if number else error) from error.__cause__
 
 
 def read_records(
-    path: PathLike, suffixes: tuple[str, ...], build: Callable[[str, Path, int], Item], records: Records[Item]
+    path: Paths, suffixes: tuple[str, ...], build: Callable[[str, Path, int], Item], records: Records[Item]
 ) -> Records[Item]:
     """Add the item of each line of a file, or of the files of a folder, to ``records``; skip blank lines."""
     for file in data_files(path, suffixes):
@@ -257,7 +257,8 @@ def _text(file: Path) -> Iterator[BinaryIO]:
         yield BytesIO(content.encode())
 
 
-def _decode(raw: bytes, file: Path, number: int) -> str:
+def decode_line(raw: bytes, file: Path, number: int) -> str:
+    """Decode a line, which is the first of its file if ``number`` is 1; raise DataError if it is not valid text."""
     if number == 1:
         raw = raw.removeprefix(codecs.BOM_UTF8)
     raw = raw.removesuffix(b"\n").removesuffix(b"\r")

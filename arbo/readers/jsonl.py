@@ -24,16 +24,27 @@ Files may be gzipped.
 """
 
 from arbo.data import Corpus, DocumentRecords, KnowledgeBase, OnError, Records
+from arbo.data.documents import Document
 from arbo.data.objects import parse, to_document, to_entity
+from arbo.data.records import reading
 from arbo.files import PathLike
-from arbo.readers.files import read_records
+from arbo.readers.files import Paths, data_files, read_records
 
 SUFFIXES = (".jsonl",)
 
 
-def read_jsonl(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
-    """Read documents from a file, or from all `.jsonl` files of a folder."""
-    return Corpus(read_records(path, SUFFIXES, lambda line, *_: to_document(parse(line)), DocumentRecords(on_error)))
+def read_jsonl(path: Paths, *, on_error: OnError = "fail") -> Corpus:
+    """Read documents from a file, from all `.jsonl` files of a folder, or from several files and folders."""
+    records = DocumentRecords(on_error)
+    if on_error == "fail" and (read := reading.get().in_pieces(data_files(path, SUFFIXES))):
+        tables, notes = read
+        return Corpus((), notes, _tables=tables)
+    return Corpus(read_records(path, SUFFIXES, lambda line, *_: document_of(line), records))
+
+
+def document_of(line: str) -> Document:
+    """Return the document of a line; raise DataError if it is malformed."""
+    return to_document(parse(line))
 
 
 def read_entities(path: PathLike, *, on_error: OnError = "fail") -> KnowledgeBase:

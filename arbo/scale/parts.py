@@ -25,7 +25,8 @@ from arbo.files import check_hashes, files_in, map_array, save_array, sha256_of,
 Arrays = Mapping[str, npt.NDArray[Any]]
 
 MANIFEST = "part.json"
-_SOURCES = "clustering/*.py", "arbo/scale/*.py", "arbo/encoders/*.py", "arbo/retrieval/*.py", "arbo/engine.py"
+_ROOMS = "clustering", "arbo/data", "arbo/encoders", "arbo/readers", "arbo/retrieval", "arbo/scale", "arbo/text"
+_SOURCES = *(f"{room}/*.py" for room in _ROOMS), "arbo/engine.py"
 """The sources on which arrays depend."""
 _LIBRARIES = "numpy", "scipy", "numba", "faiss-cpu", "torch"
 _SEEN = 60

@@ -1,4 +1,4 @@
-"""A work folder, in which the searches of a job, its partition, and the embedding of its texts are tasks for processes.
+"""A work folder, in which a job reads documents, embeds texts, searches and partitions as tasks for processes.
 
 The folder keeps finished parts, so that a job that was interrupted goes on when it is started again.
 A record for each job, ``arbo-work-HASH.json``, says which parts it needs; see `progress_of`.
@@ -21,7 +21,8 @@ import numpy as np
 import numpy.typing as npt
 
 from arbo.data.inputs import names_of
-from arbo.data.records import stored
+from arbo.data.records import Reading, reading
+from arbo.data.tables import Tables
 from arbo.encoders.dual import DualEncoder, Texts
 from arbo.encoders.encoder import Encoder
 from arbo.encoders.ngrams import NgramEncoder
@@ -45,10 +46,10 @@ from arbo.engine import (
 from arbo.errors import DataError, UsageError
 from arbo.files import Format, PathLike, check_manifest, discard, unwritable_work, write_json
 from arbo.linker import Linker
-from arbo.progress import Announce, Rest
+from arbo.progress import Announce, Rest, quiet
 from arbo.retrieval.domains import Wanted, search_all
 from arbo.retrieval.retrieval import Retrieval
-from arbo.scale import embedding
+from arbo.scale import embedding, reading as documents
 from arbo.scale.components import tasks_of, too_large
 from arbo.scale.executors import Serial, completed, executor
 from arbo.scale.parts import MANIFEST as PART, Task, read_manifest
@@ -85,10 +86,23 @@ class Work:
     """The name of the job, such as the run folder that it writes."""
     tell: Callable[[str], None] = lambda _: None
     """Is told how many parts of a stage are finished already."""
+    announce: Announce = quiet
+    """Shows the progress of reading; a linker shows its own."""
     per_bin: int = 8
     """Most mentions in a bin of the partition, for each vector of a shard: they take about as much memory."""
     _stages: dict[str, list[str]] = field(default_factory=dict)
     _planned: list[str] = field(default_factory=list)
+
+    def read(self, files: Sequence[Path]) -> tuple[Tables, dict[str, int]] | None:
+        """Read documents of JSON lines in pieces; return None if all are one piece, or have to be read as a whole."""
+        if len(pieces := documents.pieces_of(files)) < 2:
+            return None
+        tasks = documents.tasks_of(self.folder, pieces)
+        try:
+            self._finish("documents", tasks, self.announce("reading documents"), self.pool)
+        except DataError:  # it is told with the line of the file
+            return None
+        return documents.joined([task.part for task in tasks])
 
     def over(self, linker: Linker, *, planned: bool = True) -> Linker:
         """Return a linker that searches in shards, partitions in bins and, if it has a transformer, embeds in slices.
@@ -221,10 +235,12 @@ def opened(
     pool: Executor | None = None,
     job: str = "",
     tell: Callable[[str], None] = lambda _: None,
+    announce: Announce = quiet,
 ) -> Iterator[Work]:
     """Open or create a work folder, whose tasks so many processes execute until the block ends.
 
-    Many documents that its thread reads in the block are on the disk of the folder, and not in memory.
+    Many documents that its thread reads in the block are on the disk of the folder, and not in memory; JSON lines are
+    read in pieces, as tasks.
 
     Args:
         folder: the folder; finished parts in it are used again if they fit.
@@ -233,6 +249,7 @@ def opened(
         pool: executes the tasks instead of such processes; it stays open.
         job: tells jobs apart that share the folder; a job replaces the record of an earlier one of this name.
         tell: is told how many parts an earlier job has finished.
+        announce: shows the progress of reading documents; a linker shows its own.
 
     Raises:
         UsageError: the folder has other content or cannot be written, or a number is below 1.
@@ -255,15 +272,15 @@ def opened(
         with suppress(OSError):
             if left.name.startswith(_UNFINISHED) and time.time() - left.stat().st_mtime > _DAY:
                 discard(left)
-    before = stored.get()
-    stored.set(lambda part: part.mapped(path))
+    before = reading.get()
     try:
         with executor(workers) if pool is None else nullcontext(pool) as chosen:
-            work = Work(path, chosen, size, job, tell)
+            work = Work(path, chosen, size, job, tell, announce)
+            reading.set(Reading(lambda part: part.mapped(path), work.read))
             yield work
             work.write(is_done=True)
     finally:
-        stored.set(before)
+        reading.set(before)
 
 
 def search_memory(shard_size: int | None = None) -> int:
