@@ -5,7 +5,9 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Callable
+from concurrent.futures import BrokenExecutor, Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from builders import document
@@ -92,6 +94,33 @@ def test_any_lines_give_what_one_reader_gives(
     plain = outcome(lambda: arbo.read_documents(folder / "d.jsonl", "jsonl"))
     with opened(folder / "work"):
         assert outcome(lambda: arbo.read_documents(folder / "d.jsonl", "jsonl")) == plain
+
+
+class Failing(ThreadPoolExecutor):
+    """An executor that breaks after three calls."""
+
+    calls = 0
+
+    def submit(self, call: Callable[..., Any], /, *args: Any, **named: Any) -> Future[Any]:
+        self.calls += 1
+        if self.calls > 3:
+            raise BrokenExecutor
+        return super().submit(call, *args, **named)
+
+
+def test_a_job_that_goes_on_reads_what_is_missing(files: Path, sample: Sample, tmp_path: Path) -> None:
+    with (
+        Failing(1) as pool,
+        opened(tmp_path / "work", pool=pool),
+        pytest.raises(arbo.ArboError, match="a worker ended suddenly"),
+    ):
+        arbo.read_documents(files)
+    told: list[str] = []
+    with opened(tmp_path / "work", tell=told.append):
+        assert tuple(arbo.read_documents(files)) == tuple(sample[0])
+    n = len(pieces(tmp_path / "work"))
+    assert told == [f"documents: 3 of {n} parts are finished already"]
+    assert {read_manifest(part)["made"] for part in pieces(tmp_path / "work")} == {1}
 
 
 def test_an_equal_document_in_another_piece_is_dropped_and_counted(files: Path, tmp_path: Path) -> None:
