@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from builders import document
@@ -97,20 +99,22 @@ def test_any_lines_give_what_one_reader_gives(
 
 
 class Failing(ThreadPoolExecutor):
-    """An executor that breaks after three calls."""
+    """An executor with an error for all but three calls."""
 
-    calls = 0
+    def __init__(self, error: Exception) -> None:
+        super().__init__(1)
+        self.error, self.calls = error, 0
 
     def submit(self, call: Callable[..., Any], /, *args: Any, **named: Any) -> Future[Any]:
         self.calls += 1
         if self.calls > 3:
-            raise BrokenExecutor
+            raise self.error
         return super().submit(call, *args, **named)
 
 
 def test_a_job_that_goes_on_reads_what_is_missing(files: Path, sample: Sample, tmp_path: Path) -> None:
     with (
-        Failing(1) as pool,
+        Failing(BrokenExecutor()) as pool,
         opened(tmp_path / "work", pool=pool),
         pytest.raises(arbo.ArboError, match="a worker ended suddenly"),
     ):
@@ -121,6 +125,37 @@ def test_a_job_that_goes_on_reads_what_is_missing(files: Path, sample: Sample, t
     n = len(pieces(tmp_path / "work"))
     assert told == [f"documents: 3 of {n} parts are finished already"]
     assert {read_manifest(part)["made"] for part in pieces(tmp_path / "work")} == {1}
+
+
+def test_what_a_worker_cannot_read_the_driver_reads(files: Path, sample: Sample, tmp_path: Path) -> None:
+    told: list[str] = []
+    with Failing(arbo.DataError("no such file")) as pool, opened(tmp_path / "work", pool=pool, tell=told.append):
+        assert tuple(arbo.read_documents(files)) == tuple(sample[0])
+        assert [*progress_of(tmp_path / "work").values()] == [{}]
+    assert told == ["documents: this process reads them all, since a worker could not"]
+
+
+def test_no_part_keeps_a_file_open(files: Path, tmp_path: Path) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    with opened(tmp_path / "work"):
+        corpus = arbo.read_documents(files)
+        assert len(pieces(tmp_path / "work")) > 20
+        assert len(os.listdir("/proc/self/fd")) <= before + 1
+    assert corpus.n_mentions
+
+
+def test_many_small_files_and_files_that_cannot_be_opened_are_read_as_a_whole(
+    files: Path, sample: Sample, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for own in sample[0]:
+        arbo.Corpus([own]).to_jsonl(tmp_path / f"{own.id}.jsonl")
+    monkeypatch.setattr(reading, "PIECE", 40_000)
+    with opened(tmp_path / "work"):
+        assert tuple(arbo.read_documents(tmp_path)) == tuple(sample[0])
+        monkeypatch.setattr(reading, "PIECE", 2000)
+        monkeypatch.setattr(reading.os.path, "getsize", Mock(side_effect=PermissionError))
+        assert tuple(arbo.read_documents(files)) == tuple(sample[0])
+    assert not pieces(tmp_path / "work")
 
 
 def test_an_equal_document_in_another_piece_is_dropped_and_counted(files: Path, tmp_path: Path) -> None:

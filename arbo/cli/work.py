@@ -47,8 +47,7 @@ class Shards:
         ``out`` is the run or index that is written. The run ``before`` is not changed; for ``planned`` see
         `arbo.scale.work.Work.over`.
         Many documents that are read in the block are on the disk of the work folder. If it is not given, it stands
-        beside ``out``, and is removed at the end of the block. If the block fails and there are parts, they are kept,
-        and this is told; a new folder without parts is removed.
+        beside ``out``, and is removed at the end of the block, unless that fails and there are parts, which is told.
         """
         if not self.is_spread:
             yield linker
@@ -67,19 +66,16 @@ class Shards:
         size = self.shard_size
         told: Any = {"job": str(run), "tell": console.say, "announce": bars}
         cluster = connected(self.ray, self.workers, search_memory(size)) if self.ray else nullcontext()
-        is_new, is_done = not folder.exists(), False
+        is_new, is_done, work = not folder.exists(), False, None
         try:
             with cluster as pool, opened(folder, self.workers or 1, shard_size=size, pool=pool, **told) as work:
                 yield work.over(linker, planned=planned)
             is_done = True
         finally:
-            has_parts = any(folder.glob("*/"))
-            if is_done:
-                if self.work is None:
-                    remove(folder)
-            elif has_parts:
-                console.say(f"finished parts are kept in {folder}: give the same command again to go on")
-            elif is_new:
+            is_kept = work is not None and not is_done and work.has_parts()
+            if is_kept:
+                console.say(f"finished parts are kept in {folder}, and the same command takes them")
+            elif self.work is None and (is_done or is_new):
                 remove(folder)
 
 

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from arbo.errors import MissingDependency, UsageError
-from arbo.scale.executors import limit_to_one_thread
+from arbo.scale.executors import be_worker
 from arbo.scale.parts import Heavy, code
 
 LOCAL = "local"
@@ -148,5 +148,5 @@ def connected(address: str, workers: int | None = None, memory: int = 0) -> Iter
 def _call(driver: str, call: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
     if driver != code():
         raise UsageError(_OTHER.format(socket.gethostname()))
-    limit_to_one_thread()
+    be_worker()
     return call(*args, **named)

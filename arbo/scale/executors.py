@@ -3,6 +3,7 @@
 Anything with the `submit` of `concurrent.futures.Executor` can take their place, such as one that asks a cluster.
 """
 
+import gc
 import multiprocessing
 import os
 import signal
@@ -83,14 +84,15 @@ def completed(pool: Executor, calls: Iterable[tuple[Any, ...]]) -> Iterator[Any]
 
 def _begin(reader: Connection) -> None:
     """Prepare a worker: one thread, no interruption by itself, and an end as soon as the driver ends."""
-    limit_to_one_thread()
+    be_worker()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with, args=(reader,), daemon=True).start()
 
 
 @cache
-def limit_to_one_thread() -> None:
-    """Have this process compute in one thread from now on."""
+def be_worker() -> None:
+    """Have this process compute in one thread from now on, and search its objects for cycles less often."""
+    gc.set_threshold(100_000)  # those of a task are many, and stay until it ends
     os.environ |= dict.fromkeys(_LIBRARIES, "1")  # read when the libraries are loaded
     threadpool_limits(1)  # of those that the user's script has loaded
     os.cpu_count = lambda: 1  # as PYTHON_CPU_COUNT does from Python 3.13 on

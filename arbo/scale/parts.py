@@ -104,7 +104,14 @@ class Part(NamedTuple):
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Map the arrays of a finished part into memory; what is written to them is not written to the files.
 
-        Raise UsageError if the part is absent, because another machine has made it in a folder that is not this one, or
+        Raise UsageError as `seen` does.
+        """
+        return {file.stem: map_array(file) for file in self.seen().iterdir() if file.suffix == ".npy"}
+
+    def seen(self) -> Path:
+        """Return the folder of a finished part, as soon as this machine sees it.
+
+        Raise UsageError if it stays absent, because another machine has made it in a folder that is not this one, or
         another command has removed it.
         """
         until = time.monotonic() + _SEEN
@@ -117,8 +124,7 @@ class Part(NamedTuple):
                 )
             time.sleep(0.5)
             os.scandir(self.folder.parent).close()  # a network disk then asks again for what was absent
-        files = (file for file in self.folder.iterdir() if file.suffix == ".npy")
-        return {file.stem: map_array(file) for file in files}
+        return self.folder
 
 
 class Task(NamedTuple):

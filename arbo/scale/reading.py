@@ -4,7 +4,6 @@ A piece ends with a line, and its part is named after its bytes. Whatever is not
 or a document that is there twice, is left to the reader that reads all as a whole, and tells files and lines.
 """
 
-import gc
 import hashlib
 import os
 from collections.abc import Sequence
@@ -21,7 +20,7 @@ from arbo.data.documents import Document
 from arbo.data.records import Records
 from arbo.data.tables import Tables
 from arbo.errors import DataError
-from arbo.readers.files import decode_line
+from arbo.readers.files import STANDARD_INPUT, decode_line
 from arbo.readers.jsonl import document_of
 from arbo.scale.parts import Part, Task
 
@@ -52,8 +51,13 @@ class Piece(NamedTuple):
 
 
 def pieces_of(files: Sequence[Path]) -> list[Piece]:
-    """Cut files into pieces; return none if they are small, or one of them does not begin with an object."""
-    if not all(file.is_file() for file in files) or sum(map(os.path.getsize, files)) <= PIECE:
+    """Cut files into pieces.
+
+    Return none if all of them fit in one, if they are many small ones, or if one does not begin with an object.
+    """
+    if any(file == STANDARD_INPUT or not file.is_file() for file in files):
+        return []
+    if (size := sum(map(os.path.getsize, files))) <= PIECE or size < len(files) * PIECE // 16:
         return []
     pieces = []
     for file in files:
@@ -78,32 +82,30 @@ def _call(piece: Piece) -> tuple[Any, ...]:
 
 
 def read(piece: Piece) -> dict[str, npt.NDArray[Any]]:
-    """Return the tables of the documents in a piece as streams of Arrow, and the number of equal documents dropped."""
+    """Return the tables of the documents in a piece as streams of Arrow.
+
+    The ``sizes`` of the documents follow the number of equal documents that were dropped.
+    """
     records: Records[Document] = Records("documents")
-    lines = piece.content().removesuffix(b"\n").split(b"\n")
-    thresholds = gc.get_threshold()
-    gc.set_threshold(100_000)  # the objects are many, and stay
-    try:
-        for raw in lines:
-            if (line := decode_line(raw, piece.file, number=0)).strip():  # a byte order mark begins no piece
-                records.add(document_of(line), piece.file)
-        tables = Tables.of([*records])
-    finally:
-        gc.set_threshold(*thresholds)
+    for raw in piece.content().removesuffix(b"\n").split(b"\n"):
+        if (line := decode_line(raw, piece.file, number=0)).strip():  # a byte order mark begins no piece
+            records.add(document_of(line), piece.file)
+    tables = Tables.of([*records])
     streams = {"documents": _stream(tables.documents), "mentions": _stream(tables.mentions)}
-    return {**streams, "sizes": tables.sizes, "dropped": np.array(records.notes.total())}
+    return {**streams, "sizes": np.append(records.notes.total(), tables.sizes)}
 
 
 def joined(parts: Sequence[Part]) -> tuple[Tables, dict[str, int]] | None:
     """Return the tables and notes of parts, in order; None if they share a document."""
-    arrays = [part.arrays() for part in parts]
+    sizes = [np.load(part.seen() / "sizes.npy") for part in parts]
     tables = Tables.joined(
-        Tables(_table(own["documents"]), _table(own["mentions"]), np.asarray(own["sizes"])) for own in arrays
+        Tables(_table(part, "documents"), _table(part, "mentions"), own[1:])
+        for part, own in zip(parts, sizes, strict=True)
     )
     ids = tables.documents["document_id"]
     if pc.count_distinct(ids).as_py() < len(ids):
         return None
-    dropped = sum(int(own["dropped"]) for own in arrays)
+    dropped = sum(int(own[0]) for own in sizes)
     return tables, {"duplicate documents dropped": dropped} if dropped else {}
 
 
@@ -114,5 +116,8 @@ def _stream(table: pa.Table) -> npt.NDArray[np.uint8]:
     return np.frombuffer(sink.getvalue(), np.uint8)
 
 
-def _table(stream: npt.NDArray[np.uint8]) -> pa.Table:
-    return pa.ipc.open_stream(pa.py_buffer(stream)).read_all()
+def _table(part: Part, name: str) -> pa.Table:
+    with pa.memory_map(str(part.folder / f"{name}.npy")) as file:  # unlike an array that is mapped, keeps none open
+        np.lib.format.read_magic(file)
+        np.lib.format.read_array_header_1_0(file)
+        return pa.ipc.open_stream(file).read_all()

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from math import ceil
 from pathlib import Path
 from typing import Any
@@ -95,12 +96,19 @@ class Work:
 
     def read(self, files: Sequence[Path]) -> tuple[Tables, dict[str, int]] | None:
         """Read documents of JSON lines in pieces; return None if all are one piece, or have to be read as a whole."""
-        if len(pieces := documents.pieces_of(files)) < 2:
+        try:
+            pieces = documents.pieces_of(files)
+        except OSError:  # which the reader tells, with the file
+            return None
+        if len(pieces) < 2:
             return None
         tasks = documents.tasks_of(self.folder, pieces)
         try:
             self._finish("documents", tasks, self.announce("reading documents"), self.pool)
-        except DataError:  # it is told with the line of the file
+        except DataError:  # which the reader tells, with the line of the file
+            self._stages.popitem()
+            self.write()
+            self.tell("documents: this process reads them all, since a worker could not")
             return None
         return documents.joined([task.part for task in tasks])
 
@@ -210,6 +218,11 @@ class Work:
         calls = (task.submitted() for task in todo)
         for _ in progress(Rest(completed(pool, calls), len(todo)), len(by_name)):
             pass
+
+    def has_parts(self) -> bool:
+        """Return whether a part of the job is finished."""
+        names = chain.from_iterable(self._stages.values())
+        return any((self.folder / name / PART).exists() for name in names)
 
     def write(self, *, is_done: bool = False) -> None:
         """Write the record of the job; when it is done, no stage is to come."""
