@@ -175,6 +175,7 @@ def test_an_error_names_the_line_of_the_file(files: Path, tmp_path: Path) -> Non
         pytest.raises(arbo.DataError, match=r"b\.jsonl, line 18, 'D38-1': a mention needs the key 'spans'"),
     ):
         arbo.read_documents(files)
+    assert pieces(tmp_path / "work")
 
 
 @pytest.mark.parametrize("how", ["small", "gzip", "mark", "utf-16", "skip"])
