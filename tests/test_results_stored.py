@@ -13,6 +13,7 @@ from conftest import Sample
 from test_results_run_folder import replace_table, result, run
 
 import arbo
+from arbo.results import run_folder
 from arbo.results.diff import Diff
 from arbo.results.run import Run
 from arbo.results.stored import Stored
@@ -72,7 +73,10 @@ def test_a_file_that_cannot_be_read(file: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("texts", [True, False])
-def test_folders_differ_as_the_runs_do(sample: Sample, tmp_path: Path, texts: bool) -> None:
+def test_folders_differ_as_the_runs_do(
+    sample: Sample, tmp_path: Path, texts: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_folder, "GROUP", 50)
     documents, kb = sample
     mentions = documents.mentions
     line: dict[str, object] = {"mention": mentions[3].id, "entity": None}

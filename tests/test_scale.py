@@ -327,7 +327,9 @@ def test_the_same_command_goes_on_after_a_kill(tmp_path: Path, who: str) -> None
     saved = [json.loads((tmp_path / run / "manifest.json").read_text("utf-8"))["files"] for run in ("plain", "run")]
     assert saved[0] == saved[1]
     status = arbo_process("status", work, "--json")
-    (job,) = json.loads(status.stdout)["jobs"].items()
+    told = json.loads(status.stdout)
+    (job,) = told["jobs"].items()
+    assert told["done"] == [job[0]]
     assert job[0] == str(tmp_path / "run")
     stages = job[1].values()
     assert [stage["finished"] for stage in stages] == [stage["parts"] for stage in stages]
@@ -348,7 +350,7 @@ def test_the_folder_beside_a_run_is_removed_and_one_that_is_given_kept(tmp_path:
     told = arbo_process("status", tmp_path / "work")
     assert told.returncode == 0
     heading, stage = told.stdout.strip().splitlines()  # the partition is one bin
-    assert heading == str(tmp_path / "run")
+    assert heading == f"{tmp_path / 'run'}: done"
     assert stage.startswith("1. nearest mentions: 4 of 4 parts")
 
 

@@ -55,7 +55,10 @@ def test_one_second_is_told_as_one(tmp_path: Path) -> None:
     told = {"format": "arbo-work", "format_version": 1, "stages": {"s": ["p", "q"]}}
     (tmp_path / "arbo-work.json").write_text(json.dumps(told), "utf-8")
     (tmp_path / "p").mkdir()
-    for seconds, text in ((1.2, "1 second; about 1 second left"), (1.6, "2 seconds; about 2 seconds left")):
+    for seconds, text in (
+        (1.2, "1 second of work; about 1 second left"),
+        (1.6, "2 seconds of work; about 2 seconds left"),
+    ):
         (tmp_path / "p" / "part.json").write_text(json.dumps({"seconds": seconds}), "utf-8")
         assert f"s: 1 of 2 parts, {text}" in arbo_process("status", tmp_path).stdout
 
@@ -69,7 +72,7 @@ def test_the_time_left_is_that_of_the_workers(tmp_path: Path) -> None:
         work.write()
         assert progress_of(tmp_path)["j"]["1. search"]["seconds_left"] == 20
     told = arbo_process("status", tmp_path).stdout
-    assert told.endswith("1. search: 1 of 5 parts, 10 seconds; about 20 seconds left in 3 processes\n")
+    assert told.endswith("1. search: 1 of 5 parts, 10 seconds of work; about 20 seconds left in 3 processes\n")
 
 
 def test_the_bar_of_a_job_that_goes_on_begins_with_what_is_finished(tmp_path: Path) -> None:

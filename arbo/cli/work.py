@@ -84,14 +84,14 @@ def status(
     as_json: options.Json = False,
 ) -> None:
     """Show how much of a job is done, from the work folder of a verb with `--workers`, `--work` or `--ray`."""
-    from arbo.scale.work import PARTITION, progress_of
+    from arbo.scale.work import PARTITION, done_in, progress_of
 
-    jobs = progress_of(folder)
+    jobs, done = progress_of(folder), done_in(folder)
     if as_json:
-        console.print_json({"folder": str(folder), "jobs": jobs})
+        console.print_json({"folder": str(folder), "jobs": jobs, "done": sorted(done)})
         return
     for job, stages in jobs.items():
-        console.print_title(job)
+        console.print_title(f"{job}: done" if job in done else job)
         for stage, told in stages.items():
             if told["parts"] is None:
                 is_sure = not stage.endswith(PARTITION)
@@ -100,4 +100,4 @@ def status(
                 n = "one process" if told["workers"] == 1 else f"{told['workers']:,} processes"
                 spent, left = counted(round(told["seconds"]), "second"), told["seconds_left"]
                 rest = f"; about {counted(round(left), 'second')} left in {n}" if left else ""
-                console.show(f"{stage}: {told['finished']:,} of {told['parts']:,} parts, {spent}{rest}")
+                console.show(f"{stage}: {told['finished']:,} of {told['parts']:,} parts, {spent} of work{rest}")

@@ -11,6 +11,7 @@ from typing import Any, Generic, TypeVar, overload
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 _STRING = pa.string()
 Item = TypeVar("Item")
@@ -53,6 +54,20 @@ def numbers(values: npt.NDArray[Any], *, missing: npt.NDArray[np.bool_] | None =
     kind = pa.from_numpy_dtype(values.dtype)
     content = _bits(values) if values.dtype == np.bool_ else pa.py_buffer(np.ascontiguousarray(values))
     return pa.Array.from_buffers(kind, len(values), [None if missing is None else _bits(~missing), content])
+
+
+def rows_among(values: pa.ChunkedArray, known: pa.ChunkedArray) -> npt.NDArray[np.int64]:
+    """Return the first row of each value among the known ones; -1 for a value that is missing among them, or null.
+
+    Only the distinct values are hashed, which are often fewer than the known ones.
+    """
+    encoded = values.combine_chunks().dictionary_encode()
+    own = pc.fill_null(pc.index_in(known, encoded.dictionary), -1).to_numpy()
+    there = np.flatnonzero(own >= 0)[::-1]  # so that the first row stays
+    row = np.full(len(encoded.dictionary) + 1, -1)
+    row[own[there]] = there
+    found: npt.NDArray[np.int64] = row[pc.fill_null(encoded.indices, len(row) - 1).to_numpy()]
+    return found
 
 
 def strings(values: Sequence[str | None], kind: pa.DataType = _STRING) -> pa.Array:

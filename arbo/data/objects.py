@@ -23,7 +23,7 @@ def parse(line: str) -> object:
     except DataError:
         raise
     except json.JSONDecodeError as error:
-        problem = f"{error.msg} at character {error.colno}; write each object on one line"
+        problem = f"{error.msg.removesuffix(' at')} at character {error.colno}; write each object on one line"
         raise DataError(f"not JSON: {problem}", line=error.lineno if error.lineno > 1 else None) from None
     except (RecursionError, ValueError):
         raise DataError("the JSON is nested too deeply, or has a number with thousands of digits") from None

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from arbo.data.arrow import OnDemand, numbers
+from arbo.data.arrow import OnDemand, numbers, rows_among
 from arbo.data.documents import Mention
 from arbo.data.tables import labels_in, mention_in
 from arbo.files import PathLike
@@ -254,8 +254,7 @@ class Run:
         is_mention = links["parent_is_mention"].to_numpy()
         if not is_mention.any():
             return np.full(len(is_mention), -1)
-        place = pc.index_in(links["parent"], self.mention_table["mention_id"].combine_chunks())
-        return np.where(is_mention, pc.fill_null(place, -1).to_numpy(), -1)
+        return np.where(is_mention, rows_among(links["parent"], self.mention_table["mention_id"]), -1)
 
     def path_of(self, row: int) -> list[int]:
         """Return the rows of the mentions on the path from the entity to the mention in a row, which comes last."""

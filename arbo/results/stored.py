@@ -70,7 +70,7 @@ class Stored:
         begins = np.append(0, self._ends)
         taken = [self._rows(own, rows[group == own] - begins[own]) for own in np.unique(group).tolist()]
         if not taken:
-            return self.select(self.column_names).slice(0, 0)
+            return self._of_short_texts(self._parquet.schema_arrow.empty_table().select(self.column_names))
         return pa.concat_tables(taken).take(pa.array(np.argsort(order, kind="stable")))
 
     def _rows(self, group: int, rows: npt.NDArray[np.int64]) -> pa.Table:

@@ -126,6 +126,7 @@ class Work:
             encoder = replace(encoder, new=self.new)
         stages = ["embedding", "nearest"] if isinstance(encoder, DualEncoder) else ["nearest"]
         self._planned[:] = [*(f"{stage} {kind}" for stage in stages for kind in kinds), PARTITION] if planned else []
+        self.write()
         return linker.configured(encoder=encoder, search_all=self.search_all, partition=self.partition)
 
     def embed_all(
@@ -229,7 +230,7 @@ class Work:
         known = {**FORMAT.head(), "job": self.job, "stages": self._stages}
         known |= {"workers": getattr(self.pool, "_max_workers", 1)}
         name = f"arbo-work-{hashlib.sha256(os.fsencode(self.job)).hexdigest()[:16]}.json"
-        write_json({**known, "planned": [] if is_done else self._planned}, self.folder / name)
+        write_json({**known, "planned": [] if is_done else self._planned, "done": is_done}, self.folder / name)
 
 
 def _can_be_divided(wanted: Wanted, search: SearchMethod) -> bool:
@@ -356,6 +357,11 @@ def progress_of(folder: PathLike) -> dict[str, dict[str, dict[str, Any]]]:
     record.
     """
     return {name: dict(_stages_of(job, Path(folder))) for name, job in _jobs(Path(folder)).items()}
+
+
+def done_in(folder: PathLike) -> set[str]:
+    """Return the names of the jobs in a work folder that are done; raise the errors of `progress_of`."""
+    return {name for name, job in _jobs(Path(folder)).items() if job.get("done") is True}
 
 
 def _stages_of(job: dict[str, Any], folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
