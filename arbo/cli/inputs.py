@@ -136,7 +136,7 @@ def read_kb(
     Cross-references with prefixes ``xrefs`` are accepted as ids.
     """
     kb = readers.read_knowledge_base(
-        path, format_, told=tell_format(path, "--kb-format"), columns=columns, types=types or None
+        path, format_, told=tell_format(path.name, "--kb-format"), columns=columns, types=types or None
     )
     source = kb.source
     given = {"--kb-xrefs": xrefs, "--kb-types": types, "--no-generic-names": no_generic_names}
@@ -175,9 +175,10 @@ def read_documents(
     Raise DataError if the documents have no mentions, unless ``mentions`` is false.
     """
     first = docs if isinstance(docs, Path) else docs[0]
+    name = first.name if isinstance(docs, Path) or len(docs) == 1 else f"{len(docs)} inputs"
     if column is None:
         documents = readers.read_documents(
-            docs, format_, types=types, on_error=on_error, told=tell_format(first, "--format")
+            docs, format_, types=types, on_error=on_error, told=tell_format(name, "--format")
         )
     else:
         from arbo.readers.table import read_column
@@ -186,7 +187,6 @@ def read_documents(
             raise UsageError("--text-column reads one table at a time; give one file")
         documents = read_column(first, column, on_error=on_error)
         documents = documents if types is None else documents.of_types(types)
-    name = first.name if isinstance(docs, Path) or len(docs) == 1 else f"{len(docs)} inputs"
     documents = documents if ids is None else _of_ids(documents, ids)
     console.say_notes(documents.notes, f"{name}: " if ids is None else f"{name}, in all documents: ")
     _tell_kept("documents", documents.metadata_of("documents"), name)
@@ -218,9 +218,9 @@ def _of_ids(documents: Corpus, file: Path) -> Corpus:
     return documents.of_ids(wanted.keys() & known)
 
 
-def tell_format(path: Path, option: str) -> Callable[[str], None]:
-    """Return a function that prints a guessed format and the option that overrides it."""
-    return lambda name: console.say(f"{path.name}: read as {name} ({option} overrides)")
+def tell_format(place: str, option: str) -> Callable[[str], None]:
+    """Return a function that prints the guessed format of an input, and the option that overrides it."""
+    return lambda name: console.say(f"{place}: read as {name} ({option} overrides)")
 
 
 def _tell_kept(what: str, items: Iterable[Mapping[str, object]], name: str) -> None:

@@ -60,7 +60,7 @@ def validate(
     """
     from arbo.encoders.index import check_index
 
-    told = tell_format(kb, "--kb-format")
+    told = tell_format(kb.name, "--kb-format")
     base = read_knowledge_base(kb, kb_format, on_error="skip", told=told, types=kb_types)
     check_index(base)
     found = base.problems(examples=examples)
