@@ -61,7 +61,7 @@ def rows_among(values: pa.ChunkedArray, known: pa.ChunkedArray) -> npt.NDArray[n
 
     Only the distinct values are hashed, which are often fewer than the known ones.
     """
-    encoded = values.combine_chunks().dictionary_encode()
+    encoded = values.dictionary_encode().combine_chunks()
     own = pc.fill_null(pc.index_in(known, encoded.dictionary), -1).to_numpy()
     there = np.flatnonzero(own >= 0)[::-1]  # so that the first row stays
     row = np.full(len(encoded.dictionary) + 1, -1)

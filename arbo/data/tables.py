@@ -209,7 +209,8 @@ def numbered(mentions: pa.Table) -> Ints:
     spans = mentions["spans"].combine_chunks()
     length, start = pc.list_value_length(spans).to_numpy(), spans.offsets.to_numpy()[:-1]
     flat = np.column_stack([spans.values.field(name).to_numpy() for name in ("start", "end")])
-    keys = [pc.rank(mentions["document_id"], tiebreaker="dense").to_numpy()]
+    home = mentions["document_id"].dictionary_encode().combine_chunks()
+    keys = [pc.rank(home.dictionary, tiebreaker="dense").to_numpy()[home.indices.to_numpy()]]  # few are distinct
     for place in range(length.max(initial=0)):
         there = flat[np.minimum(start + place, len(flat) - 1)]
         keys += list(np.where(place < length[:, None], there, -1).T)

@@ -106,12 +106,13 @@ def _new_nil_edges(b: Run, before: Ints) -> dict[str, Edge]:
     if (lists := neighbors_of(b)) is None:  # they end at the threshold
         return {}
     order, is_nil = numbered(b.mention_table), pc.is_null(b.link_rows.select(["entity_id"])["entity_id"]).to_numpy()
+    nil = np.flatnonzero(is_nil[order])
     found: list[tuple[Ints, Ints, npt.NDArray[np.float32]]] = []
     for place in range(lists[0].shape[1]):
-        near, weight = (own[:, place] for own in lists)
-        near, row, weight = (values[near >= 0] for values in (order[near], order, weight))
+        near, weight = (own[nil, place] for own in lists)
+        near, row, weight = (values[near >= 0] for values in (order[near], order[nil], weight))
         apart = (before[row] != before[near]) | (before[row] < 0)
-        new = apart & is_nil[row] & (b.cluster_rows[row] == b.cluster_rows[near])
+        new = apart & (b.cluster_rows[row] == b.cluster_rows[near])
         found.append((row[new], near[new], weight[new]))
     if not found:
         return {}
