@@ -19,7 +19,7 @@ and kept; `--only` makes one of them.
   run tells (`encode and search`, then those of the driver alone: `partition`, `describe`), and the rest
   (`read_and_write`); `read` is reading the documents alone, in a process of its own. `changes`: `arbo diff` of the
   linked run and one with an entity threshold of 0.34 instead of 0.35, `mentions` of which change; at 10⁷ it is a part
-  of its own (`--only changes`).
+  of its own (`--only changes`). `driver` is the sum of `partition` and `describe` of the linked run and of `changes`.
 - `bytes`: jobs whose files are compared, by their hashes, with those of the same job in memory. They are spread in
   seven ways: in parts that the driver makes itself (`--workers 1`), in 1, 2 and 4 processes, on a Ray cluster with two
   workers, on one with two nodes, and in threads that begin each call a little later or earlier than asked. The first 12
@@ -338,6 +338,8 @@ def corrections(documents: arbo.Corpus) -> Iterator[dict[str, object]]:
         yield kinds[number % 7]
 
 
+DRIVER = {"link.1e7.partition.seconds", "link.1e7.describe.seconds", "changes.1e7.seconds"}
+"""What workers cannot take from the driver: the forest, the names, and the changes from one run to another."""
 PARTS = {"memory": memory, "speed": speed, "largest": largest, "changes": largest_changes, "bytes": same_bytes}
 MADE_WITH = {
     "memory": (SIZES, OTHER),
@@ -365,7 +367,10 @@ def main() -> None:
             CELLS.keep({"part": name}, lambda _, name=name: made(name))  # type: ignore[misc]
     kept = sorted(CELLS.read(), key=lambda cell: list(PARTS).index(cell["part"]))
     rows = (cell.items() for cell in kept)
-    record("scale", {name: value for row in rows for name, value in row if name not in ("part", "commit")}, cells=kept)
+    figures: Figures = {name: value for row in rows for name, value in row if name not in ("part", "commit")}
+    if figures.keys() >= DRIVER:
+        figures["driver.1e7.seconds"] = sum(figures[name] for name in DRIVER)
+    record("scale", figures, cells=kept)
 
 
 if __name__ == "__main__":
