@@ -5,7 +5,7 @@ Functions return what is wrong, or None.
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -128,40 +128,45 @@ least value and the sizes whose sum is above all values."""
 _UNIQUE = {"mentions": "mention_id", "clusters": "cluster_id", "documents": "document_id", "entities": "entity_id"}
 
 
-def wrong_columns(name: str, table: pa.Table, without: Set[str] = frozenset()) -> str | None:
-    """Check the columns of a table, but for those that it is ``without``, and that its ids are unique.
-
-    Whether the ids of mentions are is not checked if it is without some, since that takes as long as all else.
-    """
-    every = (column.split("=") for column in _COLUMNS[name].split())
-    known = [(own, kind) for own, kind in every if own.rstrip("?") not in without]
-    if missing := sorted(own for own, _ in known if own[-1] != "?" and own not in table.column_names):
-        return f"the table has no column {', '.join(missing)}"
-    if len({*table.column_names}) < table.num_columns:
-        return "the table has two columns of one name"
-    for own, kind in known:
-        if (own := own.rstrip("?")) not in table.column_names:
+def wrong_columns(name: str, table: pa.Table) -> str | None:
+    """Check the values of those columns of a table that are known."""
+    for own, kind in _known(name):
+        if own.rstrip("?") not in table.column_names:
             continue
-        column, nulls = table[own], kind[-1] == "?"
+        column, nulls = table[own.rstrip("?")], kind[-1] == "?"
         if not re.fullmatch(_KINDS[kind.rstrip("?")], str(column.type)):
-            return f"the column {own} holds {column.type}, not {kind.rstrip('?')}"
+            return f"the column {own.rstrip('?')} holds {column.type}, not {kind.rstrip('?')}"
         parts = [] if nulls else [column]
         if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
             items = pc.list_flatten(column)
             parts += [items, *(items.flatten() if pa.types.is_struct(items.type) else ())]
         if any(part.null_count for part in parts):
-            return f"the column {own} has empty values"
+            return f"the column {own.rstrip('?')} has empty values"
         if any(pa.types.is_floating(part.type) and pc.any(pc.is_nan(part)).as_py() for part in (column, *parts)):
-            return f"the column {own} has values that are no numbers"
+            return f"the column {own.rstrip('?')} has values that are no numbers"
+    return None
+
+
+def wrong_ids(name: str, table: pa.Table, *, is_whole: bool = True) -> str | None:
+    """Check that the ids of a table are unique, and that corrections are objects.
+
+    Ids of mentions are not checked if the table is not whole, since that takes as long as all else.
+    """
     if name == "corrections" and not all(map(_is_object, table["record"].to_pylist())):
         return "it has a line that is not a JSON object"
-    if (
-        name in _UNIQUE
-        and not (without and name == "mentions")
-        and pc.count_distinct(table[_UNIQUE[name]]).as_py() < len(table)
-    ):
-        return f"an id stands in it twice ({_UNIQUE[name]})"
+    id_ = _UNIQUE.get(name) if is_whole or name != "mentions" else None
+    if id_ and pc.count_distinct(table[id_]).as_py() < len(table):
+        return f"an id stands in it twice ({id_})"
     return None
+
+
+def needed_columns(name: str) -> set[str]:
+    """Return the columns that a table has in any run."""
+    return {own for own, _ in _known(name) if own[-1] != "?"}
+
+
+def _known(name: str) -> list[list[str]]:
+    return [column.split("=") for column in _COLUMNS[name].split()]
 
 
 def _is_object(text: str) -> bool:
@@ -188,8 +193,8 @@ def wrong_tables(tables: Tables) -> Iterator[tuple[str, str]]:
     is_new = pc.is_null(clusters["entity_id"]).to_numpy()
     if (is_new[:-1] > is_new[1:]).any():
         yield "clusters", "it has a cluster of an entity behind a discovered one"
-    nil = links["entity_id"].is_null()
-    if any(links[name].is_null() != nil for name in ("entity_name", "score")):
+    nil, told = links["entity_id"].is_null(), {"entity_name", "score"}.intersection(links.column_names)
+    if any(links[name].is_null() != nil for name in told):
         yield "links", "it has links without a name or a score, or NIL mentions with one"
     for one, other in (("candidates", "candidate_scores"), ("reasons", "reason_log_odds")):
         if one in links.column_names:
@@ -230,6 +235,8 @@ def _wrong_places(mentions: pa.Table, documents: pa.Table | None) -> Iterator[tu
         return
     if (np.diff(place) < 0).any():
         yield "mentions", "its mentions do not have the order of the documents"
+    if "spans" not in mentions.column_names:
+        return
     if (
         pc.is_null(mentions["gold"]).to_numpy() & (pc.list_value_length(mentions["gold_entities"]).to_numpy() > 0)
     ).any():

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from itertools import chain
+from functools import partial
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
@@ -29,7 +29,15 @@ from arbo.files import (
     sha256_of,
     whole_folder,
 )
-from arbo.results.run_checks import OF_MANIFEST, REQUIRED, wrong_arrays, wrong_columns, wrong_tables
+from arbo.results.run_checks import (
+    OF_MANIFEST,
+    REQUIRED,
+    needed_columns,
+    wrong_arrays,
+    wrong_columns,
+    wrong_ids,
+    wrong_tables,
+)
 from arbo.results.stored import Stored
 
 MANIFEST = "manifest.json"
@@ -43,10 +51,12 @@ FORMAT = Format(
 )
 GROUP = 1 << 17
 """Rows of a group in the file of a table."""
-_LONG = frozenset({"mentions", "links", "documents"})
-"""Tables that may stay in their files."""
-_LISTS = frozenset({"candidates", "candidate_scores", "reasons", "reason_log_odds"})
-"""Columns of links that take more memory than all others."""
+_COMPARED = {
+    "mentions": {"mention_id", "document_id"},
+    "links": {"mention_id", "entity_id", "cluster_id", "parent", "parent_is_mention", "step"},
+    "documents": {"document_id"},
+}
+"""Tables that may stay in their files, and the columns by which runs are compared."""
 _WRITERS = 2
 """Tables that are written at a time; each needs the memory of a group."""
 _VERSIONS = ("arbo", "faiss-cpu", "numba", "numpy", "pyarrow", "scipy")
@@ -90,31 +100,41 @@ def write_table(file: Path, table: pa.Table) -> None:
 def load_run(folder: PathLike, *, stored: bool = False) -> tuple[dict[str, Any], dict[str, Any]]:
     """Read the tables, by name, and the manifest of a run folder.
 
-    ``stored`` tables are `Stored`, which read what they are asked for, and lack the lists of candidates and of reasons.
-    Raise DataError if it is not a run folder, a newer arbo wrote it, a file is missing, truncated or changed, or the
-    tables contradict each other.
+    ``stored`` tables stay in their files, see `Stored`; of these, what runs are compared by is checked now, and all
+    else if it is read. Raise DataError if it is not a run folder, a newer arbo wrote it, a file is missing, truncated
+    or changed, or the tables contradict each other.
     """
     path = Path(folder)
     manifest = check_manifest(_manifest(path), FORMAT, path / MANIFEST)
     names = [*TABLES, *(name for name in LATER if f"{name}.parquet" in manifest["files"])]
     hashes = {f"{name}.parquet": str(manifest["files"].get(f"{name}.parquet")) for name in names}
     check_hashes(path, hashes, FORMAT.mend)
-    without = _LISTS if stored else frozenset()
-    long = {name: {"metadata", *["text"] * (name == "documents")} for name in names}
-    files = {name: Stored(path / f"{name}.parquet", FORMAT.mend, long=long[name], without=without) for name in names}
-    tables: dict[str, Any] = {name: file.read() for name, file in files.items()}
-    _check_tables(tables, path, without)
+    files = {name: _stored(path, name) for name in names}
+    tables: dict[str, Any] = {}
+    for name, file in files.items():
+        wanted = _COMPARED.get(name, set()) if stored else set()
+        tables[name] = file.select([own for own in file.column_names if own in wanted or not wanted])
+        if wrong := wrong_ids(name, tables[name], is_whole=not wanted):
+            raise DataError(f"{wrong}; {FORMAT.mend}", file=str(path / f"{name}.parquet"))
+    for name, wrong in wrong_tables(tables):
+        raise DataError(f"{wrong}; {FORMAT.mend}", file=str(path / f"{name}.parquet"))
     for name in {"mentions", "documents"} & tables.keys():
         if "domain" not in tables[name].column_names:
             tables[name] = tables[name].append_column("domain", pa.nulls(len(tables[name]), pa.string()))
     if stored:
-        tables |= {name: files[name] for name in _LONG & tables.keys()}
+        tables |= {name: files[name] for name in _COMPARED.keys() & files.keys()}
     try:
         fields(manifest, "the manifest", OF_MANIFEST, required=REQUIRED)
     except DataError as error:
         raise DataError(f"{error.problem}; {FORMAT.mend}", file=str(path / MANIFEST)) from None
     threshold = {kind: float("inf") if value is None else value for kind, value in manifest["threshold"].items()}
     return tables, {**manifest, "threshold": threshold}
+
+
+def _stored(folder: Path, name: str) -> Stored:
+    long = {"metadata", *["text"] * (name == "documents")}
+    how: Any = {"long": long, "needed": needed_columns(name), "wrong": partial(wrong_columns, name)}
+    return Stored(folder / f"{name}.parquet", FORMAT.mend, **how)
 
 
 def load_kept(folder: PathLike, manifest: Mapping[str, Any], n: int) -> dict[str, npt.NDArray[Any]]:
@@ -134,14 +154,6 @@ def load_kept(folder: PathLike, manifest: Mapping[str, Any], n: int) -> dict[str
     if wrong := wrong_arrays(arrays, n, (manifest["knowledge_base"] or {"entities": 0})["entities"]):
         raise DataError(f"{wrong}; {FORMAT.mend}", file=str(file))
     return arrays
-
-
-def _check_tables(tables: Mapping[str, Any], folder: Path, without: Set[str]) -> None:
-    """Raise DataError for tables that are damaged or contradict each other, but for columns that were not read."""
-    columns = ((name, wrong_columns(name, table, without)) for name, table in tables.items())
-    for name, wrong in chain(columns, wrong_tables(tables)):  # the second looks at sound columns alone
-        if wrong:
-            raise DataError(f"{wrong}; {FORMAT.mend}", file=str(folder / f"{name}.parquet"))
 
 
 def check_replaceable(target: Path) -> None:

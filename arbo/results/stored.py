@@ -16,30 +16,31 @@ from arbo.data.parquet import check_values
 from arbo.errors import DataError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 
 class Stored:
     """A table in a Parquet file; it gives rows and columns as a `pyarrow.Table` does, and keeps none in memory.
 
-    Texts are of one type, but for the columns in ``long``, since two types are not joined. ``without`` names columns
-    that are left out. Raise DataError, which tells the ``mend``, if the file cannot be read, here and wherever rows or
-    columns are asked for.
+    Texts are of one type, but for the columns in ``long``, since two types are not joined. Raise DataError, which tells
+    the ``mend``, if the file cannot be read or lacks a column that is ``needed``, and, wherever rows or columns are
+    asked for, if what was read is ``wrong``.
     """
 
-    def __init__(self, file: Path, mend: str, *, long: Set[str], without: Set[str]) -> None:
-        self._file, self._mend, self._long = file, mend, long
+    def __init__(
+        self, file: Path, mend: str, *, long: Set[str], needed: Set[str], wrong: Callable[[pa.Table], str | None]
+    ) -> None:
+        self._file, self._mend, self._long, self._wrong = file, mend, long, wrong
         with self._reading():
             self._parquet = pq.ParquetFile(file)  # `read_table` imports pandas
             check_values(self._parquet, file.stat().st_size, file)
             told = self._parquet.metadata
             self._ends = np.cumsum([told.row_group(group).num_rows for group in range(told.num_row_groups)])
-            self.column_names = [name for name in self._parquet.schema_arrow.names if name not in without]
-
-    @property
-    def num_columns(self) -> int:
-        """The number of columns."""
-        return len(self.column_names)
+            self.column_names: list[str] = self._parquet.schema_arrow.names
+        if missing := sorted(needed - {*self.column_names}):
+            raise self._error(f"the table has no column {', '.join(missing)}")
+        if len({*self.column_names}) < len(self.column_names):
+            raise self._error("the table has two columns of one name")
 
     @property
     def num_rows(self) -> int:
@@ -52,16 +53,10 @@ class Stored:
     def __getitem__(self, name: str) -> pa.ChunkedArray:
         return self.select([name])[name]
 
-    def read(self) -> pa.Table:
-        """Read all of it."""
-        with self._reading():
-            whole = self.column_names == self._parquet.schema_arrow.names  # then a name that is there twice is read
-            return self._of_short_texts(self._parquet.read(columns=None if whole else self.column_names))
-
     def select(self, names: Sequence[str]) -> pa.Table:
         """Read some columns."""
         with self._reading():
-            return self._of_short_texts(self._parquet.read(columns=[*names])).select([*names])
+            return self._checked(self._parquet.read(columns=[*names])).select([*names])
 
     def take(self, rows: npt.NDArray[np.int64]) -> pa.Table:
         """Read some rows, one group of the file after the other."""
@@ -70,22 +65,27 @@ class Stored:
         begins = np.append(0, self._ends)
         taken = [self._rows(own, rows[group == own] - begins[own]) for own in np.unique(group).tolist()]
         if not taken:
-            return self._of_short_texts(self._parquet.schema_arrow.empty_table().select(self.column_names))
+            return self._checked(self._parquet.schema_arrow.empty_table())
         return pa.concat_tables(taken).take(pa.array(np.argsort(order, kind="stable")))
 
     def _rows(self, group: int, rows: npt.NDArray[np.int64]) -> pa.Table:
         with self._reading():
-            return self._of_short_texts(self._parquet.read_row_group(group, self.column_names)).take(pa.array(rows))
+            return self._checked(self._parquet.read_row_group(group).take(pa.array(rows)))
 
-    def _of_short_texts(self, table: pa.Table) -> pa.Table:
+    def _checked(self, table: pa.Table) -> pa.Table:
+        if wrong := self._wrong(table):
+            raise self._error(wrong)
         for place, field in enumerate(table.schema):
             if field.type == pa.large_string() and field.name not in self._long:
                 table = table.set_column(place, field.name, table[field.name].cast(pa.string()))
         return table
+
+    def _error(self, problem: str) -> DataError:
+        return DataError(f"{problem}; {self._mend}", file=str(self._file))
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
         try:
             yield
         except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
-            raise DataError(f"the file cannot be read ({error}); {self._mend}", file=str(self._file)) from None
+            raise self._error(f"the file cannot be read ({error})") from None
