@@ -311,7 +311,8 @@ def test_the_same_command_goes_on_after_a_kill(tmp_path: Path, who: str) -> None
         assert process.returncode == 1
         assert "run the same command again" in told
     if who == "interrupted":
-        assert (process.returncode, told) == (130, "interrupted\n")
+        kept = f"finished parts are kept in {work}, and the same command takes them"
+        assert (process.returncode, told) == (130, f"interrupted\n{kept}\n")
     for _ in range(500):
         if not alive(workers):
             break
@@ -389,30 +390,6 @@ def test_the_folder_stands_beside_a_run_without_a_name(tmp_path: Path, monkeypat
     monkeypatch.chdir(tmp_path / "run")
     with Shards(workers=1, shard_size=9).over(linker(None), Path()):
         assert (tmp_path / "run.work").exists()
-
-
-@pytest.mark.parametrize("given", [True, False])
-def test_a_job_that_fails_keeps_its_parts_and_says_so(
-    tmp_path: Path, sample: Sample, capsys: pytest.CaptureFixture[str], given: bool
-) -> None:
-    shards = Shards(shard_size=200, work=tmp_path / "run.work" if given else None)
-
-    def job(documents: arbo.Corpus | None) -> None:
-        with shards.over(linker(None), tmp_path / "run") as spread:
-            if documents is not None:
-                spread.discover(documents)
-            raise SystemExit(130)
-
-    def interrupted(documents: arbo.Corpus | None) -> str:
-        with pytest.raises(SystemExit):
-            job(documents)
-        return " ".join(capsys.readouterr().err.split())
-
-    assert interrupted(None) == ""
-    assert (tmp_path / "run.work").exists() == given  # one that is named may be that of other jobs too
-    assert interrupted(sample[0]).endswith("run.work, and the same command takes them")
-    assert [*(tmp_path / "run.work").glob("*/part.json")]
-    assert interrupted(None) == ""  # no part of this job
 
 
 def test_a_work_folder_in_the_run_is_refused(tmp_path: Path) -> None:

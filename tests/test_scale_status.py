@@ -1,4 +1,4 @@
-"""What is told of a job in a work folder: by `arbo status`, and by the bar of a job that goes on."""
+"""What is told of a job in a work folder: by `arbo status`, by the bar of a job that goes on, and when it stops."""
 
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
+from builders import linker
 from cli_builders import arbo_process
 from conftest import Sample
 from engine_builders import vectors
 from test_scale import few
 
 import arbo
+from arbo.cli.work import Shards
 from arbo.files import discard
 from arbo.retrieval.domains import Wanted
 from arbo.scale.parts import MANIFEST, Part
@@ -88,3 +91,27 @@ def test_the_bar_of_a_job_that_goes_on_begins_with_what_is_finished(tmp_path: Pa
             list(work.search_all([Wanted(points, points, None)], 3, **how))
         discard(next(tmp_path.glob("search-*")))
     assert told == [(25, 25), (25, 1)]
+
+
+@pytest.mark.parametrize("given", [True, False])
+def test_a_job_that_fails_keeps_its_parts_and_says_so(
+    tmp_path: Path, sample: Sample, capsys: pytest.CaptureFixture[str], given: bool
+) -> None:
+    shards = Shards(shard_size=200, work=tmp_path / "run.work" if given else None)
+
+    def job(documents: arbo.Corpus | None) -> None:
+        with shards.over(linker(None), tmp_path / "run") as spread:
+            if documents is not None:
+                spread.discover(documents)
+            raise SystemExit(130)
+
+    def interrupted(documents: arbo.Corpus | None) -> str:
+        with pytest.raises(SystemExit):
+            job(documents)
+        return " ".join(capsys.readouterr().err.split())
+
+    assert interrupted(None) == ""
+    assert (tmp_path / "run.work").exists() == given  # one that is named may be that of other jobs too
+    assert interrupted(sample[0]).endswith("run.work, and the same command takes them")
+    assert [*(tmp_path / "run.work").glob("*/part.json")]
+    assert interrupted(None) == ""  # no part of this job
