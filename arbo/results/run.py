@@ -243,9 +243,7 @@ class Run:
     @cached_property
     def cluster_rows(self) -> np.ndarray:
         """(mentions,) the row of each mention's cluster."""
-        own = self.link_rows.select(["cluster_id"])["cluster_id"]
-        place = pc.index_in(own, self.cluster_table["cluster_id"].combine_chunks())
-        return np.from_dlpack(place.combine_chunks()).astype(np.int64)  # `to_numpy` imports pandas
+        return rows_among(self.link_rows.select(["cluster_id"])["cluster_id"], self.cluster_table["cluster_id"])
 
     @cached_property
     def parent_rows(self) -> np.ndarray:

@@ -182,11 +182,11 @@ def wrong_tables(tables: Tables) -> Iterator[tuple[str, str]]:
     if links["mention_id"] != mentions["mention_id"]:
         yield "links", f"its {len(links):,} rows do not match the {len(mentions):,} mentions in mentions.parquet"
         return
-    place = _places(links["cluster_id"], clusters["cluster_id"])
+    place = rows_among(links["cluster_id"], clusters["cluster_id"])
     if (place < 0).any():
         yield "links", "it names a cluster that is missing from clusters.parquet"
         return
-    if _texts(clusters["entity_id"].take(numbers(place))) != _texts(links["entity_id"]):
+    if clusters["entity_id"].take(numbers(place)) != links["entity_id"]:
         yield "links", "it links mentions to other entities than clusters.parquet does"
     if (np.bincount(place, minlength=len(clusters)) != clusters["size"].to_numpy()).any():
         yield "clusters", "its sizes are not those of the clusters in links.parquet"
@@ -202,13 +202,13 @@ def wrong_tables(tables: Tables) -> Iterator[tuple[str, str]]:
             if len(lengths) < 2 or lengths[0] != lengths[1]:
                 yield "links", f"its lists of {one} and {other} differ in length"
     yield from _wrong_parents(links, mentions["mention_id"], place)
-    yield from _wrong_places(mentions, tables.get("documents"))
+    yield from _wrongrows_among(mentions, tables.get("documents"))
 
 
 def _wrong_parents(links: pa.Table, ids: pa.ChunkedArray, cluster: npt.NDArray[np.int64]) -> Iterator[tuple[str, str]]:
     is_mention = links["parent_is_mention"].to_numpy()
     direct = numbers(np.flatnonzero(~is_mention))
-    if _texts(links["parent"].take(direct)) != _texts(links["entity_id"].take(direct)):
+    if links["parent"].take(direct) != links["entity_id"].take(direct):
         yield "links", "it has a parent that is neither a mention nor the entity"
     if not is_mention.any():
         return
@@ -226,10 +226,10 @@ def _wrong_parents(links: pa.Table, ids: pa.ChunkedArray, cluster: npt.NDArray[n
         yield "links", f"the parents of mention {lost.as_py()!r} lead back to themselves"
 
 
-def _wrong_places(mentions: pa.Table, documents: pa.Table | None) -> Iterator[tuple[str, str]]:
+def _wrongrows_among(mentions: pa.Table, documents: pa.Table | None) -> Iterator[tuple[str, str]]:
     """Yield what is wrong with the documents and the spans of mentions."""
     home, known = mentions["document_id"], None if documents is None else documents["document_id"]
-    place = _places(home, home.unique() if known is None else known)
+    place = rows_among(home, home.unique() if known is None else known)
     if (place < 0).any():
         yield "mentions", "it names a document that is missing from documents.parquet"
         return
@@ -249,17 +249,6 @@ def _wrong_places(mentions: pa.Table, documents: pa.Table | None) -> Iterator[tu
         length = pc.utf8_length(documents["text"]).to_numpy()[place]
     if (n < 1).any() or (start < 0).any() or (start >= end).any() or (end > np.repeat(length, n)).any():
         yield "mentions", "it has spans that are empty or outside of their text"
-
-
-def _places(values: pa.ChunkedArray, known: pa.ChunkedArray | pa.Array) -> npt.NDArray[np.int64]:
-    known = known.combine_chunks() if isinstance(known, pa.ChunkedArray) else known
-    found = pc.index_in(_texts(values), _texts(known))
-    return np.asarray(pc.fill_null(found, -1).to_numpy(), np.int64)
-
-
-def _texts(values: Any) -> Any:
-    """Return texts of one type, since two that differ are not compared."""
-    return values.cast(pa.large_string())
 
 
 def wrong_arrays(arrays: Mapping[str, npt.NDArray[Any]], n: int, n_entities: int) -> str | None:
