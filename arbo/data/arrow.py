@@ -61,12 +61,12 @@ def rows_among(values: pa.ChunkedArray, known: pa.ChunkedArray) -> npt.NDArray[n
 
     Only the distinct values are hashed, which are often fewer than the known ones.
     """
-    encoded = values.dictionary_encode().combine_chunks()
-    own = pc.fill_null(pc.index_in(known, encoded.dictionary), -1).to_numpy()
+    encoded, none = values.dictionary_encode().combine_chunks(), numbers(np.array([-1], np.int32))[0]
+    own = np.from_dlpack(pc.fill_null(pc.index_in(known, encoded.dictionary), none).combine_chunks())  # no pandas
     there = np.flatnonzero(own >= 0)[::-1]  # so that the first row stays
-    row = np.full(len(encoded.dictionary) + 1, -1)
+    row = np.full(len(encoded.dictionary) + 1, -1)  # the last is that of null
     row[own[there]] = there
-    found: npt.NDArray[np.int64] = row[pc.fill_null(encoded.indices, len(row) - 1).to_numpy()]
+    found: npt.NDArray[np.int64] = row[np.from_dlpack(pc.fill_null(encoded.indices, none))]
     return found
 
 

@@ -202,7 +202,7 @@ def wrong_tables(tables: Tables) -> Iterator[tuple[str, str]]:
             if len(lengths) < 2 or lengths[0] != lengths[1]:
                 yield "links", f"its lists of {one} and {other} differ in length"
     yield from _wrong_parents(links, mentions["mention_id"], place)
-    yield from _wrongrows_among(mentions, tables.get("documents"))
+    yield from _wrong_homes(mentions, tables.get("documents"))
 
 
 def _wrong_parents(links: pa.Table, ids: pa.ChunkedArray, cluster: npt.NDArray[np.int64]) -> Iterator[tuple[str, str]]:
@@ -226,7 +226,7 @@ def _wrong_parents(links: pa.Table, ids: pa.ChunkedArray, cluster: npt.NDArray[n
         yield "links", f"the parents of mention {lost.as_py()!r} lead back to themselves"
 
 
-def _wrongrows_among(mentions: pa.Table, documents: pa.Table | None) -> Iterator[tuple[str, str]]:
+def _wrong_homes(mentions: pa.Table, documents: pa.Table | None) -> Iterator[tuple[str, str]]:
     """Yield what is wrong with the documents and the spans of mentions."""
     home, known = mentions["document_id"], None if documents is None else documents["document_id"]
     place = rows_among(home, home.unique() if known is None else known)
