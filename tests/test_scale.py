@@ -448,6 +448,9 @@ def test_a_folder_with_other_content_is_refused(tmp_path: Path) -> None:
         pass
     with pytest.raises(UsageError, match="at least 1"), opened(tmp_path / "new", 0):
         pass
+    three: Any = 3
+    with pytest.raises(UsageError, match="pool=3 has no method submit"), opened(tmp_path / "new", pool=three):
+        raise AssertionError
     with pytest.raises(UsageError, match="not a work folder"):
         progress_of(tmp_path)
     (tmp_path / "arbo-work.json").write_text('{"format": "arbo-run"}', "utf-8")

@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from arbo.data.arrow import rows_among
 from arbo.data.releases import Exchange, Keys
 from arbo.data.tables import numbered
 from arbo.results.graphs import neighbors_of
@@ -36,7 +37,8 @@ def gone(a: Run, row_in_a: Ints) -> dict[str, str]:
     """Return the first mention of each cluster of the earlier run that the later one lacks."""
     is_gone = np.ones(a.mention_table.num_rows, np.bool_)
     is_gone[row_in_a[row_in_a >= 0]] = False
-    left = np.flatnonzero(is_gone)[::-1]
+    if not len(left := np.flatnonzero(is_gone)[::-1]):
+        return {}
     columns = (
         a.link_rows.select([name])[name].take(pa.array(left)).to_pylist() for name in ("cluster_id", "mention_id")
     )
@@ -88,9 +90,9 @@ def new_edges(a: Run, b: Run, row_in_a: Ints) -> dict[str, Edge]:
     links, ids = b.link_rows.select(["cluster_id", "parent", "step"]), b.mention_table["mention_id"]
     before = np.full(len(row_in_a), -1)
     before[row_in_a >= 0] = a.cluster_rows[row_in_a[row_in_a >= 0]]
-    entity = a.cluster_table["entity_id"].take(pa.array(before, mask=before < 0))
-    below_it = pc.fill_null(pc.equal(entity, links["parent"]), False).to_numpy()
-    parent = b.parent_rows
+    known, parent = b.cluster_table["entity_id"], b.parent_rows
+    entity = rows_among(known, known)[b.cluster_rows]
+    below_it = (entity >= 0) & (np.append(rows_among(a.cluster_table["entity_id"], known), -1)[before] == entity)
     beside_it = (before >= 0) & (before[parent] == before)
     step = pc.fill_null(links["step"], float("inf")).to_numpy()
     rows = np.flatnonzero(np.isfinite(step) & ~np.where(parent >= 0, beside_it, below_it))

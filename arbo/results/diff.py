@@ -3,6 +3,7 @@
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -179,7 +180,8 @@ def diff(a: Run | PathLike, b: Run | PathLike) -> Diff:
     >>> diff(after, after).clusters
     ()
     """
-    a, b = (own if isinstance(own, Run) else Run.read(own, stored=True) for own in (a, b))
+    with ThreadPoolExecutor(2) as pool:
+        a, b = pool.map(lambda own: own if isinstance(own, Run) else Run.read(own, stored=True), (a, b))
     row_in_a = rows_in(a, b)
     edges, lost, exchange = new_edges(a, b, row_in_a), gone(a, row_in_a), exchange_of(a, b)
     decided, told = new_corrections(a, b)

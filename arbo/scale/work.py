@@ -266,7 +266,7 @@ def opened(
         announce: shows the progress of reading documents; a linker shows its own.
 
     Raises:
-        UsageError: the folder has other content or cannot be written, or a number is below 1.
+        UsageError: the folder has other content or cannot be written, a number is below 1, or the pool is none.
 
     >>> import arbo, tempfile
     >>> documents, kb = arbo.load_sample()
@@ -278,6 +278,8 @@ def opened(
     path, size = Path(folder).resolve(), SHARD_SIZE if shard_size is None else shard_size
     if workers < 1 or size < 1:
         raise UsageError(f"workers={workers} and shard_size={size} must be at least 1")
+    if pool is not None and not callable(getattr(pool, "submit", None)):
+        raise UsageError(f"pool={pool!r} has no method submit; a number of processes is workers=...")
     if not any(map(_is_record, _named(path))):
         if path.exists() and not (path.is_dir() and all(own.name.startswith(_UNFINISHED) for own in path.iterdir())):
             raise UsageError(f"{path} exists and is not a work folder; choose another folder (--work)")
