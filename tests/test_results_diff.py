@@ -178,7 +178,7 @@ def test_a_discovered_entity_names_its_lightest_new_edge(first: list[int], order
 
 @settings(max_examples=40, deadline=None)
 @given(drawn_documents())
-def test_mentions_arenumbered_as_in_a_corpus(documents: tuple[arbo.Document, ...]) -> None:
+def test_mentions_are_numbered_as_in_a_corpus(documents: tuple[arbo.Document, ...]) -> None:
     corpus = Corpus.of(documents)
     assert numbered(arbo.Linker().discover(corpus).mention_table).tolist() == corpus.order.tolist()
 
