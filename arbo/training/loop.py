@@ -13,6 +13,7 @@ from typing import Any, Generic, Protocol, Self, TypeVar
 import numpy as np
 import torch
 from torch import Tensor
+from torch.utils import deterministic
 
 from arbo.engine import Ids
 from arbo.errors import ArboError, UsageError
@@ -268,11 +269,15 @@ class Trainer(ABC, Generic[Model, Batch]):
 def _repeatable(device: torch.device) -> Iterator[None]:
     """Let a CPU add the gradients of a row that was taken several times in a fixed order; its threads would race."""
     before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+    memory: Any = deterministic  # whose types do not tell what it has
+    fills = memory.fill_uninitialized_memory
     torch.use_deterministic_algorithms(before[0] or device.type == "cpu", warn_only=not before[0] or before[1])
+    memory.fill_uninitialized_memory = fills and before[0]  # takes a tenth of a step
     try:
         yield
     finally:
         torch.use_deterministic_algorithms(before[0], warn_only=before[1])
+        memory.fill_uninitialized_memory = fills
 
 
 def _optimizer(parameters: list[torch.nn.Parameter], config: LoopConfig) -> torch.optim.Optimizer:
