@@ -154,19 +154,39 @@ def test_a_table_of_a_run_with_equal_rows_is_refused(tmp_path: Path, sample: Sam
 
 
 @pytest.mark.parametrize("packing", [zipfile.ZIP_DEFLATED, zipfile.ZIP_STORED])
-@pytest.mark.parametrize(("shape", "body"), [(10**15, 0), (10**9, 0), (2**18, 2**20)])
+@pytest.mark.parametrize(("shape", "body"), [(10**15, 0), (10**9, 0), (2**18, 2**20), (10**30, 0)])
 def test_arrays_of_a_run_that_declare_more_than_the_file_holds(
     tmp_path: Path, sample: Sample, shape: int, body: int, packing: int
 ) -> None:
     run = saved(tmp_path, sample)
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, {"descr": "<f8", "fortran_order": False, "shape": (shape,)})
     (kept,) = run.glob("*.npz")
     with zipfile.ZipFile(kept, "w", packing) as packed:
-        header = io.BytesIO()
-        np.lib.format.write_array_header_1_0(header, {"descr": "<f8", "fortran_order": False, "shape": (shape,)})
-        with packed.open("graph.npy", "w") as stream:
-            stream.write(header.getvalue())
-            for _ in range(body >> 20):
-                stream.write(bytes(2**20))
+        packed.writestr("graph.npy", header.getvalue() + bytes(body))
+    refuses_arrays(run, kept)
+
+
+@pytest.mark.parametrize("text", ["{'descr': ", "  {", "{[]: 1}", "{1: 1, 'a': 2}", "(" * 300, ""])
+def test_an_array_of_a_run_with_a_broken_header(tmp_path: Path, sample: Sample, text: str) -> None:
+    run = saved(tmp_path, sample)
+    (kept,) = run.glob("*.npz")
+    with zipfile.ZipFile(kept, "w") as packed:
+        packed.writestr("graph.npy", b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text.encode())
+    refuses_arrays(run, kept)
+
+
+def test_arrays_of_a_run_that_share_their_bytes(tmp_path: Path, sample: Sample) -> None:
+    run = saved(tmp_path, sample)
+    (kept,) = run.glob("*.npz")
+    np.savez(kept, zeros=np.zeros(9))
+    with zipfile.ZipFile(kept, "a") as packed:
+        packed.comment, packed.filelist = b"changed", packed.filelist * 9
+    refuses_arrays(run, kept, "its arrays overlap")
+
+
+def refuses_arrays(run: Path, kept: Path, why: str = "") -> None:
+    """Check that the arrays of a run cannot be read, though their file has the right hash."""
     changed(run, kept.name)
-    with pytest.raises(arbo.DataError, match="the file cannot be read"):
+    with pytest.raises(arbo.DataError, match=rf"the file cannot be read \(.*{why}"):
         load_kept(run, json.loads((run / "manifest.json").read_text()), 1)

@@ -262,3 +262,4 @@ def test_gradients_do_not_depend_on_a_race_of_threads() -> None:
         found.add(vectors.grad.numpy().tobytes())
     assert len(found) == 1
     assert not torch.are_deterministic_algorithms_enabled()
+    assert loop.deterministic.fill_uninitialized_memory  # type: ignore[attr-defined]

@@ -61,12 +61,13 @@ def rows_among(values: pa.ChunkedArray, known: pa.ChunkedArray) -> npt.NDArray[n
 
     Only the distinct values are hashed, which are often fewer than the known ones.
     """
-    encoded, none = values.dictionary_encode().combine_chunks(), numbers(np.array([-1], np.int32))[0]
-    own = np.from_dlpack(pc.fill_null(pc.index_in(known, encoded.dictionary), none).combine_chunks())  # no pandas
+    # `pyarrow.scalar` and `to_numpy` of chunks would import pandas.
+    encoded, missing = values.dictionary_encode().combine_chunks(), numbers(np.array([-1], np.int32))[0]
+    own = np.from_dlpack(pc.fill_null(pc.index_in(known, encoded.dictionary), missing).combine_chunks())
     there = np.flatnonzero(own >= 0)[::-1]  # so that the first row stays
     row = np.full(len(encoded.dictionary) + 1, -1)  # the last is that of null
     row[own[there]] = there
-    found: npt.NDArray[np.int64] = row[np.from_dlpack(pc.fill_null(encoded.indices, none))]
+    found: npt.NDArray[np.int64] = row[np.from_dlpack(pc.fill_null(encoded.indices, missing))]
     return found
 
 

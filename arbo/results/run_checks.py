@@ -229,7 +229,7 @@ def _wrong_parents(links: pa.Table, ids: pa.ChunkedArray, cluster: npt.NDArray[n
 def _wrong_homes(mentions: pa.Table, documents: pa.Table | None) -> Iterator[tuple[str, str]]:
     """Yield what is wrong with the documents and the spans of mentions."""
     home, known = mentions["document_id"], None if documents is None else documents["document_id"]
-    place = rows_among(home, home.unique() if known is None else known)
+    place = rows_among(home, pa.chunked_array([home.unique()]) if known is None else known)
     if (place < 0).any():
         yield "mentions", "it names a document that is missing from documents.parquet"
         return

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from os import SEEK_CUR
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any, BinaryIO
 from zipfile import BadZipFile, ZipFile
 
@@ -60,6 +61,20 @@ _COMPARED = {
 """Tables that may stay in their files, and the columns by which runs are compared."""
 _WRITERS = 2
 """Tables that are written at a time; each needs the memory of a group."""
+_LENGTHS = 26
+"""Where the header of a member of a zip archive tells how long its name is, and what follows the name."""
+_UNREADABLE = (
+    OSError,
+    ValueError,
+    TypeError,
+    ArithmeticError,
+    MemoryError,
+    SyntaxError,
+    NotImplementedError,
+    TokenError,
+    BadZipFile,
+)
+"""What a damaged archive of arrays may raise."""
 _VERSIONS = ("arbo", "faiss-cpu", "numba", "numpy", "pyarrow", "scipy")
 
 
@@ -146,12 +161,11 @@ def load_kept(folder: PathLike, manifest: Mapping[str, Any], n: int) -> dict[str
     file = Path(folder) / KEPT
     check_hashes(Path(folder), {KEPT: str(manifest["files"].get(KEPT))}, FORMAT.mend)
     try:
-        with READING_HEADERS, ZipFile(file) as archive, file.open("rb") as stream:
+        with READING_HEADERS, file.open("rb") as stream, ZipFile(stream) as archive:
             members = archive.infolist()
-            if any(member.compress_type for member in members):
-                raise ValueError("its arrays are compressed")  # they could unpack to any size
+            stream.seek(0)
             arrays = {member.filename.removesuffix(".npy"): _array(stream, member.header_offset) for member in members}
-    except (OSError, ValueError, MemoryError, BadZipFile) as error:
+    except _UNREADABLE as error:
         raise DataError(f"the file cannot be read ({error}); {FORMAT.mend}", file=str(file)) from None
     if wrong := wrong_arrays(arrays, n, (manifest["knowledge_base"] or {"entities": 0})["entities"]):
         raise DataError(f"{wrong}; {FORMAT.mend}", file=str(file))
@@ -159,9 +173,14 @@ def load_kept(folder: PathLike, manifest: Mapping[str, Any], n: int) -> dict[str
 
 
 def _array(stream: BinaryIO, begin: int) -> npt.NDArray[Any]:
-    """Read an array of an archive where it lies; `np.load` takes ten times as long, and checks what has a hash."""
-    stream.seek(begin + 26)  # of the name and what follows it, their lengths
-    lengths = [int.from_bytes(stream.read(2), "little") for _ in range(2)]
+    """Read an array that lies uncompressed in an archive, behind those that were read, where its header begins.
+
+    `np.load` takes ten times as long, as it reads through the archive and checks sums that the hash of the file covers.
+    """
+    if begin < stream.tell():
+        raise ValueError("its arrays overlap")  # many could be made of the same bytes
+    stream.seek(begin + _LENGTHS)
+    lengths = [int.from_bytes(stream.read(2), "little") for _ in ("name", "more")]
     stream.seek(sum(lengths), SEEK_CUR)
     array: npt.NDArray[Any] = np.lib.format.read_array(stream, allow_pickle=False)
     return array

@@ -266,7 +266,8 @@ def opened(
         announce: shows the progress of reading documents; a linker shows its own.
 
     Raises:
-        UsageError: the folder has other content or cannot be written, a number is below 1, or the pool is none.
+        UsageError: the folder has other content or cannot be written, a number is below 1, or ``pool`` cannot
+            ``submit``.
 
     >>> import arbo, tempfile
     >>> documents, kb = arbo.load_sample()
