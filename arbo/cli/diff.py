@@ -30,17 +30,7 @@ def diff(
     shown side by side, with its gold ids and its sentence. In a pipe, the output is only the table of changed mentions,
     tab-separated. `--json` prints all rows of both tables.
     """
-    from arbo.results.run import Run
-
-    after = Run.read(run if other is None else other, stored=True)
-
-    def refuse(told: str) -> NoReturn:
-        raise UsageError(f"{told}; give its place: `arbo diff PLACE {run}`")
-
-    before = parent_of(run, after.manifest, refuse) if other is None else run
-    if before is None:
-        raise UsageError(f"give two runs: {run} was not made of another run")
-    changes = arbo.diff(before, after)
+    changes = _since_parent(run) if other is None else arbo.diff(run, other)
     if as_json:
         console.print_json(changes.as_dict())
         return
@@ -50,3 +40,17 @@ def diff(
     else:
         console.say(str(changes))
         console.print_view(changes.mention_view(limit), as_table=False)
+
+
+def _since_parent(run: Path) -> arbo.Diff:
+    """Compare the run of which a run was made with it."""
+    from arbo.results.run import Run
+
+    def refuse(told: str) -> NoReturn:
+        raise UsageError(f"{told}; give its place: `arbo diff PLACE {run}`")
+
+    after = Run.read(run, stored=True)
+    before = parent_of(run, after.manifest, refuse)
+    if before is None:
+        raise UsageError(f"give two runs: {run} was not made of another run")
+    return arbo.diff(before, after)
