@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 from typer import Argument
 
@@ -12,6 +12,9 @@ import arbo
 from arbo.cli import console, options
 from arbo.cli.grow import parent_of
 from arbo.errors import UsageError
+
+if TYPE_CHECKING:
+    from arbo.results.diff import Diff
 
 
 def diff(
@@ -42,7 +45,7 @@ def diff(
         console.print_view(changes.mention_view(limit), as_table=False)
 
 
-def _since_parent(run: Path) -> arbo.Diff:
+def _since_parent(run: Path) -> Diff:
     """Compare the run of which a run was made with it."""
     from arbo.results.run import Run
 
