@@ -1,12 +1,13 @@
 """The cells of tables that take long: each is made once, and kept.
 
-A cell is kept, in the cache folder unless told, with a hash of the settings that made it, and the commit. One that was
-made with other settings is made again, and is not recorded; one that was made by another commit is recorded, and the
-report says so.
+A cell is kept, in the cache folder unless told, with a hash of the settings that made it, and the commit, with the GPU
+if there was one. One that was made with other settings is made again, and is not recorded; one that was made by another
+commit is recorded, and the report says so.
 """
 
 import hashlib
 import json
+import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -32,7 +33,7 @@ class Cells:
         made_with, name = hashed(self.settings(cell)), self.name_of(cell)
         file = self.place / self.name / f"{name}.json"
         if not file.exists():
-            made = cell | {"made_with": made_with, "commit": commit(), **make(name)}
+            made = cell | {"made_with": made_with, "commit": commit() + _on_gpu(), **make(name)}
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(json.dumps(made), "utf-8")
             say(file.name)
@@ -46,6 +47,12 @@ class Cells:
         files = sorted((self.place / self.name).glob("*.json"))
         found = [{"commit": NO_COMMIT} | json.loads(file.read_text("utf-8")) for file in files]
         return [cell for cell in found if cell.pop("made_with") == hashed(self.settings(cell))]
+
+
+def _on_gpu() -> str:
+    """Name the GPU, whose sums differ from a CPU's in the last bits."""
+    torch = sys.modules.get("torch")
+    return f" on {torch.cuda.get_device_name()}" if torch is not None and torch.cuda.is_available() else ""
 
 
 def hashed(settings: object) -> str:

@@ -1,0 +1,86 @@
+"""What a GPU gives, where there is one: the search to the last bit, everything else but for rounding."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+from training_builders import QUICK, Killed, dying, log_of, torch
+
+import arbo
+from arbo.encoders.templates import TokenRow
+from arbo.encoders.tower import Tower
+from arbo.retrieval.gpu import best_scanner, torch_scanner
+from arbo.training.config import TrainingPrecision
+from clustering.knn import nearest
+from clustering.vectors import Metric, Vectors
+
+if not torch.cuda.is_available():
+    pytest.skip("there is no GPU", allow_module_level=True)
+
+
+@pytest.mark.parametrize("metric", get_args(Metric))
+@pytest.mark.parametrize("kind", ["far", "ties", "near"])
+def test_the_search_gives_the_bits_of_the_cpu(metric: Metric, kind: str) -> None:
+    drawn = np.random.default_rng(0).normal(size=(50_000, 48)).astype(np.float32)
+    near = drawn[0] + drawn * np.float32(1e-4)  # products in TF32 would not tell them apart
+    rows = {"far": drawn, "ties": np.sign(drawn[:, :12]), "near": near}[kind]
+    corpus, queries = Vectors.of(rows), Vectors.of(rows[:3000])
+    there, here = (
+        nearest(queries, corpus, 20, metric=metric, self_ids=np.arange(3000), scanner=torch_scanner(device))
+        for device in ("cuda", "cpu")
+    )
+    assert there.ids.tobytes() == here.ids.tobytes()
+    assert there.dissimilarity.tobytes() == here.dissimilarity.tobytes()
+    assert best_scanner() is torch_scanner("cuda")
+
+
+@pytest.mark.parametrize(("precision", "within"), [("float32", 1e-5), ("float16", 5e-3), ("bfloat16", 4e-2)])
+def test_vectors_are_those_of_the_cpu(bert_folder: Path, precision: Any, within: float) -> None:
+    _, kb = arbo.load_sample()
+    there = arbo.DualEncoder.from_pretrained(bert_folder, precision=precision)
+    here = arbo.DualEncoder.from_pretrained(bert_folder, device="cpu")
+    assert there.entity_tower.model.device.type == "cuda"
+    found, again, expected = (encoder.encode_entities(kb).normalized().matrix for encoder in (there, there, here))
+    assert np.abs(found - expected).max() < within
+    assert found.tobytes() == again.tobytes()
+
+
+def test_batches_are_halved_where_memory_ends(bert_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    there, read = Tower.load(bert_folder), list[int]()
+    encode = Tower.encode
+    monkeypatch.setattr(Tower, "encode", lambda self, rows, *more: read.append(len(rows)) or encode(self, rows, *more))
+    made = [TokenRow([7 + number % 50] * 100, 0, 1) for number in range(40_000)]
+    expected, whole = there.embed(made, "mean"), len(read)
+    torch.cuda.empty_cache()
+    _, total = torch.cuda.mem_get_info()
+    torch.cuda.set_per_process_memory_fraction(min(1.0, 2e9 / total))
+    try:
+        found = there.embed(made, "mean", tokens_a_batch=10**9)
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0)
+    assert read[whole] == len(made)
+    assert read[whole + 1] == len(made) // 2
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("precision", get_args(TrainingPrecision))
+@pytest.mark.parametrize("negatives", ["random", "in-batch+knn"])
+def test_a_training_goes_on_after_a_kill(bert_folder: Path, tmp_path: Path, precision: Any, negatives: Any) -> None:
+    documents, kb = arbo.load_sample()
+    start = arbo.DualEncoder.from_pretrained(bert_folder)
+    config = replace(QUICK, precision=precision, negatives=negatives, steps=12, loss="cross-entropy")
+    parts = {"documents": documents[:40], "kb": kb, "config": config}
+    arbo.train(start, **parts, out=tmp_path / "whole")
+    with pytest.raises(Killed):
+        arbo.train(
+            start, **parts, out=tmp_path / "parts", options=arbo.RunOptions(checkpoint_every=1, announce=dying(5))
+        )
+    trained = arbo.train(start, **parts, out=tmp_path / "parts")
+    assert trained.entity_tower.model.device.type == "cuda"
+    losses = [[line["loss"] for line in log_of(tmp_path / out)] for out in ("whole", "parts")]
+    assert losses[0] == pytest.approx(losses[1], rel=0.05)
+    assert sum(losses[0][-4:]) < sum(losses[0][:4])
