@@ -104,7 +104,12 @@ class Part(NamedTuple):
 
 
 TABLES = {
-    "arboel": Part(TRAININGS, CORPUS, 890, [(name, "in-batch") for name in TRAININGS.known if name != "in-batch"]),
+    "arboel": Part(
+        TRAININGS,
+        CORPUS,
+        890,
+        [(name, base) for base in ("in-batch", "k-NN") for name in TRAININGS.known if name not in ("in-batch", base)],
+    ),
     "amh": Part(
         AMH,
         "BC5CDR disease",

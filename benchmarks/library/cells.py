@@ -33,7 +33,9 @@ class Cells:
         made_with, name = hashed(self.settings(cell)), self.name_of(cell)
         file = self.place / self.name / f"{name}.json"
         if not file.exists():
-            made = cell | {"made_with": made_with, "commit": commit() + _on_gpu(), **make(name)}
+            before = commit()
+            figures = make(name)
+            made = cell | {"made_with": made_with, "commit": before + _on_gpu(), **figures}
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(json.dumps(made), "utf-8")
             say(file.name)
