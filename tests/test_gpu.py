@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
 import pytest
+from cli_builders import arbo_process, linking, sample_files
 from training_builders import QUICK, Killed, dying, log_of, torch
 
 import arbo
 from arbo.encoders.templates import TokenRow
 from arbo.encoders.tower import Tower
 from arbo.retrieval.gpu import best_scanner, torch_scanner
+from arbo.scale.cluster import connected
 from arbo.training.config import TrainingPrecision
 from clustering.knn import nearest
 from clustering.vectors import Metric, Vectors
@@ -84,3 +87,18 @@ def test_a_training_goes_on_after_a_kill(bert_folder: Path, tmp_path: Path, prec
     losses = [[line["loss"] for line in log_of(tmp_path / out)] for out in ("whole", "parts")]
     assert losses[0] == pytest.approx(losses[1], rel=0.05)
     assert sum(losses[0][-4:]) < sum(losses[0][:4])
+
+
+def test_ray_gives_a_gpu_to_what_embeds(bert_folder: Path, tmp_path: Path) -> None:
+    pytest.importorskip("ray")
+    with connected("local", 2) as cluster:
+        texts = cluster.for_texts(10**9)
+        assert (texts.gpus, texts.device, cluster.device) == (1, "cuda", "cpu")
+        assert texts.submit(torch.cuda.get_device_name).result(100) == torch.cuda.get_device_name()
+    job = ["link", *linking(sample_files(tmp_path)), "--encoder", bert_folder]
+    shards = ["--work", tmp_path / "work", "--shard-size", "50", "--ray", "local"]
+    for out, how in (("memory", []), ("ray", shards)):
+        done = arbo_process(*job, "--out", tmp_path / out, *how)
+        assert done.returncode == 0, done.stderr
+    one, other = ((tmp_path / out / "manifest.json").read_text("utf-8") for out in ("memory", "ray"))
+    assert json.loads(one)["files"] == json.loads(other)["files"]

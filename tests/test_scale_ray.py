@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import sys
 import threading
 import time
@@ -43,6 +44,24 @@ def test_a_cluster_that_does_not_answer_is_told(address: str) -> None:
 def test_an_address_of_ray_client_is_told() -> None:
     with pytest.raises(UsageError, match=r"ray://one:10001 is .* give HOST:PORT"), connected("ray://one:10001"):
         pass
+
+
+@pytest.mark.parametrize(("host", "family"), [("localhost", socket.AF_INET), ("::1", socket.AF_INET6)])
+def test_ray_is_given_the_number_of_a_host(host: str, family: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    import ray
+
+    asked: list[str] = []
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(ray, "init", lambda address, **_: asked.append(address))
+    monkeypatch.setattr(ray, "shutdown", lambda: None)
+    monkeypatch.setattr(cluster, "Cluster", lambda memory: None)
+    with socket.socket(family) as listening:
+        listening.bind((host, 0))
+        listening.listen()
+        port = listening.getsockname()[1]
+        with connected(f"{host}:{port}"):
+            pass
+    assert asked == [f"127.0.0.1:{port}" if host == "localhost" else f"::1:{port}"]
 
 
 @pytest.fixture(scope="module")

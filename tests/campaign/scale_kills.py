@@ -36,7 +36,7 @@ _COPIES = 10
 def _kills(seed: int, folder: Path, address: str | None = None) -> None:
     """Kill a job two to four times, give the same command again, and compare it with a run in memory."""
     random, stamps, (kind, stages) = Random(seed), dict[str, int](), [*_STAGES.items()][seed % len(_STAGES)]
-    given, expected = _plain(kind)
+    given, expected = plain(kind)
     job = [*given, "--out", folder / "run", "--work", folder / "work"]
     job += ["--cache", folder / "cache"] if kind == "embed" else []
     job += ["--ray", address] if address else ["--workers", "2"]
@@ -48,7 +48,7 @@ def _kills(seed: int, folder: Path, address: str | None = None) -> None:
         )
         while moments and process.poll() is None:
             (place, share), victim = moments[0], random.choice(["driver", "worker", "node"][: 3 if address else 2])
-            while process.poll() is None and _finished(folder, [*stages][place], begun) < share:
+            while process.poll() is None and finished(folder, [*stages][place], begun) < share:
                 time.sleep(0.002)
             time.sleep(random.random() / 50)
             if process.poll() is None:
@@ -89,7 +89,7 @@ def _stages(folder: Path, since: int = 0) -> dict[str, list[str]]:
     return {}
 
 
-def _finished(folder: Path, stage: str, since: int) -> float:
+def finished(folder: Path, stage: str, since: int) -> float:
     """Return the share of the parts of a stage that is finished; -1 if it has not begun since a time."""
     if not (parts := _stages(folder, since).get(stage)):
         return -1
@@ -105,7 +105,7 @@ def _made() -> Counter[str]:
 
 
 @cache
-def _plain(kind: str) -> tuple[list[Any], dict[str, str]]:
+def plain(kind: str) -> tuple[list[Any], dict[str, str]]:
     """Write the inputs and a run in memory; return the command, and the hashes of the run's files."""
     folder = Path(mkdtemp(prefix="arbo-campaign-plain-"))
     documents, kb = arbo.load_sample()
