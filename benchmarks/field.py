@@ -387,7 +387,8 @@ def record_all() -> None:
 def record_marginalised() -> None:
     """Record every cell of that table that is there."""
     cells = sorted(OF_MARGINALISED.read(), key=lambda cell: CORPORA.index(cell["corpus"]))
-    record_table("field", "marginalised", [row for cell in cells for row in cell["rows"]])
+    rows = [row | {"commit": cell["commit"]} for cell in cells for row in cell["rows"]]
+    record_table("field", "marginalised", rows)
 
 
 def main() -> None:

@@ -108,7 +108,8 @@ TABLES = {
         TRAININGS,
         CORPUS,
         890,
-        [(name, base) for base in ("in-batch", "k-NN") for name in TRAININGS.known if name not in ("in-batch", base)],
+        [(name, base) for base in ("in-batch", "k-NN") for name in TRAININGS.known if name not in ("in-batch", base)]
+        + [("arborescence, CE", "arborescence")],
     ),
     "amh": Part(
         AMH,

@@ -82,7 +82,9 @@ def test_a_training_goes_on_after_a_kill(bert_folder: Path, tmp_path: Path, prec
         arbo.train(
             start, **parts, out=tmp_path / "parts", options=arbo.RunOptions(checkpoint_every=1, announce=dying(5))
         )
-    trained = arbo.train(start, **parts, out=tmp_path / "parts")
+    again: list[dict[str, float]] = []
+    trained = arbo.train(start, **parts, out=tmp_path / "parts", options=arbo.RunOptions(on_log=again.append))
+    assert [line["step"] for line in again] == list(range(6, 13))
     assert trained.entity_tower.model.device.type == "cuda"
     losses = [[line["loss"] for line in log_of(tmp_path / out)] for out in ("whole", "parts")]
     assert losses[0] == pytest.approx(losses[1], rel=0.05)

@@ -56,7 +56,10 @@ def test_ray_is_given_the_number_of_a_host(host: str, family: int, monkeypatch: 
     monkeypatch.setattr(ray, "shutdown", lambda: None)
     monkeypatch.setattr(cluster, "Cluster", lambda memory: None)
     with socket.socket(family) as listening:
-        listening.bind((host, 0))
+        try:
+            listening.bind((host, 0))
+        except OSError:
+            pytest.skip("this machine has no IPv6")
         listening.listen()
         port = listening.getsockname()[1]
         with connected(f"{host}:{port}"):

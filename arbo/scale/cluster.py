@@ -129,14 +129,14 @@ def connected(address: str, workers: int | None = None, memory: int = 0) -> Iter
     if address == LOCAL and not os.path.exists(os.environ.get("RAY_AUTH_TOKEN_PATH", os.path.expanduser(_TOKEN))):
         os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex())  # else Ray writes one, for all later clusters too
     started = {"num_cpus": workers, "include_dashboard": False, "object_store_memory": _STORE}
-    found = address
+    numeric = address
     try:
         host, _, port = address.rpartition(":")
-        if host:  # Ray itself asks for many minutes, if nobody answers or if it cannot resolve the name
-            with socket.create_connection((host, int(port)), timeout=20) as there:
-                peer = there.getpeername()[0]
-            found = address if ":" in peer else f"{peer}:{port}"
-        ray.init(found, log_to_driver=False, logging_level="ERROR", **started if address == LOCAL else {})
+        if host:  # Ray itself asks for many minutes, if nobody answers or the DNS does not have the name
+            with socket.create_connection((host, int(port)), timeout=20) as reached:
+                peer = reached.getpeername()[0]
+            numeric = address if ":" in peer else f"{peer}:{port}"
+        ray.init(numeric, log_to_driver=False, logging_level="ERROR", **started if address == LOCAL else {})
     except (ConnectionError, OSError, RuntimeError, ValueError) as error:
         mend = (
             "" if address == LOCAL else f"; if it has a token, set RAY_AUTH_MODE=token, and copy the token to {_TOKEN}"

@@ -52,7 +52,7 @@ class Cells:
 
 
 def _on_gpu() -> str:
-    """Name the GPU, whose sums differ from a CPU's in the last bits."""
+    """Name the GPU of this machine, whose sums differ from a CPU's."""
     torch = sys.modules.get("torch")
     return f" on {torch.cuda.get_device_name()}" if torch is not None and torch.cuda.is_available() else ""
 
