@@ -30,6 +30,8 @@ all-MiniLM-L6-v2 as it is, or aligned.
 by n-grams: mentions found, and found and linked to the right entity; `exact` is the same characters, `overlap` a common
 one. `OSLAT` and `No LA` are trained on the sentences of the training part, and their threshold is chosen on the
 development part. Seconds are of one core, reading files not counted.
+**unions** (`--unions` makes that table alone): the same by the union of the dictionary and another finder, which adds
+what lies outside of what the dictionary finds (the paper's appendix D joins rules and attention).
 **preselection**: how many of the entities of a sentence are among the k that a reader is asked about, of all in MEDIC,
 chosen by n-grams as in the product, or by all-MiniLM-L6-v2, whose vectors of names may come from the cache.
 
@@ -50,7 +52,7 @@ import numpy as np
 from library.cells import Cell, Cells, hashed, key
 from library.command import parser_of
 from library.corpora import Data
-from library.folders import CACHE, MODELS, PLOTS
+from library.folders import CACHE, CELLS as PLACE, MODELS, PLOTS
 from library.oslat.models import (
     ALIGNMENT,
     ATTENTION,
@@ -68,7 +70,7 @@ from library.oslat.models import (
 )
 from library.oslat.rule_based import rule_based
 from library.oslat.tasks import END_TO_END, QUAERO, TASKS, ncbi
-from library.results import Figures, Row, Tables, record
+from library.results import Figures, Row, Tables, record, record_table
 from library.timing import seconds
 from library.trainings import recalls
 
@@ -83,6 +85,7 @@ from arbo.spans.given import given_scores, linked_scores
 from arbo.spans.overlaps import Spans
 from arbo.spans.pieces import Pairs
 from arbo.spans.preselection import Preselection, encoded_names, preselect, preselection_recall
+from arbo.spans.union import UnionFinder
 from arbo.text.names import normalize_name
 from arbo.text.sentences import sentences
 from arbo.text.words import fold
@@ -107,6 +110,7 @@ NO_HEAD, LINEAR_HEAD = "OSLAT, no head", "OSLAT, linear head"
 WITHOUT_HEAD = ("fuzzy", "unsup", "MS", "NCE", NO_HEAD)
 SPANS = ("rule-based", "rule-based, plurals", "fuzzy", *TRAINED, "CD")
 FINDERS = ("dictionary", "fuzzy", "OSLAT", "No LA")
+UNIONS = ("dictionary+fuzzy", "dictionary+No LA")
 CHOOSERS, AMONG = ("n-gram", "MiniLM"), (1, 8, 32, 64)
 LINKING = (*WITHOUT_HEAD, *TRAINED, "CD", "GT", LINEAR_HEAD)
 KINDS = ("contiguous", "disjoint", "all")
@@ -249,20 +253,25 @@ def end_to_end(system: str) -> Row:
     """Find and link the mentions of raw abstracts."""
     data = Data.of(END_TO_END)
     raw = Corpus(replace(document, mentions=()) for document in data.test)
-    finder: Finder = DictionaryFinder()
-    if system == "fuzzy":
-        finder = PairFinder(Fuzzy(), Fuzzy().threshold)
-    elif system != "dictionary":
-        model = Lab(END_TO_END, ncbi).linking(system)
-        untuned = PairFinder(model, model.threshold, mentions=without_repetition)
-        finder = untuned.tuned(data.dev, data.kb, announce=bars)
-    spent, (found, links) = seconds(found_and_linked, finder, raw, data.kb)
+    spent, (found, links) = seconds(found_and_linked, finder_of(system, data), raw, data.kb)
     scores = found_scores(data.test, found, data.kb, [link.entity for link in links])
     rows: Row = {"seconds": spent, "mentions": len(found.mentions)}
     for what, group in (("mentions", scores.mentions), ("linked", scores.links)):
         for kind, of in (("exact", group.exact), ("overlap", group.overlap)):
             rows |= {f"{what} {kind} {name}": getattr(of, name) for name in WHAT}
     return rows
+
+
+def finder_of(system: str, data: Data) -> Finder:
+    """Return a finder; the threshold of a model is chosen on the development part."""
+    if system in UNIONS:
+        return UnionFinder(DictionaryFinder(), finder_of(system.removeprefix("dictionary+"), data))
+    if system == "dictionary":
+        return DictionaryFinder()
+    if system == "fuzzy":
+        return PairFinder(Fuzzy(), Fuzzy().threshold)
+    model = Lab(END_TO_END, ncbi).linking(system)
+    return PairFinder(model, model.threshold, mentions=without_repetition).tuned(data.dev, data.kb, announce=bars)
 
 
 def found_and_linked(finder: Finder, documents: Corpus, kb: arbo.KnowledgeBase) -> tuple[Corpus, Sequence[arbo.Link]]:
@@ -315,6 +324,16 @@ def settings(cell: Cell) -> object:
 
 
 CELLS = Cells("oslat", settings)
+OF_UNIONS = Cells("oslat_unions", lambda cell: (ALIGNMENT, HEAD, MODEL), PLACE)
+
+
+def record_unions() -> None:
+    """Make the cells of unions that are not there, and record that table alone."""
+    for system in UNIONS:
+        OF_UNIONS.keep({"system": system}, lambda _, system=system: {"scores": end_to_end(system)})  # type: ignore[misc]
+    kept = sorted(OF_UNIONS.read(), key=lambda cell: UNIONS.index(cell["system"]))
+    rows = [{"system": cell["system"], **cell["scores"], "commit": cell["commit"]} for cell in kept]
+    record_table("oslat", "unions", rows)
 
 
 def record_all() -> None:
@@ -386,8 +405,12 @@ def main() -> None:
     parser.add_argument("--part", choices=parts, help="default: all")
     parser.add_argument("--corpus", action="append", choices=TASKS, help="default: all")
     parser.add_argument("--system", action="append", choices=systems, help="default: all")
+    parser.add_argument("--unions", action="store_true", help="make that table alone")
     parser.add_argument("--record", action="store_true", help="record what is there, and train nothing")
     chosen = parser.parse_args()
+    if chosen.unions:
+        record_unions()
+        return
     for cell, make in () if chosen.record else cells(chosen.corpus or TASKS):
         is_asked = chosen.system is None or cell["part"] in ALONE or cell["system"] in chosen.system
         if is_asked and chosen.part in (None, cell["part"]):
