@@ -327,12 +327,14 @@ CELLS = Cells("oslat", settings)
 OF_UNIONS = Cells("oslat_unions", lambda cell: (ALIGNMENT, HEAD, MODEL), PLACE)
 
 
-def record_unions() -> None:
-    """Make the cells of unions that are not there, and record that table alone."""
-    for system in UNIONS:
+def record_unions(*, make: bool) -> None:
+    """Make the cells of unions that are not there, if asked, and record that table alone."""
+    for system in UNIONS if make else ():
         OF_UNIONS.keep({"system": system}, lambda _, system=system: {"scores": end_to_end(system)})  # type: ignore[misc]
     kept = sorted(OF_UNIONS.read(), key=lambda cell: UNIONS.index(cell["system"]))
     rows = [{"system": cell["system"], **cell["scores"], "commit": cell["commit"]} for cell in kept]
+    for row in rows:
+        del row["seconds"]  # they were measured beside other work
     record_table("oslat", "unions", rows)
 
 
@@ -409,7 +411,7 @@ def main() -> None:
     parser.add_argument("--record", action="store_true", help="record what is there, and train nothing")
     chosen = parser.parse_args()
     if chosen.unions:
-        record_unions()
+        record_unions(make=not chosen.record)
         return
     for cell, make in () if chosen.record else cells(chosen.corpus or TASKS):
         is_asked = chosen.system is None or cell["part"] in ALONE or cell["system"] in chosen.system
