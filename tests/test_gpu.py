@@ -75,7 +75,7 @@ def test_batches_are_halved_where_memory_ends(bert_folder: Path, monkeypatch: py
 def test_a_training_goes_on_after_a_kill(bert_folder: Path, tmp_path: Path, precision: Any, negatives: Any) -> None:
     documents, kb = arbo.load_sample()
     start = arbo.DualEncoder.from_pretrained(bert_folder)
-    config = replace(QUICK, precision=precision, negatives=negatives, steps=12, loss="cross-entropy")
+    config = replace(QUICK, precision=precision, negatives=negatives, steps=8, loss="cross-entropy")
     parts = {"documents": documents[:40], "kb": kb, "config": config}
     arbo.train(start, **parts, out=tmp_path / "whole")
     with pytest.raises(Killed):
@@ -84,7 +84,7 @@ def test_a_training_goes_on_after_a_kill(bert_folder: Path, tmp_path: Path, prec
         )
     again: list[dict[str, float]] = []
     trained = arbo.train(start, **parts, out=tmp_path / "parts", options=arbo.RunOptions(on_log=again.append))
-    assert [line["step"] for line in again] == list(range(6, 13))
+    assert [line["step"] for line in again] == [6, 7, 8]
     assert trained.entity_tower.model.device.type == "cuda"
     losses = [[line["loss"] for line in log_of(tmp_path / out)] for out in ("whole", "parts")]
     assert losses[0] == pytest.approx(losses[1], rel=0.05)
