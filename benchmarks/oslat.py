@@ -110,7 +110,8 @@ NO_HEAD, LINEAR_HEAD = "OSLAT, no head", "OSLAT, linear head"
 WITHOUT_HEAD = ("fuzzy", "unsup", "MS", "NCE", NO_HEAD)
 SPANS = ("rule-based", "rule-based, plurals", "fuzzy", *TRAINED, "CD")
 FINDERS = ("dictionary", "fuzzy", "OSLAT", "No LA")
-UNIONS = ("dictionary+fuzzy", "dictionary+No LA")
+UNIONS = {"dictionary+fuzzy": "fuzzy", "dictionary+No LA": "No LA"}
+"""The dictionary with another finder."""
 CHOOSERS, AMONG = ("n-gram", "MiniLM"), (1, 8, 32, 64)
 LINKING = (*WITHOUT_HEAD, *TRAINED, "CD", "GT", LINEAR_HEAD)
 KINDS = ("contiguous", "disjoint", "all")
@@ -265,7 +266,7 @@ def end_to_end(system: str) -> Row:
 def finder_of(system: str, data: Data) -> Finder:
     """Return a finder; the threshold of a model is chosen on the development part."""
     if system in UNIONS:
-        return UnionFinder(DictionaryFinder(), finder_of(system.removeprefix("dictionary+"), data))
+        return UnionFinder(DictionaryFinder(), finder_of(UNIONS[system], data))
     if system == "dictionary":
         return DictionaryFinder()
     if system == "fuzzy":
@@ -331,10 +332,9 @@ def record_unions(*, make: bool) -> None:
     """Make the cells of unions that are not there, if asked, and record that table alone."""
     for system in UNIONS if make else ():
         OF_UNIONS.keep({"system": system}, lambda _, system=system: {"scores": end_to_end(system)})  # type: ignore[misc]
-    kept = sorted(OF_UNIONS.read(), key=lambda cell: UNIONS.index(cell["system"]))
+    kept = sorted(OF_UNIONS.read(), key=lambda cell: [*UNIONS].index(cell["system"]))
     rows = [{"system": cell["system"], **cell["scores"], "commit": cell["commit"]} for cell in kept]
-    for row in rows:
-        del row["seconds"]  # they were measured beside other work
+    rows = [{name: row[name] for name in row if name != "seconds"} for row in rows]  # measured beside other work
     record_table("oslat", "unions", rows)
 
 
