@@ -1,12 +1,11 @@
 r"""The papers at settings nearer their own: their rates, batches and epochs, where two cores have time for them.
 
-**arboel** (ArboEL's tables 1 and 5): the strategies of `arborescence_training.py` on CRAFT's anatomy and cells together
-(12,415 training mentions, the largest clusters there are here), where a mention is the mean of its own tokens, read
-with 8 words on either side, and an entity its name; also `in-batch and k-NN`, the negatives of BLINK (those of the
-batch, and as many that are near), a baseline of three of the papers. 890 steps of 16 are 1.15 epochs; 4 negatives,
-cosine times 20, learning rate 5e-5, bfloat16; what is near is chosen again after 445 steps and an epoch. CRAFT's
-development part serves as test, the last tenth of its training documents as dev. **recall**, **linking**, **clusters**:
-as in `arborescence_training.py`.
+**arboel** (ArboEL's tables 1 and 5): the strategies of `arborescence_training.py` on CRAFT's anatomy and cells
+together (12,415 training mentions, the largest clusters there are here), where a mention is the mean of its own
+tokens, read with 8 words on either side, and an entity its name. 890 steps of 16 are 1.15 epochs; 4 negatives, cosine
+times 20, learning rate 5e-5, bfloat16; what is near is chosen again after 445 steps and an epoch. CRAFT's development
+part serves as test, the last tenth of its training documents as dev. **recall**, **linking**, **clusters**: as in
+`arborescence_training.py`.
 
 **second** (its table 3): cross-encoders trained on 16 candidates of these first stages, in batches of 2 at 2e-5, the
 paper's; 1,500 steps, a quarter of an epoch. `own`, `SELF` and `UNION` are those of `cross_encoder.py`.
@@ -35,11 +34,11 @@ import adaptive_mixup
 import cross_encoder
 import numpy as np
 import proxy_loss
-from arborescence_training import ARI, CONFIGS, scores
+from arborescence_training import AGAINST, ARI, CONFIGS, scores
 from library.cells import Cell, Cells, key
 from library.corpora import Data
 from library.folders import MODELS
-from library.medic import KNN, ONE_AN_ENTITY, UNTRAINED
+from library.medic import ONE_AN_ENTITY, UNTRAINED
 from library.results import Figures, Row, record
 from library.timing import seconds
 from library.trainings import PARTS, RECALL, Training, Trainings, columns, differences, means, options, recalls
@@ -60,7 +59,7 @@ TRAININGS = Trainings(
     {UNTRAINED: Training(IN_CONTEXT)}
     | {
         name: Training(IN_CONTEXT, replace(config, refresh=445, precision="bfloat16"))
-        for name, config in {**CONFIGS, "in-batch and k-NN": replace(KNN, negatives="in-batch+knn")}.items()
+        for name, config in CONFIGS.items()
     },
     scores,
     kept=FIRST,
@@ -108,8 +107,7 @@ TABLES = {
         TRAININGS,
         CORPUS,
         890,
-        [(name, base) for base in ("in-batch", "k-NN") for name in TRAININGS.known if name not in ("in-batch", base)]
-        + [("arborescence, CE", "arborescence")],
+        [*AGAINST, ("arborescence, CE", "arborescence")],
     ),
     "amh": Part(
         AMH,
