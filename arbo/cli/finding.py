@@ -16,6 +16,11 @@ if TYPE_CHECKING:
 _BOTH = "dictionary+"
 
 
+def beside_dictionary(name: str) -> str:
+    """Return the name of the finder that a name adds to the dictionary; without one, the name itself."""
+    return name[len(_BOTH) :] if name.lower().startswith(_BOTH) else name
+
+
 def load_finder(name: str, option: str, threshold: float | None = None, expand: bool = True) -> Finder:
     """Return a finder; a threshold of None means the finder's default, and errors name ``option``.
 
@@ -25,9 +30,9 @@ def load_finder(name: str, option: str, threshold: float | None = None, expand: 
     from arbo.spans.finding import PairFinder, without_repetition
     from arbo.spans.union import UnionFinder
 
-    if name.lower().startswith(_BOTH):
+    if (second := beside_dictionary(name)) != name:
         first = arbo.DictionaryFinder(abbreviations=expand)
-        return UnionFinder(first, load_finder(name[len(_BOTH) :], option, threshold, expand))
+        return UnionFinder(first, load_finder(second, option, threshold, expand))
     if name.lower() == "dictionary":
         if threshold is not None:
             raise UsageError(

@@ -9,7 +9,7 @@ from typer import Option
 
 import arbo
 from arbo.cli import console, options
-from arbo.cli.finding import find_in, load_finder
+from arbo.cli.finding import beside_dictionary, find_in, load_finder
 from arbo.cli.inputs import Docs, Kb, read_gold
 from arbo.cli.reporting import check_jsonl_output
 
@@ -59,7 +59,7 @@ def spans(
         raise arbo.UsageError("--given-entities only scores; leave --out out")
     if given_entities and limit is not None:
         raise arbo.UsageError("--given-entities shows no mentions; leave --limit out")
-    if given_entities and find_threshold is not None and finder.lower().removeprefix("dictionary+") != "fuzzy":
+    if given_entities and find_threshold is not None and beside_dictionary(finder).lower() != "fuzzy":
         wrong = "--find-threshold says which entities a text has, but with --given-entities they are given"
         raise arbo.UsageError(f"{wrong}; leave it out, or use --finder fuzzy, where it limits the words found")
     if out is not None:
