@@ -7,12 +7,13 @@ entity`: the test part, if a name stands only for the entity that it was annotat
 entity`, but all mentions with an id count, those that MEDIC lacks as wrong, and a composite mention is right with one
 of its ids, as in `arbo evaluate`.
 
-Models: `n-grams` are arbo's, without training, first with the names of MEDIC alone. The others rerank their 24 nearest
-names: `MiniLM` by the cosine of vectors (22 million parameters, aligned for an epoch on the names of MEDIC, the Disease
-Ontology and the HPO, see `library.alignment`); `sum` by the cosine plus the n-grams' score, its weight chosen on the
-development part; `learnt` by gradient boosting (`library.ranking`) over words, scores and annotations, then over
-vectors too, then over the entities that other mentions of the document name. It learns from the annotated parts in five
-folds, each with the names of the other four. `and sum` adds its log-odds to `sum`, weighted on the development part.
+Models: `n-grams` are arbo's, without training, first with the names of MEDIC alone. The others rerank the 24 names
+that are nearest by n-grams, and the 24 nearest by vectors: `MiniLM` by the cosine of vectors (22 million parameters,
+aligned for an epoch on the names of MEDIC, the Disease Ontology and the HPO, see `library.alignment`); `sum` by the
+cosine plus the n-grams' score, its weight chosen on the development part; `learnt` by gradient boosting
+(`library.ranking`) over words, scores and annotations, then over vectors too, then over the entities that other
+mentions of the document name. It learns from the annotated parts in five folds, each with the names of the other four.
+`and sum` adds its log-odds to `sum`, weighted on the development part.
 
 `CORPUS.accuracy` is `test` of the model that is best on `dev`.
 
@@ -57,6 +58,9 @@ from scipy.special import logit
 import arbo
 from arbo.data.corpus import Corpus
 from arbo.data.documents import Document, Mention
+from arbo.data.inputs import mention_inputs
+from arbo.encoders.ngrams import NgramEncoder
+from arbo.retrieval.candidates import best_first, union
 
 CANDIDATES = 24
 FOLDS = 5
@@ -79,10 +83,16 @@ class Asked:
     lists: Lists
 
     @classmethod
-    def of(cls, kb: arbo.KnowledgeBase, asked: Sequence[Query], annotated: Sequence[Query]) -> "Asked":
+    def of(
+        cls,
+        kb: arbo.KnowledgeBase,
+        encoder: arbo.DualEncoder | None,
+        asked: Sequence[Query],
+        annotated: Sequence[Query],
+    ) -> "Asked":
         """Search the nearest names of a dictionary."""
         known = Known.of(kb, dictionary(kb, annotated), annotated)
-        return cls(asked, known, nearest(asked, list(known.dictionary)))
+        return cls(asked, known, nearest(asked, list(known.dictionary), encoder))
 
     def accuracy(self, answers: Answers) -> float:
         """Return the accuracy by BioSyn's protocol."""
@@ -113,8 +123,8 @@ class Parts:
     learn_test: Sequence[Asked]
 
     @classmethod
-    def of(cls, corpus: str) -> "Parts":
-        """Prepare a corpus."""
+    def of(cls, corpus: str, encoder: arbo.DualEncoder | None = None) -> "Parts":
+        """Prepare a corpus; with an encoder, what is nearest by its vectors is a candidate too."""
         data = Data.of(corpus)
         known = ids_of(data.kb)
         train, dev, test = (
@@ -124,11 +134,11 @@ class Parts:
         both = [*train, *dev]
         return cls(
             data,
-            Asked.of(data.kb, test, []),
-            Asked.of(data.kb, dev, train),
-            Asked.of(data.kb, test, both),
-            [Asked.of(data.kb, own, rest) for own, rest in folds(train)],
-            [Asked.of(data.kb, own, rest) for own, rest in folds(both)],
+            Asked.of(data.kb, encoder, test, []),
+            Asked.of(data.kb, encoder, dev, train),
+            Asked.of(data.kb, encoder, test, both),
+            [Asked.of(data.kb, encoder, own, rest) for own, rest in folds(train)],
+            [Asked.of(data.kb, encoder, own, rest) for own, rest in folds(both)],
         )
 
     def everything(self) -> Iterator[Asked]:
@@ -154,18 +164,28 @@ def folds(asked: Sequence[Query]) -> Iterator[tuple[list[Query], list[Query]]]:
         )
 
 
-def nearest(asked: Iterable[Query], names: Sequence[str]) -> Lists:
-    """Search the nearest names by n-grams."""
+def nearest(asked: Iterable[Query], names: Sequence[str], encoder: arbo.DualEncoder | None) -> Lists:
+    """Search the nearest names by n-grams, and by vectors if there is an encoder; all with their scores by n-grams."""
     parts = sorted({part for query in asked for part in query.parts} - {""})
     mentions = Corpus(
         Document(part, part, (Mention(f"{part}/", part, ((0, len(part)),), part, None, None),)) for part in parts
     )
     kb = arbo.KnowledgeBase(arbo.Entity(str(row), name) for row, name in enumerate(names))
-    linker = arbo.Linker(kb, config=arbo.LinkerConfig(expand_abbreviations=False))
-    found = linker.candidates(mentions, k=CANDIDATES)
+    by_ngrams = arbo.Linker(kb, config=arbo.LinkerConfig(expand_abbreviations=False))
+    linkers = by_ngrams, *([] if encoder is None else [by_ngrams.configured(encoder=encoder)])
+    found = union(*(linker.candidates(mentions, k=CANDIDATES) for linker in linkers))
+    place, at = np.nonzero(found.entities >= 0)
+    entity = found.entities[place, at]
+    fitted = NgramEncoder().fit(names)
+    inputs = mention_inputs(mentions, expand_abbreviations=False)
+    left, right = fitted.encode_mentions(inputs).normalized(), fitted.encode_entities(kb).normalized()
+    products: Any = left.matrix[left.row[place]] * right.matrix[right.row[entity]]
+    scores = np.full(found.entities.shape, -np.inf, np.float32)
+    scores[place, at] = products.sum(axis=1)
+    ordered = zip(*map(np.ndarray.tolist, best_first(found.entities, scores)), strict=True)
     return {
-        part: ([names[row] for row in rows if row >= 0], scores)
-        for part, rows, scores in zip(parts, found.entities.tolist(), found.scores.tolist(), strict=True)
+        part: ([names[row] for row in rows if row >= 0], given)
+        for part, (rows, given) in zip(parts, ordered, strict=True)
     }
 
 
@@ -315,9 +335,10 @@ def homonyms(corpus: str, part: str, asked: Asked) -> Row:
 
 def measured(corpus: str, name: str) -> dict[str, Any]:
     """Make a cell."""
-    parts = Parts.of(corpus)
+    encoder = aligned()
+    parts = Parts.of(corpus, encoder)
     rows, wrong = [], []
-    for model in models(parts, cosines_of(aligned(), parts.everything())):
+    for model in models(parts, cosines_of(encoder, parts.everything())):
         rows.append(row_of(corpus, model, parts))
         wrong.append(errors(corpus, model))
         say(str(rows[-1]))
@@ -357,7 +378,9 @@ def marginalised(corpus: str, name: str) -> dict[str, Any]:
     return {"rows": [*dev, *rows(parts.learn_test, parts.test, "test", best)]}
 
 
-CELLS = Cells("field", lambda cell: (ALIGNMENT, CANDIDATES, FOLDS, WEIGHTS, TRUSTS, SETTINGS, list(GROUPS)), PLACE)
+CELLS = Cells(
+    "field", lambda cell: (ALIGNMENT, [CANDIDATES] * 2, FOLDS, WEIGHTS, TRUSTS, SETTINGS, list(GROUPS)), PLACE
+)
 
 OF_MARGINALISED = Cells(
     "field_marginalised", lambda cell: (settings_of(MARGINAL_START), CANDIDATES, FOLDS, EPOCHS, MARGINAL), PLACE

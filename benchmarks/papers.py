@@ -7,6 +7,8 @@ times 20, learning rate 5e-5, bfloat16; what is near is chosen again after 445 s
 part serves as test, the last tenth of its training documents as dev. **recall**, **linking**, **clusters**: as in
 `arborescence_training.py`.
 
+**names**: the same strategies on names alone, cells of `arborescence_training.py`.
+
 **second** (its table 3): cross-encoders trained on 16 candidates of these first stages, in batches of 2 at 2e-5, the
 paper's; 1,500 steps, a quarter of an epoch. `own`, `SELF` and `UNION` are those of `cross_encoder.py`.
 
@@ -34,7 +36,7 @@ import adaptive_mixup
 import cross_encoder
 import numpy as np
 import proxy_loss
-from arborescence_training import AGAINST, ARI, CONFIGS, scores
+from arborescence_training import AGAINST, ARI, CONFIGS, TRAININGS as ON_NAMES, scores
 from library.cells import Cell, Cells, key
 from library.corpora import Data
 from library.folders import MODELS
@@ -109,6 +111,7 @@ TABLES = {
         890,
         [*AGAINST, ("arborescence, CE", "arborescence")],
     ),
+    "names": Part(ON_NAMES, "BC5CDR disease", 250, AGAINST),
     "amh": Part(
         AMH,
         "BC5CDR disease",
@@ -224,6 +227,7 @@ def record_all() -> None:
     rows = {name: means(own) for name, own in cells.items()}
     shown = {
         "arboel": (*RECALL, *METHODS, *ARI),
+        "names": (*RECALL, *ARI),
         "nil": proxy_loss.WITH_NIL,
         "second": ("first stage", f"recall@{CANDIDATES}", "own", "SELF", "UNION"),
         "presets": MEASURED,
