@@ -4,8 +4,8 @@ r"""The papers at settings nearer their own: their rates, batches and epochs, wh
 together (12,415 training mentions, the largest clusters there are here), where a mention is the mean of its own
 tokens, read with 8 words on either side, and an entity its name. 890 steps of 16 are 1.15 epochs; 4 negatives, cosine
 times 20, learning rate 5e-5, bfloat16; what is near is chosen again after 445 steps and an epoch. CRAFT's development
-part serves as test, the last tenth of its training documents as dev. **recall**, **linking**, **clusters**: as in
-`arborescence_training.py`.
+part serves as test, the last tenth of its training documents as dev. **recall**, **linking**, **clusters**,
+**method**: as in `arborescence_training.py`.
 
 **names**: the same strategies on names alone, cells of `arborescence_training.py`.
 
@@ -43,7 +43,19 @@ from library.folders import MODELS
 from library.medic import ONE_AN_ENTITY, UNTRAINED
 from library.results import Figures, Row, record
 from library.timing import seconds
-from library.trainings import PARTS, RECALL, Training, Trainings, columns, differences, means, options, recalls
+from library.trainings import (
+    PARTS,
+    RECALL,
+    RECALL_BY_PART,
+    Training,
+    Trainings,
+    columns,
+    differences,
+    gains,
+    means,
+    options,
+    recalls,
+)
 
 import arbo
 from arbo.data.gold import Gold
@@ -227,7 +239,7 @@ def record_all() -> None:
     rows = {name: means(own) for name, own in cells.items()}
     shown = {
         "arboel": (*RECALL, *METHODS, *ARI),
-        "names": (*RECALL, *ARI),
+        "names": (*RECALL_BY_PART, *ARI),
         "nil": proxy_loss.WITH_NIL,
         "second": ("first stage", f"recall@{CANDIDATES}", "own", "SELF", "UNION"),
         "presets": MEASURED,
@@ -240,9 +252,10 @@ def record_all() -> None:
     }
     arboel = rows["arboel"]
     tables = {
-        "recall": columns(arboel, RECALL),
+        "recall": columns(arboel, RECALL_BY_PART),
         "linking": columns(arboel, (f"{method}{part}" for method in METHODS for part in PARTS)),
         "clusters": columns(arboel, ARI),
+        "method": gains(cells["arboel"]),
         **{name: columns(own, shown.get(name, RECALL)) for name, own in rows.items() if name != "arboel"},
         "against": [row for name, part in TABLES.items() for row in differences(cells[name], part.against)],
     }

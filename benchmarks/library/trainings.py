@@ -3,9 +3,11 @@
 import argparse
 import json
 import shutil
+import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +16,7 @@ import arbo
 from arbo.data.gold import RECALL_AT
 from arbo.progress import bars
 from arbo.results.evaluation import Evaluation
+from clustering import METHODS
 from eval import LinkingCounts, Resampling, Summed
 from eval.arrays import FloatArray
 from library.cells import Cell, Cells
@@ -24,8 +27,12 @@ from library.results import Row
 
 PARTS = ("", " seen", " unseen")
 RECALL = tuple(f"recall@{k}" for k in RECALL_AT)
+RECALL_BY_PART = (*RECALL, *(f"{RECALL[0]}{part}" for part in PARTS if part))
+"""Also the first for the mentions whose entity training has seen, and for the others."""
 COMPARED = {"accuracy": "recall@1", "recall@64": "recall@64"}
 """Lines of a report without thresholds, and what they are then."""
+
+INDEPENDENT = "independent"
 
 
 class Training(NamedTuple):
@@ -91,7 +98,8 @@ class Trainings:
         encoder, out = self.encoder(data, cell), MODELS / name
         log = out.with_name(f"{out.name}.log.jsonl")
         lines = log.read_text("utf-8").splitlines() if log.exists() else []
-        scores = self.score(data, encoder)
+        with tempfile.TemporaryDirectory() as vectors:  # they are asked for several times
+            scores = self.score(data, replace(encoder, cache=Path(vectors)))
         if cell["training"] not in self.kept:
             shutil.rmtree(out, ignore_errors=True)
         return {"scores": scores, "gradients": [json.loads(line)["gradient"] for line in lines]}
@@ -176,6 +184,21 @@ def differences(cells: Iterable[Row], pairs: Iterable[tuple[str, str]]) -> list[
                     assert interval is not None
                     row |= {name: gain.value, f"{name} low": interval.low, f"{name} high": interval.high}
                 rows.append(row)
+    return rows
+
+
+def gains(cells: Iterable[Row]) -> list[Row]:
+    """Tell what the method that is best on the development part gains over independent linking on the test part.
+
+    Of equal ones it is independent linking, else the first. The mean over the seeds, the least and the greatest.
+    """
+    rows = []
+    for whose, own in groups(cells):
+        found = []
+        for scores in own:
+            chosen = max(METHODS, key=lambda method: (scores[f"{method} dev"], method == INDEPENDENT))
+            found.append(scores[chosen] - scores[INDEPENDENT])
+        rows.append(whose | {"gain": float(np.mean(found)), "least": min(found), "greatest": max(found)})
     return rows
 
 
