@@ -170,6 +170,16 @@ def test_a_cell_keeps_the_commit_that_made_it(tmp_path: Path, monkeypatch: pytes
     assert [cell["commit"] for cell in kept.read()] == [results.NO_COMMIT]
 
 
+def test_a_cell_of_another_recipe_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cells, "commit", lambda: "abc")
+    kept = cells.Cells("speed", lambda cell: cell["system"], tmp_path)
+    kept.keep({"system": "a"}, lambda name: {"f1": 0.5})
+    monkeypatch.setattr(cells, "RECIPE", cells.RECIPE + 1)
+    assert kept.read() == []
+    kept.keep({"system": "a"}, lambda name: {"f1": 0.6})
+    assert [cell["f1"] for cell in kept.read()] == [0.6]
+
+
 def test_a_result_counts_the_commits_of_its_cells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(results, "RESULTS", tmp_path)
     results.record("speed", {"n": 1}, cells=[{"commit": "abc"}, {"commit": "0de"}, {"commit": "abc"}])

@@ -1,8 +1,8 @@
 """The cells of tables that take long: each is made once, and kept.
 
-A cell is kept, in the cache folder unless told, with a hash of the settings that made it, and the commit, with the GPU
-if there was one. One that was made with other settings is made again, and is not recorded; one that was made by another
-commit is recorded, and the report says so.
+A cell is kept, in the cache folder unless told, with a hash of the settings and the recipe that made it, and the
+commit, with the GPU if there was one. One that was made with others is made again, and is not recorded; one that was
+made by another commit is recorded, and the report says so.
 """
 
 import hashlib
@@ -17,6 +17,8 @@ from library.folders import CACHE
 from library.results import NO_COMMIT, commit, say
 
 Cell = dict[str, Any]
+RECIPE = 1
+"""To be raised when arbo does otherwise by the same settings, so that all cells and models are made again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +60,9 @@ def _on_gpu() -> str:
 
 
 def hashed(settings: object) -> str:
-    """Hash settings that are dataclasses, lists of such, or None."""
-    return hashlib.sha256(json.dumps(settings, default=asdict, sort_keys=True).encode()).hexdigest()[:8]
+    """Hash settings that are dataclasses, lists of such, or None, and the recipe, unless it is the first."""
+    made_with = settings if RECIPE == 1 else [RECIPE, settings]
+    return hashlib.sha256(json.dumps(made_with, default=asdict, sort_keys=True).encode()).hexdigest()[:8]
 
 
 def key(*named: object) -> str:
