@@ -5,7 +5,7 @@ composite mentions split, mentions with an id that MEDIC lacks left out, a name 
 `dev` is the development part with the names of the training part, `test` the test part with those of both. `one
 entity`: the test part, if a name stands only for the entity that it was annotated with most often. `arbo`: as `one
 entity`, but all mentions with an id count, those that MEDIC lacks as wrong, and a composite mention is right with one
-of its ids, as in `arbo evaluate`.
+of its ids, as in `arbo evaluate`. `homonyms`: as `one entity`, of the mentions whose name several entities share.
 
 Models: `n-grams` are arbo's, without training, first with the names of MEDIC alone. The others rerank the 24 names
 that are nearest by n-grams, and the 24 nearest by vectors: `MiniLM` by the cosine of vectors (22 million parameters,
@@ -104,6 +104,10 @@ class Asked:
             right(query, [self.known.dictionary.get(name, frozenset()) for name in given])
             for query, given in zip(self.queries, answers, strict=True)
         ]
+
+    def is_homonym(self, query: Query) -> bool:
+        """Say whether several entities share the name of a mention."""
+        return len(query.parts) == 1 and len(self.known.rows(query.parts[0])) > 1
 
     def labels(self, pairs: Pairs) -> Any:
         """Say which candidates are right; (pairs,)."""
@@ -281,6 +285,7 @@ def row_of(corpus: str, model: Model, parts: Parts) -> Row:
     answers = list(zip(model.asked.queries, model.test, strict=True))
     alone = [one_entity(query, names, model.asked.known, every=True) for query, names in answers]
     lenient = sum(one_entity(query, names, model.asked.known, every=False) for query, names in answers)
+    shared = [is_right for (query, _), is_right in zip(answers, alone, strict=True) if model.asked.is_homonym(query)]
     return {
         "corpus": corpus,
         "model": model.name,
@@ -288,6 +293,7 @@ def row_of(corpus: str, model: Model, parts: Parts) -> Row:
         "test": model.asked.accuracy(model.test),
         "one entity": float(np.mean(alone)),
         "arbo": lenient / sum(bool(mention.gold) for mention in parts.data.test.mentions),
+        "homonyms": float(np.mean(shared)) if shared else "",
         "mentions": len(answers),
     }
 
@@ -318,7 +324,7 @@ def errors(corpus: str, model: Model) -> Row:
 
 def homonyms(corpus: str, part: str, asked: Asked) -> Row:
     """Choose among the entities that share the name of a mention, with and without its document."""
-    shared = [query for query in asked.queries if len(query.parts) == 1 and len(asked.known.rows(query.parts[0])) > 1]
+    shared = [query for query in asked.queries if asked.is_homonym(query)]
     found: Counter[str] = Counter()
     context = Context(asked.queries, asked.lists, asked.known)
     for query in shared:
