@@ -25,10 +25,11 @@ specific`: the words of the chosen name are some of the mention's, or all of the
 **homonyms**: mentions whose name several entities share: the share of right ones, if the name means the first of them
 in MEDIC, the one annotated most often with the name, or the one that most other mentions of the document name.
 
-**marginalised** (BioSyn's loss, `library.marginal`): MiniLM, aligned by 200 steps of MEDIC's synonyms (0 epochs; see
-`arborescence_training`), trained on the annotated mentions before the part, each with its 24 nearest names by n-grams
-in the folds above, the number of epochs chosen on the development part; by the cosine, and by the cosine plus the
-n-grams' score times a weight.
+**marginalised** (BioSyn's loss, `library.marginal`): MiniLM, aligned (0 epochs), trained on the annotated mentions
+before the part in the folds above, the number of epochs chosen on the development part; by the cosine, and by the
+cosine plus the n-grams' score times a weight. It was aligned by 200 steps of MEDIC's synonyms (see
+`arborescence_training`), and each mention has its 24 nearest names by n-grams; or for an epoch, as above, with the 24
+nearest by vectors too.
 
 `--corpus` chooses cells; each is kept in `cells/`. `--record` records the cells that are there, and makes none.
 `--marginalised` makes and records that table alone.
@@ -45,7 +46,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from library.alignment import SETTINGS as ALIGNMENT, aligned
 from library.biosyn import Ids, Query, dictionary, ids_of, plain, queries, right, written_parts
-from library.cells import Cells, key
+from library.cells import Cell, Cells, key
 from library.command import parser_of
 from library.corpora import JOBS, Data
 from library.folders import CELLS as PLACE, DATA
@@ -67,7 +68,8 @@ FOLDS = 5
 EPOCHS = 2
 WEIGHTS = (0.125, 0.25, 0.5, 1.0, 2.0)
 TRUSTS = (2.0, 5.0, 10.0, 20.0)
-MARGINAL_START = "aligned"
+SHORT_START, LONG_START = MARGINAL_STARTS = ("200 steps", "an epoch")
+"""Alignments that the marginalised start with."""
 KINDS = ("composite", "abbreviation", "same name", "unseen", "more general", "more specific", "other")
 SHORT = re.compile(r"[A-Z][A-Za-z0-9-]*[A-Z0-9][A-Za-z0-9-]*")
 Answers = list[list[str]]
@@ -362,17 +364,21 @@ def items(learn: Iterable[Asked]) -> Iterator[Item]:
                 yield Item(part, tuple(names), tuple(right_ones))
 
 
-def marginalised(corpus: str, name: str) -> dict[str, Any]:
+def marginalised(corpus: str, alignment: str, name: str) -> dict[str, Any]:
     """Make a cell of MiniLM with synonym marginalisation; as many epochs for the test part as are best on dev."""
-    parts = Parts.of(corpus)
-    start = encoder_of(MARGINAL_START, {corpus: Data.of(corpus) for corpus in CORPORA})
+    if alignment == SHORT_START:
+        start = encoder_of("aligned", {corpus: Data.of(corpus) for corpus in CORPORA})
+        parts = Parts.of(corpus)
+    else:
+        start = aligned()
+        parts = Parts.of(corpus, start)
 
     def row(asked: Asked, part: str, n_epochs: int, encoder: arbo.DualEncoder) -> Row:
         pairs = described_pairs(asked.queries, asked.lists, asked.known, cosines_of(encoder, [asked]))
         ways = {"MiniLM": pairs.column("cosine")} | {f"sum, {weight}": added(pairs, weight) for weight in WEIGHTS}
         found = {way: asked.accuracy(by_score(asked, pairs, scores)) for way, scores in ways.items()}
         say(f"{part}, {n_epochs} epochs: {found}")
-        return {"corpus": corpus, "part": part, "epochs": n_epochs} | found
+        return {"corpus": corpus, "start": alignment, "part": part, "epochs": n_epochs} | found
 
     def rows(learn: Sequence[Asked], asked: Asked, part: str, most: int) -> Iterator[Row]:
         yield row(asked, part, 0, start)
@@ -388,9 +394,15 @@ CELLS = Cells(
     "field", lambda cell: (ALIGNMENT, [CANDIDATES] * 2, FOLDS, WEIGHTS, TRUSTS, SETTINGS, list(GROUPS)), PLACE
 )
 
-OF_MARGINALISED = Cells(
-    "field_marginalised", lambda cell: (settings_of(MARGINAL_START), CANDIDATES, FOLDS, EPOCHS, MARGINAL), PLACE
-)
+
+def settings_of_marginalised(cell: Cell) -> object:
+    """Tell what a cell of that table is made with."""
+    if cell["start"] == SHORT_START:
+        return settings_of("aligned"), CANDIDATES, FOLDS, EPOCHS, MARGINAL
+    return ALIGNMENT, [CANDIDATES] * 2, FOLDS, EPOCHS, MARGINAL
+
+
+OF_MARGINALISED = Cells("field_marginalised", settings_of_marginalised, PLACE)
 
 
 def record_all() -> None:
@@ -415,7 +427,7 @@ def record_all() -> None:
 
 def record_marginalised() -> None:
     """Record every cell of that table that is there."""
-    cells = sorted(OF_MARGINALISED.read(), key=lambda cell: CORPORA.index(cell["corpus"]))
+    cells = sorted(OF_MARGINALISED.read(), key=lambda cell: (CORPORA.index(cell["corpus"]), cell["start"]))
     rows = [row | {"commit": cell["commit"]} for cell in cells for row in cell["rows"]]
     record_table("field", "marginalised", rows)
 
@@ -427,12 +439,15 @@ def main() -> None:
     parser.add_argument("--marginalised", action="store_true", help="make this table alone")
     parser.add_argument("--record", action="store_true", help="record what is there, and measure nothing")
     asked = parser.parse_args()
-    cells, make, recorded = CELLS, measured, record_all
-    if asked.marginalised:
-        cells, make, recorded = OF_MARGINALISED, marginalised, record_marginalised
     for corpus in [] if asked.record else asked.corpus or CORPORA:
-        cells.keep({"corpus": corpus}, partial(make, corpus))
-    recorded()
+        if not asked.marginalised:
+            CELLS.keep({"corpus": corpus}, partial(measured, corpus))
+        for start in MARGINAL_STARTS if asked.marginalised else ():
+            OF_MARGINALISED.keep({"corpus": corpus, "start": start}, partial(marginalised, corpus, start))
+    if asked.marginalised:
+        record_marginalised()
+    else:
+        record_all()
 
 
 if __name__ == "__main__":
