@@ -93,7 +93,7 @@ from arbo.training.config import AlignmentLoss
 from clustering.arrays import Bools, Ids
 from eval import plot_thresholds
 
-START = arbo.TrainingConfig(epochs=1000, steps=100)
+START = arbo.TrainingConfig(negatives="knn", epochs=1000, steps=100)
 LIKENESS = (0.6, 0.7, 0.8, 0.9)
 THRESHOLDS = np.round(np.geomspace(0.01, 0.5, 18), 4)
 HOW, WHAT = ("micro", "macro"), ("precision", "recall", "f1")

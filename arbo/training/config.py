@@ -102,7 +102,7 @@ class TrainingConfig(LoopConfig):
 
     positives: PositiveStrategy = "entity"
     """How to choose the entity or mention that each mention is moved towards, see `arbo.training.dual.positives`."""
-    negatives: NegativeStrategy = "knn"
+    negatives: NegativeStrategy = "in-batch+knn"
     """How to choose what each mention is moved away from, see `arbo.training.dual.negatives`."""
     n_negatives: Count = 4
     """Number of negatives per mention, or fewer if there are not as many; ``in-batch`` uses all of the batch, and
@@ -139,7 +139,7 @@ class TrainingConfig(LoopConfig):
         return defaults[metric] if self.scale is None else self.scale
 
 
-WITHOUT_KB = TrainingConfig(positives="arborescence", best="ari")
+WITHOUT_KB = TrainingConfig(positives="arborescence", negatives="knn", best="ari")
 """The defaults of a training without a knowledge base."""
 
 
