@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from training_builders import QUICK
 
 import arbo
 from arbo.errors import DataError, UsageError
-from arbo.training.config import RunOptions, TrainingConfig
+from arbo.training.config import WITHOUT_KB, RunOptions, TrainingConfig
 
 
 @pytest.fixture(scope="module")
@@ -77,3 +78,8 @@ def test_settings_from_a_file(tmp_path: Path) -> None:
 def test_checkpoints_must_come() -> None:
     with pytest.raises(UsageError, match="checkpoint_every must be at least 1 step, not 0"):
         RunOptions(checkpoint_every=0)
+
+
+def test_a_training_without_a_knowledge_base_has_near_negatives_alone() -> None:
+    assert TrainingConfig().negatives == "in-batch+knn"
+    assert replace(WITHOUT_KB, positives="entity", negatives="in-batch+knn", best="recall@1") == TrainingConfig()

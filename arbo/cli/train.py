@@ -50,8 +50,9 @@ _POSITIVES = "[default: entity, or arborescence without --kb]"
 _Positives = Annotated[
     PositiveStrategy | None, _choice("--positives", PositiveStrategy, "What to move each mention towards", _POSITIVES)
 ]
+_NEGATIVES = "[default: in-batch+knn, or knn without --kb]"
 _Negatives = Annotated[
-    NegativeStrategy | None, _choice("--negatives", NegativeStrategy, "What to move each mention away from")
+    NegativeStrategy | None, _choice("--negatives", NegativeStrategy, "What to move each mention away from", _NEGATIVES)
 ]
 _EDGES = (
     "Edge model (see `arbo link`) that replaces similarities between mentions with --positives arborescence. [default: "
