@@ -3,7 +3,7 @@ r"""The trainings of the ArboEL paper: what mentions are drawn towards, and what
 **recall**, **linking**, **clusters**: `in-batch` and `k-NN` are the paper's baselines (the gold entity is the
 positive, negatives are entities, with cross-entropy); `arborescence`, `1-NN` and `1-rand` its own (half of the
 negatives are mentions, its loss); `arborescence, CE` is the ablation with plain cross-entropy; `in-batch and k-NN` has
-the negatives of BLINK (those of the batch, and as many that are near), a baseline of three of the papers; `untrained`
+the negatives of BLINK (those of the batch, and four that are near), a baseline of three of the papers; `untrained`
 is the start, all-MiniLM-L6-v2. One vector an entity, its name; mentions are read without context; cosine, times 20 in
 the loss, learning rate 5e-5. recall@k is over all test mentions with a concept, one outside the knowledge base
 counting as a miss; `independent` to `undirected` are accuracies, k and thresholds chosen on the development part for
