@@ -27,9 +27,9 @@ negatives. `names`: those of the KB, or also those that the training documents g
 
 `--part`, `--corpus`, `--training`, `--seeds` and `--steps` choose cells; each cell is kept in `cells/`, so that
 the tables can be made in several goes, and what is there is recorded: `--record` does that alone. The
-tables in `results/` are older than `in-batch and k-NN`, **method** and the comparison with `k-NN`. The whole table, for a GPU: `python
-benchmarks/arborescence_training.py --corpus "NCBI disease" --corpus "BC5CDR disease" --corpus "CRAFT UBERON" --steps
-2000`.
+tables in `results/` are older than `in-batch and k-NN`, **method** and the comparison with `k-NN`.
+The whole table, for a GPU: `python benchmarks/arborescence_training.py --corpus "NCBI disease" --corpus "BC5CDR
+disease" --corpus "CRAFT UBERON" --steps 2000`.
 """
 
 from collections import Counter
@@ -141,7 +141,7 @@ def record_all() -> None:
     """Record every cell that is there."""
     trainings, steps = TRAININGS.read(), MEDIC.read()
     if not steps:
-        raise SystemExit("there are no cells of the steps to MEDIC, whose tables would be lost; make them: --part medic")
+        raise SystemExit("the tables of the steps to MEDIC would be lost: make their cells first, --part medic")
     rows = means(trainings)
     medic = [
         {name: value for name, value in {**cell, **cell["scores"]}.items() if name != "scores"}
