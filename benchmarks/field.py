@@ -41,6 +41,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -64,6 +65,8 @@ from arbo.encoders.ngrams import NgramEncoder
 from arbo.retrieval.candidates import best_first, union
 
 CANDIDATES = 24
+BOTH_KINDS = [CANDIDATES] * 2
+"""By n-grams, and by vectors."""
 FOLDS = 5
 EPOCHS = 2
 WEIGHTS = (0.125, 0.25, 0.5, 1.0, 2.0)
@@ -390,16 +393,14 @@ def marginalised(corpus: str, alignment: str, name: str) -> dict[str, Any]:
     return {"rows": [*dev, *rows(parts.learn_test, parts.test, "test", best)]}
 
 
-CELLS = Cells(
-    "field", lambda cell: (ALIGNMENT, [CANDIDATES] * 2, FOLDS, WEIGHTS, TRUSTS, SETTINGS, list(GROUPS)), PLACE
-)
+CELLS = Cells("field", lambda cell: (ALIGNMENT, BOTH_KINDS, FOLDS, WEIGHTS, TRUSTS, SETTINGS, list(GROUPS)), PLACE)
 
 
 def settings_of_marginalised(cell: Cell) -> object:
     """Tell what a cell of that table is made with."""
     if cell["start"] == SHORT_START:
         return settings_of("aligned"), CANDIDATES, FOLDS, EPOCHS, MARGINAL
-    return ALIGNMENT, [CANDIDATES] * 2, FOLDS, EPOCHS, MARGINAL
+    return ALIGNMENT, BOTH_KINDS, FOLDS, EPOCHS, MARGINAL
 
 
 OF_MARGINALISED = Cells("field_marginalised", settings_of_marginalised, PLACE)
@@ -439,14 +440,14 @@ def main() -> None:
     parser.add_argument("--marginalised", action="store_true", help="make this table alone")
     parser.add_argument("--record", action="store_true", help="record what is there, and measure nothing")
     asked = parser.parse_args()
-    for corpus in [] if asked.record else asked.corpus or CORPORA:
-        if not asked.marginalised:
-            CELLS.keep({"corpus": corpus}, partial(measured, corpus))
-        for start in MARGINAL_STARTS if asked.marginalised else ():
-            OF_MARGINALISED.keep({"corpus": corpus, "start": start}, partial(marginalised, corpus, start))
+    corpora = [] if asked.record else asked.corpus or CORPORA
     if asked.marginalised:
+        for corpus, start in product(corpora, MARGINAL_STARTS):
+            OF_MARGINALISED.keep({"corpus": corpus, "start": start}, partial(marginalised, corpus, start))
         record_marginalised()
     else:
+        for corpus in corpora:
+            CELLS.keep({"corpus": corpus}, partial(measured, corpus))
         record_all()
 
 
