@@ -193,7 +193,7 @@ def nearest(asked: Iterable[Query], names: Sequence[str], encoder: arbo.DualEnco
     scores[place, at] = products.sum(axis=1)
     ordered = zip(*map(np.ndarray.tolist, best_first(found.entities, scores)), strict=True)
     return {
-        part: ([names[row] for row in rows if row >= 0], given)
+        part: ([names[row] for row in rows if row >= 0], [score for score in given if score > -np.inf])
         for part, (rows, given) in zip(parts, ordered, strict=True)
     }
 

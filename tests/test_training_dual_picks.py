@@ -308,7 +308,7 @@ def test_the_share_of_negatives_of_the_own_document():
     document = np.array([item.document.id for item in data.inputs])
     counts = []
     for share in (0.0, 0.5, 1.0):
-        config = TrainingConfig(positives="arborescence", n_negatives=8, document_share=share)
+        config = TrainingConfig(positives="arborescence", negatives="knn", n_negatives=8, document_share=share)
         nodes = Plan.of(data, snapshot, config, 0).negative[data.queries]
         assert (nodes[:, :4] < len(kb)).all()
         others = nodes[:, 4:] - snapshot.n_texts

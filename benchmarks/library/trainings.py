@@ -164,19 +164,26 @@ def means(cells: Iterable[Cell]) -> list[Row]:
 def differences(cells: Iterable[Row], pairs: Iterable[tuple[str, str]]) -> list[Row]:
     """Compare trainings with others: recall gained, over the same documents, with the ends of its 95 % interval.
 
-    The counts of a document are means over the seeds; the interval is that of a bootstrap over documents.
+    Counts of a document are means over the seeds that both have; the interval is that of a bootstrap over documents.
     """
-    by_training: dict[tuple[str, int], dict[str, list[Row]]] = {}
-    for whose, own in groups(cells):
-        by_training.setdefault((whose["corpus"], whose["steps"]), {})[whose["training"]] = own
+    by_training: dict[tuple[str, int], dict[str, dict[int, Row]]] = {}
+    for cell in cells:
+        there = by_training.setdefault((cell["corpus"], cell["steps"]), {})
+        there.setdefault(cell["training"], {})[cell["seed"]] = cell["scores"]
     rows = []
     for (corpus, steps), there in by_training.items():
         for training, base in pairs:
-            if training in there and base in there:
-                row: Row = {"corpus": corpus, "steps": steps, "training": training, "against": base}
+            if seeds := there.get(training, {}).keys() & there.get(base, {}).keys():
+                row: Row = {
+                    "corpus": corpus,
+                    "steps": steps,
+                    "seeds": len(seeds),
+                    "training": training,
+                    "against": base,
+                }
                 for name in COMPARED.values():
                     one, other = (
-                        np.mean([scores[f"{name} by document"] for scores in there[of]], axis=0)
+                        np.mean([there[of][seed][f"{name} by document"] for seed in sorted(seeds)], axis=0)
                         for of in (training, base)
                     )
                     gain = Summed(np.column_stack([one[:, 0] - other[:, 0], one[:, 1]]), _ratio)
