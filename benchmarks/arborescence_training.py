@@ -121,7 +121,7 @@ TRAININGS = Trainings(
     {UNTRAINED: Training(ONE_AN_ENTITY)} | {name: Training(ONE_AN_ENTITY, config) for name, config in CONFIGS.items()},
     scores,
 )
-AGAINST = [(name, base) for base in ("in-batch", "k-NN") for name in TRAININGS.known if name not in ("in-batch", base)]
+AGAINST = [(name, base) for base in ("in-batch", "k-NN") for name in CONFIGS if name not in ("in-batch", base)]
 """What is compared."""
 MEDIC = Cells("arborescence_training_medic", lambda cell: settings_of(cell["step"]), PLACE)
 

@@ -31,7 +31,7 @@ by n-grams: mentions found, and found and linked to the right entity; `exact` is
 one. `OSLAT` and `No LA` are trained on the sentences of the training part, and their threshold is chosen on the
 development part. Seconds are of one core, reading files not counted.
 **unions** (`--unions` makes that table alone): the same by the union of the dictionary and another finder, which adds
-what lies outside of what the dictionary finds (the paper's appendix D joins rules and attention).
+what lies outside of what the dictionary finds (the paper's appendix D leaves that to future work).
 **preselection**: how many of the entities of a sentence are among the k that a reader is asked about, of all in MEDIC,
 chosen by n-grams as in the product, or by all-MiniLM-L6-v2, whose vectors of names may come from the cache.
 
