@@ -31,12 +31,17 @@ _HERE, _EXCHANGE = -100, 2
 """AT_FDCWD and RENAME_EXCHANGE of Linux."""
 
 
+def real(path: PathLike) -> Path:
+    """Follow links, as `Path.resolve` does, which fails at a loop of links in Python 3.11."""
+    return Path(os.path.realpath(path))
+
+
 def write_whole(file: PathLike, write: Callable[[Path], object]) -> None:
     """Write a file completely or not at all: ``write(path)`` writes a temporary file, which then moves to ``file``.
 
     Raise UsageError if the file cannot be written, for example because the disk is full or ``file`` is a device.
     """
-    target = Path(file).resolve()
+    target = real(file)
     partial = beside(target, "partial")
     try:
         check_writable(Path(file))  # unresolved, since /dev/stdout resolves to a path that does not exist

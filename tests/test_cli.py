@@ -181,6 +181,30 @@ def test_output_that_cannot_be_written_is_told(folder: Path, tmp_path: Path) -> 
     assert (done.returncode, "rror" in done.stderr) == (141, False)
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="/dev/full is of Linux")
+@pytest.mark.parametrize(
+    ("command", "code", "said"),
+    [
+        ("--version >/dev/full", 1, "error: cannot write standard output: No space left on device"),
+        ("--help >/dev/full", 1, "error: cannot write standard output: No space left on device"),
+        ("kb stats {kb} >&-", 0, "read as jsonl"),
+        ("kb stats {kb} --json 2>&-", 0, ""),
+        ("stats - <&-", 3, "the documents have no mentions"),
+    ],
+)
+def test_standard_streams_that_are_closed_or_full(folder: Path, command: str, code: int, said: str) -> None:
+    words = f"{shlex.quote(sys.executable)} -m arbo {command.format(kb=shlex.quote(str(folder / 'kb.jsonl')))}"
+    done = subprocess.run(words, shell=True, capture_output=True, text=True)
+    assert (done.returncode, said in done.stderr, "Traceback" in done.stderr) == (code, True, False), done.stderr
+
+
+@pytest.mark.skipif(os.name != "posix", reason="Windows keeps a folder that is in use")
+def test_a_loop_of_links_is_replaced(run: Run, folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "loop.jsonl").symlink_to(tmp_path / "loop.jsonl")
+    assert run("kb", "convert", folder / "kb.jsonl", "--out", tmp_path / "loop.jsonl").code == 0
+    assert arbo.KnowledgeBase.from_jsonl(tmp_path / "loop.jsonl") == arbo.KnowledgeBase.from_jsonl(folder / "kb.jsonl")
+
+
 @pytest.mark.skipif(os.name != "posix", reason="Windows keeps a folder that is in use")
 def test_a_current_folder_that_was_removed_is_told(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "gone").mkdir()

@@ -24,6 +24,16 @@ def folder(tmp_path: Path, sample: Sample, run: Run) -> Path:
     return tmp_path
 
 
+def test_a_run_that_a_function_reranked_is_changed_in_python(folder: Path, sample: Sample, run: Run) -> None:
+    documents, kb = sample
+    config = arbo.LinkerConfig(skip_margin=0.1)
+    linker = arbo.Linker(kb, config=config, reranker=lambda _, lists: [[*range(len(own))] for own in lists])  # type: ignore[arg-type]
+    linker.link(documents[:60]).save(folder / "asked")
+    refused = run("refit", folder / "asked", "--kb", folder / "kb.jsonl", "--out", folder / "again")
+    assert (refused.code, "was reranked by the function" in refused.told) == (2, True)
+    assert "use Linker.add, Linker.remove or Linker.refit in Python" in refused.told
+
+
 def test_runs_grow_shrink_and_are_refitted(folder: Path, sample: Sample, run: Run) -> None:
     documents, kb = sample
     base = ["--kb", folder / "kb.jsonl"]

@@ -375,5 +375,9 @@ def test_the_withheld_types_are_named_or_coded() -> None:
     kb = KnowledgeBase(named)
     assert "T041" not in nil_split(kb, {}, types="T041").kb
     assert len(nil_split(KnowledgeBase([*kb, Entity("X", "rest", types=("T047",))]), {}, types="PEL-NIL").kb) == 1
-    with pytest.raises(UsageError, match="no entity has the type Organization; types of entities"):
-        nil_split(KnowledgeBase([entity for entity in named if entity.id != "T092"]), {}, types="pel-nil")
+    some = [entity for entity in named if entity.id != "T092"]
+    assert len(nil_split(KnowledgeBase([*some, Entity("X", "rest", types=("T047",))]), {}, types="pel-nil").kb) == 1
+    with pytest.raises(UsageError, match=r"no entity has a type of pel-nil, a set of types of UMLS; types .*: T047"):
+        nil_split(KnowledgeBase([Entity("X", "rest", types=("T047",))]), {}, types="pel-nil")
+    with pytest.raises(UsageError, match="ST21pv chooses among the types of a folder of UMLS"):
+        kb.of_types("ST21pv")

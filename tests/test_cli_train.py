@@ -97,6 +97,21 @@ def test_ids_that_mostly_do_not_match_are_told(folder: Path, bert_folder: Path, 
     assert done.code in (0, 3)  # none at all is an error
 
 
+def test_what_cannot_train_is_refused_and_no_limit_is_told(folder: Path, bert_folder: Path, run: Run) -> None:
+    command = ["train", *linking(folder, "train.jsonl"), "--encoder", bert_folder, "--out", folder / "limits"]
+    refused = run(*command, "--best", "ari")
+    assert (refused.code, "--best chooses the model by its score on --dev" in refused.told) == (2, True)
+    refused = run(*command, "--negatives", "in-batch", "--batch-size", 1)
+    assert (refused.code, "a batch of one mention has no negatives 'in-batch'" in refused.told) == (2, True)
+    trained = arbo.DualEncoder.from_pretrained(bert_folder)
+    unlimited = replace(trained, config=replace(trained.config, entity_threshold=2.0, mention_threshold=0.25))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(arbo, "train", lambda *_, **__: unlimited)
+        told = " ".join(run(*command, "--steps", 1, "--no-abbreviations").out.split())
+    assert "default thresholds none (entity) and 0.250 (mention)" in told
+    assert f"--encoder {folder / 'limits'} --no-abbreviations ..." in told
+
+
 @pytest.mark.parametrize("name", list(PRESETS))
 def test_a_preset_is_where_the_settings_start(run: Run, bert_folder: Path, tmp_path: Path, name: PresetName) -> None:
     documents, kb = arbo.load_sample()
@@ -118,7 +133,10 @@ def test_a_preset_is_where_the_settings_start(run: Run, bert_folder: Path, tmp_p
     assert "unknown setting: 'batch'" in run("train", *given, "--out", tmp_path / "other").told
 
 
-@pytest.mark.parametrize(("preset", "verb"), [("self-alignment", "train-names"), ("oslat", "train-finder")])
+@pytest.mark.parametrize(
+    ("preset", "verb"),
+    [("self-alignment", "train-names"), ("oslat", "train-names --preset oslat, then arbo train-finder")],
+)
 def test_presets_that_have_become_verbs(run: Run, preset: str, verb: str) -> None:
     refused = run("train", "--preset", preset)
     assert refused.code == 2

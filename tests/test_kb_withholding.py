@@ -9,7 +9,7 @@ from pathlib import Path
 
 import networkx as nx
 import pytest
-from builders import document
+from builders import document, save_lines
 from conftest import Run
 from hypothesis import example, given, strategies as st
 
@@ -235,6 +235,36 @@ def test_the_verb(run: Run, tmp_path: Path) -> None:
     refused = run("nil-split", *docs, "--kb", flat, "--withhold-branch", "U:2", "--out", tmp_path / "b.jsonl")
     assert (refused.code, "needs is_a relations, but" in refused.told) == (2, True)
     assert not (tmp_path / "b.jsonl").exists()
+
+
+def test_no_input_is_replaced_whatever_its_name_is(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    KnowledgeBase([Entity("U:1", "fever"), Entity("U:2", "kidney")]).to_jsonl("kb-1.jsonl")
+    Corpus.of([document("t", ("kidney", ("U:2",)))]).to_jsonl("docs/train.jsonl")
+    save_lines(tmp_path / "ids.jsonl", "t")
+    job = ["--kb", "kb-*.jsonl", "--withhold-id", "U:2", "--out"]
+    for docs, out in (
+        (["train=docs/train.jsonl"], "docs/train.jsonl"),
+        (["train=docs"], "docs/kb.jsonl"),
+        (["docs", "--ids", "ids.jsonl"], "ids.jsonl"),
+        (["docs"], "kb-1.jsonl"),
+    ):
+        refused = run("nil-split", *docs, *job, out)
+        assert (refused.code, f"--out {out} would change the input" in refused.told) == (2, True)
+    refused = run("kb", "convert", "kb-*.jsonl", "--out", "kb-1.jsonl")
+    assert (refused.code, "would change the input kb-1.jsonl" in refused.told) == (2, True)
+    assert run("nil-split", "train=docs", "--ids", "ids.jsonl", *job, "out.jsonl").code == 0
+
+
+def test_ids_that_do_not_match_are_told(run: Run, tmp_path: Path) -> None:
+    KnowledgeBase([Entity("U:1", "fever", xrefs=("M:D1",)), Entity("U:2", "kidney")]).to_jsonl(tmp_path / "kb.jsonl")
+    Corpus.of([document("t", ("fever", ("M:D1",)))]).to_jsonl(tmp_path / "train.jsonl")
+    base = [tmp_path / "train.jsonl", "--kb", tmp_path / "kb.jsonl"]
+    for verb in (["nil-split", "--withhold-id", "U:2", "--out", tmp_path / "out.jsonl"], ["stats"]):
+        told = run(verb[0], *base, *verb[1:])
+        assert (told.code, "try --kb-xrefs M" in told.told) == (0, True)
+    refused = run("stats", tmp_path / "train.jsonl", "--kb-xrefs", "M")
+    assert (refused.code, "--kb-xrefs needs --kb" in refused.told) == (2, True)
 
 
 def test_a_repeated_term_is_all_that_its_stanzas_say(tmp_path: Path) -> None:

@@ -85,7 +85,7 @@ def test_a_concept_is_an_entity(write: Write, end: str) -> None:
     assert flu.aliases == ("Grippe", "influenza", "Flu 'n' \"co\" <b>")
     assert (cold.name, cold.aliases, cold.types, cold.definition) == ("Cold", (), (), None)
     assert kb["UMLS:C1"] is flu
-    assert kb.notes == {}
+    assert kb.notes == {"concepts without a semantic type": 1}
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_concepts_without_a_name_are_counted(write: Write) -> None:
     rows = [*FLU[1:2], name("C2", "old", "A1", suppress="Y"), name("C3", "Cold", "A2")]
     kb = read_umls(write(rows))
     assert [entity.id for entity in kb] == ["C3"]
-    assert kb.notes == {"concepts without a name in ENG": 2}
+    assert kb.notes == {"concepts without a name in ENG": 2, "concepts without a semantic type": 1}
     spanish = read_umls(write(rows), language="SPA")
     assert [(entity.id, entity.name) for entity in spanish] == [("C1", "Gripe")]
     with pytest.raises(DataError, match="no entities in the format umls"):
@@ -161,10 +161,23 @@ def test_a_tree_number_is_below_by_whole_parts(write: Write) -> None:
 
 def test_a_type_that_no_concept_has_is_an_error(write: Write) -> None:
     folder = write([name("C1", "flu", "A1")], [semantic_type("C1", "T047"), semantic_type("C1", "T033", "")])
-    with pytest.raises(UsageError, match=r"no concept has the semantic type T033, T038, so the types below"):
+    with pytest.raises(UsageError, match=r"no concept has the semantic type T033, T038 with a tree number \(STN\), so"):
         read_umls(folder, types={"T038", "T047", "T033"})
-    with pytest.raises(UsageError, match="T204"):
+    with pytest.raises(UsageError, match=r"T204.*; ST21pv needs a whole release"):
         read_umls(folder, types=ST21PV, on_error="skip")
+
+
+def test_what_is_left_out_is_told_where_nothing_is_left(write: Write) -> None:
+    folder = write([name("C1", "Grippe", "A1", language="FRE")], [semantic_type("C1", "T047")])
+    with pytest.raises(DataError, match=r"no entities in the format umls; left out: concepts without a name in ENG: 1"):
+        read_knowledge_base(folder)
+
+
+def test_a_semantic_type_needs_a_name(write: Write) -> None:
+    folder = write([name("C1", "flu", "A1")], [semantic_type("C1", "T047").replace("Type T047", "")])
+    with pytest.raises(DataError, match=r"MRSTY.RRF, line 1, 'C1': a semantic type without a name \(STY\)"):
+        read_umls(folder)
+    assert read_umls(folder, on_error="skip")["C1"].types == ()
 
 
 def test_the_types_of_medmentions_are_twenty_one() -> None:
@@ -219,7 +232,7 @@ def test_a_concept_in_two_places_is_an_error(write: Write) -> None:
         read_umls(folder)
     kb = read_umls(folder, on_error="skip")
     assert [entity.name for entity in kb] == ["Influenza", "Cold"]
-    assert kb.notes == {"malformed entities skipped": 1}
+    assert kb.notes == {"malformed entities skipped": 1, "concepts without a semantic type": 3}
 
 
 def test_a_name_of_blanks_is_named_and_skipped(write: Write) -> None:

@@ -419,7 +419,8 @@ def test_what_to_do_where_nothing_is_found(run: Run, folder: Path) -> None:
     ("options", "wrong"),
     [
         (["spans", "--finder", "magic"], "--finder 'magic': no such folder; choose `dictionary`"),
-        (["spans", "--finder", "dictionary+"], "--finder '': no such folder; choose `dictionary`"),
+        (["spans", "--finder", "dictionary+"], "name the second finder, as in `dictionary+fuzzy`"),
+        (["spans", "--finder", "fuzzy", "--find-threshold", "nan"], "must be a finite number, not nan"),
         (["spans", "--out", "found.txt"], "ending must be .jsonl"),
         (["spans", "--out", "notes/x.jsonl"], "would change the input"),
         (["link", "--out", "run", "--find-mentions", "magic"], "--find-mentions 'magic'"),

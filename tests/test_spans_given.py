@@ -15,6 +15,7 @@ from hypothesis import given, settings, strategies as st
 
 from arbo import Corpus, Document, Entity, KnowledgeBase, Mention, load_sample
 from arbo.data.documents import text_of
+from arbo.errors import UsageError
 from arbo.readers import read_documents
 from arbo.spans.baselines import Fuzzy
 from arbo.spans.entity_split import EntitySplit, documents_of, entity_split
@@ -155,6 +156,20 @@ def test_both_finders_look_for_given_entities() -> None:
     assert given_spans(exact, given_, KB) == [(), ((0, 5), (7, 17))]
     assert given_spans(fuzzy, given_, KB) == [((22, 34),), ((0, 5), (7, 17))]
     assert given_spans(UnionFinder(exact, fuzzy), given_, KB) == given_spans(fuzzy, given_, KB)
+
+
+def test_a_split_is_written_whole_or_not_at_all(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    documents, kb = load_sample()
+    documents.to_jsonl(tmp_path / "docs.jsonl")
+    kb.to_jsonl(tmp_path / "kb.jsonl")
+    out = tmp_path / "split"
+
+    def full(*_: object) -> None:
+        raise UsageError("cannot write: No space left on device")
+
+    monkeypatch.setattr(KnowledgeBase, "to_jsonl", full)
+    job = [tmp_path / "docs.jsonl", "--kb", tmp_path / "kb.jsonl", "--out", out]
+    assert (run("entity-split", *job).code, list(out.iterdir())) == (2, [])
 
 
 def test_from_a_split_to_scores(tmp_path: Path, run: Run) -> None:

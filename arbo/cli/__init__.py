@@ -46,8 +46,7 @@ class _Verbs(TyperGroup):
             finally:
                 sys.stdout.flush()
         except OSError as error:
-            with suppress(OSError), open(os.devnull, "wb") as nothing:
-                os.dup2(nothing.fileno(), sys.stdout.fileno())  # so that the end of Python does not write the rest
+            _write_nothing_more()
             if isinstance(error, BrokenPipeError):  # the reader, such as `head`, has seen enough
                 raise typer.Exit(141) from error
             place = error.filename or "standard output or the current folder"
@@ -106,14 +105,27 @@ def main() -> None:
     gc.set_threshold(100_000)  # the objects of imports and readers are many, and stay
     signal.signal(signal.SIGINT, _interrupted)
     records.quiet = False
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # closed by the shell
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 (it stays open)
     try:
         app()
+    except OSError as error:  # while the help or the version is printed
+        _write_nothing_more()
+        console.complain(f"cannot write standard output: {error.strerror}")
+        sys.exit(1)
     except ArboError as error:
         console.complain(str(error))
         sys.exit(3 if isinstance(error, DataError) else 2 if isinstance(error, UsageError) else 1)
     finally:
         records.quiet = True
         gc.freeze()  # so that the exit does not search them for cycles
+
+
+def _write_nothing_more() -> None:
+    """Let standard output lead nowhere, so that the end of Python does not write the rest."""
+    with suppress(OSError), open(os.devnull, "wb") as nothing:
+        os.dup2(nothing.fileno(), sys.stdout.fileno())
 
 
 def _interrupted(*_: object) -> NoReturn:

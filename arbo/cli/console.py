@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 # Names and paths are printed as plain text, without markup such as [b] or emoji codes such as :b:.
 # In a pipe, no row of a table is wrapped.
-_WIDTH = None if sys.stdout.isatty() else 100_000
+_WIDTH = None if sys.stdout and sys.stdout.isatty() else 100_000
 out = Console(highlight=False, soft_wrap=True, markup=False, emoji=False, width=_WIDTH)
 err = Console(stderr=True, highlight=False, soft_wrap=True, markup=False, emoji=False)
 

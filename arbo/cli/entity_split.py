@@ -1,6 +1,7 @@
 """The verb `entity-split`."""
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated
 
 from typer import Option
@@ -38,14 +39,19 @@ def entity_split(
     from arbo.text.sentences import passages
 
     for name in _FILES:
-        check_jsonl_output(out / name, kb.path, *docs.paths)
+        check_jsonl_output(out / name, *kb.inputs, *docs.inputs)
     base = kb.read()
     split = entity_split(pieces(docs.read(), passages).corpus, base, unseen=unseen, seed=seed)
     tests = (documents_of(pairs, base) for pairs in (split.test, split.test_unseen))
     known = remaining(base, set(split.unseen.tolist()))
     written: tuple[arbo.Corpus | arbo.KnowledgeBase, ...] = split.train, *tests, known
-    for name, made in zip(_FILES, written, strict=True):
-        made.to_jsonl(out / name)
+    with TemporaryDirectory(
+        prefix=".arbo-partial-", dir=out
+    ) as partial:  # so that a full disk leaves no part of a split
+        for name, made in zip(_FILES, written, strict=True):
+            made.to_jsonl(Path(partial) / name)
+        for name in _FILES:
+            (Path(partial) / name).replace(out / name)
     counts = split.counts(base)
     train, test = counts.values()
     rows = ((name.replace("_", " "), f"{n:,}", f"{test[name]:,}") for name, n in train.items())

@@ -16,6 +16,7 @@ from arbo.cli.grow import check_out, kb_of, linker_of, parent_of, save_child
 from arbo.cli.review import answers_of, decided, searching
 from arbo.cli.serve import listening_at
 from arbo.errors import DataError, MissingDependency, UsageError
+from arbo.files import real
 
 if TYPE_CHECKING:
     from arbo.explore.reviewing import Reviewing
@@ -50,7 +51,7 @@ def explore(
     except ImportError as error:
         raise MissingDependency("arbo explore", extra="serve") from error
 
-    folder, file = run.resolve(), corrections or answers_of(run)
+    folder, file = real(run), corrections or answers_of(run)
     target = out or folder.with_name(f"{folder.name}-reviewed")
     page = page_of(run, before, file, author, (kb, kb_format), target)
     token = secrets.token_urlsafe(24)
@@ -87,8 +88,8 @@ def page_of(
     def views_of(
         result: arbo.Result, path: Path, earlier: arbo.Result | None, since: Path | None
     ) -> tuple[Views, Reviewing]:
-        name = None if since is None else since.resolve().name
-        views = Views(result, path.resolve().name, before=earlier, since=name, kb=known)
+        name = None if since is None else real(since).name
+        views = Views(result, real(path).name, before=earlier, since=name, kb=known)
         sitting = Sitting(Review(views.run, file, *decided(views.run, file), author), _QUESTIONS)
         return views, Reviewing(views, sitting, searching(views.run, None if known is None else lambda: known))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,7 +31,11 @@ def load_finder(name: str, option: str, threshold: float | None = None, expand: 
     from arbo.spans.finding import PairFinder, without_repetition
     from arbo.spans.union import UnionFinder
 
+    if threshold is not None and not isfinite(threshold):
+        raise UsageError(f"--find-threshold must be a finite number, not {threshold}")
     if (second := beside_dictionary(name)) != name:
+        if not second:
+            raise UsageError(f"{option} {name}: name the second finder, as in `dictionary+fuzzy` or `dictionary+MODEL`")
         first = arbo.DictionaryFinder(abbreviations=expand)
         return UnionFinder(first, load_finder(second, option, threshold, expand))
     if name.lower() == "dictionary":
@@ -42,7 +47,7 @@ def load_finder(name: str, option: str, threshold: float | None = None, expand: 
     if name.lower() == "fuzzy":
         fuzzy = Fuzzy() if threshold is None else Fuzzy(threshold)
         return PairFinder(fuzzy, fuzzy.threshold, abbreviations=expand)
-    if not name or not Path(name).is_dir():
+    if not Path(name).is_dir():
         raise UsageError(
             f"{option} {name!r}: no such folder; choose `dictionary` for exact names, `fuzzy` for similar spellings, "
             "a model folder of arbo train-finder, or both as `dictionary+FINDER`"

@@ -18,7 +18,7 @@ from arbo.cli.inputs import KbReading, Reading, read_kb
 from arbo.cli.run import tell_corrections
 from arbo.cli.work import Shards
 from arbo.errors import DataError, UsageError
-from arbo.files import sha256_of
+from arbo.files import real, sha256_of
 
 _Kb = Annotated[Path | None, Option("--kb", help="The knowledge base of the run, if its file has moved.")]
 _NEW_KB = "A knowledge base to exchange that of the run for; read like that, but for the options given."
@@ -121,7 +121,7 @@ def check_out(run: Path, out: Path) -> None:
     """Raise UsageError unless a run can be written to ``out`` without a change to ``run``."""
     from arbo.results.run_folder import check_replaceable
 
-    if run.resolve() in (out.resolve(), *out.resolve().parents):
+    if real(run) in (real(out), *real(out).parents):
         raise UsageError(f"--out {out} is the run itself or inside it, which is not changed; choose another folder")
     check_replaceable(out)
 
@@ -135,7 +135,11 @@ def linker_of(
 
     encoder = encoder_like(manifest["encoder"], run, None, None, cache)
     config = arbo.LinkerConfig.from_dict(manifest["config"], file=str(run))
-    reranker = load_reranker(manifest["encoder"].get("reranker", {}).get("model"), None)
+    made = manifest["encoder"].get("reranker", {})
+    if "function" in made:
+        wrong = f"{run} was reranked by the function {made['function']}, which arbo cannot load"
+        raise arbo.UsageError(f"{wrong}; use Linker.add, Linker.remove or Linker.refit in Python")
+    reranker = load_reranker(made.get("model"), None)
     return arbo.Linker(kb, encoder, config, announce=bars, reranker=reranker, edges=load_edges(edges, None))
 
 
@@ -143,7 +147,7 @@ def save_child(after: arbo.Result, run: Path, out: Path) -> None:
     """Save a run with the run of which it was made: its path as it was given, `.` in full, and its manifest's hash."""
     from arbo.results.run_folder import MANIFEST
 
-    parent = {"path": str(run if run.name else run.resolve()), "sha256": sha256_of(run / MANIFEST)}
+    parent = {"path": str(run if run.name else real(run)), "sha256": sha256_of(run / MANIFEST)}
     replace(after, manifest={**after.manifest, "parent": parent}).save(out)
 
 
@@ -160,7 +164,7 @@ def parent_of(run: Path, manifest: Mapping[str, Any], tell: Callable[[str], None
     if not (isinstance(known, dict) and all(isinstance(known.get(name), str) for name in ("path", "sha256"))):
         raise DataError(f"the manifest has no valid parent; {FORMAT.mend}", file=str(run / MANIFEST))
     path = Path(known["path"])
-    for place in (path, run.resolve().parent / path.name):
+    for place in (path, real(run).parent / path.name):
         if (place / MANIFEST).is_file() and sha256_of(place / MANIFEST) == known["sha256"]:
             return place
     tell(f"{run} was made of the run {path}, which is no longer there, or has changed")

@@ -21,6 +21,11 @@ if TYPE_CHECKING:
     from arbo.readers import DocumentFormat, KnowledgeBaseFormat
 
 
+def _files(*paths: Path | None) -> list[Path]:
+    """Return paths, and for a pattern the files that match it now."""
+    return [Path(file) for path in paths if path is not None for file in readers.expanded(path)]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KbReading:
     """How to read a knowledge base."""
@@ -40,6 +45,11 @@ class Kb(KbReading):
 
     path: options.Kb
 
+    @property
+    def inputs(self) -> list[Path]:
+        """What is read, which no output may replace."""
+        return _files(self.path)
+
     def read(self, **how: Any) -> KnowledgeBase:
         """Read it as `read_kb` does."""
         return self.base(self.path, **how)
@@ -57,6 +67,11 @@ class OptionalKb(KbReading):
     """A knowledge base, or none."""
 
     path: options.OptionalKb = None
+
+    @property
+    def inputs(self) -> list[Path]:
+        """What is read, which no output may replace."""
+        return _files(self.path)
 
     def read(self, **how: Any) -> KnowledgeBase | None:
         """Read it as `read_kb` does, if there is one."""
@@ -91,7 +106,12 @@ class Docs(Reading):
 
     def __post_init__(self) -> None:
         # A pattern means the files that match now, and none that the command writes before it reads.
-        object.__setattr__(self, "paths", [*map(Path, readers.expanded(self.paths))])
+        object.__setattr__(self, "paths", _files(*self.paths))
+
+    @property
+    def inputs(self) -> list[Path]:
+        """What is read, which no output may replace."""
+        return [*self.paths, *_files(self.ids)]
 
     def read(self, **how: Any) -> Corpus:
         """Read them as `read_documents` does."""
@@ -104,6 +124,11 @@ class Parts(Reading):
 
     paths: options.Parts
     ids: options.PartIds = None  # type: ignore[assignment]  # a list for each part
+
+    @property
+    def inputs(self) -> list[Path]:
+        """What is read, which no output may replace."""
+        return _files(*name_systems(self.paths, what="part").values(), *(self.ids or ()))
 
     def read(self) -> dict[str, Corpus]:
         """Read the parts by their names; the files of ids, if any, belong to the parts in order.

@@ -6,7 +6,7 @@ from typing import Annotated
 from typer import Option
 
 from arbo.cli import console, options
-from arbo.cli.inputs import Kb, Parts
+from arbo.cli.inputs import Kb, Parts, warn_of_missing_ids
 from arbo.cli.reporting import check_jsonl_output
 from arbo.errors import UsageError
 
@@ -36,6 +36,7 @@ def nil_split(
     occur in training, and in the definitions of their entities.
     """
     import arbo
+    from arbo.data.gold import Gold
     from arbo.readers.obo import read_obo_parents
 
     if branches and kb.kb_format not in (None, "obo"):
@@ -43,15 +44,19 @@ def nil_split(
         raise UsageError(f"--withhold-branch needs the is_a relations of an OBO file; {mend}")
     if branches and not kb.path.is_file() and not kb.path.is_dir():
         raise UsageError(f"--withhold-branch needs an existing file or folder as --kb; {kb.path} is neither")
-    check_jsonl_output(out, kb.path, *docs.paths)
+    check_jsonl_output(out, *kb.inputs, *docs.inputs)
     parents = read_obo_parents(kb.path) if branches else None
     if parents is not None and not any(parents.values()):
-        raise UsageError(f"--withhold-branch needs is_a relations, but {kb.path} has none; use --withhold-type")
+        raise UsageError(
+            f"--withhold-branch needs is_a relations, but {kb.path} has none; use --withhold-type or --withhold-id"
+        )
     parts = docs.read()
+    base = kb.read()
     split = arbo.nil_split(
-        kb.read(), parts, types=withheld_types or (), ids=withheld_ids or (), branches=branches or (), parents=parents
+        base, parts, types=withheld_types or (), ids=withheld_ids or (), branches=branches or (), parents=parents
     )
     split.kb.to_jsonl(out)
     if not any(part.nil.mentions for part in split.checks.values()):
         console.warn("no mention of DOCS became NIL: none has only entities that are withheld")
+        warn_of_missing_ids(first := next(iter(parts.values())), base, Gold.of(first, base))
     console.answer({"kb": str(out), **split.as_dict()}, f"{split}\n\nwritten to {out}", as_json=as_json)

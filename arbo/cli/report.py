@@ -7,6 +7,7 @@ from typer import Option
 
 from arbo.cli import console, options
 from arbo.cli.reporting import check_jsonl_output
+from arbo.files import real
 
 _NO_TEXTS = (
     "Leave out the texts of documents and the long forms of abbreviations. Texts, types and gold ids of "
@@ -32,11 +33,11 @@ def report(
 
     check_jsonl_output(out, run, endings=(".html", ".htm"))
     result = Result.load(run)
-    size = write(result, out, name=run.resolve().name, texts=not no_texts)
+    size = write(result, out, name=real(run).name, texts=not no_texts)
     n = result.link_table.num_rows
     told = {"out": str(out), "mentions": n, "bytes": size, "texts": not no_texts}
     console.answer(told, f"page of {n:,} mentions ({size / 1e6:.1f} MB) written to {out}", as_json=as_json)
     if open_:
         import webbrowser
 
-        webbrowser.open(out.resolve().as_uri())
+        webbrowser.open(real(out).as_uri())

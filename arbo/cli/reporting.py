@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Option
 
 from arbo.errors import UsageError
+from arbo.files import real
 
 if TYPE_CHECKING:
     from arbo.metrics import Line, Report, Table
@@ -66,7 +67,7 @@ def check_outputs(
         if file.suffix.lower() not in suffixes:
             raise UsageError(f"{option} {file}: the file's ending must be one of {', '.join(suffixes)}")
         check_no_input(option, file, inputs)
-        if not file.resolve().parent.is_dir():
+        if not real(file).parent.is_dir():
             raise UsageError(f"{option} {file}: the folder {file.parent} does not exist; create it")
         check_writable(file)
     if plot is not None and find_spec("matplotlib") is None:
@@ -89,8 +90,9 @@ def check_jsonl_output(out: Path, *inputs: Path, endings: Sequence[str] = (".jso
 
 def check_no_input(option: str, file: Path, inputs: Sequence[Path]) -> None:
     """Raise UsageError if an output is an input, or lies in an input folder."""
+    target = real(file)
     for path in inputs:
-        if path.resolve() in {file.resolve(), *file.resolve().parents}:
+        if real(path) in {target, *target.parents}:
             raise UsageError(f"{option} {file} would change the input {path}; choose another file")
 
 

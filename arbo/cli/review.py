@@ -17,6 +17,7 @@ import arbo
 from arbo.cli import console, options
 from arbo.cli.inputs import read_kb
 from arbo.errors import ArboError
+from arbo.files import real
 
 if TYPE_CHECKING:
     from arbo.results.explanation import Explanation
@@ -88,7 +89,7 @@ def review(
 
 def answers_of(run: Path) -> Path:
     """Return the file to which the answers of a review are appended: beside the run, which never changes."""
-    folder = run.resolve()
+    folder = real(run)
     return folder.with_name(f"{folder.name}.corrections.jsonl")
 
 

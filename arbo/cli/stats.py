@@ -5,7 +5,7 @@ from typing import Annotated
 from typer import Option
 
 from arbo.cli import console, options
-from arbo.cli.inputs import OptionalKb, Parts
+from arbo.cli.inputs import OptionalKb, Parts, warn_of_missing_ids
 from arbo.errors import UsageError
 
 
@@ -22,9 +22,15 @@ def stats(
     `arbo stats train.txt dev.txt test.txt --kb medic.txt`. Unseen (zero-shot) are the entities without a mention in the
     first part. Without --kb, an entity is a gold id or gold cluster. `arbo kb stats` counts a knowledge base.
     """
+    from arbo.data.gold import Gold
     from arbo.results.corpus_stats import corpus_stats
 
-    if kb.path is None and kb.kb_types:
-        raise UsageError("--kb-types needs --kb; add it, or leave --kb-types out")
-    found = corpus_stats(docs.read(), kb.read(), frequent=frequent)
+    for option, given in {"--kb-types": kb.kb_types, "--kb-xrefs": kb.kb_xrefs, "--kb-format": kb.kb_format}.items():
+        if kb.path is None and given:
+            raise UsageError(f"{option} needs --kb; add it, or leave {option} out")
+    parts, entities = docs.read(), kb.read()
+    if entities is not None:
+        first = next(iter(parts.values()))
+        warn_of_missing_ids(first, entities, Gold.of(first, entities))
+    found = corpus_stats(parts, entities, frequent=frequent)
     console.answer(found.as_dict(), found, as_json=as_json)

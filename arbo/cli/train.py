@@ -15,10 +15,11 @@ from arbo.cli import console, options
 from arbo.cli.inputs import Docs, OptionalKb, read_gold, tell_known
 from arbo.cli.models import reading
 from arbo.cli.train_options import Dev, EncoderConfig, Training, default_of
+from arbo.errors import UsageError
 from arbo.training import config
 from arbo.training.config import LossName, NegativeStrategy, PositiveStrategy, PresetName, Selection
 
-_VERBS = {"self-alignment": "train-names", "oslat": "train-finder"}
+_VERBS = {"self-alignment": "train-names", "oslat": "train-names --preset oslat, then arbo train-finder --preset oslat"}
 
 
 def _preset(name: str) -> PresetName:
@@ -97,8 +98,11 @@ def train(
     OUT.log.jsonl.
     """
     from arbo.cli.models import load_edges
+    from arbo.encoders.encoder import NO_LIMIT
     from arbo.training.presets import PRESETS
 
+    if best is not None and dev.dev is None:
+        raise UsageError("--best chooses the model by its score on --dev; add --dev, or leave --best out")
     base = None if preset is None else PRESETS[preset]
     defaults = base.training if base else config.WITHOUT_KB if kb.path is None else config.TrainingConfig()
     if kb.path is None:
@@ -117,9 +121,10 @@ def train(
     how: Any = {"edges": load_edges(edges, None), "expand_abbreviations": expand is None}
     how |= {"dev": dev.read(docs), "out": training.out, "config": settings, "options": run}
     trained = arbo.train(start, documents, entities, **how)
-    entity, mention = trained.threshold
-    thresholds = f"default thresholds {entity:.3f} (entity) and {mention:.3f} (mention)"
-    told = f"{thresholds}\nnext: arbo {'discover' if kb.path is None else 'link'} DOCS --encoder {training.out} ..."
+    entity, mention = ("none" if limit >= NO_LIMIT[trained.metric] else f"{limit:.3f}" for limit in trained.threshold)
+    verb = f"arbo {'discover' if kb.path is None else 'link'} DOCS --encoder {training.out}"
+    verb += " --no-abbreviations" * (expand is False)
+    told = f"default thresholds {entity} (entity) and {mention} (mention)\nnext: {verb} ..."
     training.report(trained.settings, settings.as_dict(), told)
 
 

@@ -14,6 +14,7 @@ from arbo.cli import options
 from arbo.cli.inputs import Docs, Kb, tell_known
 from arbo.cli.models import encoder_like
 from arbo.cli.train_options import Dev, Training, reads_file
+from arbo.files import real
 from arbo.training.config import RerankingConfig, RerankingPresetName
 
 _CANDIDATES_OF = (
@@ -101,7 +102,7 @@ def _scores(figures: Mapping[str, Any]) -> str | None:
 
 def load_runs(runs: Sequence[Path]) -> dict[Path, arbo.Result]:
     """Load the runs of --run; raise UsageError for a repeated one."""
-    if len({run.resolve() for run in runs}) < len(runs):
+    if len({real(run) for run in runs}) < len(runs):
         raise arbo.UsageError("--run names the same run twice; name each run once")
     return {run: arbo.Result.load(run) for run in runs}
 

@@ -14,6 +14,7 @@ import arbo
 from arbo.cli import console, options
 from arbo.cli.console import counted
 from arbo.errors import UsageError
+from arbo.files import real
 from arbo.progress import bars
 
 
@@ -55,11 +56,11 @@ class Shards:
         from arbo.scale.cluster import LOCAL, connected
         from arbo.scale.work import opened, remove, search_memory
 
-        run = out.resolve()
+        run = real(out)
         folder = self.work or run.with_name(f"{run.name}.work")
-        if folder.resolve().is_relative_to(run):
+        if real(folder).is_relative_to(run):
             raise UsageError("--work is in the folder of --out, which is replaced; choose another folder")
-        if before is not None and folder.resolve().is_relative_to(before.resolve()):
+        if before is not None and real(folder).is_relative_to(real(before)):
             raise UsageError(f"--work is in the run {before}, which is not changed; choose another folder")
         if self.workers and self.ray not in (None, LOCAL):
             raise UsageError("--workers is for --ray local; a cluster has the workers that its nodes have CPUs for")

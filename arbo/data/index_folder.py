@@ -18,6 +18,7 @@ import numpy.typing as npt
 from arbo import files
 from arbo.data.columns import MEND, SCHEMAS, HashedIds, StoredRows, Table, write_table
 from arbo.errors import DataError, UsageError
+from arbo.files import real
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 
@@ -104,7 +105,7 @@ def write_index(
         tables: the rows of ``entities`` and ``other_ids``.
         arrays: the arrays of the subfolders ``kb``, ``encoder`` and ``vectors``.
     """
-    target = Path(path).resolve()
+    target = real(path)
     check_index_replaceable(target)
     try:
         with files.whole_folder(target) as partial:

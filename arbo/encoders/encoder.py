@@ -9,6 +9,8 @@ from arbo.progress import Announce, quiet
 
 DEFAULT_THRESHOLD: Mapping[Metric, tuple[float, float]] = {"cosine": (0.35, 0.2), "dot": (0.0, 0.0)}
 """Default thresholds on entity edges and on mention edges, for vectors of unknown origin; see DECISIONS.md, note 13."""
+NO_LIMIT: Mapping[Metric, float] = {"cosine": 2.0, "dot": 1e6}
+"""Default thresholds must be finite; a number above all dissimilarities stands for no limit."""
 
 
 class Encoder(Protocol):

@@ -19,6 +19,7 @@ from arbo.encoders.pretrained import MANIFEST, TOWERS, find_folder, first_line
 from arbo.encoders.sentence_transformers import load_modules
 from arbo.encoders.tower import Loading, Tower
 from arbo.errors import DataError, UsageError
+from arbo.files import real
 from arbo.settings import read_json
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def save_model(
     Raise UsageError if the folder has any other content, or cannot be written, and DataError if its manifest is
     damaged.
     """
-    target = Path(folder).resolve()
+    target = real(folder)
     check_model_replaceable(target)
     shared = mention is entity
     try:

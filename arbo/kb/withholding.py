@@ -14,7 +14,7 @@ from typing import Any
 
 from arbo.data import Corpus, Entity, KnowledgeBase, Mention
 from arbo.data.gold import Gold
-from arbo.errors import UsageError
+from arbo.errors import UsageError, listed
 from arbo.metrics import Table, ratio
 
 PEL_NIL = {
@@ -131,8 +131,8 @@ def nil_split(
     Args:
         kb: the whole knowledge base.
         documents: maps the name of each part (such as ``train``) to its documents; the training part comes first.
-        types: withhold entities with one of these types; ``"pel-nil"`` stands for all in `PEL_NIL`, and an
-            id in it for its name, unless entities have the id as a type.
+        types: withhold entities with one of these types; ``"pel-nil"`` stands for all in `PEL_NIL` that entities
+            have, and an id in it for its name, unless entities have the id as a type.
         ids: withhold entities with one of these ids or alternative ids.
         branches: withhold entities with one of these ids or alternative ids, and all their descendants.
         parents: maps each id or alternative id to the ids of its parents; required with ``branches``.
@@ -167,8 +167,13 @@ def _named(kb: KnowledgeBase, types: set[str]) -> set[str]:
     """Replace `pel-nil` by the types of the set, and their ids by their names unless an entity has the id as a type."""
     present = {type_ for (own,) in kb.columns("types") for type_ in own}
     name_of = {id_: name for name, id_ in PEL_NIL.items() if id_ not in present}
-    given = {id_ for type_ in types for id_ in (PEL_NIL.values() if type_.lower() == "pel-nil" else (type_,))}
-    return {name_of.get(id_, id_) for id_ in given}
+    alone = {name_of.get(type_, type_) for type_ in types if type_.lower() != "pel-nil"}
+    if len(alone) == len(types):
+        return alone
+    if not (of_set := present & {*PEL_NIL.keys(), *PEL_NIL.values()}):
+        known = listed(sorted(present), 12) or "none"
+        raise UsageError(f"no entity has a type of pel-nil, a set of types of UMLS; types of entities: {known}")
+    return alone | of_set
 
 
 def _rows(kb: KnowledgeBase, ids: set[str]) -> set[int]:

@@ -163,7 +163,10 @@ def read_knowledge_base(
         records: Records[Entity] = _joined(paths, read, Records("entities", on_error), on_error)
         kb = KnowledgeBase((), records.notes).changed(records)
     if not len(kb):
-        raise DataError(f"no entities in the format {name}; check the file and the format (--kb-format)", file=first)
+        lost = "".join(f"; left out: {what}: {count:,}" for what, count in kb.notes.items())
+        raise DataError(
+            f"no entities in the format {name}{lost}; check the file and the format (--kb-format)", file=first
+        )
     kb = kb if types is None else kb.of_types(types)
     kb.notes.update(notes)
     if isinstance(path, (str, os.PathLike)) and os.path.exists(path):

@@ -96,6 +96,8 @@ def read_umls(
         if all(atom.SUPPRESS != _NOT_SUPPRESSED for atom in atoms):
             records.notes[f"concepts without a name in {language}"] += 1
             continue
+        if cui not in types_of:
+            records.notes["concepts without a semantic type"] += 1
         line = atoms[0].line
         with records.record(names, line):
             records.add(_entity(atoms, types_of.get(cui, ()), definitions.get(cui, ())), names, line)
@@ -123,7 +125,11 @@ def _types(file: Path, wanted: str | Iterable[str] | None, records: Records[Enti
     types_of: dict[str, tuple[str, ...]] = {}
     shared: dict[tuple[str, ...], tuple[str, ...]] = {}  # millions of concepts, hundreds of combinations
     tree: dict[str, str] = {}  # the tree number of each type, by its id and by its name
-    for _, cui, tui, number, name in _rows(file, "MRSTY", ("CUI", "TUI", "STN", "STY"), records):
+    for line, cui, tui, number, name in _rows(file, "MRSTY", ("CUI", "TUI", "STN", "STY"), records):
+        if not name:
+            with records.record(file, line, kind="lines"):
+                raise DataError("a semantic type without a name (STY)", id=cui)
+            continue
         if number:
             tree.setdefault(tui, number)
             tree.setdefault(name, number)
@@ -145,8 +151,11 @@ def _with_all_below(types: set[str], tree: Mapping[str, str]) -> set[str]:
     (['T038', 'T047'], ['T038', 'T047', 'T051'])
     """
     if missing := sorted(types - tree.keys()):
-        wrong = f"no concept has the semantic type {', '.join(missing)}, so the types below it are unknown"
+        wrong = f"no concept has the semantic type {', '.join(missing)} with a tree number (STN)"
+        wrong += ", so the types below it are unknown"
         mend = "check the ids or names (such as T047); instead of a type that no concept has, give the types below it"
+        if types >= ST21PV:
+            mend = "ST21pv needs a whole release; in a part of one, give the types that are there"
         raise UsageError(f"{wrong}; {mend}")
     tops = {tree[type_] for type_ in types}
     return {type_ for type_, number in tree.items() if any(_is_below(number, top) for top in tops)}

@@ -11,7 +11,7 @@ from pathlib import Path
 from pyarrow.csv import write_csv
 
 from arbo.errors import UsageError
-from arbo.files import check_writable, whole_folder
+from arbo.files import check_writable, real, whole_folder
 from arbo.resolving.graphrag import ENTITIES, read_graphrag, write_graphrag
 from arbo.resolving.lightrag import GRAPH, read_lightrag, write_lightrag
 from arbo.resolving.resolution import THRESHOLD, Resolution, resolve
@@ -37,7 +37,7 @@ def resolve_graph(
     The columns are those of `arbo.resolve`, for a file; those of the folders are known. Raise UsageError if ``out`` is
     not empty, or the folder is of neither, DataError if it cannot be read, and the errors of `arbo.resolve`.
     """
-    folder, target = Path(source), Path(out).resolve()
+    folder, target = Path(source), real(out)
     check_writable(target)
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise UsageError(f"{target} exists and is not empty; choose a new folder")

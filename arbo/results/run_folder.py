@@ -28,6 +28,7 @@ from arbo.files import (
     check_replaceable as check_folder_replaceable,
     json_ready,
     read_manifest,
+    real,
     sha256_of,
     whole_folder,
 )
@@ -88,7 +89,7 @@ def save_run(
 
     Raise UsageError if the folder cannot be written, and the errors of `check_replaceable`.
     """
-    target = Path(folder).resolve()
+    target = real(folder)
     check_replaceable(target)
     try:
         with whole_folder(target) as partial:

@@ -1,6 +1,7 @@
 """A reranker made from a function, such as one that asks a large language model."""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
@@ -48,7 +49,7 @@ class FunctionReranker:
         candidates = [[kb.entities[row] for row in rows.tolist()] for rows in np.split(entity, begins)[1:]]
         if not asked:
             return np.empty(0, np.float32)
-        given = self.function(asked, candidates)
+        given = self.function([*asked], [[*own] for own in candidates])  # which the function may change
         if not hasattr(given, "__len__"):
             problem = f"the reranker returned {type(given).__name__}; return a list of scores for each mention"
             raise DataError(problem)
@@ -59,7 +60,9 @@ class FunctionReranker:
 
 
 def reranker_of(reranker: Any) -> Any:
-    """Return a reranker, or make one of a function; raise UsageError if it is neither."""
+    """Return a reranker, or make one of a function; raise UsageError if it is neither, or a class."""
+    if isinstance(reranker, type):
+        raise UsageError(f"the reranker is the class {reranker.__name__}; give an object of it, or a function")
     if hasattr(reranker, "score"):
         return reranker
     if not callable(reranker):
@@ -73,10 +76,10 @@ def reranker_of(reranker: Any) -> Any:
 
 def _scores(item: MentionInput, candidates: Sequence[Entity], given: Any) -> Floats:
     """Check the scores of a mention."""
-    try:
-        scores = np.asarray(given, np.float32)
-    except (TypeError, ValueError, OverflowError):
-        scores = np.full(len(candidates), np.nan, np.float32)
+    scores = np.full(len(candidates), np.nan, np.float32)
+    with suppress(TypeError, ValueError, OverflowError):
+        if np.asarray(given).dtype.kind in "biufO":  # no texts, times or complex numbers
+            scores = np.asarray(given, np.float32)
     if scores.shape != (len(candidates),):
         problem = f"scores of the shape {scores.shape} for {len(candidates)} candidates; return one for each"
     elif not np.isfinite(scores).all():

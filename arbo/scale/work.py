@@ -45,7 +45,7 @@ from arbo.engine import (
     partition,
 )
 from arbo.errors import DataError, UsageError
-from arbo.files import Format, PathLike, check_manifest, discard, unwritable_work, write_json
+from arbo.files import Format, PathLike, check_manifest, discard, real, unwritable_work, write_json
 from arbo.linker import Linker
 from arbo.progress import Announce, Rest, quiet
 from arbo.retrieval.domains import Wanted, search_all
@@ -276,7 +276,7 @@ def opened(
     >>> result.link_table.equals(arbo.Linker(kb).link(documents).link_table)
     True
     """
-    path, size = Path(folder).resolve(), SHARD_SIZE if shard_size is None else shard_size
+    path, size = real(folder), SHARD_SIZE if shard_size is None else shard_size
     if workers < 1 or size < 1:
         raise UsageError(f"workers={workers} and shard_size={size} must be at least 1")
     if pool is not None and not callable(getattr(pool, "submit", None)):

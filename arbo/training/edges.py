@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,7 @@ from arbo.encoders.named import encoder_of
 from arbo.encoders.pretrained import MINILM
 from arbo.engine import Bools
 from arbo.errors import DataError, UsageError
-from arbo.files import PathLike
+from arbo.files import PathLike, real
 from arbo.linker import Linker
 from arbo.retrieval.retrieval import Retrieval
 from arbo.training.compared import Compared
@@ -101,7 +100,7 @@ def _start(cross: Encoder | PathLike, out: PathLike | None) -> PairEncoder:
     """Make an untrained cross-encoder, before any other work; see `train_edges` for the errors."""
     if out is None:
         raise UsageError("an edge model with a cross-encoder is written to a folder; name the folder: out=...")
-    check_model_replaceable(Path(out).resolve())
+    check_model_replaceable(real(out))
     encoder = encoder_of(cross)
     if not isinstance(encoder, DualEncoder):
         raise UsageError(f"a cross-encoder starts from a transformer, such as {MINILM}, not from {cross}")

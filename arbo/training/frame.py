@@ -23,7 +23,7 @@ from accelerate.utils import InitProcessGroupKwargs
 from arbo.data import KnowledgeBase
 from arbo.encoders.model_folder import check_model_replaceable
 from arbo.errors import UsageError
-from arbo.files import PathLike, json_ready, write_json, write_lines, write_whole
+from arbo.files import PathLike, json_ready, real, write_json, write_lines, write_whole
 from arbo.progress import quiet
 from arbo.training.checkpoints import LOCK, checkpoints, load_state, locked
 from arbo.training.config import LoopConfig, RunOptions
@@ -54,7 +54,7 @@ def training(out: PathLike, job: dict[str, Any], config: LoopConfig, options: Ru
     The training folder is removed after the block, but kept to resume from if the block raises an error. Only a run
     with the same values in ``job`` can resume it. See `arbo.train` for the errors.
     """
-    target, options = Path(out).resolve(), options or RunOptions()
+    target, options = real(out), options or RunOptions()
     check_model_replaceable(target)
     accelerator = accelerator_of(config)
     is_first = accelerator.is_main_process
@@ -69,7 +69,7 @@ def training(out: PathLike, job: dict[str, Any], config: LoopConfig, options: Ru
 
 def check_start(out: PathLike, kb: KnowledgeBase | None) -> None:
     """Raise UsageError, before any work, unless a model can be written to ``out`` and ``kb`` is a knowledge base."""
-    check_model_replaceable(Path(out).resolve())
+    check_model_replaceable(real(out))
     if not isinstance(kb, KnowledgeBase):
         raise UsageError(
             f"training needs a knowledge base, not {type(kb).__name__}; read one, for example with "

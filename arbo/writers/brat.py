@@ -12,13 +12,12 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import count
-from pathlib import Path
 from urllib.parse import quote
 
 from arbo.data import Document
 from arbo.data.documents import text_of
 from arbo.errors import UsageError
-from arbo.files import PathLike, whole_folder
+from arbo.files import PathLike, real, whole_folder
 from arbo.writers.lines import check_id, one_line
 
 _FILE_NAME = re.compile(r"[^./\\%<>:\"|?*\x00-\x1f][^/\\%<>:\"|?*\x00-\x1f]*")
@@ -35,7 +34,7 @@ def write_brat(documents: Iterable[Document], folder: PathLike, names: Mapping[s
     """
     notes: Counter[str] = Counter()
     taken: set[str] = set()
-    target = Path(folder).resolve()
+    target = real(folder)
     try:
         if target.exists() and (not target.is_dir() or any(target.iterdir())):
             raise UsageError(f"{target} exists and is not an empty folder; choose another one, or remove it first")

@@ -15,6 +15,7 @@ from arbo.data import KnowledgeBase
 from arbo.data.gold import RECALL_AT
 from arbo.edges.model import EdgeModel
 from arbo.encoders.dual import DualEncoder
+from arbo.encoders.encoder import NO_LIMIT
 from arbo.encoders.model_card import ModelCard
 from arbo.engine import Graph, Ids, merge_tree, silent
 from arbo.errors import UsageError
@@ -205,10 +206,11 @@ def train(
         TrainingError: the loss or a gradient is NaN or infinite.
         ArboError: there is not enough memory for the micro-batch.
         UsageError: the folder cannot be written, or is not a model folder of arbo; ``OUT.training`` belongs to another
-            training, or another process uses it; the device does not support the precision; TensorBoard is to be used,
-            but is not installed; the encoder has the pooling ``tokens``, but the positives are not ``entity``, or its
-            inputs cannot be perturbed for ``fgsm``; there is an edge model, but the positives are not
-            ``arborescence``; or there is no knowledge base, but the settings need one, or the encoder has two towers.
+            training, or another process uses it; the negatives are ``in-batch`` and a batch has one mention; the device
+            does not support the precision; TensorBoard is to be used, but is not installed; the encoder has the pooling
+            ``tokens``, but the positives are not ``entity``, or its inputs cannot be perturbed for ``fgsm``; there is
+            an edge model, but the positives are not ``arborescence``; or there is no knowledge base, but the settings
+            need one, or the encoder has two towers.
     """
     kb = KnowledgeBase() if kb is None else kb
     check_start(out, kb)
@@ -216,6 +218,8 @@ def train(
     config = config or (TrainingConfig() if has_kb else WITHOUT_KB)
     if not has_kb:
         _check_without_kb(encoder, config)
+    if config.negatives == "in-batch" and config.batch_size == 1:
+        raise UsageError("a batch of one mention has no negatives 'in-batch'; choose a larger batch_size, or others")
     if encoder.config.pooling == "tokens" and config.positives != "entity":
         mend = "choose positives 'entity', or another pooling" if has_kb else "choose another pooling"
         raise UsageError(
@@ -269,8 +273,7 @@ def _with_thresholds(encoder: DualEncoder, linker: Linker) -> DualEncoder:
     assert linker.tuning is not None
     tried = [trial for trial in linker.tuning.trials if (trial.method, trial.k) == (own.method, own.k)]
     best = max(tried, key=lambda trial: trial.score)
-    # Default thresholds must be finite; a number above all dissimilarities stands for no limit.
-    far = 1e6 if encoder.metric == "dot" else 2.0
+    far = NO_LIMIT[encoder.metric]
     entity, mention = (far if limit is None else limit for limit in (best.entity_threshold, best.mention_threshold))
     own_kb: dict[str, Any] = {} if linker.kb is None else {"entity_threshold": entity}
     return replace(encoder, config=replace(encoder.config, mention_threshold=mention, **own_kb))
