@@ -3,7 +3,8 @@
 A script `benchmarks/NAME.py` measures, collects a flat mapping from a dotted key to a number, and calls
 `library.results.record(NAME, figures)`. `python benchmarks/report.py` then makes again
 
-- `reports/NAME.md`: the script's docstring, all its figures and tables, and `notes/NAME.md`, what was tried and found;
+- `reports/NAME.md`: the script's docstring, its targets, `notes/NAME.md`, what was tried and found, and all its tables
+  and figures;
 - `BENCHMARKS.md`: the summary, from `summary.md`, in which every number of arbo is a reference (`library.references`).
 
 Targets are in `targets.toml`, under the name and the figure's key; one that is missed or not measured says why.
@@ -26,8 +27,8 @@ KEEPS_CELLS = "`--record`"
 """The option of the scripts that keep cells, in their docstrings."""
 MISSED = "**missed**"
 ABOUT_NOTES = (
-    "A number here that is neither in a table above nor a paper's was measured once, while trying: no command repeats "
-    "it."
+    "A number here that is neither in a table of this page nor a paper's was measured once, while trying: no command "
+    "repeats it."
 )
 
 
@@ -171,16 +172,22 @@ def report(name: str, result: Result | None, targets: Mapping[str, Target], abou
     else:
         lines += [_command(result, about), f"- machine: {result['machine']}"]
         lines += [f"- commit {result['commit']}, {result['date']}", *_cells(result, about), ""]
-    lines += ["| figure | value | target | met? |", "|---|---:|---|---|"]
-    for key in [*figures, *(key for key in targets if key not in figures)]:
-        target, value = targets.get(key), figures.get(key)
-        shown = "not measured" if value is None else number(value)
-        met = target.verdict(value) if target and value is not None else ""
-        lines.append(f"| `{key}` | {shown} | {target or ''} | {met} |")
-    for title, rows in (result.get("tables", {}) if result else {}).items():
-        lines += ["", f"**{title}**", "", *_table(rows)]
+    if targets:
+        lines += ["| figure | value | target | met? |", "|---|---:|---|---|"]
+    for key, target in targets.items():
+        shown, met = (
+            ("not measured", "") if (value := figures.get(key)) is None else (number(value), target.verdict(value))
+        )
+        lines.append(f"| `{key}` | {shown} | {target} | {met} |")
     if note:
         lines += ["", "## Notes", "", ABOUT_NOTES, "", note]
+    tables = result.get("tables", {}) if result else {}
+    lines += ["", "## Tables"] * bool(tables)
+    for title, rows in tables.items():
+        lines += ["", f"**{title}**", "", *_table(rows)]
+    if others := [key for key in figures if key not in targets]:
+        lines += ["", "## Figures without a target", "", "| figure | value |", "|---|---:|"]
+        lines += [f"| `{key}` | {number(figures[key])} |" for key in others]
     return "\n".join([*lines, ""])
 
 
