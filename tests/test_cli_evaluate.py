@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -107,6 +108,9 @@ def test_outputs_are_checked_before_the_work(
     assert wrong in outcome.err
     assert outcome.out == ""
     assert run("evaluate", tmp_path / "run").code == 0
+    gold = Path(shutil.copy(folder / "test.jsonl", tmp_path / "gold.json"))
+    refused = run("evaluate", tmp_path / "run", "--train", gold, "--format", "jsonl", "--save", gold)
+    assert (refused.code, "would change the input" in refused.told) == (2, True)
 
 
 def test_a_curve_of_nothing_comes_after_the_table(run: Run, folder: Path, tmp_path: Path) -> None:

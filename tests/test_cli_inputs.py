@@ -178,7 +178,7 @@ def test_entities_of_other_types_are_left_out(run: Run, folder: Path, tmp_path: 
     assert result.manifest["kb_source"]["types"] == ["Species"]
     assert run("refit", tmp_path / "run", "--out", tmp_path / "again").code == 0
     wrong = run("kb", "stats", folder / "kb.jsonl", "--kb-types", "Specie")
-    assert (wrong.code, "no entity has the type Specie; types of entities: " in wrong.told) == (2, True)
+    assert (wrong.code, "no entity has the type 'Specie'; types of entities: " in wrong.told) == (2, True)
 
 
 def test_an_index_is_told_that_it_is_encoded_again(run: Run, folder: Path, tmp_path: Path) -> None:
@@ -379,5 +379,7 @@ def test_the_withheld_types_are_named_or_coded() -> None:
     assert len(nil_split(KnowledgeBase([*some, Entity("X", "rest", types=("T047",))]), {}, types="pel-nil").kb) == 1
     with pytest.raises(UsageError, match=r"no entity has a type of pel-nil, a set of types of UMLS; types .*: T047"):
         nil_split(KnowledgeBase([Entity("X", "rest", types=("T047",))]), {}, types="pel-nil")
+    both = nil_split(kb, {}, types=["T041", "Mental Process"])
+    assert [entity.name for entity in both.withheld] == ["Mental Process"]
     with pytest.raises(UsageError, match="ST21pv chooses among the types of a folder of UMLS"):
         kb.of_types("ST21pv")

@@ -102,7 +102,7 @@ def test_what_cannot_train_is_refused_and_no_limit_is_told(folder: Path, bert_fo
     refused = run(*command, "--best", "ari")
     assert (refused.code, "--best chooses the model by its score on --dev" in refused.told) == (2, True)
     refused = run(*command, "--negatives", "in-batch", "--batch-size", 1)
-    assert (refused.code, "a batch of one mention has no negatives 'in-batch'" in refused.told) == (2, True)
+    assert (refused.code, "with negatives 'in-batch', a batch of one mention has none" in refused.told) == (2, True)
     trained = arbo.DualEncoder.from_pretrained(bert_folder)
     unlimited = replace(trained, config=replace(trained.config, entity_threshold=2.0, mention_threshold=0.25))
     with pytest.MonkeyPatch.context() as patch:

@@ -156,7 +156,7 @@ def test_a_part_without_nil_mentions_has_empty_shares() -> None:
     [
         ({}, "withhold some types, ids or branches"),
         ({"types": ["T1", "T3"]}, "4 of 4 entities would be withheld"),
-        ({"types": "T9"}, "no entity has the type T9; types of entities: T1, T2, T3$"),
+        ({"types": "T9"}, "no entity has the type 'T9'; types of entities: T1, T2, T3$"),
         ({"types": "T047"}, "T1, T2, T3; instead of an id of UMLS give the name of the semantic type"),
         ({"ids": ["A", "Z", "Y"]}, "no entity has the id or alternative id Y or Z"),
         ({"branches": "Z", "parents": {}}, "no entity has the id or alternative id Z"),
@@ -237,7 +237,7 @@ def test_the_verb(run: Run, tmp_path: Path) -> None:
     assert not (tmp_path / "b.jsonl").exists()
 
 
-def test_no_input_is_replaced_whatever_its_name_is(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_input_is_replaced_however_it_is_named(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     KnowledgeBase([Entity("U:1", "fever"), Entity("U:2", "kidney")]).to_jsonl("kb-1.jsonl")
     Corpus.of([document("t", ("kidney", ("U:2",)))]).to_jsonl("docs/train.jsonl")

@@ -158,7 +158,7 @@ def test_both_finders_look_for_given_entities() -> None:
     assert given_spans(UnionFinder(exact, fuzzy), given_, KB) == given_spans(fuzzy, given_, KB)
 
 
-def test_a_split_is_written_whole_or_not_at_all(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_file_of_a_split_is_there_before_all_are(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     documents, kb = load_sample()
     documents.to_jsonl(tmp_path / "docs.jsonl")
     kb.to_jsonl(tmp_path / "kb.jsonl")
@@ -170,6 +170,9 @@ def test_a_split_is_written_whole_or_not_at_all(tmp_path: Path, run: Run, monkey
     monkeypatch.setattr(KnowledgeBase, "to_jsonl", full)
     job = [tmp_path / "docs.jsonl", "--kb", tmp_path / "kb.jsonl", "--out", out]
     assert (run("entity-split", *job).code, list(out.iterdir())) == (2, [])
+    (out / "kb.jsonl").mkdir()
+    refused = run("entity-split", *job)
+    assert (refused.code, "kb.jsonl: it is a folder" in refused.told, len(list(out.iterdir()))) == (2, True, 1)
 
 
 def test_from_a_split_to_scores(tmp_path: Path, run: Run) -> None:

@@ -9,6 +9,8 @@ from typer import Option
 from arbo.cli import console, options
 from arbo.cli.inputs import Docs, Kb
 from arbo.cli.reporting import check_jsonl_output
+from arbo.errors import UsageError
+from arbo.files import real
 
 _FILES = ("train.jsonl", "test.jsonl", "unseen.jsonl", "kb.jsonl")
 
@@ -39,19 +41,19 @@ def entity_split(
     from arbo.text.sentences import passages
 
     for name in _FILES:
-        check_jsonl_output(out / name, *kb.inputs, *docs.inputs)
+        check_jsonl_output(out / name, kb.path, *docs.inputs)
+        if (out / name).is_dir():
+            raise UsageError(f"cannot write {out / name}: it is a folder; choose another --out")
     base = kb.read()
     split = entity_split(pieces(docs.read(), passages).corpus, base, unseen=unseen, seed=seed)
     tests = (documents_of(pairs, base) for pairs in (split.test, split.test_unseen))
     known = remaining(base, set(split.unseen.tolist()))
     written: tuple[arbo.Corpus | arbo.KnowledgeBase, ...] = split.train, *tests, known
-    with TemporaryDirectory(
-        prefix=".arbo-partial-", dir=out
-    ) as partial:  # so that a full disk leaves no part of a split
-        for name, made in zip(_FILES, written, strict=True):
+    with TemporaryDirectory(prefix=".arbo-partial-", dir=out) as partial:
+        for name, made in zip(_FILES, written, strict=True):  # all, before one is seen: the disk may be full
             made.to_jsonl(Path(partial) / name)
         for name in _FILES:
-            (Path(partial) / name).replace(out / name)
+            (Path(partial) / name).replace(real(out / name))
     counts = split.counts(base)
     train, test = counts.values()
     rows = ((name.replace("_", " "), f"{n:,}", f"{test[name]:,}") for name, n in train.items())

@@ -71,7 +71,7 @@ def evaluate(
 
     _check(train, gold, kb.path, plot, {"--format": format_, "--types": types, "--ids": ids})
     names = reporting.name_systems(runs)
-    reporting.check_outputs([*names.values()], save, plot)
+    reporting.check_outputs([*names.values(), train, gold, ids, kb.path], save, plot)
     results = {name: arbo.Result.load(run) for name, run in names.items()}
     annotated = None if (given := train or gold) is None else read_documents(given, format_, types, "fail", ids=ids)
     evaluations: Mapping[str, Evaluation | FoundScores]

@@ -47,7 +47,7 @@ def load_finder(name: str, option: str, threshold: float | None = None, expand: 
     if name.lower() == "fuzzy":
         fuzzy = Fuzzy() if threshold is None else Fuzzy(threshold)
         return PairFinder(fuzzy, fuzzy.threshold, abbreviations=expand)
-    if not Path(name).is_dir():
+    if not name or not Path(name).is_dir():
         raise UsageError(
             f"{option} {name!r}: no such folder; choose `dictionary` for exact names, `fuzzy` for similar spellings, "
             "a model folder of arbo train-finder, or both as `dictionary+FINDER`"

@@ -138,7 +138,7 @@ def linker_of(
     made = manifest["encoder"].get("reranker", {})
     if "function" in made:
         wrong = f"{run} was reranked by the function {made['function']}, which arbo cannot load"
-        raise arbo.UsageError(f"{wrong}; use Linker.add, Linker.remove or Linker.refit in Python")
+        raise UsageError(f"{wrong}; use Linker.add, Linker.remove or Linker.refit in Python")
     reranker = load_reranker(made.get("model"), None)
     return arbo.Linker(kb, encoder, config, announce=bars, reranker=reranker, edges=load_edges(edges, None))
 

@@ -21,11 +21,6 @@ if TYPE_CHECKING:
     from arbo.readers import DocumentFormat, KnowledgeBaseFormat
 
 
-def _files(*paths: Path | None) -> list[Path]:
-    """Return paths, and for a pattern the files that match it now."""
-    return [Path(file) for path in paths if path is not None for file in readers.expanded(path)]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KbReading:
     """How to read a knowledge base."""
@@ -45,11 +40,6 @@ class Kb(KbReading):
 
     path: options.Kb
 
-    @property
-    def inputs(self) -> list[Path]:
-        """What is read, which no output may replace."""
-        return _files(self.path)
-
     def read(self, **how: Any) -> KnowledgeBase:
         """Read it as `read_kb` does."""
         return self.base(self.path, **how)
@@ -67,11 +57,6 @@ class OptionalKb(KbReading):
     """A knowledge base, or none."""
 
     path: options.OptionalKb = None
-
-    @property
-    def inputs(self) -> list[Path]:
-        """What is read, which no output may replace."""
-        return _files(self.path)
 
     def read(self, **how: Any) -> KnowledgeBase | None:
         """Read it as `read_kb` does, if there is one."""
@@ -106,12 +91,12 @@ class Docs(Reading):
 
     def __post_init__(self) -> None:
         # A pattern means the files that match now, and none that the command writes before it reads.
-        object.__setattr__(self, "paths", _files(*self.paths))
+        object.__setattr__(self, "paths", [*map(Path, readers.expanded(self.paths))])
 
     @property
-    def inputs(self) -> list[Path]:
+    def inputs(self) -> list[Path | None]:
         """What is read, which no output may replace."""
-        return [*self.paths, *_files(self.ids)]
+        return [*self.paths, self.ids]
 
     def read(self, **how: Any) -> Corpus:
         """Read them as `read_documents` does."""
@@ -126,9 +111,9 @@ class Parts(Reading):
     ids: options.PartIds = None  # type: ignore[assignment]  # a list for each part
 
     @property
-    def inputs(self) -> list[Path]:
+    def inputs(self) -> list[Path | None]:
         """What is read, which no output may replace."""
-        return _files(*name_systems(self.paths, what="part").values(), *(self.ids or ()))
+        return [*name_systems(self.paths, what="part").values(), *(self.ids or ())]
 
     def read(self) -> dict[str, Corpus]:
         """Read the parts by their names; the files of ids, if any, belong to the parts in order.
@@ -272,8 +257,11 @@ def tell_known(documents: Corpus, kb: KnowledgeBase) -> None:
     warn_of_missing_ids(documents, kb, gold)
 
 
-def warn_of_missing_ids(documents: Corpus, kb: KnowledgeBase, gold: Gold) -> None:
+def warn_of_missing_ids(documents: Corpus, kb: KnowledgeBase, gold: Gold | None = None) -> None:
     """Warn if most mentions with gold ids have no entity in the knowledge base, and name the likeliest cause."""
+    from arbo.data.gold import Gold
+
+    gold = gold or Gold.of(documents, kb)
     known, annotated = gold.in_kb, gold.has_id
     if known.sum() >= annotated.sum() / 2:
         return

@@ -85,7 +85,7 @@ def add_names(
     A name becomes an alias of the entity that it is annotated with most often. Other entities of its
     domain lose it as an alias, but keep it as a preferred name. Do not add names from documents that you evaluate on.
     """
-    _check_output(out, *kb.inputs, *docs.inputs)
+    _check_output(out, kb.path, *docs.inputs)
     base = kb.read()
     documents = docs.read()
     named = base.with_names_of(documents, expand_abbreviations=expand is None)
@@ -114,7 +114,7 @@ def add_discovered(
     """
     from arbo.linking.confirmed import confirmed
 
-    _check_output(out, run, *([kb] if kb else []))
+    _check_output(out, run, kb)
     base = read_kb(kb, kb_format, None, kb_types) if kb else arbo.KnowledgeBase()
     added = confirmed(arbo.Result.load(run))
     if not added:
@@ -143,7 +143,7 @@ def remove_names(
     if not names and not generic:
         raise UsageError("no names to remove; give --names or --generic")
     files = [Path(given[1:]) for given in names or () if given.startswith("@")]
-    _check_output(out, *kb.inputs, *files)
+    _check_output(out, kb.path, *files)
     base = kb.read()
     removed = [given for given in names or () if not given.startswith("@")]
     removed += [line.strip() for file in files for _, line in read_lines(file) if line.strip()]
@@ -169,7 +169,7 @@ def convert(
     pairs = [pair.partition("=") for pair in (columns or "").split(",") if pair]
     if wrong := next((key for key, sign, column in pairs if not (key and sign and column)), None):
         raise UsageError(f"--columns must be KEY=COLUMN,..., but {wrong!r:.60} has no column")
-    _check_output(out, *kb.inputs)
+    _check_output(out, kb.path)
     base = kb.read(columns={key.strip(): column.strip() for key, _, column in pairs})
     _write(base, out, counted(len(base), "entity"), {"entities": len(base)}, as_json=as_json)
 
@@ -211,7 +211,7 @@ def index(
     console.answer(told, f"{counted(len(base), 'entity')}, {size / 1e6:,.1f} MB; written to {out}", as_json=as_json)
 
 
-def _check_output(out: Path, *inputs: Path) -> None:
+def _check_output(out: Path, *inputs: Path | None) -> None:
     from arbo.kb.saving import ENDINGS
 
     check_jsonl_output(out, *inputs, endings=ENDINGS)

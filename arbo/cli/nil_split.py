@@ -36,7 +36,6 @@ def nil_split(
     occur in training, and in the definitions of their entities.
     """
     import arbo
-    from arbo.data.gold import Gold
     from arbo.readers.obo import read_obo_parents
 
     if branches and kb.kb_format not in (None, "obo"):
@@ -44,7 +43,7 @@ def nil_split(
         raise UsageError(f"--withhold-branch needs the is_a relations of an OBO file; {mend}")
     if branches and not kb.path.is_file() and not kb.path.is_dir():
         raise UsageError(f"--withhold-branch needs an existing file or folder as --kb; {kb.path} is neither")
-    check_jsonl_output(out, *kb.inputs, *docs.inputs)
+    check_jsonl_output(out, kb.path, *docs.inputs)
     parents = read_obo_parents(kb.path) if branches else None
     if parents is not None and not any(parents.values()):
         raise UsageError(
@@ -58,5 +57,5 @@ def nil_split(
     split.kb.to_jsonl(out)
     if not any(part.nil.mentions for part in split.checks.values()):
         console.warn("no mention of DOCS became NIL: none has only entities that are withheld")
-        warn_of_missing_ids(first := next(iter(parts.values())), base, Gold.of(first, base))
+        warn_of_missing_ids(next(iter(parts.values())), base)
     console.answer({"kb": str(out), **split.as_dict()}, f"{split}\n\nwritten to {out}", as_json=as_json)

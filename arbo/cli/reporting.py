@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -55,7 +55,7 @@ def of_systems(scores: dict[str, dict[str, Any]]) -> dict[str, Any]:
 
 
 def check_outputs(
-    inputs: Sequence[Path], save: Sequence[Path] | None, plot: Path | None = None, *, plotted_by: str = "--plot"
+    inputs: Sequence[Path | None], save: Sequence[Path] | None, plot: Path | None = None, *, plotted_by: str = "--plot"
 ) -> None:
     """Raise UsageError, before the work, if a report or plot cannot be written or would replace an input."""
     from arbo.files import check_writable
@@ -74,7 +74,7 @@ def check_outputs(
         raise UsageError(f"{plotted_by} needs matplotlib: pip install 'arbo[plot]'")
 
 
-def check_jsonl_output(out: Path, *inputs: Path, endings: Sequence[str] = (".jsonl", ".jsonl.gz")) -> None:
+def check_jsonl_output(out: Path, *inputs: Path | None, endings: Sequence[str] = (".jsonl", ".jsonl.gz")) -> None:
     """Create the folder of an output file.
 
     Raise UsageError if the file has another ending than ``endings``, cannot be written, or would replace an input.
@@ -88,10 +88,12 @@ def check_jsonl_output(out: Path, *inputs: Path, endings: Sequence[str] = (".jso
     out.parent.mkdir(parents=True, exist_ok=True)
 
 
-def check_no_input(option: str, file: Path, inputs: Sequence[Path]) -> None:
-    """Raise UsageError if an output is an input, or lies in an input folder."""
+def check_no_input(option: str, file: Path, inputs: Iterable[Path | None]) -> None:
+    """Raise UsageError if an output is an input, matches the pattern of one, or lies in an input folder."""
+    from arbo.readers import expanded
+
     target = real(file)
-    for path in inputs:
+    for path in (Path(one) for given in inputs if given is not None for one in expanded(given)):
         if real(path) in {target, *target.parents}:
             raise UsageError(f"{option} {file} would change the input {path}; choose another file")
 

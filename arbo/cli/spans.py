@@ -63,7 +63,7 @@ def spans(
         wrong = "--find-threshold says which entities a text has, but with --given-entities they are given"
         raise arbo.UsageError(f"{wrong}; leave it out, or use --finder fuzzy, where it limits the words found")
     if out is not None:
-        check_jsonl_output(out, *kb.inputs, *docs.inputs)
+        check_jsonl_output(out, kb.path, *docs.inputs)
     chosen = load_finder(finder, "--finder", find_threshold, expand is None)
     base = kb.read(no_generic_names=no_generic_names)
     documents = docs.read(mentions=given_entities)

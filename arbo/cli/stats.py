@@ -22,7 +22,6 @@ def stats(
     `arbo stats train.txt dev.txt test.txt --kb medic.txt`. Unseen (zero-shot) are the entities without a mention in the
     first part. Without --kb, an entity is a gold id or gold cluster. `arbo kb stats` counts a knowledge base.
     """
-    from arbo.data.gold import Gold
     from arbo.results.corpus_stats import corpus_stats
 
     for option, given in {"--kb-types": kb.kb_types, "--kb-xrefs": kb.kb_xrefs, "--kb-format": kb.kb_format}.items():
@@ -30,7 +29,6 @@ def stats(
             raise UsageError(f"{option} needs --kb; add it, or leave {option} out")
     parts, entities = docs.read(), kb.read()
     if entities is not None:
-        first = next(iter(parts.values()))
-        warn_of_missing_ids(first, entities, Gold.of(first, entities))
+        warn_of_missing_ids(next(iter(parts.values())), entities)
     found = corpus_stats(parts, entities, frequent=frequent)
     console.answer(found.as_dict(), found, as_json=as_json)

@@ -123,7 +123,7 @@ def train(
     trained = arbo.train(start, documents, entities, **how)
     entity, mention = ("none" if limit >= NO_LIMIT[trained.metric] else f"{limit:.3f}" for limit in trained.threshold)
     verb = f"arbo {'discover' if kb.path is None else 'link'} DOCS --encoder {training.out}"
-    verb += " --no-abbreviations" * (expand is False)
+    verb += " --no-abbreviations" * (expand is not None)
     told = f"default thresholds {entity} (entity) and {mention} (mention)\nnext: {verb} ..."
     training.report(trained.settings, settings.as_dict(), told)
 

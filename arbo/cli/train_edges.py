@@ -43,7 +43,7 @@ def train_edges(
 
     if names and not kb.path:
         raise UsageError("--names needs --kb, the knowledge base that gets the names; give --kb, or leave --names out")
-    check_no_input("--out", out, [*docs.inputs, dev, *kb.inputs, *([dev_ids] if dev_ids else [])])
+    check_no_input("--out", out, [*docs.inputs, dev, kb.path, dev_ids])
     check_writable(out)
     linker = encoding.load()
     base, documents, held_out = kb.read(), docs.read(), docs.corpus(dev, dev_ids)

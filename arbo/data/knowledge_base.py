@@ -199,12 +199,11 @@ class KnowledgeBase:
         present = {type_ for (own,) in self.columns("types") for type_ in own}
         if missing := sorted(wanted - present):
             known = listed(sorted(present), 12) or "none"
-            wrong = f"no entity has the type {'; '.join(missing)}; types of entities: {known}"
+            wrong = f"no entity has the type {', '.join(map(repr, missing))}; types of entities: {known}"
             is_id = any(re.fullmatch("T[0-9]{3}", type_) for type_ in missing)
             mend = "; instead of an id of UMLS give the name of the semantic type, such as Disease or Syndrome" * is_id
-            if any(type_.upper() == "ST21PV" for type_ in missing):
-                mend = "; ST21pv chooses among the types of a folder of UMLS"
-            raise UsageError(wrong + mend)
+            is_set = any(type_.upper() == "ST21PV" for type_ in missing)
+            raise UsageError(wrong + mend + "; ST21pv chooses among the types of a folder of UMLS" * is_set)
         return self.changed(entity for entity in self if not wanted.isdisjoint(entity.types))
 
     def through_xrefs(self, *prefixes: str) -> KnowledgeBase:

@@ -168,7 +168,7 @@ def _named(kb: KnowledgeBase, types: set[str]) -> set[str]:
     present = {type_ for (own,) in kb.columns("types") for type_ in own}
     name_of = {id_: name for name, id_ in PEL_NIL.items() if id_ not in present}
     alone = {name_of.get(type_, type_) for type_ in types if type_.lower() != "pel-nil"}
-    if len(alone) == len(types):
+    if not any(type_.lower() == "pel-nil" for type_ in types):
         return alone
     if not (of_set := present & {*PEL_NIL.keys(), *PEL_NIL.values()}):
         known = listed(sorted(present), 12) or "none"

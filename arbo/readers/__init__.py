@@ -163,7 +163,7 @@ def read_knowledge_base(
         records: Records[Entity] = _joined(paths, read, Records("entities", on_error), on_error)
         kb = KnowledgeBase((), records.notes).changed(records)
     if not len(kb):
-        lost = "".join(f"; left out: {what}: {count:,}" for what, count in kb.notes.items())
+        lost = "".join(f"; {what}: {count:,}" for what, count in kb.notes.items())
         raise DataError(
             f"no entities in the format {name}{lost}; check the file and the format (--kb-format)", file=first
         )

@@ -96,11 +96,11 @@ def read_umls(
         if all(atom.SUPPRESS != _NOT_SUPPRESSED for atom in atoms):
             records.notes[f"concepts without a name in {language}"] += 1
             continue
-        if cui not in types_of:
-            records.notes["concepts without a semantic type"] += 1
         line = atoms[0].line
         with records.record(names, line):
             records.add(_entity(atoms, types_of.get(cui, ()), definitions.get(cui, ())), names, line)
+            if cui not in types_of:
+                records.notes["concepts without a semantic type"] += 1
     return KnowledgeBase(records)
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -78,8 +79,9 @@ def _scores(item: MentionInput, candidates: Sequence[Entity], given: Any) -> Flo
     """Check the scores of a mention."""
     scores = np.full(len(candidates), np.nan, np.float32)
     with suppress(TypeError, ValueError, OverflowError):
-        if np.asarray(given).dtype.kind in "biufO":  # no texts, times or complex numbers
-            scores = np.asarray(given, np.float32)
+        found = np.asarray(given)
+        if found.dtype.kind in "biuf" or (found.dtype.kind == "O" and all(isinstance(x, Real) for x in found.flat)):
+            scores = found.astype(np.float32)
     if scores.shape != (len(candidates),):
         problem = f"scores of the shape {scores.shape} for {len(candidates)} candidates; return one for each"
     elif not np.isfinite(scores).all():

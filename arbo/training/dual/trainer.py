@@ -218,8 +218,9 @@ def train(
     config = config or (TrainingConfig() if has_kb else WITHOUT_KB)
     if not has_kb:
         _check_without_kb(encoder, config)
-    if config.negatives == "in-batch" and config.batch_size == 1:
-        raise UsageError("a batch of one mention has no negatives 'in-batch'; choose a larger batch_size, or others")
+    if config.negatives in ("in-batch", "in-batch-hard", "in-batch-mixed") and config.batch_size == 1:
+        wrong = f"with negatives {config.negatives!r}, a batch of one mention has none"
+        raise UsageError(f"{wrong}; choose a larger batch_size, or other negatives")
     if encoder.config.pooling == "tokens" and config.positives != "entity":
         mend = "choose positives 'entity', or another pooling" if has_kb else "choose another pooling"
         raise UsageError(
