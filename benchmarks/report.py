@@ -175,9 +175,8 @@ def report(name: str, result: Result | None, targets: Mapping[str, Target], abou
     if targets:
         lines += ["| figure | value | target | met? |", "|---|---:|---|---|"]
     for key, target in targets.items():
-        shown, met = (
-            ("not measured", "") if (value := figures.get(key)) is None else (number(value), target.verdict(value))
-        )
+        value = figures.get(key)
+        shown, met = ("not measured", "") if value is None else (number(value), target.verdict(value))
         lines.append(f"| `{key}` | {shown} | {target} | {met} |")
     if note:
         lines += ["", "## Notes", "", ABOUT_NOTES, "", note]

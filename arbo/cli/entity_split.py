@@ -9,7 +9,6 @@ from typer import Option
 from arbo.cli import console, options
 from arbo.cli.inputs import Docs, Kb
 from arbo.cli.reporting import check_jsonl_output
-from arbo.errors import UsageError
 from arbo.files import real
 
 _FILES = ("train.jsonl", "test.jsonl", "unseen.jsonl", "kb.jsonl")
@@ -42,8 +41,6 @@ def entity_split(
 
     for name in _FILES:
         check_jsonl_output(out / name, kb.path, *docs.inputs)
-        if (out / name).is_dir():
-            raise UsageError(f"cannot write {out / name}: it is a folder; choose another --out")
     base = kb.read()
     split = entity_split(pieces(docs.read(), passages).corpus, base, unseen=unseen, seed=seed)
     tests = (documents_of(pairs, base) for pairs in (split.test, split.test_unseen))

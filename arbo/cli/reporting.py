@@ -77,7 +77,8 @@ def check_outputs(
 def check_jsonl_output(out: Path, *inputs: Path | None, endings: Sequence[str] = (".jsonl", ".jsonl.gz")) -> None:
     """Create the folder of an output file.
 
-    Raise UsageError if the file has another ending than ``endings``, cannot be written, or would replace an input.
+    Raise UsageError if the file has another ending than ``endings``, cannot be written, is a folder, or would replace
+    an input.
     """
     from arbo.files import check_writable
 
@@ -85,6 +86,8 @@ def check_jsonl_output(out: Path, *inputs: Path | None, endings: Sequence[str] =
         raise UsageError(f"--out {out}: the file's ending must be {', '.join(endings[:-1])} or {endings[-1]}")
     check_no_input("--out", out, inputs)
     check_writable(out)
+    if out.is_dir():
+        raise UsageError(f"cannot write {out}: it is a folder; choose another path")
     out.parent.mkdir(parents=True, exist_ok=True)
 
 

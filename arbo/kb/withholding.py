@@ -167,13 +167,12 @@ def _named(kb: KnowledgeBase, types: set[str]) -> set[str]:
     """Replace `pel-nil` by the types of the set, and their ids by their names unless an entity has the id as a type."""
     present = {type_ for (own,) in kb.columns("types") for type_ in own}
     name_of = {id_: name for name, id_ in PEL_NIL.items() if id_ not in present}
-    alone = {name_of.get(type_, type_) for type_ in types if type_.lower() != "pel-nil"}
-    if not any(type_.lower() == "pel-nil" for type_ in types):
-        return alone
-    if not (of_set := present & {*PEL_NIL.keys(), *PEL_NIL.values()}):
+    sets = {type_ for type_ in types if type_.lower() == "pel-nil"}
+    of_sets = present & {*PEL_NIL, *PEL_NIL.values()} if sets else set()
+    if sets and not of_sets:
         known = listed(sorted(present), 12) or "none"
         raise UsageError(f"no entity has a type of pel-nil, a set of types of UMLS; types of entities: {known}")
-    return alone | of_set
+    return of_sets | {name_of.get(type_, type_) for type_ in types - sets}
 
 
 def _rows(kb: KnowledgeBase, ids: set[str]) -> set[int]:
