@@ -103,7 +103,7 @@ def test_seen_is_under_any_id_of_the_entity() -> None:
 
 
 def test_an_id_that_another_domain_has_is_of_no_entity() -> None:
-    """What has the same id in two worlds is two things, for clusters as for links (DECISIONS, note 37)."""
+    """What has the same id in two worlds is two things, for clusters as for links."""
     both = Corpus([*corpus([["D1"]]), *corpus([["D1"]], "b", "e")])
     gold = Gold.of(both, KB)
     assert gold.is_nil.tolist() == [False, True]

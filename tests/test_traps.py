@@ -162,6 +162,6 @@ def test_files_have_the_modes_of_the_umask(tmp_path: Path, sample: Sample, umask
 def test_each_test_that_the_threat_model_names_exists() -> None:
     root = Path(__file__).parent
     named = re.findall(r"`(test_\w+\.py)(?:::(test_\w+))?`", (root.parent / "SECURITY.md").read_text("utf-8"))
-    assert len(named) > 25
+    assert len(named) > 10
     for file, name in named:
         assert f"def {name}" in (root / file).read_text("utf-8"), (file, name)

@@ -78,7 +78,7 @@ class NgramEncoder:
     have the same name, the one that has it as preferred name is nearer. An n-gram that does not occur in the fitted
     names is assigned to one of 65,536 further dimensions by its checksum, so that "Xqz fever" differs from
     "fever", and equal mentions in an unknown script have equal vectors. Default thresholds were chosen on training
-    data, see DECISIONS.md.
+    data (`benchmarks/linking.py`).
     """
 
     sizes: tuple[int, ...] = (3, 4)

@@ -1,7 +1,8 @@
 """Presets: the settings of papers, where they differ from the defaults; defaults also stand where a paper gives none.
 
-The defaults of OSLAT's configurations are the paper's too, but for its linking head, its threshold on tokens
-(DECISIONS.md, 44 and 93) and its warm-up (`ContrastiveConfig`).
+The defaults of OSLAT's configurations are the paper's too, but for its linking head (the paper's never reads the name,
+and links next to no unseen entity), its threshold on tokens (added up by word, so that rare words are not lost) and its
+warm-up (`ContrastiveConfig`).
 """
 
 from collections.abc import Mapping

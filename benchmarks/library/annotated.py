@@ -135,7 +135,7 @@ def train_english(learnt: Iterable[str], data: Path = DATA) -> arbo.EdgeModel:
 
 ACROSS = 2.0
 """Added to the log-odds of pairs across documents in the model for English: on a corpus that a model has not seen,
-these probabilities are too low. Chosen on the corpora that it learns from, each left out once, see DECISIONS.md."""
+these probabilities are too low. Chosen on the corpora that it learns from, each left out once, by CoNLL."""
 
 
 def raised(model: arbo.EdgeModel, by: float = ACROSS) -> arbo.EdgeModel:

@@ -7,7 +7,7 @@
 A case raises an error if it fails. One that takes too long, or too much memory, ends its process and has failed too.
 One that raises `unittest.SkipTest` is not counted. With ``--record`` the figures are kept in ``record.json``, by
 campaign, with the seeds that failed; a run whose seeds go on where those of the record end is added to them.
-RELIABILITY.md tells of them. Cases that write are several times faster where ``TMPDIR`` is in memory.
+docs/guarantees.md tells of them. Cases that write are several times faster where ``TMPDIR`` is in memory.
 ``tests/test_campaign.py`` asks each question a few times, without limits of time and memory.
 """
 
@@ -37,7 +37,7 @@ from unittest import SkipTest
 
 HERE = Path(__file__).resolve().parent
 RECORD = HERE / "record.json"
-PAGE = HERE.parents[1] / "RELIABILITY.md"
+PAGE = HERE.parents[1] / "docs" / "guarantees.md"
 _BATCH_SECONDS = 20
 _MOST_FAILURES = 20
 
@@ -201,7 +201,7 @@ def table(record: dict[str, dict[str, Any]]) -> str:
 
 
 def tell() -> None:
-    """Write the table into RELIABILITY.md, between its marks."""
+    """Write the table into docs/guarantees.md, between its marks."""
     begin, end = (f"<!-- {mark} of the table -->\n" for mark in ("begin", "end"))
     head, rest = PAGE.read_text("utf-8").split(begin)
     tail = rest.split(end)[1]
@@ -215,8 +215,8 @@ def main() -> None:
     parser.add_argument("--cases", type=int, help="default: those of the long form")
     parser.add_argument("--first", type=int, help="first seed; default: the one after those of the record")
     parser.add_argument("--workers", type=int, default=os.cpu_count())
-    parser.add_argument("--record", action="store_true", help="keep the figures in record.json and RELIABILITY.md")
-    parser.add_argument("--table", action="store_true", help="write the table of RELIABILITY.md, and ask nothing")
+    parser.add_argument("--record", action="store_true", help="keep the figures in record.json and docs/guarantees.md")
+    parser.add_argument("--table", action="store_true", help="write the table of docs/guarantees.md, and ask nothing")
     parser.add_argument("--list", action="store_true", help="list the campaigns, and ask nothing")
     given, known = parser.parse_args(), campaigns()
     chosen = [name for name in known if not given.name or any(name.startswith(start) for start in given.name)]
