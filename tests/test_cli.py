@@ -161,7 +161,7 @@ def test_each_skipped_document_is_told_with_its_file_and_error(tmp_path: Path) -
     (tmp_path / "good.jsonl").write_text(f'{{"id": "a", "text": "flu", {mention}\n')
     (tmp_path / "bad.jsonl").write_text(f'{{"id": "b", "text": "flu", {mention}\n{{"id": "c", "text": 5}}\n')
     docs = tmp_path / "good.jsonl", tmp_path / "bad.jsonl"
-    done = arbo_process("discover", *docs, "--on-error", "skip", "--out", tmp_path / "run", "--dry-run")
+    done = arbo_process("discover", *docs, "--on-error", "skip", "--out", tmp_path / "run")
     assert f"skipped: {tmp_path / 'bad.jsonl'}, line 2, 'c': 'text' of a document must be a string" in done.stderr
     assert "2 inputs: 1 malformed documents skipped" in done.stderr
 
@@ -189,7 +189,7 @@ def test_output_that_cannot_be_written_is_told(folder: Path, tmp_path: Path) -> 
         ("--help >/dev/full", 1, "error: cannot write standard output: No space left on device"),
         ("kb stats {kb} >&-", 0, "read as jsonl"),
         ("kb stats {kb} --json 2>&-", 0, ""),
-        ("stats - <&-", 3, "the documents have no mentions"),
+        ("discover - --out {kb}.run <&-", 3, "the documents have no mentions"),
     ],
 )
 def test_standard_streams_that_are_closed_or_full(folder: Path, command: str, code: int, said: str) -> None:

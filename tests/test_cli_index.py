@@ -11,7 +11,6 @@ from cli_builders import arbo_process, linking, sample_files
 from conftest import Run
 
 import arbo
-from arbo.linking.estimate import entity_cost
 from arbo.results.result import Result
 
 _BOTH = ("kb.jsonl", "kb.index")
@@ -52,7 +51,6 @@ def test_an_index_is_built_and_read(run: Run, folder: Path, tmp_path: Path) -> N
         ["spans", "test.jsonl", "--kb", "KB", "--finder", "fuzzy"],
         ["tune", "train.jsonl", "--kb", "KB", "--method", "minimax", "--out", "tuned.json"],
         ["link", "test.jsonl", "--kb", "KB", "--find-mentions", "dictionary", "--out", "run"],
-        ["nil-split", "--kb", "KB", "--withhold-id", "SP:0004", "--out", "split.jsonl", "train.jsonl"],
         ["kb", "convert", "KB", "--out", "kb.tsv"],
         ["kb", "add-names", "KB", "train.jsonl", "--out", "kb.parquet"],
         ["kb", "remove-names", "KB", "--names", "flu", "--out", "kb.parquet"],
@@ -67,16 +65,6 @@ def test_every_verb_answers_as_without_an_index(
     assert told[0].code == told[1].code == 0
     one, other = ({**shown.json, "seconds": None, "kb": None} for shown in told)
     assert one == other
-
-
-def test_what_link_takes_is_estimated(run: Run, folder: Path, tmp_path: Path) -> None:
-    command = ["link", folder / "all.jsonl", "--out", tmp_path / "run", "--dry-run", "--json"]
-    told = [run(*command, "--kb", folder / name).json for name in _BOTH]
-    assert told[0]["names"] == told[1]["names"]
-    assert told[0]["dimensions"] == told[1]["dimensions"]
-    kept = [entity_cost(arbo.NgramEncoder(), arbo.read_knowledge_base(folder / name)).kept for name in _BOTH]
-    assert kept[0] > kept[1] == 0
-    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize(("option", "rest"), [("--no-generic-names", []), ("--kb-xrefs", ["MSH"])])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -12,21 +10,17 @@ import typer
 from builders import document, save_lines
 from cli_builders import linking, sample_files
 from conftest import Run
-from rerankers import Oracle
 
 import arbo
 from arbo import Entity, KnowledgeBase
 from arbo.cli import app
 from arbo.cli.finding import load_finder
-from arbo.cli.inputs import read_documents, read_kb
+from arbo.cli.inputs import read_documents
 from arbo.data.corpus import Corpus
-from arbo.data.inputs import MentionInput
 from arbo.errors import UsageError
 from arbo.kb.withholding import PEL_NIL, nil_split
 from arbo.progress import quiet
 from arbo.spans.finding import PairFinder
-
-ROOT = Path(__file__).resolve().parent.parent
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +51,6 @@ def test_each_verb_that_reads_can_choose_what_it_reads() -> None:
     assert {"train", "train-edges", "train-finder", "train-reranker"} == {
         verb for verb, own in found.items() if "--dev-ids" in own
     }
-    assert {"spans", "score-reranker"} == {verb for verb, own in found.items() if "--train-ids" in own}
     assert {verb for verb, own in found.items() if "--no-abbreviations" in own} == {
         *("link", "discover", "tune", "spans", "serve", "kb add-names"),
         *("train", "train-edges", "train-finder", "train-reranker"),
@@ -69,7 +62,7 @@ def test_each_verb_that_reads_can_choose_what_it_reads() -> None:
     [
         ("evaluate", "--ids", "documents of --train or --gold"),
         ("link", "--find-mentions", "`dictionary+FINDER`"),
-        ("stats", "--kb-types", "UMLS: name, id, `ST21pv`"),
+        ("evaluate", "--kb-types", "UMLS: name, id, `ST21pv`"),
     ],
 )
 def test_the_help_says_what_an_option_takes(verb: str, option: str, told: str) -> None:
@@ -119,48 +112,11 @@ def test_notes_of_a_reader_are_about_all_documents(run: Run, tmp_path: Path) -> 
     lines = ["1|t|fever", "1|a|", "1\t0\t5\tfever\tD\tA|B", "", "2|t|fever", "2|a|", "2\t0\t5\tfever\tD\tA|B"]
     docs = save_lines(tmp_path / "docs.txt", *lines)
     note = "2 mentions with several concept ids"
-    assert f"docs.txt: {note}" in run("stats", docs).told
-    assert f"docs.txt, in all documents: {note}" in run("stats", docs, "--ids", save_lines(tmp_path / "ids", "1")).told
-
-
-def test_each_part_has_its_own_ids(run: Run, folder: Path, tmp_path: Path) -> None:
-    file, kb, out = folder / "all.jsonl", folder / "kb.jsonl", tmp_path / "smaller.jsonl"
-    lists = [save_lines(tmp_path / name, *ids) for name, ids in (("a", ["D01", "D02"]), ("b", ["D03"]))]
-    job = ["nil-split", f"train={file}", f"dev={file}", "--kb", kb, "--withhold-type", "Species", "--out", out]
-    whole = Corpus.of(arbo.load_sample()[0])
-    done = run(*job, "--json", "--ids", lists[0], "--ids", lists[1])
-    expected = nil_split(
-        KnowledgeBase.from_jsonl(kb),
-        {"train": whole.of_ids(["D01", "D02"]), "dev": whole.of_ids("D03")},
-        types="Species",
+    assert f"docs.txt: {note}" in run("discover", docs, "--out", tmp_path / "run").told
+    assert (
+        f"docs.txt, in all documents: {note}"
+        in run("discover", docs, "--ids", save_lines(tmp_path / "ids", "1"), "--out", tmp_path / "run").told
     )
-    assert done.json["checks"] == expected.as_dict()["checks"]
-    refused = run(*job, "--ids", lists[0])
-    assert (refused.code, "1 list of --ids for 2 parts" in refused.told) == (2, True)
-    refused = run("discover", file, "--ids", lists[0], f"--ids={lists[1]}", "--out", tmp_path / "run")
-    assert (refused.code, "--ids is given more than once" in refused.told) == (2, True)
-
-
-def test_a_corpus_is_also_the_training_documents(
-    run: Run, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    whole, kb = read_documents(folder / "all.jsonl", "jsonl", None, "fail"), folder / "kb.jsonl"
-    parts = {name: [one.id for one in own] for name, own in (("train", whole[:30]), ("dev", whole[30:]))}
-    whole.of_ids(parts["train"]).to_jsonl(tmp_path / "train.jsonl")
-    lists = {name: save_lines(tmp_path / f"{name}.ids", *ids) for name, ids in parts.items()}
-    monkeypatch.setattr(arbo.CrossEncoder, "from_pretrained", lambda _: Oracle(lambda item, entity: 0.0))
-    given = [folder / "all.jsonl", "--ids", lists["dev"], "--kb", kb]
-    assert run("link", *given, "--out", tmp_path / "run").code == 0
-    rerank = ["score-reranker", *given, "--run", tmp_path / "run", "--reranker", "cross", "--json"]
-    for job in (rerank, ["spans", *given, "--given-entities", "--json"]):
-        listed = run(*job, "--train", folder / "all.jsonl", "--train-ids", lists["train"])
-        alone = run(*job, "--train", tmp_path / "train.jsonl")
-        assert (listed.code, listed.json) == (0, alone.json), listed.err
-        assert listed.json != run(*job, "--train", folder / "all.jsonl").json
-        refused = run(*job, "--train-ids", lists["train"])
-        assert (refused.code, "--train-ids needs --train;" in refused.told) == (2, True)
-    refused = run("spans", *given, "--train-ids", lists["train"])
-    assert (refused.code, "--train-ids needs --given-entities" in refused.told) == (2, True)
 
 
 # Types of entities
@@ -236,16 +192,6 @@ def test_a_reranker_reads_what_the_run_read(
     job: list[object] = [tmp_path / "docs.jsonl", "--kb", tmp_path / "kb.jsonl"]
     assert run("link", *job, "--out", tmp_path / "long").code == 0
     assert run("link", *job, "--no-abbreviations", "--out", tmp_path / "short").code == 0
-    read: list[str] = []
-
-    def score(item: MentionInput, entity: Entity) -> float:
-        read.append(item.name)
-        return 0.0
-
-    monkeypatch.setattr(arbo.CrossEncoder, "from_pretrained", lambda _: Oracle(score))
-    score_job = ["score-reranker", *job, "--reranker", "cross", "--run", tmp_path / "short"]
-    done = run(*score_job)
-    assert (done.code, "QF" in read) == (0, True), done.err
     linkers: list[arbo.Linker] = []
 
     def train(_: object, linker: arbo.Linker, *__: object, **___: object) -> None:
@@ -258,9 +204,8 @@ def test_a_reranker_reads_what_the_run_read(
     for made in ("short", "long"):
         assert "enough" in run(*train_job, "--run", tmp_path / made).told
     assert [linker.config.expand_abbreviations for linker in linkers] == [False, True]
-    for job in (score_job, [*train_job, "--run", tmp_path / "short"]):
-        refused = run(*job, "--run", tmp_path / "long")
-        assert (refused.code, "--no-abbreviations" in refused.told) == (2, True)
+    refused = run(*train_job, "--run", tmp_path / "short", "--run", tmp_path / "long")
+    assert (refused.code, "--no-abbreviations" in refused.told) == (2, True)
 
 
 @pytest.mark.parametrize("expand", [True, False])
@@ -309,60 +254,6 @@ def test_training_reads_what_is_chosen(
 
 ABOVE = {"T041": "T038", "T047": "T038", "T059": "T058", "T060": "T058", "T089": "T170"}
 ABOVE |= {"T093": "T092", "T094": "T092", "T196": "T103"}
-
-
-@pytest.fixture
-def medmentions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a UMLS of one concept for each type of ST21pv and `pel-nil`, a virus too many, and a corpus."""
-    from arbo.readers.umls import ST21PV
-
-    named = {tui: name for name, tui in PEL_NIL.items()}
-    tuis = sorted({*ST21PV, *named, *ABOVE, "T999"})
-    numbers = {tui: f"A1.{ABOVE[tui]}.{tui}" if tui in ABOVE else f"A1.{tui}" for tui in tuis}
-    kinds = {f"C{tui}": (tui, named.get(tui, f"Type {tui}"), numbers[tui]) for tui in tuis}
-    texts = {cui: f"{kind.lower().replace(',', '')} thing" for cui, (_, kind, _) in kinds.items()}
-    names = [f"{c}|ENG|P|L1|PF|S1|Y|A1||M1|D1|MSH|MH|D1|{text}|0|N|256|" for c, text in texts.items()]
-    (tmp_path / "META").mkdir()
-    save_lines(tmp_path / "META" / "MRCONSO.RRF", *names)
-    types = [f"{cui}|{tui}|{number}|{kind}|AT1|256|" for cui, (tui, kind, number) in kinds.items()]
-    save_lines(tmp_path / "META" / "MRSTY.RRF", *types)
-    lines = []
-    for number, (cui, text) in enumerate(texts.items()):
-        lines += [f"{number}|t|{text}", f"{number}|a|", f"{number}\t0\t{len(text)}\t{text}\tT000\tUMLS:{cui}", ""]
-    save_lines(tmp_path / "corpus_pubtator.txt", *lines)
-    for name, rest in (("trng", 0), ("dev", 1), ("test", 2)):
-        ids = [str(number) for number in range(len(texts)) if number % 3 == rest]
-        save_lines(tmp_path / f"corpus_pubtator_pmids_{name}.txt", *ids)
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-def commands_of(page: str, heading: str) -> list[list[str]]:
-    """The words of the commands in the indented blocks under a heading of a page."""
-    below = (ROOT / page).read_text("utf-8").partition(heading)[2].splitlines()[1:]
-    own = takewhile(lambda line: not line.startswith("#"), below)
-    return [shlex.split(line)[1:] for line in own if line.startswith("    arbo ")]
-
-
-def test_the_sets_of_medmentions_are_commands(run: Run, medmentions: Path) -> None:
-    commands = commands_of("docs/nil.md", "### MedMentions")
-    assert [words[0] for words in commands] == ["kb", "stats", "link", "nil-split", "link"]
-    for words in commands:
-        assert run(*words).code == 0, words
-    kept, smaller = (read_kb(medmentions / name, "jsonl", None) for name in ("st21pv.jsonl", "out_of_kb.jsonl"))
-    whole = read_kb(medmentions / "META", None, None)
-    assert {type_ for entity in whole for type_ in entity.types} > {*PEL_NIL, "Type T999"}
-    assert "CT999" in whole
-    assert {"CT038", "CT041", "CT047", "CT005"} <= {entity.id for entity in kept}
-    assert "CT999" not in kept
-    withheld = {f"C{tui}" for tui in PEL_NIL.values()}
-    assert {entity.id for entity in kept} - {entity.id for entity in smaller} == withheld
-    result = arbo.Result.load(medmentions / "run")
-    nil = {link.mention.gold[0] for link in result.links if link.mention.gold and link.mention.gold[0] not in smaller}
-    assert nil
-    assert {link.mention.document_id for link in result.links} == {
-        *(medmentions / "corpus_pubtator_pmids_test.txt").read_text().split()
-    }
 
 
 def test_the_withheld_types_are_named_or_coded() -> None:

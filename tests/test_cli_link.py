@@ -134,35 +134,6 @@ def test_a_first_stage_says_what_it_found(
         )
 
 
-@pytest.mark.slow
-def test_a_dry_run_tells_and_does_nothing(run: Run, folder: Path, bert_folder: Path, tmp_path: Path) -> None:
-    model = ("--encoder", bert_folder, "--cache", tmp_path / "cache")
-    for verb in (("link", *linking(folder)), ("discover", folder / "all.jsonl", "--format", "jsonl")):
-        for encoder in ((), model):
-            told = run(*verb, *encoder, "--out", tmp_path / "run", "--dry-run")
-            assert told.code == 0
-            assert "584 mentions" in told.out
-            assert "peak memory about" in told.out
-            assert ("texts to embed" in told.out) == bool(encoder)
-            counts = run(*verb, *encoder, "--out", tmp_path / "run", "--dry-run", "--json").json
-            assert (counts["mentions"], counts["worker_bytes"]) == (584, None)
-            assert "worker" not in told.out
-            for spread in (("--workers", 2), ("--ray", "local"), ("--workers", 2, "--shard-size", 1000)):
-                told = run(*verb, *encoder, "--out", tmp_path / "run", "--dry-run", *spread)
-                assert f"GB in one process; a worker takes up to {'1.00' if encoder else '0.20'} GB" in told.out
-            told = run(*verb, *encoder, "--out", tmp_path / "run", "--dry-run", "--shard-size", 1000)
-            assert "worker" not in told.out
-    assert not (tmp_path / "run").exists()
-
-
-def test_the_time_of_a_dry_run_includes_reading(
-    run: Run, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("time.process_time", lambda: 5000.0)
-    job = ("discover", folder / "all.jsonl", "--format", "jsonl", "--out", tmp_path / "run")
-    assert run(*job, "--dry-run", "--json").json["seconds"] > 5000
-
-
 def test_a_folder_that_is_no_run_is_refused_before_anything_is_read(run: Run, folder: Path, tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("precious")
     for place in (tmp_path, tmp_path / "thesis.txt", tmp_path / "thesis.txt" / "run"):

@@ -64,9 +64,7 @@ def test_an_unknown_choice_is_told_with_the_known_ones(run: Run, folder: Path, t
         assert method in outcome.err
 
 
-@pytest.mark.parametrize(
-    "verb", ["link", "discover", "tune", "spans", "evaluate", "score", "nil-split", "entity-split", "train"]
-)
+@pytest.mark.parametrize("verb", ["link", "discover", "tune", "spans", "evaluate", "score", "train"])
 def test_a_help_text_fits_two_screens(verb: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("typer.rich_utils.MAX_WIDTH", 100)
     shown = CliRunner().invoke(app, [verb, "--help"])

@@ -12,12 +12,8 @@ from training_builders import log_of
 
 import arbo
 from arbo.data.corpus import Corpus
-from arbo.data.gold import Gold
 from arbo.encoders.cross import CrossEncoder
-from arbo.encoders.cross_config import CROSS_PRESETS, CrossEncoderConfig
-from arbo.encoders.tower import Tower
-from arbo.retrieval.candidates import union, with_gold
-from arbo.retrieval.reranking import rerank
+from arbo.encoders.cross_config import CROSS_PRESETS
 from arbo.training.presets import RERANKING_PRESETS
 
 pytestmark = pytest.mark.slow
@@ -48,11 +44,6 @@ def test_train_then_link(run: Run, bert_folder: Path, tmp_path: Path) -> None:
     assert linked.code == 0, linked.err
     manifest = arbo.Result.load(tmp_path / "run").manifest
     assert manifest["encoder"]["reranker"]["weights"] == trained.settings["weights"]
-    scored = run(
-        "score-reranker", tmp_path / "dev.jsonl", *given, "--reranker", tmp_path / "cross", "--run", tmp_path / "run"
-    )
-    assert scored.code == 3
-    assert f"{tmp_path / 'run'}: a reranker ordered these candidates" in scored.told
     told = run(*command, *own, "--run", tmp_path / "run")
     assert told.code == 3
     assert f"{tmp_path / 'run'}: a reranker ordered these candidates" in told.told
@@ -60,41 +51,6 @@ def test_train_then_link(run: Run, bert_folder: Path, tmp_path: Path) -> None:
     refused = run(*command, "--config", tmp_path / "own.json")
     assert refused.code == 3
     assert "unknown setting: 'negatives'" in refused.told
-
-
-def test_a_reranker_among_candidates_with_the_gold_entity(run: Run, bert_folder: Path, tmp_path: Path) -> None:
-    documents, kb = arbo.load_sample()
-    dev, train = documents[80:82], documents[:40]
-    dev.to_jsonl(tmp_path / "dev.jsonl")
-    train.to_jsonl(tmp_path / "train.jsonl")
-    kb.to_jsonl(tmp_path / "kb.jsonl")
-    reads = CrossEncoderConfig(max_length=48, candidates=3)
-    cross = CrossEncoder.of(Tower.load(bert_folder, device="cpu"), reads).with_markers()
-    cross.save_pretrained(tmp_path / "cross")
-    given = [tmp_path / "dev.jsonl", "--kb", tmp_path / "kb.jsonl"]
-    found = []
-    for encoder, n in (("ngram", 1), (str(bert_folder), 3)):
-        out = tmp_path / f"of {n}"
-        assert run("link", *given, "--encoder", encoder, "--candidates", n, "--out", out).code == 0
-        found.append(arbo.Candidates.of_result(arbo.Result.load(out), kb))
-    runs = [word for n in (1, 3) for word in ("--run", tmp_path / f"of {n}")]
-    done = run(
-        "score-reranker", *given, *runs, "--reranker", tmp_path / "cross", "--train", tmp_path / "train.jsonl", "--json"
-    )
-    assert done.code == 0, done.err
-    gold = Gold.of(dev, kb).entities
-    asked = {f"{tmp_path / 'of 1'}, own": found[0], f"{tmp_path / 'of 1'}, SELF": with_gold(found[0], gold)}
-    asked |= {f"{tmp_path / 'of 3'}, own": found[1], f"{tmp_path / 'of 3'}, SELF": with_gold(found[1], gold)}
-    asked["UNION"] = with_gold(union(*found), gold)
-    expected = {name: rerank(cross, of, dev, kb).evaluate(dev, kb, train=train) for name, of in asked.items()}
-    assert done.json["candidates"] == json.loads(json.dumps({name: of.as_dict() for name, of in expected.items()}))
-    assert expected["UNION"].overall.retrieved == expected["UNION"].overall.in_kb
-    shown = run("score-reranker", *given, *runs[:2], "--reranker", tmp_path / "cross")
-    assert "UNION" not in shown.out
-    assert str(rerank(cross, asked[f"{tmp_path / 'of 1'}, SELF"], dev, kb).evaluate(dev, kb).overall) in shown.out
-    refused = run("score-reranker", tmp_path / "train.jsonl", *given[1:], *runs, "--reranker", tmp_path / "cross")
-    assert refused.code == 3
-    assert "other documents" in refused.told
 
 
 def test_the_first_stage_of_a_run(run: Run, bert_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,13 +9,11 @@ from pathlib import Path
 
 import networkx as nx
 import pytest
-from builders import document, save_lines
-from conftest import Run
+from builders import document
 from hypothesis import example, given, strategies as st
 
 import arbo
 from arbo import Entity, KnowledgeBase, UsageError, nil_split
-from arbo.data.corpus import Corpus
 from arbo.kb.withholding import Check, remaining
 from arbo.readers.obo import read_obo_parents
 
@@ -201,72 +199,6 @@ def test_parents_are_read_from_obo(tmp_path: Path) -> None:
         read_obo_parents(tmp_path / "kb.obo")
 
 
-def test_the_verb(run: Run, tmp_path: Path) -> None:
-    kb, out = tmp_path / "kb.obo", tmp_path / "new" / "smaller.jsonl"
-    kb.write_text(OBO, "utf-8")
-    Corpus.of([document("t", ("kidney", ("U:2",)), ("fever", ("U:5",)))]).to_jsonl(tmp_path / "train.jsonl")
-    Corpus.of([document("d", ("Kidney", ("U:2",)))]).to_jsonl(tmp_path / "dev.jsonl")
-    docs = [tmp_path / "train.jsonl", tmp_path / "dev.jsonl", "--format", "jsonl"]
-    base = ["--kb", kb, "--kb-format", "obo"]
-    done = run("nil-split", *docs, *base, "--withhold-branch", "U:10", "--out", out, "--json")
-    assert done.code == 0
-    assert (done.json["entities"], done.json["withheld"], done.json["kb"]) == (1, 2, str(out))
-    assert list(done.json["checks"]) == ["train.jsonl", "dev.jsonl"]
-    assert done.json["checks"]["dev.jsonl"]["nil"]["names_seen"] == 1  # type: ignore[index, call-overload]
-    assert ids(KnowledgeBase.from_jsonl(out)) == "U:5"
-    unused = run("nil-split", *docs, *base, "--withhold-id", "U:1", "--out", out)
-    assert "warning: no mention of DOCS became NIL" in unused.told
-    shown = run("nil-split", *docs, *base, "--withhold-id", "U:5", "--out", out)
-    assert "warning" not in shown.told
-    assert "1 of 3 entities withheld" in shown.out
-    assert ids(KnowledgeBase.from_jsonl(out)) == "U:1U:2"
-    jsonl = ["--kb", out, "--kb-format", "jsonl"]
-    for options, message in (
-        ([*jsonl, "--withhold-branch", "U:1", "--out", tmp_path / "b.jsonl"], "is_a relations of an OBO file"),
-        ([*jsonl, "--withhold-id", "U:1", "--out", out], "would change the input"),
-        ([*base, "--withhold-id", "U:1", "--out", tmp_path / "b.obo"], "ending must be .jsonl"),
-        ([*base, "--out", tmp_path / "b.jsonl"], "withhold some types, ids or branches"),
-    ):
-        refused = run("nil-split", *docs, *options)
-        assert refused.code == 2
-        assert message in refused.told
-    flat = tmp_path / "medic.txt"
-    flat.write_text("U:2||kidney\nU:5||fever\n", "utf-8")
-    refused = run("nil-split", *docs, "--kb", flat, "--withhold-branch", "U:2", "--out", tmp_path / "b.jsonl")
-    assert (refused.code, "needs is_a relations, but" in refused.told) == (2, True)
-    assert not (tmp_path / "b.jsonl").exists()
-
-
-def test_no_input_is_replaced_however_it_is_named(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    KnowledgeBase([Entity("U:1", "fever"), Entity("U:2", "kidney")]).to_jsonl("kb-1.jsonl")
-    Corpus.of([document("t", ("kidney", ("U:2",)))]).to_jsonl("docs/train.jsonl")
-    save_lines(tmp_path / "ids.jsonl", "t")
-    job = ["--kb", "kb-*.jsonl", "--withhold-id", "U:2", "--out"]
-    for docs, out in (
-        (["train=docs/train.jsonl"], "docs/train.jsonl"),
-        (["train=docs"], "docs/kb.jsonl"),
-        (["docs", "--ids", "ids.jsonl"], "ids.jsonl"),
-        (["docs"], "kb-1.jsonl"),
-    ):
-        refused = run("nil-split", *docs, *job, out)
-        assert (refused.code, f"--out {out} would change the input" in refused.told) == (2, True)
-    refused = run("kb", "convert", "kb-*.jsonl", "--out", "kb-1.jsonl")
-    assert (refused.code, "would change the input kb-1.jsonl" in refused.told) == (2, True)
-    assert run("nil-split", "train=docs", "--ids", "ids.jsonl", *job, "out.jsonl").code == 0
-
-
-def test_ids_that_do_not_match_are_told(run: Run, tmp_path: Path) -> None:
-    KnowledgeBase([Entity("U:1", "fever", xrefs=("M:D1",)), Entity("U:2", "kidney")]).to_jsonl(tmp_path / "kb.jsonl")
-    Corpus.of([document("t", ("fever", ("M:D1",)))]).to_jsonl(tmp_path / "train.jsonl")
-    base = [tmp_path / "train.jsonl", "--kb", tmp_path / "kb.jsonl"]
-    for verb in (["nil-split", "--withhold-id", "U:2", "--out", tmp_path / "out.jsonl"], ["stats"]):
-        told = run(verb[0], *base, *verb[1:])
-        assert (told.code, "try --kb-xrefs M" in told.told) == (0, True)
-    refused = run("stats", tmp_path / "train.jsonl", "--kb-xrefs", "M")
-    assert (refused.code, "--kb-xrefs needs --kb" in refused.told) == (2, True)
-
-
 def test_a_repeated_term_is_all_that_its_stanzas_say(tmp_path: Path) -> None:
     """Stanzas of equal content are one entity, wherever the `is_a` stands."""
     (tmp_path / "a.obo").write_text(OBO, "utf-8")
@@ -284,14 +216,6 @@ def test_an_obsolete_term_takes_nobody_into_a_branch(tmp_path: Path) -> None:
     assert kb["U:9"].id == "U:5"
     assert ids(nil_split(kb, {}, branches="U:1", parents=parents).withheld) == "U:1U:2"
     assert ids(nil_split(kb, {}, branches="U:9", parents=parents).withheld) == "U:5"
-
-
-def test_a_part_given_twice_is_called_a_part(run: Run, tmp_path: Path) -> None:
-    refused = run(
-        "nil-split", *["train"] * 2, "--format", "brat", "--kb", "kb", "--kb-format", "obo", "--out", "x.jsonl"
-    )
-    assert refused.code == 2
-    assert "two parts are named train; leave one out" in refused.told
 
 
 @pytest.mark.slow

@@ -206,19 +206,6 @@ def test_a_run_with_a_cross_encoder_grows(run: Run, files: Path, monkeypatch: py
     assert two.link_table["candidate_scores"].slice(0, len(was)) == was
 
 
-def test_a_dry_run_counts_the_pairs(run: Run, files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("arbo.linking.estimate.name_seconds", lambda *_: 1.0)  # measured, so that they are not equal
-    monkeypatch.setattr("arbo.cli.run.time.process_time", lambda: 1.0)
-    dry = ["link", *data_arguments(files), "--out", files / "run", "--dry-run"]
-    told = run(*dry, "--reranker", files / "cross", "--json")
-    documents = arbo.read_jsonl(files / "docs.jsonl")
-    assert told.json["to_read"] == 3 * len(documents.mentions)
-    plain = run(*dry, "--json")
-    assert plain.json["to_read"] == 0
-    assert plain.json["seconds"] < told.json["seconds"]
-    assert "pairs to read" in run(*dry, "--reranker", files / "cross").out
-
-
 def test_tune_remembers_the_reranker(run: Run, files: Path) -> None:
     tuned, out = files / "tuned.json", files / "run"
     assert run("tune", *data_arguments(files), "--reranker", files / "cross", "--out", tuned).code == 0

@@ -66,7 +66,6 @@ def test_no_verb_asks_for_an_address(run: Run, asked: list[object], sample: Samp
         "diff": (done, more),
         "spans": (docs, "--kb", base),
         "tune": (docs, "--kb", base, "--out", tmp_path / "config.json"),
-        "stats": (docs,),
         "kb": ("stats", base),
     }
     codes = {verb: run(verb, *given).code for verb, given in answers.items()}

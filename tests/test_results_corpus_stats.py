@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from builders import document, save_data
-from conftest import Run
+from builders import document
 from hypothesis import given, strategies as st
 
 import arbo
 from arbo import Document, Entity, KnowledgeBase, Mention
-from arbo.data.corpus import Corpus
 from arbo.data.documents import text_of
 from arbo.results.corpus_stats import corpus_stats
 
@@ -148,21 +145,6 @@ def test_counts_are_those_of_brute_force(lists: list[list[tuple[list[tuple[int, 
         assert count == sum(int(least) <= size <= int(most or least) for size in counts)
     random.shuffle(documents)  # type: ignore[attr-defined]
     assert corpus_stats({"all": documents}).parts["all"] == part
-
-
-def test_the_verb(run: Run, tmp_path: Path) -> None:
-    job = save_data(tmp_path, TEST, KB)
-    Corpus.of(TRAIN).to_jsonl(tmp_path / "train.jsonl")
-    done = run("stats", f"train={tmp_path / 'train.jsonl'}", tmp_path / "docs.jsonl", *job[1:], "--json")
-    assert done.code == 0
-    expected = corpus_stats({"train": TRAIN, "docs.jsonl": TEST}, KB).as_dict()
-    assert done.json == json.loads(json.dumps(expected))
-    shown = run("stats", tmp_path / "docs.jsonl", "--examples", 1)
-    assert "Most frequent entities" in shown.out
-    assert "unseen" not in shown.out
-    assert "Most frequent entities" not in run("stats", tmp_path / "docs.jsonl", "--examples", 0).out
-    refused = run("stats", tmp_path / "docs.jsonl", "--kb-types", "Species")
-    assert (refused.code, "--kb-types needs --kb" in refused.told) == (2, True)
 
 
 @pytest.mark.slow

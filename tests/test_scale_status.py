@@ -1,4 +1,4 @@
-"""What is told of a job in a work folder: by `arbo status`, by the bar of a job that goes on, and when it stops."""
+"""What is told of a job in a work folder: by the library, by the bar of a job that goes on, and when it stops."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 from builders import linker
-from cli_builders import arbo_process
 from conftest import Sample
 from engine_builders import vectors
 from test_scale import few
@@ -39,12 +38,6 @@ def test_jobs_that_share_a_folder_are_all_told(sample: Sample, tmp_path: Path) -
     assert all(state["finished"] == state["parts"] for stages in told.values() for state in stages.values())
 
 
-def test_a_work_folder_that_does_not_exist_is_told(tmp_path: Path) -> None:
-    told = arbo_process("status", tmp_path / "nowhere")
-    assert told.returncode == 2
-    assert "nowhere does not exist; check the path: a work folder that --work did not name is removed" in told.stderr
-
-
 def test_a_part_that_does_not_tell_its_seconds_counts(tmp_path: Path) -> None:
     told = {"format": "arbo-work", "format_version": 1, "stages": {"s": ["p"]}}
     (tmp_path / "arbo-work.json").write_text(json.dumps(told), "utf-8")
@@ -52,18 +45,6 @@ def test_a_part_that_does_not_tell_its_seconds_counts(tmp_path: Path) -> None:
     (tmp_path / "p" / "part.json").write_text('{"made": 1}', "utf-8")
     counts = {"parts": 1, "finished": 1, "seconds": 0, "seconds_left": 0, "workers": 1}
     assert progress_of(tmp_path)["arbo-work.json"]["s"] == counts
-
-
-def test_one_second_is_told_as_one(tmp_path: Path) -> None:
-    told = {"format": "arbo-work", "format_version": 1, "stages": {"s": ["p", "q"]}}
-    (tmp_path / "arbo-work.json").write_text(json.dumps(told), "utf-8")
-    (tmp_path / "p").mkdir()
-    for seconds, text in (
-        (1.2, "1 second of work; about 1 second left"),
-        (1.6, "2 seconds of work; about 2 seconds left"),
-    ):
-        (tmp_path / "p" / "part.json").write_text(json.dumps({"seconds": seconds}), "utf-8")
-        assert f"s: 1 of 2 parts, {text}" in arbo_process("status", tmp_path).stdout
 
 
 def test_the_time_left_is_that_of_the_workers(tmp_path: Path) -> None:
@@ -74,8 +55,6 @@ def test_the_time_left_is_that_of_the_workers(tmp_path: Path) -> None:
         work._stages["1. search"] = [part.name, *"abcd"]
         work.write()
         assert progress_of(tmp_path)["j"]["1. search"]["seconds_left"] == 20
-    told = arbo_process("status", tmp_path).stdout
-    assert told.endswith("1. search: 1 of 5 parts, 10 seconds of work; about 20 seconds left in 3 processes\n")
 
 
 def test_the_bar_of_a_job_that_goes_on_begins_with_what_is_finished(tmp_path: Path) -> None:

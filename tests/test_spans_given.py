@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections import Counter, defaultdict
 from dataclasses import replace
@@ -10,20 +9,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import Run
 from hypothesis import given, settings, strategies as st
 
 from arbo import Corpus, Document, Entity, KnowledgeBase, Mention, load_sample
 from arbo.data.documents import text_of
-from arbo.errors import UsageError
-from arbo.readers import read_documents
 from arbo.spans.baselines import Fuzzy
 from arbo.spans.entity_split import EntitySplit, documents_of, entity_split
 from arbo.spans.finding import DictionaryFinder, PairFinder
 from arbo.spans.given import given_scores, given_spans, linked_scores
 from arbo.spans.pieces import Pairs, pieces
 from arbo.spans.union import UnionFinder
-from arbo.text.sentences import passages, sentences
+from arbo.text.sentences import sentences
 from arbo.text.words import content_words
 
 sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
@@ -158,70 +154,6 @@ def test_both_finders_look_for_given_entities() -> None:
     assert given_spans(UnionFinder(exact, fuzzy), given_, KB) == given_spans(fuzzy, given_, KB)
 
 
-def test_no_file_of_a_split_is_there_before_all_are(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    documents, kb = load_sample()
-    documents.to_jsonl(tmp_path / "docs.jsonl")
-    kb.to_jsonl(tmp_path / "kb.jsonl")
-    out = tmp_path / "split"
-
-    def full(*_: object) -> None:
-        raise UsageError("cannot write: No space left on device")
-
-    monkeypatch.setattr(KnowledgeBase, "to_jsonl", full)
-    job = [tmp_path / "docs.jsonl", "--kb", tmp_path / "kb.jsonl", "--out", out]
-    assert (run("entity-split", *job).code, list(out.iterdir())) == (2, [])
-    (out / "kb.jsonl").mkdir()
-    refused = run("entity-split", *job)
-    assert (refused.code, "kb.jsonl: it is a folder" in refused.told, len(list(out.iterdir()))) == (2, True, 1)
-
-
-def test_from_a_split_to_scores(tmp_path: Path, run: Run) -> None:
-    documents, kb = load_sample()
-    documents.to_jsonl(tmp_path / "docs.jsonl")
-    kb.to_jsonl(tmp_path / "kb.jsonl")
-    of, out = ["--kb", tmp_path / "kb.jsonl", "--json"], tmp_path / "split"
-    done = run("entity-split", tmp_path / "docs.jsonl", *of, "--unseen", 0.2, "--seed", 3, "--out", out)
-    assert done.code == 0, done.err
-    cut = pieces(documents, passages).corpus
-    split = entity_split(cut, kb, unseen=0.2, seed=3)
-    assert read_documents(out / "train.jsonl", "jsonl") == split.train
-    assert {name: done.json[name] for name in ("train", "test")} == split.counts(kb)
-    assert pairs_in(read_documents(out / "unseen.jsonl", "jsonl")) == {
-        pair for pair in pairs_in(documents_of(split.test, kb)) if kb.index(pair[1]) in split.unseen
-    }
-    shown = run("entity-split", tmp_path / "docs.jsonl", *of[:2], "--unseen", 0.2, "--seed", 3, "--out", out).out
-    assert f"pairs of unseen entities      0    {len(split.test_unseen)}\n" in shown
-    known = KnowledgeBase.from_jsonl(out / "kb.jsonl")
-    assert {e.id for e in kb} - {e.id for e in known} == {kb.entities[row].id for row in split.unseen.tolist()}
-    scored = run("spans", out / "test.jsonl", *of, "--given-entities", "--train", out / "train.jsonl")
-    assert scored.code == 0, scored.err
-    seen = ~np.isin(split.test.entity, split.unseen)
-    expected = given_scores(split.test, given_spans(DictionaryFinder(), split.test, kb), seen).as_dict()
-    n = len(np.unique(split.test.entity))
-    groups = json.loads(json.dumps(expected))
-    assert scored.json == {"pairs": len(split.test), "entities": n, "groups": groups, "linking": None}
-    micro = expected["all, unseen"]["micro"]
-    shown = run("spans", out / "test.jsonl", *of[:2], "--given-entities", "--train", out / "train.jsonl").out
-    assert f"{micro['precision']:.4f} {micro['recall']:.4f} {micro['f1']:.4f}" in shown
-    assert "best by score" not in shown
-    fewer = run("spans", out / "test.jsonl", "--kb", out / "kb.jsonl", "--given-entities")
-    lost = sum(
-        not set(m.gold or ()) <= known.row_of.keys() for m in read_documents(out / "test.jsonl", "jsonl").mentions
-    )
-    assert f"{lost} mentions left out, whose entities the knowledge base does not have" in fewer.told
-    assert "a dictionary has no scores" in fewer.told
-    refused = run("entity-split", tmp_path / "docs.jsonl", *of, "--unseen", 0.9, "--out", out)
-    assert (refused.code, "--unseen" in refused.told) == (2, True)
-    for options, told in (
-        (["--train", out], "--train needs --given-entities"),
-        (["--given-entities", "--out", "x"], "only scores"),
-        (["--given-entities", "--limit", 3], "leave --limit out"),
-        (["--given-entities", "--finder", "dictionary+model", "--find-threshold", 99], "they are given; leave it out"),
-    ):
-        refused = run("spans", out / "test.jsonl", *of, *options)
-        assert (refused.code, told in refused.told) == (2, True)
-
-
 def test_pairs_of_both_parts_are_counted() -> None:
     corpus, kb = corpus_of([[e] for e in range(10) for _ in range(20)])
     corpus = Corpus([with_gaps(corpus[0]), *corpus[1:]])
@@ -269,19 +201,3 @@ def test_linked_entities_by_brute_force(data: st.DataObject) -> None:
     for (group, k), found in hits.items():
         assert scores[group]["pairs"] == len(found)
         assert scores[group][f"accuracy@{k}"] == pytest.approx(sum(found) / len(found))
-
-
-def test_finders_with_scores_rank_entities_too(tmp_path: Path, run: Run) -> None:
-    pytest.importorskip("rapidfuzz")
-    documents, kb = load_sample()
-    documents = pieces(documents[:20], passages).corpus
-    documents.to_jsonl(tmp_path / "test.jsonl")
-    kb.to_jsonl(tmp_path / "kb.jsonl")
-    given_ = ["spans", tmp_path / "test.jsonl", "--kb", tmp_path / "kb.jsonl", "--given-entities", "--finder", "fuzzy"]
-    expected = linked_scores(Fuzzy(), Pairs.of(documents, kb), kb)
-    done = run(*given_, "--json")
-    assert done.code == 0, done.err
-    assert done.json["linking"] == expected.as_dict()
-    assert 0.4 < done.json["linking"]["all, all"]["accuracy@1"] < 1
-    shown = run(*given_).out
-    assert f"its k best by score, of {done.json['entities']:,} in all sentences\n{expected}\n" in shown

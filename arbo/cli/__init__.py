@@ -29,10 +29,9 @@ class _Verbs(TyperGroup):
             raise UsageError(f"an argument of `{shlex.join(args)}` is empty; is a shell variable unset?")
         if args.count("-") > 1:
             raise UsageError("two arguments are `-`, the standard input; give a file for one of them")
-        if args[:1] not in (["nil-split"], ["stats"]):  # others read one part
-            for option in ("--ids", "--dev-ids", "--train-ids"):
-                if sum(word.partition("=")[0] == option for word in args) > 1:
-                    raise UsageError(f"{option} is given more than once; give it once")
+        for option in ("--ids", "--dev-ids"):
+            if sum(word.partition("=")[0] == option for word in args) > 1:
+                raise UsageError(f"{option} is given more than once; give it once")
         if args[:1] == ["compare"]:
             raise UsageError("there is no verb `compare`; compare scores with `arbo evaluate`, links with `arbo diff`")
         if args[:1] == ["discover"] and "--kb" in args:
@@ -90,8 +89,7 @@ def _options(
 
 _VERBS = (
     "demo spans link discover tune evaluate show explain explore report review diff grow.add grow.remove grow.refit "
-    "export serve score train train_edges train_names train_finder train_reranker score_reranker nil_split "
-    "entity_split stats resolve work.status"
+    "export serve score train train_edges train_names train_finder train_reranker resolve"
 )
 """The verbs in the order of the help, by their modules; after a dot stands a name that differs from the module's."""
 for _verb in _VERBS.split():

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from arbo import readers
 from arbo.cli import console, options
-from arbo.cli.reporting import name_systems
 from arbo.errors import DataError, UsageError, listed
 from arbo.readers.files import read_lines
 
@@ -101,31 +100,6 @@ class Docs(Reading):
     def read(self, **how: Any) -> Corpus:
         """Read them as `read_documents` does."""
         return self.corpus(self.paths, self.ids, **how)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parts(Reading):
-    """The parts of a data set."""
-
-    paths: options.Parts
-    ids: options.PartIds = None  # type: ignore[assignment]  # a list for each part
-
-    @property
-    def inputs(self) -> list[Path | None]:
-        """What is read, which no output may replace."""
-        return [*name_systems(self.paths, what="part").values(), *(self.ids or ())]
-
-    def read(self) -> dict[str, Corpus]:
-        """Read the parts by their names; the files of ids, if any, belong to the parts in order.
-
-        Raise UsageError for two parts of one name, and if there are more or fewer files of ids than parts.
-        """
-        parts = name_systems(self.paths, what="part")
-        lists: Sequence[Path | None] = self.ids or [None] * len(parts)
-        if len(lists) != len(parts):
-            given, wanted = console.counted(len(lists), "list"), console.counted(len(parts), "part")
-            raise UsageError(f"{given} of --ids for {wanted} of DOCS; give one for each part")
-        return {name: self.corpus(path, own) for (name, path), own in zip(parts.items(), lists, strict=True)}
 
 
 _ENOUGH = 0.1

@@ -40,16 +40,11 @@ _kb_format = option(
 Documents = Annotated[
     list[Path], typer.Argument(metavar="DOCS", help="Files, folders, patterns in quotes, or `-` for standard input.")
 ]
-_PARTS = "The parts of a data set: files or folders, also as NAME=PATH; the training part first."
-Parts = Annotated[list[Path], typer.Argument(metavar="DOCS", help=_PARTS)]
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, written by `arbo link` or `arbo discover`.")]
 Format = Annotated[DocumentFormat | None, document_format("DOCS")]
 Types = Annotated[list[str] | None, option(metavar="TYPE", help="Keep only mentions of this type; may be repeated.")]
 Ids = Annotated[Path | None, option(metavar="FILE", help="Keep only documents with the ids in this file.")]
 DevIds = Annotated[Path | None, option("--dev-ids", metavar="FILE", help="Like --ids, for --dev.")]
-TrainIds = Annotated[Path | None, option("--train-ids", metavar="FILE", help="Like --ids, for --train.")]
-_PART_IDS = "Keep only documents with the ids in this file; once for each part, in order."
-PartIds = Annotated[list[Path] | None, option(metavar="FILE", help=_PART_IDS)]
 TextColumn = Annotated[str | None, option(metavar="NAME", help="Column of a table whose cells are mentions.")]
 _kb = typer.Option("--kb", help="The knowledge base: file, folder, pattern or index.")
 Kb = Annotated[Path, _kb]
@@ -163,7 +158,6 @@ _WORK = "Folder of finished parts. [default: OUT.work, removed at the end]"
 Work = Annotated[Path | None, _spread(metavar="FOLDER", help=_WORK)]
 _RAY = "Embed, search and partition on this Ray cluster; `local` starts one."
 Ray = Annotated[str | None, _spread(metavar="ADDRESS", help=_RAY)]
-DryRun = Annotated[bool, option("--dry-run", help="Read the inputs, estimate memory and time, and stop.")]
 OnErrorOption = Annotated[
     OnError, option(help="At a malformed record, stop or skip. [default: fail]", show_default=False)
 ]

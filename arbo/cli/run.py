@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,14 +30,13 @@ class Output(Shards):
     corrections: options.CorrectionsFile = None
     preview: options.Preview = False
     no_texts: options.NoTexts = False
-    dry_run: options.DryRun = False
     as_json: options.Json = False
 
 
 def run(linker: arbo.Linker, read: Callable[[], tuple[arbo.Corpus, arbo.Corpus | None]], how: Output) -> None:
     """Read documents and perhaps the same with annotations, link them or, without a base, discover entities; save that.
 
-    With ``dry_run``, only estimate memory and time. With ``preview``, only show what ``corrections`` change, and save
+    With ``preview``, only show what ``corrections`` change, and save
     nothing. If the annotated documents have mentions, score the found mentions against them.
     """
     from arbo.data.gold import Gold
@@ -46,15 +44,6 @@ def run(linker: arbo.Linker, read: Callable[[], tuple[arbo.Corpus, arbo.Corpus |
 
     if how.preview and how.corrections is None:
         raise UsageError("--preview shows what corrections change; give them to --corrections")
-    if how.dry_run:
-        documents, _ = read()
-        begun = time.process_time()  # everything so far
-        estimate = linker.estimate(documents)
-        estimate = replace(estimate, seconds=estimate.seconds + begun)
-        worker = how.worker_bytes(linker, max(estimate.names, estimate.distinct_mentions))
-        told = f" in one process; a worker takes up to {worker / 1e9:.2f} GB" if worker else ""
-        console.answer({**estimate.as_dict(), "worker_bytes": worker}, f"{estimate}{told}", as_json=how.as_json)
-        return
     with nullcontext(linker) if how.preview else how.over(linker, how.out) as linker:
         documents, annotated = read()
         decide = linker.discover if linker.kb is None else linker.link

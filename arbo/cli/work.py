@@ -1,4 +1,4 @@
-"""Options that spread a job over processes, and the verb `status`."""
+"""Options that spread a job over processes."""
 
 from __future__ import annotations
 
@@ -6,13 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
-
-from typer import Argument
+from typing import Any
 
 import arbo
 from arbo.cli import console, options
-from arbo.cli.console import counted
 from arbo.errors import UsageError
 from arbo.files import real
 from arbo.progress import bars
@@ -31,13 +28,6 @@ class Shards:
     def is_spread(self) -> bool:
         """Whether an option asks for shards."""
         return (self.shard_size, self.work, self.ray) != (None, None, None) or self.workers not in (None, 1)
-
-    def worker_bytes(self, linker: arbo.Linker, n_names: int) -> int | None:
-        """Return the bytes of memory that a worker takes at most, with ``n_names`` distinct names; None without one."""
-        from arbo.scale.work import SHARD_SIZE, worker_memory
-
-        is_alone = self.ray is None and self.workers in (None, 1)
-        return None if is_alone else worker_memory(linker.encoder, min(self.shard_size or SHARD_SIZE, n_names))
 
     @contextmanager
     def over(
@@ -78,27 +68,3 @@ class Shards:
                 console.say(f"finished parts are kept in {folder}, and the same command takes them")
             elif self.work is None and (is_done or is_new):
                 remove(folder)
-
-
-def status(
-    folder: Annotated[Path, Argument(metavar="FOLDER", help="A work folder: --work, or OUT.work beside a run.")],
-    as_json: options.Json = False,
-) -> None:
-    """Show how much of a job is done, from the work folder of a verb with `--workers`, `--work` or `--ray`."""
-    from arbo.scale.work import PARTITION, done_in, progress_of
-
-    jobs, done = progress_of(folder), done_in(folder)
-    if as_json:
-        console.print_json({"folder": str(folder), "jobs": jobs, "done": sorted(done)})
-        return
-    for job, stages in jobs.items():
-        console.print_title(f"{job}: done" if job in done else job)
-        for stage, told in stages.items():
-            if told["parts"] is None:
-                is_sure = not stage.endswith(PARTITION)
-                console.show(f"{stage}: to come{'' if is_sure else ', if the mentions need more than one bin'}")
-            else:
-                n = "one process" if told["workers"] == 1 else f"{told['workers']:,} processes"
-                spent, left = counted(round(told["seconds"]), "second"), told["seconds_left"]
-                rest = f"; about {counted(round(left), 'second')} left in {n}" if left else ""
-                console.show(f"{stage}: {told['finished']:,} of {told['parts']:,} parts, {spent} of work{rest}")
