@@ -29,12 +29,12 @@ if TYPE_CHECKING:
         MissingDependency as MissingDependency,
         UsageError as UsageError,
     )
+    from arbo.formats import read_documents as read_documents, read_knowledge_base as read_knowledge_base
+    from arbo.formats.jsonl import read_jsonl as read_jsonl
+    from arbo.formats.pubtator import read_pubtator as read_pubtator
     from arbo.kb.withholding import nil_split as nil_split
     from arbo.linker import Linker as Linker
     from arbo.linking.config import LinkerConfig as LinkerConfig
-    from arbo.readers import read_documents as read_documents, read_knowledge_base as read_knowledge_base
-    from arbo.readers.jsonl import read_jsonl as read_jsonl
-    from arbo.readers.pubtator import read_pubtator as read_pubtator
     from arbo.resolving.resolution import Resolution as Resolution, resolve as resolve
     from arbo.results.diff import diff as diff
     from arbo.results.evaluation import compare as compare
@@ -76,9 +76,9 @@ _NAMES = {
     "kb.withholding": "nil_split",
     "linker": "Linker",
     "linking.config": "LinkerConfig",
-    "readers": "read_documents read_knowledge_base",
-    "readers.jsonl": "read_jsonl",
-    "readers.pubtator": "read_pubtator",
+    "formats": "read_documents read_knowledge_base",
+    "formats.jsonl": "read_jsonl",
+    "formats.pubtator": "read_pubtator",
     "resolving.resolution": "Resolution resolve",
     "results.diff": "diff",
     "results.evaluation": "compare",

@@ -34,7 +34,7 @@ import arbo
 from arbo.data.corpus import Corpus
 from arbo.data.inputs import mention_inputs
 from arbo.encoders.encoder import Encoder
-from arbo.readers import read_documents
+from arbo.formats import read_documents
 from arbo.results.result import Result
 from clustering import METHODS
 from eval import Contingency, adjusted_rand_index, counts_from_contingency, scores_from_counts

@@ -51,9 +51,9 @@ from scipy.sparse.csgraph import connected_components
 import arbo
 from arbo.data.corpus import Corpus
 from arbo.encoders.encoder import Encoder
+from arbo.formats import read_documents
+from arbo.formats.obo import read_obo_parents
 from arbo.kb.withholding import NilSplit
-from arbo.readers import read_documents
-from arbo.readers.obo import read_obo_parents
 from arbo.retrieval.retrieval import Retrieval
 from clustering import Method, Partition, partition
 from eval import Line, Report, adjusted_rand_index, cluster_lines, nil_scores

@@ -28,7 +28,7 @@ from library.results import Figures, say
 
 import arbo
 from arbo.explore.report import report
-from arbo.readers import read_documents, read_knowledge_base
+from arbo.formats import read_documents, read_knowledge_base
 
 sys.path.insert(0, str(ROOT / "tests"))
 from browser import Browser  # type: ignore[import-not-found]

@@ -20,7 +20,7 @@ from conftest import Sample
 
 import arbo
 from arbo.data.parquet import check_values, chunks
-from arbo.readers import files, read_documents, read_knowledge_base, table
+from arbo.formats import files, read_documents, read_knowledge_base, table
 from arbo.results.run_folder import load_kept, load_run
 
 MANY = 2_000_000

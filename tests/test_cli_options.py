@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 import arbo
 from arbo.cli import app
 from arbo.cli.groups import spread
-from arbo.readers import DOCUMENT_FORMATS, KNOWLEDGE_BASE_FORMATS, DocumentFormat, KnowledgeBaseFormat
+from arbo.formats import DOCUMENT_FORMATS, KNOWLEDGE_BASE_FORMATS, DocumentFormat, KnowledgeBaseFormat
 from clustering import METHODS
 
 

@@ -52,7 +52,7 @@ def test_importing_arbo_loads_nothing_heavy() -> None:
 
 
 def test_the_names_of_methods_and_formats_load_nothing_heavy() -> None:
-    assert loaded("import arbo.readers\nimport clustering.methods") == set()
+    assert loaded("import arbo.formats\nimport clustering.methods") == set()
 
 
 def test_partition_is_the_function_whatever_was_imported_before() -> None:

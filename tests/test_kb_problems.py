@@ -9,8 +9,8 @@ import pytest
 import arbo
 from arbo.data.entities import Entity
 from arbo.data.knowledge_base import KnowledgeBase
+from arbo.formats import KNOWLEDGE_BASE_FORMATS, read_knowledge_base
 from arbo.kb.problems import _NOTES, Problem
-from arbo.readers import KNOWLEDGE_BASE_FORMATS, read_knowledge_base
 
 FLU = Entity("D1", "flu", ("grippe",))
 

@@ -10,8 +10,8 @@ from hypothesis import given, strategies as st
 import arbo
 from arbo.data.entities import Entity
 from arbo.data.knowledge_base import KnowledgeBase
+from arbo.formats import read_knowledge_base
 from arbo.kb.names import Holders
-from arbo.readers import read_knowledge_base
 from arbo.text.names import normalize_name
 
 KB = KnowledgeBase(

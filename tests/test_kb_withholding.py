@@ -14,8 +14,8 @@ from hypothesis import example, given, strategies as st
 
 import arbo
 from arbo import Entity, KnowledgeBase, UsageError, nil_split
+from arbo.formats.obo import read_obo_parents
 from arbo.kb.withholding import Check, remaining
-from arbo.readers.obo import read_obo_parents
 
 KB = KnowledgeBase(
     [

@@ -10,8 +10,8 @@ from arbo.data.entities import Entity
 from arbo.data.gold import Gold
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.errors import UsageError
-from arbo.readers.obo import read_obo
-from arbo.readers.pubtator import read_pubtator
+from arbo.formats.obo import read_obo
+from arbo.formats.pubtator import read_pubtator
 
 FLU = Entity("DO:1", "flu", xrefs=("MSH:D1", "UMLS_CUI:C1", "no prefix"))
 BIRD_FLU = Entity("DO:2", "bird flu", xrefs=("MSH:D1", "MeSH:D2", "MSH:"))

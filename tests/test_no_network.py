@@ -12,7 +12,7 @@ import pytest
 from conftest import Run, Sample
 
 import arbo
-from arbo.readers import read_knowledge_base
+from arbo.formats import read_knowledge_base
 
 SKOS = """<?xml version="1.0"?>
 <!DOCTYPE rdf:RDF SYSTEM "http://example.org/rdf.dtd">

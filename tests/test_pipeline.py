@@ -267,7 +267,7 @@ def test_a_small_file_that_unpacks_to_much_is_refused(
     docs: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     DocBin(docs=docs).to_disk(tmp_path / "docs.spacy")
-    monkeypatch.setattr("arbo.readers.docbin.LARGEST_ARCHIVE", 1000)
+    monkeypatch.setattr("arbo.formats.docbin.LARGEST_ARCHIVE", 1000)
     with pytest.raises(arbo.DataError, match=r"docs.spacy: the file unpacks to more than 0 MiB; write several"):
         arbo.read_documents(tmp_path / "docs.spacy")
 

@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 import arbo
-from arbo.readers import read_documents
-from arbo.readers.bioc import read_bioc
-from arbo.writers.bioc import write_bioc
+from arbo.formats import read_documents
+from arbo.formats.bioc import read_bioc, write_bioc
 
 TITLE, ABSTRACT = "\U0001f98a Wilson disease", "Left and right kidney. Flu."
 

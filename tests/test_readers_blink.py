@@ -12,8 +12,8 @@ from builders import save_lines
 from arbo.data.corpus import Corpus
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.errors import DataError
-from arbo.readers.blink import read_blink, read_blink_entities
-from arbo.readers.zeshel import read_zeshel_entities
+from arbo.formats.blink import read_blink, read_blink_entities
+from arbo.formats.zeshel import read_zeshel_entities
 
 Write = Callable[..., Path]
 

@@ -14,8 +14,8 @@ from builders import save_lines
 
 from arbo.data.corpus import Corpus
 from arbo.errors import DataError
-from arbo.readers import brat
-from arbo.readers.brat import read_brat
+from arbo.formats import brat
+from arbo.formats.brat import read_brat
 
 Read = Callable[..., Corpus]
 Pack = Callable[..., Path]

@@ -11,7 +11,7 @@ from conftest import Run
 
 import arbo
 from arbo.errors import DataError
-from arbo.readers.table import read_column
+from arbo.formats.table import read_column
 
 LINES = (
     "Name,context,type,count,entity",

@@ -10,7 +10,7 @@ from builders import save_lines
 from arbo.data.corpus import Corpus
 from arbo.data.documents import Mention
 from arbo.errors import DataError
-from arbo.readers.conll import read_conll
+from arbo.formats.conll import read_conll
 
 Read = Callable[..., Corpus]
 

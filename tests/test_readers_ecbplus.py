@@ -12,8 +12,8 @@ from builders import save_lines
 
 from arbo.data.corpus import Corpus
 from arbo.errors import DataError, UsageError
-from arbo.readers import read_documents
-from arbo.readers.ecbplus import read_ecbplus, read_ecbplus_events
+from arbo.formats import read_documents
+from arbo.formats.ecbplus import read_ecbplus, read_ecbplus_events
 
 Read = Callable[..., Corpus]
 

@@ -8,7 +8,7 @@ import pytest
 
 from arbo.errors import DataError
 from arbo.files import write_lines
-from arbo.readers.files import data_files, read_head, read_lines, read_text, unpacked
+from arbo.formats.files import data_files, read_head, read_lines, read_text, unpacked
 
 
 def lines(path: Path, content: bytes) -> list[str]:

@@ -8,8 +8,8 @@ from builders import save_lines
 
 from arbo.data.corpus import Corpus
 from arbo.errors import DataError
-from arbo.readers.gsc import read_gsc
-from arbo.readers.obo import read_obo
+from arbo.formats.gsc import read_gsc
+from arbo.formats.obo import read_obo
 
 Read = Callable[..., Corpus]
 

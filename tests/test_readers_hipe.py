@@ -8,7 +8,7 @@ from builders import save_lines
 
 from arbo.data.corpus import Corpus
 from arbo.errors import DataError
-from arbo.readers.hipe import read_hipe
+from arbo.formats.hipe import read_hipe
 
 Read = Callable[..., Corpus]
 

@@ -14,7 +14,7 @@ from arbo.data.documents import Document, Mention
 from arbo.data.entities import Entity
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.errors import DataError, UsageError
-from arbo.readers.jsonl import read_entities, read_jsonl
+from arbo.formats.jsonl import read_entities, read_jsonl
 
 DOCUMENT = {
     "id": "d1",

@@ -8,8 +8,8 @@ from builders import save_lines
 
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.errors import DataError
-from arbo.readers.medic import read_medic
-from arbo.readers.pubtator import read_pubtator
+from arbo.formats.medic import read_medic
+from arbo.formats.pubtator import read_pubtator
 
 
 def read(tmp_path: Path, *lines: str) -> KnowledgeBase:

@@ -9,7 +9,7 @@ import pytest
 
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.errors import DataError
-from arbo.readers.obo import read_obo
+from arbo.formats.obo import read_obo
 
 HEADER = "format-version: 1.2\ndefault-namespace: organs\n"
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 import arbo
-from arbo.readers import read_knowledge_base
-from arbo.readers.obo import read_obo
-from arbo.readers.obographs import read_obographs
+from arbo.formats import read_knowledge_base
+from arbo.formats.obo import read_obo
+from arbo.formats.obographs import read_obographs
 
 OBO = "http://purl.obolibrary.org/obo/"
 IN_OWL = "http://www.geneontology.org/formats/oboInOwl#"

@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 import arbo
-from arbo.readers import read_documents
-from arbo.readers.pubannotation import read_pubannotation
-from arbo.writers.pubannotation import write_pubannotation
+from arbo.formats import read_documents
+from arbo.formats.pubannotation import read_pubannotation, write_pubannotation
 
 TEXT = "\U0001f98a Left and right kidney. Flu."
 DOCUMENT = {

@@ -10,7 +10,7 @@ from builders import save_lines
 
 from arbo.data.corpus import Corpus
 from arbo.errors import DataError
-from arbo.readers.pubtator import read_pubtator
+from arbo.formats.pubtator import read_pubtator
 
 Read = Callable[..., Corpus]
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import arbo
-from arbo.readers import read_knowledge_base
-from arbo.readers.skos import read_skos
+from arbo.formats import read_knowledge_base
+from arbo.formats.skos import read_skos
 
 rdflib = pytest.importorskip("rdflib")
 

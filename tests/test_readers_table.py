@@ -15,7 +15,7 @@ from arbo.data.corpus import Corpus
 from arbo.data.entities import Entity
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.errors import DataError
-from arbo.readers import read_documents, read_knowledge_base
+from arbo.formats import read_documents, read_knowledge_base
 
 
 @pytest.fixture

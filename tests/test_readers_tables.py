@@ -14,7 +14,7 @@ from builders import python
 import arbo
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.errors import DataError, UsageError
-from arbo.readers import DOCUMENT_FORMATS, KNOWLEDGE_BASE_FORMATS, files, read_documents, read_knowledge_base
+from arbo.formats import DOCUMENT_FORMATS, KNOWLEDGE_BASE_FORMATS, files, read_documents, read_knowledge_base
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ ENTRIES = (*DOCUMENT_FORMATS.values(), *KNOWLEDGE_BASE_FORMATS.values())
 @pytest.mark.parametrize("entry", sorted({entry.reader for entry in ENTRIES}))
 def test_every_entry_of_the_tables_is_a_function(entry: str) -> None:
     module, function = entry.split(":")
-    assert callable(getattr(import_module(module), function))
+    assert callable(getattr(import_module(f"arbo.formats.{module}"), function))
 
 
 def test_documents_by_format_and_type(docs: Path) -> None:
@@ -272,5 +272,5 @@ def test_an_empty_path_is_no_folder() -> None:
 
 
 def test_the_tables_load_no_format() -> None:
-    code = "import sys, arbo.readers; print({'obonet', 'networkx', 'numpy', 'rdflib'} & set(sys.modules))"
+    code = "import sys, arbo.formats; print({'obonet', 'networkx', 'numpy', 'rdflib'} & set(sys.modules))"
     assert python(code).strip() == "set()"

@@ -12,9 +12,9 @@ from builders import save_lines
 import arbo
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.errors import DataError, UsageError
-from arbo.readers import read_documents, read_knowledge_base, umls
-from arbo.readers.files import read_lines
-from arbo.readers.umls import ST21PV, read_umls
+from arbo.formats import read_documents, read_knowledge_base, umls
+from arbo.formats.files import read_lines
+from arbo.formats.umls import ST21PV, read_umls
 
 Write = Callable[..., Path]
 

@@ -14,7 +14,7 @@ import arbo
 from arbo.data.corpus import Corpus
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.errors import DataError
-from arbo.readers.zeshel import read_zeshel, read_zeshel_entities
+from arbo.formats.zeshel import read_zeshel, read_zeshel_entities
 
 Write = Callable[..., Path]
 

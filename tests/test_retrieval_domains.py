@@ -21,7 +21,7 @@ from arbo.data.entities import Entity
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.encoders.vectors import VectorEncoder
 from arbo.errors import DataError, UsageError
-from arbo.readers.jsonl import read_jsonl
+from arbo.formats.jsonl import read_jsonl
 from arbo.results.result import Result
 from arbo.results.run import Link
 from arbo.retrieval.domains import Divided, entity_parts, mention_parts, nearest_within, recall_within, rows_by

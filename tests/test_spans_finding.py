@@ -15,8 +15,8 @@ import pytest
 import arbo
 from arbo import Corpus, DataError, Document, Entity, KnowledgeBase, Mention, find_mentions
 from arbo.encoders.ngrams import NgramEncoder
+from arbo.formats import read_documents
 from arbo.progress import Announce, quiet
-from arbo.readers import read_documents
 from arbo.results.views import mention_view
 from arbo.spans.dictionary import Dictionary
 from arbo.spans.evaluation import found_scores, run_scores

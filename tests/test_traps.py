@@ -17,9 +17,8 @@ from conftest import Sample
 import arbo
 from arbo.data.corpus import Corpus
 from arbo.files import check_hashes, sha256_of
-from arbo.readers.brat import read_brat
+from arbo.formats.brat import read_brat, write_brat
 from arbo.scale import work
-from arbo.writers.brat import write_brat
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="links and modes of POSIX")
 

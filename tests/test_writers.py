@@ -15,9 +15,8 @@ from hypothesis import given, settings
 
 import arbo
 from arbo.data.corpus import Corpus
-from arbo.readers import read_documents
-from arbo.writers import TABLES, WRITERS, ExportFormat, writer
-from arbo.writers.tables import write_csv
+from arbo.formats import TABLES, WRITERS, ExportFormat, read_documents, writer
+from arbo.formats.table import write_csv
 
 Shared = Callable[[str], Path]
 

@@ -12,7 +12,7 @@ import arbo
 from arbo.cli import console, options, reporting
 from arbo.cli.inputs import OptionalKb, read_documents
 from arbo.errors import UsageError
-from arbo.readers import DocumentFormat
+from arbo.formats import DocumentFormat
 
 if TYPE_CHECKING:
     from arbo.metrics import Table

@@ -10,7 +10,7 @@ from typer import Option
 import arbo
 from arbo.cli import console, options
 from arbo.cli.reporting import check_no_input
-from arbo.writers import WRITERS, ExportFormat, Ids
+from arbo.formats import WRITERS, ExportFormat, Ids
 
 _TO = f"Format to write: {', '.join(WRITERS)}."
 _IDS = (

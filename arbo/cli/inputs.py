@@ -9,15 +9,15 @@ from itertools import chain, compress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from arbo import readers
+from arbo import formats
 from arbo.cli import console, options
 from arbo.errors import DataError, UsageError, listed
-from arbo.readers.files import read_lines
+from arbo.formats.files import read_lines
 
 if TYPE_CHECKING:
     from arbo.data import Corpus, KnowledgeBase, OnError
     from arbo.data.gold import Gold
-    from arbo.readers import DocumentFormat, KnowledgeBaseFormat
+    from arbo.formats import DocumentFormat, KnowledgeBaseFormat
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +90,7 @@ class Docs(Reading):
 
     def __post_init__(self) -> None:
         # A pattern means the files that match now, and none that the command writes before it reads.
-        object.__setattr__(self, "paths", [*map(Path, readers.expanded(self.paths))])
+        object.__setattr__(self, "paths", [*map(Path, formats.expanded(self.paths))])
 
     @property
     def inputs(self) -> list[Path | None]:
@@ -119,7 +119,7 @@ def read_kb(
 
     Cross-references with prefixes ``xrefs`` are accepted as ids.
     """
-    kb = readers.read_knowledge_base(
+    kb = formats.read_knowledge_base(
         path, format_, told=tell_format(path.name, "--kb-format"), columns=columns, types=types or None
     )
     source = kb.source
@@ -161,11 +161,11 @@ def read_documents(
     first = docs if isinstance(docs, Path) else docs[0]
     name = first.name if isinstance(docs, Path) or len(docs) == 1 else f"{len(docs)} inputs"
     if column is None:
-        documents = readers.read_documents(
+        documents = formats.read_documents(
             docs, format_, types=types, on_error=on_error, told=tell_format(name, "--format")
         )
     else:
-        from arbo.readers.table import read_column
+        from arbo.formats.table import read_column
 
         if docs not in (first, [first]):
             raise UsageError("--text-column reads one table at a time; give one file")

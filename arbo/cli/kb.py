@@ -18,8 +18,8 @@ from arbo.cli.models import load_encoder
 from arbo.cli.reporting import check_jsonl_output
 from arbo.cli.work import Shards
 from arbo.errors import UsageError, listed
-from arbo.readers import read_knowledge_base
-from arbo.readers.files import read_lines
+from arbo.formats import read_knowledge_base
+from arbo.formats.files import read_lines
 from arbo.text.names import normalize_name
 
 app = typer.Typer(help="Inspect, convert or change a knowledge base.", no_args_is_help=True)

@@ -8,8 +8,8 @@ import typer
 
 from arbo.data import OnError
 from arbo.engine import Method, NilLinkage, SearchMethod
+from arbo.formats import DocumentFormat, KnowledgeBaseFormat
 from arbo.linking.spread import Spread
-from arbo.readers import DocumentFormat, KnowledgeBaseFormat
 
 option = partial(typer.Option, case_sensitive=False)
 """Makes an option; the case of choices is ignored."""

@@ -93,7 +93,7 @@ def check_jsonl_output(out: Path, *inputs: Path | None, endings: Sequence[str] =
 
 def check_no_input(option: str, file: Path, inputs: Iterable[Path | None]) -> None:
     """Raise UsageError if an output is an input, matches the pattern of one, or lies in an input folder."""
-    from arbo.readers import expanded
+    from arbo.formats import expanded
 
     target = real(file)
     for path in (Path(one) for given in inputs if given is not None for one in expanded(given)):

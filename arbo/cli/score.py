@@ -16,8 +16,8 @@ from arbo.cli import console, options, reporting
 from arbo.errors import DataError
 
 if TYPE_CHECKING:
+    from arbo.formats import Ids
     from arbo.metrics import ClusteredDocuments, DocumentCounts, Line, PairedCounts, Report
-    from arbo.writers import Ids
 
 
 ClusterFormat = Literal["conll", "jsonl"]

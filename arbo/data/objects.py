@@ -1,6 +1,6 @@
 """Documents and entities as JSON objects, in arbo's JSON lines and in rows of data frames.
 
-The keys are described in `arbo.readers.jsonl`.
+The keys are described in `arbo.formats.jsonl`.
 """
 
 import json

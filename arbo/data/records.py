@@ -56,7 +56,7 @@ class Records(Generic[Item]):
 
     `on_error="fail"` raises an error at the first malformed record. `"skip"` leaves malformed records out, counts them,
     and logs their places and errors (see `quiet`). A file that cannot be read at all is never skipped,
-    unless it is a single document (`arbo.readers.text`).
+    unless it is a single document (`arbo.formats.text`).
     """
 
     def __init__(self, kind: str, on_error: OnError = "fail") -> None:

@@ -1,6 +1,6 @@
 """Rows in memory: dicts, a pandas or polars frame, an Arrow table, a Hugging Face `Dataset`, or names alone.
 
-A row is a document or an entity with the keys of arbo's JSON lines (see `arbo.readers.jsonl`), or a mention (see
+A row is a document or an entity with the keys of arbo's JSON lines (see `arbo.formats.jsonl`), or a mention (see
 `arbo.data.mention_rows`). An empty cell (None, NaN) counts as a missing key, and an array as a list. Further columns
 are kept as metadata. So is the index of a pandas frame, under the names that `frame.reset_index()` gives it; a default
 index is kept only if the rows are mentions or names. Errors count rows from 0, as `frame.iloc` and `dataset[...]` do;

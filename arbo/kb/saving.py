@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from arbo.data import Entity, KnowledgeBase
 from arbo.errors import DataError, UsageError
 from arbo.files import PathLike, write_whole
-from arbo.writers.tables import write_tsv
+from arbo.formats.table import write_tsv
 
 ENDINGS = (".jsonl", ".jsonl.gz", ".tsv", ".tsv.gz", ".parquet")
 _TYPES = {"tuple[str, ...]": pa.list_(pa.string())}

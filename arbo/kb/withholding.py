@@ -136,7 +136,7 @@ def nil_split(
         ids: withhold entities with one of these ids or alternative ids.
         branches: withhold entities with one of these ids or alternative ids, and all their descendants.
         parents: maps each id or alternative id to the ids of its parents; required with ``branches``.
-            `arbo.readers.obo.read_obo_parents` reads them from OBO files.
+            `arbo.formats.obo.read_obo_parents` reads them from OBO files.
 
     Raises:
         UsageError: a type or id is unknown, required ``parents`` are missing, or none or all entities are withheld.

@@ -27,7 +27,7 @@ import pyarrow as pa
 from arbo.data.fields import Convert, fields, spans, string, string_or_null, strings
 from arbo.data.objects import parse
 from arbo.errors import DataError, UsageError
-from arbo.readers.files import read_lines
+from arbo.formats.files import read_lines
 from arbo.text.checks import Span, check_name, check_spans
 
 Status = Literal["obeyed", "replaced", "waiting", "conflict"]

@@ -28,10 +28,10 @@ from arbo.data.spacy_docs import NIL, documents_of_docs, spans_of
 from arbo.encoders.named import encoder_of
 from arbo.errors import DataError, UsageError
 from arbo.files import PathLike
+from arbo.formats import read_knowledge_base
 from arbo.linker import Linker
 from arbo.linking.config import LinkerConfig
 from arbo.pipeline.linker_folder import load_linker, save_linker
-from arbo.readers import read_knowledge_base
 from arbo.results.result import Result
 
 NAME = "arbo"
@@ -44,7 +44,7 @@ class SpacyLinker:
     Args:
         nlp: unused, as is ``name``; spaCy gives both.
         name: see ``nlp``.
-        kb: the knowledge base, in any format of `arbo.readers`; None if `linker` is set, or loaded by `from_disk`.
+        kb: the knowledge base, in any format of `arbo.formats`; None if `linker` is set, or loaded by `from_disk`.
         encoder: the name of the encoder, see `Linker`.
         settings: fields of `LinkerConfig`, such as the ``config`` of a file of `arbo tune`.
         spans_key: the span group to link; None for ``doc.ents``.

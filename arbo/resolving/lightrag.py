@@ -8,7 +8,7 @@ from typing import Any
 import networkx as nx
 
 from arbo.errors import DataError
-from arbo.readers.files import check_entities, read_head
+from arbo.formats.files import check_entities, read_head
 from arbo.resolving.resolution import Resolution
 
 GRAPH = "graph_chunk_entity_relation.graphml"

@@ -17,9 +17,9 @@ import pyarrow as pa
 from arbo.data import Corpus, Document, Mention
 from arbo.data.rows import Placed, items_of, numbered
 from arbo.errors import DataError, UsageError
+from arbo.formats.table import own_name, read_rows
 from arbo.linker import Linker
 from arbo.linking.config import LinkerConfig
-from arbo.readers.table import own_name, read_rows
 from arbo.resolving.model import NEIGHBORS, RowEdges
 from arbo.results.result import Result
 from arbo.text.names import normalize_name

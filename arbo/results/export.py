@@ -14,10 +14,10 @@ from arbo.data import Corpus
 from arbo.data.tables import documents_in, object_in
 from arbo.errors import UsageError
 from arbo.files import PathLike
+from arbo.formats import TABLES, Ids, writer
 from arbo.results.run import Ints, Run, compared_in
 from arbo.results.views import mention_view
 from arbo.text.sentences import sentences
-from arbo.writers import TABLES, Ids, writer
 
 _STEPS_SHOWN = 8
 """Maximum number of mentions shown of a path; of a longer path, the last ones are shown."""

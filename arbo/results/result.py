@@ -8,6 +8,7 @@ from typing import Any, Self
 from arbo.data.corpus import Corpus
 from arbo.errors import UsageError
 from arbo.files import PathLike
+from arbo.formats import ExportFormat, Ids
 from arbo.results.evaluation import Coreference, Evaluation, evaluate
 from arbo.results.explanation import Explanation, explain
 from arbo.results.export import export, flat_table, labels_of
@@ -18,7 +19,6 @@ from arbo.results.rows import ROWS_SHOWN, table_of
 from arbo.results.run import Link, Run
 from arbo.results.run_folder import LATER, save_run
 from arbo.results.views import rows_called
-from arbo.writers import ExportFormat, Ids
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -1,7 +1,7 @@
 """The embedded sample collection: reports from a research station on an invented island.
 
 `documents.jsonl` holds the documents with every marked mention and its gold entities, `entities.jsonl` the knowledge
-base, both in the format of `arbo.readers.jsonl`. A gold id that begins with `NEW:` names an entity that the knowledge
+base, both in the format of `arbo.formats.jsonl`. A gold id that begins with `NEW:` names an entity that the knowledge
 base lacks (to be discovered); an empty list of entities marks a mention that is annotated as NIL without an id.
 
 Every text, name and definition was written for this project; none is meant to describe a real place, person or
@@ -11,7 +11,7 @@ species. The collection is under the licence of the project.
 from importlib.resources import as_file, files
 
 from arbo.data import Corpus, KnowledgeBase
-from arbo.readers.jsonl import read_entities, read_jsonl
+from arbo.formats.jsonl import read_entities, read_jsonl
 
 
 def load_sample() -> tuple[Corpus, KnowledgeBase]:

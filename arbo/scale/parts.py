@@ -25,7 +25,7 @@ from arbo.files import check_hashes, files_in, map_array, save_array, sha256_of,
 Arrays = Mapping[str, npt.NDArray[Any]]
 
 MANIFEST = "part.json"
-_ROOMS = "clustering", "arbo/data", "arbo/encoders", "arbo/readers", "arbo/retrieval", "arbo/scale", "arbo/text"
+_ROOMS = "clustering", "arbo/data", "arbo/encoders", "arbo/formats", "arbo/retrieval", "arbo/scale", "arbo/text"
 _SOURCES = *(f"{room}/*.py" for room in _ROOMS), "arbo/engine.py"
 """The sources on which arrays depend."""
 _LIBRARIES = "numpy", "scipy", "numba", "faiss-cpu", "torch"

@@ -20,8 +20,8 @@ from arbo.data.documents import Document
 from arbo.data.records import Records
 from arbo.data.tables import Tables
 from arbo.errors import DataError
-from arbo.readers.files import STANDARD_INPUT, decode_line
-from arbo.readers.jsonl import document_of
+from arbo.formats.files import STANDARD_INPUT, decode_line
+from arbo.formats.jsonl import document_of
 from arbo.scale.parts import Part, Task
 
 PIECE = 1 << 24

@@ -9,7 +9,7 @@ from arbo.data.documents import marked_document, span_inside
 from arbo.data.fields import Convert, any_list, fields, or_null, string, string_or_null
 from arbo.data.objects import parse
 from arbo.errors import DataError, UsageError
-from arbo.readers.pubannotation import spans_of
+from arbo.formats.pubannotation import spans_of
 from arbo.text.checks import Span, check_text
 
 Given = tuple[Document, bool]

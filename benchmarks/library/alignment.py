@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import arbo
-from arbo.readers import read_knowledge_base
+from arbo.formats import read_knowledge_base
 from library.cells import hashed, key
 from library.folders import CACHE, DATA, MODELS
 from library.medic import ONE_A_NAME, ONE_AN_ENTITY, TRAININGS, align

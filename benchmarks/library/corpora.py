@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 import arbo
 from arbo.data.corpus import Corpus
-from arbo.readers import read_documents, read_knowledge_base
+from arbo.formats import read_documents, read_knowledge_base
 from library.folders import DATA
 
 

@@ -17,12 +17,11 @@ import arbo
 from arbo.data.corpus import Corpus
 from arbo.data.documents import text_of
 from arbo.data.gold import Gold
+from arbo.formats import WRITERS, read_documents, writer
 from arbo.kb.withholding import nil_split
-from arbo.readers import read_documents
 from arbo.spans.entity_split import entity_split
 from arbo.spans.finding import LEFT_OUT
 from arbo.spans.pieces import Pairs, pieces
-from arbo.writers import WRITERS, writer
 from campaign.runner import Campaign
 from clustering import METHODS
 

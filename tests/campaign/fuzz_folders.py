@@ -70,7 +70,7 @@ def originals() -> dict[str, Path]:
     (root / "corrections.jsonl").write_text("".join(f"{json.dumps(one)}\n" for one in _CORRECTIONS), "utf-8")
     config = arbo.LinkerConfig(k=2, candidates=3)
     made = {name: root / name for name in ("docs.jsonl", "two.jsonl", "kb.jsonl", "corrections.jsonl")}
-    base = arbo.readers.read_knowledge_base(root / "kb.jsonl")
+    base = arbo.formats.read_knowledge_base(root / "kb.jsonl")
     linker = arbo.Linker(base, config=config)
     runs = {
         "plain": linker.link(documents[:2]),
@@ -287,7 +287,7 @@ def others() -> dict[str, Path]:
     """Make an index, an edge model, candidates and a work folder, once in a process."""
     root = Path(_KEPT.name)
     files = originals()
-    base = arbo.readers.read_knowledge_base(files["kb.jsonl"])
+    base = arbo.formats.read_knowledge_base(files["kb.jsonl"])
     arbo.build_index(base, root / "kb.index")
     arbo.Candidates.of_result(arbo.Result.load(files["plain"]), base).save(root / "candidates.parquet")
     linked = (

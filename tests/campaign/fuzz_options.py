@@ -177,7 +177,7 @@ def _numbers(seed: int, folder: Path) -> None:
 
 def _vectors(seed: int, folder: Path) -> None:
     chance, rng = random.Random(seed), np.random.default_rng(seed)
-    documents = arbo.readers.read_documents(originals()["docs.jsonl"], "jsonl")
+    documents = arbo.formats.read_documents(originals()["docs.jsonl"], "jsonl")
     kind = chance.choice([np.float16, np.float32, np.float64, np.int64, np.bool_, np.complex64, object])
     rows, width = chance.choice([len(documents.mentions)] * 4 + [0, 3]), chance.choice([1, 2, 3, 0])
     matrix = rng.normal(size=(rows, width))

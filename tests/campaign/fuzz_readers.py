@@ -21,8 +21,7 @@ import test_readers_umls
 import test_readers_zeshel
 
 import arbo
-from arbo.readers import read_documents, read_knowledge_base
-from arbo.writers import writer
+from arbo.formats import read_documents, read_knowledge_base, writer
 from campaign.runner import Campaign
 
 Files = Mapping[str, bytes]

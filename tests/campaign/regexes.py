@@ -42,7 +42,7 @@ def patterns() -> tuple[tuple[str, str, int, tuple[str, ...]], ...]:
         module = place.removesuffix(".py").replace("/", ".").removesuffix(".__init__")
         for node, name in _called(ast.parse(text)):
             function = node.func.attr  # type: ignore[attr-defined]
-            if "format_.looks" in ast.unparse(node.args[0]):
+            if "reading.looks" in ast.unparse(node.args[0]):
                 continue  # below
             uses = (function,)
             if function == "compile":
@@ -53,7 +53,7 @@ def patterns() -> tuple[tuple[str, str, int, tuple[str, ...]], ...]:
             flags = eval(ast.unparse(node.args[1]), {"re": re}) if function == "compile" and node.args[1:] else 0
             for pattern in _values(node.args[0], place, module):
                 found.append((f"{place}:{node.lineno}", pattern, int(flags), uses))
-    from arbo.readers import DOCUMENT_FORMATS, KNOWLEDGE_BASE_FORMATS
+    from arbo.formats import DOCUMENT_FORMATS, KNOWLEDGE_BASE_FORMATS
 
     for formats in (DOCUMENT_FORMATS, KNOWLEDGE_BASE_FORMATS):
         found += [(f"looks of {name}", one.looks, int(re.M), ("search",)) for name, one in formats.items()]

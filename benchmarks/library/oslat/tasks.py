@@ -9,7 +9,7 @@ import numpy as np
 import arbo
 from arbo.data.corpus import Corpus
 from arbo.data.documents import Document
-from arbo.readers import read_documents, read_knowledge_base
+from arbo.formats import read_documents, read_knowledge_base
 from arbo.spans.entity_split import entity_split
 from arbo.spans.pieces import Pairs, pieces
 from arbo.text.sentences import sentences

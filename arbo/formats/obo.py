@@ -21,8 +21,8 @@ from pathlib import Path
 from arbo.data import Entity, KnowledgeBase, OnError, Records
 from arbo.errors import DataError
 from arbo.files import PathLike
-from arbo.readers.files import data_files, read_lines
-from arbo.readers.ontologies import Obsolete, with_replaced
+from arbo.formats.files import data_files, read_lines
+from arbo.formats.ontologies import Obsolete, with_replaced
 
 SUFFIXES = (".obo",)
 

@@ -28,7 +28,7 @@ from arbo.data.fields import Convert, fields, string, string_or_null
 from arbo.data.objects import parse
 from arbo.errors import DataError
 from arbo.files import PathLike
-from arbo.readers.files import read_records
+from arbo.formats.files import read_records
 
 SUFFIXES = (".jsonl",)
 

@@ -1,7 +1,13 @@
-"""Readers of documents and knowledge bases, one module for each format."""
+"""Formats of documents, knowledge bases and exports: one module reads and writes each, `FORMATS` lists them.
+
+A writer of documents takes three arguments: the documents, whose gold ids it writes; a path; and a mapping of each id
+to its name. It returns counts of the items that the format changes or cannot hold. A writer of tables takes a
+table and a path.
+"""
 
 import os
 import re
+import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
@@ -9,27 +15,30 @@ from glob import escape, glob
 from importlib import import_module
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 from arbo.data import Corpus, DocumentRecords, Entity, KnowledgeBase, OnError, Records
 from arbo.data.objects import ENTITY_KEYS
 from arbo.data.records import Item
 from arbo.errors import DataError, UsageError
 from arbo.files import PathLike
-from arbo.readers.files import data_files, read_head, read_lines
+from arbo.formats.files import data_files, read_head, read_lines
 
 _Shared = Literal["blink", "csv", "jsonl", "parquet", "tsv", "zeshel"]
 _OfLines = Literal["conll", "ecbplus", "ecbplus-events", "gsc", "hipe", "pubtator"]
 DocumentFormat = Literal[_Shared, _OfLines, "bioc", "brat", "docbin", "pubannotation", "text"]
 KnowledgeBaseFormat = Literal[_Shared, "index", "medic", "obo", "obographs", "skos", "umls"]
+ExportFormat = Literal["csv", "tsv", "jsonl", "pubtator", "pubannotation", "bioc", "brat", "conll", "clusters"]
+Ids = Literal["links", "gold"]
 Inputs = PathLike | Iterable[PathLike]
 """Files, folders, patterns such as `corpus/*.txt`, or `-`, the standard input."""
 
 
-class Format(NamedTuple):
-    """How to read a format, and how to recognise its files."""
+class Reading(NamedTuple):
+    """How to read documents or entities in a format, and how to recognise their files."""
 
     reader: str
+    """The module and the function."""
     looks: str
     """Pattern that recognises a file of the format; it is searched in the name (lower case, without .gz), followed by a
     line end and the first 64 KB of the file."""
@@ -39,59 +48,101 @@ class Format(NamedTuple):
     """Whether the reader reads several paths in one call."""
 
 
-_BESIDE_OTHERS = {"csv", "jsonl", "parquet", "text", "tsv"}
-_CSV = r'\A(.*\.csv\n|.*\n(["\w-]+[,;])*"?(document_)?id"?[,;]["\w])'
+class Format(NamedTuple):
+    """A format: how documents and how entities are read, and the module and function of the writer."""
 
-DOCUMENT_FORMATS: Mapping[DocumentFormat, Format] = {
-    "parquet": Format("arbo.readers.table:read_documents", r"\A.*\nPAR1", {"kind": "parquet"}, together=True),
-    "docbin": Format("arbo.readers.docbin:read_docbin", r"\A.*\.spacy\n"),
-    "brat": Format("arbo.readers.brat:read_brat", r"\A.*\.(ann|tar|tgz)\n"),
-    "ecbplus": Format("arbo.readers.ecbplus:read_ecbplus", r"\A.*\n\s*+[^\t\n]+\t[0-9]+\t[0-9]+\t\S"),
-    "ecbplus-events": Format("arbo.readers.ecbplus:read_ecbplus_events", r"(?!)"),  # never guessed: the same files
-    "conll": Format("arbo.readers.conll:read_conll", r"^#begin document"),
-    "pubtator": Format("arbo.readers.pubtator:read_pubtator", r"\A.*\n\s*+[^|\t\n]+\|t\|"),
-    "hipe": Format("arbo.readers.hipe:read_hipe", r"\A.*\n\s*TOKEN\t.*\bNE-COARSE-LIT\b"),
-    "gsc": Format("arbo.readers.gsc:read_gsc", r"^[0-9]+\t[0-9]+\t[^\t\n]+\t\S+\s*$"),
-    "bioc": Format(
-        "arbo.readers.bioc:read_bioc",
-        r"\A.*\n(\s*<\?xml[^>]*>)?(\s*<!DOCTYPE[^>]*>)?\s*<collection\b"
-        r'|\A.*\n[\s\[]*\{(?![\s\S]*"mentions"\s*:)[\s\S]*"passages"\s*:\s*\[',
+    documents: Reading | None = None
+    entities: Reading | None = None
+    writer: str | None = None
+
+
+def _table(kind: str, documents: str, entities: str, writer: str | None = None) -> Format:
+    return Format(
+        Reading("table:read_documents", documents, {"kind": kind}, together=True),
+        Reading("table:read_entities", entities, {"kind": kind}, together=True),
+        writer,
+    )
+
+
+_CSV = r'\A(.*\.csv\n|.*\n(["\w-]+[,;])*"?(document_)?id"?[,;]["\w])'
+_PARQUET = r"\A.*\nPAR1"
+_BIOC = (
+    r"\A.*\n(\s*<\?xml[^>]*>)?(\s*<!DOCTYPE[^>]*>)?\s*<collection\b"
+    r'|\A.*\n[\s\[]*\{(?![\s\S]*"mentions"\s*:)[\s\S]*"passages"\s*:\s*\['
+)
+
+FORMATS: Mapping[str, Format] = {
+    "index": Format(entities=Reading("index:read_index", r"\Aarbo-index\.json\n")),
+    "parquet": _table("parquet", _PARQUET, _PARQUET),
+    "docbin": Format(Reading("docbin:read_docbin", r"\A.*\.spacy\n")),
+    "brat": Format(Reading("brat:read_brat", r"\A.*\.(ann|tar|tgz)\n"), writer="brat:write_brat"),
+    "ecbplus": Format(Reading("ecbplus:read_ecbplus", r"\A.*\n\s*+[^\t\n]+\t[0-9]+\t[0-9]+\t\S")),
+    "ecbplus-events": Format(Reading("ecbplus:read_ecbplus_events", r"(?!)")),  # never guessed: the same files
+    "conll": Format(Reading("conll:read_conll", r"^#begin document"), writer="conll:write_conll"),
+    "pubtator": Format(
+        Reading("pubtator:read_pubtator", r"\A.*\n\s*+[^|\t\n]+\|t\|"), writer="pubtator:write_pubtator"
     ),
+    "hipe": Format(Reading("hipe:read_hipe", r"\A.*\n\s*TOKEN\t.*\bNE-COARSE-LIT\b")),
+    "gsc": Format(Reading("gsc:read_gsc", r"^[0-9]+\t[0-9]+\t[^\t\n]+\t\S+\s*$")),
+    "bioc": Format(Reading("bioc:read_bioc", _BIOC), writer="bioc:write_bioc"),
     "pubannotation": Format(
-        "arbo.readers.pubannotation:read_pubannotation",
-        r'\A.*\n[\s\[]*\{(?![\s\S]*"mentions"\s*:)[\s\S]*"(denotations|sourcedb)"\s*:',
+        Reading(
+            "pubannotation:read_pubannotation",
+            r'\A.*\n[\s\[]*\{(?![\s\S]*"mentions"\s*:)[\s\S]*"(denotations|sourcedb)"\s*:',
+        ),
+        writer="pubannotation:write_pubannotation",
     ),
-    "zeshel": Format("arbo.readers.zeshel:read_zeshel", r'\A.*\n\s*\{.*"context_document_id"'),
-    "blink": Format("arbo.readers.blink:read_blink", r'\A.*\n\s*\{.*"context_left"'),
-    "jsonl": Format("arbo.readers.jsonl:read_jsonl", r"\A.*\n\s*\{", together=True),
-    "csv": Format("arbo.readers.table:read_documents", _CSV, {"kind": "csv"}, together=True),
-    "tsv": Format(
-        "arbo.readers.table:read_documents",
-        r'\A(.*\.tsv\n|.*\n(.*\t)?"?(document_)?id"?\t)',
-        {"kind": "tsv"},
-        together=True,
-    ),
-    "text": Format("arbo.readers.text:read_plain", r"\A(.*\.txt|-)\n(?!\s*<(\?xml|Document\b))"),
-}
-"""Formats of documents; if several patterns fit a file, the first of them wins."""
-KNOWLEDGE_BASE_FORMATS: Mapping[KnowledgeBaseFormat, Format] = {
-    "index": Format("arbo.readers.index:read_index", r"\Aarbo-index\.json\n"),
-    "parquet": Format("arbo.readers.table:read_entities", r"\A.*\nPAR1", {"kind": "parquet"}, together=True),
-    "umls": Format("arbo.readers.umls:read_umls", r"\Amrconso\.rrf\n"),
-    "obo": Format("arbo.readers.obo:read_obo", r"^(format-version:|\[Term\])"),
-    "obographs": Format("arbo.readers.obographs:read_obographs", r'\A.*\n\s*\{[\s\S]*"graphs"\s*:\s*\['),
+    "umls": Format(entities=Reading("umls:read_umls", r"\Amrconso\.rrf\n")),
+    "obo": Format(entities=Reading("obo:read_obo", r"^(format-version:|\[Term\])")),
+    "obographs": Format(entities=Reading("obographs:read_obographs", r'\A.*\n\s*\{[\s\S]*"graphs"\s*:\s*\[')),
     "skos": Format(
-        "arbo.readers.skos:read_skos",
-        r"^[^\S\n]*+(@?prefix\s+[\w.-]*:\s*<|<rdf:RDF\b)|^<[^<>\s]+>\s+<[^<>\s]+>\s+[<\"_]",
+        entities=Reading(
+            "skos:read_skos",
+            r"^[^\S\n]*+(@?prefix\s+[\w.-]*:\s*<|<rdf:RDF\b)|^<[^<>\s]+>\s+<[^<>\s]+>\s+[<\"_]",
+        )
     ),
-    "medic": Format("arbo.readers.medic:read_medic", r"\A.*\n\s*+[^|\t\n]+(\|[^|\t\n]+)*\|\|"),
-    "zeshel": Format("arbo.readers.zeshel:read_zeshel_entities", r'\A.*\.json\n\s*\{.*"title"'),
-    "jsonl": Format("arbo.readers.jsonl:read_entities", r'\A.*\n\s*\{.*"name"'),
-    "blink": Format("arbo.readers.blink:read_blink_entities", r'\A.*\n\s*\{.*"title"'),
-    "csv": Format("arbo.readers.table:read_entities", _CSV, {"kind": "csv"}, together=True),
-    "tsv": Format("arbo.readers.table:read_entities", r"\A(.*\.tsv\n|.*\n[^\n\t]+\t)", {"kind": "tsv"}, together=True),
+    "medic": Format(entities=Reading("medic:read_medic", r"\A.*\n\s*+[^|\t\n]+(\|[^|\t\n]+)*\|\|")),
+    "zeshel": Format(
+        Reading("zeshel:read_zeshel", r'\A.*\n\s*\{.*"context_document_id"'),
+        Reading("zeshel:read_zeshel_entities", r'\A.*\.json\n\s*\{.*"title"'),
+    ),
+    "blink": Format(
+        Reading("blink:read_blink", r'\A.*\n\s*\{.*"context_left"'),
+        Reading("blink:read_blink_entities", r'\A.*\n\s*\{(?!.*"name").*"title"'),
+    ),
+    "jsonl": Format(
+        Reading("jsonl:read_jsonl", r"\A.*\n\s*\{", together=True),
+        Reading("jsonl:read_entities", r'\A.*\n\s*\{.*"name"'),
+        "jsonl:write_jsonl",
+    ),
+    "csv": _table("csv", _CSV, _CSV, "table:write_csv"),
+    "tsv": _table(
+        "tsv",
+        r'\A(.*\.tsv\n|.*\n(.*\t)?"?(document_)?id"?\t)',
+        r"\A(.*\.tsv\n|.*\n[^\n\t]+\t)",
+        "table:write_tsv",
+    ),
+    "text": Format(Reading("text:read_plain", r"\A(.*\.txt|-)\n(?!\s*<(\?xml|Document\b))")),
+    "clusters": Format(writer="jsonl:write_clusters"),
 }
-"""Formats of knowledge bases; see `DOCUMENT_FORMATS`."""
+"""All formats; if the patterns of several fit a file, the first of them wins."""
+DOCUMENT_FORMATS = {name: one.documents for name, one in FORMATS.items() if one.documents}
+KNOWLEDGE_BASE_FORMATS = {name: one.entities for name, one in FORMATS.items() if one.entities}
+WRITERS = {name: FORMATS[name].writer or "" for name in get_args(ExportFormat)}
+TABLES = ("csv", "tsv")
+_BESIDE_OTHERS = {"csv", "jsonl", "parquet", "text", "tsv"}
+
+
+def writer(format: str) -> Callable[..., Any]:  # noqa: A002
+    """Return the function that writes a format; raise UsageError if it is unknown."""
+    if format not in WRITERS:
+        raise UsageError(f"unknown format {format!r}; known: {', '.join(WRITERS)}")
+    return _function(WRITERS[format])
+
+
+def _function(name: str) -> Callable[..., Any]:
+    module, function = name.split(":")
+    return getattr(import_module(f"{__name__}.{module}"), function)  # type: ignore[no-any-return]
 
 
 def read_documents(
@@ -145,7 +196,7 @@ def read_knowledge_base(
     """Read a knowledge base in one of `KNOWLEDGE_BASE_FORMATS`, or only its entities of `types`; see `read_documents`.
 
     ``columns`` maps keys of an entity to columns of CSV or TSV, as ``{"id": "code"}``. In UMLS, a type is a name, an id
-    or ``"ST21pv"``, and includes the types below it, see `arbo.readers.umls`. A knowledge base without entities is a
+    or ``"ST21pv"``, and includes the types below it, see `arbo.formats.umls`. A knowledge base without entities is a
     `DataError`, even with `on_error="skip"`.
     """
     name, first, paths, read, notes = _opened(path, format, KNOWLEDGE_BASE_FORMATS, told)
@@ -175,7 +226,7 @@ def read_knowledge_base(
 
 
 def _opened(
-    path: Inputs, name: str | None, formats: Mapping[Any, Format], told: Callable[[str], object]
+    path: Inputs, name: str | None, formats: Mapping[str, Reading], told: Callable[[str], object]
 ) -> tuple[str, str, list[Any], Callable[..., Any], dict[str, int]]:
     """Return the format, the first path, the arguments of the calls of the reader, the reader, and notes.
 
@@ -186,12 +237,17 @@ def _opened(
     paths = [Path(one) for one in expanded(path)]
     if name is None:
         name = _guessed(paths, formats, told)
-    format_ = formats[name.lower()]
-    module_name, function = format_.reader.split(":")
-    module, kind = import_module(module_name), format_.options.get("kind")
-    read = partial(getattr(module, function), **format_.options)
-    notes = _left_out(paths, (f".{kind}",) if kind else getattr(module, "SUFFIXES", ()))
-    return name.lower(), str(paths[0]), [paths] if format_.together else paths, read, notes
+    reading = formats[name.lower()]
+    function, kind = _function(reading.reader), reading.options.get("kind")
+    suffixes = (f".{kind}",) if kind else getattr(sys.modules[function.__module__], "SUFFIXES", ())
+    notes = _left_out(paths, suffixes)
+    return (
+        name.lower(),
+        str(paths[0]),
+        [paths] if reading.together else paths,
+        partial(function, **reading.options),
+        notes,
+    )
 
 
 def _left_out(paths: list[Path], suffixes: tuple[str, ...]) -> dict[str, int]:
@@ -220,7 +276,7 @@ def expanded(path: Inputs) -> list[PathLike]:
     return found
 
 
-def _guessed(paths: list[Path], formats: Mapping[Any, Format], told: Callable[[str], object]) -> str:
+def _guessed(paths: list[Path], formats: Mapping[str, Reading], told: Callable[[str], object]) -> str:
     """Return the first format whose pattern fits one of the first 20 files, and tell it.
 
     Of the formats whose files often lie beside other files, choose that of most files.
@@ -230,18 +286,17 @@ def _guessed(paths: list[Path], formats: Mapping[Any, Format], told: Callable[[s
     samples = [f"{file.name.lower().removesuffix('.gz')}\n{read_head(file)}" for file in shown]
     like: defaultdict[str, list[str]] = defaultdict(list)
     for file, sample in zip(shown, samples, strict=True):
-        if name := next((name for name, format_ in formats.items() if re.search(format_.looks, sample, re.M)), None):
+        if name := next((name for name, reading in formats.items() if re.search(reading.looks, sample, re.M)), None):
             like[name].append(file.name)
     special = [name for name in formats if name in like.keys() - _BESIDE_OTHERS]
-    chosen, *others = special[:1] or sorted(like, key=lambda name: -len(like[name])) or [None]
-    if others and len(like[chosen]) == len(like[others[0]]):
-        problem = f"{like[chosen][0]} looks like {chosen}, but {like[others[0]][0]} like {others[0]}"
-        raise DataError(
-            f"{problem}; give the format (--format, --kb-format), or the files of one format", file=str(paths[0])
-        )
-    if chosen:
+    if names := special[:1] or sorted(like, key=lambda name: -len(like[name])):
+        chosen, *others = names
+        if others and len(like[chosen]) == len(like[others[0]]):
+            problem = f"{like[chosen][0]} looks like {chosen}, but {like[others[0]][0]} like {others[0]}"
+            mend = "give the format (--format, --kb-format), or the files of one format"
+            raise DataError(f"{problem}; {mend}", file=str(paths[0]))
         told(f"{chosen}, like {len(like[chosen])} of {sum(map(len, like.values()))} files" if others else chosen)
-        return str(chosen)
+        return chosen
     problem = "the format cannot be guessed from the name and the content; give it (--format, --kb-format)"
     if paths[0].is_dir():
         problem = (

@@ -1,4 +1,4 @@
-"""Read PubAnnotation: a JSON object with a text and its denotations, a list of these, or one on each line.
+"""Read and write PubAnnotation: a JSON object with a text and its denotations, a list of these, or one on each line.
 
     {"sourcedb": "PubMed", "sourceid": "123", "text": "Left and right kidney.",
      "denotations": [{"id": "T1", "span": [{"begin": 0, "end": 4}, {"begin": 15, "end": 21}], "obj": "Organ"}],
@@ -12,20 +12,25 @@
 - Other attributes are metadata of the mention, other keys metadata of the document.
 - `tracks` are annotations of several projects: ids of their mentions begin with the project, and keys other than
   denotations and attributes are left out and counted.
+
+The writer makes an attribute with the predicate `tao:has_database_id` of a gold id, or the `obj` of a mention without a
+type. Metadata of mentions are attributes too, those of documents are further keys.
 """
 
+import json
+import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from arbo.data import Corpus, Document, DocumentRecords, OnError
+from arbo.data import Corpus, Document, DocumentRecords, Mention, OnError
 from arbo.data.documents import span_inside
 from arbo.data.fields import any_list, anything, fields, string, string_or_null
-from arbo.files import PathLike
-from arbo.readers.json_files import SUFFIXES, Draft, Value, annotated, read_values
-from arbo.readers.ontologies import short_id
+from arbo.files import PathLike, write_lines
+from arbo.formats.json_files import SUFFIXES, Draft, Value, annotated, read_values
+from arbo.formats.ontologies import short_id
+from arbo.formats.writing import check_id
 from arbo.text.checks import Span
-from arbo.writers.pubannotation import ID, NAMES_ID, NIL, source_of
 
 _DENOTATION = {"id": string_or_null, "span": anything, "obj": string_or_null}
 _ATTRIBUTE = {"subj": string, "pred": string, "obj": anything}
@@ -92,3 +97,64 @@ def _facts(attributes: Iterable[object], document_id: str) -> dict[str, list[tup
 
 def _listed(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
+
+
+ID = re.compile(r"https?://\S+|[A-Za-z][\w.-]*:[\w./-]*[0-9][\w./-]*")
+"""An `obj` that is an id."""
+NAMES_ID = re.compile(r"(\A|[^a-z])(id|identifier)\Z", re.I)
+"""Predicates of ids."""
+NIL = "NIL"
+_GOLD = re.compile(r"(?!NIL\Z).*", re.S)
+_PREDICATE = "tao:has_database_id"
+
+
+def write_pubannotation(documents: Iterable[Document], path: PathLike, _: Mapping[str, str]) -> Counter[str]:
+    """Write JSON lines."""
+    notes: Counter[str] = Counter()
+    write_lines((json.dumps(_record(one, notes), ensure_ascii=False) for one in documents), path)
+    return notes
+
+
+def source_of(metadata: Mapping[str, Any]) -> str | None:
+    """Return the id that PubAnnotation gives to a document, from its database and its id there; None without them.
+
+    >>> source_of({"sourcedb": "PMC", "sourceid": "12", "divid": 0})
+    'PMC:12-0'
+    """
+    source, own, part = (metadata.get(key) for key in ("sourcedb", "sourceid", "divid"))
+    return f"{source}:{own}" + ("" if part is None else f"-{part}") if source and own else None
+
+
+def _record(document: Document, notes: Counter[str]) -> dict[str, Any]:
+    denotations, attributes = [], []
+    names = [mention.id.removeprefix(f"{document.id}:") for mention in document.mentions]
+    if "" in names or len({*names}) < len(names):
+        names = [f"T{number}" for number in range(1, len(names) + 1)]
+    for name, mention in zip(names, document.mentions, strict=True):
+        spans = [{"begin": start, "end": end} for start, end in mention.spans]
+        notes["mentions whose pieces are sorted when they are read"] += [*mention.spans] != sorted(mention.spans)
+        obj, facts = _obj_and_facts(mention, notes)
+        denotations.append({"id": name, "span": spans[0] if len(spans) == 1 else spans, "obj": obj})
+        attributes += [{"subj": name, "pred": pred, "obj": value} for pred, value in facts]
+    named = {} if source_of(document.metadata) == document.id else {"id": document.id}
+    numbered = [{"id": f"A{number}", **one} for number, one in enumerate(attributes, 1)]
+    # The denotations come first, so that the format is told from the beginning of a file.
+    own = {**named, "denotations": denotations, "attributes": numbered, "text": document.text}
+    return own | {key: value for key, value in document.metadata.items() if key not in {*own, "id", "tracks"}}
+
+
+def _obj_and_facts(mention: Mention, notes: Counter[str]) -> tuple[str, list[tuple[str, Any]]]:
+    """Return the `obj` of a mention, and the predicates and objects of its attributes."""
+    ids = [NIL] if mention.gold == () else [check_id(id_, _GOLD, of=mention.id) for id_ in mention.gold or ()]
+    obj = mention.type or None
+    if mention.type is None and len(ids) == 1 and (ids[0] == NIL or ID.fullmatch(ids[0])):
+        obj, ids = ids[0], []
+    elif not ids and ID.fullmatch(obj or ""):
+        notes["types that are read as ids"] += 1
+    notes["mentions without a type, written as `Mention`"] += obj is None
+    further = {key: value for key, value in mention.metadata.items() if not NAMES_ID.search(key)}
+    notes["further keys whose names end in `id` left out"] += len(mention.metadata) - len(further)
+    facts = [(_PREDICATE, id_) for id_ in ids]
+    for key, value in further.items():
+        facts += [(key, one) for one in (value if isinstance(value, list) else [value])]
+    return obj or "Mention", facts

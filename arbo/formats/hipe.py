@@ -25,7 +25,7 @@ from arbo.data import Corpus, Document, DocumentRecords, OnError, Records
 from arbo.data.documents import marked_document
 from arbo.errors import DataError
 from arbo.files import PathLike
-from arbo.readers.files import data_files, read_lines
+from arbo.formats.files import data_files, read_lines
 from arbo.text.checks import Span
 
 SUFFIXES = (".tsv",)

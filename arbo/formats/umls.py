@@ -16,7 +16,7 @@ must therefore be adjacent, as in the releases; a concept with different names i
 To keep the concepts of MedMentions ST21pv, pass the name of the set (`--kb-types ST21pv`); the types below its 21 types
 in the Semantic Network are included (Mohan and Li 2019 also select vocabularies, but this reader does not):
 
-    from arbo.readers.umls import read_umls
+    from arbo.formats.umls import read_umls
 
     kb = read_umls("2017AA/META", types="ST21pv")
 """
@@ -31,7 +31,7 @@ from typing import Any, NamedTuple
 from arbo.data import Entity, KnowledgeBase, OnError, Records
 from arbo.errors import DataError, UsageError
 from arbo.files import PathLike
-from arbo.readers.files import read_lines
+from arbo.formats.files import read_lines
 
 ST21PV = frozenset({
     "T005", "T007", "T017", "T022", "T031", "T033", "T037", "T038", "T058", "T062", "T074", "T082", "T091", "T092",

@@ -1,4 +1,4 @@
-"""Read BioC, as JSON or XML: collections of documents, whose passages have text, offset and annotations.
+"""Read and write BioC, as JSON or XML: collections of documents, whose passages have text, offset and annotations.
 
     {"documents": [{"id": "1", "infons": {}, "passages": [
         {"offset": 0, "infons": {"type": "title"}, "text": "Wilson disease.", "annotations": [
@@ -14,23 +14,29 @@ A file of JSON has a collection, a document, a list of these, or one on each lin
 - Other infons of annotations and documents are metadata. So are `passages` (offset, length and infons), unless one
   passage without infons has the whole text, and `relations` of a document; those of passages are left out and counted.
 - Annotations without a location are left out and counted, and so are the infons of a collection.
+
+The writer makes one collection of JSON, with a document on each line. Documents from BioC keep their passages; others
+have one. A mention outside all passages, or in several, is an annotation of the document. Metadata are infons.
 """
 
+import json
 import re
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import Element, ParseError, XMLPullParser
 
-from arbo.data import Corpus, Document, DocumentRecords, OnError, Records
+from arbo.data import Corpus, Document, DocumentRecords, Mention, OnError, Records
 from arbo.data.documents import compare, span_inside
 from arbo.data.fields import any_list, anything, fields, mapping_or_null, string, string_or_null
 from arbo.errors import DataError
-from arbo.files import PathLike
-from arbo.readers import json_files
-from arbo.readers.files import LARGEST_ARCHIVE, check_entities, read_head, read_text
-from arbo.readers.json_files import Draft, Value, annotated, json_values, read_values
+from arbo.files import PathLike, write_lines
+from arbo.formats import json_files
+from arbo.formats.files import LARGEST_ARCHIVE, check_entities, read_head, read_text
+from arbo.formats.json_files import Draft, Value, annotated, json_values, read_values
+from arbo.formats.writing import check_id
 
 SUFFIXES = (*json_files.SUFFIXES, ".xml")
 ID_INFONS = ("identifiers", "identifier", "mesh", "omim", "umls", "cui", "concept_id", "conceptid", "ncbi gene", "gene")
@@ -174,3 +180,70 @@ def _record(element: Element) -> dict[str, Any]:
 def _number(name: str, value: str) -> str | int:
     digits = value.strip()
     return int(digits) if name in ("offset", "length") and digits.isdecimal() and len(digits) < 19 else value
+
+
+_GOLD = re.compile(rf"(?!({_NIL}|-)\Z)\S(.*\S)?", re.S)
+_SEPARATORS = frozenset("|,;+")
+
+
+def write_bioc(documents: Iterable[Document], path: PathLike, _: Mapping[str, str]) -> Counter[str]:
+    """Write a collection."""
+    write_lines(_collection(documents), path)
+    return Counter()
+
+
+def _collection(documents: Iterable[Document]) -> Iterator[str]:
+    yield '{"source": "arbo", "date": "", "key": "", "infons": {}, "documents": ['
+    comma = ""
+    for document in documents:
+        yield comma + json.dumps(_json_document(document), ensure_ascii=False)
+        comma = ","
+    yield "]}"
+
+
+def _json_document(document: Document) -> dict[str, Any]:
+    passages = _passages(document)
+    whole: list[dict[str, Any]] = []
+    begins = [passage["offset"] for passage in passages]
+    own = [mention.id.removeprefix(f"{document.id}:") for mention in document.mentions]
+    for name, mention in zip(own, document.mentions, strict=True):
+        passage = passages[max(0, bisect_right(begins, mention.start) - 1)]
+        is_inside = passage["offset"] <= mention.start and mention.end <= passage["offset"] + len(passage["text"])
+        (passage["annotations"] if is_inside else whole).append(_annotation(name, mention))
+    lists = {"passages", "relations"}  # of BioC; other metadata of these names are infons
+    infons = {key: value for key, value in document.metadata.items() if not (key in lists and isinstance(value, list))}
+    relations = [] if "relations" in infons else document.metadata.get("relations", [])
+    return {"id": document.id, "infons": infons, "passages": passages, "annotations": whole, "relations": relations}
+
+
+def _passages(document: Document) -> list[dict[str, Any]]:
+    """Return the passages of a document from BioC, if its text still has them, or else one passage."""
+    text, found = document.text, []
+    try:
+        for one in document.metadata.get("passages", ()):
+            end = one["offset"] + one["length"]
+            found.append({"offset": one["offset"], "infons": {**one["infons"]}, "text": text[one["offset"] : end]})
+    except (KeyError, TypeError):
+        found = []
+    end = 0
+    for one in found:
+        if not end <= one["offset"] or text[end : one["offset"]].strip("\n"):
+            break
+        end = one["offset"] + len(one["text"])
+    else:
+        if found and end == len(text):
+            return [{**one, "annotations": []} for one in found]
+    return [{"offset": 0, "infons": {}, "text": text, "annotations": []}]
+
+
+def _annotation(name: str, mention: Mention) -> dict[str, Any]:
+    infons = dict(mention.metadata)
+    if mention.type is not None:
+        infons["type"] = mention.type
+    if mention.gold is not None:
+        ids = [check_id(id_, _GOLD, of=mention.id) for id_ in mention.gold]
+        infons["identifier"] = "|".join(ids) or _NIL
+        if any(_SEPARATORS & {*id_} for id_ in ids):
+            infons["identifiers"] = ids
+    locations = [{"offset": start, "length": end - start} for start, end in mention.spans]
+    return {"id": name, "infons": infons, "text": mention.text, "locations": locations}

@@ -23,8 +23,8 @@ from typing import Any
 from arbo.data import Entity, KnowledgeBase, OnError, Records
 from arbo.errors import DataError, MissingDependency
 from arbo.files import PathLike
-from arbo.readers.files import LARGEST_ARCHIVE, check_entities, data_files, read_text
-from arbo.readers.ontologies import Obsolete, short_id, with_replaced
+from arbo.formats.files import LARGEST_ARCHIVE, check_entities, data_files, read_text
+from arbo.formats.ontologies import Obsolete, short_id, with_replaced
 
 SUFFIXES = (".ttl", ".nt", ".rdf", ".skos", ".xml")
 

@@ -10,7 +10,7 @@ from arbo.data import Corpus, DocumentRecords, OnError
 from arbo.data.spacy_docs import docs_in, documents_of_docs
 from arbo.errors import DataError, MissingDependency
 from arbo.files import PathLike
-from arbo.readers.files import LARGEST_ARCHIVE, data_files
+from arbo.formats.files import LARGEST_ARCHIVE, data_files
 
 SUFFIXES = (".spacy",)
 

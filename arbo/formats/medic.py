@@ -13,7 +13,7 @@ import re
 from arbo.data import Entity, KnowledgeBase, OnError, Records
 from arbo.errors import DataError
 from arbo.files import PathLike
-from arbo.readers.files import read_records
+from arbo.formats.files import read_records
 
 SUFFIXES = (".txt",)
 

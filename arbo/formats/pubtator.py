@@ -1,4 +1,4 @@
-"""Read PubTator: title, abstract and tab-separated mentions, with one block for each document.
+"""Read and write PubTator: title, abstract and tab-separated mentions, with one block for each document.
 
     8701013|t|Famotidine-associated delirium.
     8701013|a|Famotidine is a histamine H2-receptor antagonist ...
@@ -16,18 +16,24 @@ title begins a new block. Files contain more than plain mentions; `notes` counts
   is an error, since it usually means that the offsets count bytes or UTF-16 units.
 
 The format has no mention ids; `mention_ids` makes ids from document and span.
+
+The format does not mark titles in texts, so the writer takes the first sentence or line, whichever is shorter, as the
+title. Offsets do not depend on this.
 """
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 
 from arbo.data import Corpus, Document, DocumentRecords, Marked, OnError, Records
 from arbo.data.documents import compare, marked_document, span_between
 from arbo.errors import DataError
-from arbo.files import PathLike
-from arbo.readers.files import Block, read_blocks, split_blocks
+from arbo.files import PathLike, write_lines
+from arbo.formats.files import Block, read_blocks, split_blocks
+from arbo.formats.writing import check_id, hull, one_line
+from arbo.text.sentences import lines, sentences
 
 SUFFIXES = (".txt", ".pubtator")
 
@@ -106,3 +112,33 @@ def _gold(column: str, notes: Counter[str]) -> tuple[str, ...] | None:
     if len(ids) > 1:
         notes["mentions with several concept ids"] += 1
     return tuple(concept for concept in ids if concept != _NIL)
+
+
+_DOCUMENT_ID = re.compile(r"[^|\t\r\n\ufeff]+")
+_ID = re.compile(r"(?!-1$)[^|+\s]([^|+\t\r\n]*[^|+\s])?")
+
+
+def write_pubtator(documents: Iterable[Document], path: PathLike, _: Mapping[str, str]) -> Counter[str]:
+    """Write a PubTator file; `|` joins acceptable ids, and `-1` is NIL. Raise DataError for an id that does not fit."""
+    notes: Counter[str] = Counter()
+    write_lines((line for document in documents for line in _block_lines(document, notes)), path)
+    return notes
+
+
+def _block_lines(document: Document, notes: Counter[str]) -> Iterator[str]:
+    name, text = check_id(document.id, _DOCUMENT_ID, of=document.id), one_line(document.text)
+    notes["texts whose tabs and line ends became blanks"] += text != document.text
+    ends = (pieces[:1, 1].tolist() for pieces in (sentences(document.text), lines(document.text)))
+    end = min(chain(*ends), default=0)
+    title, abstract = (text[:end], text[end + 1 :]) if text[end : end + 1] == " " else (text, "")
+    notes["texts that got a blank at their end"] += title == text
+    yield f"{name}|t|{title}"
+    yield f"{name}|a|{abstract}"
+    for mention in document.mentions:
+        start, end = hull(mention, notes)
+        ids = "|".join(check_id(id_, _ID, of=mention.id) for id_ in mention.gold or ()) or "-1"
+        kind = one_line(mention.type or "")
+        notes["types whose tabs and line ends became blanks, and empty ones"] += (kind or None) != mention.type
+        columns = [name, str(start), str(end), text[start:end], kind]
+        yield "\t".join(columns + [ids] * (mention.gold is not None))
+    yield ""

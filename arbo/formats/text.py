@@ -6,7 +6,7 @@ counts as two.
 
 from arbo.data import Corpus, Document, DocumentRecords, OnError
 from arbo.files import PathLike
-from arbo.readers.files import data_files, read_text
+from arbo.formats.files import data_files, read_text
 
 SUFFIXES = (".txt",)
 

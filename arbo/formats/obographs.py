@@ -3,7 +3,7 @@
     {"graphs": [{"nodes": [{"id": "http://purl.obolibrary.org/obo/HP_0001250", "type": "CLASS", "lbl": "Seizure",
         "meta": {"definition": {"val": "..."}, "synonyms": [{"pred": "hasExactSynonym", "val": "Fit"}]}}]}]}
 
-The entities are those of `arbo.readers.obo`: the id of this node is `HP:0001250`; aliases are synonyms of any scope;
+The entities are those of `arbo.formats.obo`: the id of this node is `HP:0001250`; aliases are synonyms of any scope;
 the type is the namespace; and the ids of a deprecated class with one replacement (`IAO_0100001`) become alternative ids
 of the class that replaces it. Nodes without a label, which other ontologies define, and nodes other than classes are
 left out and counted. Edges are not read.
@@ -19,8 +19,8 @@ from arbo.data import Entity, KnowledgeBase, OnError, Records
 from arbo.data.fields import fields, mapping_or_null, string, string_or_null
 from arbo.errors import DataError
 from arbo.files import PathLike
-from arbo.readers.json_files import Value, json_values, read_values
-from arbo.readers.ontologies import Obsolete, short_id, with_replaced
+from arbo.formats.json_files import Value, json_values, read_values
+from arbo.formats.ontologies import Obsolete, short_id, with_replaced
 
 SUFFIXES = (".json",)
 

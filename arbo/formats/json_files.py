@@ -12,7 +12,7 @@ from arbo.data.objects import parse
 from arbo.data.records import Item
 from arbo.errors import DataError
 from arbo.files import PathLike
-from arbo.readers.files import LARGEST_ARCHIVE, data_files, read_text
+from arbo.formats.files import LARGEST_ARCHIVE, data_files, read_text
 from arbo.text.checks import Span
 
 SUFFIXES = (".json", ".jsonl")

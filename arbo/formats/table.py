@@ -1,4 +1,4 @@
-"""Read tables of documents, mentions or entities: CSV, TSV and Parquet.
+"""Read and write tables of documents, mentions or entities: CSV, TSV and Parquet.
 
     id,name,aliases,definition
     D010190,Pancreatic Neoplasms,"Cancer, pancreatic|Pancreas Cancer",Tumors of the pancreas.
@@ -11,9 +11,15 @@ value. The items of a list, such as aliases or gold ids, are separated by `|`. W
 except in texts. Quotes around a cell are dropped; such a cell may contain delimiters, line ends and doubled quotes. A
 TSV of entities may have no column names; its columns are then id, name, aliases and definition. If the quotes of a TSV
 do not match, all are kept as part of the cells, since many programs never quote.
+
+The writers make UTF-8, and CSV with a byte order mark, so that Excel does not assume the local encoding. Texts are
+quoted, so that quotes, tabs and line ends in them survive. Since a spreadsheet would run a cell such as `=cmd()`, texts
+and column names of CSV that begin with `=`, `+`, `-`, `@`, a tab or a line end get the prefix `'`; the writer counts
+the texts. TSV holds each text as it is.
 """
 
 import csv
+import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -24,6 +30,8 @@ from pathlib import Path
 from typing import Literal
 
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
 import pyarrow.parquet as pq
 
 from arbo.data import Corpus, KnowledgeBase, OnError
@@ -32,7 +40,8 @@ from arbo.data.objects import DOCUMENT_KEYS, ENTITY_KEYS
 from arbo.data.parquet import check_values, chunks
 from arbo.data.rows import Placed, documents_of, entities_of
 from arbo.errors import DataError
-from arbo.readers.files import LARGEST_ARCHIVE, MOST_PACKED, Paths, data_files, read_text, unpacked
+from arbo.files import PathLike, write_whole
+from arbo.formats.files import LARGEST_ARCHIVE, MOST_PACKED, Paths, data_files, read_text, unpacked
 
 Kind = Literal["csv", "tsv", "parquet"]
 
@@ -206,3 +215,42 @@ def _value(name: str, cell: str) -> object:
         with suppress(ValueError):
             return float(cell)
     return cell
+
+
+_FORMULA = r"\A([=+\-@\t\r\n\x{ff1d}\x{ff0b}\x{ff0d}\x{ff20}])"  # and the full-width forms of the four signs
+
+
+def write_csv(table: pa.Table, path: PathLike) -> Counter[str]:
+    """Write a CSV file, gzipped if its name ends in `.gz`; count the cells like formulas, which get a `'` in front."""
+    columns = _joined_lists(table)
+    guarded: Counter[str] = Counter()
+    for name, column in columns.items():
+        if column.type in (pa.string(), pa.large_string()):
+            columns[name] = pc.replace_substring_regex(column, _FORMULA, "'\\1")
+            guarded[name] = pc.sum(pc.not_equal(column, columns[name])).as_py() or 0
+    names = pc.replace_substring_regex(pa.array([*columns], pa.string()), _FORMULA, "'\\1").to_pylist()
+    _write_delimited(pa.table(list(columns.values()), names), path, ",", b"\xef\xbb\xbf")
+    told = f"cells that begin like a formula got a ' in front ({', '.join(+guarded)}); tsv keeps them as they are"
+    return Counter({told: guarded.total()})
+
+
+def write_tsv(table: pa.Table, path: PathLike) -> Counter[str]:
+    """Write a file of tab-separated values, gzipped if its name ends in `.gz`; no text is changed."""
+    _write_delimited(pa.table(_joined_lists(table)), path, "\t", b"")
+    return Counter()
+
+
+def _joined_lists(table: pa.Table) -> dict[str, pa.ChunkedArray]:
+    """Return the columns of a table by name, with the items of lists joined."""
+    joined = (pc.binary_join(column, "|") if pa.types.is_list(column.type) else column for column in table.columns)
+    return dict(zip(table.column_names, joined, strict=True))
+
+
+def _write_delimited(table: pa.Table, path: PathLike, delimiter: str, mark: bytes) -> None:
+    def write(partial: Path) -> None:
+        packed = "gzip" if os.fspath(path).endswith(".gz") else None
+        with pa.output_stream(partial, compression=packed) as stream:
+            stream.write(mark)
+            pa.csv.write_csv(table, stream, pa.csv.WriteOptions(delimiter=delimiter))
+
+    write_whole(path, write)

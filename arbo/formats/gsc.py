@@ -16,7 +16,7 @@ from arbo.data import Corpus, Document, DocumentRecords, Marked, OnError, Record
 from arbo.data.documents import compare, marked_document, span_between
 from arbo.errors import DataError
 from arbo.files import PathLike
-from arbo.readers.files import Block, read_blocks, split_blocks
+from arbo.formats.files import Block, read_blocks, split_blocks
 
 SUFFIXES = (".tsv",)
 

@@ -1,4 +1,4 @@
-r"""Read JSON lines, arbo's own format for documents and entities, with one object per line.
+r"""Read and write JSON lines, arbo's own format for documents and entities, with one object per line.
 
 A document (`id` and `text` are required):
 
@@ -21,14 +21,19 @@ In the file, each object is on one line; blank lines are ignored. Further keys o
 kept as metadata; a repeated key is an error. Strings are kept exactly as written, including line ends such as `\r\n`.
 A second object with the same id is dropped and counted if its content is equal, and is an error if its content differs.
 Files may be gzipped.
+
+The writer of clusters makes `{"mentions": [mention ids]}` for each cluster, which `arbo score` reads.
 """
 
-from arbo.data import Corpus, DocumentRecords, KnowledgeBase, OnError, Records
-from arbo.data.documents import Document
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+
+from arbo.data import Corpus, Document, DocumentRecords, KnowledgeBase, OnError, Records
 from arbo.data.objects import parse, to_document, to_entity
 from arbo.data.records import reading
-from arbo.files import PathLike
-from arbo.readers.files import Paths, data_files, read_records
+from arbo.files import PathLike, write_lines
+from arbo.formats.files import Paths, data_files, read_records
 
 SUFFIXES = (".jsonl",)
 
@@ -52,3 +57,19 @@ def read_entities(path: PathLike, *, on_error: OnError = "fail") -> KnowledgeBas
     return KnowledgeBase(
         read_records(path, SUFFIXES, lambda line, *_: to_entity(parse(line)), Records("entities", on_error))
     )
+
+
+def write_jsonl(documents: Iterable[Document], path: PathLike, _: Mapping[str, str]) -> Counter[str]:
+    """Write documents; the format holds everything."""
+    Corpus.of(documents).to_jsonl(path)
+    return Counter()
+
+
+def write_clusters(documents: Iterable[Document], path: PathLike, _: Mapping[str, str]) -> Counter[str]:
+    """Write `{"mentions": [mention ids]}` for each cluster of mentions with the same gold ids or gold cluster."""
+    clusters: defaultdict[frozenset[str], list[str]] = defaultdict(list)
+    for mention in (mention for document in documents for mention in document.mentions):
+        clusters[frozenset(mention.labels or ())].append(mention.id)
+    notes = Counter({"mentions without an id left out": len(clusters.pop(frozenset(), ()))})
+    write_lines((json.dumps({"mentions": ids}, ensure_ascii=False) for ids in clusters.values()), path)
+    return notes

@@ -27,8 +27,8 @@ from arbo.data import Corpus, Document, DocumentRecords, Marked, OnError, Record
 from arbo.data.documents import marked_document, text_of
 from arbo.errors import DataError
 from arbo.files import PathLike
-from arbo.readers.files import data_files, read_lines, read_text
-from arbo.readers.json_files import parse_whole
+from arbo.formats.files import data_files, read_lines, read_text
+from arbo.formats.json_files import parse_whole
 from arbo.text.checks import Span
 from arbo.text.sentences import lay_out
 
