@@ -22,10 +22,10 @@ from arbo.linking.procedure import Procedure, in_memory
 from arbo.progress import Announce, quiet
 from arbo.results.result import Result
 from arbo.results.run import Run
-from arbo.retrieval.called import reranker_of
 from arbo.retrieval.candidates import Candidates
-from arbo.retrieval.domains import SearchAll, search_all
-from arbo.retrieval.encoded import EncodedKb
+from arbo.retrieval.encoded_kb import EncodedKb
+from arbo.retrieval.function_reranker import reranker_of
+from arbo.retrieval.groups import SearchAll, search_all
 from arbo.retrieval.reranking import Reranker
 from arbo.retrieval.retrieval import Retrieval
 
@@ -48,8 +48,8 @@ class Linker:
         announce: shows progress, see `arbo.progress`.
         tuning: the trials from which `tune` chose the configuration; set by `tune`, otherwise None.
         reranker: scores each mention with its candidates, see `arbo.retrieval.reranking`: a cross-encoder, or any
-            function of mentions and their candidates, see `arbo.retrieval.called`. If it is None, and in `discover`,
-            the encoder's scores are used.
+            function of mentions and their candidates, see `arbo.retrieval.function_reranker`. If it is None, and in
+            `discover`, the encoder's scores are used.
         edges: an edge model, which sets the weights of edges (see `arbo.train_edges`), its file or folder, or
             ``english`` for the edge model that arbo contains. If it is None, the encoder's scores are used.
         search_all: searches for neighbours; the default searches in this process, `arbo.scale.work.Work.search_all` in
@@ -248,7 +248,7 @@ class Linker:
         Domains and types are ignored, so that mentions must have no domain.
         """
         assert self._entities is not None
-        return self.configured(config=replace(self.config, map_types=None), _entities=self._entities.undivided())
+        return self.configured(config=replace(self.config, map_types=None), _entities=self._entities.in_one_group())
 
     def procedure(self, *, discover: bool = False) -> Procedure:
         """Return the steps of `link` or of `discover`; raise UsageError if `rerank_mentions` is set for `discover`."""

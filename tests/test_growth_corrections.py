@@ -15,7 +15,7 @@ from rerankers import Oracle, knows_gold
 import arbo
 from arbo.data.corpus import Corpus
 from arbo.errors import UsageError
-from arbo.retrieval.scored import known_scores
+from arbo.retrieval.score_memory import known_scores
 
 KB = arbo.KnowledgeBase([arbo.Entity("E1", "marsh fever"), arbo.Entity("E2", "kelp blight"), arbo.Entity("E3", "zzz")])
 TEXT = "The marsh fever of kelp blight patients."

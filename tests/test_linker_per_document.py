@@ -17,8 +17,8 @@ from typer.testing import CliRunner
 import arbo
 from arbo.cli import app
 from arbo.results.queue import Queue
-from arbo.retrieval import domains
-from arbo.retrieval.domains import mention_parts, nearest_within
+from arbo.retrieval import groups
+from arbo.retrieval.groups import among_mentions, nearest_within
 from clustering.knn import silent
 from clustering.vectors import Vectors
 
@@ -92,10 +92,10 @@ def test_pairs_within_small_parts_give_the_lists_of_a_search(
     rng = np.random.default_rng(3)
     matrix = rng.integers(0, 3, (350, 4)).astype(np.float32) / 3
     vectors = Vectors.of(sp.csr_array(matrix) if sparse else matrix)
-    parts = mention_parts([*rng.integers(0, 40, 199).tolist(), "alone", *["large"] * 150])
+    parts = among_mentions([*rng.integers(0, 40, 199).tolist(), "alone", *["large"] * 150])
     how: Any = {"metric": "cosine", "search": "exact", "progress": silent, "within": within}
     paired = nearest_within(parts, vectors, vectors, 5, **how)
-    monkeypatch.setattr(domains, "_SMALL", -1)
+    monkeypatch.setattr(groups, "_SMALL", -1)
     searched = nearest_within(parts, vectors, vectors, 5, **how)
     assert paired.ids.tolist() == searched.ids.tolist()
     assert paired.dissimilarity.tolist() == searched.dissimilarity.tolist()

@@ -16,7 +16,7 @@ from test_linker_growth import clusters, equal
 import arbo
 from arbo.data.releases import Exchange
 from arbo.engine import Neighbors
-from arbo.retrieval.domains import Wanted, search_all
+from arbo.retrieval.groups import Search, search_all
 
 NAMES = ["marsh fever", "marsh fevers", "fever", "kelp blight", "kelp", "zzz", "zzz fever", "marsh kelp", "quagga rot"]
 
@@ -122,7 +122,7 @@ def test_only_what_a_release_changed_is_searched() -> None:
     before = arbo.Linker(kb, config=few).link(documents)
     searched: list[tuple[int, int]] = []
 
-    def counting(wanted: Iterable[Wanted], k: int, **how: Any) -> Iterator[Neighbors]:
+    def counting(wanted: Iterable[Search], k: int, **how: Any) -> Iterator[Neighbors]:
         wanted = list(wanted)
         searched.extend((one.queries.n, one.things.n) for one in wanted)
         return search_all(wanted, k, **how)

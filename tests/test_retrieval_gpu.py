@@ -11,8 +11,8 @@ from builders import python
 from hypothesis import given, settings, strategies as st
 
 import arbo.retrieval.gpu
-from arbo.retrieval.domains import Wanted
 from arbo.retrieval.gpu import torch_scanner
+from arbo.retrieval.groups import Search
 from arbo.scale.work import opened
 from clustering.dense_search import faiss_scanner
 from clustering.index import Index
@@ -67,7 +67,7 @@ def test_shards_of_dense_vectors_are_searched_by_the_best_scanner_unless_in_a_po
     monkeypatch.setattr("arbo.scale.search._QUERIES", 20)
     how: dict[str, Any] = {"metric": "cosine", "search": "exact", "within": None, "progress": lambda items, _: items}
     with opened(tmp_path / "work", shard_size=30) as work:
-        (found,) = work.search_all([Wanted(points, points, None)], 3, **how)
+        (found,) = work.search_all([Search(points, points, None)], 3, **how)
     assert copied == ([] if in_pool else [30, 20])
     assert found.ids.tolist() == nearest(points, points, 3).ids.tolist()
 

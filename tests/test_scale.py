@@ -31,7 +31,7 @@ import arbo
 from arbo.cli.work import Shards
 from arbo.engine import Index, Vectors, nearest
 from arbo.errors import ArboError, DataError, UsageError
-from arbo.retrieval.domains import Wanted
+from arbo.retrieval.groups import Search
 from arbo.scale import executors
 from arbo.scale.parts import MANIFEST, Part, read_manifest
 from arbo.scale.search import _shards
@@ -141,7 +141,7 @@ def test_a_grid_gives_the_lists_of_one_search(data: st.DataObject, tmp_path_fact
     k, within = draw(st.integers(1, 12)), draw(st.sampled_from([None, 0.2, -1.0]))
     expected = nearest(queries, others, k, metric=metric, self_ids=own, within=within)
     with opened(tmp_path_factory.mktemp("work"), shard_size=draw(st.integers(1, 9)), pool=Shuffled()) as work:
-        wanted = [Wanted(queries, others, own)]
+        wanted = [Search(queries, others, own)]
         how: dict[str, Any] = {
             "metric": metric,
             "search": "exact",
@@ -163,7 +163,7 @@ def is_mapped(array: Any) -> bool:
 def test_lists_lie_in_files_that_no_name_leaves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     points = vectors(np.random.default_rng(0).random((40, 3)))
     with opened(tmp_path, shard_size=9) as work:
-        wanted, how = [Wanted(points, points, np.arange(40, dtype=np.int32))], {"metric": "cosine", "search": "exact"}
+        wanted, how = [Search(points, points, np.arange(40, dtype=np.int32))], {"metric": "cosine", "search": "exact"}
         (found,) = work.search_all(wanted, 3, **how, within=None, progress=lambda items, _: items)  # type: ignore[arg-type]
         assert all(map(is_mapped, found.first(1)))
         assert [path.name for path in tmp_path.iterdir() if path.is_file()] == [next(tmp_path.glob("*.json")).name]
@@ -194,10 +194,10 @@ def test_a_search_that_may_miss_neighbours_is_not_divided(tmp_path: Path) -> Non
     points = vectors(np.random.default_rng(0).random((50, 4)))
     with opened(tmp_path / "work", shard_size=5) as work:
         how: dict[str, Any] = {"metric": "cosine", "within": None, "progress": lambda items, _: items}
-        (found,) = work.search_all([Wanted(points, points, None)], 3, search="hnsw", **how)
+        (found,) = work.search_all([Search(points, points, None)], 3, search="hnsw", **how)
         twice = vectors(points.matrix, owner=np.arange(50) // 2)
         with pytest.raises(ValueError, match="exactly one vector"):
-            list(work.search_all([Wanted(twice, points, None)], 3, search="exact", **how))
+            list(work.search_all([Search(twice, points, None)], 3, search="exact", **how))
     assert found.ids.shape == (50, 3)
     assert parts_of(tmp_path / "work") == {}
     assert progress_of(tmp_path / "work") == {NAMELESS: {}}

@@ -18,7 +18,7 @@ from test_scale import few
 import arbo
 from arbo.cli.work import Shards
 from arbo.files import discard
-from arbo.retrieval.domains import Wanted
+from arbo.retrieval.groups import Search
 from arbo.scale.parts import MANIFEST, Part
 from arbo.scale.work import opened, progress_of
 
@@ -67,7 +67,7 @@ def test_the_bar_of_a_job_that_goes_on_begins_with_what_is_finished(tmp_path: Pa
     how: dict[str, Any] = {"metric": "cosine", "search": "exact", "within": None, "progress": watched}
     for _ in range(2):
         with opened(tmp_path, shard_size=9) as work:
-            list(work.search_all([Wanted(points, points, None)], 3, **how))
+            list(work.search_all([Search(points, points, None)], 3, **how))
         discard(next(tmp_path.glob("search-*")))
     assert told == [(25, 25), (25, 1)]
 

@@ -17,7 +17,7 @@ from arbo.encoders.tower import Tower
 from arbo.engine import Graph, merge_tree, silent
 from arbo.errors import DataError, UsageError
 from arbo.metrics import coreference_scores_from_labels
-from arbo.retrieval.domains import mention_parts, nearest_within
+from arbo.retrieval.groups import among_mentions, nearest_within
 from arbo.training.checkpoints import load_plan
 from arbo.training.config import WITHOUT_KB
 from arbo.training.data import Snapshot, TrainingSet
@@ -249,7 +249,7 @@ def test_conll_is_that_of_the_best_cut() -> None:
     snapshot = Snapshot(Vectors.of(np.zeros((0, 12)), n=0), Vectors.of(vectors), data.cluster, "cosine")
     scores = development_scores(data, snapshot)
     search: dict[str, Any] = {"metric": "cosine", "search": "exact", "progress": silent}
-    near = nearest_within(mention_parts([None] * 300), snapshot.mentions, snapshot.mentions, 8, **search)
+    near = nearest_within(among_mentions([None] * 300), snapshot.mentions, snapshot.mentions, 8, **search)
     tree = merge_tree(Graph.from_neighbors(near))
     every = [coreference_scores_from_labels(data.classes, tree.cut(height)) for height in (-np.inf, *tree.height)]
     assert scores["conll"] == pytest.approx(max(cut["conll"] for cut in every))

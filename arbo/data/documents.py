@@ -70,7 +70,7 @@ class Mention:
 class Document:
     """A text and its mentions, in the given order.
 
-    Mentions are compared only with entities and mentions of the same `domain` (see `arbo.retrieval.domains`); None
+    Mentions are compared only with entities and mentions of the same `domain` (see `arbo.retrieval.groups`); None
     counts as a domain too. For `metadata`, see `Mention`; its key `topic` divides documents for `Corpus.by_topic`, for
     scores by topic, and for training the cross-encoder of `arbo.train_edges`.
     """

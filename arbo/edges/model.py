@@ -113,7 +113,7 @@ class EdgeModel:
         return found
 
     def _mentions(self, facts: Facts, retrieval: Retrieval, k: int, announce: Announce) -> Neighbors:
-        first, second = mention_pairs(facts, codes_of(retrieval.worlds), retrieval.mentions)
+        first, second = mention_pairs(facts, codes_of(retrieval.groups), retrieval.mentions)
         weight = self.weights(retrieval.inputs, facts, first, second, announce)
         back = ~facts.nameless[second]
         if retrieval.n_entities:

@@ -9,16 +9,16 @@ _WINDOW = 60  # number of mentions just before a mention, in its document, that 
 _ALIKE = 40  # the same among the mentions of the document that share a word with it, for each word
 
 
-def mention_pairs(facts: Facts, worlds: Ids, neighbors: Neighbors) -> tuple[Ids, Ids]:
+def mention_pairs(facts: Facts, groups: Ids, neighbors: Neighbors) -> tuple[Ids, Ids]:
     """Return the distinct pairs of mentions to compare; the mention of lower ``rank`` comes first in each pair.
 
-    Both mentions of a pair have the same domain and group of types, for which ``worlds``, (mentions,), has a code (see
-    `arbo.retrieval.worlds`). Mentions that name nothing (see `Facts.nameless`) are compared only within their document.
+    Both mentions of a pair have the same group, for which ``groups``, (mentions,), has a code (see
+    `arbo.retrieval.groups`). Mentions that name nothing (see `Facts.nameless`) are compared only within their document.
     ``neighbors`` are the nearest mentions by an encoder.
     """
     found = searched(facts, neighbors).values()
     first, second = (np.concatenate(sides) for sides in zip(*found, strict=True))
-    inside = worlds[first] == worlds[second]
+    inside = groups[first] == groups[second]
     return distinct(first[inside], second[inside], len(facts))
 
 

@@ -5,7 +5,7 @@
                             "end_index": 6, "text": "robot", "label_document_id": "3E4F", "category": "LOW_OVERLAP"}
 
 Each line is one object; other keys are kept as metadata of the mention or entity. The domain of documents and entities
-is their world (see `arbo.retrieval.domains`).
+is their world (see `arbo.retrieval.groups`).
 
 The entities are the pages in a world's file, or in all files of the folder `documents`. The file's name is the domain;
 the text, without the title at its beginning, is the definition. `world/line`, with lines counted from 0, is an

@@ -9,7 +9,7 @@ from arbo.errors import DataError, UsageError
 from arbo.files import PathLike
 from arbo.linking.confidence import Confidence
 from arbo.linking.spread import Spread
-from arbo.retrieval.worlds import type_pairs
+from arbo.retrieval.groups import type_pairs
 from arbo.settings import Count, NotBelow0, Number, Settings, read_json
 
 Limit = float | Literal["default"] | None
@@ -55,7 +55,7 @@ class LinkerConfig(Settings):
     """Whether to replace abbreviations that a document defines by their long forms before encoding."""
     map_types: str | None = None
     """Types of mentions and the types of entities to compare them with, such as ``Chemical=drug,Gene=gene``; all other
-    types are compared with each other. See `arbo.retrieval.worlds`."""
+    types are compared with each other. See `arbo.retrieval.groups`."""
     per_document: bool = False
     """Whether each document is linked alone, in a graph of its own, so that its links do not depend on the others. But
     `discover` fits n-grams to all names, and a correction ``same`` joins documents. All documents are still searched

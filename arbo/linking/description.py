@@ -30,8 +30,8 @@ from arbo.linking.tables import (
     with_gold_entities,
 )
 from arbo.results.result import Result
+from arbo.retrieval.groups import unmapped
 from arbo.retrieval.retrieval import Retrieval
-from arbo.retrieval.worlds import unmapped
 
 
 def describe(

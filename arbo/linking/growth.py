@@ -4,7 +4,8 @@ The arrays, with rows in the order of `Corpus.order`: ``mentions`` and ``mention
 mentions; ``entities`` and ``entity_dissimilarity``, the nearest rows of the knowledge base;
 ``vectors`` and ``vector_row``, unless the encoder is that of n-grams, whose vectors are soon made again, and of which
 ``encoder.*`` is the fitted state; and ``kb.*``, hashes of the entities of the knowledge base. Further arrays are those
-of `arbo.linking.originals`, `arbo.retrieval.scored` and `arbo.results.graphs`. A run that cannot grow keeps its graph.
+of `arbo.linking.originals`, `arbo.retrieval.score_memory` and `arbo.results.graphs`. A run that cannot grow keeps its
+graph.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -30,11 +31,11 @@ from arbo.linking.releases import FROZEN, Arrays, frozen, is_same, kept_keys, ro
 from arbo.progress import Announce
 from arbo.results.graphs import only_graph
 from arbo.results.run import Run
-from arbo.retrieval.domains import SearchAll
-from arbo.retrieval.growth import Earlier
+from arbo.retrieval.groups import SearchAll
+from arbo.retrieval.growth import EarlierSearch
 from arbo.retrieval.reranking import Reranker
 from arbo.retrieval.retrieval import Find, Retrieval
-from arbo.retrieval.scored import Remembering, Scored, known_scores
+from arbo.retrieval.score_memory import PairScores, ScoreMemory, known_scores
 
 _Make: TypeAlias = Callable[[], Content]
 
@@ -51,8 +52,8 @@ class Mentions(NamedTuple):
     """Returns their documents as tables."""
     find: Find | None = None
     """Searches their neighbours if some are known."""
-    known: Mapping[str, Scored] = {}
-    """Known scores of a reranker, see `Remembering`."""
+    known: Mapping[str, PairScores] = {}
+    """Known scores of a reranker, see `ScoreMemory`."""
 
     @classmethod
     def of(
@@ -83,7 +84,7 @@ def kept(
     encoder: Encoder,
     kb: KnowledgeBase | None,
     given: Arrays,
-    reranker: Remembering | None,
+    reranker: ScoreMemory | None,
 ) -> Callable[[], dict[str, npt.NDArray[Any]]]:
     """Return a function that collects the arrays that a run keeps; only its graph if vectors or encoder cannot be kept.
 
@@ -179,7 +180,7 @@ def resumed(
         encoder: the encoder, fitted if there is a knowledge base.
         kb: the knowledge base of now.
         announce: see `arbo.progress`.
-        search_all: see `arbo.retrieval.domains`.
+        search_all: see `arbo.retrieval.groups`.
         anew: whether the neighbours of all mentions are sought again.
     """
     encoder = frozen(encoder, arrays)
@@ -201,7 +202,7 @@ def resumed(
     else:
         encode = cache(partial(_joined, arrays, row, inputs, order, encoder, announce))
         made, encoded = made._replace(encode=encode), lambda rows: encode().taken(rows)
-    earlier = Earlier(mentions, entities, row, encoded, near, number_now, search_all)
+    earlier = EarlierSearch(mentions, entities, row, encoded, near, number_now, search_all)
     return made if anew else made._replace(find=earlier.nearest_within)
 
 

@@ -27,12 +27,11 @@ from arbo.progress import Announce, Stopwatch
 from arbo.results.graphs import graph_arrays
 from arbo.results.result import Result
 from arbo.results.run import Run
-from arbo.retrieval.domains import SearchAll, search_all
-from arbo.retrieval.encoded import EncodedKb
+from arbo.retrieval.encoded_kb import EncodedKb
+from arbo.retrieval.groups import SearchAll, groups_of_mentions, search_all
 from arbo.retrieval.reranking import Reranker, Score, reranked
-from arbo.retrieval.retrieval import Retrieval, Sought, retrieve
-from arbo.retrieval.scored import Remembering
-from arbo.retrieval.worlds import mention_worlds
+from arbo.retrieval.retrieval import Retrieval, SearchSettings, retrieve
+from arbo.retrieval.score_memory import ScoreMemory
 
 
 def in_memory(found: Retrieval, k: int, announce: Announce, *, decisions: Decisions | None, **how: Any) -> Partition:
@@ -77,10 +76,12 @@ class Procedure:
         limit = self.config.mention_limit(encoder.threshold, learnt=self.edges is not None)
         compared = max(k, self.edges.neighbors) if self.edges and k else k
         within = limit if within_threshold else None
-        sought = Sought(compared, self.config.candidates, self.config.search, within, self.config.per_document)
-        entities = None if self.entities is None else self.entities.divided(self.config.map_types)
-        worlds = mention_worlds(inputs, self.config.map_types, some=not self.config.per_document)
-        return retrieve(encoder, inputs, encode, entities, worlds, sought, self.announce, find, self.search_all)
+        settings = SearchSettings(
+            compared, self.config.candidates, self.config.search, within, self.config.per_document
+        )
+        entities = None if self.entities is None else self.entities.by_group(self.config.map_types)
+        groups = groups_of_mentions(inputs, self.config.map_types, check=not self.config.per_document)
+        return retrieve(encoder, inputs, encode, entities, groups, settings, self.announce, find, self.search_all)
 
     def weighed(self, found: Retrieval, k: int, score: Score | None = None) -> Retrieval:
         """Return the edges with the weights of the edge model or the reranker, if there is one; see `reranked`."""
@@ -110,7 +111,7 @@ class Procedure:
             found = self.searched(mentions, k, within_threshold=True)
             scoring = None
             if self.reranker is not None and self.kb is not None:
-                scoring = Remembering(self.reranker, self.kb, mentions.known)
+                scoring = ScoreMemory(self.reranker, self.kb, mentions.known)
             retrieval = self.weighed(found, k, scoring.score if scoring else None)
         with clock("partition"):
             obeying = obeyed(lines, retrieval.inputs, self.kb, self.config) if lines else None

@@ -61,13 +61,13 @@ class Candidates:
             raise ValueError(f"entities and scores must have one shape (mentions, k), not {shapes}")
         if entities.dtype.kind not in "iu":
             raise ValueError(f"entities must be integers, rows of the knowledge base, not {entities.dtype}")
-        there = entities >= 0
+        is_filled = entities >= 0
         with np.errstate(invalid="ignore"):
             problems = {
                 "has an entity below -1": (entities < -1).any(axis=1),
                 "has a score that is NaN or +inf": (np.isnan(scores) | (scores == np.inf)).any(axis=1),
-                "has a score in an empty place": (~there & (scores != -np.inf)).any(axis=1),
-                "has an entity after an empty place": (there[:, 1:] & ~there[:, :-1]).any(axis=1),
+                "has a score in an empty place": (~is_filled & (scores != -np.inf)).any(axis=1),
+                "has an entity after an empty place": (is_filled[:, 1:] & ~is_filled[:, :-1]).any(axis=1),
                 "has the same entity twice": repeated(entities).any(axis=1),
                 "has scores that do not descend": (scores[:, 1:] > scores[:, :-1]).any(axis=1),
             }
@@ -85,26 +85,16 @@ class Candidates:
         A reranker's candidates are in its order, with its probabilities; `made_by` names it, and trainings refuse them.
         Raise UsageError if the run was made without a knowledge base, or with another one than ``kb``.
         """
-        told, documents = result.manifest["knowledge_base"], result.manifest["documents"]["fingerprint"]
-        if told is None:
+        made_with, documents = result.manifest["knowledge_base"], result.manifest["documents"]["fingerprint"]
+        if made_with is None:
             raise UsageError("the run was made without a knowledge base, so it has no candidates; link with one")
-        if other := other_origin((documents, told["fingerprint"]), (documents, kb.fingerprint)):
+        if other := other_origin((documents, made_with["fingerprint"]), (documents, kb.fingerprint)):
             raise UsageError(f"the run was made with {other}; give that knowledge base, or link again")
-        lists = result.link_table["candidates"].combine_chunks()
-        rows = pc.index_in(lists.flatten(), pa.array([id_ for (id_,) in kb.columns("id")], pa.string()))
-        count = pc.list_value_length(lists).to_numpy(zero_copy_only=False)
-        scores = result.link_table["candidate_scores"].combine_chunks().flatten()
-        return cls(
-            *_padded(
-                rows.to_numpy(zero_copy_only=False),
-                scores.to_numpy(),
-                count,
-                min(result.manifest["config"]["candidates"], len(kb)),
-            ),
-            documents,
-            kb.fingerprint,
-            result.manifest["encoder"],
-        )
+        ids, scores = (result.link_table[name].combine_chunks() for name in _COLUMNS)
+        rows = pc.index_in(ids.flatten(), pa.array([id_ for (id_,) in kb.columns("id")], pa.string()))
+        k = min(result.manifest["config"]["candidates"], len(kb))
+        lists = _padded(rows, scores.flatten(), ids.value_lengths(), k)
+        return cls(*lists, documents, kb.fingerprint, result.manifest["encoder"])
 
     @property
     def k(self) -> int:
@@ -162,14 +152,16 @@ class Candidates:
         target = Path(path)
         if target.exists():
             try:
-                _metadata(target)
+                _manifest(target)
             except DataError as error:
                 raise UsageError(f"{error}; choose another file, or remove this one first") from None
-        there = self.entities >= 0
-        start = pa.array(np.concatenate([[0], np.cumsum(there.sum(axis=1))]), pa.int32())
-        arrays = [pa.ListArray.from_arrays(start, pa.array(column[there])) for column in (self.entities, self.scores)]
-        own = {**FORMAT.head(), "k": self.k, **{name: json_ready(getattr(self, name)) for name in _ORIGIN}}
-        table = pa.table(dict(zip(_COLUMNS, arrays, strict=True)), metadata={FORMAT.name: json.dumps(own)})
+        is_filled = self.entities >= 0
+        start = pa.array(np.concatenate([[0], np.cumsum(is_filled.sum(axis=1))]), pa.int32())
+        lists = [
+            pa.ListArray.from_arrays(start, pa.array(column[is_filled])) for column in (self.entities, self.scores)
+        ]
+        manifest = {**FORMAT.head(), "k": self.k, **{name: json_ready(getattr(self, name)) for name in _ORIGIN}}
+        table = pa.table(dict(zip(_COLUMNS, lists, strict=True)), metadata={FORMAT.name: json.dumps(manifest)})
         write_whole(target, lambda file: pq.write_table(table, file, write_page_checksum=True))
 
     @classmethod
@@ -178,35 +170,30 @@ class Candidates:
 
         Raise DataError if the file is missing, truncated, changed, of another kind or of a newer version.
         """
-        own = _metadata(Path(path))
+        manifest = _manifest(Path(path))
         try:
             table = pq.read_table(path, partitioning=None, page_checksum_verification=True)
             entities, scores = (table[name].combine_chunks() for name in _COLUMNS)
-            count = entities.value_lengths().to_numpy(zero_copy_only=False)
-            if entities.value_lengths() != scores.value_lengths():
-                raise ValueError("the lists of candidates and the lists of scores differ in length")
-            if count.max(initial=0) > own["k"]:
-                raise ValueError(f"a list has {count.max():,} candidates, but the file has k={own['k']}")
-            lists = _padded(entities.flatten().to_numpy(), scores.flatten().to_numpy(), count, own["k"])
-            return cls(*lists, *(own[name] for name in _ORIGIN))
+            lists = _padded(entities.flatten(), scores.flatten(), entities.value_lengths(), manifest["k"])
+            return cls(*lists, *(manifest[name] for name in _ORIGIN))
         except (OSError, KeyError, AttributeError, ValueError, TypeError, pa.ArrowException) as error:
             raise DataError(f"the candidates cannot be read: {error}; {_MEND}", file=fspath(path)) from None
 
 
-def _padded(entities: Ids, scores: Floats, count: Ids, k: int) -> tuple[Ids, Floats]:
-    """Convert concatenated lists of the lengths ``count`` to arrays of (mentions, k), padded with -1 and -inf."""
-    there = np.arange(k) < count[:, None]
-    found = np.full(there.shape, -1, np.int32), np.full(there.shape, -np.inf, np.float32)
-    found[0][there], found[1][there] = entities, scores
-    return found
+def _padded(entities: pa.Array, scores: pa.Array, length: pa.Array, k: int) -> tuple[Ids, Floats]:
+    """Convert concatenated lists of the given lengths to arrays of (mentions, k), padded with -1 and -inf."""
+    is_filled = np.arange(k) < length.to_numpy(zero_copy_only=False)[:, None]
+    rows, values = np.full(is_filled.shape, -1, np.int32), np.full(is_filled.shape, -np.inf, np.float32)
+    rows[is_filled], values[is_filled] = entities.to_numpy(zero_copy_only=False), scores.to_numpy()
+    return rows, values
 
 
-def _metadata(file: Path) -> dict[str, Any]:
+def _manifest(file: Path) -> dict[str, Any]:
     try:
-        own = json.loads((pq.read_schema(file).metadata or {})[FORMAT.name.encode()])
+        values = json.loads((pq.read_schema(file).metadata or {})[FORMAT.name.encode()])
     except (OSError, KeyError, ValueError, RecursionError, pa.ArrowException) as error:
         raise DataError(f"not a readable file of candidates ({error!r:.200})", file=str(file)) from None
-    return check_manifest(own, FORMAT, file)
+    return check_manifest(values, FORMAT, file)
 
 
 def with_gold(candidates: Candidates, gold: Ids) -> Candidates:

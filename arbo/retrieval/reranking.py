@@ -25,9 +25,9 @@ from arbo.data import Corpus, Entity, KnowledgeBase, MentionInput, mention_input
 from arbo.engine import Bools, Floats, Ids, Neighbors
 from arbo.errors import DataError
 from arbo.progress import Announce, quiet
-from arbo.retrieval.called import RerankFunction, reranker_of
 from arbo.retrieval.candidates import Candidates, best_first, gaps_filled
 from arbo.retrieval.early_exit import check_skip_margin, margins
+from arbo.retrieval.function_reranker import RerankFunction, reranker_of
 from arbo.retrieval.retrieval import Retrieval
 
 
@@ -57,7 +57,9 @@ Score = Callable[[Sequence[MentionInput], KnowledgeBase, Ids, Ids, Announce], Fl
 
 
 @dataclass(frozen=True, slots=True)
-class _Reading:
+class _Scorer:
+    """A reranker and the mentions whose pairs it scores."""
+
     reranker: Reranker
     inputs: Sequence[MentionInput]
     announce: Announce
@@ -68,38 +70,37 @@ class _Reading:
 
         Candidates that the reranker does not read have -inf, but the first one of a skipped mention has 0.
         """
-        sure: Bools = np.zeros(len(entities), np.bool_) if skip_margin is None else margins(scores) >= skip_margin
-        read = (entities >= 0) & ~sure[:, None]
-        said = self.scores(kb, entities, read, gaps_filled(scores))
-        said[~read.any(axis=1), :1] = 0
-        return best_first(entities, said)
+        is_skipped: Bools = np.zeros(len(entities), np.bool_) if skip_margin is None else margins(scores) >= skip_margin
+        is_read = (entities >= 0) & ~is_skipped[:, None]
+        scores = self.scores(kb, entities, is_read, gaps_filled(scores))
+        scores[~is_read.any(axis=1), :1] = 0
+        return best_first(entities, scores)
 
-    def scores(self, kb: KnowledgeBase, entities: Ids, read: Bools, retrieval: Floats) -> Floats:
-        """Score the entities marked in ``read``, adding weighted ``retrieval`` scores; (mentions, k), else -inf."""
-        mention, entity = np.nonzero(read)[0], entities[read]
-        own = scores_of(self.score, self.inputs, kb, mention, entity, self.announce)
+    def scores(self, kb: KnowledgeBase, entities: Ids, is_read: Bools, retrieval: Floats) -> Floats:
+        """Score the entities marked in ``is_read``, adding weighted ``retrieval`` scores; (mentions, k), else -inf."""
+        scored = scores_of(self.score, self.inputs, kb, np.nonzero(is_read)[0], entities[is_read], self.announce)
         weight = self.reranker.retrieval_weight
         with np.errstate(over="ignore", invalid="ignore"):
-            given = own.astype(np.float32) + np.float32(weight) * retrieval[read]
-        if n_bad := int((~np.isfinite(given)).sum()):
+            total = scored.astype(np.float32) + np.float32(weight) * retrieval[is_read]
+        if n_bad := int((~np.isfinite(total)).sum()):
             added = f", after adding {weight:g} times the score from retrieval (`retrieval_weight`)" if weight else ""
-            wrong = f"the reranker returned NaN or infinity for {n_bad:,} of {len(given):,} pairs{added}"
-            raise DataError(f"{wrong}; it must return finite scores")
+            problem = f"the reranker returned NaN or infinity for {n_bad:,} of {len(total):,} pairs{added}"
+            raise DataError(f"{problem}; it must return finite scores")
         scores = np.full(entities.shape, -np.inf, np.float32)
-        scores[read] = given
+        scores[is_read] = total
         return scores
 
 
 def scores_of(
-    score: Score, mentions: Sequence[MentionInput], kb: KnowledgeBase, mention: Ids, entity: Ids, how: Announce
+    score: Score, mentions: Sequence[MentionInput], kb: KnowledgeBase, mention: Ids, entity: Ids, announce: Announce
 ) -> Floats:
     """Return the scores of a reranker, see `Reranker.score`; raise DataError if it returns a wrong number of them."""
-    own = np.asarray(score(mentions, kb, mention, entity, how))
-    if own.shape != mention.shape:
+    scores = np.asarray(score(mentions, kb, mention, entity, announce))
+    if scores.shape != mention.shape:
         raise DataError(
-            f"the reranker returned scores of the shape {own.shape}, not {mention.shape}; return one for each pair"
+            f"the reranker returned scores of the shape {scores.shape}, not {mention.shape}; return one for each pair"
         )
-    return own
+    return scores
 
 
 def rerank(
@@ -128,12 +129,11 @@ def rerank(
     corpus = Corpus.of(documents)
     candidates.check(corpus, kb)
     inputs = mention_inputs(corpus, expand_abbreviations=expand_abbreviations)
-    scorer: Reranker = reranker_of(reranker)
-    reading = _Reading(scorer, inputs, announce, scorer.score)
-    entities, said = reading.sorted(kb, candidates.entities, candidates.scores, skip_margin)
-    probability = _probability(entities, said)
-    settings = _settings(candidates.made_by, scorer, skip_margin)
-    return replace(candidates, entities=entities, scores=probability, made_by=settings)
+    model: Reranker = reranker_of(reranker)
+    scorer = _Scorer(model, inputs, announce, model.score)
+    entities, scores = scorer.sorted(kb, candidates.entities, candidates.scores, skip_margin)
+    settings = _settings(candidates.made_by, model, skip_margin)
+    return replace(candidates, entities=entities, scores=_probability(entities, scores), made_by=settings)
 
 
 def reranked(
@@ -152,13 +152,13 @@ def reranked(
     again: it stays in the order of the encoder. ``score`` takes the place of `Reranker.score`.
     """
     ids, dissimilarity = retrieval.entities
-    reading = _Reading(reranker, retrieval.inputs, announce, score or reranker.score)
-    ids, said = reading.sorted(kb, ids, retrieval.similarity(dissimilarity), skip_margin)
+    scorer = _Scorer(reranker, retrieval.inputs, announce, score or reranker.score)
+    ids, scores = scorer.sorted(kb, ids, retrieval.similarity(dissimilarity), skip_margin)
     limit = reranker.threshold
     return replace(
         retrieval,
-        entities=Neighbors(ids, np.where(ids >= 0, 1 - _probability(ids, said), np.float32(np.inf))),
-        mentions=_mention_edges(retrieval, reading, ids, said) if mentions else retrieval.mentions,
+        entities=Neighbors(ids, np.where(ids >= 0, 1 - _probability(ids, scores), np.float32(np.inf))),
+        mentions=_mention_edges(retrieval, scorer, ids, scores) if mentions else retrieval.mentions,
         distance=lambda mention, _: np.ones(len(mention), np.float32),  # others have the probability 0
         offset=1.0,
         threshold=(limit, limit if mentions else retrieval.threshold[1]),
@@ -173,25 +173,25 @@ def as_entities(inputs: Sequence[MentionInput]) -> KnowledgeBase:
     )
 
 
-def _mention_edges(retrieval: Retrieval, reading: _Reading, entities: Ids, said: Floats) -> Neighbors:
+def _mention_edges(retrieval: Retrieval, scorer: _Scorer, entities: Ids, entity_scores: Floats) -> Neighbors:
     """Return the dissimilarities of mention edges, relative to the candidates' scores or that of the own name."""
     others, dissimilarity = retrieval.mentions
-    there = others >= 0
-    alone = (entities < 0).all(axis=1, keepdims=True) & there.any(axis=1, keepdims=True)
+    is_edge = others >= 0
+    is_alone = (entities < 0).all(axis=1, keepdims=True) & is_edge.any(axis=1, keepdims=True)
     similarity = retrieval.similarity(dissimilarity)
-    nearest = similarity.max(axis=1, initial=-np.inf, keepdims=True)
-    scores = reading.scores(
+    scores = scorer.scores(
         as_entities(retrieval.inputs),
         np.hstack([others, np.arange(len(others), dtype=others.dtype)[:, None]]),
-        np.hstack([there, alone]),
-        np.hstack([similarity, nearest]),
+        np.hstack([is_edge, is_alone]),
+        np.hstack([similarity, similarity.max(axis=1, initial=-np.inf, keepdims=True)]),
     )
-    beside = np.where(alone, scores[:, -1:], scipy.special.logsumexp(said, axis=1, keepdims=True) if said.size else 0)
-    return Neighbors(others, np.where(there, scipy.special.expit(beside - scores[:, :-1]), np.inf).astype(np.float32))
+    candidates = scipy.special.logsumexp(entity_scores, axis=1, keepdims=True) if entity_scores.size else 0
+    log_odds = scores[:, :-1] - np.where(is_alone, scores[:, -1:], candidates)
+    return Neighbors(others, np.where(is_edge, scipy.special.expit(-log_odds), np.inf).astype(np.float32))
 
 
-def _probability(entities: Ids, said: Floats) -> Floats:
-    probability = scipy.special.softmax(said, axis=1) if said.size else said
+def _probability(entities: Ids, scores: Floats) -> Floats:
+    probability = scipy.special.softmax(scores, axis=1) if scores.size else scores
     return np.where(entities >= 0, probability, np.float32(-np.inf))
 
 

@@ -1,7 +1,4 @@
-"""From mentions to the graph: encode, search neighbours, and keep the data for explanations.
-
-Neighbours of a mention have the domain and the group of types of the mention, its world (see `arbo.retrieval.worlds`).
-"""
+"""From mentions to the graph: encode, search neighbours, and keep the data for explanations."""
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,14 +15,14 @@ from arbo.encoders.encoder import Encoder
 from arbo.engine import Decisions, Embeddings, Floats, Graph, Ids, ListedGraph, Neighbors, Searchable, SearchMethod
 from arbo.errors import UsageError
 from arbo.progress import Announce
-from arbo.retrieval import domains
-from arbo.retrieval.domains import Divided, SearchAll, search_all
+from arbo.retrieval import groups
+from arbo.retrieval.groups import Group, GroupedEntities, SearchAll, search_all
 
 Find: TypeAlias = Callable[..., Neighbors]
-"""A search like `nearest_within` that knows the vectors of the mentions, that of `arbo.retrieval.growth.Earlier`."""
+"""A search like `nearest_within` that knows the vectors of the mentions, such as `EarlierSearch.nearest_within`."""
 
 
-class Sought(NamedTuple):
+class SearchSettings(NamedTuple):
     """The search method, and the numbers of neighbours to search for."""
 
     k: int
@@ -53,8 +50,8 @@ class Retrieval:
     """The nearest entities and mentions of each mention, and all that later steps need."""
 
     inputs: Sequence[MentionInput]
-    worlds: Sequence[Hashable]
-    """(mentions,) the world of each mention and, if documents are linked each alone, its document."""
+    groups: Sequence[Hashable]
+    """(mentions,) the group of each mention, see `arbo.retrieval.groups`."""
     n_entities: int
     entities: Neighbors
     mentions: Neighbors
@@ -98,77 +95,70 @@ class Retrieval:
 
     def dissimilarity_to(self, entity: npt.NDArray[np.int32], mention: Ids | None = None) -> npt.NDArray[np.float32]:
         """Return the dissimilarity of ``mention[i]``, or of mention ``i``, to ``entity[i]``; infinity for -1."""
-        found = np.full(len(entity), np.inf, np.float32)
+        of_pair = np.full(len(entity), np.inf, np.float32)
         ids, dissimilarity = self.entities if mention is None else self.entities.of(mention)
-        own, place = np.nonzero((ids == entity[:, None]) & (entity >= 0)[:, None])
-        found[own] = dissimilarity[own, place]
-        other = np.flatnonzero((entity >= 0) & np.isinf(found))
+        pair, place = np.nonzero((ids == entity[:, None]) & (entity >= 0)[:, None])
+        of_pair[pair] = dissimilarity[pair, place]
+        other = np.flatnonzero((entity >= 0) & np.isinf(of_pair))
         if len(other):
-            found[other] = self.distance(other if mention is None else mention[other], entity[other])
-        return found
+            of_pair[other] = self.distance(other if mention is None else mention[other], entity[other])
+        return of_pair
 
 
 def retrieve(
     encoder: Encoder,
     inputs: Sequence[MentionInput],
     encode: Callable[[], Embeddings],
-    entities: Divided | None,
-    worlds: Sequence[Hashable],
-    sought: Sought,
+    entities: GroupedEntities | None,
+    groups_of: Sequence[Hashable],
+    settings: SearchSettings,
     announce: Announce,
     find: Find | None = None,
     search_all: SearchAll = search_all,
 ) -> Retrieval:
-    """Find the nearest entities and the nearest other mentions of each mention, as many as ``sought`` says.
+    """Find the nearest entities and the nearest other mentions of each mention, as many as ``settings`` says.
 
-    ``encode`` returns the vectors of the mentions. ``worlds`` are those of the mentions, and ``entities`` are divided
-    by world. Neighbours belong to the world of the mention. If a world has fewer neighbours than sought, lists are
-    padded with -1 and infinity. Raise UsageError if no mention has an entity in its world, or the search is approximate
-    and the vectors are sparse.
+    ``encode`` returns the vectors of the mentions, and ``groups_of`` are their groups. Neighbours belong to the group
+    of the mention; if it has fewer than sought, lists are padded with -1 and infinity. Raise UsageError if no mention
+    has an entity in its group, or the search is approximate and the vectors are sparse.
     """
-    k, candidates, search, within, per_document = sought
-    parts = {} if entities is None else {"entities": domains.entity_parts(worlds, entities.rows)}
-    if per_document:
-        worlds = list(zip(worlds, (item.document.id for item in inputs), strict=True))
-    parts["mentions"] = domains.mention_parts(worlds)
+    entity_groups = [] if entities is None else groups.with_entities(groups_of, entities.rows)
+    if settings.per_document:
+        groups_of = list(zip(groups_of, (item.document.id for item in inputs), strict=True))
     vectors: Any = encode() if find is None else None  # with `find` the search is exact
-    if search != "exact" and issparse(vectors.matrix):
+    if settings.search != "exact" and issparse(vectors.matrix):
         mend = "those of the encoder are sparse, so use search='exact'"
-        raise UsageError(f"search={search!r} needs dense vectors, such as a transformer's; {mend}")
-    things: dict[str, Any] = {"mentions": vectors}
-    most = {"mentions": min(k, len(inputs) - 1)}
+        raise UsageError(f"search={settings.search!r} needs dense vectors, such as a transformer's; {mend}")
+    recall: dict[str, float] = {}
+
+    def nearest(name: str, own: Sequence[Group], things: Any, k: int, within: float | None = None) -> Neighbors:
+        """Search the ``k`` nearest things, and measure the recall of an approximate search."""
+        lists = Neighbors.empty(len(inputs), 0)
+        if inputs:
+            search = find or partial(groups.nearest_within, queries=vectors, search_all=search_all)
+            how: Any = {"metric": encoder.metric, "search": settings.search, "progress": announce(f"nearest {name}")}
+            lists = search(own, things=things, k=k, within=within, **how)
+        if not engine.is_exact(things.whole if isinstance(things, GroupedEntities) else things, settings.search):
+            recall[name] = groups.recall_within(own, lists, vectors, things, metric=encoder.metric)
+        return lists
+
+    whole, candidates = None, Neighbors.empty(len(inputs), 0)
     if entities is not None:
-        things = {"entities": entities, **things}
-        most["entities"] = min(candidates, len(entities.whole))
-    empty = Neighbors.empty(len(inputs), 0)
-    found = {"entities": empty, "mentions": empty}
-    recall = {}
-    if not engine.is_exact(vectors, search):
-        within = None  # recall is that of complete lists
-    for name, others in things.items():
-        if inputs and most[name] >= 0:
-            found[name] = (find or partial(domains.nearest_within, queries=vectors, search_all=search_all))(
-                parts[name],
-                things=others,
-                k=most[name],
-                metric=encoder.metric,
-                search=search,
-                progress=announce(f"nearest {name}"),
-                within=within if name == "mentions" else None,
-            )
-        if not engine.is_exact(others.whole if isinstance(others, Divided) else others, search):
-            recall[name] = domains.recall_within(parts[name], found[name], vectors, others, metric=encoder.metric)
+        whole = entities.whole
+        candidates = nearest("entities", entity_groups, entities, min(settings.candidates, whole.n))
+    within = settings.within if engine.is_exact(vectors, settings.search) else None  # recall is of complete lists
+    k = min(settings.k, len(inputs) - 1)
     return Retrieval(
         inputs,
-        worlds,
-        0 if entities is None else len(entities.whole),
-        found["entities"],
-        found["mentions"],
-        partial(_distance, encode, None if entities is None else entities.whole, encoder),
+        groups_of,
+        0 if whole is None else whole.n,
+        candidates,
+        nearest("mentions", groups.among_mentions(groups_of), vectors, k, within),
+        partial(_distance, encode, whole, encoder),
         engine.offset_of(encoder.metric),
         encoder.threshold,
         encoder.settings,
-        search,
+        settings.search,
         recall,
         within,
     )

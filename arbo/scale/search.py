@@ -27,8 +27,8 @@ from arbo.engine import (
     nearest,
     renumbered,
 )
-from arbo.retrieval.domains import Wanted
 from arbo.retrieval.gpu import best_scanner
+from arbo.retrieval.groups import Search
 from arbo.scale.parts import Part, Task
 
 _QUERIES = 1 << 14
@@ -50,7 +50,7 @@ class Grid(NamedTuple):
     within: Limit
 
     @classmethod
-    def of(cls, work: Path, wanted: Wanted, k: int, *, metric: Metric, within: Limit, size: int) -> Self:
+    def of(cls, work: Path, wanted: Search, k: int, *, metric: Metric, within: Limit, size: int) -> Self:
         """Write the vectors in shards of ``size`` distinct vectors, and plan the search; see `nearest`."""
         queries: Any
         things: Any

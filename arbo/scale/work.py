@@ -48,7 +48,7 @@ from arbo.errors import DataError, UsageError
 from arbo.files import Format, PathLike, check_manifest, discard, real, unwritable_work, write_json
 from arbo.linker import Linker
 from arbo.progress import Announce, Rest, quiet
-from arbo.retrieval.domains import Wanted, search_all
+from arbo.retrieval.groups import Search, search_all
 from arbo.retrieval.retrieval import Retrieval
 from arbo.scale import embedding, reading as documents
 from arbo.scale.components import tasks_of, too_large
@@ -146,7 +146,7 @@ class Work:
 
     def search_all(
         self,
-        wanted: Iterable[Wanted],
+        searches: Iterable[Search],
         k: int,
         *,
         metric: Metric,
@@ -154,13 +154,13 @@ class Work:
         within: Limit,
         progress: Progress,
     ) -> Iterator[Neighbors]:
-        """Search as `arbo.retrieval.domains.search_all` does, in shards.
+        """Search as `arbo.retrieval.groups.search_all` does, in shards.
 
         Searches that may miss neighbours, and those of token vectors, are made in this process.
         """
         how: Any = {"metric": metric, "within": within}
-        grids: list[Grid | Wanted] = []
-        for one in wanted:
+        grids: list[Grid | Search] = []
+        for one in searches:
             divided = k > 0 and _can_be_divided(one, search)
             grids.append(Grid.of(self.folder, one, k, size=self.shard_size, **how) if divided else one)
         tasks = [task for grid in grids if isinstance(grid, Grid) for own in grid.tasks for task in own]
@@ -233,9 +233,9 @@ class Work:
         write_json({**known, "planned": [] if is_done else self._planned, "done": is_done}, self.folder / name)
 
 
-def _can_be_divided(wanted: Wanted, search: SearchMethod) -> bool:
+def _can_be_divided(asked: Search, search: SearchMethod) -> bool:
     """Return whether the search is exact, and that of one vector for each query; others are refused elsewhere."""
-    queries, things, _ = wanted
+    queries, things, _ = asked
     is_vectors = isinstance(queries, Vectors) and isinstance(things, (Vectors, Index))
     return is_vectors and is_exact(things, search) and np.array_equal(queries.owner, np.arange(queries.n))
 

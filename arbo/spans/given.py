@@ -11,7 +11,7 @@ from arbo.data import KnowledgeBase
 from arbo.engine import Bools, Ids
 from arbo.metrics import SpanScores, ratio, span_scores
 from arbo.progress import Announce, quiet
-from arbo.retrieval.domains import rows_by
+from arbo.retrieval.groups import rows_by
 from arbo.spans.finding import Finder, PairFinder, Proposal, Scorer, best_of
 from arbo.spans.overlaps import Spans
 from arbo.spans.pieces import Pairs

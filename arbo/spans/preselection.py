@@ -13,8 +13,7 @@ from arbo.encoders.ngrams import NgramEncoder
 from arbo.engine import Ids, Weights
 from arbo.metrics import ratio
 from arbo.progress import Announce, quiet
-from arbo.retrieval.domains import Divided, entity_parts, nearest_within
-from arbo.retrieval.worlds import entity_worlds
+from arbo.retrieval.groups import GroupedEntities, nearest_within, rows_of_entities, with_entities
 from arbo.spans.pieces import Pairs, Pieces, pieces
 from arbo.text.abbreviations import expander
 from arbo.text.sentences import Splitter, passages, unwrapped
@@ -41,14 +40,14 @@ class Preselection:
         return np.arange(len(self.text)) - np.searchsorted(self.text, self.text)
 
 
-EncodedNames = tuple[Encoder, Divided]
+EncodedNames = tuple[Encoder, GroupedEntities]
 """An encoder fitted to the names of a knowledge base, and the entities of each domain."""
 
 
 def encoded_names(kb: KnowledgeBase, encoder: Encoder, announce: Announce = quiet) -> EncodedNames:
     """Return the encoder fitted to the names of a knowledge base, and its entities by domain, ready to be searched."""
     fitted, entities = encoded(kb, encoder, announce)
-    return fitted, Divided(entities, entity_worlds(kb, None))
+    return fitted, GroupedEntities(entities, rows_of_entities(kb, None))
 
 
 def preselect(
@@ -76,7 +75,7 @@ def preselect(
     text, entity, dissimilarity = [np.empty(0, np.int64)], [np.empty(0, np.int64)], [np.empty(0, np.float32)]
     while some := list(islice(runs, _AT_ONCE)):
         found = nearest_within(
-            entity_parts([run.document.domain for _, run in some], entities.rows),
+            with_entities([run.document.domain for _, run in some], entities.rows),
             maker.encode_mentions([run for _, run in some], announce),
             entities,
             min(_NEAREST, len(kb)),

@@ -30,11 +30,11 @@ class Compared(NamedTuple):
     def of(cls, linker: Linker, corpus: Corpus, most: int | None = None) -> Self:
         """Collect the pairs of a corpus.
 
-        From a world (see `arbo.retrieval.worlds`) with more than ``most`` pairs, some of the wrong ones are left out.
+        From a group (see `arbo.retrieval.groups`) with more than ``most`` pairs, some of the wrong ones are left out.
         """
         found = linker.retrieve(corpus, k=EdgeModel.neighbors, discover=linker.kb is None)
         facts, classes = Facts.of(found.inputs), Gold.of(corpus)
-        first, second = mention_pairs(facts, codes_of(found.worlds), found.mentions)
+        first, second = mention_pairs(facts, codes_of(found.groups), found.mentions)
         label = classes.classes
         document, known = facts.columns["document"], known_elsewhere(found, classes)
         kept = classes.annotated[first] & classes.annotated[second]
@@ -42,7 +42,7 @@ class Compared(NamedTuple):
         first, second = first[kept], second[kept]
         correct = (label[first] == label[second]) & (label[first] >= 0)
         if most is not None:
-            kept = thinned(codes_of(found.worlds)[first], correct, most)
+            kept = thinned(codes_of(found.groups)[first], correct, most)
             first, second, correct = first[kept], second[kept], correct[kept]
         return cls(found, facts, first, second, mention_features(facts, first, second), correct)
 
@@ -57,15 +57,15 @@ class Compared(NamedTuple):
         return np.arange(len(self.first))
 
 
-def thinned(world: Ids, correct: Bools, most: int) -> Bools:
-    """Return which pairs to keep, so that no world has more than ``most`` unless more are correct; (pairs,).
+def thinned(group: Ids, correct: Bools, most: int) -> Bools:
+    """Return which pairs to keep, so that no group has more than ``most`` unless more are correct; (pairs,).
 
-    All correct pairs are kept, and wrong pairs of a larger world at even steps, as many as there is room for.
+    All correct pairs are kept, and wrong pairs of a larger group at even steps, as many as there is room for.
     """
-    kept = np.ones(len(world), np.bool_)
-    for large in np.flatnonzero(np.bincount(world) > most):
-        wrong = np.flatnonzero((world == large) & ~correct)
-        room = max(most - int(correct[world == large].sum()), 0)
+    kept = np.ones(len(group), np.bool_)
+    for large in np.flatnonzero(np.bincount(group) > most):
+        wrong = np.flatnonzero((group == large) & ~correct)
+        room = max(most - int(correct[group == large].sum()), 0)
         kept[wrong] = False
         kept[wrong[np.arange(room) * len(wrong) // max(room, 1)]] = True
     return kept
@@ -74,12 +74,12 @@ def thinned(world: Ids, correct: Bools, most: int) -> Bools:
 def known_elsewhere(found: Retrieval, classes: Gold) -> Bools:
     """Tell for each mention whether its annotation says what it means in other documents too; (mentions,).
 
-    A gold id says so. Gold clusters say so if one of them, in the same world, has mentions of several documents:
+    A gold id says so. Gold clusters say so if one of them, in the same group, has mentions of several documents:
     otherwise they are chains inside documents, and two chains of different documents may mean the same.
     """
     by_id = np.array([bool(item.mention.gold) for item in found.inputs], np.bool_)
-    world, document = codes_of(found.worlds), codes_of([item.document.id for item in found.inputs])
+    group, document = codes_of(found.groups), codes_of([item.document.id for item in found.inputs])
     chained = np.flatnonzero(~by_id & (classes.classes >= 0))
     distinct = np.unique(np.stack([classes.classes[chained], document[chained]]), axis=1)[0]
     across = np.flatnonzero(np.bincount(distinct) > 1)
-    return by_id | np.isin(world, world[chained[np.isin(classes.classes[chained], across)]])
+    return by_id | np.isin(group, group[chained[np.isin(classes.classes[chained], across)]])

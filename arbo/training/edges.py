@@ -31,7 +31,7 @@ from arbo.training.data import job_of
 
 Examples = tuple[Matrix, Bools]
 """Features of pairs, (pairs, features), and whether each pair is right."""
-_MOST = 250_000  # number of pairs of a world that teach, so that time does not grow with the square of a document
+_MOST = 250_000  # number of pairs of a group that teach, so that time does not grow with the square of a document
 
 
 def train_edges(
@@ -161,14 +161,14 @@ def recall(compared: Compared, corpus: Corpus) -> dict[str, float]:
     The name ``all`` stands for all searches together; see `arbo.edges.pairs.searched`.
     """
     found, facts = compared.found, compared.facts
-    label, world = Gold.of(corpus).classes, codes_of(found.worlds)
-    group = codes_of(zip(label.tolist(), world.tolist(), strict=True))
-    size = np.bincount(group[label >= 0])
+    label, group = Gold.of(corpus).classes, codes_of(found.groups)
+    cluster = codes_of(zip(label.tolist(), group.tolist(), strict=True))
+    size = np.bincount(cluster[label >= 0])
     shares = {}
     searches = searched(facts, found.mentions)
     first, second = (np.concatenate(sides) for sides in zip(*searches.values(), strict=True))
     for name, pairs in (searches | {"all": (first, second)}).items():
         first, second = distinct(pairs[0], pairs[1], len(facts))
-        right = (group[first] == group[second]) & (label[first] >= 0)
+        right = (cluster[first] == cluster[second]) & (label[first] >= 0)
         shares[name] = float(right.sum() / max((size * (size - 1) // 2).sum(), 1))
     return shares

@@ -55,7 +55,7 @@ class Directed(EdgeModel):
     """The probability of edges back; None for that of the edges forward."""
 
     def _mentions(self, facts: Facts, retrieval: Retrieval, k: int, announce: Announce) -> Neighbors:
-        first, second = mention_pairs(facts, codes_of(retrieval.worlds), retrieval.mentions)
+        first, second = mention_pairs(facts, codes_of(retrieval.groups), retrieval.mentions)
         within = facts.columns["document"][first] == facts.columns["document"][second]
         features = mention_features(facts, first, second)
         trace = 2.0**-20 * (1 - features[:, MENTION_FEATURES.index("letters")])
@@ -131,7 +131,7 @@ def _referring_back(corpus: Corpus, most: int | None) -> tuple[Matrix, Bools]:
     """Return features of the pairs within documents, and whether the later mention is the antecedent of the earlier."""
     found = arbo.Linker().retrieve(corpus, k=EdgeModel.neighbors, discover=True)
     facts, label = Facts.of(found.inputs), Gold.of(corpus).classes
-    first, second = mention_pairs(facts, codes_of(found.worlds), found.mentions)
+    first, second = mention_pairs(facts, codes_of(found.groups), found.mentions)
     document = facts.columns["document"]
     kept = (document[first] == document[second]) & (label[first] >= 0) & (label[second] >= 0)
     first, second = first[kept], second[kept]

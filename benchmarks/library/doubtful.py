@@ -26,7 +26,7 @@ READING = DoubtfulConfig(pairs=3000, precision="bfloat16")
 
 
 @dataclass(frozen=True, eq=False)
-class Remembering(PairEncoder):
+class ScoreMemory(PairEncoder):
     """A cross-encoder that reads each pair of mentions once, however often a linker asks."""
 
     read_before: dict[tuple[str, str], float] = field(default_factory=dict)
@@ -49,7 +49,7 @@ def with_cross(name: str, parts: Parts, kb: arbo.KnowledgeBase | None) -> arbo.E
         arbo.train_edges(parts["train"], parts["dev"], kb, linker=linker, cross=MINILM, out=folder, config=READING)
     model = arbo.EdgeModel.load(folder)
     assert model.reader is not None
-    encoder = Remembering.from_pretrained(folder, precision="bfloat16")
+    encoder = ScoreMemory.from_pretrained(folder, precision="bfloat16")
     return replace(model, reader=replace(model.reader, encoder=encoder))
 
 

@@ -30,7 +30,7 @@ from test_clustering_knn import nearly_equal
 
 import arbo
 import eval as metrics
-from arbo.retrieval.domains import Wanted
+from arbo.retrieval.groups import Search
 from arbo.scale.work import opened
 from campaign.runner import Campaign
 from clustering import METHODS, average_tree, dense_search, merge_tree, partition
@@ -322,7 +322,7 @@ def _shards(seed: int, folder: Path) -> None:
     if within is not None:
         expected = filtered(expected, np.full(len(given["queries"]), within))
     with opened(folder / "work", shard_size=int(rng.integers(1, 9))) as work:
-        wanted = [Wanted(vectors(given["queries"], form), others, given["self_ids"])]
+        wanted = [Search(vectors(given["queries"], form), others, given["self_ids"])]
         how: Any = {"metric": given["metric"], "search": "exact", "within": within, "progress": silent}
         (found,) = work.search_all(wanted, k, **how)
     same(found, expected)

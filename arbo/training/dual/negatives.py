@@ -1,6 +1,6 @@
 """Negatives of each mention: never one of its gold entities, nor another mention of one.
 
-All belong to the mention's domain (see `arbo.retrieval.domains`), as in linking.
+All belong to the mention's domain (see `arbo.retrieval.groups`), as in linking.
 
 Papers use the same name for different strategies; the last column lists the names in ArboEL, the proxy paper (PEL) and
 adaptive mixup (AMH).

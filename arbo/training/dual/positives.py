@@ -28,7 +28,7 @@ import numpy as np
 from arbo.edges.facts import Facts
 from arbo.edges.model import EdgeModel
 from arbo.engine import Floats, Graph, Ids, pair_dissimilarity, pairs_of, partition, ranges, silent, spanning_tree
-from arbo.retrieval.domains import Part, nearest_within
+from arbo.retrieval.groups import Group, nearest_within
 from arbo.training.config import PositiveStrategy
 from arbo.training.data import Snapshot, TrainingSet
 
@@ -153,8 +153,8 @@ def _random_other(gold: Ids, rng: np.random.Generator) -> Ids:
 
 def _nearest_other(snapshot: Snapshot) -> Ids:
     """Find the nearest other mention of the cluster, ties to the first; -1 for a mention that is alone."""
-    parts, mentions = [Part(rows, rows, None) for rows in _clusters(snapshot.gold)], snapshot.mentions
-    found = nearest_within(parts, mentions, mentions, 1, metric=snapshot.metric, search="exact", progress=silent)
+    clusters, mentions = [Group(rows, rows, None) for rows in _clusters(snapshot.gold)], snapshot.mentions
+    found = nearest_within(clusters, mentions, mentions, 1, metric=snapshot.metric, search="exact", progress=silent)
     return found.ids[:, 0].astype(np.int64)
 
 

@@ -22,8 +22,7 @@ from arbo.errors import UsageError
 from arbo.linker import Linker
 from arbo.linking.config import LinkerConfig
 from arbo.metrics import all_cuts, conll_of_cuts, linking_scores
-from arbo.retrieval.domains import Divided, entity_parts, mention_parts, nearest_within
-from arbo.retrieval.worlds import entity_worlds
+from arbo.retrieval.groups import GroupedEntities, among_mentions, nearest_within, rows_of_entities, with_entities
 from arbo.training.checkpoints import best_model, embeddings, load_plan
 from arbo.training.config import WITHOUT_KB, RunOptions, TrainingConfig
 from arbo.training.data import Snapshot, TrainingSet, corpora_of, job_of, training_sets
@@ -290,12 +289,12 @@ def development_scores(data: TrainingSet, snapshot: Snapshot, n_neighbours: int 
     search: dict[str, Any] = {"metric": snapshot.metric, "search": "exact", "progress": silent}
     scores: dict[str, float] = {}
     if len(data.kb):
-        divided = Divided(entities, entity_worlds(data.kb, None))
-        parts = entity_parts(domains, divided.rows)
-        found = nearest_within(parts, mentions, divided, RECALL_AT[-1], **search).ids
+        grouped = GroupedEntities(entities, rows_of_entities(data.kb, None))
+        groups = with_entities(domains, grouped.rows)
+        found = nearest_within(groups, mentions, grouped, RECALL_AT[-1], **search).ids
         recall = linking_scores(*data.gold.accepted, found[:, 0], candidates=found, k=RECALL_AT).recall
         scores = {f"recall@{k}": value for k, value in recall.items()}
-    near = nearest_within(mention_parts(domains), mentions, mentions, n_neighbours, **search)
+    near = nearest_within(among_mentions(domains), mentions, mentions, n_neighbours, **search)
     tree = merge_tree(Graph.from_neighbors(near))
     merges = data.classes, tree.left, tree.right, tree.height
     cuts = all_cuts(*merges)

@@ -1,4 +1,4 @@
-"""A knowledge base with its encoder and its vectors, divided into the worlds in which mentions are compared with it."""
+"""A knowledge base with its encoder and its vectors, by the groups in which mentions are compared with it."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from arbo.encoders.encoder import Encoder
 from arbo.encoders.index import encoded, searchable
 from arbo.engine import Searchable
 from arbo.progress import Announce, quiet
-from arbo.retrieval.domains import Divided
-from arbo.retrieval.worlds import entity_worlds
+from arbo.retrieval.groups import GroupedEntities, rows_of_entities
 
 
 @dataclass(eq=False, slots=True)
@@ -27,23 +26,23 @@ class EncodedKb:
     """The encoder before it is fitted."""
     announce: Announce = quiet
     _encoded: tuple[Encoder, Searchable] | None = None
-    _divided: dict[str | None, Divided] = field(default_factory=dict)
+    _grouped: dict[str | None, GroupedEntities] = field(default_factory=dict)
 
     @property
     def fitted(self) -> Encoder:
         """The encoder, fitted."""
         return self._made()[0]
 
-    def divided(self, map_types: str | None) -> Divided:
-        """Return the entities of each world, see `entity_worlds`."""
-        if map_types not in self._divided:
-            self._divided[map_types] = Divided(self._made()[1], entity_worlds(self.kb, map_types))
-        return self._divided[map_types]
+    def by_group(self, map_types: str | None) -> GroupedEntities:
+        """Return the entities of each group, see `rows_of_entities`."""
+        if map_types not in self._grouped:
+            self._grouped[map_types] = GroupedEntities(self._made()[1], rows_of_entities(self.kb, map_types))
+        return self._grouped[map_types]
 
-    def undivided(self) -> EncodedKb:
-        """Return the same entities in one world, that of mentions without a domain; they are encoded now."""
+    def in_one_group(self) -> EncodedKb:
+        """Return the same entities in one group, that of mentions without a domain; they are encoded now."""
         whole = self._made()[1]
-        one = Divided(whole, {None: np.arange(whole.n, dtype=np.int32)})
+        one = GroupedEntities(whole, {None: np.arange(whole.n, dtype=np.int32)})
         return EncodedKb(self.kb, self.encoder, self.announce, self._encoded, {None: one})
 
     def with_fitted(self, fitted: Encoder) -> EncodedKb:

@@ -13,9 +13,9 @@ from rerankers import indifferent, is_right, knows_gold, small
 import arbo
 from arbo.data.inputs import MentionInput, mention_inputs
 from arbo.errors import DataError, UsageError
-from arbo.retrieval.called import FunctionReranker
+from arbo.retrieval.function_reranker import FunctionReranker
 from arbo.retrieval.reranking import rerank
-from arbo.retrieval.scored import Remembering, Scored
+from arbo.retrieval.score_memory import PairScores, ScoreMemory
 
 
 def knowing(mentions: Sequence[MentionInput], candidates: Sequence[Sequence[arbo.Entity]]) -> list[list[float]]:
@@ -80,10 +80,10 @@ def test_a_function_chooses_among_all_candidates_of_a_mention_that_has_a_new_one
         return [np.arange(len(entities)) == len(entities) - 1 for entities in lists]
 
     inputs = mention_inputs(documents, expand_abbreviations=False)
-    own = Remembering(
+    own = ScoreMemory(
         FunctionReranker(last),
         kb,
-        {"entities": Scored(np.array([[0, 0], [0, 1], [1, 0], [1, 1]]), np.array([0.0, 1.0, 0.0, 1.0]))},
+        {"entities": PairScores(np.array([[0, 0], [0, 1], [1, 0], [1, 1]]), np.array([0.0, 1.0, 0.0, 1.0]))},
     )
     given: Any = own.score(inputs, kb, np.array([0, 0, 0, 1, 1]), np.array([0, 1, 2, 0, 1]))
     assert given.tolist() == [0, 0, 1, 0, 1]
@@ -129,7 +129,7 @@ def test_wrong_scores_are_told(given: Any, said: str) -> None:
 
 def test_what_cannot_score_is_refused() -> None:
     kb = arbo.load_sample()[1]
-    with pytest.raises(UsageError, match="int cannot; give a function"):
+    with pytest.raises(UsageError, match="an object of int; give a function"):
         arbo.Linker(kb, reranker=1)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match=r"reranker=arbo\.CrossEncoder\.from_pretrained\('cross'\)"):
         arbo.Linker(kb, reranker="cross")  # type: ignore[arg-type]

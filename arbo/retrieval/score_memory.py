@@ -1,4 +1,4 @@
-"""A reranker that remembers which pairs it scored, so that a run that grows scores only new pairs.
+"""The memory of a reranker: which pairs it scored, so that a run that grows scores only new pairs.
 
 A transformer repeats scores only to rounding, since they depend a little on the other pairs of a batch. Remembered
 scores are therefore the only ones that equal those of an earlier run.
@@ -17,7 +17,7 @@ from arbo.progress import Announce, quiet
 from arbo.retrieval.reranking import Reranker, scores_of
 
 
-class Scored(NamedTuple):
+class PairScores(NamedTuple):
     """(pairs, 2) mentions with rows of entities or with other mentions, and (pairs,) their scores."""
 
     pairs: Ids
@@ -25,7 +25,7 @@ class Scored(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Remembering:
+class ScoreMemory:
     """Scores pairs like a reranker, but asks it only about pairs that are unknown.
 
     A reranker that is ``whole`` is asked about all pairs of a mention if one of them is unknown.
@@ -34,61 +34,56 @@ class Remembering:
     reranker: Reranker
     kb: KnowledgeBase
     """The knowledge base; entities of any other one stand for mentions."""
-    known: Mapping[str, Scored] = field(default_factory=dict)
+    known: Mapping[str, PairScores] = field(default_factory=dict)
     """Known scores of pairs with ``entities`` and with ``mentions``."""
-    asked: dict[str, Scored] = field(default_factory=dict)
+    asked: dict[str, PairScores] = field(default_factory=dict)
     """All pairs that were asked for, with their scores."""
 
     def score(
         self, mentions: Sequence[MentionInput], kb: KnowledgeBase, mention: Ids, entity: Ids, announce: Announce = quiet
     ) -> Floats:
         """Return the scores of pairs, see `Reranker`; the reranker gets only the mentions of unknown pairs."""
-        what = "entities" if kb is self.kb else "mentions"
-        scores: Floats
-        if what in self.known and len(self.known[what].scores):
-            scores, new = _looked_up(self.known[what], mention, entity)
+        others = "entities" if kb is self.kb else "mentions"
+        scores, is_new = np.empty(len(mention), np.float32), np.ones(len(mention), np.bool_)
+        if others in self.known and len(self.known[others].scores):
+            scores, is_new = _looked_up(self.known[others], mention, entity)
             if getattr(self.reranker, "whole", False):
-                new = np.isin(mention, mention[new])
-            used, place = np.unique(mention[new], return_inverse=True)
-            if len(used):
-                few = [mentions[row] for row in used.tolist()]
-                with np.errstate(over="ignore"):  # told as infinity
-                    scores[new] = scores_of(self.reranker.score, few, kb, place, entity[new], announce)
-        else:
-            scores = scores_of(self.reranker.score, mentions, kb, mention, entity, announce)
-        self.asked[what] = Scored(np.column_stack([mention, entity]).astype(np.int32), scores)
+                is_new = np.isin(mention, mention[is_new])
+        used, place = np.unique(mention[is_new], return_inverse=True)
+        if len(used):
+            few = [mentions[row] for row in used.tolist()]
+            with np.errstate(over="ignore"):  # infinity is reported later
+                scores[is_new] = scores_of(self.reranker.score, few, kb, place, entity[is_new], announce)
+        self.asked[others] = PairScores(np.column_stack([mention, entity]).astype(np.int32), scores)
         return scores
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Return the pairs that were asked for, for `known_scores`."""
-        named = {f"scored.{what}": own.pairs for what, own in self.asked.items()}
-        return named | {f"score.{what}": own.scores.astype(np.float32) for what, own in self.asked.items()}
+        pairs = {f"scored.{others}": own.pairs for others, own in self.asked.items()}
+        return pairs | {f"score.{others}": own.scores.astype(np.float32) for others, own in self.asked.items()}
 
 
-def known_scores(arrays: Mapping[str, npt.NDArray[Any]], row: Ids, entity: Ids) -> dict[str, Scored]:
-    """Return the scores in the arrays of `Remembering.arrays`, of pairs that are still there.
+def known_scores(arrays: Mapping[str, npt.NDArray[Any]], row: Ids, entity: Ids) -> dict[str, PairScores]:
+    """Return the scores in the arrays of `ScoreMemory.arrays`, of pairs that are still there.
 
     ``row`` is the earlier number of each mention, or -1 for a new one; ``entity`` the row of each earlier entity now,
     or -1.
     """
-    found = {}
+    scores = {}
     number = np.full(row.max(initial=-1) + 2, -1, np.int32)  # the last is that of mentions that are gone
     number[row[row >= 0]] = np.flatnonzero(row >= 0)
-    for what in ("entities", "mentions"):
-        if f"scored.{what}" not in arrays:
-            continue
-        mention, other = arrays[f"scored.{what}"].T
-        mention = number[np.minimum(mention, len(number) - 1)]
-        if what == "mentions":
-            other = number[np.minimum(other, len(number) - 1)]
-        else:
-            other = entity[other]
-        there = (mention >= 0) & (other >= 0)
-        found[what] = Scored(np.column_stack([mention, other])[there], arrays[f"score.{what}"][there])
-    return found
+    for others in ("entities", "mentions"):
+        if f"scored.{others}" in arrays:
+            mention, other = arrays[f"scored.{others}"].T
+            mention = number[np.minimum(mention, len(number) - 1)]
+            other = number[np.minimum(other, len(number) - 1)] if others == "mentions" else entity[other]
+            is_left = (mention >= 0) & (other >= 0)
+            pairs = np.column_stack([mention, other])[is_left]
+            scores[others] = PairScores(pairs, arrays[f"score.{others}"][is_left])
+    return scores
 
 
-def _looked_up(known: Scored, mention: Ids, other: Ids) -> tuple[Floats, npt.NDArray[np.bool_]]:
+def _looked_up(known: PairScores, mention: Ids, other: Ids) -> tuple[Floats, npt.NDArray[np.bool_]]:
     """Return the known scores of pairs, and which of the pairs are unknown; both (pairs,)."""
     n = max(int(known.pairs[:, 1].max()), int(other.max(initial=0))) + 1
     keys = known.pairs[:, 0].astype(np.int64) * n + known.pairs[:, 1]

@@ -24,7 +24,7 @@ from arbo.errors import DataError, UsageError
 from arbo.formats.jsonl import read_jsonl
 from arbo.results.result import Result
 from arbo.results.run import Link
-from arbo.retrieval.domains import Divided, entity_parts, mention_parts, nearest_within, recall_within, rows_by
+from arbo.retrieval.groups import GroupedEntities, among_mentions, nearest_within, recall_within, rows_by, with_entities
 from clustering.index import Index
 from clustering.knn import Neighbors, silent
 from clustering.vectors import Vectors
@@ -223,7 +223,7 @@ def test_domains_that_never_meet_are_an_error(
 
 def test_domains_are_named_without_the_groups_of_mapped_types() -> None:
     with pytest.raises(UsageError, match="the documents have none, the knowledge base 'lego';"):
-        entity_parts([(None, 0), (None, None)], rows_by([("lego", 0), ("lego", None)]))
+        with_entities([(None, 0), (None, None)], rows_by([("lego", 0), ("lego", None)]))
 
 
 def test_one_domain_is_searched_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -243,7 +243,7 @@ def test_one_domain_is_searched_as_it_is(monkeypatch: pytest.MonkeyPatch) -> Non
         (mentions, entities), (queries, corpus) = seen
         assert mentions is queries is corpus
         assert linker._entities is not None
-        assert entities is linker._entities.divided(None).whole
+        assert entities is linker._entities.by_group(None).whole
         seen.clear()
 
 
@@ -275,8 +275,8 @@ def test_things_that_share_vectors_are_taken_rightly(sparse: bool) -> None:
     things = Vectors.of(make(rows), owner, n=40)
     queries = Vectors.of(make(rows[:30]))
     asked = [str(rng.integers(0, 3)) for _ in range(30)]
-    divided = Divided(things, rows_by(of))
-    parts = entity_parts(asked, divided.rows)
+    divided = GroupedEntities(things, rows_by(of))
+    parts = with_entities(asked, divided.rows)
     found = nearest_within(parts, queries, divided, 5, metric="dot", search="exact", progress=silent)
     for q in range(30):
         best = {t: max(rows[owner == t] @ rows[q], default=None) for t in range(40) if of[t] == asked[q]}
@@ -286,13 +286,13 @@ def test_things_that_share_vectors_are_taken_rightly(sparse: bool) -> None:
 
 def test_recall_counts_the_neighbours_of_every_domain() -> None:
     vectors = Vectors.of(np.random.default_rng(0).normal(size=(10, 4)))
-    parts = mention_parts(["a"] * 6 + ["b"] * 3 + ["c"])
+    parts = among_mentions(["a"] * 6 + ["b"] * 3 + ["c"])
     exact = nearest_within(parts, vectors, vectors, 2, metric="cosine", search="exact", progress=silent)
     assert recall_within(parts, exact, vectors, vectors, metric="cosine") == 1
     worse = Neighbors(exact.ids, exact.dissimilarity.copy())
     worse.dissimilarity[6:9] += 10  # what was found in the second domain is far away
     assert recall_within(parts, worse, vectors, vectors, metric="cosine") == pytest.approx(12 / 18)
-    alone = mention_parts(["a", "b"])
+    alone = among_mentions(["a", "b"])
     two = Vectors.of(np.eye(2))
     none = nearest_within(alone, two, two, 1, metric="cosine", search="exact", progress=silent)
     assert none.ids.tolist() == [[-1], [-1]]

@@ -1,0 +1,299 @@
+"""Groups: the mentions and entities that are compared with each other, by domain, mapped type and document.
+
+A mention has the domain of its document, such as a wiki or a hospital; an entity has its own. Mentions and entities
+without a domain belong to the domain None.
+
+Types of mentions can be mapped to types of entities (`LinkerConfig.map_types`), so that a mention of a chemical is
+neither linked to a disease nor joins the cluster of one. The group of a mention is then its domain and its kind: types
+that the map joins, directly or through other types, form a kind, and all other types form a further one. An entity with
+types of several kinds belongs to that of its first mapped type.
+
+Neighbours are searched within a group, so that no edge of the graph and no cluster joins two groups. The order of
+equally near neighbours does not depend on other groups.
+"""
+
+import re
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import NamedTuple, NotRequired, TypeAlias, TypedDict, Unpack
+
+import numpy as np
+import numpy.typing as npt
+
+from arbo import engine
+from arbo.data import KnowledgeBase, MentionInput
+from arbo.data.inputs import domains_of
+from arbo.engine import Embeddings, Metric, Neighbors, Progress, Searchable, SearchMethod
+from arbo.errors import UsageError, listed
+from arbo.retrieval.gpu import best_scanner
+
+Rows = npt.NDArray[np.int32]
+
+_SMALL = 128
+"""In groups of at most so many mentions, such as documents, all pairs are compared: that is faster than a search."""
+_TOGETHER = 100  # number of such groups whose pairs are in memory
+
+
+class Group(NamedTuple):
+    """Ascending rows of the mentions of a group (``queries``), and of the mentions or entities to compare them with."""
+
+    queries: Rows
+    things: Rows
+    key: Hashable
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class GroupedEntities:
+    """Entities by group; the entities of a group are selected when a search first needs them, and kept."""
+
+    whole: Searchable
+    rows: Mapping[Hashable, Rows]
+    """The ascending rows of each group."""
+    _taken: dict[Hashable, Searchable] = field(default_factory=dict, repr=False)
+
+    def within(self, key: Hashable) -> Searchable:
+        """Return the entities of a group."""
+        if len(self.rows[key]) == self.whole.n:
+            return self.whole
+        if key not in self._taken:
+            self._taken[key] = self.whole.taken(self.rows[key])
+        return self._taken[key]
+
+
+class Search(NamedTuple):
+    """A search: queries, things, and the id of each query among the things, or None if they are not among them."""
+
+    queries: Embeddings
+    things: Searchable
+    self_ids: Rows | None
+
+
+class SearchOptions(TypedDict):
+    """The options of a search, for functions that pass them on; see `clustering.comparison.nearest`."""
+
+    metric: Metric
+    search: SearchMethod
+    progress: Progress
+    within: NotRequired[float | None]
+
+
+def search_all(searches: Iterable[Search], k: int, **options: Unpack[SearchOptions]) -> Iterator[Neighbors]:
+    """Search in this process, one after the other, and yield the lists."""
+    for queries, things, self_ids in searches:
+        yield engine.nearest(queries, things, k, self_ids=self_ids, scanner=best_scanner(), **options)
+
+
+SearchAll: TypeAlias = Callable[..., Iterable[Neighbors]]
+"""A function like `search_all`, which may search elsewhere, such as `arbo.scale.work.Work.search_all`."""
+
+
+def groups_of_mentions(
+    inputs: Sequence[MentionInput], map_types: str | None, *, check: bool = True
+) -> Sequence[Hashable]:
+    """Return the group of each mention: its domain and, with ``map_types``, its kind.
+
+    Raise UsageError if ``map_types`` is malformed or, with ``check``, if no mention has a mapped type.
+    """
+    domains = list(domains_of(inputs))
+    if map_types is None:
+        return domains
+    pairs = type_pairs(map_types)
+    kind_of = _kinds(pairs)
+    kinds = [kind_of.get(("mention", item.mention.type or "")) for item in inputs]
+    if check and set(kinds) == {None}:
+        raise _unknown("mention", (one for one, _ in pairs), (item.mention.type for item in inputs))
+    return list(zip(domains, kinds, strict=True))
+
+
+def rows_of_entities(kb: KnowledgeBase, map_types: str | None) -> dict[Hashable, Rows]:
+    """Return the ascending rows of the entities of each group.
+
+    Raise UsageError if no entity has a type to which one is mapped, or if ``map_types`` is malformed.
+    """
+    if map_types is None:
+        return rows_by(domain for (domain,) in kb.columns("domain"))
+    pairs = type_pairs(map_types)
+    kind_of = _kinds(pairs)
+    rows = rows_by(
+        (domain, next((kind_of["entity", type_] for type_ in types if ("entity", type_) in kind_of), None))
+        for domain, types in kb.columns("domain", "types")
+    )
+    kinds = {group[1] for group in rows if isinstance(group, tuple)}
+    if missing := [other for _, other in pairs if kind_of["entity", other] not in kinds]:
+        raise _unknown("entity", missing, (type_ for (types,) in kb.columns("types") for type_ in types))
+    return rows
+
+
+def unmapped(inputs: Sequence[MentionInput], map_types: str | None) -> str | None:
+    """Describe the mentions without a mapped type, if there are some."""
+    if map_types is None:
+        return None
+    mapped = {one for one, _ in type_pairs(map_types)}
+    others = [item.mention.type or "" for item in inputs if item.mention.type not in mapped]
+    if not others:
+        return None
+    types = [type_ or "empty" for type_ in sorted(set(others))]
+    shown = ", ".join(types[:5]) + (", ..." if len(types) > 5 else "")
+    effect = "they are compared only with each other and with entities without a mapped type"
+    return f"{len(others):,} of {len(inputs):,} mentions have no mapped type ({shown}): {effect}"
+
+
+def type_pairs(map_types: str) -> list[tuple[str, str]]:
+    """Return the pairs of a mention type and an entity type; raise UsageError if the text is malformed.
+
+    >>> type_pairs("Chemical=drug, Disease=disease")
+    [('Chemical', 'drug'), ('Disease', 'disease')]
+    >>> type_pairs("T103=Element, Ion, or Isotope,T038=Mental Process")
+    [('T103', 'Element, Ion, or Isotope'), ('T038', 'Mental Process')]
+    """
+    pairs = [[type_.strip() for type_ in pair.split("=")] for pair in re.split(",(?=[^,]*=|$)", map_types)]
+    if not all(len(pair) == 2 and all(pair) for pair in pairs):
+        raise UsageError(
+            "map_types must be like 'Chemical=drug,Disease=disease' (type of mentions=type of entities), not "
+            f"{map_types!r:.80}"
+        )
+    return [(one, other) for one, other in pairs]
+
+
+def among_mentions(groups: Sequence[Hashable]) -> list[Group]:
+    """Return the groups of mentions, to compare the mentions of each group with each other.
+
+    >>> [group.things.tolist() for group in among_mentions(["lego", "yugioh", "lego"])]
+    [[0, 2], [1]]
+    """
+    return [Group(rows, rows, key) for key, rows in rows_by(groups).items()]
+
+
+def with_entities(groups: Sequence[Hashable], entities: Mapping[Hashable, Rows]) -> list[Group]:
+    """Return the groups of mentions, to compare them with the entities (perhaps none) of the same group.
+
+    ``entities`` are the rows of the entities of each group, see `rows_by`. Raise UsageError if no mention has an entity
+    in its domain, for example if only the documents have domains.
+
+    >>> found = with_entities(["lego", "yugioh", "lego"], rows_by(["muppets", "lego", "lego"]))
+    >>> [(group.queries.tolist(), group.things.tolist()) for group in found]
+    [([0, 2], [1, 2]), ([1], [])]
+    """
+    if len(groups) and len(entities) and {*map(_domain_of, groups)}.isdisjoint(map(_domain_of, entities)):
+        raise UsageError(
+            f"no entity is in a domain of the documents: the documents have {_domains(groups)}, the knowledge base "
+            f"{_domains(entities)}; mentions are compared only with entities of their own domain, so use the same "
+            "domains in both, or leave them out"
+        )
+    none = np.empty(0, np.int32)
+    return [Group(rows, entities.get(key, none), key) for key, rows in rows_by(groups).items()]
+
+
+def nearest_within(
+    groups: Sequence[Group],
+    queries: Embeddings,
+    things: Embeddings | GroupedEntities,
+    k: int,
+    search_all: SearchAll = search_all,
+    **options: Unpack[SearchOptions],
+) -> Neighbors:
+    """Find the ``k`` things nearest to each query within its group; ``search_all`` makes the searches.
+
+    The things are entities, or the queries themselves; then a query is not its own neighbour. Things more dissimilar
+    than ``within`` are left out. Lists of fewer than ``k`` are padded with -1 and infinity.
+    """
+    n = things.whole.n if isinstance(things, GroupedEntities) else things.n
+    if len(groups) == 1 and len(groups[0].things) == n:
+        (lists,) = search_all([_search(groups[0], queries, things)], k, **options)
+        return lists
+    lists = Neighbors.empty(queries.n, k)
+    within = np.inf if (limit := options.get("within")) is None else limit
+    most = _SMALL if options["search"] == "exact" and not isinstance(things, GroupedEntities) else 0
+    small = [group for group in groups if len(group.things) <= most]
+    for begin in range(0, len(small), _TOGETHER) if most else ():
+        _compare_all(small[begin : begin + _TOGETHER], queries, lists, options["metric"], within)
+    large = [group for group in groups if len(group.things) > most]
+    found = search_all((_search(group, queries, things) for group in large), k, **options)
+    for group, (ids, lists.dissimilarity[group.queries]) in zip(large, found, strict=True):
+        lists.ids[group.queries] = np.where(ids >= 0, group.things[ids], -1)
+    return lists
+
+
+def _compare_all(groups: Sequence[Group], queries: Embeddings, lists: Neighbors, metric: Metric, within: float) -> None:
+    """Write the lists of the mentions of small groups, as `nearest` finds them, by comparing all pairs in each."""
+    query = np.concatenate([np.repeat(group.queries, len(group.queries)) for group in groups])
+    thing = np.concatenate([np.tile(group.queries, len(group.queries)) for group in groups])
+    query, thing = query[query != thing], thing[query != thing]
+    dissimilarity = engine.pair_dissimilarity(queries, queries, query, thing, metric=metric)
+    near = dissimilarity <= np.float32(within)
+    query, thing, dissimilarity = query[near], thing[near], dissimilarity[near]
+    order = np.lexsort((thing, dissimilarity, query))
+    query = query[order]
+    place = np.arange(len(query)) - np.searchsorted(query, query)
+    order, query, place = (values[place < lists.ids.shape[1]] for values in (order, query, place))
+    lists.ids[query, place], lists.dissimilarity[query, place] = thing[order], dissimilarity[order]
+
+
+def recall_within(
+    groups: Sequence[Group],
+    lists: Neighbors,
+    queries: Embeddings,
+    things: Embeddings | GroupedEntities,
+    *,
+    metric: Metric,
+) -> float:
+    """Return the share of exact neighbours that `nearest_within` found, measured on a sample of each group.
+
+    The shares of the groups are weighted by their numbers of neighbours; without neighbours the result is 1.
+    """
+    n_neighbors, n_right = 0, 0.0
+    for group in groups:
+        own = lists.of(group.queries)
+        if n := int((own.ids >= 0).sum()):
+            some, others, self_ids = _search(group, queries, things)
+            n_right += n * engine.measured_recall(own, some, others, metric=metric, self_ids=self_ids)
+            n_neighbors += n
+    return n_right / n_neighbors if n_neighbors else 1.0
+
+
+def rows_by(values: Iterable[Hashable]) -> dict[Hashable, Rows]:
+    """Return the ascending rows of each distinct value, in order of first appearance.
+
+    >>> {value: rows.tolist() for value, rows in rows_by(["lego", "yugioh", "lego"]).items()}
+    {'lego': [0, 2], 'yugioh': [1]}
+    """
+    all_values = list(values)
+    number = {value: place for place, value in enumerate(dict.fromkeys(all_values))}
+    label = np.fromiter(map(number.__getitem__, all_values), np.int32, len(all_values))
+    order = np.argsort(label, kind="stable").astype(np.int32)
+    bounds = np.cumsum([0, *np.bincount(label, minlength=len(number)).tolist()])
+    return {value: order[begin:end] for value, (begin, end) in zip(number, pairwise(bounds), strict=True)}
+
+
+def _search(group: Group, queries: Embeddings, things: Embeddings | GroupedEntities) -> Search:
+    """Return the search of the queries of a group among its things."""
+    some = queries.taken(group.queries)
+    if isinstance(things, GroupedEntities):
+        return Search(some, things.within(group.key), None)
+    return Search(some, some, np.arange(len(some), dtype=np.int32))
+
+
+def _domain_of(group: Hashable) -> Hashable:
+    return group[0] if isinstance(group, tuple) else group
+
+
+def _domains(groups: Iterable[Hashable]) -> str:
+    distinct = dict.fromkeys(map(_domain_of, groups))
+    return listed(("none" if domain is None else f"{domain!r:.60}" for domain in distinct), 3)
+
+
+def _kinds(pairs: Iterable[tuple[str, str]]) -> dict[tuple[str, str], int]:
+    """Return the code of the kind of each type; a type is (``mention`` or ``entity``, name)."""
+    kind_of: dict[tuple[str, str], int] = {}
+    for number, (one, other) in enumerate(pairs):
+        pair = [("mention", one), ("entity", other)]
+        joined = {kind_of[type_] for type_ in pair if type_ in kind_of}
+        kind_of |= dict.fromkeys([*pair, *(type_ for type_, kind in kind_of.items() if kind in joined)], number)
+    return kind_of
+
+
+def _unknown(side: str, mapped: Iterable[str], types: Iterable[str | None]) -> UsageError:
+    known = sorted({type_ for type_ in types if type_ is not None})
+    mapped = " or ".join(dict.fromkeys(mapped))
+    return UsageError(f"map_types: no {side} has the type {mapped}; {side} types found: {listed(known, 12) or 'none'}")
