@@ -342,14 +342,6 @@ def test_the_verb_opens_the_page(
     assert opened == [(tmp_path / "a b.html").resolve().as_uri()]
 
 
-def test_a_run_of_an_earlier_arbo_has_a_page(result: arbo.Result) -> None:
-    old = replace(result, document_table=None, entity_table=None, kept=None)
-    head, columns = unpacked(payload(old, "old").tables)
-    assert head["texts"] is False
-    assert columns["document"][columns["of"][0]] == result.mention_table["document_id"][0].as_py()
-    assert columns["entity.name"][0] == result.cluster_table["name"][0].as_py()
-
-
 def test_a_cluster_that_only_people_joined_is_shown_without_edges() -> None:
     rows, lists = np.array([0, 2]), (np.full((3, 2), -1), np.full((3, 2), np.inf))
     lookups: Any = SimpleNamespace(

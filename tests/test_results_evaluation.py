@@ -352,10 +352,6 @@ def test_means_over_types_and_over_domains() -> None:
     lines = by_name(evaluation)
     assert lines["accuracy by domain"].score.value == pytest.approx((2 / 3 + 1) / 2)
     assert lines["accuracy by type"].over == "mean over 2 types"
-    older = arbo.Result(
-        result.mention_table.drop_columns("domain"), result.link_table, result.cluster_table, result.manifest
-    )
-    assert older.evaluate().linking is not None
 
 
 def with_clusters(*clusters: str | None) -> arbo.Document:

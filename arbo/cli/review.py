@@ -123,7 +123,7 @@ def searching(result: arbo.Result, read: Callable[[], arbo.KnowledgeBase] | None
 
         if read is not None:
             return arbo.Linker(read())
-        rows = [] if result.entity_table is None else result.entity_table.to_pylist()
+        rows = result.entity_table.to_pylist()
         return arbo.Linker(
             arbo.KnowledgeBase([arbo.Entity(row["entity_id"], row["name"], tuple(row["aliases"])) for row in rows])
         )

@@ -175,7 +175,7 @@ def mention_in(row: Mapping[str, Any]) -> Mention:
         row["text"],
         row["type"],
         None if row["gold"] is None else tuple(row["gold"]),
-        row.get("found_score"),  # runs of an earlier arbo have none
+        row["found_score"],
         metadata_of(row),
         row.get("cluster"),  # missing if no mention has a gold cluster
     )

@@ -33,8 +33,7 @@ def payload(run: Run, name: str, *, texts: bool = True) -> Payload:
 
     Mentions keep their own texts, but not their long forms.
     """
-    table = run.document_table
-    has_texts = texts and table is not None and "text" in table.column_names
+    has_texts = texts and run.has_texts
     columns, cuts = Columns(), cuts_of(run)
     known = _Entities(run, None if isinstance(cuts, str) else cuts.entities)
     _add_mentions(columns, run, has_texts)
@@ -48,9 +47,8 @@ def payload(run: Run, name: str, *, texts: bool = True) -> Payload:
         head |= _add_cuts(columns, cuts, known)
     if not has_texts:
         return Payload(columns.packed(head), None)
-    assert table is not None
     own = Columns()
-    own.strings("text", table["text"].to_pylist())
+    own.strings("text", run.document_table["text"].to_pylist())
     return Payload(columns.packed(head), own.packed({}))
 
 
@@ -161,14 +159,13 @@ def _add_names(columns: Columns, run: Run, known: _Entities) -> None:
     new = clusters.filter(clusters["entity_id"].is_null())
     columns.strings("discovered", new["cluster_id"].to_pylist())
     columns.strings("discovered.name", new["name"].to_pylist())
-    table = clusters if run.entity_table is None else run.entity_table
+    table = run.entity_table
     place = pc.index_in(known.ids, table["entity_id"].combine_chunks())
     columns.strings("entity", known.ids.to_pylist())
     columns.strings("entity.name", table["name"].take(place).to_pylist())
-    if "aliases" in table.column_names:
-        aliases = table["aliases"].take(place.slice(0, known.n_linked)).to_pylist()
-        columns.numbers("aliases.all", [len(own or ()) for own in aliases])
-        columns.strings("alias", [name for own in aliases for name in (own or ())[:_ALIASES]])
+    aliases = table["aliases"].take(place.slice(0, known.n_linked)).to_pylist()
+    columns.numbers("aliases.all", [len(own or ()) for own in aliases])
+    columns.strings("alias", [name for own in aliases for name in (own or ())[:_ALIASES]])
 
 
 def _add_cuts(columns: Columns, cuts: Cuts, known: _Entities) -> dict[str, dict[str, Any]]:

@@ -37,7 +37,6 @@ import pyarrow.parquet as pq
 from arbo.data import Corpus, KnowledgeBase, OnError
 from arbo.data.mention_rows import COLUMNS
 from arbo.data.objects import DOCUMENT_KEYS, ENTITY_KEYS
-from arbo.data.parquet import check_values, chunks
 from arbo.data.rows import Placed, documents_of, entities_of
 from arbo.errors import DataError
 from arbo.files import PathLike, write_whole
@@ -127,10 +126,8 @@ def _parquet(file: Path) -> Iterator[Placed]:
 
 def _batches(content: bytes, file: Path) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a Parquet file in small batches, since a short dictionary can stand for values of any size."""
-    parquet = pq.ParquetFile(BytesIO(content))
-    check_values(parquet, len(content), file)
-    total, widest = 0, max((chunk.size for group in chunks(parquet) for chunk in group), default=0)
-    for batch in parquet.iter_batches(max(1, min(1024, LARGEST_ARCHIVE // max(widest, 1)))):
+    total = 0
+    for batch in pq.ParquetFile(BytesIO(content)).iter_batches(1024):
         columns = [one.dictionary_decode() if pa.types.is_dictionary(one.type) else one for one in batch.columns]
         total += sum(column.nbytes for column in columns)
         if total > max(LARGEST_ARCHIVE, MOST_PACKED * len(content)):

@@ -43,7 +43,7 @@ class Altered:
     def of(cls, run: Run) -> Self:
         """Return all documents of a run; raise UsageError without texts, and DataError for tables that do not fit."""
         table = run.document_table
-        if table is None or "text" not in table.column_names:
+        if not run.has_texts:
             raise UsageError("the run has no texts, which are needed here; link again without --no-texts")
         ids = table["document_id"].combine_chunks()
         home = pc.fill_null(pc.index_in(run.mention_table["document_id"], ids), -1).to_numpy()
@@ -158,20 +158,17 @@ class Altered:
         place_of = np.full(len(self.begin), -1)
         there = np.flatnonzero(self.rows >= 0)
         place_of[self.rows[there]] = there
-        assert self.run.document_table is not None
         found = _rows_of(wanted, self.run.document_table["document_id"])
         found = {id_: int(place_of[row]) for id_, row in found.items()} | own
         return {id_: found[id_] for id_ in wanted if found.get(id_, -1) >= 0}
 
     def _read(self, row: int) -> Document:
         """Return a document of the run."""
-        assert self.run.document_table is not None
         mentions = self.run.mention_table.slice(self.begin[row], self.count[row])
         return next(documents_in(self.run.document_table.slice(row, 1), mentions.to_pylist()))
 
     def _names(self, used: Corpus, expand: bool) -> tuple[list[str], list[int]]:
         """Return the names of mentions, and their rows in the run; -1 for a new one, or one with other spans."""
-        assert self.run.document_table is not None
         there = _rows_of([one.id for one in used], self.run.document_table["document_id"])
         names: list[str] = []
         known: list[int] = []

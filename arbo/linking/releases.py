@@ -97,7 +97,7 @@ def told(before: Run, after: Result, encoder: Encoder, kb: KnowledgeBase | None)
 
 def _replaced(before: Run, kb: KnowledgeBase) -> dict[str, str]:
     """Return the ids that a run names and one entity of a release has as alternative ids, and the ids of these."""
-    named = [] if before.entity_table is None else before.entity_table["entity_id"].to_pylist()
+    named = before.entity_table["entity_id"].to_pylist()
     known = (*before.manifest["knowledge_base"].get("replaced", ()), *named)
     ids = [id_ for id_ in known if len(kb.rows(id_)) == 1]  # of several, none replaces it
     (own,) = kb.taken(("id",), np.array([kb.index(id_) for id_ in ids], np.int64))

@@ -354,9 +354,9 @@ def _mention_changes(a: Run, b: Run, row_in_a: Ints) -> Iterator[MentionChange]:
 def _described(run: Run, rows: Ints) -> Iterator[tuple[Any, ...]]:
     """Yield id, document, text, gold and sentence of some mentions."""
     table, documents = run.mention_table.take(rows), run.document_table
-    if documents is not None:  # a search among all documents takes longer
-        is_there = pc.is_in(documents["document_id"], table["document_id"].combine_chunks())
-        documents = documents.take(np.flatnonzero(is_there))
+    # A search among all documents takes longer.
+    is_there = pc.is_in(documents["document_id"], table["document_id"].combine_chunks())
+    documents = documents.take(np.flatnonzero(is_there))
     links = run.link_rows.select(["entity_id"]).take(rows)
     run = replace(run, mention_table=table, link_rows=links, document_table=documents)
     columns = [table[name].to_pylist() for name in ("mention_id", "document_id", "text", "gold")]

@@ -160,7 +160,7 @@ def evaluate_topics(
     UsageError as `evaluate_together` does, and if the first run does not know the topic of a document.
     """
     name, first = next(iter(runs.items()))
-    documents = (first.document_table or first.mention_table).to_pylist()
+    documents = first.document_table.to_pylist()
     topics = {row["document_id"]: metadata_of(row).get("topic") for row in documents}
     if lacking := [document for document, topic in topics.items() if topic is None]:
         raise UsageError(
@@ -238,8 +238,7 @@ def _with_links(
 ) -> Evaluation:
     predicted = numbers_of(row_of, run.link_table["entity_id"])
     candidates = _candidates(row_of, run.link_table["candidates"])
-    given = {"type", "domain"} & set(run.mention_table.column_names)  # runs of an earlier arbo have no domain
-    groups = {name: run.mention_table[name].to_pylist() for name in sorted(given, reverse=True)}
+    groups = {name: run.mention_table[name].to_pylist() for name in ("type", "domain")}
     outcomes = metrics.linking_outcomes(*gold.accepted, predicted, annotated=gold.annotated, candidates=candidates)
     ks = [k for k in RECALL_AT if k <= candidates.shape[1]]
     is_nil = gold.is_nil

@@ -33,8 +33,8 @@ class Candidate:
     """An entity near a mention."""
 
     id: str
-    name: str | None
-    """Preferred name; None if an earlier arbo saved the run without it."""
+    name: str
+    """Preferred name."""
     alias: str | None
     """The alias that is spelt most like the mention; None if the preferred name is closer."""
     score: float | None
@@ -43,14 +43,12 @@ class Candidate:
     def of(cls, run: Run, link: Link, id_: str, score: float | None) -> Self:
         """Name an entity by the alias that is spelt most like the link's mention."""
         wanted, names = normalize_name(link.name), run.names_of(id_)
-        if not names:
-            return cls(id_, None, None, score)
         closest = max(names, key=lambda name: SequenceMatcher(None, wanted, normalize_name(name)).ratio())
         return cls(id_, names[0], closest if closest != names[0] else None, score)
 
     def __str__(self) -> str:
         alias = f', alias "{self.alias}"' if self.alias else ""
-        return f"{self.name} ({self.id}{alias})" if self.name else self.id
+        return f"{self.name} ({self.id}{alias})"
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -57,10 +57,9 @@ def documents_of(run: Run, ids: Ids, *, as_classes: bool = False) -> Corpus:
             row |= {"gold": [cluster], "cluster": None}
         elif as_classes:
             row["gold"] = row["gold_entities"] or row["gold"]
-    table = run.document_table
-    if table is None or "text" not in table.column_names:
+    if not run.has_texts:
         raise UsageError("the run has no texts, which are needed here; link again without --no-texts, or export as csv")
-    return Corpus(documents_in(table, rows), run.manifest["notes"]["documents"], run.manifest.get("index"))
+    return Corpus(documents_in(run.document_table, rows), run.manifest["notes"]["documents"], run.manifest.get("index"))
 
 
 def flat_table(run: Run) -> pa.Table:
@@ -103,8 +102,8 @@ def _runners_up(run: Run) -> dict[str, pa.Array]:
     if place.null_count == len(lists):
         return {}
     ids = lists.flatten().take(place)
-    known = run.cluster_table if run.entity_table is None else run.entity_table
-    names = known["name"].take(pc.index_in(ids, known["entity_id"].combine_chunks()))
+    entities = run.entity_table
+    names = entities["name"].take(pc.index_in(ids, entities["entity_id"].combine_chunks()))
     return {"runner_up_id": ids, "runner_up_name": names, "runner_up_score": scores.flatten().take(place)}
 
 
@@ -114,7 +113,7 @@ def _metadata(run: Run) -> Iterator[tuple[str, pa.Array]]:
     Lists of objects of a document, such as passages of BioC, are left out: each row would repeat them.
     """
     for table in (run.mention_table, run.document_table):
-        if table is None or "metadata" not in table.column_names:
+        if "metadata" not in table.column_names:
             continue
         rows = [object_in(cell) for cell in table["metadata"].to_pylist()]
         ids = table["document_id"].combine_chunks()

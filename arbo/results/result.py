@@ -17,7 +17,7 @@ from arbo.results.graphs import only_graph
 from arbo.results.plots import plot
 from arbo.results.rows import ROWS_SHOWN, table_of
 from arbo.results.run import Link, Run
-from arbo.results.run_folder import LATER, save_run
+from arbo.results.run_folder import CORRECTIONS, save_run
 from arbo.results.views import rows_called
 
 
@@ -91,13 +91,18 @@ class Result(Run):
         keep their texts, and ``growth.npz`` says which are alike and what was decided. Raise UsageError if the folder
         cannot be written, or has other content, and DataError if its manifest is not that of a run.
         """
-        tables = {"mentions": self.mention_table, "links": self.link_rows, "clusters": self.cluster_table}
-        later = zip(LATER, (self.document_table, self.entity_table, self.correction_table), strict=True)
-        tables |= {name: table for name, table in later if table is not None}
+        tables = {
+            "mentions": self.mention_table,
+            "links": self.link_rows,
+            "clusters": self.cluster_table,
+            "documents": self.document_table,
+            "entities": self.entity_table,
+        }
+        if self.correction_table is not None:
+            tables[CORRECTIONS] = self.correction_table
         if not texts:
             for name, private in {"documents": {"text", "metadata"}, "mentions": {"metadata"}}.items():
-                if (table := tables.get(name)) is not None:
-                    tables[name] = table.drop_columns([key for key in table.column_names if key in private])
+                tables[name] = tables[name].drop_columns([*private.intersection(tables[name].column_names)])
         arrays = None if self.kept is None else self.kept()
         save_run(tables, self.manifest, folder, arrays if texts or arrays is None else only_graph(arrays))
 

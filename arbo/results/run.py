@@ -15,7 +15,7 @@ from arbo.data.documents import Mention
 from arbo.data.tables import labels_in, mention_in
 from arbo.files import PathLike
 from arbo.results.rows import ROWS_SHOWN, table_of
-from arbo.results.run_folder import KEPT, LATER, TABLES, load_kept, load_run
+from arbo.results.run_folder import CORRECTIONS, KEPT, load_kept, load_run
 
 Bools = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
@@ -138,10 +138,9 @@ class Run:
     cluster_table: pa.Table
     manifest: dict[str, Any]
     """Origin of the result: configuration, encoder, content hashes, counts, and the seconds of each stage."""
-    document_table: pa.Table | None = None
-    """The documents; None for a run folder of format version 1."""
-    entity_table: pa.Table | None = None
-    """The entities that are links or candidates; None for a run folder of an earlier arbo."""
+    document_table: pa.Table
+    entity_table: pa.Table
+    """The entities that are links or candidates."""
     correction_table: pa.Table | None = None
     """The corrections and what became of them; None without corrections."""
     kept: Callable[[], Mapping[str, npt.NDArray[Any]]] | None = None
@@ -151,10 +150,11 @@ class Run:
     def read(cls, folder: PathLike, *, stored: bool = False) -> Self:
         """Read a run folder, see `arbo.results.run_folder.load_run`."""
         tables, manifest = load_run(folder, stored=stored)
-        mentions, links, clusters = (tables.pop(name) for name in TABLES)
-        kept = partial(load_kept, folder, manifest, len(mentions)) if KEPT in manifest["files"] else None
-        documents, entities, corrections = (tables.get(name) for name in LATER)
-        return cls(mentions, links, clusters, manifest, documents, entities, corrections, kept)
+        kept = partial(load_kept, folder, manifest) if KEPT in manifest["files"] else None
+        mentions, links, clusters, documents, entities = (
+            tables[name] for name in ("mentions", "links", "clusters", "documents", "entities")
+        )
+        return cls(mentions, links, clusters, manifest, documents, entities, tables.get(CORRECTIONS), kept)
 
     @property
     def link_table(self) -> pa.Table:
@@ -202,15 +202,20 @@ class Run:
     def text_of(self, document_id: str) -> str | None:
         """Return the text of a document, or None if the run has no texts; raise KeyError for an unknown id."""
         row = self._row_of_document[document_id]
-        if self.document_table is None or "text" not in self.document_table.column_names:
+        if not self.has_texts:
             return None
         text: str = self.document_table["text"][row].as_py()
         return text
 
     @cached_property
     def document_ids(self) -> pa.Array:
-        """The ids of the documents; a run of format version 1 has only the ids of documents with mentions."""
-        return (self.mention_table if self.document_table is None else self.document_table)["document_id"].unique()
+        """The ids of the documents."""
+        return self.document_table["document_id"].combine_chunks()
+
+    @property
+    def has_texts(self) -> bool:
+        """Whether the run has the texts of the documents."""
+        return "text" in self.document_table.column_names
 
     @cached_property
     def _row_of_document(self) -> dict[str, int]:
@@ -218,17 +223,13 @@ class Run:
 
     @property
     def offset(self) -> float:
-        """The sum of similarity and dissimilarity; an earlier arbo did not save it, and mostly used cosines."""
-        return float(self.manifest.get("offset", 1.0))
+        """The sum of similarity and dissimilarity."""
+        return float(self.manifest["offset"])
 
     def names_of(self, entity_id: str) -> list[str]:
         """Return the preferred name and the aliases of an entity; an empty list if the run does not have it."""
-        table = self.cluster_table if self.entity_table is None else self.entity_table
-        row = pc.index(table["entity_id"], entity_id).as_py()
-        if row < 0:
-            return []
-        aliases = table["aliases"][row].as_py() if "aliases" in table.column_names else []
-        return [table["name"][row].as_py(), *aliases]
+        row = pc.index(self.entity_table["entity_id"], entity_id).as_py()
+        return [] if row < 0 else [self.entity_table["name"][row].as_py(), *self.entity_table["aliases"][row].as_py()]
 
     @cached_property
     def row_of(self) -> dict[str, int]:

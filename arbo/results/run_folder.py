@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from os import SEEK_CUR
 from pathlib import Path
-from tokenize import TokenError
 from typing import Any, BinaryIO
 from zipfile import BadZipFile, ZipFile
 
@@ -17,7 +15,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from arbo.data.fields import fields
 from arbo.errors import DataError, UsageError
 from arbo.files import (
     READING_HEADERS,
@@ -32,50 +29,25 @@ from arbo.files import (
     sha256_of,
     whole_folder,
 )
-from arbo.results.run_checks import (
-    OF_MANIFEST,
-    REQUIRED,
-    needed_columns,
-    wrong_arrays,
-    wrong_columns,
-    wrong_ids,
-    wrong_tables,
-)
-from arbo.results.stored import Stored
+from arbo.results.schema import SCHEMA
+from arbo.results.stored import MEND, Stored
 
 MANIFEST = "manifest.json"
-TABLES = ("mentions", "links", "clusters")
-LATER = ("documents", "entities", "corrections")
-"""Tables that may be missing: an earlier arbo did not write them, or there are no corrections."""
+CORRECTIONS = "corrections"
+"""The table that a run without corrections lacks."""
 KEPT = "growth.npz"
 """The arrays by which a run can grow, or only its graph and the decisions if it cannot."""
 FORMAT = Format(
-    "arbo-run", 2, {"files": dict, "threshold": dict, "notes": dict}, "a run folder", "run the job again", oldest=1
+    "arbo-run", 2, dict.fromkeys(("config", "encoder", "files", "notes", "threshold"), dict), "a run folder", MEND
 )
 GROUP = 1 << 17
 """Rows of a group in the file of a table."""
-_COMPARED = {
-    "mentions": {"mention_id", "document_id"},
-    "links": {"mention_id", "entity_id", "cluster_id", "parent", "parent_is_mention", "step"},
-    "documents": {"document_id"},
-}
-"""Tables that may stay in their files, and the columns by which runs are compared."""
+_IN_FILES = ("mentions", "links", "documents")
+"""The tables that may stay in their files."""
 _WRITERS = 2
 """Tables that are written at a time; each needs the memory of a group."""
 _LENGTHS = 26
 """Where the header of a member of a zip archive tells how long its name is, and what follows the name."""
-_UNREADABLE = (
-    OSError,
-    ValueError,
-    TypeError,
-    ArithmeticError,
-    MemoryError,
-    SyntaxError,
-    NotImplementedError,
-    TokenError,
-    BadZipFile,
-)
-"""What a damaged archive of arrays may raise."""
 _VERSIONS = ("arbo", "faiss-cpu", "numba", "numpy", "pyarrow", "scipy")
 
 
@@ -117,69 +89,43 @@ def write_table(file: Path, table: pa.Table) -> None:
 def load_run(folder: PathLike, *, stored: bool = False) -> tuple[dict[str, Any], dict[str, Any]]:
     """Read the tables, by name, and the manifest of a run folder.
 
-    ``stored`` tables stay in their files, see `Stored`; of these, what runs are compared by is checked now, and all
-    else if it is read. Raise DataError if it is not a run folder, a newer arbo wrote it, a file is missing, truncated
-    or changed, or the tables contradict each other.
+    With ``stored``, the large tables stay in their files, see `Stored`. Raise DataError if it is not a run folder, a
+    newer arbo wrote it, or a file is missing, truncated or changed.
     """
     path = Path(folder)
     manifest = check_manifest(_manifest(path), FORMAT, path / MANIFEST)
-    names = [*TABLES, *(name for name in LATER if f"{name}.parquet" in manifest["files"])]
-    hashes = {f"{name}.parquet": str(manifest["files"].get(f"{name}.parquet")) for name in names}
-    check_hashes(path, hashes, FORMAT.mend)
-    files = {name: _stored(path, name) for name in names}
-    tables: dict[str, Any] = {}
-    for name, file in files.items():
-        wanted = _COMPARED.get(name, set()) if stored else set()
-        tables[name] = file.select([own for own in file.column_names if own in wanted or not wanted])
-        if wrong := wrong_ids(name, tables[name], is_whole=not wanted):
-            raise DataError(f"{wrong}; {FORMAT.mend}", file=str(path / f"{name}.parquet"))
-    for name, wrong in wrong_tables(tables):
-        raise DataError(f"{wrong}; {FORMAT.mend}", file=str(path / f"{name}.parquet"))
-    for name in {"mentions", "documents"} & tables.keys():
-        if "domain" not in tables[name].column_names:
-            tables[name] = tables[name].append_column("domain", pa.nulls(len(tables[name]), pa.string()))
-    if stored:
-        tables |= {name: files[name] for name in _COMPARED.keys() & files.keys()}
-    try:
-        fields(manifest, "the manifest", OF_MANIFEST, required=REQUIRED)
-    except DataError as error:
-        raise DataError(f"{error.problem}; {FORMAT.mend}", file=str(path / MANIFEST)) from None
+    names = [name for name in SCHEMA if name != CORRECTIONS or f"{name}.parquet" in manifest["files"]]
+    check_hashes(path, {f"{name}.parquet": manifest["files"].get(f"{name}.parquet") for name in names}, MEND)
+    tables: dict[str, Any] = {name: Stored(path / f"{name}.parquet") for name in names}
+    for name, table in tables.items():
+        if not (stored and name in _IN_FILES):
+            tables[name] = table.select(table.column_names)
     threshold = {kind: float("inf") if value is None else value for kind, value in manifest["threshold"].items()}
     return tables, {**manifest, "threshold": threshold}
 
 
-def _stored(folder: Path, name: str) -> Stored:
-    long = {"metadata", *["text"] * (name == "documents")}
-    how: Any = {"long": long, "needed": needed_columns(name), "wrong": partial(wrong_columns, name)}
-    return Stored(folder / f"{name}.parquet", FORMAT.mend, **how)
+def load_kept(folder: PathLike, manifest: Mapping[str, Any]) -> dict[str, npt.NDArray[Any]]:
+    """Read the arrays by which a run can grow; without texts, only its graph and the decisions.
 
-
-def load_kept(folder: PathLike, manifest: Mapping[str, Any], n: int) -> dict[str, npt.NDArray[Any]]:
-    """Read the arrays by which a run of ``n`` mentions can grow; without texts, only its graph and the decisions.
-
-    Raise DataError if the file is missing, truncated or changed, or its arrays do not fit the run.
+    Raise DataError if the file is missing, truncated or changed.
     """
     file = Path(folder) / KEPT
-    check_hashes(Path(folder), {KEPT: str(manifest["files"].get(KEPT))}, FORMAT.mend)
+    check_hashes(Path(folder), {KEPT: manifest["files"].get(KEPT)}, MEND)
     try:
         with READING_HEADERS, file.open("rb") as stream, ZipFile(stream) as archive:
-            members = archive.infolist()
-            stream.seek(0)
-            arrays = {member.filename.removesuffix(".npy"): _array(stream, member.header_offset) for member in members}
-    except _UNREADABLE as error:
-        raise DataError(f"the file cannot be read ({error}); {FORMAT.mend}", file=str(file)) from None
-    if wrong := wrong_arrays(arrays, n, (manifest["knowledge_base"] or {"entities": 0})["entities"]):
-        raise DataError(f"{wrong}; {FORMAT.mend}", file=str(file))
-    return arrays
+            return {
+                member.filename.removesuffix(".npy"): _array(stream, member.header_offset)
+                for member in archive.infolist()
+            }
+    except (OSError, ValueError, BadZipFile) as error:
+        raise DataError(f"the file cannot be read ({error}); {MEND}", file=str(file)) from None
 
 
 def _array(stream: BinaryIO, begin: int) -> npt.NDArray[Any]:
-    """Read an array that lies uncompressed in an archive, behind those that were read, where its header begins.
+    """Read an array that lies uncompressed in an archive, where its header begins.
 
     `np.load` takes ten times as long, as it reads through the archive and checks sums that the hash of the file covers.
     """
-    if begin < stream.tell():
-        raise ValueError("its arrays overlap")  # many could be made of the same bytes
     stream.seek(begin + _LENGTHS)
     lengths = [int.from_bytes(stream.read(2), "little") for _ in ("name", "more")]
     stream.seek(sum(lengths), SEEK_CUR)
@@ -193,7 +139,7 @@ def check_replaceable(target: Path) -> None:
     def files_of(folder: Path) -> list[str]:
         if (folder / MANIFEST).is_file():  # another process may have moved it since
             _manifest(folder)
-        return [*(f"{name}.parquet" for name in (*TABLES, *LATER)), KEPT]
+        return [*(f"{name}.parquet" for name in SCHEMA), KEPT]
 
     check_folder_replaceable(target, "run folder", MANIFEST, files_of)
 
