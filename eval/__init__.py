@@ -15,20 +15,8 @@ Truth comes before prediction in every signature. Metrics whose counts can be ad
 counts first, and then as ratios. The ratio 0/0 counts as 0.
 """
 
-from collections.abc import Callable
-from typing import Any
-from warnings import warn
-
 from .cluster_file import read_clusters
-from .clustering import (
-    ClusteringScores,
-    PairCounts,
-    UnseenScores,
-    adjusted_rand_index,
-    clustering_scores,
-    pair_counts,
-    unseen_scores,
-)
+from .clustering import ClusteringScores, PairCounts, adjusted_rand_index, clustering_scores
 from .conll import read_conll
 from .contingency import Contingency
 from .coreference import (
@@ -61,29 +49,11 @@ __all__ = [
     "CoreferenceCounts", "CoreferenceScores", "Curves", "CutMetric", "Cuts", "DocumentCounts", "Figure",
     "FileFormatError", "Interval", "Line", "LinkingCounts", "LinkingOutcomes", "LinkingScores", "MacroScores",
     "NilCurve", "NilScores", "OfClusters", "PairCounts", "PairedCounts", "Report", "Resampling", "Score", "SpanCounts",
-    "SpanRatios", "SpanScores", "Summed", "ThresholdCurve", "UnseenScores", "adjusted_rand_index", "all_cuts",
+    "SpanRatios", "SpanScores", "Summed", "ThresholdCurve", "adjusted_rand_index", "all_cuts",
     "cluster_lines", "clustering_scores", "conll_of_cuts", "coreference_by_document", "coreference_counts",
     "coreference_lines", "coreference_scores", "coreference_scores_from_labels", "counts_from_contingency",
     "dendrogram_purity", "f_measure", "gold_is_nil", "linking_outcomes", "linking_scores", "nil_as_class", "nil_curve",
-    "nil_scores", "pair_counts", "plot_precision_recall", "plot_thresholds", "proportion", "read_clusters",
-    "read_conll", "scores_from_counts", "span_scores", "threshold_curve", "unseen_scores",
+    "nil_scores", "plot_precision_recall", "plot_thresholds", "proportion", "read_clusters",
+    "read_conll", "scores_from_counts", "span_scores", "threshold_curve",
 ]
 # fmt: on
-
-_OF_CLUSTERS = {"b_cubed": "b3", "blanc": "blanc", "ceaf_e": "ceafe", "ceaf_m": "ceafm", "lea": "lea", "muc": "muc"}
-_OF_LABELS = {
-    "adjusted_mutual_information": "ami",
-    "normalized_mutual_information": "nmi_{average}",
-    "rand_index": "rand",
-}
-_OF_LABELS |= {name: name for name in ("completeness", "fowlkes_mallows", "homogeneity", "pairwise", "v_measure")}
-
-
-def __getattr__(name: str) -> Callable[..., Any]:
-    """Return a function of release 0.1 that computed one of the scores; it is deprecated."""
-    scores: Callable[..., Any] = coreference_scores if name in _OF_CLUSTERS else clustering_scores
-    line = (_OF_CLUSTERS | _OF_LABELS).get(name)
-    if line is None:
-        raise AttributeError(f"module 'eval' has no attribute {name!r}")
-    warn(f"eval.{name} is deprecated; write {scores.__name__}(...)[{line!r}]", DeprecationWarning, stacklevel=2)
-    return lambda *sides, average="arithmetic", **named: scores(*sides, **named)[line.format(average=average)]

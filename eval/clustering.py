@@ -7,17 +7,13 @@ matrix is built.
 """
 
 import math
-from collections.abc import Callable
-from typing import Generic, NamedTuple, TypedDict, TypeVar
+from typing import NamedTuple, TypedDict
 
 import numpy as np
-import numpy.typing as npt
 
-from .arrays import FloatArray, IntArray, Labels, boolean_array, encode_labels
+from .arrays import FloatArray, IntArray, Labels
 from .contingency import Contingency, n_pairs
 from .ratio import f1, ratio
-
-T = TypeVar("T")
 
 
 class PairwiseScores(TypedDict):
@@ -87,19 +83,14 @@ class PairCounts(NamedTuple):
     tn: int  # apart on both sides
 
 
-def pair_counts(labels_true: Labels, labels_pred: Labels) -> PairCounts:
-    """Count the pairs of items that are together or apart, in the truth and in the prediction.
+def pair_counts_from_contingency(table: Contingency) -> PairCounts:
+    """Count the pairs of items that are together or apart, in a table that has the same items on both sides.
 
     Source: Hubert and Arabie 1985, Comparing partitions, Journal of Classification 2.
 
-    >>> pair_counts([0, 0, 0, 1], [0, 0, 1, 1])
+    >>> pair_counts_from_contingency(Contingency.from_labels([0, 0, 0, 1], [0, 0, 1, 1]))
     PairCounts(tp=1, fp=1, fn=2, tn=2)
     """
-    return pair_counts_from_contingency(Contingency.from_labels(labels_true, labels_pred))
-
-
-def pair_counts_from_contingency(table: Contingency) -> PairCounts:
-    """Count the pairs of a table that has the same items on both sides."""
     tp, n = n_pairs(table.count), table.n_shared
     fp = n_pairs(table.column_size) - tp
     fn = n_pairs(table.row_size) - tp
@@ -122,7 +113,7 @@ def _pairwise(pairs: PairCounts) -> PairwiseScores:
 
 
 def _rand(pairs: PairCounts) -> float:
-    """Return the share of the pairs on which both sides agree: ``(tp + tn) / (tp + fp + fn + tn)`` of `pair_counts`.
+    """Return the share of the pairs on which both sides agree: ``(tp + tn) / (tp + fp + fn + tn)`` of `PairCounts`.
 
     It is 1 if there are no pairs. Source: Rand 1971, Objective criteria for the evaluation of clustering methods, JASA
     66.
@@ -136,14 +127,14 @@ def _rand(pairs: PairCounts) -> float:
 def adjusted_rand_index(labels_true: Labels, labels_pred: Labels) -> float:
     """Return the Rand index corrected for chance: its expected value is 0 for random clusters of the same sizes.
 
-    It is ``2 (tp tn - fp fn) / ((tp + fn)(fn + tn) + (tp + fp)(fp + tn))`` of `pair_counts`, computed in exact
+    It is ``2 (tp tn - fp fn) / ((tp + fn)(fn + tn) + (tp + fp)(fp + tn))`` of `PairCounts`, computed in exact
     integers; 1 for equal clusterings, and at least -1/2. Source: Hubert and Arabie 1985, Comparing partitions, Journal
     of Classification 2.
 
     >>> adjusted_rand_index([0, 0, 1, 1], [0, 1, 0, 1])
     -0.5
     """
-    return adjusted_rand_from_pairs(pair_counts(labels_true, labels_pred))
+    return adjusted_rand_from_pairs(pair_counts_from_contingency(Contingency.from_labels(labels_true, labels_pred)))
 
 
 def adjusted_rand_from_pairs(pairs: PairCounts) -> float:
@@ -307,63 +298,3 @@ def _expected_log(n: int, size: int, other: IntArray, log_factorial: FloatArray)
     weight = np.exp(log_weight - np.repeat(np.maximum.reduceat(log_weight, start), width))
     log_mean = np.add.reduceat(weight * np.log1p(x), start) / np.add.reduceat(weight, start)
     return log_mean + np.log(n / (size * other))
-
-
-class UnseenScores(TypedDict, Generic[T]):
-    """The result of ``score`` in each of the settings that `unseen_scores` describes."""
-
-    all: T
-    all_unseen: T
-    unseen_only: T | None
-
-
-def unseen_scores(
-    labels_true: Labels,
-    labels_pred: Labels,
-    seen: npt.ArrayLike,
-    *,
-    score: Callable[[IntArray, IntArray], T],
-    labels_pred_unseen_only: Labels | None = None,
-) -> UnseenScores[T]:
-    """Compute the agreement of two clusterings, over all mentions and over mentions of unseen entities.
-
-    A mention is unseen if its true entity does not occur in training. The settings are ``all``, where all mentions are
-    clustered and evaluated; ``all_unseen``, where all are clustered, but only unseen mentions are evaluated, so that
-    seen mentions may have brought them together; and ``unseen_only``, where only unseen mentions are clustered and
-    evaluated. Source: Agarwal et al. 2022, Entity linking via explicit mention-mention coreference modeling,
-    https://aclanthology.org/2022.naacl-main.343, section 3.5 and table 5 (adjusted Rand index).
-
-    Args:
-        labels_true: (mentions,) the true entity of each mention.
-        labels_pred: (mentions,) the predicted cluster of each mention.
-        seen: (mentions,) booleans: whether the true entity of each mention occurs in training.
-        score: a function of true and predicted labels, such as `adjusted_rand_index` or `clustering_scores`.
-        labels_pred_unseen_only: (unseen mentions,) the cluster of each unseen mention, in the order of ``labels_true``,
-            if only these are clustered. Without it (the default), the result of ``unseen_only`` is None.
-
-    Raise ValueError if lengths differ or a label is missing (NaN or None), and TypeError if ``seen`` does not hold
-    booleans, a label cannot be hashed, or ``score`` is not a function.
-
-    A seen mention of ``c`` joins two entities, which stay apart without it:
-
-    >>> from eval import adjusted_rand_index
-    >>> unseen_scores(["a", "a", "b", "c"], [0, 0, 0, 0], [False, False, False, True],
-    ...               score=adjusted_rand_index, labels_pred_unseen_only=[0, 0, 1])
-    {'all': 0.0, 'all_unseen': 0.0, 'unseen_only': 1.0}
-    """
-    if not callable(score):
-        raise TypeError(f"score is {score!r}, not a function of true and predicted labels such as adjusted_rand_index")
-    true = encode_labels(labels_true, name="labels_true").codes
-    pred = encode_labels(labels_pred, name="labels_pred").codes
-    if len(true) != len(pred):
-        lengths = f"labels_true has length {len(true)}, but labels_pred has {len(pred)}"
-        raise ValueError(f"{lengths}; give both for each mention")
-    unseen = ~boolean_array(seen, name="seen", length=len(true))
-    only = None
-    if labels_pred_unseen_only is not None:
-        alone = encode_labels(labels_pred_unseen_only, name="labels_pred_unseen_only").codes
-        if len(alone) != unseen.sum():
-            lengths = f"length {len(alone)}, not {unseen.sum()}"
-            raise ValueError(f"labels_pred_unseen_only has {lengths}; give one label for each unseen mention")
-        only = score(true[unseen], alone)
-    return {"all": score(true, pred), "all_unseen": score(true[unseen], pred[unseen]), "unseen_only": only}

@@ -136,46 +136,6 @@ def test_a_thing_with_most_vectors_does_not_crowd_out_the_others(metric: Metric)
     same(Neighbors(found.ids[:1], found.dissimilarity[:1]), Neighbors(exact.ids[:1], exact.dissimilarity[:1]))
 
 
-@pytest.mark.usefixtures("eager")
-def test_things_that_share_a_vector_are_found_together() -> None:
-    points = Vectors.of(np.repeat(gaussian(400, 8), 3, axis=0))
-    found = nearest(points, points, 2, search="hnsw", self_ids=np.arange(1200))
-    triple = np.arange(1200) // 3 * 3
-    expected = np.stack([np.setdiff1d([t, t + 1, t + 2], [i]) for i, t in enumerate(triple)])
-    np.testing.assert_array_equal(found.ids, expected)
-    assert (found.dissimilarity == 0).all()
-
-
-@pytest.mark.usefixtures("eager")
-def test_zero_vectors() -> None:
-    matrix = gaussian(500, 6)
-    matrix[[0, 7, 499]] = 0
-    points, own = Vectors.of(matrix), np.arange(500)
-    for metric in METRICS:
-        exact = nearest(points, points, 4, metric=metric, self_ids=own)
-        found = nearest(points, points, 4, metric=metric, search="hnsw", self_ids=own)
-        check(found, exact, points, points, metric)
-        assert (found.dissimilarity[[0, 7, 499]] == (metric == "cosine")).all()
-
-
-@pytest.mark.usefixtures("eager")
-@every_metric
-@pytest.mark.parametrize("scale", [1e-30, 1e-15, 1e15])
-def test_very_short_and_very_long_vectors(metric: Metric, scale: float) -> None:
-    points = Vectors.of(gaussian(500, 6) * np.float32(scale))
-    exact = nearest(points, points, 4, metric=metric)
-    check(nearest(points, points, 4, metric=metric, search="hnsw"), exact, points, points, metric)
-
-
-@pytest.mark.usefixtures("eager")
-@pytest.mark.parametrize("dtype", [np.float16, np.float64])
-def test_other_kinds_of_numbers(dtype: type) -> None:
-    matrix = gaussian(500, 12).astype(dtype)[::-1, ::2]
-    points, own = Vectors.of(matrix), np.arange(500)
-    found = nearest(points, points, 4, search="hnsw", self_ids=own)
-    check(found, nearest(points, points, 4, self_ids=own), points, points, "cosine")
-
-
 # --- where no index pays, the search is exact
 
 
@@ -193,12 +153,6 @@ def test_small_corpora_and_long_lists_are_searched_exactly(
     own = np.arange(len(some))
     exact = nearest(some, points, k, metric=metric, self_ids=own)
     same(nearest(some, points, k, metric=metric, search="hnsw", self_ids=own), exact)
-
-
-def test_no_neighbours_are_asked_for() -> None:
-    points = Vectors.of(gaussian(20, 3))
-    assert nearest(points, points, 0, search="hnsw").ids.shape == (20, 0)
-    assert nearest(points.taken(np.arange(0)), points, 2, search="hnsw").ids.shape == (0, 2)
 
 
 # --- it repeats
@@ -232,30 +186,7 @@ def test_batches_do_not_matter(metric: Metric, monkeypatch: pytest.MonkeyPatch) 
     same(nearest(points, points, 5, metric=metric, search="hnsw", self_ids=own), whole)
 
 
-@pytest.mark.usefixtures("eager")
-def test_the_number_of_threads_is_left_as_it_was() -> None:
-    import faiss
-
-    points = Vectors.of(gaussian(400, 8))
-    with faiss_threads(3):
-        nearest(points, points, 2, search="hnsw")
-        assert faiss.omp_get_max_threads() == 3
-
-
-def test_nothing_is_printed(capfd: pytest.CaptureFixture[str]) -> None:
-    points = Vectors.of(gaussian(10_001, 4))
-    nearest(points.taken(np.arange(10)), points, 2, search="hnsw")
-    assert capfd.readouterr() == ("", "")
-
-
 # --- recall
-
-
-@every_metric
-def test_recall_of_the_exact_search_is_one(metric: Metric) -> None:
-    points, own = Vectors.of(gaussian(300, 4)), np.arange(300)
-    found = nearest(points, points, 5, metric=metric, self_ids=own)
-    assert measured_recall(found, points, points, metric=metric, self_ids=own) == 1
 
 
 def test_recall_counts_what_is_missing() -> None:
@@ -283,12 +214,6 @@ def test_empty_places_are_not_missed() -> None:
     assert measured_recall(half, points, points, self_ids=own) == pytest.approx(1 / 3)
 
 
-def test_recall_where_there_is_nothing_to_find() -> None:
-    none, some = Vectors.of(np.empty((0, 3))), Vectors.of(gaussian(5, 3))
-    for queries, corpus, k in ((none, some, 2), (some, none, 2), (some, some, 0)):
-        assert measured_recall(nearest(queries, corpus, k), queries, corpus) == 1
-
-
 def test_recall_is_that_of_a_sample_drawn_with_a_seed() -> None:
     points = Vectors.of(gaussian(500, 4))
     exact = nearest(points, points, 2)
@@ -300,15 +225,6 @@ def test_recall_is_that_of_a_sample_drawn_with_a_seed() -> None:
     assert len(set(samples)) > 1
     assert np.mean(samples) == pytest.approx(0.5, abs=0.1)
     assert measured_recall(broken, points, points, sample=500) == 0.5
-
-
-def test_recall_of_sparse_vectors_and_of_several_vectors_an_owner() -> None:
-    matrix = np.where(gaussian(200, 30) > 1, gaussian(200, 30, 1), 0)
-    queries = Vectors.of(sp.csr_array(matrix[::4]))
-    things = Vectors.of(sp.csr_array(matrix), np.arange(200) // 3)
-    found = nearest(queries, things, 5)
-    assert measured_recall(found, queries, things) == 1
-    assert measured_recall(found._replace(dissimilarity=found.dissimilarity + 1), queries, things) == 0
 
 
 def test_lists_of_other_queries_are_refused() -> None:
@@ -325,9 +241,3 @@ def test_sparse_vectors_have_no_index(n: int) -> None:
     points = Vectors.of(sp.csr_array(gaussian(n, 3)))
     with pytest.raises(ValueError, match="search='hnsw' needs dense vectors"):
         nearest(points, points, 1, search="hnsw")
-
-
-def test_an_unknown_search_is_refused_with_the_names() -> None:
-    points = Vectors.of(gaussian(5, 3))
-    with pytest.raises(ValueError, match="search='lsh' is not one of exact, hnsw"):
-        nearest(points, points, 1, search="lsh")  # type: ignore[arg-type]

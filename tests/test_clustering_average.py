@@ -11,7 +11,6 @@ from scipy.spatial.distance import pdist, squareform
 
 from clustering import METHODS, Graph, average_tree, partition
 from clustering.average import _before
-from eval import all_cuts
 
 UNIT = 2**20
 
@@ -126,25 +125,8 @@ def test_a_partition_links_alike_and_clusters_the_others_by_average_linkage(meth
         np.testing.assert_array_equal(found.labels[joins.source], clusters[sizes > 1])
 
 
-def test_an_average_threshold_that_is_nan_is_named():
-    with pytest.raises(ValueError, match="nil_threshold=nan is not a number; use None for no limit"):
-        partition(graph_of([0], [1], [0.5], 2), nil_linkage="average", nil_threshold=np.nan)
-
-
-def test_every_cut_of_the_tree_is_scored():
-    graph = graph_of([0, 1, 0, 2], [1, 2, 2, 3], [0.25, 0.25, 0.75, 0.375], 4)
-    tree = average_tree(graph)
-    cuts = all_cuts([0, 0, 1, 1], tree.left, tree.right, tree.height)
-    assert cuts.best("ari") == (0.375, 1.0, 2)
-
-
 def test_a_star_is_merged_leaf_by_leaf():
     n = 200
     tree = average_tree(graph_of(np.zeros(n - 1, int), np.arange(1, n), np.zeros(n - 1), n))
     assert tree.target.tolist() == list(range(1, n))
     np.testing.assert_allclose(tree.height, 1 - 1 / np.arange(1, n))
-
-
-def test_unknown_linkages_are_refused():
-    with pytest.raises(ValueError, match="nil_linkage='ward' is not one of single, average"):
-        partition(graph_of([0], [1], [0.1], 2), nil_linkage="ward")

@@ -90,12 +90,6 @@ def test_a_large_cluster_is_bounded_in_memory():
     assert np.array_equal(vectors, given)
 
 
-def test_no_node_and_one_node():
-    assert len(spanning_tree(np.zeros((0, 3), np.float32), np.zeros(0, np.float32)).parent) == 0
-    tree = spanning_tree(np.ones((1, 3), np.float32), np.array([2.0], np.float32))
-    assert (tree.parent.tolist(), tree.weight.tolist()) == ([-1], [2.0])
-
-
 @pytest.mark.parametrize(
     ("vectors", "root", "wrong"),
     [

@@ -12,13 +12,9 @@ import pytest
 import scipy.sparse as sp
 from engine_builders import FORMS, METRICS, Array, every_method, every_metric, gaussian
 from hypothesis import given, settings, strategies as st
-from scipy.sparse.csgraph import connected_components
 from sklearn.base import clone
 from sklearn.cluster import AgglomerativeClustering
 from sklearn.metrics import pairwise_distances
-from sklearn.neighbors import kneighbors_graph
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import Normalizer
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import clustering
@@ -92,14 +88,6 @@ def test_clone_parameters_and_pickle() -> None:
     assert again.partition_.path(7) == estimator.partition_.path(7)
 
 
-def test_in_a_pipeline() -> None:
-    X = gaussian(40, 5)  # noqa: N806
-    pipeline = make_pipeline(Normalizer(), ArborescenceClustering(3, threshold=0.3))
-    alone = ArborescenceClustering(3, threshold=0.3).fit_predict(X)
-    np.testing.assert_array_equal(pipeline.fit_predict(X), alone)
-    np.testing.assert_array_equal(pipeline.fit_predict(X, np.zeros(40)), alone)
-
-
 def test_names_of_features() -> None:
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(gaussian(10, 2), columns=["east", "north"])
@@ -153,26 +141,6 @@ def test_average_linkage_of_the_samples_that_no_entity_reaches(method: Method, t
     assert estimator.entity_.tolist() == [0] + [-1] * 79
 
 
-@pytest.mark.parametrize("k", [1, 3, 8])
-@pytest.mark.parametrize("threshold", [None, 0.1])
-def test_without_entities_clusters_are_the_components_of_the_neighbour_graph(k: int, threshold: float | None) -> None:
-    X = gaussian(150, 5)  # noqa: N806
-    graph = kneighbors_graph(X, k, mode="distance", metric="cosine")
-    if threshold is not None:
-        graph.data[graph.data > threshold] = 0
-        graph.eliminate_zeros()
-    oracle = connected_components(graph, connection="weak")[1]
-    assert fitted(X, k, threshold=threshold).labels_.tolist() == in_order(oracle)
-
-
-@every_metric
-def test_without_neighbours_each_sample_takes_its_nearest_entity(metric: Metric) -> None:
-    X, E = gaussian(60, 5), gaussian(9, 5, 1)  # noqa: N806
-    unit = (lambda m: m / np.linalg.norm(m, axis=1, keepdims=True)) if metric == "cosine" else (lambda m: m)
-    nearest_entity = (unit(X) @ unit(E).T).argmax(axis=1)
-    np.testing.assert_array_equal(fitted(X, 0, entities=E, metric=metric).entity_, nearest_entity)
-
-
 # --- properties
 
 
@@ -203,35 +171,6 @@ def test_labels_and_entities_tell_one_story(problem: dict[str, Any]) -> None:
     assert len(linked) == len(set(linked)), "an entity has one cluster"
 
 
-@every_method
-@every_metric
-def test_the_order_of_samples_and_of_entities_does_not_matter(method: Method, metric: Metric) -> None:
-    X, E = gaussian(100, 6), gaussian(12, 6, 1)  # noqa: N806
-    sample, entity = np.random.default_rng(0).permutation(100), np.random.default_rng(1).permutation(12)
-    options = {"threshold": 0.3, "method": method, "metric": metric}
-    given, permuted = fitted(X, 3, entities=E, **options), fitted(X[sample], 3, entities=E[entity], **options)
-    assert permuted.labels_.tolist() == in_order(given.labels_[sample])
-    place = np.append(np.argsort(entity), -1)
-    np.testing.assert_array_equal(permuted.entity_, place[given.entity_[sample]])
-
-
-def test_dense_and_sparse_agree() -> None:
-    X, E = np.where(gaussian(90, 20) > 0.8, gaussian(90, 20, 1), 0), gaussian(7, 20, 2)  # noqa: N806
-    dense = fitted(X, 3, entities=E, threshold=0.7)
-    for make in (sp.csr_array, sp.csc_matrix, sp.coo_array, sp.lil_matrix):
-        sparse = fitted(make(X), 3, entities=make(E), threshold=0.7)
-        np.testing.assert_array_equal(sparse.labels_, dense.labels_)
-        np.testing.assert_array_equal(sparse.entity_, dense.entity_)
-
-
-def test_fitting_again_forgets_the_entities() -> None:
-    X = gaussian(20, 3)  # noqa: N806
-    estimator = ArborescenceClustering(2).fit(X, entities=X[:2])
-    assert (estimator.entity_ >= 0).all()
-    assert (estimator.fit(X).entity_ == -1).all()
-    assert (ArborescenceClustering(2).fit_predict(X, entities=X[:2]) <= 1).all()
-
-
 # --- at the edge
 
 
@@ -257,46 +196,11 @@ def test_no_entity_is_like_none_given(form: str, method: Method) -> None:
     assert (none.entity_ == -1).all()
 
 
-@every_method
-def test_one_entity_takes_all_without_a_threshold(method: Method) -> None:
-    X = gaussian(30, 4)  # noqa: N806
-    estimator = fitted(X, 3, method=method, entities=-X[:1])
-    assert (estimator.labels_ == 0).all()
-    assert (estimator.entity_ == 0).all()
-
-
-@pytest.mark.parametrize("k", [29, 30, 10**9])
-def test_more_neighbours_than_there_are(k: int) -> None:
-    X, E = gaussian(30, 4), gaussian(3, 4, 1)  # noqa: N806
-    estimator = fitted(X, k, threshold=0.3, entities=E)
-    assert estimator.labels_.tolist() == fitted(X, 29, threshold=0.3, entities=E).labels_.tolist()
-
-
-def test_duplicates_share_a_cluster() -> None:
-    X = np.tile(gaussian(10, 4), (5, 1))  # noqa: N806
-    np.testing.assert_array_equal(ArborescenceClustering(4, threshold=0).fit_predict(X), np.arange(50) % 10)
-    linked = fitted(X, 4, threshold=0, entities=X[:10][::-1])
-    np.testing.assert_array_equal(linked.entity_, 9 - np.arange(50) % 10)
-
-
 def test_a_zero_vector_is_at_dissimilarity_one_to_everything() -> None:
     X = np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 0.1], [0.0, 0.0]])  # noqa: N806
     assert fitted(X, 3, threshold=0.9).labels_.tolist() == [0, 1, 1, 2]
     assert fitted(X, 3, threshold=1).labels_.tolist() == [0, 0, 0, 0]
     assert fitted(X, 0, threshold=0.9, entities=[[1.0, 0.0]]).entity_.tolist() == [-1, 0, 0, -1]
-
-
-@pytest.mark.parametrize("dtype", [np.float16, np.float64, np.int8, np.int64, bool])
-def test_kinds_of_numbers(dtype: type) -> None:
-    X = np.rint(2 * gaussian(40, 12)).astype(dtype)  # noqa: N806
-    strided = np.asfortranarray(np.repeat(X, 2, axis=1))[:, ::2]
-    strided.flags.writeable = False
-    options: dict[str, Any] = {"threshold": 0.2}
-    expected = fitted(X.astype(np.float32), 3, entities=X[:4].astype(np.float32), **options)
-    for form in (X, strided, X.tolist()):
-        estimator = fitted(form, 3, entities=form[:4], **options)
-        np.testing.assert_array_equal(estimator.labels_, expected.labels_)
-        np.testing.assert_array_equal(estimator.entity_, expected.entity_)
 
 
 # --- refused

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from engine_builders import FORMS, METRICS, Array, every_metric, gaussian, vectors
+from engine_builders import FORMS, METRICS, Array, gaussian, vectors
 from hypothesis import given, settings, strategies as st
 
 from clustering.growth import updated
@@ -65,23 +65,6 @@ def test_a_history_ends_in_the_lists_of_a_search_from_scratch(
         expected = nearest(things, things, k, metric=metric, self_ids=np.arange(things.n), within=within)
         for array, other in zip(lists, expected, strict=True):
             assert array.tobytes() == other.tobytes()
-
-
-@every_metric
-@every_form
-def test_additions_alone_leave_no_bit_different(form: str, metric: Metric) -> None:
-    matrix, rng = gaussian(3000, 8), np.random.default_rng(0)
-    matrix[::7] = matrix[rng.integers(0, 3000, len(matrix[::7]))]
-    is_new, things = rng.random(3000) < 0.05, vectors(matrix, form)
-    old = things.taken(np.flatnonzero(~is_new))
-    lists = nearest(old, old, 6, metric=metric, self_ids=np.arange(old.n))
-    found, expected = (
-        updated(lists, things, rows_of(~is_new, np.ones(3000, np.bool_)), metric=metric),
-        nearest(things, things, 6, metric=metric, self_ids=np.arange(3000)),
-    )
-    for array, other in zip(found, expected, strict=True):
-        assert array.dtype == other.dtype
-        assert array.tobytes() == other.tobytes()
 
 
 def test_a_list_that_was_not_full_is_not_searched_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,10 +12,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from engine_builders import FORMS, METRICS, Array, brute, faiss_threads, gaussian, same, vectors
-from hypothesis import given, settings, strategies as st
 
-from clustering import dense_search, index, knn, sparse_search
-from clustering.arrays import Ids
+from clustering import dense_search, index, sparse_search
+from clustering.index import Index
 from clustering.knn import Neighbors, nearest, pair_dissimilarity
 from clustering.vectors import Metric, Vectors, dot
 
@@ -27,44 +26,7 @@ def nearly_equal(n: int, dim: int, seed: int = 0) -> Array:
     return np.where(bits == 1, np.nextafter(base, np.float32(9)), base)
 
 
-# --- equal to brute force
-
-
-@st.composite
-def problems(draw: st.DrawFn) -> dict[str, Any]:
-    """Few small integers, so that ties, duplicates, zeros and opposite vectors abound and sums are exact."""
-    dim = draw(st.integers(1, 4))
-    row = st.lists(st.integers(-2, 2), min_size=dim, max_size=dim)
-    corpus = np.array(draw(st.lists(row, max_size=14)), np.float32).reshape(-1, dim)
-    queries = np.array(draw(st.lists(row, max_size=5)), np.float32).reshape(-1, dim)
-    n = draw(st.integers(1, 10))
-    owner = np.array(draw(st.lists(st.integers(0, n - 1), min_size=len(corpus), max_size=len(corpus))), int)
-    self_ids = np.array(draw(st.lists(st.integers(0, n - 1), min_size=len(queries), max_size=len(queries))), int)
-    return {
-        "queries": queries,
-        "corpus": corpus,
-        "owner": owner,
-        "n": n,
-        "k": draw(st.integers(0, 12)),
-        "metric": draw(st.sampled_from(METRICS)),
-        "self_ids": draw(st.sampled_from([None, self_ids])),
-    }
-
-
-@pytest.mark.parametrize("form", FORMS)
-@settings(max_examples=120, deadline=None)
-@given(problem=problems())
-def test_several_vectors_an_owner_in_any_order(form: str, problem: dict[str, Any]) -> None:
-    k, metric, self_ids = problem["k"], problem["metric"], problem["self_ids"]
-    queries = vectors(problem["queries"], form)
-    corpus = vectors(problem["corpus"], form, owner=problem["owner"], n=problem["n"])
-    found = nearest(queries, corpus, k, metric=metric, self_ids=self_ids)
-    same(found, brute(**problem))
-    query, place = np.nonzero(found.ids >= 0)
-    thing = found.ids[query, place]
-    np.testing.assert_array_equal(
-        pair_dissimilarity(queries, corpus, query, thing, metric=metric), found.dissimilarity[query, place]
-    )
+# --- equal to brute force; `test_clustering_index` does so for small problems of all kinds, with limits
 
 
 @pytest.mark.parametrize("metric", METRICS)
@@ -80,31 +42,6 @@ def test_brute_force(form: str, metric: Metric, n: int, dim: int, k: int) -> Non
     same(nearest(vectors(queries, form), vectors(corpus, form, owner=owner), k, metric=metric), expected)
 
 
-@pytest.mark.parametrize("metric", METRICS)
-def test_a_thing_with_most_vectors_does_not_crowd_out_the_others(metric: Metric) -> None:
-    corpus = np.concatenate([np.float32([[1, 0.01]]) + gaussian(900, 2) / 1000, gaussian(60, 2, 1)])
-    owner = np.concatenate([np.zeros(900, int), np.arange(60) % 7])
-    queries = np.float32([[1, 0], [0, 1], [-1, 1]])
-    expected = brute(queries, corpus, 6, metric=metric, owner=owner)
-    same(nearest(vectors(queries), vectors(corpus, owner=owner), 6, metric=metric), expected)
-
-
-def test_things_without_a_vector_are_nobodys_neighbour() -> None:
-    corpus = Vectors.of([[0.0, 1.0], [1.0, 0.0]], owner=[4, 1], n=6)
-    found = nearest(Vectors.of([[1.0, 0.0]]), corpus, 3)
-    assert found.ids.tolist() == [[1, 4, -1]]
-    assert found.dissimilarity.tolist() == [[0.0, 1.0, np.inf]]
-    pairs = pair_dissimilarity(Vectors.of([[1.0, 0.0]]), corpus, np.zeros(6, int), np.arange(6))
-    assert pairs.tolist() == [np.inf, 0.0, np.inf, np.inf, 1.0, np.inf]
-
-
-@pytest.mark.parametrize("metric", METRICS)
-def test_dense_and_sparse_agree_to_the_last_bit(metric: Metric) -> None:
-    matrix = np.concatenate([gaussian(300, 70), nearly_equal(300, 70)])
-    dense, sparse = (nearest(vectors(matrix, f), vectors(matrix, f), 9, metric=metric) for f in FORMS)
-    same(dense, sparse)
-
-
 # --- ties and oneself
 
 
@@ -115,24 +52,6 @@ def test_oneself_is_left_out_by_identity_and_not_by_position(form: str) -> None:
     found = nearest(points, points, 2, self_ids=np.arange(5))
     assert found.ids.tolist() == [[2, 3], [4, 0], [0, 3], [0, 2], [1, 0]]
     assert (found.dissimilarity[:, 0] == 0).all()
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_oneself_is_far_away_under_dot(form: str) -> None:
-    """With inner products a short vector is not even among its own nearest."""
-    matrix = np.float32([[0.1], [1], [2], [3]])
-    points = vectors(matrix, form)
-    found = nearest(points, points, 2, metric="dot", self_ids=np.arange(4))
-    assert found.ids.tolist() == [[3, 2], [3, 2], [3, 1], [2, 1]]
-
-
-def test_a_query_outside_the_corpus_has_no_self() -> None:
-    points = Vectors.of([[1.0], [2.0], [3.0]])
-    found = nearest(points, points, 5, metric="dot", self_ids=np.array([-1, 1, 77]))
-    assert found.ids.tolist() == [[2, 1, 0, -1, -1], [2, 0, -1, -1, -1], [2, 1, 0, -1, -1]]
-    with_gaps = Vectors.of([[1.0], [2.0]], owner=[1, 3], n=6)
-    found = nearest(points, with_gaps, 5, metric="dot", self_ids=np.array([-1, 3, 0]))
-    assert found.ids.tolist() == [[3, 1, -1, -1, -1], [1, -1, -1, -1, -1], [3, 1, -1, -1, -1]]
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -159,24 +78,6 @@ def test_ties_are_broken_by_id_and_not_by_row(form: str) -> None:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_all_vectors_equal(form: str) -> None:
-    points = vectors(np.full((300, 3), 0.7, np.float32), form)
-    found = nearest(points, points, 3, self_ids=np.arange(300))
-    assert found.ids[:4].tolist() == [[1, 2, 3], [0, 2, 3], [0, 1, 3], [0, 1, 2]]
-    assert (found.ids[4:] == [0, 1, 2]).all()
-    assert (found.dissimilarity == 0).all()
-
-
-def test_ties_of_different_vectors() -> None:
-    """Distinct vectors at one exact distance, more than are fetched at first."""
-    circle = np.float32([[1, 0, 0], [0, 1, 0], [0, 0, 1], [-1, 0, 0], [0, -1, 0], [0, 0, -1]])
-    corpus = np.concatenate([np.float32([[0, y, 5]]) for y in range(200, 0, -1)] + [circle])
-    for metric in METRICS:
-        expected = brute(np.float32([[1, 0, 0]]), corpus, 30, metric=metric)
-        same(nearest(Vectors.of(np.float32([[1, 0, 0]])), Vectors.of(corpus), 30, metric=metric), expected)
-
-
-@pytest.mark.parametrize("form", FORMS)
 def test_zero_vectors_are_at_dissimilarity_one_to_everything(form: str) -> None:
     matrix = np.float32([[0, 0], [1, 0], [0, 0], [0, 1]])
     points = vectors(matrix, form)
@@ -187,14 +88,6 @@ def test_zero_vectors_are_at_dissimilarity_one_to_everything(form: str) -> None:
     found = nearest(zeros, zeros, 2, self_ids=np.arange(5))
     assert found.ids.tolist() == [[1, 2], [0, 2], [0, 1], [0, 1], [0, 1]]
     assert (found.dissimilarity == 1).all()
-
-
-def test_cosine_ignores_length() -> None:
-    points = Vectors.of(gaussian(50, 20))
-    scaled = Vectors.of(gaussian(50, 20) * np.float32(1e30))
-    found = nearest(points, scaled, 1)
-    assert found.ids[:, 0].tolist() == list(range(50))
-    assert (found.dissimilarity == 0).all()
 
 
 # --- near-ties: what float32 products cannot tell apart
@@ -209,13 +102,6 @@ def test_near_ties(metric: Metric, dim: int) -> None:
         nearest(Vectors.of(queries), Vectors.of(corpus), 10, metric=metric),
         brute(queries, corpus, 10, metric=metric),
     )
-
-
-def test_near_ties_of_things_with_several_vectors() -> None:
-    corpus, queries = nearly_equal(700, 32), gaussian(20, 32, 3)
-    owner = np.random.default_rng(1).integers(0, 100, 700)
-    expected = brute(queries, corpus, 10, metric="dot", owner=owner, n=120)
-    same(nearest(Vectors.of(queries), Vectors.of(corpus, owner, n=120), 10, metric="dot"), expected)
 
 
 def test_near_ties_that_count_as_the_same_direction() -> None:
@@ -233,14 +119,6 @@ def test_products_too_small_for_float32(scale: float) -> None:
     corpus = gaussian(200, 5) * np.float32(scale)
     expected = brute(corpus, corpus, 4, metric="dot")
     same(nearest(Vectors.of(corpus), Vectors.of(corpus), 4, metric="dot"), expected)
-
-
-def test_one_long_vector_among_short_ones() -> None:
-    """The bound on rounding grows with the longest vector; the result must not suffer."""
-    corpus = gaussian(400, 16)
-    corpus[123] *= 1e9
-    expected = brute(corpus, corpus, 3, metric="dot")
-    same(nearest(Vectors.of(corpus), Vectors.of(corpus), 3, metric="dot"), expected)
 
 
 def test_all_nearly_equal_is_bounded_in_memory() -> None:
@@ -270,15 +148,6 @@ def test_slices_give_the_same_rows(form: str, metric: Metric) -> None:
     for begin, end in itertools.pairwise(bounds):
         part = nearest(points.taken(np.arange(begin, end)), points, 6, metric=metric, self_ids=np.arange(begin, end))
         same(part, Neighbors(whole.ids[begin:end], whole.dissimilarity[begin:end]))
-
-
-@pytest.mark.parametrize("self_ids", [None, np.arange(30)])
-def test_lists_are_cut_in_slices(self_ids: Ids | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    points = Vectors.of(gaussian(30, 5)[np.arange(30) % 20])
-    how = {"self_ids": self_ids, "within": np.linspace(0, 2, 30, dtype=np.float32)}
-    whole = nearest(points, points, 6, **how)
-    monkeypatch.setattr(knn, "_ROWS", 7)
-    same(nearest(points, points, 6, **how), whole)
 
 
 @pytest.mark.parametrize("metric", METRICS)
@@ -374,15 +243,6 @@ def test_empty_sides(form: str, metric: Metric) -> None:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_one_vector_has_no_neighbour_but_itself(form: str) -> None:
-    one = vectors(np.float32([[3, 4]]), form)
-    assert nearest(one, one, 2).ids.tolist() == [[0, -1]]
-    alone = nearest(one, one, 2, self_ids=np.zeros(1, int))
-    assert alone.ids.tolist() == [[-1, -1]]
-    assert np.isinf(alone.dissimilarity).all()
-
-
-@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("k", [9, 10, 11, 1000])
 def test_more_neighbours_than_there_are(form: str, k: int) -> None:
     matrix = gaussian(10, 4)
@@ -392,44 +252,7 @@ def test_more_neighbours_than_there_are(form: str, k: int) -> None:
     same(found.first(3), nearest(points, points, 3, self_ids=np.arange(10)))
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_no_dimensions(form: str) -> None:
-    points = vectors(np.empty((3, 0), np.float32), form)
-    found = nearest(points, points, 2, self_ids=np.arange(3))
-    assert found.ids.tolist() == [[1, 2], [0, 2], [0, 1]]
-    assert (found.dissimilarity == 1).all()
-
-
 # --- wrong calls
-
-
-def test_wrong_calls() -> None:
-    two, three = Vectors.of(gaussian(4, 2)), Vectors.of(gaussian(4, 3))
-    sparse = vectors(gaussian(4, 2), "sparse")
-    several = Vectors.of(gaussian(4, 2), owner=[0, 0, 1, 2])
-    gap = Vectors.of(gaussian(4, 2), owner=[0, 1, 2, 3], n=5)
-    with pytest.raises(ValueError, match="queries have 3 dimensions, but the corpus has 2"):
-        nearest(three, two, 1)
-    with pytest.raises(ValueError, match="both be dense or both be sparse"):
-        nearest(sparse, two, 1)
-    with pytest.raises(ValueError, match="both be dense or both be sparse"):
-        pair_dissimilarity(two, sparse, np.array([0]), np.array([0]))
-    with pytest.raises(ValueError, match="each of the 3 queries must have exactly one vector"):
-        nearest(several, two, 1)
-    with pytest.raises(ValueError, match="each of the 5 queries"):
-        nearest(gap, two, 1)
-    with pytest.raises(ValueError, match="k=-1"):
-        nearest(two, two, -1)
-    with pytest.raises(ValueError, match="metric='l2'"):
-        nearest(two, two, 1, metric="l2")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match=r"self_ids has shape \(1,\); give one id for each of the 4 queries"):
-        nearest(two, two, 1, self_ids=np.zeros(1, int))
-    with pytest.raises(ValueError, match=r"query must lie in 0 \.\. 3, not -1 \.\. 0"):
-        pair_dissimilarity(two, two, np.array([0, -1]), np.array([0, 0]))
-    with pytest.raises(ValueError, match=r"thing must lie in 0 \.\. 3, not 4 \.\. 4"):
-        pair_dissimilarity(two, two, np.array([0]), np.array([4]))
-    with pytest.raises(ValueError, match="lists of the same length"):
-        pair_dissimilarity(two, two, np.array([0]), np.array([0, 1]))
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -470,3 +293,54 @@ def test_an_interrupted_search_ends_soon(monkeypatch: pytest.MonkeyPatch) -> Non
     with pytest.raises(KeyboardInterrupt):
         nearest(points, points, 2, progress=interrupt)
     assert len(filled) < 100
+
+
+# --- wrong calls
+
+FLAT, OTHER = Vectors.of(gaussian(4, 2)), Vectors.of(gaussian(4, 3))
+SPARSE, SEVERAL = vectors(gaussian(4, 2), "sparse"), Vectors.of(gaussian(4, 2), owner=[0, 0, 1, 2])
+GAP = Vectors.of(gaussian(4, 2), owner=[0, 1, 2, 3], n=5)
+
+
+@pytest.mark.parametrize(
+    ("queries", "corpus", "options", "words"),
+    [
+        (OTHER, FLAT, {}, "queries have 3 dimensions, but the corpus has 2"),
+        (SPARSE, FLAT, {}, "both be dense or both be sparse"),
+        (SEVERAL, FLAT, {}, "each of the 3 queries must have exactly one vector"),
+        (GAP, FLAT, {}, "each of the 5 queries"),
+        (FLAT, FLAT, {"k": -1}, "k=-1"),
+        (FLAT, FLAT, {"metric": "l2"}, "metric='l2' is not one of cosine, dot"),
+        (FLAT, FLAT, {"search": "lsh"}, "search='lsh' is not one of exact, hnsw"),
+        (SPARSE, SPARSE, {"search": "hnsw"}, "search='hnsw' needs dense vectors"),
+        (
+            FLAT,
+            FLAT,
+            {"self_ids": np.zeros(1, int)},
+            r"self_ids has shape \(1,\); give one id for each",
+        ),
+        *(
+            (FLAT, FLAT, {"within": within}, "one for each of the 4 queries, and not NaN")
+            for within in (np.nan, np.zeros(3), [0, 0, 0, np.nan])
+        ),
+        (FLAT, Index.of(FLAT, "dot"), {}, "metric='cosine', but the index was made for 'dot'"),
+    ],
+)
+def test_searches_that_are_refused(queries: Vectors, corpus: Any, options: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        nearest(queries, corpus, **{"k": 1} | options)
+
+
+@pytest.mark.parametrize(
+    ("corpus", "query", "thing", "words"),
+    [
+        (SPARSE, [0], [0], "both be dense or both be sparse"),
+        (FLAT, [0, -1], [0, 0], r"query must lie in 0 \.\. 3, not -1 \.\. 0"),
+        (FLAT, [0], [4], r"thing must lie in 0 \.\. 3, not 4 \.\. 4"),
+        (FLAT, [0], [0, 1], "lists of the same length"),
+        (FLAT, [0.0], [0], "query must be integers, not float64"),
+    ],
+)
+def test_pairs_that_are_refused(corpus: Vectors, query: Any, thing: Any, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        pair_dissimilarity(FLAT, corpus, np.array(query), np.array(thing))

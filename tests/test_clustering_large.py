@@ -9,7 +9,7 @@ from engine_builders import assert_same, every_method, make
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import minimum_spanning_tree
 
-from clustering import METHODS, Graph, merge_tree, partition
+from clustering import Graph, merge_tree, partition
 
 INF = np.inf
 MILLION = 1_000_000
@@ -56,44 +56,6 @@ def test_many_cycles_inside_each_other(method, order, end):
     assert (result.bottleneck[1:] == 2 * MANY_CYCLES).all()
 
 
-@pytest.mark.parametrize("method", ["arborescence", "minimax"])
-def test_a_large_ring(method):
-    nodes = np.arange(1, MANY_CYCLES + 1, dtype=np.int32)
-    source, target = np.append(nodes, 0), np.append(np.roll(nodes, -1), 500)
-    graph = make(source, target, np.append(np.zeros(MANY_CYCLES), 1), 1, MANY_CYCLES + 1)
-    parent = partition(graph, method).parent
-    np.testing.assert_array_equal(np.delete(parent, [0, 1, 500]), np.delete(nodes - 1, [0, 499]))
-    assert (parent[1], parent[500]) == (MANY_CYCLES, 0)
-    alone = partition(graph, method, threshold=0)
-    assert (alone.labels[1:] == 1).all()
-    assert (alone.parent == -1).all()
-
-
-@following_mentions
-def test_a_mention_with_a_million_outgoing_edges(method):
-    leaves = np.arange(2, MILLION + 2)
-    source, target = np.append(np.ones(MILLION, int), 0), np.append(leaves, 1)
-    result = partition(make(source, target, np.append(-leaves, 7.0), 1, MILLION + 2), method)
-    assert (result.entity == 0).all()
-    assert (result.parent[2:] == 1).all()
-    assert (result.bottleneck[2:] == 7).all()
-
-
-@every_method
-@pytest.mark.slow
-def test_a_mention_with_a_million_incoming_edges(method):
-    """Each of the others has its own entity, the hub none: it takes the lightest."""
-    n = MILLION
-    entities, mentions, hub = np.arange(n), np.arange(n, 2 * n), 2 * n
-    weight = np.random.default_rng(2).permutation(n).astype(np.float32)
-    source, target = np.concatenate([entities, mentions]), np.concatenate([mentions, np.full(n, hub)])
-    result = partition(make(source, target, np.concatenate([np.full(n, -1), weight]), n, 2 * n + 1), method)
-    np.testing.assert_array_equal(result.entity[:-1], entities)
-    lightest = int(np.argmin(weight))
-    assert result.entity[-1] == (-1 if method == "independent" else lightest)
-    assert result.parent[hub] == (-1 if method == "independent" else n + lightest)
-
-
 def test_a_hub_that_many_cycles_go_through():
     """Edges between the hub and all others in both directions: contracted one after the other."""
     leaves = np.arange(2, MANY_CYCLES + 2)
@@ -105,24 +67,6 @@ def test_a_hub_that_many_cycles_go_through():
         parent = partition(graph, method).parent
         assert (parent[999], parent[1]) == (0, 999)
         assert (np.delete(parent, [0, 1, 999]) == 1).all()
-
-
-@every_method
-def test_an_entity_with_a_million_mentions(method):
-    mentions = np.arange(1, MILLION + 1)
-    result = partition(make(np.zeros(MILLION, int), mentions, -mentions, 1, MILLION + 1), method)
-    assert (result.labels == 0).all()
-    np.testing.assert_array_equal(result.bottleneck[1:], -mentions)
-
-
-def test_a_mention_with_a_million_entities():
-    weight = np.random.default_rng(4).permutation(MILLION)
-    graph = make(np.arange(MILLION), np.full(MILLION, MILLION), weight, MILLION, MILLION + 1)
-    nearest = int(np.argmin(weight))
-    for method in METHODS:
-        result = partition(graph, method)
-        assert result.entity.tolist() == [nearest]
-        np.testing.assert_array_equal(result.labels, np.append(np.arange(MILLION), nearest))
 
 
 @every_method
@@ -181,16 +125,6 @@ def test_edges_of_stride_zero_are_not_copied(n_edges):
         tracemalloc.stop()
     assert graph.n_edges == n_edges
     assert graph.source.strides == graph.target.strides == graph.weight.strides == (0,)
-
-
-@slow
-@every_method
-def test_more_edges_than_an_int32_can_count(method):
-    """Runs with ARBO_SLOW_TESTS=1: 10 to 20 s a method."""
-    result = partition(make(*repeated(MANY)), method)
-    assert result.labels.tolist() == [0, 0, 2]
-    assert result.parent.tolist() == [-1, 0, -1]
-    assert [column.tolist() for column in result.edges()] == [[0], [1], [0.5]]
 
 
 @slow

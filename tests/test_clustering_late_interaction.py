@@ -48,13 +48,6 @@ def test_scores_are_those_of_the_definition(seed: int, n: int, dim: int, ties: b
     assert sum_of_max(queries, corpus, query[order], thing[order]).tobytes() == found[order].tobytes()
 
 
-def test_the_tokens_of_the_query_are_summed_over() -> None:
-    two = TokenMatrices.of([[1, 0], [0, 1]], [0, 2])
-    one = TokenMatrices.of([[0.5, 0.25]], [0, 1])
-    assert sum_of_max(two, one, np.array([0]), np.array([0])).tolist() == [0.75]
-    assert sum_of_max(one, two, np.array([0]), np.array([0])).tolist() == [0.5]
-
-
 def test_texts_without_tokens_score_zero_and_things_without_texts_minus_infinity() -> None:
     queries = TokenMatrices.of([[-1.0]], [0, 1, 1])
     corpus = TokenMatrices.of([[2.0]], [0, 0, 1], [0, 2], n=3)
@@ -87,11 +80,6 @@ def test_pooled_vectors_are_means_and_their_product_the_mean_of_products() -> No
         mean = tokens.mean(axis=0) if len(tokens) else np.zeros(5)
         np.testing.assert_allclose(pooled.matrix[pooled.row[place]], mean, atol=1e-6)
     assert len(queries.pooled()) == 6
-
-
-def test_normalized_tokens_have_length_one_or_zero() -> None:
-    made = TokenMatrices.of([[3, 4], [0, 0]], [0, 2]).normalized()
-    np.testing.assert_allclose(made.matrix, [[0.6, 0.8], [0, 0]])
 
 
 # Search
@@ -213,17 +201,6 @@ def test_queries_that_share_a_text_are_scored_once(monkeypatch: pytest.MonkeyPat
     for one in range(50):
         alone = late_nearest(queries.taken(np.array([one])), corpus, 2, n_candidates=n_candidates, self_ids=own[[one]])
         same(Neighbors(found.ids[[one]], found.dissimilarity[[one]]), alone)
-
-
-def test_recall_is_of_a_sample_and_leaves_the_query_out() -> None:
-    rng = np.random.default_rng(3)
-    texts = drawn(rng, 30, 4)
-    own = np.arange(30)
-    found = late_nearest(texts, texts, 2, n_candidates=None, self_ids=own)
-    assert not (found.ids == own[:, None]).any()
-    assert comparison.measured_recall(found, texts, texts, self_ids=own, sample=7) == 1
-    nothing = found._replace(dissimilarity=np.full((30, 2), np.inf, np.float32))
-    assert comparison.measured_recall(nothing, texts, texts, self_ids=own, sample=7) == 0
 
 
 # Errors

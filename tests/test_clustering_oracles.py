@@ -275,34 +275,6 @@ def test_an_entity_edge_wins_a_tie_with_an_edge_into_a_cycle_inside_a_cycle():
     assert kept_edges(result, directed=True) == reverse_deletion(allowed(edges, 1, None, directed=True), 1)
 
 
-@every_style
-@pytest.mark.parametrize("method", METHODS)
-def test_larger_graphs_match_the_definition(method, style):
-    directed = method != "undirected"
-    for distinct in (True, False):
-        for edges, n_entities, n_nodes, threshold, graph in random_cases(style, distinct, 5, max_nodes=22):
-            slow = SLOW[method](allowed(edges, n_entities, threshold, directed=directed), n_entities, n_nodes)
-            result = partition(graph, method, threshold)
-            assert kept_edges(result, directed=directed) == slow, (edges, n_entities, n_nodes, threshold)
-
-
-@every_style
-@ties_or_none
-def test_minimax_paths_have_the_smallest_bottleneck_there_is(style, distinct):
-    for edges, n_entities, n_nodes, threshold, graph in random_cases(style, distinct, 200):
-        lightest = allowed(edges, n_entities, threshold, directed=True)
-        distance = bottleneck_distances(lightest, n_nodes)
-        best = distance[:n_entities].min(axis=0, initial=INF)
-        result = partition(graph, "minimax", threshold)
-        case = edges, n_entities, threshold
-        assert result.bottleneck[n_entities:].tolist() == best[n_entities:].tolist(), case
-        for node in np.flatnonzero(result.parent >= 0):
-            path = result.path(node)
-            steps = [lightest[u, v] for u, v in pairwise(path)]
-            assert path[0] < n_entities
-            assert max(steps) == best[node], case
-
-
 SCALES = {
     "equal in float32": lambda w: 1 + w * 1e-12,
     "beyond float32": lambda w: w * 1e300,

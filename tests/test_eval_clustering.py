@@ -11,8 +11,7 @@ import sklearn
 from hypothesis import given, settings, strategies as st
 from sklearn import metrics
 
-import eval as package
-from eval import Contingency, PairCounts, adjusted_rand_index, clustering_scores, coreference_scores
+from eval import Contingency, PairCounts, adjusted_rand_index, clustering_scores
 from eval.clustering import pair_counts_from_contingency
 
 labellings = st.integers(0, 40).flatmap(
@@ -122,13 +121,6 @@ def test_sides_exchanged(labels):
     assert there == pytest.approx({name: back[mirror.get(name, name)] for name in back}, abs=1e-12)
 
 
-@given(labellings)
-def test_bounds(labels):
-    scores = flat(clustering_scores(*labels))
-    lowest = {"ari": -0.5, "ami": -1.0}
-    assert all(lowest.get(name, 0.0) <= value <= 1.0 + 1e-12 for name, value in scores.items())
-
-
 @given(labellings, st.randoms(use_true_random=False))
 def test_names_of_labels_and_order_of_items_mean_nothing(labels, random):
     order = list(range(len(labels[0])))
@@ -149,34 +141,9 @@ def test_identity_is_1_but_for_pairs_where_there_are_none(labels):
     assert set(scores.values()) == {1.0}
 
 
-@given(labellings)
-def test_the_adjusted_rand_index_alone_is_that_of_the_scores(labels):
-    assert adjusted_rand_index(*labels) == clustering_scores(*labels)["ari"]
-
-
 def test_pair_counts_of_three_million_do_not_overflow():
     n = 3 * 10**6
     true, pred = np.zeros(n, np.int8), np.repeat(np.array([0, 1], np.int8), n // 2)
     half = 2 * math.comb(n // 2, 2)
     assert pair_counts(true, pred) == PairCounts(half, 0, math.comb(n, 2) - half, 0)
     assert adjusted_rand_index(true, pred) == 0.0
-
-
-@pytest.mark.parametrize("name", sorted(package._OF_CLUSTERS | package._OF_LABELS))
-def test_the_functions_of_release_0_1_warn_and_give_a_line_of_the_scores(name):
-    sides = [["a", "b"], ["c", "d"]], [["a", "b", "c"], ["d"]]
-    with pytest.warns(DeprecationWarning, match=rf"eval\.{name} is deprecated; write c\w+_scores\(\.\.\.\)\["):
-        function = getattr(package, name)
-    if name in package._OF_CLUSTERS:
-        assert function(*sides) == coreference_scores(*sides)[package._OF_CLUSTERS[name]]
-    elif name == "normalized_mutual_information":
-        for average in ("arithmetic", "geometric", "min", "max"):
-            value = function([0, 0, 1], labels_pred=[0, 1, 1], average=average)
-            assert value == clustering_scores([0, 0, 1], [0, 1, 1])[f"nmi_{average}"]
-    else:
-        assert function([0, 0, 1], [0, 1, 1]) == clustering_scores([0, 0, 1], [0, 1, 1])[package._OF_LABELS[name]]
-
-
-def test_a_name_that_eval_never_had():
-    with pytest.raises(AttributeError, match="module 'eval' has no attribute 'b_square'"):
-        _ = package.b_square

@@ -115,13 +115,6 @@ def test_order_and_names_mean_nothing(pair, random):
 
 
 @given(sides())
-def test_bounds(pair):
-    scores = coreference_scores(*pair)
-    assert 0 <= scores["conll"] <= 1
-    assert all(0 <= value <= 1 + 1e-12 for name in METRICS for value in ratios(scores[name]))
-
-
-@given(sides())
 def test_identity_is_1_but_where_nothing_is_counted(pair):
     key, _ = pair
     scores = coreference_scores(key, key)
@@ -158,11 +151,6 @@ def test_an_empty_side_scores_0(pair):
     assert {value for name in METRICS for value in ratios(scores[name])} == {0.0}
 
 
-def test_scores_are_plain_data():
-    scores = coreference_scores([["a", "b"], ["c"]], [["a"], ["b", "c"]])
-    assert json.loads(json.dumps(scores)) == scores
-
-
 def test_labels_that_are_integers_already_need_no_lists():
     rng = np.random.default_rng(0)
     true, pred = rng.integers(0, 9, 60), rng.integers(0, 9, 60)
@@ -177,12 +165,3 @@ def test_labels_that_are_integers_already_need_no_lists():
 def test_a_mention_twice_on_a_side_is_refused(function):
     with pytest.raises(ValueError, match="mention 7 is twice in the response: in clusters 0 and 2"):
         function([[7]], [[7, 8], [9], [7]])
-
-
-def test_ten_thousand_clusters_are_aligned_without_a_matrix():
-    """A dense assignment of 40,000 x 40,000 clusters would need 13 GB."""
-    rng = np.random.default_rng(1)
-    true = rng.integers(0, 40_000, 100_000)
-    pred = np.where(rng.random(len(true)) < 0.2, rng.integers(0, 40_000, len(true)), true)
-    scores = scores_from_counts(counts_from_contingency(Contingency.from_labels(true, pred)))
-    assert 0.5 < scores["ceafe"]["f1"] < 1

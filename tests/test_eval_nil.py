@@ -56,23 +56,12 @@ def test_counts_are_kept():
     assert json.loads(json.dumps(scores.as_dict()))["f1"] == 0.5
 
 
-def test_nothing_is_nil_and_nothing_is_0():
-    scores = nil_scores([False], [False])
-    assert (scores.precision, scores.recall, scores.f1) == (0, 0, 0)
-    assert nil_scores([], []).mentions == 0
-
-
 def test_which_mentions_are_nil_in_truth():
     """A gold id in the KB beside one outside is not NIL; NIL without an id is, if it was annotated."""
     indptr, indices = [0, 1, 3, 4, 4, 4], [7, -1, 6, -1]
     annotated = [True, True, True, True, False]
     assert gold_is_nil(indptr, indices, annotated=annotated).tolist() == [False, False, True, True, False]
     assert gold_is_nil(indptr, indices).tolist() == [False, False, True, False, False]
-
-
-def test_gold_ids_in_rows_are_refused():
-    with pytest.raises(ValueError, match="gold_indices has rows; concatenate them"):
-        gold_is_nil([0, 1, 3], [[7], [4, -1]])
 
 
 @pytest.mark.parametrize(
@@ -141,15 +130,6 @@ def test_the_best_threshold_is_the_middle_of_the_scores_that_it_parts(case):
         assert best.threshold == (np.inf if len(below) else -np.inf)
 
 
-@given(scored)
-def test_only_the_order_of_the_scores_matters(case):
-    gold, score, annotated = case
-    curve = nil_curve(gold, score, annotated=annotated)
-    places = nil_curve(gold, np.unique(score, return_inverse=True)[1], annotated=annotated)
-    assert (curve.predicted.tolist(), curve.correct.tolist()) == (places.predicted.tolist(), places.correct.tolist())
-    assert curve.average_precision == places.average_precision
-
-
 def test_a_curve_by_hand():
     """Two mentions without an entity; two equal scores; one NIL mention above them all."""
     curve = nil_curve([True, False, True, False, True], [-np.inf, -np.inf, 0.25, 0.25, 0.75])
@@ -177,23 +157,6 @@ def test_what_is_above_a_threshold_is_what_lies_below_its_mirror_image(pairs):
 def test_scores_of_a_threshold_curve_are_finite(odd):
     with pytest.raises(ValueError, match=r"at position 1 \(from 0\); scores must be finite"):
         threshold_curve([True, False], [0.5, odd])
-
-
-def test_equal_f1_calls_fewer_mentions_nil():
-    """One of one, or two of three and so on: F1 2/3 at 0.15 and at 0.35."""
-    curve = nil_curve([True, False, False, True], [0.1, 0.2, 0.3, 0.4])
-    assert curve.f1.tolist() == [0, 2 / 3, 2 / 4, 2 / 5, 4 / 6]
-    assert curve.best.threshold == pytest.approx(0.15)
-
-
-def test_curves_of_next_to_nothing():
-    empty = nil_curve([], [])
-    assert (empty.threshold.tolist(), empty.predicted.tolist(), empty.average_precision) == ([-np.inf], [0], 0)
-    assert empty.best == (-np.inf, 0, 0, 0)
-    assert nil_curve([True], [0.5], annotated=[False]).threshold.tolist() == [-np.inf]
-    one = nil_curve([True], [0.5])
-    assert (one.threshold.tolist(), one.best, one.average_precision) == ([-np.inf, np.inf], (np.inf, 1, 1, 1), 1)
-    assert nil_curve([False, False], [0.5, 0.1]).best == (-np.inf, 0, 0, 0)
 
 
 def test_neighbours_among_the_floats_are_still_parted():
@@ -260,10 +223,3 @@ def test_all_classes_mention_by_mention(case):
             hits[k] += not classes.isdisjoint(["NIL"] if is_called else listed[:k])
     assert (found.mentions, found.in_kb, found.correct) == (annotated.sum(), annotated.sum(), correct)
     assert dict(zip(found.k, found.found, strict=True)) == hits
-
-
-def test_all_classes_without_candidates():
-    outcomes = linking_outcomes([0, 1, 1], [3], [3, -1], annotated=[True, True])
-    assert nil_as_class(outcomes, [False, True]).count().accuracy == 1
-    with pytest.raises(ValueError, match="predicted_nil has length 1, not 2"):
-        nil_as_class(outcomes, [True])
