@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from arbo.formats import read_documents as read_documents, read_knowledge_base as read_knowledge_base
     from arbo.formats.jsonl import read_jsonl as read_jsonl
     from arbo.formats.pubtator import read_pubtator as read_pubtator
-    from arbo.kb.withholding import nil_split as nil_split
     from arbo.linker import Linker as Linker
     from arbo.linking.config import LinkerConfig as LinkerConfig
     from arbo.resolving.resolution import Resolution as Resolution, resolve as resolve
@@ -73,7 +72,6 @@ _NAMES = {
     "encoders.ngrams": "NgramEncoder",
     "encoders.vectors": "VectorEncoder",
     "errors": "ArboError DataError MissingDependency UsageError",
-    "kb.withholding": "nil_split",
     "linker": "Linker",
     "linking.config": "LinkerConfig",
     "formats": "read_documents read_knowledge_base",

@@ -18,7 +18,6 @@ from arbo.cli.finding import load_finder
 from arbo.cli.inputs import read_documents
 from arbo.data.corpus import Corpus
 from arbo.errors import UsageError
-from arbo.kb.withholding import PEL_NIL, nil_split
 from arbo.progress import quiet
 from arbo.spans.finding import PairFinder
 
@@ -256,21 +255,7 @@ ABOVE = {"T041": "T038", "T047": "T038", "T059": "T058", "T060": "T058", "T089":
 ABOVE |= {"T093": "T092", "T094": "T092", "T196": "T103"}
 
 
-def test_the_withheld_types_are_named_or_coded() -> None:
-    assert len(PEL_NIL) == 11
-    named = [Entity(id_, name, types=(name,)) for name, id_ in PEL_NIL.items()]
-    coded = [Entity(id_, name, types=(id_,)) for name, id_ in PEL_NIL.items()]
-    for entities in (named, coded):
-        split = nil_split(KnowledgeBase([*entities, Entity("X", "rest", types=("T047",))]), {}, types="pel-nil")
-        assert [entity.id for entity in split.kb] == ["X"]
-    kb = KnowledgeBase(named)
-    assert "T041" not in nil_split(kb, {}, types="T041").kb
-    assert len(nil_split(KnowledgeBase([*kb, Entity("X", "rest", types=("T047",))]), {}, types="PEL-NIL").kb) == 1
-    some = [entity for entity in named if entity.id != "T092"]
-    assert len(nil_split(KnowledgeBase([*some, Entity("X", "rest", types=("T047",))]), {}, types="pel-nil").kb) == 1
-    with pytest.raises(UsageError, match=r"no entity has a type of pel-nil, a set of types of UMLS; types .*: T047"):
-        nil_split(KnowledgeBase([Entity("X", "rest", types=("T047",))]), {}, types="pel-nil")
-    both = nil_split(kb, {}, types=["T041", "Mental Process"])
-    assert [entity.name for entity in both.withheld] == ["Mental Process"]
+def test_a_set_of_types_is_not_a_type_of_entities() -> None:
+    kb = KnowledgeBase([Entity("X", "rest", types=("T047",))])
     with pytest.raises(UsageError, match="ST21pv chooses among the types of a folder of UMLS"):
         kb.of_types("ST21pv")

@@ -329,7 +329,7 @@ class _Scoring:
             )
         if objective == "nil_f1" and not gold.is_nil.any():
             wrong = "tuning for NIL needs NIL mentions, but the knowledge base has an entity for each annotated mention"
-            raise DataError(f"{wrong}; withhold some entities with arbo.nil_split")
+            raise DataError(f"{wrong}; withhold some entities from it")
         return cls(objective, gold.annotated, gold.is_nil, gold.mention, gold.rows)
 
     def score(self, linked: npt.NDArray[np.integer[Any]]) -> float:

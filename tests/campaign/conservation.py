@@ -16,9 +16,7 @@ import numpy as np
 import arbo
 from arbo.data.corpus import Corpus
 from arbo.data.documents import text_of
-from arbo.data.gold import Gold
 from arbo.formats import WRITERS, read_documents, writer
-from arbo.kb.withholding import nil_split
 from arbo.spans.entity_split import entity_split
 from arbo.spans.finding import LEFT_OUT
 from arbo.spans.pieces import Pairs, pieces
@@ -241,7 +239,7 @@ def _exports(seed: int, folder: Path) -> None:
 
 
 def _splits(seed: int, folder: Path) -> None:
-    """Splits by entity and by NIL, finding of mentions, frames, types, pieces, candidates and rows."""
+    """Splits by entity, finding of mentions, frames, types, pieces, candidates and rows."""
     rng = np.random.default_rng(seed)
     documents, kb = _documents(rng), arbo.KnowledgeBase(KB)
     corpus, here = Corpus.of(documents), _mentions(documents)
@@ -253,11 +251,6 @@ def _splits(seed: int, folder: Path) -> None:
         ]
         assert pairs[0] == pairs[1] + pairs[2]
         assert not set(split.unseen.tolist()) & {entity for _, entity in pairs[1]}
-    withheld = nil_split(kb, {"all": documents}, ids=[_one(rng, KB).id])
-    assert {e.id for e in withheld.kb} | {e.id for e in withheld.withheld} == {e.id for e in KB}
-    assert len(withheld.kb) + len(withheld.withheld) == len(KB)
-    counts = [sum(map(bool, Gold.of(corpus, one).lists)) for one in (kb, withheld.kb)]
-    assert withheld.checks["all"].nil.mentions == counts[0] - counts[1]
     found = arbo.find_mentions(arbo.DictionaryFinder(), documents, kb)
     assert [(one.id, one.text, one.domain) for one in found] == [(one.id, one.text, one.domain) for one in documents]
     assert found.notes.get(LEFT_OUT, 0) == len(here)
