@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from arbo.data import Corpus, KnowledgeBase, mention_inputs
+from arbo.data import Corpus, KnowledgeBase
 from arbo.data.gold import Gold
 from arbo.encoders.encoder import Encoder
 from arbo.encoders.named import encoder_of
@@ -31,7 +31,6 @@ from arbo.retrieval.retrieval import Retrieval
 
 if TYPE_CHECKING:
     from arbo.edges.model import EdgeModel
-    from arbo.linking.estimate import Estimate
     from arbo.linking.objectives import Objective
     from arbo.linking.tuning import Tuning
 
@@ -211,19 +210,6 @@ class Linker:
         ids, dissimilarity = found.entities
         scores = found.similarity(dissimilarity)
         return Candidates(ids, scores, corpus.fingerprint, self.kb.fingerprint, found.settings)
-
-    def estimate(self, documents: Iterable[Any], *, discover: bool | None = None) -> Estimate:
-        """Estimate the memory and time of `link`, or of `discover` (the default without a knowledge base).
-
-        Nothing is linked or stored, but a few texts are embedded to time a transformer. On the jobs of
-        `benchmarks/estimate.py`, the estimate of the memory is within 10 % of the truth, and that of the time is 0.6
-        to 4 times the true time.
-        """
-        from arbo.linking.estimate import estimate
-
-        inputs = mention_inputs(Corpus.of(documents), expand_abbreviations=self.config.expand_abbreviations)
-        kb = None if discover else self.kb
-        return estimate(self.encoder, inputs, kb, self.config, self.reranker, self.edges)
 
     def retrieve(self, corpus: Corpus, *, k: int, discover: bool, in_order: bool = False) -> Retrieval:
         """Find the ``k`` nearest mentions of each mention and, unless ``discover``, its nearest entities.

@@ -21,7 +21,7 @@ from arbo.data.inputs import mention_inputs
 from arbo.edges.facts import Facts
 from arbo.edges.features import ENTITY_FEATURES, MENTION_FEATURES, mention_features
 from arbo.edges.model import EdgeModel, lists_of
-from arbo.edges.pairs import mention_pairs, n_within
+from arbo.edges.pairs import mention_pairs
 from arbo.edges.trees import Trees
 from arbo.engine import Neighbors
 from arbo.errors import DataError
@@ -358,14 +358,6 @@ def test_names_of_other_documents_are_those_that_the_linker_reads(expand: bool) 
     linker = arbo.Linker(kb, config=arbo.LinkerConfig(expand_abbreviations=expand))
     _, (held_out,) = named_examples(linker, documents, documents)
     assert (held_out[0][:, ENTITY_FEATURES.index("letters")] > 0.99).all()
-
-
-def test_estimates_count_the_pairs_of_learnt_edges(learnt: EdgeModel) -> None:
-    documents, kb = arbo.load_sample()
-    plain, edges = (arbo.Linker(kb, edges=model).estimate(documents) for model in (None, learnt))
-    assert edges.seconds > plain.seconds
-    assert n_within(70) == sum(min(before, 60) for before in range(70))
-    assert learnt.n_pairs([], kb, 4, 16) == 0
 
 
 def test_chains_of_single_documents_say_nothing_about_other_documents() -> None:

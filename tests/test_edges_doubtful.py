@@ -115,14 +115,6 @@ def test_explanations_name_the_cross_encoder(model: EdgeModel) -> None:
     assert any(name == CROSS and 0 < share <= 20 for name, share in told)
 
 
-def test_estimates_count_the_pairs_to_read(model: EdgeModel) -> None:
-    documents, kb = arbo.load_sample()
-    told = arbo.Linker(kb, edges=model).estimate(documents)
-    inputs = mention_inputs(documents, expand_abbreviations=True)
-    assert told.to_read == round(model.trained["cross"]["doubtful"] * model.n_pairs(inputs, None, told.k, 0)) > 0
-    assert arbo.Linker(kb, edges=replace(model, reader=None)).estimate(documents).to_read == 0
-
-
 def test_a_model_is_a_folder_that_refuses_damage(folder: Path, model: EdgeModel, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     model.save(copy)

@@ -132,7 +132,7 @@ def test_a_matrix_has_a_row_for_each_mention_and_each_entity() -> None:
         for entities in (by_id, np.array(list(by_id.values()))):
             encoder = arbo.VectorEncoder(mentions, entities)
             assert linked(encoder) == ["E2", "E1"]
-            assert arbo.Linker(KB, encoder).estimate(DOCUMENTS).dimensions == encoder.dim == 2
+            assert encoder.dim == 2
     one, other = arbo.VectorEncoder(np.eye(2)), arbo.VectorEncoder(2 * np.eye(2))
     assert one.settings["mentions"] == arbo.VectorEncoder(np.eye(2)).settings["mentions"] != other.settings["mentions"]
 

@@ -282,7 +282,6 @@ def test_work_logs_no_text(
         linker.link(documents).save(tmp_path / "run")
         linker.discover(documents)
         linker.tune(documents)
-        linker.estimate(documents)
         arbo.Result.load(tmp_path / "run").evaluate()
     for file in (tmp_path / "cache").rglob("*.safetensors"):
         file.write_bytes(file.read_bytes()[:-1])

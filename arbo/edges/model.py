@@ -10,7 +10,6 @@ knowledge base, edges between names lead both ways.
 """
 
 import json
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -34,7 +33,7 @@ from arbo.edges.features import (
     entity_features,
     mention_features,
 )
-from arbo.edges.pairs import mention_pairs, n_within
+from arbo.edges.pairs import mention_pairs
 from arbo.edges.trees import Trees
 from arbo.encoders.cross import PairEncoder
 from arbo.encoders.model_folder import save_model
@@ -147,17 +146,6 @@ class EdgeModel:
             scores[pairs.mention[some], pairs.place[some]] = -weight
         ids, scores = best_first(retrieval.entities.ids, scores)
         return Neighbors(ids, -scores)
-
-    def n_pairs(self, inputs: Sequence[MentionInput], kb: KnowledgeBase | None, k: int, candidates: int) -> int:
-        """Return roughly how many pairs `applied` compares."""
-        sizes = Counter(item.document.id for item in inputs).values()
-        mentions = sum(map(n_within, sizes)) + self.neighbors * len(inputs) if k else 0
-        return mentions + (len(inputs) * min(candidates, len(kb)) if kb is not None and self.entities else 0)
-
-    def n_read(self, inputs: Sequence[MentionInput], k: int) -> int:
-        """Return roughly how many pairs the cross-encoder reads, from the share of doubtful development pairs."""
-        share = self.trained["cross"]["doubtful"] if self.reader is not None else 0.0
-        return round(share * self.n_pairs(inputs, None, k, 0))
 
     @property
     def settings(self) -> dict[str, Any]:

@@ -51,12 +51,6 @@ def searched(facts: Facts, neighbors: Neighbors) -> dict[str, tuple[Ids, Ids]]:
     }
 
 
-def n_within(size: int) -> int:
-    """Return the number of pairs in a document with ``size`` mentions that are compared even without a shared word."""
-    full = min(size, _WINDOW)
-    return full * (full - 1) // 2 + (size - full) * _WINDOW
-
-
 def _preceding(item: Ids, group: Ids, place: Ids, most: int) -> tuple[Ids, Ids]:
     """Pair each item with the ``most`` items before it in its group."""
     order = np.lexsort((place, group))

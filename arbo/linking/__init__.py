@@ -1,1 +1,1 @@
-"""From neighbours to links: settings, tuning, estimates, and the tables of a run."""
+"""From neighbours to links: settings, tuning, and the tables of a run."""
