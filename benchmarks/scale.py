@@ -62,7 +62,7 @@ from arbo.encoders.named import encoder_of
 from arbo.scale.cluster import LOCAL, connected
 from arbo.scale.executors import executor
 from arbo.scale.parts import read_manifest
-from arbo.scale.work import opened, progress_of
+from arbo.scale.work import opened
 from clustering import METHODS
 
 FILLER = "was found in the sample of patients with "
@@ -284,10 +284,10 @@ def same_bytes(folder: Path) -> Iterator[tuple[str, float]]:
                 with opened(folder / "work", shard_size=size, pool=pool) as work:
                     found = [[*runs(job, documents, work.over(linker), folder)] for job in jobs]
                 different = [job for job, own, whole in zip(jobs, found, plain[data], strict=True) if own != whole]
-                parts = [part["made"] for path in work.folder.iterdir() if (part := read_manifest(path))]
+                stored = {path.name: part["made"] for path in work.folder.iterdir() if (part := read_manifest(path))}
+                parts = [*stored.values()]
                 made.update(jobs=len(jobs), different=len(different), parts=len(parts))
-                stages = [stage for told in progress_of(work.folder).values() for stage in told]
-                in_bins = sum(stage.endswith("partition") for stage in stages)
+                in_bins = any(name.startswith("partition") for name in stored)
                 made.update(made_again=sum(parts) - len(parts), in_bins=in_bins)
                 rmtree(work.folder)
                 say(f"{spread}, {data} in shards of {size}: {different or 'the same'}")

@@ -18,12 +18,7 @@ from arbo.encoders.tower import Tower
 from arbo.errors import DataError
 from arbo.scale import embedding
 from arbo.scale.parts import Part, code, read_manifest
-from arbo.scale.work import opened, progress_of, search_memory
-
-
-def stages_of(folder: Path) -> dict[str, Any]:
-    (stages,) = progress_of(folder).values()
-    return stages
+from arbo.scale.work import opened, search_memory
 
 
 def with_transformer(sample: Sample, tower: Tower, pooling: Any = "mean", **config: Any) -> arbo.Linker:
@@ -58,7 +53,6 @@ def test_processes_read_the_tower_and_go_on(
     with opened(tmp_path / "work", 2) as work:
         spread = work.over(plain)
         found = spread.link(documents[:8])
-        assert next(iter(stages_of(tmp_path / "work"))) == "1. embedding entities"
     expected = hashes(with_transformer(sample, bert).link(documents[:8]), tmp_path / "plain")
     assert hashes(found, tmp_path / "spread") == expected
     assert len([*(tmp_path / "work").glob("tower-*")]) == 1
@@ -67,10 +61,9 @@ def test_processes_read_the_tower_and_go_on(
     plain = with_transformer(sample, bert)
     with opened(tmp_path / "work", tell=told.append) as work:
         assert hashes(work.over(plain).link(documents[:8]), tmp_path / "again") == expected
-    n_parts = {stage[3:]: state["parts"] for stage, state in stages_of(tmp_path / "work").items()}
     n_damaged = {name for name, part in parts_of(tmp_path / "work").items() if part["made"] == 2}
     assert n_damaged == {damaged.parent.name}
-    total = n_parts["embedding entities"] + n_parts["embedding mentions"]
+    total = sum(name.startswith("embedding") for name in parts_of(tmp_path / "work"))
     taken = [int(line.split(": ")[1].split(" of ")[0]) for line in told if "embedding" in line]
     assert sum(taken) == total - 1
 
@@ -86,7 +79,7 @@ def test_an_index_is_made_by_processes(bert_folder: Path, tmp_path: Path) -> Non
         for folder in (tmp_path / "alone", tmp_path / "spread")
     )
     assert alone == spread
-    assert stages_of(tmp_path / "work")["1. embedding entities"]["finished"] == 1
+    assert sum(name.startswith("embedding") for name in parts_of(tmp_path / "work")) == 1
 
 
 @pytest.mark.parametrize(
@@ -163,31 +156,3 @@ def test_parts_depend_on_the_libraries_that_compute_them(library: str, monkeypat
     before = code.__wrapped__()
     monkeypatch.setattr("arbo.scale.parts.version", lambda name: "0" if name == library else version(name))
     assert code.__wrapped__() != before
-
-
-def test_stages_to_come_are_told(sample: Sample, tmp_path: Path) -> None:
-    plain = arbo.Linker(sample[1])
-    with opened(tmp_path / "work") as work:
-        spread = work.over(plain)
-        seen: list[dict[str, Any]] = []
-
-        def watch(what: str) -> Any:
-            seen.append({stage: state["parts"] for stage, state in stages_of(tmp_path / "work").items()})
-            return lambda items, _: items
-
-        spread.configured(announce=watch).link(few(sample))
-    assert {"1. nearest entities": 1, "2. nearest mentions": None, "3. partition": None} in seen
-    assert [*stages_of(tmp_path / "work").values()][-1]["parts"] == 1
-    with opened(tmp_path / "other") as work:
-        work.over(plain)
-        work.over(plain)
-        work.write()
-        assert [*stages_of(work.folder)] == ["1. nearest entities", "2. nearest mentions", "3. partition"]
-        told = arbo_process("status", work.folder).stdout.splitlines()
-        assert told[-2:] == [
-            "2. nearest mentions: to come",
-            "3. partition: to come, if the mentions need more than one bin",
-        ]
-        work.over(plain, planned=False)
-        work.write()
-        assert [*stages_of(work.folder)] == []

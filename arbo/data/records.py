@@ -5,12 +5,12 @@ from __future__ import annotations
 import logging
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, Literal, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, Literal, Protocol, TypeVar
 
 from arbo.data.documents import Document
 from arbo.errors import DataError, UsageError
@@ -24,16 +24,8 @@ _MOST_DOCUMENTS, _MOST_MENTIONS = 1 << 13, 1 << 16
 """Documents, and mentions, that are kept as objects while documents are read."""
 
 
-class Reading(NamedTuple):
-    """How many documents are read; in a thread with a work folder open, that folder has its own way."""
-
-    keep: Callable[[Tables], Tables] = lambda part: part
-    """Returns each part as it is kept: in memory, or on the disk of the folder."""
-    in_pieces: Callable[[Sequence[Path]], tuple[Tables, dict[str, int]] | None] = lambda files: None
-    """Reads files of JSON lines in pieces, and returns their tables and notes; None if they are read as a whole."""
-
-
-reading: ContextVar[Reading] = ContextVar("reading", default=Reading())  # noqa: B039  (nobody changes it)
+kept_tables: ContextVar[Callable[[Tables], Tables]] = ContextVar("kept_tables", default=lambda part: part)
+"""Returns the tables of many documents as they are kept: in memory or, while a work folder is open, on its disk."""
 
 logger = logging.getLogger(__name__)
 quiet = True
@@ -139,6 +131,6 @@ class DocumentRecords(Records[Document]):
 
         if self._items:
             self._begins.append(len(self._places) - len(self._items))
-            self._parts.append(reading.get().keep(Tables.of([*self._items.values()])))
+            self._parts.append(kept_tables.get()(Tables.of([*self._items.values()])))
         self._items.clear()
         self._n_mentions = 0

@@ -31,9 +31,8 @@ from collections.abc import Iterable, Mapping
 
 from arbo.data import Corpus, Document, DocumentRecords, KnowledgeBase, OnError, Records
 from arbo.data.objects import parse, to_document, to_entity
-from arbo.data.records import reading
 from arbo.files import PathLike, write_lines
-from arbo.formats.files import Paths, data_files, read_records
+from arbo.formats.files import Paths, read_records
 
 SUFFIXES = (".jsonl",)
 
@@ -41,9 +40,6 @@ SUFFIXES = (".jsonl",)
 def read_jsonl(path: Paths, *, on_error: OnError = "fail") -> Corpus:
     """Read documents from a file, from all `.jsonl` files of a folder, or from several files and folders."""
     records = DocumentRecords(on_error)
-    if on_error == "fail" and (read := reading.get().in_pieces(data_files(path, SUFFIXES))):
-        tables, notes = read
-        return Corpus((), notes, _tables=tables)
     return Corpus(read_records(path, SUFFIXES, lambda line, *_: document_of(line), records))
 
 

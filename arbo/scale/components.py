@@ -1,16 +1,12 @@
 """The partition of a graph as tasks, one for each bin of its connected components; see `clustering.bins`."""
 
 import json
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
-from math import inf
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from arbo.engine import Bin, Bins, Decisions, Edges, Graph, Ids, described, merge_tree, partition
-from arbo.linking.chaining import bridges_of
+from arbo.engine import Bin, Bins, Decisions, Edges, Graph, Ids, described, partition
 from arbo.scale.parts import Arrays, Part, Task
 
 _BYTES = 200_000_000, 100, 70
@@ -48,44 +44,20 @@ def _arrays(one: Bin) -> Arrays:
     return edges if told is None else edges | told._asdict()
 
 
-def too_large(bins: Bins, size: int, memory: int, names: Sequence[str], how: dict[str, Any]) -> Iterator[str]:
-    """Tell of the largest component if it exceeds ``size``, what may split it, and which edges hold it together.
-
-    A search takes ``memory`` bytes; ``names`` are those of all mentions, and ``how`` arguments of `partition`.
-    """
+def too_large(bins: Bins, size: int) -> str | None:
+    """Return a message about the largest component if it has more mentions than a bin, which is ``size``."""
     counts = np.diff(bins.begin)
     which = int(np.argmax(counts))
     if counts[which] <= size:
-        return
-    needed = _needed(counts[which], bins.n_edges(which))
-    room = {"a search takes": memory, "this machine has free": _free()}
-    less = " and ".join(f"the {most / 1e9:.2f} GB that {what}" for what, most in room.items() if needed > most)
-    more = f", more than {less}" if less else ""
-    splits = "a lower --mention-threshold splits it"
-    if how.get("nil_linkage") == "average":  # which joins mentions of any similarity
-        splits = "--nil-linkage single may split it, and then a lower --mention-threshold"
-    yield (
+        return None
+    needed = _needed(counts[which], bins.n_edges(which)) / 1e9
+    return (
         f"partition: the largest group of connected mentions has {counts[which]:,}, more than a bin of {size:,}; it is "
-        f"partitioned at once in about {needed / 1e9:.2f} GB{more}; {splits}"
-        f"{'' if bins.decisions is None else ', but for what corrections join'}; a smaller --shard-size does not"
+        f"partitioned at once in about {needed:.2f} GB; a lower --mention-threshold may split it, a smaller "
+        "--shard-size does not"
     )
-    own = bins.taken(which)  # once the line above is told, as memory may end here
-    held = [
-        f'    {weight:.3f}  "{one}" ~ "{other}", between {a:,} and {b:,} mentions'
-        for *ends, weight, (a, b) in bridges_of(merge_tree(own.graph))
-        for one, other in [[names[own.mentions[end]] for end in ends]]
-    ]
-    if held:  # by more than decisions
-        yield "\n".join(["its largest parts are joined by:", *held])
 
 
 def _needed(n_mentions: int, n_edges: int) -> int:
     """Return the bytes of memory that a partition takes of a process that is there."""
     return int(_BYTES[1] * n_mentions + _BYTES[2] * n_edges)
-
-
-def _free() -> float:
-    """Return the bytes of memory that this machine can give, or infinity if it does not tell."""
-    with suppress(OSError), open("/proc/meminfo", encoding="ascii") as lines:
-        return next((1024 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable")), inf)
-    return inf

@@ -1,7 +1,7 @@
 """Parts of a work folder: arrays in a subfolder that is written whole, named after all that they depend on.
 
-``part.json`` holds this, the hash of each file, the seconds that the part took, and how often it was made: once, unless
-its files were damaged. A finished part is never made again, whichever process needs it.
+``part.json`` holds this, the hash of each file, and how often the part was made: once, unless its files were damaged.
+A finished part is never made again, whichever process needs it.
 """
 
 import hashlib
@@ -76,27 +76,24 @@ class Part(NamedTuple):
         """Call a function, and write its arrays, unless another process has done so; raise UsageError if that fails."""
         if self.is_finished():
             return
-        begun = time.perf_counter()
         arrays = call(*args)
 
         def write(folder: Path) -> None:
             for name, array in arrays.items():
                 save_array(folder / f"{name}.npy", array)
 
-        self.written(write, begun)
+        self.written(write)
 
-    def written(self, write: Callable[[Path], object], begun: float | None = None) -> None:
+    def written(self, write: Callable[[Path], object]) -> None:
         """Have a function write files to a folder unless the part is finished; of several writers, the first wins."""
         if self.is_finished():
             return
-        begun = time.perf_counter() if begun is None else begun
         try:
             with whole_folder(self.folder, self.is_finished, flush=False) as partial:  # `is_finished` reads all
                 write(partial)
                 made = int(read_manifest(self.folder).get("made", 0)) + 1
                 files = {name: sha256_of(partial / name) for name in files_in(partial)}
-                seconds = round(time.perf_counter() - begun, 4)
-                manifest = {"depends": self.depends, "files": files, "seconds": seconds, "made": made}
+                manifest = {"depends": self.depends, "files": files, "made": made}
                 (partial / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", "utf-8")
         except OSError as error:
             raise unwritable_work(self.folder, error) from error

@@ -28,7 +28,7 @@ _MOST = 600
 def _case(seed: int, folder: Path) -> None:
     """Run a job on either host of a cluster, or on the first one while the second one is lost; compare the run."""
     random, is_cut = Random(seed), seed % 2 == 1
-    given, expected = plain(random.choice(["link", "add"]))
+    given, expected, totals = plain(random.choice(["link", "add"]))
     with _hosts(folder) as (one, two):
         one.run("ray", "get-auth-token", "--generate")
         shutil.copytree(one.home / ".ray", two.home / ".ray")
@@ -38,7 +38,7 @@ def _case(seed: int, folder: Path) -> None:
         job = [*given, "--out", folder / "run", "--work", folder / "work", "--ray", "one:6379"]
         process = driver.begin(told, sys.executable, "-m", "arbo", *job)
         if is_cut:
-            while process.poll() is None and finished(folder, "nearest entities", 0) < share:
+            while process.poll() is None and finished(folder, "search", totals) < share:
                 time.sleep(0.005)
             _ip("netns", "exec", two.space, "ip", "link", "set", two.cable, "down")
             assert process.poll() is None, "it ended before the cable was pulled out"

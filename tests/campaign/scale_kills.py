@@ -23,37 +23,32 @@ import arbo
 from arbo.scale.parts import read_manifest
 from campaign.runner import Campaign
 
-_STAGES = {
-    "link": {"nearest entities": "search", "nearest mentions": "search", "partition": "partition"},
-    "add": {"nearest entities": "search", "partition": "partition"},
-    "embed": {"embedding mentions": "embedding", "nearest mentions": "search"},
-}
-"""Kinds of jobs, the stages in which they are killed, and the kind of parts that each has several of."""
+_PARTS = {"link": ("search", "partition"), "add": ("search", "partition"), "embed": ("embedding", "search")}
+"""Kinds of jobs, and the kinds of parts during which they are killed; each job has several of each."""
 _COPIES = 10
 """Of each document: they give the partition many bins, and the search few names."""
 
 
 def _kills(seed: int, folder: Path, address: str | None = None) -> None:
     """Kill a job two to four times, give the same command again, and compare it with a run in memory."""
-    random, stamps, (kind, stages) = Random(seed), dict[str, int](), [*_STAGES.items()][seed % len(_STAGES)]
-    given, expected = plain(kind)
+    random, stamps, (kind, parts) = Random(seed), dict[str, int](), [*_PARTS.items()][seed % len(_PARTS)]
+    given, expected, totals = plain(kind)
     job = [*given, "--out", folder / "run", "--work", folder / "work"]
     job += ["--cache", folder / "cache"] if kind == "embed" else []
     job += ["--ray", address] if address else ["--workers", "2"]
-    moments = sorted((random.randrange(len(stages)), random.random()) for _ in range(random.randint(2, 4)))
+    moments = sorted((random.randrange(len(parts)), random.random()) for _ in range(random.randint(2, 4)))
     while True:
-        begun = time.time_ns()
         process = subprocess.Popen(
             [sys.executable, "-m", "arbo", *map(str, job)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
         )
         while moments and process.poll() is None:
             (place, share), victim = moments[0], random.choice(["driver", "worker", "node"][: 3 if address else 2])
-            while process.poll() is None and finished(folder, [*stages][place], begun) < share:
+            while process.poll() is None and finished(folder, parts[place], totals) < share:
                 time.sleep(0.002)
             time.sleep(random.random() / 50)
             if process.poll() is None:
                 moments.pop(0)
-                _made()[f"{victim}, {kind}, {[*stages][place]}"] += 1
+                _made()[f"{victim}, {kind}, {parts[place]}"] += 1
                 _kill(victim, process, address, random)
                 if victim != "node":
                     break
@@ -66,7 +61,7 @@ def _kills(seed: int, folder: Path, address: str | None = None) -> None:
     assert json.loads((folder / "run" / "manifest.json").read_text("utf-8"))["files"] == expected
     assert {read_manifest(folder / "work" / name)["made"] for name in stamps} == {1}
     made = Counter(name.partition("-")[0] for name in stamps)
-    assert min(made[part] for part in stages.values()) > 2, made
+    assert min(made[part] for part in parts) > 2, made
 
 
 def _parts(folder: Path) -> dict[str, int]:
@@ -80,20 +75,9 @@ def _parts(folder: Path) -> dict[str, int]:
     }
 
 
-def _stages(folder: Path, since: int = 0) -> dict[str, list[str]]:
-    """Return the parts of each stage that a job has begun since a time."""
-    for record in (folder / "work").glob("arbo-work-*.json"):
-        if record.stat().st_mtime_ns > since:
-            told = json.loads(record.read_text("utf-8"))["stages"]
-            return {stage.partition(". ")[2]: parts for stage, parts in told.items()}
-    return {}
-
-
-def finished(folder: Path, stage: str, since: int) -> float:
-    """Return the share of the parts of a stage that is finished; -1 if it has not begun since a time."""
-    if not (parts := _stages(folder, since).get(stage)):
-        return -1
-    return sum((folder / "work" / name / "part.json").exists() for name in parts) / len(parts)
+def finished(folder: Path, kind: str, totals: Counter[str]) -> float:
+    """Return the share of the parts of a kind that is finished."""
+    return sum(name.partition("-")[0] == kind for name in _parts(folder)) / totals[kind]
 
 
 @cache
@@ -105,8 +89,8 @@ def _made() -> Counter[str]:
 
 
 @cache
-def plain(kind: str) -> tuple[list[Any], dict[str, str]]:
-    """Write the inputs and a run in memory; return the command, and the hashes of the run's files."""
+def plain(kind: str) -> tuple[list[Any], dict[str, str], Counter[str]]:
+    """Write inputs, and runs in memory and in shards; return the command, the hashes of the run, and its parts by kind."""
     folder = Path(mkdtemp(prefix="arbo-campaign-plain-"))
     documents, kb = arbo.load_sample()
     arbo.KnowledgeBase(kb.entities[:20]).to_jsonl(folder / "kb.jsonl")
@@ -125,7 +109,9 @@ def plain(kind: str) -> tuple[list[Any], dict[str, str]]:
         size, how = "300", ["--cache", folder / "cache"]
     _run(*job, "--out", folder / "run", *how)
     found = json.loads((folder / "run" / "manifest.json").read_text("utf-8"))["files"]
-    return [*job, "--shard-size", size], found
+    job += ["--shard-size", size]
+    _run(*job, "--out", folder / "spread", "--work", folder / "work")
+    return job, found, Counter(name.partition("-")[0] for name in _parts(folder))
 
 
 def _run(*job: object) -> None:
