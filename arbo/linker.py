@@ -18,7 +18,7 @@ from arbo.engine import Method, Partition
 from arbo.errors import UsageError
 from arbo.linking.config import LinkerConfig
 from arbo.linking.corrections import corrections_of
-from arbo.linking.procedure import Procedure, in_memory
+from arbo.linking.procedure import Procedure, partition_here
 from arbo.progress import Announce, quiet
 from arbo.results.result import Result
 from arbo.results.run import Run
@@ -79,7 +79,7 @@ class Linker:
     reranker: Reranker | None = None
     edges: EdgeModel | None = None
     search_all: SearchAll = field(default=search_all, repr=False)
-    partition: Callable[..., Partition] = field(default=in_memory, repr=False)
+    partition: Callable[..., Partition] = field(default=partition_here, repr=False)
     _entities: EncodedKb | None = field(default=None, repr=False, kw_only=True)
 
     def __post_init__(self) -> None:
@@ -119,7 +119,7 @@ class Linker:
         """
         if self.kb is None:
             raise UsageError("linking needs a knowledge base: use Linker(kb), or discover() to work without one")
-        return self.procedure().decided(Corpus.of(documents), corrections_of(corrections))
+        return self.procedure().link(Corpus.of(documents), corrections_of(corrections))
 
     def discover(self, documents: Iterable[Any], corrections: Any = ()) -> Result:
         """Cluster mentions, or names alone, without a knowledge base; each cluster is a discovered entity.
@@ -127,7 +127,7 @@ class Linker:
         For the corrections and further errors, see `link`. The reranker is not used. Raise UsageError if the
         configuration sets `rerank_mentions`.
         """
-        return self.procedure(discover=True).decided(Corpus.of(documents), corrections_of(corrections))
+        return self.procedure(discover=True).link(Corpus.of(documents), corrections_of(corrections))
 
     def add(self, result: Run, documents: Iterable[Any] = (), corrections: Any = ()) -> Result:
         """Return a new result with further documents; its tables are those of `refit` on all documents.
@@ -140,7 +140,7 @@ class Linker:
         same id: names alone, whose ids are numbers from 0, need ids of their own.
         """
         more = corrections_of(corrections)
-        return self._growing(result).grown(result, lambda before: before.extended(documents), more, exchange=True)
+        return self._growing(result).grow(result, lambda before: before.extended(documents), more, exchange=True)
 
     def remove(self, result: Run, ids: Iterable[str]) -> Result:
         """Return a new result without the documents and mentions with these ids; see `add`.
@@ -149,7 +149,7 @@ class Linker:
         Raise UsageError for an unknown id, one of both a document and a mention, a mention that a correction added or
         another knowledge base, and as `add` does.
         """
-        return self._growing(result).grown(result, lambda before: before.without(ids))
+        return self._growing(result).grow(result, lambda before: before.without(ids))
 
     def refit(self, result: Run) -> Result:
         """Return the result of searching all documents of a result again, with its mentions and its fitted encoder.
@@ -157,7 +157,7 @@ class Linker:
         Dense vectors and scores of rerankers are not made again, since transformers repeat them only to rounding. Raise
         UsageError as `remove` does.
         """
-        return self._growing(result).grown(result, lambda before: before, anew=True)
+        return self._growing(result).grow(result, lambda before: before, anew=True)
 
     def tune(
         self, documents: Iterable[Any], *, objective: Objective | None = None, method: Method | None = None
@@ -222,7 +222,7 @@ class Linker:
         """
         procedure = self.procedure(discover=discover)
         mentions = procedure.mentions(corpus, corpus.order if in_order else np.arange(corpus.n_mentions))
-        return procedure.weighed(procedure.searched(mentions, k), k)
+        return procedure.weigh(procedure.search(mentions, k), k)
 
     def configured(self, **changes: Any) -> Self:
         """Return a copy with changed fields; only a new ``kb`` or ``encoder`` makes it encode the entities again."""

@@ -83,6 +83,6 @@ def test_documents_that_stay_are_not_read(tmp_path: Path, monkeypatch: pytest.Mo
         read = arbo.Result.load(tmp_path / "run")
         expected = own.add(read, documents[60:])
         with monkeypatch.context() as patch:
-            patch.setattr("arbo.linking.altered.documents_in", None)
+            patch.setattr("arbo.linking.run_documents.documents_in", None)
             assert own.add(read, documents[60:]).link_table == expected.link_table
             assert len(own.remove(read, [documents[0].id]).document_table) == 59

@@ -112,11 +112,11 @@ def add_discovered(
     Without `--kb`, the file has these entities alone. Their ids are those of their clusters, and the names of their
     mentions become aliases.
     """
-    from arbo.linking.confirmed import confirmed
+    from arbo.linking.new_entities import new_entities
 
     _check_output(out, run, kb)
     base = read_kb(kb, kb_format, None, kb_types) if kb else arbo.KnowledgeBase()
-    added = confirmed(arbo.Result.load(run))
+    added = new_entities(arbo.Result.load(run))
     if not added:
         raise UsageError(f"corrections of {run} name no new entity; write some with the key `new`, and link again")
     said = f"{counted(len(added), 'entity')} added"

@@ -63,7 +63,7 @@ class LinkerConfig(Settings):
     and ``map_types`` may map types that no mention has."""
     spread: Spread = "graph"
     """How far a correction spreads: to no other mention (``none``); to mentions of the same name, type and domain
-    (``same-name``); or also along the edges of the graph (``graph``). See `arbo.linking.obedience`."""
+    (``same-name``); or also along the edges of the graph (``graph``). See `arbo.linking.mention_decisions`."""
     confidence: Confidence | None = None
     """Computes the probability that a link is correct; `Linker.tune` fits it to gold annotations."""
 

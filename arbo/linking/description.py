@@ -20,7 +20,7 @@ from arbo.linking.config import LinkerConfig
 from arbo.linking.content import Content
 from arbo.linking.corrections import correction_table
 from arbo.linking.links import links_of
-from arbo.linking.obedience import Obeyed
+from arbo.linking.mention_decisions import MentionDecisions
 from arbo.linking.tables import (
     MentionNames,
     NamedEntities,
@@ -40,9 +40,9 @@ def describe(
     retrieval: Retrieval,
     clusters: Partition,
     config: LinkerConfig,
-    corrections: Obeyed | None = None,
+    corrections: MentionDecisions | None = None,
 ) -> Result:
-    """Make the result of a partition that obeyed ``corrections``, and has the mentions of ``retrieval`` in order.
+    """Make the result of a partition that obeys ``corrections``, and has the mentions of ``retrieval`` in order.
 
     The rows of the result's tables, and which mention of a discovered entity is the first, follow the order of the
     documents.
@@ -58,11 +58,11 @@ def describe(
     cluster_ids = cluster_rows["cluster_id"].chunk(0), place
     giants = describe_giants(names, clusters, cluster_ids)
     doubts = _ties(retrieval, clusters), gold.doubt(), unmapped(retrieval.inputs, config.map_types)
-    told: dict[str, Any] = {}
+    counts: dict[str, Any] = {}
     followed = None
     if corrections is not None:
         followed = corrections.corrected, corrections.follows(clusters)
-        told = {"corrections": corrections.counts(followed[1])}
+        counts = {"corrections": corrections.counts(followed[1])}
     links = links_of(names, known, retrieval, clusters, cluster_ids, config.confidence, followed)
     threshold = dict(zip(("entity", "mention"), config.limits(retrieval.threshold), strict=True))
     if config.nil_linkage == "average":
@@ -87,7 +87,7 @@ def describe(
             "knowledge_base": {} if kb is None else kb.notes,
             "gold": {} if kb is None else _gold_notes(gold),
         },
-        **told,
+        **counts,
         "warnings": [doubt for doubt in doubts if doubt],
     }
     every = None if corrections is None else correction_table(corrections.lines)

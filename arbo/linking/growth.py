@@ -1,16 +1,15 @@
 """What a run keeps so that it can grow, and the checks that it grows as it was made.
 
 The arrays, with rows in the order of `Corpus.order`: ``mentions`` and ``mention_dissimilarity``, the nearest other
-mentions; ``entities`` and ``entity_dissimilarity``, the nearest rows of the knowledge base;
-``vectors`` and ``vector_row``, unless the encoder is that of n-grams, whose vectors are soon made again, and of which
-``encoder.*`` is the fitted state; and ``kb.*``, hashes of the entities of the knowledge base. Further arrays are those
-of `arbo.linking.originals`, `arbo.retrieval.score_memory` and `arbo.results.graphs`. A run that cannot grow keeps its
-graph.
+mentions; ``entities`` and ``entity_dissimilarity``, the nearest rows of the knowledge base; ``vectors`` and
+``vector_row`` or, with n-grams, whose vectors are made again in little time, the fitted state ``encoder.*``; and
+``kb.*``, hashes of the entities of the knowledge base. Further arrays are those of `arbo.linking.span_edits`,
+`arbo.retrieval.score_memory` and `arbo.results.graphs`. A run that cannot grow keeps its graph.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
-from typing import Any, NamedTuple, Self, TypeAlias
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -24,10 +23,10 @@ from arbo.encoders.model_folder import same_model
 from arbo.encoders.ngrams import NgramEncoder
 from arbo.engine import Embeddings, Ids, Neighbors, Vectors
 from arbo.errors import UsageError
-from arbo.linking.altered import Altered
 from arbo.linking.config import LinkerConfig
 from arbo.linking.content import Content
-from arbo.linking.releases import FROZEN, Arrays, frozen, is_same, kept_keys, rows_now
+from arbo.linking.releases import FROZEN, Arrays, entity_rows_now, frozen, is_same, key_arrays
+from arbo.linking.run_documents import RunDocuments
 from arbo.progress import Announce
 from arbo.results.graphs import only_graph
 from arbo.results.run import Run
@@ -36,8 +35,6 @@ from arbo.retrieval.growth import EarlierSearch
 from arbo.retrieval.reranking import Reranker
 from arbo.retrieval.retrieval import Find, Retrieval
 from arbo.retrieval.score_memory import PairScores, ScoreMemory, known_scores
-
-_Make: TypeAlias = Callable[[], Content]
 
 
 class Mentions(NamedTuple):
@@ -48,7 +45,7 @@ class Mentions(NamedTuple):
     inputs: Sequence[MentionInput]
     encode: Callable[[], Embeddings]
     """Returns their vectors, always the same."""
-    content: _Make
+    content: Callable[[], Content]
     """Returns their documents as tables."""
     find: Find | None = None
     """Searches their neighbours if some are known."""
@@ -57,7 +54,12 @@ class Mentions(NamedTuple):
 
     @classmethod
     def of(
-        cls, inputs: Sequence[MentionInput], order: Ids, encoder: Encoder, announce: Announce, content: _Make
+        cls,
+        inputs: Sequence[MentionInput],
+        order: Ids,
+        encoder: Encoder,
+        announce: Announce,
+        content: Callable[[], Content],
     ) -> Self:
         """Make mentions in ``order``; the encoder encodes them in the order of ``inputs``."""
         encode = cache(lambda: encoder.encode_mentions(inputs, announce).taken(order))
@@ -65,7 +67,7 @@ class Mentions(NamedTuple):
         return cls(encoder, own, encode, content)
 
 
-class _Kept:
+class _KeptArrays:
     """Collects arrays when it is called, so that a result that nobody saves needs none; it is pickled as the arrays."""
 
     def __init__(self, collect: Callable[[], Arrays]) -> None:
@@ -78,17 +80,17 @@ class _Kept:
         return partial, (dict, self())
 
 
-def kept(
+def kept_arrays(
     mentions: Mentions,
     found: Retrieval,
     encoder: Encoder,
     kb: KnowledgeBase | None,
-    given: Arrays,
+    others: Arrays,
     reranker: ScoreMemory | None,
 ) -> Callable[[], dict[str, npt.NDArray[Any]]]:
     """Return a function that collects the arrays that a run keeps; only its graph if vectors or encoder cannot be kept.
 
-    ``encoder`` is that before it was fitted; for ``given`` see `given_arrays` and `graph_arrays`.
+    ``encoder`` is that before it was fitted; ``others`` are those of `Edited.arrays` and `graph_arrays`.
     """
     fitted = mentions.encoder
     counts = fitted.frequencies if isinstance(fitted, NgramEncoder) else None
@@ -103,8 +105,8 @@ def kept(
             "mention_dissimilarity": lists.dissimilarity,
             "entities": candidates.ids,
             "entity_dissimilarity": candidates.dissimilarity,
-            **({} if kb is None else kept_keys(kb)),
-            **given,
+            **({} if kb is None else key_arrays(kb)),
+            **others,
             **({} if reranker is None else reranker.arrays()),
         }
         if not grows:
@@ -112,11 +114,11 @@ def kept(
         if counts is not None:
             return arrays | {f"{FROZEN}{name}": array for name, array in counts.arrays().items()}
         assert dense is not None
-        used, row = np.unique(dense.row, return_inverse=True)  # what was removed is not kept
+        used, row = np.unique(dense.row, return_inverse=True)  # without the vectors of removed mentions
         matrix = dense.matrix if len(used) == len(dense.matrix) else dense.matrix[used]
         return {**arrays, "vectors": matrix, "vector_row": row.astype(np.int32)}
 
-    return _Kept(collect)
+    return _KeptArrays(collect)
 
 
 def arrays_of(run: Run) -> Arrays:
@@ -124,8 +126,8 @@ def arrays_of(run: Run) -> Arrays:
     arrays = {} if run.kept is None else run.kept()
     if not any(name == "vectors" or name.startswith(FROZEN) for name in arrays):
         raise UsageError(
-            "the run cannot grow: an earlier version of arbo made it, or it was made with approximate search or token "
-            "vectors, or saved without texts; link or discover all documents again"
+            "the run cannot grow: it was made with approximate search or token vectors, or saved without texts; link "
+            "or discover all documents again"
         )
     return arrays
 
@@ -160,9 +162,9 @@ def check_same(
         raise UsageError(f"the run was made with {' and '.join(other)}; use the same, or link all documents again")
 
 
-def resumed(
+def remembered_mentions(
     run: Run,
-    now: Altered,
+    documents: RunDocuments,
     arrays: Arrays,
     encoder: Encoder,
     kb: KnowledgeBase | None,
@@ -171,53 +173,63 @@ def resumed(
     *,
     anew: bool,
 ) -> Mentions:
-    """Return the mentions of the documents ``now``, which begin with what the run knows of those that it has already.
+    """Return the mentions of documents, which know the neighbours, vectors and scores that a run keeps of them.
 
     Args:
         run: the run.
-        now: those of its documents that stay, and new ones; a mention with other spans or another type counts as new.
-        arrays: what the run keeps, among it these lists.
+        documents: its documents now; a mention with other spans or another type than in the run is a new one.
+        arrays: the arrays that the run keeps.
         encoder: the encoder, fitted if there is a knowledge base.
-        kb: the knowledge base of now.
+        kb: the present knowledge base.
         announce: see `arbo.progress`.
-        search_all: see `arbo.retrieval.groups`.
-        anew: whether the neighbours of all mentions are sought again.
+        search_all: searches for unknown neighbours, see `arbo.retrieval.groups`.
+        anew: whether the neighbours of all mentions are searched again.
     """
     encoder = frozen(encoder, arrays)
-    content, inputs, was = now.grown(expand_abbreviations=run.manifest["config"]["expand_abbreviations"])
-    number = np.full(len(run.mention_table) + 1, -1, np.int64)  # the last is that of new mentions
-    number[numbered(run.mention_table)] = np.arange(len(run.mention_table))
-    order = content.order
-    row = number[was[order]]
-    mentions = Neighbors(arrays["mentions"], arrays["mention_dissimilarity"])
-    entities = Neighbors(arrays["entities"], arrays["entity_dissimilarity"])
-    number_now = rows_now(run, arrays, encoder, kb)
-    made = Mentions.of(inputs, order, encoder, announce, lambda: content)
-    made = made._replace(known=known_scores(arrays, row, number_now))
-    encoded: Callable[[Ids], Vectors]
+    content, inputs, earlier = documents.mentions(expand_abbreviations=run.manifest["config"]["expand_abbreviations"])
+    row = _rows_in_lists(run, earlier[content.order])
+    entity_rows = entity_rows_now(run, arrays, encoder, kb)
+    mentions = Mentions.of(inputs, content.order, encoder, announce, lambda: content)
+    mentions = mentions._replace(known=known_scores(arrays, row, entity_rows))
+    vectors: Callable[[Ids], Vectors]
     near: Callable[[Ids, float], Ids] | None = None
     if isinstance(encoder, NgramEncoder):
-        encoded = partial(_encoded, encoder, made.inputs, announce)
-        near = partial(encoder.near, names_of(made.inputs))
+        vectors = partial(_ngram_vectors, encoder, mentions.inputs, announce)
+        near = partial(encoder.near, names_of(mentions.inputs))
     else:
-        encode = cache(partial(_joined, arrays, row, inputs, order, encoder, announce))
-        made, encoded = made._replace(encode=encode), lambda rows: encode().taken(rows)
-    earlier = EarlierSearch(mentions, entities, row, encoded, near, number_now, search_all)
-    return made if anew else made._replace(find=earlier.nearest_within)
+        encode = cache(partial(_kept_and_new_vectors, arrays, row, inputs, content.order, encoder, announce))
+        mentions, vectors = mentions._replace(encode=encode), lambda rows: encode().taken(rows)
+    if anew:
+        return mentions
+    lists = [Neighbors(arrays[what], arrays[f"{name}_dissimilarity"]) for what, name in _LISTS]
+    search = EarlierSearch(*lists, row, vectors, near, entity_rows, search_all)
+    return mentions._replace(find=search.nearest_within)
 
 
-def _encoded(encoder: NgramEncoder, mentions: Any, announce: Announce, rows: Ids) -> Vectors:
+_LISTS = ("mentions", "mention"), ("entities", "entity")
+
+
+def _rows_in_lists(run: Run, rows: Ids) -> Ids:
+    """Return the rows of mentions in the lists of a run, given their rows in its table; -1 stays."""
+    number = np.full(len(run.mention_table) + 1, -1, np.int64)
+    number[numbered(run.mention_table)] = np.arange(len(run.mention_table))
+    return number[rows]
+
+
+def _ngram_vectors(encoder: NgramEncoder, mentions: Any, announce: Announce, rows: Ids) -> Vectors:
     return encoder.encode_mentions(mentions.taken(rows), announce)
 
 
-def _joined(arrays: Arrays, row: Ids, inputs: Inputs, order: Ids, encoder: Encoder, announce: Announce) -> Vectors:
-    """Return the kept vectors of the mentions that the run has, and make those of the others, in the given order."""
+def _kept_and_new_vectors(
+    arrays: Arrays, row: Ids, inputs: Inputs, order: Ids, encoder: Encoder, announce: Announce
+) -> Vectors:
+    """Return the vectors of all mentions in ``order``: those that the run keeps, and the encoder's of new mentions."""
     matrix, rows = arrays["vectors"], np.empty(len(row), np.int32)
     rows[row >= 0] = arrays["vector_row"][row[row >= 0]]
     new = np.sort(order[row < 0])
     if len(new):
-        made = encoder.encode_mentions([inputs[place] for place in new.tolist()], announce)
-        assert isinstance(made, Vectors)
-        rows[row < 0] = len(matrix) + made.row[np.searchsorted(new, order[row < 0])]
-        matrix = np.vstack([matrix, made.matrix])
+        vectors = encoder.encode_mentions([inputs[place] for place in new.tolist()], announce)
+        assert isinstance(vectors, Vectors)
+        rows[row < 0] = len(matrix) + vectors.row[np.searchsorted(new, order[row < 0])]
+        matrix = np.vstack([matrix, vectors.matrix])
     return Vectors(matrix, rows, np.arange(len(row), dtype=np.int32), len(row))

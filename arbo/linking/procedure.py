@@ -1,6 +1,7 @@
-"""The procedure of linking and of discovery: encode, search, weigh the edges, partition the graph, describe the result.
+"""The procedure of linking and of discovery; `Procedure.link` and `Procedure.grow` are the whole recipe.
 
-A run grows by the same procedure, which then begins with the lists that the run keeps.
+Correct the spans of mentions, encode, search neighbours, weigh the edges, partition the graph, describe the result. A
+run grows by the same steps, but begins with the neighbours that it keeps.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,16 +14,15 @@ from arbo.data.inputs import mention_inputs, names_of
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.encoders.encoder import Encoder
 from arbo.engine import Decisions, Ids, Partition, partition
-from arbo.linking.altered import Altered
 from arbo.linking.config import LinkerConfig
 from arbo.linking.content import Content
 from arbo.linking.corrections import Correction, continued, corrections_kept
 from arbo.linking.description import describe
-from arbo.linking.growth import Mentions, arrays_of, check_same, kept, resumed
-from arbo.linking.obedience import obeyed
-from arbo.linking.originals import as_given, given_arrays
-from arbo.linking.releases import fitted_to, frozen, told
-from arbo.linking.respanning import respanned
+from arbo.linking.growth import Mentions, arrays_of, check_same, kept_arrays, remembered_mentions
+from arbo.linking.mention_decisions import mention_decisions
+from arbo.linking.releases import fitted_to, frozen, with_release_notes
+from arbo.linking.run_documents import RunDocuments
+from arbo.linking.span_edits import Edited, edit_spans, uncorrected
 from arbo.progress import Announce, Stopwatch
 from arbo.results.graphs import graph_arrays
 from arbo.results.result import Result
@@ -34,9 +34,11 @@ from arbo.retrieval.retrieval import Retrieval, SearchSettings, retrieve
 from arbo.retrieval.score_memory import ScoreMemory
 
 
-def in_memory(found: Retrieval, k: int, announce: Announce, *, decisions: Decisions | None, **how: Any) -> Partition:
-    """Partition the graph of lists in this process, see `arbo.engine.partition`; other functions may tell of it."""
-    return partition(found.listed(k, decisions).graph(), decisions=decisions, **how)
+def partition_here(
+    retrieval: Retrieval, k: int, announce: Announce, *, decisions: Decisions | None, **how: Any
+) -> Partition:
+    """Partition the graph of a retrieval in this process, see `arbo.engine.partition`."""
+    return partition(retrieval.listed(k, decisions).graph(), decisions=decisions, **how)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -56,8 +58,46 @@ class Procedure:
     announce: Announce
     search_all: SearchAll = search_all
     """Searches for neighbours that are not known."""
-    partition: Callable[..., Partition] = in_memory
-    """Partitions the graph of the lists, see `in_memory`."""
+    partition: Callable[..., Partition] = partition_here
+    """Partitions the graph, as `partition_here` does."""
+
+    def link(self, corpus: Corpus, corrections: Sequence[Correction]) -> Result:
+        """Link the mentions of documents, or discover entities, and obey the corrections."""
+        clock, edited = Stopwatch(), edit_spans(corpus, corrections)
+        with clock("encode and search"):
+            mentions = self.mentions(edited.documents, edited.documents.order)
+        return self._result(mentions, edited, clock)
+
+    def grow(
+        self,
+        run: Run,
+        change: Callable[[RunDocuments], RunDocuments],
+        corrections: Sequence[Correction] = (),
+        *,
+        anew: bool = False,
+        exchange: bool = False,
+    ) -> Result:
+        """Link the changed documents of a run, with the neighbours that it keeps unless all are searched ``anew``.
+
+        ``change`` gets the documents as they came, before any correction. The corrections of the run are obeyed again,
+        then further ones. With ``exchange``, the run may have another knowledge base. Raise UsageError if the run
+        cannot grow, or was made in another way, see `check_same`.
+        """
+        arrays, edges = arrays_of(run), {} if self.edges is None else {"edges": self.edges.settings}
+        check_same(run, self.config, {**self.encoder.settings, **edges}, self.reranker, self.kb, exchange=exchange)
+        procedure = self
+        if self.entities is not None and fitted_to(run) != self.entities.kb.fingerprint:
+            fitted = frozen(self.encoder, arrays)
+            if fitted is not self.encoder:
+                procedure = replace(self, entities=self.entities.with_fitted(fitted))
+        encoder = self.encoder if procedure.entities is None else procedure.entities.fitted
+        documents = change(uncorrected(RunDocuments.of(run), arrays))
+        clock, lines = Stopwatch(), continued(corrections_kept(run.correction_table), corrections)
+        edited = edit_spans(documents, lines)
+        with clock("encode and search"):
+            how: Any = (encoder, self.kb, self.announce, self.search_all)
+            mentions = remembered_mentions(run, edited.documents, arrays, *how, anew=anew)
+        return with_release_notes(run, procedure._result(mentions, edited, clock), self.encoder, self.kb)
 
     def mentions(self, corpus: Corpus, order: Ids) -> Mentions:
         """Return the mentions of documents in an order, with the fitted encoder."""
@@ -66,8 +106,8 @@ class Procedure:
         encoder = self.encoder.fit([names[row] for row in order]) if self.entities is None else self.entities.fitted
         return Mentions.of(inputs, order, encoder, self.announce, partial(Content.of, corpus, names, order))
 
-    def searched(self, mentions: Mentions, k: int, *, within_threshold: bool = False) -> Retrieval:
-        """Return the neighbours by the encoder: the ``k`` nearest mentions, and entities.
+    def search(self, mentions: Mentions, k: int, *, within_threshold: bool = False) -> Retrieval:
+        """Search the ``k`` nearest mentions of each mention and, with a knowledge base, its nearest entities.
 
         With ``within_threshold``, mentions beyond the mention threshold are left out, which is faster; but all are kept
         if an edge model, `rerank_mentions` or average linkage needs them.
@@ -83,84 +123,42 @@ class Procedure:
         groups = groups_of_mentions(inputs, self.config.map_types, check=not self.config.per_document)
         return retrieve(encoder, inputs, encode, entities, groups, settings, self.announce, find, self.search_all)
 
-    def weighed(self, found: Retrieval, k: int, score: Score | None = None) -> Retrieval:
-        """Return the edges with the weights of the edge model or the reranker, if there is one; see `reranked`."""
+    def weigh(self, nearest: Retrieval, k: int, score: Score | None = None) -> Retrieval:
+        """Weigh the edges with the edge model or the reranker, if there is one; see `reranked`."""
         if self.edges is not None:
-            learnt: Retrieval = self.edges.applied(found, self.kb or None, k, self.announce)
+            learnt: Retrieval = self.edges.applied(nearest, self.kb or None, k, self.announce)
             return learnt
         if self.reranker is None or self.kb is None:
-            return found
+            return nearest
         how: dict[str, Any] = {"skip_margin": self.config.skip_margin, "mentions": self.config.rerank_mentions}
-        return reranked(found, self.reranker, self.kb, announce=self.announce, score=score, **how)
+        return reranked(nearest, self.reranker, self.kb, announce=self.announce, score=score, **how)
 
-    def decided(
-        self,
-        given: Corpus | Altered,
-        corrections: Sequence[Correction],
-        resume: Callable[[Altered], Mentions] | None = None,
-    ) -> Result:
-        """Decide on the mentions of documents, after corrections of spans; ``resume`` begins with earlier lists."""
-        clock, k = Stopwatch(), self.config.k
-        corpus, lines, changed = respanned(given, corrections)
+    def _result(self, mentions: Mentions, edited: Edited[Any], clock: Stopwatch) -> Result:
+        """Search, weigh, partition and describe: the steps that linking and growing share."""
+        config, k = self.config, self.config.k
         with clock("encode and search"):
-            if isinstance(corpus, Corpus):
-                mentions = self.mentions(corpus, corpus.order)
-            else:
-                assert resume is not None
-                mentions = resume(corpus)
-            found = self.searched(mentions, k, within_threshold=True)
-            scoring = None
+            nearest = self.search(mentions, k, within_threshold=True)
+            scores = None
             if self.reranker is not None and self.kb is not None:
-                scoring = ScoreMemory(self.reranker, self.kb, mentions.known)
-            retrieval = self.weighed(found, k, scoring.score if scoring else None)
+                scores = ScoreMemory(self.reranker, self.kb, mentions.known)
+            weighed = self.weigh(nearest, k, scores.score if scores else None)
         with clock("partition"):
-            obeying = obeyed(lines, retrieval.inputs, self.kb, self.config) if lines else None
-            decisions = None if obeying is None else obeying.decisions
+            decided = mention_decisions(edited.lines, weighed.inputs, self.kb, config) if edited.lines else None
+            decisions = None if decided is None else decided.decisions
             clusters = self.partition(
-                retrieval,
+                weighed,
                 k,
                 self.announce,
-                method=self.config.method,
-                threshold=self.config.limits(retrieval.threshold),
-                nil_linkage=self.config.nil_linkage,
-                nil_threshold=self.config.nil_limit(retrieval.threshold),
+                method=config.method,
+                threshold=config.limits(weighed.threshold),
+                nil_linkage=config.nil_linkage,
+                nil_threshold=config.nil_limit(weighed.threshold),
                 decisions=decisions,
             )
-            more = given_arrays(changed)
-            if retrieval is not found or decisions is not None:
-                more |= graph_arrays(retrieval.listed(k, decisions).graph(), decisions)
+            others = edited.arrays()
+            if weighed is not nearest or decisions is not None:
+                others |= graph_arrays(weighed.listed(k, decisions).graph(), decisions)
         with clock("describe"):
-            result = describe(mentions.content(), self.kb, retrieval, clusters, self.config, obeying)
-        arrays = kept(mentions, found, self.encoder, self.kb, more, scoring)
+            result = describe(mentions.content(), self.kb, weighed, clusters, config, decided)
+        arrays = kept_arrays(mentions, nearest, self.encoder, self.kb, others, scores)
         return replace(result, manifest={**result.manifest, "seconds": clock.seconds}, kept=arrays)
-
-    def grown(
-        self,
-        run: Run,
-        change: Callable[[Altered], Altered],
-        more: Sequence[Correction] = (),
-        *,
-        anew: bool = False,
-        exchange: bool = False,
-    ) -> Result:
-        """Decide on changed documents, with the neighbours that a run knows unless all are sought ``anew``.
-
-        ``change`` gets the documents of the run as they came, before any correction. Its corrections are obeyed again,
-        then ``more``. With ``exchange``, it may have another knowledge base. Raise UsageError if the run cannot grow,
-        or was made in another way, see `check_same`.
-        """
-        arrays, edges = arrays_of(run), {} if self.edges is None else {"edges": self.edges.settings}
-        check_same(run, self.config, {**self.encoder.settings, **edges}, self.reranker, self.kb, exchange=exchange)
-        same = self
-        if self.entities is not None and fitted_to(run) != self.entities.kb.fingerprint:
-            fitted = frozen(self.encoder, arrays)
-            if fitted is not self.encoder:
-                same = replace(self, entities=self.entities.with_fitted(fitted))
-
-        def resume(now: Altered) -> Mentions:
-            encoder = self.encoder if same.entities is None else same.entities.fitted
-            return resumed(run, now, arrays, encoder, self.kb, self.announce, self.search_all, anew=anew)
-
-        corrections = continued(corrections_kept(run.correction_table), more)
-        decided = same.decided(change(as_given(Altered.of(run), arrays)), corrections, resume)
-        return told(run, decided, self.encoder, self.kb)

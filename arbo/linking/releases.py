@@ -18,7 +18,6 @@ from arbo.data.releases import Exchange, Keys
 from arbo.encoders.encoder import Encoder
 from arbo.encoders.ngrams import Frequencies, NgramEncoder
 from arbo.engine import Ids
-from arbo.errors import UsageError
 from arbo.results.result import Result
 from arbo.results.run import Run, compared_in, rows_in
 
@@ -30,7 +29,7 @@ MOST_UNSEEN = 0.25
 """A new run is advised if more of the n-grams in added names are unseen, see `benchmarks/growth.py`."""
 
 
-def kept_keys(kb: KnowledgeBase) -> Arrays:
+def key_arrays(kb: KnowledgeBase) -> Arrays:
     """Return the hashes of a knowledge base, as arrays that a run keeps."""
     return {f"kb.{name}": array for name, array in kb.keys._asdict().items()}
 
@@ -40,8 +39,8 @@ def is_same(was: Mapping[str, Any] | None, kb: KnowledgeBase) -> bool:
     return was is not None and was["fingerprint"] == kb.fingerprint
 
 
-def rows_now(run: Run, arrays: Arrays, encoder: Encoder, kb: KnowledgeBase | None) -> Ids:
-    """Return the row of each entity of a run in the knowledge base of now, ascending, or -1 if it must be sought again.
+def entity_rows_now(run: Run, arrays: Arrays, encoder: Encoder, kb: KnowledgeBase | None) -> Ids:
+    """Return the row of each entity of a run in the present knowledge base, ascending; -1 if it must be searched again.
 
     With n-grams, these are entities that are gone or have changed; with another encoder, which may not give the same
     vector twice, all entities of another knowledge base.
@@ -53,8 +52,6 @@ def rows_now(run: Run, arrays: Arrays, encoder: Encoder, kb: KnowledgeBase | Non
         return np.arange(len(kb))
     if not isinstance(encoder, NgramEncoder):
         return np.full(was["entities"], -1)
-    if "kb.ids" not in arrays:
-        raise UsageError("an earlier arbo made the run, and did not keep its n-grams; link all documents again")
     return Exchange(Keys(arrays["kb.ids"], arrays["kb.contents"]), kb.keys).unchanged()
 
 
@@ -72,8 +69,8 @@ def fitted_to(run: Run) -> str | None:
     return None if was is None else was.get("fitted", was["fingerprint"])
 
 
-def told(before: Run, after: Result, encoder: Encoder, kb: KnowledgeBase | None) -> Result:
-    """Return a grown run that also says to which release its n-grams were fitted, what was replaced, and the drift.
+def with_release_notes(before: Run, after: Result, encoder: Encoder, kb: KnowledgeBase | None) -> Result:
+    """Return a grown run whose manifest has the release of its n-grams, the replaced ids, and the drift.
 
     ``encoder`` is that of the linker, which is not fitted.
     """
@@ -90,8 +87,8 @@ def told(before: Run, after: Result, encoder: Encoder, kb: KnowledgeBase | None)
         manifest["drift"] = drift
         if (most := max(drift.values())) > MOST_UNSEEN:
             verb = "discover" if kb is None else "link"
-            told = f"{most:.0%} of the n-grams in added names are unseen, so that their weights no longer fit; "
-            manifest["warnings"] = [*manifest["warnings"], f"{told}`arbo {verb}` all documents again"]
+            unseen = f"{most:.0%} of the n-grams in added names are unseen, so that their weights no longer fit; "
+            manifest["warnings"] = [*manifest["warnings"], f"{unseen}`arbo {verb}` all documents again"]
     return replace(after, manifest=manifest)
 
 

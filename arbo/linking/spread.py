@@ -1,4 +1,4 @@
-"""How far a correction spreads; see `arbo.linking.obedience`."""
+"""How far a correction spreads; see `arbo.linking.mention_decisions`."""
 
 from typing import Literal
 

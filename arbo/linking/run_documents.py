@@ -1,4 +1,4 @@
-"""The documents of a run that grows: those that stay are rows of its tables, which are copied and never made again."""
+"""The documents of a run that grows; those that stay are rows of its tables, which are copied and never made again."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,18 +19,18 @@ from arbo.linking.content import Content
 from arbo.results.run import Run, compared_in
 
 
-class Grown(NamedTuple):
-    """What a run that grew has, and where its mentions were before; all in the order of its documents."""
+class RunMentions(NamedTuple):
+    """The mentions of documents of a run, in the order of the documents."""
 
     content: Content
     inputs: Inputs
-    was: Ids
-    """(mentions,) the row of each mention in the earlier table of mentions; -1 for a new one, or with other spans."""
+    earlier: Ids
+    """(mentions,) the row of each mention in the run's own table; -1 for a new mention, or one with other spans."""
 
 
 @dataclass(frozen=True, eq=False)
-class Altered:
-    """The documents of a run, of which some are changed, left out or added."""
+class RunDocuments:
+    """The documents of a run, of which some are replaced, left out or added."""
 
     run: Run
     rows: Ids
@@ -49,8 +49,7 @@ class Altered:
         home = pc.fill_null(pc.index_in(run.mention_table["document_id"], ids), -1).to_numpy()
         if (np.diff(home, prepend=0) < 0).any():
             raise DataError("the mentions of the run are not in the order of its documents; run the job again")
-        count = np.bincount(home, minlength=len(ids))
-        return cls(run, np.arange(len(ids)), count)
+        return cls(run, np.arange(len(ids)), np.bincount(home, minlength=len(ids)))
 
     @cached_property
     def begin(self) -> Ids:
@@ -69,10 +68,11 @@ class Altered:
     def homes(self, ids: Iterable[str]) -> dict[str, str]:
         """Return the ids of the documents of these mentions; unknown ids are left out."""
         wanted, table = {*ids}, self.run.mention_table
-        homes = {mention.id: one.id for one in self._used() for mention in one.mentions if mention.id in wanted}
+        homes = {
+            mention.id: one.id for one in self._others_in_use() for mention in one.mentions if mention.id in wanted
+        }
         is_left = np.isin(np.arange(len(self.begin)), self.rows)
-        rows = _rows_of(wanted, table["mention_id"])
-        for id_, row in rows.items():
+        for id_, row in _rows_of(wanted, table["mention_id"]).items():
             if is_left[np.searchsorted(self.begin, row, side="right") - 1]:
                 homes[id_] = table["document_id"][row].as_py()
         return homes
@@ -84,7 +84,7 @@ class Altered:
         return replace(self, rows=rows, others=(*self.others, *(documents[id_] for id_ in places)))
 
     def extended(self, documents: Iterable[Any]) -> Self:
-        """Return more documents; raise DataError if one of them has an id that is there already."""
+        """Return these documents and further ones; raise DataError if the id of a further one is known already."""
         more = Corpus.of(documents)
         if again := sorted(self._places(document.id for document in more)):
             others = f", and {len(again) - 1:,} others," if len(again) > 1 else ""
@@ -99,15 +99,15 @@ class Altered:
         return replace(self, rows=rows, others=(*self.others, *more))
 
     def without(self, ids: Iterable[str]) -> Self:
-        """Return the documents without those, and without the mentions, that have these ids.
+        """Return the documents without the documents and mentions that have these ids.
 
-        Raise UsageError for an unknown id, for that of both a document and a mention of another one, and for that of a
+        Raise UsageError for an unknown id, an id of both a document and a mention of another document, and the id of a
         mention that a correction added.
         """
         gone = {ids} if isinstance(ids, str) else {*ids}
         places, homes = self._places(gone), self.homes(gone)
-        linked = _rows_of(gone, self.run.mention_table["mention_id"])
-        if added := sorted(linked.keys() - homes.keys()):
+        in_run = _rows_of(gone, self.run.mention_table["mention_id"])
+        if added := sorted(in_run.keys() - homes.keys()):
             mend = "add a later correction with 'drop'"
             raise UsageError(f"a correction added the mention {added[0]!r}, and would add it again; {mend}")
         if unknown := sorted(gone - places.keys() - homes.keys(), key=str):
@@ -122,45 +122,43 @@ class Altered:
         other = self.replaced(fewer)
         return replace(other, rows=np.delete(other.rows, [*places.values()]))
 
-    def grown(self, *, expand_abbreviations: bool) -> Grown:
+    def mentions(self, *, expand_abbreviations: bool) -> RunMentions:
         """Return the tables of these documents, and their mentions as input for an encoder.
 
         Mentions that the run has keep the names that were compared.
         """
-        table, used = self.run.mention_table, Corpus(self._used())
-        names, known = self._names(used, expand_abbreviations)
+        table, used = self.run.mention_table, Corpus(self._others_in_use())
+        names, earlier = self._names(used, expand_abbreviations)
         at = np.where(self.rows >= 0, self.rows, len(self.begin) - 1 + np.cumsum(self.rows < 0))
         count = np.append(self.count, [len(one.mentions) for one in used]).astype(np.int64)
         rows = ranges((np.cumsum(count) - count)[at], count[at])
         documents = _taken(tables.joined([self.run.document_table, tables.document_table(used)]), at)
         mentions = _taken(tables.joined([table, tables.with_names(tables.mention_table(used), names)]), rows)
         manifest = self.run.manifest
-        order = tables.numbered(mentions)
-        told = manifest["notes"]["documents"], manifest.get("index") or {}
-        content = Content(documents, mentions, order, count[at], *told)
+        notes, index_names = manifest["notes"]["documents"], manifest.get("index") or {}
+        content = Content(documents, mentions, tables.numbered(mentions), count[at], notes, index_names)
         owners = [one for one in used for _ in one.mentions]
         fresh = [*map(MentionInput, names, used.mentions, owners)]
         new = np.flatnonzero(rows >= len(table))
         some = {place: fresh[row - len(table)] for place, row in zip(new.tolist(), rows[new].tolist(), strict=True)}
         compared = compared_in(mentions).to_pylist()
-        read = _reader(documents, mentions, compared)
-        inputs = Inputs(compared, mentions["domain"].to_pylist(), some, read)
-        return Grown(content, inputs, np.append(np.arange(len(table)), known).astype(np.int64)[rows])
+        inputs = Inputs(compared, mentions["domain"].to_pylist(), some, _reader(documents, mentions, compared))
+        return RunMentions(content, inputs, np.append(np.arange(len(table)), earlier).astype(np.int64)[rows])
 
-    def _used(self) -> list[Document]:
-        """Return the documents that are no rows of the run."""
+    def _others_in_use(self) -> list[Document]:
+        """Return the documents that are not rows of the run."""
         return [self.others[-1 - row] for row in self.rows[self.rows < 0].tolist()]
 
     def _places(self, ids: Iterable[str]) -> dict[str, int]:
         """Return the places of the documents with these ids; unknown ids are left out."""
         wanted, new = [*dict.fromkeys(ids)], np.flatnonzero(self.rows < 0).tolist()
-        own = {one.id: place for one, place in zip(self._used(), new, strict=True)}
+        own = {one.id: place for one, place in zip(self._others_in_use(), new, strict=True)}
         place_of = np.full(len(self.begin), -1)
         there = np.flatnonzero(self.rows >= 0)
         place_of[self.rows[there]] = there
-        found = _rows_of(wanted, self.run.document_table["document_id"])
-        found = {id_: int(place_of[row]) for id_, row in found.items()} | own
-        return {id_: found[id_] for id_ in wanted if found.get(id_, -1) >= 0}
+        rows = _rows_of(wanted, self.run.document_table["document_id"])
+        places = {id_: int(place_of[row]) for id_, row in rows.items()} | own
+        return {id_: places[id_] for id_ in wanted if places.get(id_, -1) >= 0}
 
     def _read(self, row: int) -> Document:
         """Return a document of the run."""
@@ -169,22 +167,22 @@ class Altered:
 
     def _names(self, used: Corpus, expand: bool) -> tuple[list[str], list[int]]:
         """Return the names of mentions, and their rows in the run; -1 for a new one, or one with other spans."""
-        there = _rows_of([one.id for one in used], self.run.document_table["document_id"])
+        rows = _rows_of([one.id for one in used], self.run.document_table["document_id"])
         names: list[str] = []
-        known: list[int] = []
+        earlier: list[int] = []
         for document in used:
-            row = there.get(document.id)
-            earlier = self._earlier(row) if row is not None else {}
-            own = [earlier.get((one.id, one.spans, one.type), ("", -1)) for one in document.mentions]
-            known += [place for _, place in own]
+            row = rows.get(document.id)
+            known = self._known_names(row) if row is not None else {}
+            own = [known.get((one.id, one.spans, one.type), ("", -1)) for one in document.mentions]
+            earlier += [place for _, place in own]
             if any(place < 0 for _, place in own):
                 inputs = mention_inputs(Corpus([document]), expand_abbreviations=expand)
                 names += [item.name for item in inputs]
             else:
                 names += [name for name, _ in own]
-        return names, known
+        return names, earlier
 
-    def _earlier(self, row: int) -> dict[tuple[Any, ...], tuple[str, int]]:
+    def _known_names(self, row: int) -> dict[tuple[Any, ...], tuple[str, int]]:
         """Return names and rows of the mentions of a document of the run by id, spans and type."""
         begin, lines = int(self.begin[row]), self.run.mention_table.slice(self.begin[row], self.count[row])
         names, mentions = compared_in(lines).to_pylist(), map(tables.mention_in, lines.to_pylist())
@@ -204,7 +202,7 @@ def _reader(documents: pa.Table, mentions: pa.Table, names: Sequence[str]) -> Ca
 
 
 def _rows_of(ids: Iterable[str], column: pa.ChunkedArray) -> dict[str, int]:
-    """Return the rows of those ids that a column has."""
+    """Return the rows of the ids that a column has."""
     known = [id_ for id_ in ids if isinstance(id_, str) and id_ == id_.encode("utf-8", "ignore").decode("utf-8")]
     if not known:
         return {}

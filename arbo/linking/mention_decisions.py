@@ -1,4 +1,4 @@
-"""Obey corrections: from the lines to the decisions about the mentions of a graph, and to what follows them.
+"""Turn corrections into decisions about the mentions of a graph, and find the mentions that follow them.
 
 How far a correction spreads is a setting (`LinkerConfig.spread`). ``none``: no mention follows a corrected one: the
 edges out of it are left out. ``same-name``: besides, an uncorrected mention of the same compared name, type and domain
@@ -25,7 +25,7 @@ from arbo.text.phrases import shared_name
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Obeyed:
+class MentionDecisions:
     """Corrections as decisions about the mentions of a graph."""
 
     lines: Sequence[Correction]
@@ -63,18 +63,18 @@ class Obeyed:
     def counts(self, follows: Ids) -> dict[str, int]:
         """Count the corrections by status, and the mentions that are corrected or follow."""
         states = [line.status for line in self.lines]
-        told = {name: states.count(name) for name in ("obeyed", "replaced", "waiting", "conflict")}
+        by_status = {name: states.count(name) for name in ("obeyed", "replaced", "waiting", "conflict")}
         by_name = int((follows >= 0)[self.namesake >= 0].sum())
         followed = {"same_name": by_name, "graph": int((follows >= 0).sum()) - by_name}
-        return {"corrections": len(states), **told, "mentions": int(self.corrected.sum()), **followed}
+        return {"corrections": len(states), **by_status, "mentions": int(self.corrected.sum()), **followed}
 
 
-def obeyed(
+def mention_decisions(
     corrections: Sequence[Correction], inputs: Sequence[MentionInput], kb: KnowledgeBase | None, config: LinkerConfig
-) -> Obeyed:
+) -> MentionDecisions:
     """Return the decisions that corrections make about the mentions of a graph, whose entities are those of ``kb``.
 
-    Corrections of spans stay as they are: `arbo.linking.respanning` obeys them. The decisions are for `partition`, and
+    Corrections of spans stay as they are: `arbo.linking.span_edits` obeys them. The decisions are for `partition`, and
     for `Retrieval.graph`, which adds edges from further entities to a mention for which they rule out an entity.
     """
     there = {item.mention.id: row for row, item in enumerate(inputs)}
@@ -90,11 +90,11 @@ def obeyed(
             root[row], namesake[row] = key, twin
     roots, names = _numbered(root, inputs)
     corrected = np.zeros(len(inputs), np.bool_)
-    told = (line.mentions for line in lines if line.status == "obeyed")
-    corrected[[there[mention] for own in told for mention in own if mention in there]] = True
+    named = (mention for line in lines if line.status == "obeyed" for mention in line.mentions)
+    corrected[[there[mention] for mention in named if mention in there]] = True
     stay = config.spread != "graph"
     decisions = Decisions(roots, namesake >= 0, (roots != UNDECIDED) & stay, *_pairs(agreed, there))
-    return Obeyed(lines, decisions, names, corrected, namesake)
+    return MentionDecisions(lines, decisions, names, corrected, namesake)
 
 
 def _numbered(root: Mapping[int, Root], inputs: Sequence[MentionInput]) -> tuple[Ids, tuple[str, ...]]:

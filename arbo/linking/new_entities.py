@@ -1,4 +1,4 @@
-"""Entities of a knowledge base from the new entities that corrections name."""
+"""New entities, which people named in corrections, as entities of a knowledge base."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ from arbo.results.run import compared_in
 from arbo.text.phrases import refers_back
 
 
-def confirmed(result: Result) -> list[Entity]:
+def new_entities(result: Result) -> list[Entity]:
     """Return the discovered entities that people named, in the order of the run.
 
     An entity has the id of its cluster, the name that people gave it, and the distinct names of its mentions as

@@ -1,0 +1,134 @@
+"""Obey the corrections of spans: mentions that are dropped, added or resized.
+
+A correction names a mention by its document and its spans: those with which the mention came or, if no mention came
+with these, those that another correction gave it, since people see it there. A resized mention keeps its id, so that
+other corrections of it still hold. Added mentions get an id of document and spans, as everywhere (`mention_ids`).
+
+A run that grows obeys all its corrections again, since a later one may replace or contradict an earlier one, or its
+mention may come back. So it keeps the mentions of edited documents as they came, in the array ``given``.
+"""
+
+import json
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from arbo.data import Corpus, Document, Mention
+from arbo.data.documents import mention_ids, text_of
+from arbo.linking.agreement import Claim, settled
+from arbo.linking.corrections import Correction
+from arbo.linking.run_documents import RunDocuments
+from arbo.text.checks import Span
+
+Documents = TypeVar("Documents", Corpus, RunDocuments)
+_AS_CAME = "given"
+
+
+@dataclass(frozen=True, slots=True)
+class Edited(Generic[Documents]):
+    """Documents with corrected mentions."""
+
+    documents: Documents
+    lines: Sequence[Correction]
+    """All corrections; those of spans say what became of them."""
+    as_came: Mapping[str, Document]
+    """The edited documents before any correction, by id."""
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Return the array from which `uncorrected` restores the edited documents."""
+        if not self.as_came:
+            return {}
+        text = json.dumps({name: [asdict(mention) for mention in one.mentions] for name, one in self.as_came.items()})
+        return {_AS_CAME: np.frombuffer(text.encode("utf-8"), np.uint8)}
+
+
+def uncorrected(documents: RunDocuments, arrays: Mapping[str, npt.NDArray[Any]]) -> RunDocuments:
+    """Return the documents of a run with the mentions that they had before corrections."""
+    if _AS_CAME not in arrays:
+        return documents
+    mentions = json.loads(arrays[_AS_CAME].tobytes())
+    edited = documents.found(mentions).items()
+    return documents.replaced({id_: replace(one, mentions=tuple(map(_mention, mentions[id_]))) for id_, one in edited})
+
+
+def _mention(row: dict[str, Any]) -> Mention:
+    gold = None if row["gold"] is None else tuple(row["gold"])
+    return Mention(**{**row, "spans": tuple(map(tuple, row["spans"])), "gold": gold})
+
+
+def edit_spans(documents: Documents, corrections: Sequence[Correction]) -> Edited[Documents]:
+    """Return the documents with the mentions that the corrections of spans say."""
+    of_spans = [line for line in corrections if line.document is not None]
+    if not of_spans:
+        return Edited(documents, corrections, {})
+    known = documents.found(dict.fromkeys(line.document for line in of_spans if line.document is not None))
+
+    def claims(line: Correction) -> Iterator[tuple[Hashable, Claim]]:
+        if line.document is not None:
+            yield (line.document, line.spans), (line.kind, line.value, line.record.get("type"))
+
+    lines = settled(_by_first_spans(known.values(), corrections), claims)
+    added = [(line.document, line.spans) for line in lines if line.kind == "add" and line.document is not None]
+    used = {*documents.homes(name for document, spans in added for name in mention_ids(document, [spans]))}
+    about: defaultdict[str, list[int]] = defaultdict(list)
+    for place, line in enumerate(lines):
+        if line.document is not None and line.status == "obeyed":
+            if line.document in known:
+                about[line.document].append(place)
+            else:
+                reason = f"no document has the id {line.document!r}; check it, or leave the line for later"
+                lines[place] = line.but("waiting", reason)
+    edited = {name: _edited(known[name], lines, places, used) for name, places in about.items()}
+    return Edited(documents.replaced(edited), lines, {name: known[name] for name in about})
+
+
+def _by_first_spans(documents: Iterable[Document], lines: Sequence[Correction]) -> list[Correction]:
+    """Return the lines with the spans with which their mentions came, if only one line resized these to the spans."""
+    came: set[Hashable] = {(one.id, own.spans) for one in documents for own in one.mentions}
+    came |= {(line.document, line.spans) for line in lines if line.kind == "add"}
+    first: defaultdict[Hashable, set[tuple[Span, ...]]] = defaultdict(set)
+    for line in lines:
+        if line.kind == "resize" and (line.document, line.spans) in came and (line.document, line.value) not in came:
+            first[line.document, line.value].add(line.spans)
+    return [
+        replace(line, spans=next(iter(spans)))
+        if line.kind in ("drop", "resize") and len(spans := first[line.document, line.spans]) == 1
+        else line
+        for line in lines
+    ]
+
+
+def _edited(document: Document, lines: list[Correction], places: list[int], used: set[str]) -> Document:
+    """Return a document with the mentions that these lines say; a line that does not fit waits."""
+    by_spans: defaultdict[tuple[Span, ...], list[Mention]] = defaultdict(list)
+    for mention in document.mentions:
+        by_spans[mention.spans].append(mention)
+    end = len(document.text)
+    edited: dict[str, Mention | None] = {}
+    added: dict[str, Mention] = {}
+    for place in sorted(places, key=lambda place: (lines[place].spans, place)):
+        line = lines[place]
+        spans = line.value if line.kind == "resize" else line.spans
+        there = by_spans.get(line.spans, [])
+        if line.kind != "drop" and max(stop for _, stop in spans) > end:
+            lines[place] = line.but("waiting", f"its document has {end:,} characters; correct the offsets")
+        elif line.kind == "add":
+            [name] = mention_ids(document.id, [spans])
+            if not there and name in used and name not in added:
+                lines[place] = line.but("conflict", f"another mention has the id {name!r}; give that one another id")
+            elif not there:
+                text = text_of(spans, document.text)
+                added[name] = Mention(name, document.id, spans, text, line.record.get("type"))
+        elif not there:
+            lines[place] = line.but("waiting", "its document has no mention at these spans; check them")
+        else:
+            for one in there:
+                text = text_of(spans, document.text) if line.kind == "resize" else ""
+                edited[one.id] = replace(one, spans=spans, text=text) if text else None
+    used |= added.keys()
+    kept = (edited.get(mention.id, mention) for mention in document.mentions)
+    return replace(document, mentions=(*(mention for mention in kept if mention is not None), *added.values()))
