@@ -89,7 +89,7 @@ def add(
         raise UsageError("nothing to add: give documents, --corrections, or a new release of the knowledge base (--kb)")
     reading = {"format": kb_how.kb_format, "xrefs": kb_how.kb_xrefs, "types": kb_how.kb_types}
     result, linker = growing.opened(path=kb, no_generic_names=no_generic_names, **reading)
-    with shards.over(linker, growing.out, growing.run, planned=False) as linker:
+    with shards.over(linker, growing.out, growing.run) as linker:
         documents = how.corpus(docs, how.ids) if docs else None
         if documents and not how.types:
             _warn_of_new_types(result, documents)

@@ -204,7 +204,7 @@ def index(
     if shards.shard_size:
         raise UsageError("a transformer reads slices of one size; leave out --shard-size")
     base = kb.read(no_generic_names=no_generic_names)
-    with shards.over(arbo.Linker(encoder=maker), out, planned=False) as linker:
+    with shards.over(arbo.Linker(encoder=maker), out) as linker:
         arbo.build_index(base, out, encoder=linker.encoder, announce=bars)
     size = sum(file.stat().st_size for file in out.rglob("*") if file.is_file())
     told = {"index": str(out), "entities": len(base), "bytes": size}

@@ -12,7 +12,6 @@ import arbo
 from arbo.cli import console, options
 from arbo.errors import UsageError
 from arbo.files import real
-from arbo.progress import bars
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,15 +29,12 @@ class Shards:
         return (self.shard_size, self.work, self.ray) != (None, None, None) or self.workers not in (None, 1)
 
     @contextmanager
-    def over(
-        self, linker: arbo.Linker, out: Path, before: Path | None = None, *, planned: bool = True
-    ) -> Iterator[arbo.Linker]:
+    def over(self, linker: arbo.Linker, out: Path, before: Path | None = None) -> Iterator[arbo.Linker]:
         """Yield the linker, which then embeds, searches and partitions in parts if an option asks for it.
 
-        ``out`` is the run or index that is written. The run ``before`` is not changed; for ``planned`` see
-        `arbo.scale.work.Work.over`.
-        Many documents that are read in the block are on the disk of the work folder. If it is not given, it stands
-        beside ``out``, and is removed at the end of the block, unless that fails and there are parts, which is told.
+        ``out`` is the run or index that is written; the run ``before`` is not changed. If many documents are read in
+        the block, they are kept on the disk of the work folder. Without ``--work``, this folder stands beside ``out``,
+        and is removed at the end of the block unless the job fails after a part is finished.
         """
         if not self.is_spread:
             yield linker
@@ -55,12 +51,12 @@ class Shards:
         if self.workers and self.ray not in (None, LOCAL):
             raise UsageError("--workers is for --ray local; a cluster has the workers that its nodes have CPUs for")
         size = self.shard_size
-        told: Any = {"job": str(run), "tell": console.say, "announce": bars}
         cluster = connected(self.ray, self.workers, search_memory(size)) if self.ray else nullcontext()
         is_new, is_done, work = not folder.exists(), False, None
         try:
-            with cluster as pool, opened(folder, self.workers or 1, shard_size=size, pool=pool, **told) as work:
-                yield work.over(linker, planned=planned)
+            how: Any = {"shard_size": size, "tell": console.say}
+            with cluster as pool, opened(folder, self.workers or 1, pool=pool, **how) as work:
+                yield work.over(linker)
             is_done = True
         finally:
             is_kept = work is not None and not is_done and work.has_parts()

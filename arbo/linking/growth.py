@@ -201,12 +201,10 @@ def remembered_mentions(
         mentions, vectors = mentions._replace(encode=encode), lambda rows: encode().taken(rows)
     if anew:
         return mentions
-    lists = [Neighbors(arrays[what], arrays[f"{name}_dissimilarity"]) for what, name in _LISTS]
-    search = EarlierSearch(*lists, row, vectors, near, entity_rows, search_all)
+    mention_lists = Neighbors(arrays["mentions"], arrays["mention_dissimilarity"])
+    entity_lists = Neighbors(arrays["entities"], arrays["entity_dissimilarity"])
+    search = EarlierSearch(mention_lists, entity_lists, row, vectors, near, entity_rows, search_all)
     return mentions._replace(find=search.nearest_within)
-
-
-_LISTS = ("mentions", "mention"), ("entities", "entity")
 
 
 def _rows_in_lists(run: Run, rows: Ids) -> Ids:

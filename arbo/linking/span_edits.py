@@ -71,9 +71,8 @@ def edit_spans(documents: Documents, corrections: Sequence[Correction]) -> Edite
         if line.document is not None:
             yield (line.document, line.spans), (line.kind, line.value, line.record.get("type"))
 
-    lines = settled(_by_first_spans(known.values(), corrections), claims)
-    added = [(line.document, line.spans) for line in lines if line.kind == "add" and line.document is not None]
-    used = {*documents.homes(name for document, spans in added for name in mention_ids(document, [spans]))}
+    lines: list[Correction] = settled(_by_first_spans(known.values(), corrections), claims)
+    used = {*documents.homes([id_ for line in lines if line.kind == "add" for id_ in _new_id(line)])}
     about: defaultdict[str, list[int]] = defaultdict(list)
     for place, line in enumerate(lines):
         if line.document is not None and line.status == "obeyed":
@@ -84,6 +83,12 @@ def edit_spans(documents: Documents, corrections: Sequence[Correction]) -> Edite
                 lines[place] = line.but("waiting", reason)
     edited = {name: _edited(known[name], lines, places, used) for name, places in about.items()}
     return Edited(documents.replaced(edited), lines, {name: known[name] for name in about})
+
+
+def _new_id(line: Correction) -> list[str]:
+    """Return the id of the mention that a correction adds."""
+    assert line.document is not None
+    return mention_ids(line.document, [line.spans])
 
 
 def _by_first_spans(documents: Iterable[Document], lines: Sequence[Correction]) -> list[Correction]:

@@ -90,7 +90,7 @@ def _made() -> Counter[str]:
 
 @cache
 def plain(kind: str) -> tuple[list[Any], dict[str, str], Counter[str]]:
-    """Write inputs, and runs in memory and in shards; return the command, the hashes of the run, and its parts by kind."""
+    """Write inputs, and run them in memory and in shards; return the command, the hashes of the run, and its parts."""
     folder = Path(mkdtemp(prefix="arbo-campaign-plain-"))
     documents, kb = arbo.load_sample()
     arbo.KnowledgeBase(kb.entities[:20]).to_jsonl(folder / "kb.jsonl")
