@@ -64,8 +64,8 @@ def test_make_names_every_script() -> None:
 
 
 def test_the_figures_of_the_readme_are_those_of_the_results() -> None:
-    section = (ROOT / "README.md").read_text("utf-8").partition("\n## Figures\n")[2].partition("\n## ")[0]
-    rows = {row for row in section.splitlines() if row.startswith("| ") and "benchmarks/" in row}
+    page = (ROOT / "README.md").read_text("utf-8")
+    rows = {row for row in page.splitlines() if row.startswith("| ") and "`python benchmarks/" in row}
     for text in (
         "{linking:ncbi_disease.accuracy:.3f} | `python benchmarks/linking.py`",
         "{cross_encoder:ncbi_disease.accuracy:.3f} | `python benchmarks/cross_encoder.py --part medic`",
@@ -76,6 +76,7 @@ def test_the_figures_of_the_readme_are_those_of_the_results() -> None:
         "| {engine:local.1e6.arborescence.seconds:.2f} s | `python benchmarks/engine.py`",
         "{metrics:zipf.1e6.suite.seconds:.2f} s | `python benchmarks/metrics.py`",
         "{linking:job.seconds:.1f} s | `python benchmarks/linking.py`",
+        "{scale:link.1e6.seconds:.0f} s | `python benchmarks/scale.py`",
     ):
         (row,) = [row for row in rows if filled(text, KEPT) in row]
         rows.remove(row)
