@@ -11,8 +11,8 @@ import numpy as np
 
 from arbo.data import Corpus, KnowledgeBase
 from arbo.data.gold import Gold
+from arbo.encoders.by_name import encoder_of
 from arbo.encoders.encoder import Encoder
-from arbo.encoders.named import encoder_of
 from arbo.encoders.ngrams import NgramEncoder
 from arbo.engine import Method, Partition
 from arbo.errors import UsageError

@@ -42,6 +42,7 @@ from library.medic import CORPORA, UNTRAINED, encoder_of
 from library.results import Figures, Row, record
 from library.timing import seconds
 from library.trainings import means
+from library.union import union
 
 import arbo
 from arbo.data.corpus import Corpus
@@ -49,7 +50,7 @@ from arbo.data.documents import Document
 from arbo.data.gold import Gold
 from arbo.linking.config import LinkerConfig
 from arbo.progress import bars
-from arbo.retrieval.candidates import best_first, is_gold, union, with_gold
+from arbo.retrieval.candidates import best_first, is_gold, with_gold
 from arbo.retrieval.early_exit import margins, skipping
 from arbo.retrieval.reranking import rerank
 from clustering import METHODS

@@ -55,6 +55,7 @@ from library.marginal import SETTINGS as MARGINAL, Item, epochs
 from library.medic import CORPORA, encoder_of, settings_of
 from library.ranking import GROUPS, SETTINGS, Context, Cosine, Known, Lists, Pairs, described_pairs, learnt, words
 from library.results import Figures, Row, Tables, record, record_table, say
+from library.union import union
 from scipy.special import logit
 
 import arbo
@@ -62,7 +63,7 @@ from arbo.data.corpus import Corpus
 from arbo.data.documents import Document, Mention
 from arbo.data.inputs import mention_inputs
 from arbo.encoders.ngrams import NgramEncoder
-from arbo.retrieval.candidates import best_first, union
+from arbo.retrieval.candidates import best_first
 
 CANDIDATES = 24
 BOTH_KINDS = [CANDIDATES] * 2

@@ -56,10 +56,11 @@ from library.trainings import (
     options,
     recalls,
 )
+from library.union import union
 
 import arbo
 from arbo.data.gold import Gold
-from arbo.retrieval.candidates import union, with_gold
+from arbo.retrieval.candidates import with_gold
 from arbo.retrieval.reranking import rerank
 from arbo.training.presets import PRESETS
 from clustering import METHODS

@@ -51,8 +51,8 @@ import arbo
 from arbo.data.corpus import Corpus
 from arbo.data.inputs import mention_inputs
 from arbo.edges.trees import Trees
+from arbo.encoders.by_name import encoder_of
 from arbo.encoders.encoder import Encoder
-from arbo.encoders.named import encoder_of
 from arbo.encoders.ngrams import NgramEncoder
 from arbo.files import write_json
 from arbo.resolving.features import Rows

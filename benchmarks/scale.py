@@ -58,7 +58,7 @@ from library.timing import Ran, in_process, run_arbo, seconds
 from threadpoolctl import threadpool_limits
 
 import arbo
-from arbo.encoders.named import encoder_of
+from arbo.encoders.by_name import encoder_of
 from arbo.scale.cluster import LOCAL, connected
 from arbo.scale.executors import executor
 from arbo.scale.parts import read_manifest

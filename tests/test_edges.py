@@ -249,14 +249,6 @@ def test_a_reranker_and_learnt_edges_exclude_each_other(learnt: EdgeModel) -> No
         arbo.Linker(kb, reranker=lambda *_: [], edges=learnt)
 
 
-def test_gold_clusters_train_edges_and_count_without_a_knowledge_base() -> None:
-    line = {"id": "d", "text": "Ada met her", "mentions": [{"spans": [[0, 3]], "cluster": "c"}, {"spans": [[8, 11]]}]}
-    documents = Corpus.of([line])
-    assert [mention.cluster for mention in documents.mentions] == ["c", None]
-    assert Gold.of(documents).ids == [("c",), None]
-    assert Gold.of(documents, arbo.KnowledgeBase()).ids == [None, None]
-
-
 def test_the_command_line_trains_tunes_and_discovers(tmp_path: Path, run: Run) -> None:
     documents, _ = arbo.load_sample()
     documents[:60].to_jsonl(tmp_path / "train.jsonl")
@@ -280,26 +272,6 @@ def test_the_command_line_trains_tunes_and_discovers(tmp_path: Path, run: Run) -
     tuned.write_text(re.sub('"fingerprint": "[^"]*"', '"fingerprint": "other"', tuned.read_text("utf-8")))
     with pytest.raises(arbo.UsageError, match=r"with another edge model, .*; give --edges the model that it was tuned"):
         load_edges(edges, tuned)
-
-
-def test_spans_in_any_order_give_the_same_facts() -> None:
-    text = "Left and right kidney."
-    made = [
-        Corpus.of([{"id": "d", "text": text, "mentions": [{"spans": spans}]}])
-        for spans in ([[0, 4], [15, 21]], [[15, 21], [0, 4]])
-    ]
-    one, other = (Facts.of(mention_inputs(documents, expand_abbreviations=False)).columns for documents in made)
-    assert (
-        (one["begin"].tolist(), one["end"].tolist()) == (other["begin"].tolist(), other["end"].tolist()) == ([0], [4])
-    )
-
-
-def test_training_does_not_overwrite_the_knowledge_base(tmp_path: Path, run: Run) -> None:
-    documents, kb = arbo.load_sample()
-    documents.to_jsonl(tmp_path / "docs.jsonl")
-    kb.to_jsonl(tmp_path / "kb.jsonl")
-    options = ("--dev", tmp_path / "docs.jsonl", "--kb", tmp_path / "kb.jsonl", "--out", tmp_path / "kb.jsonl")
-    assert run("train-edges", tmp_path / "docs.jsonl", *options).code == 2
 
 
 def test_candidates_neither_search_nor_weigh_mentions(learnt: EdgeModel, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -402,16 +374,6 @@ def test_explanations_name_the_features_that_counted(learnt: EdgeModel, tmp_path
     assert any("by log-odds: " in str(read.explain(mention.id)) for mention in found.mentions)
 
 
-def test_an_encoders_edges_have_no_reasons(learnt: EdgeModel) -> None:
-    documents, kb = arbo.load_sample()
-    assert "reasons" not in arbo.Linker(kb).link(documents).link_table.column_names
-    of_mentions = EdgeModel(learnt.mentions, None, learnt.trained)
-    result = arbo.Linker(kb, edges=of_mentions).link(documents)
-    from_entity = next(link for link in result.links if link.parent and not link.parent_is_mention)
-    assert from_entity.reasons == ()
-    assert ", similarity " in str(result.explain(from_entity.mention.id))
-
-
 def test_recall_counts_the_pairs_that_each_search_finds() -> None:
     def line(id_: str, text: str) -> dict[str, object]:
         return {"id": id_, "text": text, "mentions": [{"spans": [[0, len(text)]], "entities": ["Q"]}]}
@@ -419,12 +381,6 @@ def test_recall_counts_the_pairs_that_each_search_finds() -> None:
     documents = Corpus.of([line("a", "Ada Lovelace"), line("b", "Lovelace, Ada"), line("c", "she")])
     shares = recall(Compared.of(arbo.Linker(), documents), documents)
     assert shares == {"near": 0, "words": 0, "names": pytest.approx(1 / 3), "all": pytest.approx(1 / 3)}
-
-
-def test_documents_without_mentions_have_no_edges(learnt: EdgeModel) -> None:
-    documents = Corpus.of([{"id": "a", "text": "Ada", "mentions": []}])
-    assert len(arbo.Linker(edges=learnt).discover(documents).links) == 0
-    assert recall(Compared.of(arbo.Linker(), documents), documents)["all"] == 0
 
 
 def test_large_worlds_are_thinned_and_no_correct_pair_is_lost() -> None:

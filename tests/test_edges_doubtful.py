@@ -54,11 +54,6 @@ def test_factors_are_those_of_a_logistic_regression_and_nothing_jumps(bert: Towe
     assert doubtful(np.array([-3, -2.9, 0, np.nan, 2.9, 3])).tolist() == [1, 2, 4]
 
 
-def test_a_reader_without_pairs_to_fit_changes_nothing(bert: Tower) -> None:
-    none = np.empty(0)
-    assert Reader.fit(encoder(bert), none, none.astype(np.float32), none > 0).factors == (0, 0, 0)
-
-
 # Training, and the model
 
 
@@ -94,16 +89,6 @@ def test_only_doubtful_pairs_have_other_weights(model: EdgeModel) -> None:
     assert set(differing) <= set(doubtful(log_odds))
     assert model.settings["fingerprint"] != trees.settings["fingerprint"]
     assert model.trained["cross"]["pairs"] == 100
-
-
-def test_the_order_of_documents_does_not_matter(model: EdgeModel) -> None:
-    documents, kb = arbo.load_sample()
-    some = documents[60:70]
-    found = []
-    for corpus in (some, arbo.Corpus(reversed(some))):
-        table = arbo.Linker(kb, edges=model).link(corpus).link_table
-        found.append(dict(zip(table["mention_id"].to_pylist(), table["entity_id"].to_pylist(), strict=True)))
-    assert found[0] == found[1]
 
 
 def test_explanations_name_the_cross_encoder(model: EdgeModel) -> None:

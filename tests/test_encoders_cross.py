@@ -92,20 +92,6 @@ def test_less_room_later_is_less_room_at_once(bert: Tower, fields: list[list[str
     assert wide.row(tokens, room) == narrow([texts])[0]
 
 
-def test_what_is_written_like_a_marker_is_none(bert: Tower) -> None:
-    own = encoder(bert)
-    kb = arbo.KnowledgeBase([arbo.Entity("E", "[START] [TITLE] [SEP]")])
-    (row,) = own.pairs(mentions("[TITLE] [SEP] fever", "fever"), kb).spell(np.array([0]), np.array([0]))
-    tokens = own.tower.tokenizer.convert_ids_to_tokens(row.ids)
-    assert {marker: tokens.count(marker) for marker in ("[CLS]", "[START]", "[END]", "[TITLE]", "[SEP]")} == {
-        "[CLS]": 1,
-        "[START]": 1,
-        "[END]": 1,
-        "[TITLE]": 1,
-        "[SEP]": 2,
-    }
-
-
 # Scores
 
 
@@ -163,14 +149,6 @@ def test_no_pairs_and_modes(bert: Tower) -> None:
     assert own.tower.model.training
 
 
-def test_a_model_that_gives_nan_is_refused(bert: Tower) -> None:
-    own = encoder(bert)
-    with torch.no_grad():
-        own.tower.projection.bias.fill_(float("nan"))  # type: ignore[union-attr]
-    with pytest.raises(DataError, match="NaN or infinity for 3 of 3"):
-        own.score(mentions("fever", "fever"), KB, *every_pair(1, 3))
-
-
 # Pairs of mentions
 
 
@@ -218,13 +196,10 @@ def test_the_score_is_linear_in_both_means_their_product_and_their_difference(be
         ({"pooling": "mention"}, "pooling 'mention' is not one of cls, mean"),
         ({"entity": "[CLS] {name} [SEP]"}, r"leave out its \[CLS\]"),
         ({"entity": "{mention}"}, "is unknown"),
-        ({"mention": "{left}"}, "leaves out {mention}"),
         ({"candidates": 0}, "at least 1"),
-        ({"candidates": True}, "at least 1"),
         ({"entity_threshold": 1.5}, "from 0 to 1"),
-        ({"entity_threshold": float("nan")}, "from 0 to 1"),
         ({"max_length": 0}, "max_length must be"),
-        ({"context": -1}, "context must be"),
+        ({"retrieval_weight": -1}, "retrieval_weight must be a number from 0 to 1e"),
     ],
 )
 def test_what_cannot_be_meant(changes: dict[str, Any], told: str, tmp_path: Path) -> None:
@@ -263,17 +238,6 @@ def test_what_was_saved_is_loaded(bert: Tower, tmp_path: Path) -> None:
     again.save_pretrained(tmp_path / "model")  # which is replaced
 
 
-def test_weights_of_its_own(bert: Tower) -> None:
-    own = encoder(bert)
-    other = own.copy()
-    with torch.no_grad():
-        other.tower.projection.bias.fill_(9)  # type: ignore[union-attr]
-    given_ = mentions("fever", "fever")
-    difference = other.score(given_, KB, *every_pair(1, 3)) - own.score(given_, KB, *every_pair(1, 3))
-    np.testing.assert_allclose(difference, 9, atol=1e-5)
-    assert other.copy().settings["weights"] != own.settings["weights"] == own.copy().settings["weights"]
-
-
 def test_kinds_of_models_are_told_apart(bert: Tower, bert_folder: Path, tmp_path: Path) -> None:
     encoder(bert).save_pretrained(tmp_path / "cross")
     dual_encoder(bert).save_pretrained(tmp_path / "dual")
@@ -283,15 +247,3 @@ def test_kinds_of_models_are_told_apart(bert: Tower, bert_folder: Path, tmp_path
         CrossEncoder.from_pretrained(tmp_path / "dual", device="cpu")
     with pytest.raises(DataError, match="not a cross-encoder that arbo saved"):
         CrossEncoder.from_pretrained(bert_folder, device="cpu")
-
-
-@pytest.mark.parametrize("file", ["projection.safetensors", "model.safetensors", "tokenizer.json"])
-def test_a_folder_that_is_not_whole(bert: Tower, tmp_path: Path, file: str) -> None:
-    encoder(bert).save_pretrained(tmp_path / "model")
-    content = (tmp_path / "model" / file).read_bytes()
-    (tmp_path / "model" / file).write_bytes(content[:-1])
-    with pytest.raises(DataError, match=f"{file}: the file was changed after it was written"):
-        CrossEncoder.from_pretrained(tmp_path / "model", device="cpu")
-    (tmp_path / "model" / file).unlink()
-    with pytest.raises(DataError, match=f"{file}: the file is missing"):
-        CrossEncoder.from_pretrained(tmp_path / "model", device="cpu")

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from builders import document, dual_encoder, passage
+from builders import dual_encoder
 from hypothesis import given, settings, strategies as st
 
 import arbo
@@ -39,61 +39,6 @@ def rows(vectors: Any) -> np.ndarray:
 # Linking
 
 
-@pytest.mark.parametrize("config", [arbo.EncoderConfig(), CONTEXT], ids=["names", "in context"])
-@pytest.mark.slow
-def test_link_discover_and_tune_the_sample(bert: Tower, tmp_path: Path, config: arbo.EncoderConfig) -> None:
-    documents, kb = arbo.load_sample()
-    own = replace(dual_encoder(bert, config, tmp_path / "cache"), name="tiny")
-    linker = arbo.Linker(kb, own)
-    result = linker.link(documents)
-    assert len(result.links) == len(documents.mentions)
-    assert result.manifest["encoder"] == {
-        "encoder": "transformer",
-        "model": "tiny",
-        "weights": [bert.fingerprint],
-        "config": json.loads(json.dumps(own.settings["config"])),
-    }
-    result.save(tmp_path / "run")
-    again = arbo.Result.load(tmp_path / "run")
-    assert again.manifest["encoder"] == result.manifest["encoder"]
-    assert arbo.EncoderConfig.from_dict(again.manifest["encoder"]["config"]) == config
-    assert len(arbo.Linker(None, own).discover(documents).links) == len(documents.mentions)
-
-    tuned = linker.tune(documents)
-    assert tuned.link(documents).evaluate().accuracy_with_nil >= result.evaluate().accuracy_with_nil
-
-
-def test_its_display_leaves_the_layers_out(bert: Tower) -> None:
-    assert len(repr(dual_encoder(bert))) < 500
-
-
-def test_an_exact_name_is_linked(bert: Tower) -> None:
-    kb = arbo.KnowledgeBase([arbo.Entity("E1", "marsh fever"), arbo.Entity("E2", "kidney cancer", aliases=("Xyz",))])
-    documents = [passage("d", "xyz and Marsh\nfever rises", "xyz", "Marsh\nfever ")]
-    result = arbo.Linker(kb, dual_encoder(bert)).link(documents)
-    assert [link.entity for link in result.links] == ["E2", "E1"]
-    assert [link.bottleneck for link in result.links] == [0, 0]
-
-
-def test_no_mentions_no_entities(bert: Tower) -> None:
-    own = dual_encoder(bert)
-    assert len(own.encode_mentions([])) == len(own.encode_entities(arbo.KnowledgeBase())) == 0
-    assert len(arbo.Linker(arbo.KnowledgeBase(), own).link([arbo.Document("d", "nothing")]).links) == 0
-
-
-@pytest.mark.parametrize("config", [arbo.EncoderConfig(), CONTEXT], ids=["names", "in context"])
-def test_the_order_of_documents_does_not_matter(bert: Tower, config: arbo.EncoderConfig) -> None:
-    documents = list(arbo.load_sample()[0])[:30]
-    own = dual_encoder(bert, config)
-    forth, back = arbo.Corpus(documents), arbo.Corpus(documents[::-1])
-    place = {mention.id: i for i, mention in enumerate(forth.mentions)}
-    order = [place[mention.id] for mention in back.mentions]
-    whole = rows(own.encode_mentions(inputs(forth)))
-    assert np.array_equal(rows(own.encode_mentions(inputs(back))), whole[order])
-    one = inputs(forth)[7:8]
-    np.testing.assert_allclose(rows(own.encode_mentions(one)), whole[7:8], atol=1e-5)
-
-
 def test_equal_texts_are_embedded_once(bert: Tower, batches: Batches) -> None:
     kb = arbo.KnowledgeBase([arbo.Entity(f"E{i}", "fever", aliases=("Fever", f"a {i}")) for i in range(5)])
     with batches(bert) as seen:
@@ -104,30 +49,7 @@ def test_equal_texts_are_embedded_once(bert: Tower, batches: Batches) -> None:
     assert len(vectors) == 5
 
 
-def test_progress_is_told(bert: Tower, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("arbo.encoders.dual.SLICE", 2)
-    told: list[tuple[str, int, int]] = []
-
-    def announce(what: str) -> Any:
-        return lambda items, total: [told.append((what, i, total)) or item for i, item in enumerate(items)]
-
-    kb = arbo.KnowledgeBase([arbo.Entity(name, name) for name in "abcde"])
-    dual_encoder(bert).encode_entities(kb, announce)
-    assert told == [("embedding entities", i, 3) for i in range(3)]
-
-
 # What is read
-
-
-def test_a_long_document_with_many_mentions(bert: Tower) -> None:
-    text = "the fever of marsh patients in left kidney " * (10**7 // 43)
-    starts = range(4, len(text) - 9, len(text) // 1000 // 43 * 43)
-    mentions = tuple(arbo.Mention(f"m{at}", "d", ((at, at + 5),), "fever") for at in starts)
-    long = arbo.Document("d", text, mentions)
-    config = replace(CONTEXT, mention="[CLS] {left} {mention} {right} [SEP]", max_length=16)
-    vectors = dual_encoder(bert, config).encode_mentions(inputs(arbo.Corpus([long])))
-    assert len(vectors) >= 1000
-    assert len(vectors.matrix) < 10  # all see the same, except near the ends
 
 
 def test_mentions_differ_by_their_context_alone(bert: Tower) -> None:
@@ -136,14 +58,6 @@ def test_mentions_differ_by_their_context_alone(bert: Tower) -> None:
     assert len(dual_encoder(bert).encode_mentions(given).matrix) == 1
     assert len(dual_encoder(bert, CONTEXT).encode_mentions(given).matrix) == 2
     assert len(dual_encoder(bert, replace(CONTEXT, context=0)).encode_mentions(given).matrix) == 1
-
-
-@pytest.mark.parametrize("text", ["\u200b", "😀", "e\u0301", "[SEP]", " ", "\x01", "x" * 10**5, "腎臓"])
-@pytest.mark.parametrize("pooling", ["cls", "mean", "mention"])
-def test_odd_mentions_have_a_vector(bert: Tower, text: str, pooling: Any) -> None:
-    given = inputs(arbo.Corpus([document("d", text)]))
-    for config in (arbo.EncoderConfig(), CONTEXT, arbo.EncoderConfig(mention="{mention}")):
-        assert np.isfinite(rows(dual_encoder(bert, replace(config, pooling=pooling)).encode_mentions(given))).all()
 
 
 def test_fields_of_an_entity() -> None:
@@ -162,13 +76,6 @@ def test_fields_of_an_entity() -> None:
     assert _entity_field(replace(flu, definition=" \n"), "flu", "description") == "grippe ; influenza"
 
 
-def test_an_entity_as_a_whole_has_one_vector(bert: Tower) -> None:
-    kb = arbo.KnowledgeBase([arbo.Entity("a", "flu", ("grippe",)), arbo.Entity("b", "flu", ("other",))])
-    vectors = dual_encoder(bert, CONTEXT).encode_entities(kb)
-    assert vectors.owner.tolist() == [0, 1]
-    assert len(vectors.matrix) == 2
-
-
 # The encoder's own settings
 
 
@@ -177,40 +84,6 @@ def test_a_window_that_the_model_cannot_read(bert: Tower, roberta: Tower) -> Non
         dual_encoder(tower, max_length=128)
         with pytest.raises(UsageError, match=r"max_length=129, .* at most 128 tokens; lower it \(--encoder-config"):
             dual_encoder(tower, max_length=129)
-
-
-def test_the_largest_window_is_read_whole(bert: Tower, roberta: Tower) -> None:
-    kb = arbo.KnowledgeBase([arbo.Entity("a", "fever " * 500)])
-    for tower in (bert, roberta):
-        assert np.isfinite(dual_encoder(tower, max_length=128).encode_entities(kb).matrix).all()
-
-
-def test_a_window_that_the_markers_fill(bert: Tower) -> None:
-    with pytest.raises(UsageError, match="max_length=2 leaves no room"):
-        dual_encoder(bert, max_length=2)
-
-
-def test_towers_of_different_sizes(bert: Tower, tmp_path: Path) -> None:
-    from transformers import BertConfig, BertModel
-
-    BertModel(BertConfig(vocab_size=200, hidden_size=8, num_hidden_layers=1, num_attention_heads=1)).save_pretrained(
-        tmp_path
-    )
-    bert.tokenizer.save_pretrained(tmp_path)
-    with pytest.raises(UsageError, match="vectors of mentions have 64 dimensions, but vectors of entities have 8"):
-        arbo.DualEncoder(bert, Tower.load(tmp_path), arbo.EncoderConfig())
-
-
-def test_two_towers(bert: Tower, bert_folder: Path) -> None:
-    other = Tower.load(bert_folder, device="cpu")
-    for parameter in other.model.parameters():
-        parameter.data.mul_(1.1)
-    other = Tower.of(other.model, other.tokenizer)
-    both = arbo.DualEncoder(bert, other, arbo.EncoderConfig())
-    kb = arbo.KnowledgeBase([arbo.Entity("a", "fever")])
-    assert both.settings["weights"] == [bert.fingerprint, other.fingerprint]
-    assert np.array_equal(both.encode_entities(kb).matrix, dual_encoder(other).encode_entities(kb).matrix)
-    assert not np.array_equal(both.encode_entities(kb).matrix, dual_encoder(bert).encode_entities(kb).matrix)
 
 
 def test_thresholds_are_those_of_the_configuration_or_the_metric(bert: Tower) -> None:
@@ -306,24 +179,8 @@ def test_words_of_a_template_are_no_markers(bert: Tower) -> None:
     }  # fmt: skip
 
 
-PIECE = st.sampled_from(
-    [
-        "[START]",
-        "[END]",
-        "[TITLE]",
-        "[start]",
-        "x[END]y",
-        "[ END ]",
-        "[SEP]",
-        "[CLS]",
-        "<s>",
-        "</s>",
-        "fever",
-        " ",
-        "\n",
-        "[STA",
-    ]
-)
+_PIECES = "[START]|[END]|[TITLE]|[start]|x[END]y|[ END ]|[SEP]|[CLS]|<s>|</s>|fever| |\n|[STA"
+PIECE = st.sampled_from(_PIECES.split("|"))
 
 
 @pytest.fixture(scope="module", params=["bert", "roberta"])
@@ -363,20 +220,12 @@ def test_no_text_becomes_a_marker(marked: arbo.DualEncoder, left: list[str], nam
         ({"entity": 5}, "entity must be a string"),
         ({"entity_view": "name"}, "entity_view 'name' is not one of names, whole"),
         ({"pooling": "max"}, "pooling 'max' is not one of cls, mean, mention, tokens"),
-        ({"pooling": []}, "pooling"),
         ({"metric": "euclid"}, "metric 'euclid' is not one of cosine, dot"),
         ({"context": -1}, "context must be an integer of at least 0 or None, not -1"),
-        ({"context": True}, "context must be"),
-        ({"context": 2.0}, "context must be"),
         ({"within_line": 1}, "within_line must be true or false, not 1"),
         ({"max_length": 0}, "max_length must be an integer of at least 1, not 0"),
-        ({"max_length": True}, "max_length must be"),
-        ({"max_length": "64"}, "max_length must be"),
-        ({"max_length": None}, "max_length must be"),
         ({"entity_threshold": float("nan")}, "entity_threshold must be a finite number or None, not nan"),
         ({"mention_threshold": float("inf")}, "mention_threshold must be"),
-        ({"mention_threshold": False}, "mention_threshold must be"),
-        ({"mention_threshold": "0.2"}, "mention_threshold must be"),
     ],
 )
 def test_settings_that_cannot_be_meant(tmp_path: Path, changes: dict[str, Any], problem: str) -> None:
@@ -385,31 +234,6 @@ def test_settings_that_cannot_be_meant(tmp_path: Path, changes: dict[str, Any], 
     (tmp_path / "encoder.json").write_text(json.dumps(changes))
     with pytest.raises(DataError, match=f"encoder.json: .*{problem}"):
         arbo.EncoderConfig.from_json(tmp_path / "encoder.json")
-
-
-@pytest.mark.parametrize(
-    ("content", "problem"),
-    [
-        ("", "cannot read the encoder's configuration"),
-        ("{", "cannot read the encoder's configuration"),
-        ("[" * 10**5, "cannot read the encoder's configuration"),
-        ("[]", "expected a JSON object with some of the keys mention, entity, "),
-        ("null", "expected a JSON object"),
-        ('"cls"', "expected a JSON object"),
-        ('{"poolin": "cls", "x": 1}', "unknown setting: 'poolin', 'x'"),
-        ('{"config": {}}', "unknown setting: 'config'"),
-        ('{"entity_threshold": 1e999}', "entity_threshold must be"),
-    ],
-)
-def test_configuration_files_that_cannot_be_read(tmp_path: Path, content: str, problem: str) -> None:
-    (tmp_path / "encoder.json").write_text(content)
-    with pytest.raises(DataError, match=f"encoder.json: {problem}|encoder.json: .*{problem}"):
-        arbo.EncoderConfig.from_json(tmp_path / "encoder.json")
-
-
-def test_a_configuration_file_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"none.json: cannot read the encoder's configuration: .*No such file"):
-        arbo.EncoderConfig.from_json(tmp_path / "none.json")
 
 
 def test_configurations_are_read_back(tmp_path: Path) -> None:

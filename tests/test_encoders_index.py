@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import logging
-import os
-import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import NAMES_ONLY, document, python
+from builders import NAMES_ONLY, document
 from conftest import Sample
 
 import arbo
@@ -110,14 +106,6 @@ def test_changed_knowledge_bases_are_encoded_anew(sample: Sample, tmp_path: Path
     assert_same(*(arbo.Linker(base).link(documents[:9]) for base in (named, other)))
 
 
-def test_the_finders_read_an_index(sample: Sample, tmp_path: Path) -> None:
-    documents, kb = sample
-    index = build_index(kb, tmp_path / "index")
-    found = [arbo.find_mentions(arbo.DictionaryFinder(), documents, base) for base in (kb, index)]
-    assert found[0] == found[1]
-    assert len(found[0].mentions) > 20
-
-
 class Own:
     """An encoder of the user's own whose fitted state is unknown."""
 
@@ -143,43 +131,3 @@ def test_arrays_that_do_not_fit_are_refused(sample: Sample, tmp_path: Path) -> N
     del index.stored.manifest["files"]["encoder/words_text.npy"]
     with pytest.raises(DataError, match="the arrays do not fit together"):
         arbo.Linker(index).link(documents)
-
-
-def test_processes_share_an_index_and_do_not_change_it(sample: Sample, tmp_path: Path) -> None:
-    documents, kb = sample
-    documents.to_jsonl(tmp_path / "documents.jsonl")
-    build_index(kb, tmp_path / "index")
-    before = {file: file.read_bytes() for file in (tmp_path / "index").rglob("*.*")}
-    for folder in (tmp_path / "index", *(tmp_path / "index").iterdir()):
-        if folder.is_dir():
-            folder.chmod(0o555)
-    code = (
-        "import sys, arbo\nlinker = arbo.Linker(arbo.KnowledgeBase.from_index(sys.argv[1]))\n"
-        "print(linker.link(arbo.read_documents(sys.argv[2])).link_table['score'].to_pylist()[:9])"
-    )
-    told = {python(code, tmp_path / "index", tmp_path / "documents.jsonl") for _ in range(2)}
-    assert len(told) == 1
-    assert {file: file.read_bytes() for file in (tmp_path / "index").rglob("*.*")} == before
-    for folder in (tmp_path / "index", *(tmp_path / "index").iterdir()):
-        if folder.is_dir():
-            folder.chmod(0o755)
-
-
-@pytest.mark.slow
-def test_a_process_killed_while_writing_leaves_the_earlier_index(sample: Sample, tmp_path: Path) -> None:
-    kb = sample[1]
-    build_index(kb, tmp_path / "index")
-    code = (
-        "import sys, time, numpy as np, arbo\n"
-        "save = np.save\n"
-        "def slow(file, *rest, **more):\n"
-        "    save(file, *rest, **more)\n    print('saved', flush=True)\n    time.sleep(60)\n"
-        "np.save = slow\n"
-        "arbo.build_index([arbo.Entity('A', 'other')], sys.argv[1])"
-    )
-    with subprocess.Popen([sys.executable, "-c", code, tmp_path / "index"], stdout=subprocess.PIPE) as writer:
-        assert writer.stdout is not None
-        writer.stdout.readline()
-        os.kill(writer.pid, signal.SIGKILL)
-    assert list(arbo.KnowledgeBase.from_index(tmp_path / "index")) == list(kb)
-    assert len(list(tmp_path.glob(".arbo-partial-*"))) == 1  # as from any writer that is killed

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
-from dataclasses import replace
-
 import numpy as np
 import pytest
-from builders import document, python
+from builders import document
 
 import arbo
 from arbo.data.inputs import MentionInput
@@ -72,9 +69,9 @@ def test_frequencies_come_from_the_knowledge_base_alone() -> None:
     fitted = encoder().frequencies
     assert fitted is not None
     assert fitted.n_names == 6
-    assert fitted.word_count[fitted.words["fever"]] == 2
-    assert fitted.gram_count[fitted.grams[" fe"]] == 2
-    assert fitted.gram_count[fitted.grams["kel"]] == 1
+    words, grams = fitted.words.strings(), fitted.grams.strings()
+    assert fitted.word_count[words.index("fever")] == 2
+    assert [fitted.gram_count[grams.index(gram)] for gram in (" fe", "kel")] == [2, 1]
     alone = vectors(["Wilson fever"])
     among_others = vectors(["Wilson fever", "fever", "feverfew", "Wilson", "Wilsonia"])[:1]
     np.testing.assert_array_equal(alone, among_others)
@@ -90,13 +87,6 @@ def test_the_start_of_a_word_tells_more_than_its_end() -> None:
     assert similarity("ferritin", "ferrizzz") > similarity("ferritin", "zzzritin")
 
 
-def test_unseen_ngrams_are_not_nothing() -> None:
-    matrix, _ = entity_vectors()
-    unheard, other = vectors(["xqzwk fever", "jvbpk fever"])
-    assert (matrix @ unheard).max() < 0.9  # "xqzwk fever" is not "fever"
-    assert unheard @ other < 0.9
-
-
 def test_names_in_an_unknown_script_can_be_alike_and_differ() -> None:
     assert similarity("Ωμέγα", "ωμέγα") == pytest.approx(1)
     assert similarity("Ωμέγα", "Αλφάβητο") < 0.5
@@ -108,61 +98,9 @@ def test_a_name_that_shows_nothing_is_a_zero_vector(name: str) -> None:
     assert not vectors([name]).any()
 
 
-def test_a_very_long_name() -> None:
-    for name in ("x" * 100_000, "fever " * 16_000, "ab " * 33_000):
-        assert np.linalg.norm(vectors([name])) == pytest.approx(1, abs=1e-6)
-
-
-def test_the_order_and_number_of_mentions_change_no_bit() -> None:
-    names = ["fever", "Wilson disease", "blight of kelp", "xqz", "a-b-c", "fever", "of of kelp"]
-    together = vectors(names)
-    np.testing.assert_array_equal(vectors(names[::-1])[::-1], together)
-    for name, vector in zip(names, together, strict=True):
-        np.testing.assert_array_equal(vectors([name])[0], vector)
-
-
 def test_an_encoder_that_was_not_fitted_says_so() -> None:
     with pytest.raises(RuntimeError, match="fit"):
         arbo.NgramEncoder().encode_entities(KB)
-
-
-def test_fitting_changes_a_copy() -> None:
-    blank = arbo.NgramEncoder()
-    assert blank.fit(["fever"]).frequencies is not None
-    assert blank.frequencies is None
-    assert replace(blank, alias_weight=0.1).settings["alias_weight"] == 0.1
-
-
-def test_no_names_at_all() -> None:
-    fitted = arbo.NgramEncoder().fit([])
-    assert len(fitted.encode_mentions([])) == 0
-    assert len(fitted.encode_entities(arbo.KnowledgeBase())) == 0
-
-
-_DIGEST = """
-import hashlib, arbo
-from arbo.data.inputs import mention_inputs
-documents, kb = arbo.load_sample()
-encoder = arbo.NgramEncoder().fit(kb.names().names)
-inputs = mention_inputs(documents, expand_abbreviations=True)
-digest = hashlib.sha256()
-for vectors in (encoder.encode_entities(kb), encoder.encode_mentions(inputs)):
-    for part in (vectors.matrix.indptr, vectors.matrix.indices, vectors.matrix.data):
-        digest.update(part.tobytes())
-print(digest.hexdigest())
-"""
-
-
-@pytest.mark.slow
-def test_hash_seeds_change_no_bit() -> None:
-    one, other = (python(_DIGEST, PYTHONHASHSEED=seed).strip() for seed in ("0", "12345"))
-    assert one == other
-    assert len(one) == hashlib.sha256().digest_size * 2
-
-
-def test_the_default_normaliser_has_one_name_in_files() -> None:
-    """Settings that were kept compare by it: a function that moves must not make them stale."""
-    assert arbo.NgramEncoder().settings["normalize"] == "arbo.names.normalize_name"
 
 
 @pytest.mark.parametrize("within", [0.0, 0.2, 0.6, 0.99, 1.0])

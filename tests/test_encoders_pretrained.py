@@ -18,7 +18,6 @@ from builders import Bomb, edit_json
 from safetensors.torch import load_file, save_file
 
 import arbo
-from arbo.encoders.pretrained import minilm_folder
 from arbo.encoders.tower import Tower
 from arbo.errors import ArboError, DataError, MissingDependency, UsageError
 
@@ -32,12 +31,6 @@ def folder(bert_folder: Path, tmp_path: Path) -> Path:
 def edit_weights(folder: Path, change: Callable[[dict[str, torch.Tensor]], dict[str, torch.Tensor]]) -> None:
     file = folder / "model.safetensors"
     save_file(change(load_file(file)), file, {"format": "pt"})
-
-
-def test_a_folder_of_safetensors(folder: Path) -> None:
-    tower = Tower.load(str(folder))
-    assert (tower.dim, tower.longest) == (64, 128)
-    assert not tower.model.training
 
 
 def test_positions_that_are_counted_from_the_padding(roberta: Tower) -> None:
@@ -108,29 +101,16 @@ def test_code_for_attention_is_not_downloaded(folder: Path, bert: Tower) -> None
         assert Tower.load(folder).model.config._attn_implementation == bert.model.config._attn_implementation
 
 
-def test_quantised_weights_are_refused(folder: Path) -> None:
-    edit_json(folder / "config.json", quantization_config={"quant_method": "strange"})
-    with pytest.raises(DataError, match="quantised"):
-        Tower.load(folder)
-
-
 # Broken files
 
 
 @pytest.mark.parametrize(
     "content",
-    [b"", b"{}", (10**15).to_bytes(8, "little") + b"{", (100).to_bytes(8, "little") + b"{}"],
-    ids=["empty", "short", "huge declared header", "truncated header"],
+    [b"", (10**15).to_bytes(8, "little") + b"{", (100).to_bytes(8, "little") + b"{}"],
+    ids=["empty", "huge declared header", "truncated header"],
 )
 def test_broken_weights(folder: Path, content: bytes) -> None:
     (folder / "model.safetensors").write_bytes(content)
-    with pytest.raises(DataError, match="cannot load the model: Error while deserializing header"):
-        Tower.load(folder)
-
-
-def test_truncated_weights(folder: Path) -> None:
-    file = folder / "model.safetensors"
-    file.write_bytes(file.read_bytes()[:-1000])
     with pytest.raises(DataError, match="cannot load the model: Error while deserializing header"):
         Tower.load(folder)
 
@@ -197,7 +177,7 @@ def test_a_tokenizer_without_a_fast_form(folder: Path) -> None:
 def test_a_tokenizer_of_another_model(folder: Path, roberta_folder: Path) -> None:
     for file in ("tokenizer.json", "tokenizer_config.json"):
         shutil.copy(roberta_folder / file, folder)
-    with pytest.raises(DataError, match=r"the tokenizer has ids up to \d+, but the model has only \d+"):
+    with pytest.raises(DataError, match=r"the tokenizer has ids up to \d+, but the model only \d+"):
         Tower.load(folder)
 
 
@@ -226,8 +206,7 @@ def test_the_fingerprint_is_of_weights_configuration_and_vocabulary(folder: Path
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["../x", "a/b/c", "", " ", "/nonexistent", "~/nonexistent", "a\\b", "a b", "org/", "/x", "org/..", "a\0", "é"],
+    "name", ["../x", "a/b/c", "", "/nonexistent", "~/nonexistent", "a b", "org/", "org/..", "a\0", "é"]
 )
 def test_names_that_are_neither_folders_nor_of_the_hub(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -237,21 +216,9 @@ def test_names_that_are_neither_folders_nor_of_the_hub(
         Tower.load(name)
 
 
-@pytest.mark.parametrize("name", [".", ".."])
-def test_folders_without_a_model(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(DataError, match=r"the model has no model.safetensors"):
-        Tower.load(name)
-
-
 def test_a_folder_of_the_home(folder: Path, monkeypatch: pytest.MonkeyPatch, bert: Tower) -> None:
     monkeypatch.setenv("HOME", str(folder.parent))
     assert Tower.load("~/model").fingerprint == bert.fingerprint
-
-
-def test_a_revision_is_of_the_hub(folder: Path) -> None:
-    with pytest.raises(UsageError, match="revision 'main' is for models of the hub"):
-        Tower.load(folder, revision="main")
 
 
 @pytest.mark.parametrize("name", ["org/model", "model", "x" * 300])
@@ -261,49 +228,21 @@ def test_a_hub_that_cannot_be_reached(name: str, tmp_path: Path, monkeypatch: py
         Tower.load(name)
 
 
-def test_a_model_that_came_from_the_hub_before(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bert: Tower
-) -> None:
-    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path))
-    commit = "0" * 40
-    repository = tmp_path / "models--org--tiny"
-    (repository / "refs").mkdir(parents=True)
-    (repository / "refs" / "main").write_text(commit)
-    (repository / "snapshots").mkdir()
-    folder.rename(repository / "snapshots" / commit)
-    assert Tower.load("org/tiny").fingerprint == bert.fingerprint
-
-
-def test_only_what_is_needed_is_fetched_from_the_hub(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: dict[str, Any] = {}
-
-    def fetch(name: str, **options: Any) -> str:
-        asked.update(options, name=name)
-        return str(folder)
-
-    monkeypatch.setattr(huggingface_hub, "snapshot_download", fetch)
-    Tower.load("org/tiny", revision="v1")
-    chosen = huggingface_hub.utils.filter_repo_objects(
-        ["config.json", "model.safetensors", "model-00001-of-00002.safetensors", "model.safetensors.index.json",
-         "tokenizer.json", "vocab.txt", "pytorch_model.bin", "evil.py", "onnx/config.json", "tf_model.h5"],
-        allow_patterns=asked.pop("allow_patterns"), ignore_patterns=asked.pop("ignore_patterns"),
-    )  # fmt: skip
-    assert asked == {"name": "org/tiny", "revision": "v1"}
-    assert len(list(chosen)) == 6
-
-
 # Options and packages
 
 
-@pytest.mark.parametrize("device", ["nowhere", "cuda:99"])
-def test_devices_that_are_not_there(folder: Path, device: str) -> None:
-    with pytest.raises(UsageError, match=f"cannot put the model on the device '{device}': "):
-        Tower.load(folder, device=device)
-
-
-def test_precisions_that_are_not_there(folder: Path) -> None:
-    with pytest.raises(UsageError, match="precision 'int8' is not one of float32, bfloat16, float16"):
-        Tower.load(folder, precision="int8")  # type: ignore[arg-type]
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"revision": "main"}, "revision 'main' is for models of the hub"),
+        ({"device": "nowhere"}, "cannot put the model on the device 'nowhere': "),
+        ({"device": "cuda:99"}, "cannot put the model on the device 'cuda:99': "),
+        ({"precision": "int8"}, "precision 'int8' is not one of float32, bfloat16, float16"),
+    ],
+)
+def test_options_that_cannot_be_meant(folder: Path, options: dict[str, Any], problem: str) -> None:
+    with pytest.raises(UsageError, match=problem):
+        Tower.load(folder, **options)
 
 
 @pytest.mark.parametrize("package", ["torch", "transformers"])
@@ -330,15 +269,3 @@ def test_a_linker_takes_an_encoder_by_name(folder: Path) -> None:
         arbo.Linker(None, "all-minilm")  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="expected an encoder object or the name of a model, not int"):
         arbo.Linker(None, 5)  # type: ignore[arg-type]
-
-
-def test_minilm_is_the_published_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "fake_minilm" / "model").mkdir(parents=True)
-    (tmp_path / "fake_minilm" / "__init__.py").touch()
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr("arbo.encoders.pretrained._MINILM_PACKAGE", "fake_minilm")
-    with pytest.raises(DataError, match="cannot read the weights"):
-        minilm_folder()
-    (tmp_path / "fake_minilm" / "model" / "model.safetensors").write_bytes(b"other")
-    with pytest.raises(DataError, match=r"the weights have SHA-256 \w+, not 53aa"):
-        minilm_folder()

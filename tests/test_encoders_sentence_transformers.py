@@ -88,12 +88,10 @@ def test_the_pooling_and_length_of_a_model_are_read(tower: Tower, tmp_path: Path
         ("1_Pooling/config.json", '{"pooling_mode_cls_token": true, "pooling_mode_max_tokens": true}', "must be a Tr"),
         ("1_Pooling/config.json", '{"pooling_mode": ["cls"]}', "must be a Transformer"),
         ("2_Dense/config.json", '{"activation_function": "torch.nn.modules.activation.Tanh"}', "a Dense without act"),
-        ("2_Dense/model.safetensors", None, "the module Dense has no model.safetensors"),
+        ("2_Dense/model.safetensors", None, "cannot load the projection"),
         ("modules.json", "[]", "must be a Transformer"),
         ("modules.json", "{}", "must be a Transformer"),
         ("modules.json", "[[[", "cannot read the list of modules"),
-        ("modules.json", '[{"type": "a.Transformer", "path": "../other"}]', "is not inside the folder"),
-        ("modules.json", '[{"type": "a.Transformer", "path": ".."}]', "is not inside the folder"),
         ("modules.json", '[{"type": "evil.LSTM", "path": ""}, 5]', "must be a Transformer"),
     ],
 )
@@ -110,23 +108,13 @@ def test_modules_that_arbo_has_not_are_refused(
         load(tmp_path)
 
 
-@pytest.mark.parametrize("order", [(0, 1, 2, 2), (0, 1, 3, 2), (0, 1, 2, 3, 3), (0, 0, 1), (1, 0)])
-def test_modules_are_refused_in_another_order(tower: Tower, tmp_path: Path, order: tuple[int, ...]) -> None:
-    dual_encoder(tower).with_projection(16).save_pretrained(tmp_path)
-    (tmp_path / "arbo.json").unlink()
-    modules = json.loads((tmp_path / "modules.json").read_text())
-    (tmp_path / "modules.json").write_text(json.dumps([modules[place] for place in order]))
-    with pytest.raises(arbo.DataError, match="in this order"):
-        load(tmp_path)
-
-
 def test_other_poolings_are_not_for_sentence_transformers(tower: Tower, tmp_path: Path) -> None:
     dual_encoder(tower, arbo.EncoderConfig(pooling="mention")).save_pretrained(tmp_path)
     assert not (tmp_path / "modules.json").exists()
     assert 'library_name: "transformers"' in (tmp_path / "README.md").read_text()
 
 
-def test_a_card_tells_what_it_is_told_and_may_change(tower: Tower, tmp_path: Path) -> None:
+def test_a_card_says_what_it_is_given_and_may_change(tower: Tower, tmp_path: Path) -> None:
     card = ModelCard("org/base", ["bc5cdr"], {"epochs": 2, "best": "recall@64"}, {"recall@64": 0.91234})
     encoder = dual_encoder(tower)
     encoder.save_pretrained(tmp_path / "model", card)
@@ -154,15 +142,3 @@ def test_a_card_has_no_private_path(tmp_path: Path, name: str) -> None:
     text = (tmp_path / "README.md").read_text("utf-8")
     assert "base_model" not in text
     assert str(tmp_path) not in text
-
-
-def test_a_trained_model_has_a_card(bert_folder: Path, tmp_path: Path) -> None:
-    documents, kb = arbo.load_sample()
-    config = arbo.TrainingConfig(epochs=1, steps=1)
-    encoder = load(bert_folder)
-    arbo.train(encoder, documents[:4], kb, out=tmp_path / "model", config=config, dev=documents[4:6])
-    text = (tmp_path / "model/README.md").read_text("utf-8")
-    assert "development documents" in text
-    assert "| learning_rate |" in text
-    assert str(tmp_path) not in text
-    assert str(bert_folder) not in text

@@ -14,7 +14,7 @@ from arbo.data.inputs import MentionInput
 from arbo.encoders.dual import _mention_fields
 from arbo.encoders.templates import ENTITY_FIELDS, MENTION_FIELDS, Speller, Template, TokenRow
 from arbo.encoders.tower import Tower
-from arbo.errors import DataError, UsageError
+from arbo.errors import UsageError
 
 IN_CONTEXT = "[CLS] {left} [unused0] {mention} [unused0] {right} [SEP]"
 
@@ -146,13 +146,6 @@ def test_markers_inside_the_text_are_spelt(kind: str, added: str, request: pytes
     assert spelt.startswith("[sep]a[cls]b<s></s><mask>[mask][end][end][unused")
 
 
-def test_ordinary_words_that_were_added_to_the_vocabulary_stay_words(bert_tokenizer: PreTrainedTokenizerFast) -> None:
-    bert_tokenizer.add_tokens(["covid-19"])
-    speller = Speller.of(bert_tokenizer, mention_template("[CLS] of {mention} [SEP]"), 20)
-    (row,) = speller([["fever of covid-19"]])
-    assert bert_tokenizer.convert_ids_to_tokens(row.ids)[2:-1] == ["fever", "of", "covid-19"]
-
-
 @pytest.fixture
 def bert_tokenizer(bert_folder: object) -> PreTrainedTokenizerFast:
     """A copy of its own: adding tokens changes it."""
@@ -218,14 +211,6 @@ def test_the_window_is_what_cutting_all_tokens_gives(
     assert (row.begin, row.end) == (1 + n_left, 1 + n_left + len(kept))
 
 
-@settings(max_examples=50, deadline=None)
-@given(data=st.data())
-def test_a_batch_is_its_rows(bert: Tower, data: st.DataObject) -> None:
-    inputs = data.draw(st.lists(st.tuples(TEXT, TEXT, TEXT), max_size=6))
-    speller = Speller.of(bert.tokenizer, mention_template(IN_CONTEXT), 12)
-    assert speller(inputs) == [speller([row])[0] for row in inputs]
-
-
 def test_fields_behind_the_name_follow_in_order(bert: Tower) -> None:
     template = Template.parse("[CLS] {types} {name} {aliases} [SEP]", ENTITY_FIELDS, focus="name")
     speller = Speller.of(bert.tokenizer, template, 8)
@@ -242,12 +227,6 @@ def test_fields_behind_the_name_follow_in_order(bert: Tower) -> None:
     ]
     (row,) = speller([["the of", "marsh fever", "kidney cancer fever"]])
     assert bert.tokenizer.convert_ids_to_tokens(row.ids)[1:-1] == ["the", "of", "marsh", "fever", "kidney", "cancer"]
-
-
-def test_a_mention_longer_than_the_window_keeps_its_beginning(bert: Tower) -> None:
-    assert spell(bert, "[CLS] {left} {mention} {right} [SEP]", 5, "the", "marsh fever of " * 10**5, "in") == [
-        "[CLS]", "marsh", "fever", "of", "[SEP]",
-    ]  # fmt: skip
 
 
 def test_long_words_are_read_to_their_end_before_a_mention_is_cut(bert: Tower) -> None:
@@ -298,28 +277,3 @@ def test_context_counts_words() -> None:
 def test_context_within_the_line() -> None:
     assert read("one two\r\nthree fever four\r\nfive", (15, 20), within_line=True) == ["three", " fever", " four"]
     assert read("one\nfever\ntwo", (4, 9), within_line=True) == ["", "fever", ""]
-
-
-def test_blanks_are_part_of_words_to_some_models(roberta: Tower) -> None:
-    template = "[CLS] {left} {mention} {right} [SEP]"
-    assert spell(roberta, template, 9, *read("marsh fever, of", (6, 11))) == [
-        "<s>", "marsh", "Ġfever", ",", "Ġof", "</s>",
-    ]  # fmt: skip
-
-
-@pytest.mark.parametrize("text", ["a\ud800", "a\0"])
-def test_documents_and_entities_hold_no_text_that_has_no_tokens(text: str) -> None:
-    with pytest.raises(DataError, match=r"surrogate|NUL"):
-        arbo.Document("d", text)
-    with pytest.raises(DataError, match=r"surrogate|NUL"):
-        arbo.Entity("e", text)
-
-
-def test_of_a_long_document_little_is_read_for_each_mention() -> None:
-    words = "the fever of marsh patients in left kidney "
-    document = arbo.Document("d", words * (10**7 // len(words)))
-    config = arbo.EncoderConfig(max_length=16)
-    for at in range(0, len(document.text) - 4, len(document.text) // 1000):
-        mention = arbo.Mention("m", "d", ((at, at + 3),), document.text[at : at + 3])
-        fields = _mention_fields(MentionInput(mention.text, mention, document), MENTION_FIELDS, config)
-        assert 200 < sum(map(len, fields)) < 600

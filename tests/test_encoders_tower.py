@@ -7,7 +7,6 @@ from contextlib import AbstractContextManager
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, get_args
 
 import numpy as np
@@ -17,7 +16,7 @@ import torch
 from arbo.encoders.pooling import Pooling, n_vectors
 from arbo.encoders.templates import TokenRow
 from arbo.encoders.tower import Precision, Tower
-from arbo.errors import ArboError, DataError, UsageError
+from arbo.errors import ArboError, DataError
 
 Batches = Callable[[Tower], AbstractContextManager[list[tuple[int, int]]]]
 
@@ -59,33 +58,6 @@ def test_texts_of_like_length_go_together(bert: Tower, batches: Batches) -> None
     assert sum(n * longest for n, longest in shapes) < 1.1 * sum(lengths)
 
 
-def test_how_many_tokens_fill_a_device(bert: Tower, batches: Batches, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert bert.tokens_a_batch == 2048
-    elsewhere = replace(bert, model=SimpleNamespace(device=torch.device("cuda")))
-    assert elsewhere.tokens_a_batch > bert.tokens_a_batch
-    monkeypatch.setattr(Tower, "tokens_a_batch", 100)
-    with batches(bert) as shapes:
-        bert.embed(rows(bert), "mean")
-    assert len(shapes) > 5
-
-
-def test_batches_leave_the_device_together(bert: Tower, batches: Batches, monkeypatch: pytest.MonkeyPatch) -> None:
-    fetched, cpu = [], torch.Tensor.cpu
-    monkeypatch.setattr(torch.Tensor, "cpu", lambda tensor: fetched.append(tensor.shape) or cpu(tensor))
-    with batches(bert) as shapes:
-        bert.embed(rows(bert), "mean", tokens_a_batch=100)
-    assert len(shapes) > 5
-    assert fetched == [(24, 64)]
-
-
-def test_no_texts_and_texts_without_tokens(bert: Tower) -> None:
-    assert bert.embed([], "mean").shape == (0, 64)
-    empty = TokenRow([], 0, 0)
-    assert not bert.embed([empty], "cls").any()
-    vectors = bert.embed([empty, TokenRow([7], 0, 1), empty], "mention")
-    assert vectors.any(axis=1).tolist() == [False, True, False]
-
-
 # Memory
 
 
@@ -123,12 +95,6 @@ def test_out_of_memory_halves_the_batch(bert: Tower, error: RuntimeError) -> Non
     assert 0 < narrow.failed <= 4
 
 
-def test_it_is_the_batch_that_is_halved_and_not_the_limit(bert: Tower) -> None:
-    narrow = Narrow(bert.model, 45, MEMORY[0])
-    replace(bert, model=narrow).embed([TokenRow([7] * 20, 0, 1)] * 8, "mean", tokens_a_batch=10**9)
-    assert narrow.failed == 2  # of 8 rows, and of 4
-
-
 @pytest.mark.parametrize("error", MEMORY)
 def test_a_text_that_does_not_fit_into_memory(bert: Tower, error: RuntimeError) -> None:
     made = [TokenRow([7] * 30, 0, 1), TokenRow([7] * 20, 0, 1)]
@@ -136,18 +102,6 @@ def test_a_text_that_does_not_fit_into_memory(bert: Tower, error: RuntimeError) 
         ArboError, match="not enough memory to embed one text of 30 tokens; choose a smaller max_length"
     ):
         replace(bert, model=Narrow(bert.model, 25, error)).embed(made, "mean")
-
-
-def test_what_the_processor_says_when_memory_runs_out(bert: Tower) -> None:
-    with pytest.raises(RuntimeError) as caught:
-        torch.empty(2**60, dtype=torch.uint8)
-    with pytest.raises(ArboError, match="not enough memory"):
-        replace(bert, model=Narrow(bert.model, 0, caught.value)).embed([TokenRow([7], 0, 1)], "mean")
-
-
-def test_other_errors_are_not_hidden(bert: Tower) -> None:
-    with pytest.raises(RuntimeError, match="no kernel image"):
-        replace(bert, model=Narrow(bert.model, 0, RuntimeError("no kernel image"))).embed([TokenRow([7], 0, 1)], "mean")
 
 
 # Pooling
@@ -258,22 +212,6 @@ def test_dropout_is_of_training_alone(dropping: Tower, bert: Tower) -> None:
     assert first.requires_grad
 
 
-def test_an_error_leaves_the_mode_as_it_was(dropping: Tower) -> None:
-    before = modes(dropping)
-    narrow = replace(dropping, model=Narrow(dropping.model, 0, RuntimeError("no kernel image")))
-    with pytest.raises(RuntimeError, match="no kernel image"):
-        narrow.embed([TokenRow([7], 0, 1)], "mean")
-    assert modes(dropping) == before
-
-
-def test_embedding_in_the_middle_of_a_step(dropping: Tower, bert: Tower) -> None:
-    made = rows(bert, 5)
-    loss = dropping.encode(made, "mean").sum()
-    dropping.embed(made, "mean")
-    loss.backward()  # which tensors of inference would have spoilt
-    assert dropping.model.embeddings.word_embeddings.weight.grad.isfinite().all()
-
-
 @pytest.mark.parametrize("pooling", get_args(Pooling))
 @pytest.mark.parametrize("precision", get_args(Precision))
 def test_a_row_without_tokens_is_zeros_whatever_follows(bert: Tower, pooling: Pooling, precision: str) -> None:
@@ -289,22 +227,6 @@ def test_a_row_without_tokens_is_zeros_whatever_follows(bert: Tower, pooling: Po
     assert tower.embed([], pooling).shape == (0, 8)
     is_read = tower.embed([empty, TokenRow([7], 0, 1)], pooling).any(axis=1).tolist()
     assert is_read == ([True] if pooling == "tokens" else [False, True])
-
-
-def test_vectors_of_tokens(bert: Tower) -> None:
-    attended: list[torch.Tensor] = []
-    hook = bert.model.register_forward_pre_hook(
-        lambda _, __, given: attended.append(given["attention_mask"]), with_kwargs=True
-    )
-    tokens = bert.read([TokenRow([2, 9, 10, 3], 1, 3), TokenRow([], 0, 0), TokenRow([2, 3], 1, 1)])
-    hook.remove()
-    assert attended[0].any(dim=1).all(), "attention over nothing is NaN in some versions of torch"
-    assert tokens.mask.tolist() == [[1, 1, 1, 1], [0, 0, 0, 0], [1, 1, 0, 0]]
-    assert tokens.focus.tolist() == [[0, 1, 1, 0], [0, 0, 0, 0], [0, 0, 0, 0]]
-    assert tokens.hidden.shape == (3, 4, 64)
-    assert tokens.hidden.isfinite().all()
-    expected = bert.model(torch.tensor([[2, 3]])).last_hidden_state[0]
-    torch.testing.assert_close(tokens.hidden[2, :2], expected, atol=1e-5, rtol=0)
 
 
 # Projection
@@ -324,31 +246,6 @@ def test_a_projection_begins_without_changing_what_is_near(bert: Tower, dim: int
     made = rows(bert)
     before, after = bert.embed(made, "mean"), bert.with_projection(dim).embed(made, "mean")
     np.testing.assert_allclose(after @ after.T, before @ before.T, rtol=1e-4, atol=1e-4)
-
-
-def test_a_projection_is_drawn_alike_and_apart_from_other_random_numbers(bert: Tower) -> None:
-    torch.manual_seed(5)
-    state = torch.get_rng_state()
-    first = bert.with_projection(10)
-    assert torch.equal(torch.get_rng_state(), state)
-    torch.manual_seed(6)
-    assert bert.with_projection(10).fingerprint == first.fingerprint
-    assert len({bert.fingerprint, first.fingerprint, bert.with_projection(11).fingerprint}) == 3
-    assert first.with_projection(11).fingerprint == bert.with_projection(11).fingerprint
-
-
-@pytest.mark.parametrize("dim", [0, -1, 2.0, True, None])
-def test_a_projection_to_nothing(bert: Tower, dim: Any) -> None:
-    with pytest.raises(UsageError, match="dim must be an integer of at least 1, not "):
-        bert.with_projection(dim)
-
-
-def test_the_bias_of_a_projection_counts(bert: Tower) -> None:
-    linear = torch.nn.Linear(64, 8)
-    one = Tower.of(bert.model, bert.tokenizer, linear)
-    with torch.no_grad():
-        linear.bias += 1
-    assert Tower.of(bert.model, bert.tokenizer, linear).fingerprint != one.fingerprint
 
 
 # Copies
@@ -384,16 +281,3 @@ def test_markers_begin_as_the_mean_of_what_spelt_them(kind: str, request: pytest
     # The tower itself is as it was.
     assert len(tower.tokenizer) == known
     assert Tower.of(tower.model, tower.tokenizer).fingerprint == tower.fingerprint
-
-
-def test_spare_embeddings_are_used_and_none_are_taken_away(bert: Tower) -> None:
-    model = deepcopy(bert.model)
-    model.resize_token_embeddings(len(bert.tokenizer) + 7, mean_resizing=False)
-    marked = Tower.of(model, bert.tokenizer).with_markers({"[START]": [7]})
-    weight = marked.model.get_input_embeddings().weight
-    assert len(weight) == len(bert.tokenizer) + 7
-    assert torch.equal(weight[len(bert.tokenizer)], weight[7])
-
-
-def test_no_markers_change_nothing(bert: Tower) -> None:
-    assert bert.with_markers({}).fingerprint == bert.fingerprint

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,6 @@ import arbo
 from arbo.data.inputs import mention_inputs
 from arbo.encoders.templates import TokenRow
 from arbo.encoders.tower import Tower
-from arbo.errors import DataError
 from arbo.training import losses as late
 from clustering import comparison
 from clustering.late_interaction import TokenMatrices, sum_of_max
@@ -74,16 +72,6 @@ def test_gradients_are_those_of_the_best_tokens_and_none_of_padding(seed: int) -
     torch.testing.assert_close(tokens.grad, expected_tokens)
 
 
-def test_scores_in_torch_are_float32_also_under_autocast() -> None:
-    rng = np.random.default_rng(4)
-    (query, query_mask), (tokens, mask) = padded(drawn(rng, 5, 8), 0), padded(drawn(rng, 5, 8), 0)
-    expected = late.sum_of_max(query, query_mask, tokens, mask)
-    with torch.autocast("cpu", torch.bfloat16):
-        found = late.sum_of_max(query, query_mask, tokens, mask)
-    assert found.dtype == torch.float32
-    assert torch.equal(found, expected)
-
-
 # Token vectors of an encoder
 
 
@@ -115,14 +103,6 @@ def test_tokens_of_mentions_and_entities(bert: Tower, config: arbo.EncoderConfig
         np.testing.assert_allclose(tokens_of(mentions, text), read(encoder.mention_tower, row), atol=1e-5)
 
 
-def test_the_mean_of_all_tokens_is_what_the_encoder_pools(bert: Tower) -> None:
-    kb = arbo.load_sample()[1]
-    encoder = arbo.DualEncoder(bert, bert, CONTEXT).with_projection(5)
-    pooled = encoder.encode_entities(kb).pooled()
-    vectors = replace(encoder, config=replace(CONTEXT, pooling="mean")).encode_entities(kb)
-    np.testing.assert_allclose(pooled.matrix[pooled.row], vectors.matrix[vectors.row], atol=1e-5)
-
-
 def test_padding_of_a_batch_does_not_show_in_the_scores_of_its_tokens(bert: Tower) -> None:
     documents, kb = arbo.load_sample()
     encoder = arbo.DualEncoder(bert, bert, CONTEXT)
@@ -138,17 +118,6 @@ def test_padding_of_a_batch_does_not_show_in_the_scores_of_its_tokens(bert: Towe
     query_id, thing_id = np.divmod(np.arange(35), 7)
     expected = sum_of_max(mentions, entities, query_id, thing_id).reshape(5, 7)
     np.testing.assert_allclose(found.numpy(), expected, rtol=1e-4)
-
-
-def test_no_mentions_no_entities_and_a_model_that_gives_nan(bert: Tower) -> None:
-    encoder = arbo.DualEncoder(bert, bert, NAMES)
-    assert len(encoder.encode_mentions([])) == len(encoder.encode_entities(arbo.KnowledgeBase())) == 0
-    broken = encoder.copy()
-    with torch.no_grad():
-        broken.mention_tower.model.embeddings.word_embeddings.weight[:] = torch.nan
-    kb = arbo.KnowledgeBase([arbo.Entity("E1", "marsh fever"), arbo.Entity("E2", "kidney")])
-    with pytest.raises(DataError, match="the model gives NaN or infinity for 2 of 2 texts"):
-        broken.encode_entities(kb)
 
 
 # In a linker
@@ -198,27 +167,6 @@ def test_neighbours_are_those_of_brute_force(bert: Tower, config: arbo.EncoderCo
     asked = retrieval.dissimilarity_to(last)
     place = (retrieval.entities.ids >= 0).sum(axis=1) - 1
     assert np.array_equal(asked, retrieval.entities.dissimilarity[np.arange(len(place)), place])
-
-
-@pytest.mark.slow
-def test_a_linker_that_compares_tokens(bert: Tower, tmp_path: Path) -> None:
-    documents, kb = arbo.load_sample()
-    encoder = arbo.DualEncoder(bert, bert, NAMES)
-    linker = arbo.Linker(kb, encoder).tune(documents[:30])
-    result = linker.link(documents[30:])
-    encoder.save_pretrained(tmp_path / "model")
-    again = arbo.Linker(kb, arbo.DualEncoder.from_pretrained(tmp_path / "model"), linker.config)
-    assert again.encoder.config == NAMES
-    other = again.link(documents[30:])
-    assert other.link_table == result.link_table
-    scores = result.evaluate().linking
-    assert scores is not None
-    assert scores.recall[1] > 0.2
-    for link in result.links[:20]:
-        assert link.mention.text in str(result.explain(link.mention.id))
-    for (_, near), (_, far) in pairwise(result.links[0].candidates):
-        assert 1 >= near >= far
-    assert len(arbo.Linker(encoder=encoder).discover(documents[:10]).links) == len(documents[:10].mentions)
 
 
 @pytest.mark.parametrize("metric", ["cosine", "dot"])

@@ -76,11 +76,3 @@ def test_early_exit_of_nothing_and_of_others() -> None:
     for most_lost in (-0.1, 1.1, np.nan):
         with pytest.raises(ValueError, match="most_lost must be between 0 and 1"):
             skipping(found, found, gold, most_lost=most_lost)
-
-
-def test_no_margin_skips_none() -> None:
-    """What nobody scored leaves an infinite margin, and no margin that could be asked for."""
-    found = small([[0.9, NONE], [0.9, NONE]])[2]
-    found = replace(found, entities=np.array([[0, 1], [0, 1]], np.int32))
-    after = replace(found, entities=found.entities[:, ::-1])
-    assert skipping(found, after, np.array([[0], [1]]), most_lost=1.0) == (None, 0.0, 0.5, 0.0)

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from builders import python
 from hypothesis import given, settings, strategies as st
 
 import arbo.retrieval.gpu
@@ -15,7 +14,6 @@ from arbo.retrieval.gpu import torch_scanner
 from arbo.retrieval.groups import Search
 from arbo.scale.work import opened
 from clustering.dense_search import faiss_scanner
-from clustering.index import Index
 from clustering.knn import nearest
 from clustering.vectors import Metric, Vectors
 
@@ -45,13 +43,6 @@ def test_equal_to_faiss(seed: int, n: int, dim: int, k: int, metric: Metric, tie
     assert found.dissimilarity.tobytes() == expected.dissimilarity.tobytes()
 
 
-def test_searches_of_an_index_copy_its_matrix_once() -> None:
-    index = Index.of(Vectors.of(np.eye(3)), "cosine")
-    for _ in range(2):
-        nearest(index.vectors, index, 2, scanner=torch_scanner("cpu"))
-    assert len(index._scans) == 1
-
-
 @pytest.mark.parametrize("in_pool", [False, True])
 def test_shards_of_dense_vectors_are_searched_by_the_best_scanner_unless_in_a_pool(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_pool: bool
@@ -70,18 +61,3 @@ def test_shards_of_dense_vectors_are_searched_by_the_best_scanner_unless_in_a_po
         (found,) = work.search_all([Search(points, points, None)], 3, **how)
     assert copied == ([] if in_pool else [30, 20])
     assert found.ids.tolist() == nearest(points, points, 3).ids.tolist()
-
-
-@pytest.mark.slow
-def test_faiss_is_not_loaded() -> None:
-    code = """
-import sys
-import numpy as np
-from arbo.retrieval.gpu import torch_scanner
-from clustering.knn import nearest
-from clustering.vectors import Vectors
-points = Vectors.of(np.eye(5))
-assert nearest(points, points, 2, scanner=torch_scanner("cpu")).ids.shape == (5, 2)
-assert "faiss" not in sys.modules
-"""
-    python(code)

@@ -1,15 +1,12 @@
-"""Search, and so links and clusters, stay inside a domain."""
+"""Search, and so links and clusters, stay inside a group: a domain and a kind of mapped types."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import given, settings, strategies as st
 
@@ -20,12 +17,10 @@ from arbo.data.documents import Document, Mention
 from arbo.data.entities import Entity
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.encoders.vectors import VectorEncoder
-from arbo.errors import DataError, UsageError
-from arbo.formats.jsonl import read_jsonl
+from arbo.errors import UsageError
 from arbo.results.result import Result
 from arbo.results.run import Link
 from arbo.retrieval.groups import GroupedEntities, among_mentions, nearest_within, recall_within, rows_by, with_entities
-from clustering.index import Index
 from clustering.knn import Neighbors, silent
 from clustering.vectors import Vectors
 
@@ -142,23 +137,6 @@ def test_discovery_stays_inside_domains(seed: int) -> None:
         assert clusters(together, ids) == clusters(alone, ids)
 
 
-def test_equal_mentions_of_two_worlds_are_two_entities() -> None:
-    corpus = corpus_of(["lego", "yugioh", "lego", "yugioh"])
-    same = Corpus(
-        replace(d, text="robot", mentions=tuple(replace(m, text="robot") for m in d.mentions)) for d in corpus
-    )
-    found = [{m.document_id for m in cluster.mentions} for cluster in arbo.Linker().discover(same).clusters]
-    assert found == [{"d0", "d2"}, {"d1", "d3"}]
-
-
-def test_no_edge_joins_two_domains() -> None:
-    case = Case(5)
-    graph = case.linker(case.kb).retrieve(case.corpus, k=5, discover=False).graph(5)
-    domain = [*case.entity_domains, *case.mention_domains]
-    assert graph.n_edges > 50
-    assert all(domain[s] == domain[t] for s, t in zip(graph.source.tolist(), graph.target.tolist(), strict=True))
-
-
 def test_a_mention_alone_and_one_without_an_entity() -> None:
     corpus = corpus_of(["lego", "yugioh", "muppets", "muppets"])
     encoder = encoder_of(np.eye(4, dtype=int)[[0, 1, 2, 2]], [np.eye(4, dtype=int)[i] for i in (0, 1, 2)])
@@ -172,14 +150,6 @@ def test_a_mention_alone_and_one_without_an_entity() -> None:
     retrieval = linker.retrieve(corpus, k=2, discover=False)
     assert retrieval.mentions.ids.tolist() == [[-1, -1], [-1, -1], [3, -1], [2, -1]]
     assert retrieval.entities.ids.tolist() == [[1, 2, -1], [0, -1, -1], [-1, -1, -1], [-1, -1, -1]]
-
-
-def test_tuning_copes_with_lists_of_different_lengths() -> None:
-    case = Case(3)
-    gold = [f"E{case.entity_domains.index(d)}" if d in case.entity_domains else None for d in case.mention_domains]
-    tuned = case.linker(case.kb).tune(corpus_of(case.mention_domains, gold))
-    assert tuned.tuning is not None
-    assert 0 <= tuned.tuning.best.score <= 1
 
 
 def test_a_gold_entity_of_another_domain_makes_a_mention_nil() -> None:
@@ -247,21 +217,6 @@ def test_one_domain_is_searched_as_it_is(monkeypatch: pytest.MonkeyPatch) -> Non
         seen.clear()
 
 
-def test_the_entities_of_a_world_are_taken_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A second call of a linker, or of its copy with another k, divides nothing again."""
-    taken: list[int] = []
-    real = Index.taken
-    monkeypatch.setattr(Index, "taken", lambda self, things: taken.append(self.n) or real(self, things))  # type: ignore[func-returns-value]
-    case = Case(0, n_entities=50)
-    linker = case.linker(case.kb)
-    first = linker.link(case.corpus)
-    assert 50 in taken
-    taken.clear()
-    again = linker.configured(config=replace(linker.config, k=5)).link(case.corpus)
-    assert 50 not in taken
-    assert [link.candidates for link in again.links] == [link.candidates for link in first.links]
-
-
 @pytest.mark.parametrize("sparse", [False, True])
 def test_things_that_share_vectors_are_taken_rightly(sparse: bool) -> None:
     """Equal vectors are one row of the matrix, and a thing may have none."""
@@ -299,71 +254,65 @@ def test_recall_counts_the_neighbours_of_every_domain() -> None:
     assert recall_within(alone, none, two, two, metric="cosine") == 1
 
 
-def test_a_run_says_what_an_approximate_search_missed() -> None:
-    case = Case(2)
-    result = case.linker(case.kb, search="hnsw").link(case.corpus)
-    assert result.manifest["search"] == {"method": "hnsw", "recall": {"entities": 1.0, "mentions": 1.0}, "within": None}
-    exact = case.linker(case.kb).link(case.corpus)
-    assert result.link_table == exact.link_table
+# Mapped types
+
+KB = arbo.KnowledgeBase([
+    arbo.Entity("D", "flu", types=("disease",)),
+    arbo.Entity("C", "flu", types=("other", "drug", "disease")),
+    arbo.Entity("X", "flu"),
+])  # fmt: skip
+TYPES = ("Chemical", "Disease", None)
+DOCUMENT = {
+    "id": "d",
+    "text": "flu flu flu",
+    "mentions": [
+        {"id": str(type_), "spans": [[4 * at, 4 * at + 3]], "type": type_, "entities": ["D"]}
+        for at, type_ in enumerate(TYPES)
+    ],
+}
+BOTH = "Chemical=drug,Disease=disease"
 
 
-# The domain of a document
+@pytest.mark.parametrize("method", ["arborescence", "minimax", "undirected", "independent"])
+@pytest.mark.parametrize(
+    ("types", "linked"),
+    [
+        (None, ["D", "D", "D"]),
+        (BOTH, ["C", "D", "X"]),
+        (" Chemical = drug, Disease=disease", ["C", "D", "X"]),
+        ("Chemical=drug", ["C", "D", "D"]),  # the others are one group
+        ("Chemical=drug,Chemical=disease,Disease=disease", ["D", "D", "X"]),  # joined by a type
+        ("Disease=disease", ["X", "D", "X"]),
+    ],
+)
+def test_mentions_are_linked_to_entities_of_their_types(method: Any, types: Any, linked: list[str]) -> None:
+    result = arbo.Linker(KB, config=arbo.LinkerConfig(map_types=types, method=method)).link([DOCUMENT])
+    assert [link.entity for link in result.links] == linked
+    gold = result.mention_table["gold_entities"].to_pylist()
+    assert gold == [["D"]] * 3  # a map of the linker does not change what is right
 
 
-def test_a_domain_is_text() -> None:
-    assert Document("d", "a cat").domain is None
-    for wrong in (1, "a\0b", "\ud800"):
-        with pytest.raises(DataError, match="'d': the domain of the document"):
-            Document("d", "a cat", domain=wrong)  # type: ignore[arg-type]
+def test_mentions_of_other_types_are_never_in_one_cluster() -> None:
+    for map_types, clusters in ((None, 1), ("Chemical=drug", 2), (BOTH, 3)):
+        config = arbo.LinkerConfig(map_types=map_types)
+        assert len(arbo.Linker(config=config).discover([DOCUMENT]).clusters) == clusters
+    (told,) = arbo.Linker(config=arbo.LinkerConfig(map_types="Disease=disease")).discover([DOCUMENT]).warnings
+    assert told.startswith("2 of 3 mentions have no mapped type (empty, Chemical): they are compared only with each")
+    domains = [{**DOCUMENT, "id": name, "domain": name} for name in "ab"]
+    for place, document in enumerate(domains):
+        document["mentions"] = [{"spans": [[place, 3]], "type": "Disease"}]  # type: ignore[assignment]
+    assert len(arbo.Linker(config=arbo.LinkerConfig(map_types=BOTH)).discover(domains).clusters) == 2
 
 
-def test_a_fingerprint_without_domains_is_what_it_always_was() -> None:
-    document = Document("d", "a cat", (Mention("m", "d", ((2, 5),), "cat", "Animal"),))
-    line = json.dumps(["d", "a cat", [["m", "d", [[2, 5]], "cat", "Animal", None]]]) + "\n"
-    assert Corpus([document]).fingerprint == hashlib.sha256(line.encode()).hexdigest()
-    assert Corpus([replace(document, domain="lego")]).fingerprint != Corpus([document]).fingerprint
-    assert Corpus([replace(document, domain="")]).fingerprint != Corpus([document]).fingerprint
-
-
-def test_subsets_keep_domains() -> None:
-    corpus = corpus_of(["lego", None])
-    assert [d.domain for d in corpus.of_types("x")] == ["lego", None]
-    assert [d.domain for d in corpus.of_ids("d0")] == ["lego"]
-
-
-def test_json_lines_hold_domains(tmp_path: Any) -> None:
-    corpus = corpus_of(["lego", None, "yugioh"])
-    Corpus.of(corpus).to_jsonl(tmp_path / "docs.jsonl")
-    assert read_jsonl(tmp_path / "docs.jsonl") == corpus
-    lines = (tmp_path / "docs.jsonl").read_text().splitlines()
-    assert [json.loads(line).get("domain", "absent") for line in lines] == ["lego", "absent", "yugioh"]
-    assert Corpus.of([{"id": "d", "text": "x", "domain": None}])[0].domain is None
-    with pytest.raises(DataError, match="'domain' of a document must be a string"):
-        Corpus.of([{"id": "d", "text": "x", "domain": 1}])
-
-
-def test_rows_of_mentions_hold_domains() -> None:
-    rows = [
-        {"document_id": "d1", "text": "a cat", "start": 2, "end": 5, "domain": "lego"},
-        {"document_id": "d2", "text": "a dog", "domain": "yugioh"},
-        {"document_id": "d1", "start": 0, "end": 1},
-    ]
-    corpus = Corpus.of(pd.DataFrame(rows))  # type: ignore[arg-type]
-    assert [(d.id, d.domain, len(d.mentions)) for d in corpus] == [("d1", "lego", 2), ("d2", "yugioh", 0)]
-    with pytest.raises(DataError, match="row 2, 'd1': the 'domain' differs from that in row 0 for the same document"):
-        Corpus.of([*rows[:2], {**rows[2], "domain": "yugioh"}])
-    with pytest.raises(DataError, match="row 1, 'd3': the 'domain' differs from that in row 0"):
-        Corpus.of([{"document_id": "d3", "text": "x"}, {"document_id": "d3", "start": 0, "end": 1, "domain": "lego"}])
-
-
-# Splits
-
-
-def test_a_split_is_a_list_of_ids() -> None:
-    corpus = Corpus(corpus_of([None] * 4), notes={"quirks": 2})
-    chosen = corpus.of_ids(["d3", "d1", "d3"])
-    assert [document.id for document in chosen] == ["d1", "d3"]
-    assert chosen.notes == {"quirks": 2}
-    assert len(corpus.of_ids([])) == 0
-    with pytest.raises(UsageError, match="no documents for 2 of the 3 ids, such as 'd7'"):
-        corpus.of_ids(["d9", "d1", "d7"])
+@pytest.mark.parametrize(
+    ("types", "problem"),
+    [
+        ("Chem=drug", "no mention has the type Chem; mention types found: Chemical, Disease$"),
+        ("Chemical=drugs,Disease=disease", "no entity has the type drugs; entity types found: disease, drug, other$"),
+        *((bad, "must be like 'Chemical=drug,Disease=disease'") for bad in ("Chemical", "", "a=", "a=b=c", "a=b,")),
+        (5, "must be a string or None, not 5"),
+    ],
+)
+def test_a_map_that_cannot_be_meant(types: Any, problem: str) -> None:
+    with pytest.raises(arbo.UsageError, match=f"map_types:? {problem}"):
+        arbo.Linker(KB, config=arbo.LinkerConfig(map_types=types)).link([DOCUMENT])

@@ -41,7 +41,7 @@ def encoder_like(
 
     Raise UsageError for a name that seems misspelt, or if ``encoder_config`` or ``cache`` is for the n-gram encoder.
     """
-    from arbo.encoders.named import NGRAM, check_model_name
+    from arbo.encoders.by_name import NGRAM, check_model_name
 
     if model is None:
         model = settings.get("model", NGRAM)

@@ -116,12 +116,12 @@ class Facts(NamedTuple):
         documents: list[str] = []
         ids: list[str] = []
         for number, (id_, group) in enumerate(groupby(mentions, lambda item: item.document.id)):
-            own = list(group)
-            text = own[0].document.text
+            items = list(group)
+            text = items[0].document.text
             documents.append(text)
             ids.append(id_)
             begins = words(text)[:, 0], sentences(text)[:, 0]
-            for item in own:
+            for item in items:
                 rows.append((number, *_facts_of(item, *begins)))
                 begin, end = item.mention.start, item.mention.end
                 contexts.append(f"{text[max(0, begin - _CONTEXT) : begin]} {text[end : end + _CONTEXT]}")

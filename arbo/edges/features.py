@@ -39,14 +39,14 @@ def mention_features(facts: Facts, first: Ids, second: Ids) -> Matrix:
     """
     of, names = facts.columns, facts.names
     document = of["document"]
-    found: list[Any] = [of[name][side] for side in (first, second) for name in _EITHER]
-    found += compared(names, names, first, second)
-    found += [of[name][first] == of[name][second] for name in ("type", "class")]
-    found.append(products(facts.context, facts.context, first, second))
-    found.append(products(facts.documents, facts.documents, document[first], document[second]))
+    columns: list[Any] = [of[name][side] for side in (first, second) for name in _EITHER]
+    columns += compared(names, names, first, second)
+    columns += [of[name][first] == of[name][second] for name in ("type", "class")]
+    columns.append(products(facts.context, facts.context, first, second))
+    columns.append(products(facts.documents, facts.documents, document[first], document[second]))
     apart = document[first] != document[second]
-    found += [np.where(apart, np.nan, column) for column in _within(facts, first, second)]
-    return np.stack(found, axis=1, dtype=np.float32, casting="unsafe")
+    columns += [np.where(apart, np.nan, column) for column in _within(facts, first, second)]
+    return np.stack(columns, axis=1, dtype=np.float32, casting="unsafe")
 
 
 def compared(firsts: Names, seconds: Names, first: Ids, second: Ids) -> list[Any]:
@@ -73,12 +73,12 @@ def products(left: csr_matrix, right: csr_matrix, rows: Ids, others: Ids) -> Mat
     """Return the inner product of row ``rows[i]`` of ``left`` and row ``others[i]`` of ``right``; (pairs,)."""
     key, which = np.unique(rows * right.shape[0] + others, return_inverse=True)
     rows, others = key // max(right.shape[0], 1), key % max(right.shape[0], 1)
-    found = np.empty(len(rows), np.float32)
+    values = np.empty(len(rows), np.float32)
     step = _IN_MEMORY // max(int(np.diff(left.indptr).max(initial=1)), 1) + 1
     for begin in range(0, len(rows), step):
         part = slice(begin, begin + step)
-        found[part] = np.asarray(left[rows[part]].multiply(right[others[part]]).sum(axis=1)).ravel()
-    return found[which]
+        values[part] = np.asarray(left[rows[part]].multiply(right[others[part]]).sum(axis=1)).ravel()
+    return values[which]
 
 
 def _within(facts: Facts, first: Ids, second: Ids) -> list[Any]:
@@ -119,14 +119,14 @@ def entity_features(facts: Facts, entities: EntityNames, mention: Ids, entity: I
     """
     row = np.searchsorted(entities.entities, entity)
     name = entities.most_alike(facts.names, mention, row)
-    found: list[Any] = [facts.columns[column][mention] for column in _EITHER]
-    found += compared(facts.names, entities.names, mention, name)
-    found += [entities.columns[column][name] for column in _OF_NAME]
+    columns: list[Any] = [facts.columns[column][mention] for column in _EITHER]
+    columns += compared(facts.names, entities.names, mention, name)
+    columns += [entities.columns[column][name] for column in _OF_NAME]
     document = facts.columns["document"][mention]
     for matrix, at in ((facts.context, mention), (facts.documents, document)):
         about = products(matrix, entities.definitions, at, row)
-        found.append(np.where(entities.defined[row], about, np.nan))
-    return np.stack([*found, similarity], axis=1, dtype=np.float32, casting="unsafe")
+        columns.append(np.where(entities.defined[row], about, np.nan))
+    return np.stack([*columns, similarity], axis=1, dtype=np.float32, casting="unsafe")
 
 
 class EntityNames(NamedTuple):
@@ -158,9 +158,9 @@ class EntityNames(NamedTuple):
             "name_capital": np.array([text[:1].isupper() for text in flat], np.int64),
             "in_brackets": np.array(["(" in text for text in flat], np.int64),
         }
-        told = [entity.definition or "" for entity in chosen]
-        defined = np.array([bool(text) for text in told], np.bool_)
-        return cls(entities, begin, Names.of(flat), columns, hashed_words(told), defined)
+        definitions = [entity.definition or "" for entity in chosen]
+        defined = np.array([bool(text) for text in definitions], np.bool_)
+        return cls(entities, begin, Names.of(flat), columns, hashed_words(definitions), defined)
 
     def most_alike(self, mentions: Names, mention: Ids, row: Ids) -> Ids:
         """Return the index in ``names`` of the entity's name whose letters are most similar to the mention's; (pairs,).

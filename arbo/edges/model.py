@@ -56,7 +56,7 @@ THRESHOLD = 0.5
 """Default threshold of an edge model: an edge is kept if it is more likely right than wrong."""
 CROSS = "cross_encoder"
 """Name of what the cross-encoder adds to the log-odds of a doubtful pair."""
-_TOLD = 3
+_N_REASONS = 3
 _BLOCK = 100_000
 
 
@@ -81,35 +81,31 @@ class EdgeModel:
         only with each other; with ``k`` = 0, they are not. ``announce`` shows progress of the cross-encoder.
         """
         facts = Facts.of(retrieval.inputs)
-        found = replace(retrieval, mentions=self._mentions(facts, retrieval, k, announce)) if k else retrieval
+        weighed = replace(retrieval, mentions=self._mentions(facts, retrieval, k, announce)) if k else retrieval
         entity_limit = retrieval.threshold[0]
         if kb is not None and self.entities is not None:
-            found = replace(found, entities=self._entities(facts, retrieval, kb), offset=1.0)
+            weighed = replace(weighed, entities=self._entities(facts, retrieval, kb), offset=1.0)
             entity_limit = THRESHOLD
         settings = {**retrieval.settings, "edges": self.settings}
-        told = partial(self._reasons, facts, retrieval, kb)
-        return replace(found, threshold=(entity_limit, THRESHOLD), settings=settings, reasons=told)
+        reasons = partial(self._reasons, facts, retrieval, kb)
+        return replace(weighed, threshold=(entity_limit, THRESHOLD), settings=settings, reasons=reasons)
 
     def _reasons(
         self, facts: Facts, retrieval: Retrieval, kb: KnowledgeBase | None, node: Ids, mention: Ids
     ) -> Reasons:
         """Return the features that counted most for edges from nodes of the graph to mentions."""
-        known = node < retrieval.n_entities
-        source = node[~known] - retrieval.n_entities
-        others = mention_reasons(self.mentions, self.reader, retrieval.inputs, facts, source, mention[~known])
-        size = len(node), others.features.shape[1]
-        found = Reasons(np.full(size, np.nan, object), np.full(size, np.nan, np.float32))
-        found.features[~known], found.log_odds[~known] = others
-        if kb is not None and (trees := self.entities) is not None:
-            entity = np.full(len(facts), -1, np.int32)
-            entity[mention[known]] = node[known]
-            pairs = CandidatePairs.linked(retrieval, kb, entity)
-            own = largest_shares(
-                ENTITY_FEATURES, len(pairs.mention), lambda some: trees.shares(pairs.features(facts, some))
+        size = len(node), _N_REASONS
+        reasons = Reasons(np.full(size, np.nan, object), np.full(size, np.nan, np.float32))
+        of_entity = node < retrieval.n_entities
+        source, target = node[~of_entity] - retrieval.n_entities, mention[~of_entity]
+        reasons.features[~of_entity], reasons.log_odds[~of_entity] = mention_reasons(
+            self.mentions, self.reader, retrieval.inputs, facts, source, target
+        )
+        if kb is not None and self.entities is not None:
+            reasons.features[of_entity], reasons.log_odds[of_entity] = entity_reasons(
+                self.entities, retrieval, kb, facts, node[of_entity], mention[of_entity]
             )
-            place = np.searchsorted(pairs.mention, mention[known])
-            found.features[known], found.log_odds[known] = own.features[place], own.log_odds[place]
-        return found
+        return reasons
 
     def _mentions(self, facts: Facts, retrieval: Retrieval, k: int, announce: Announce) -> Neighbors:
         first, second = mention_pairs(facts, codes_of(retrieval.groups), retrieval.mentions)
@@ -195,11 +191,11 @@ class EdgeModel:
         if encoder is None and _FACTORS in content:
             raise DataError("this edge model needs the cross-encoder beside it; give the folder", file=str(path))
         if content["features"] != {"mentions": list(MENTION_FEATURES), "entities": list(ENTITY_FEATURES)}:
-            wrong = "the model was trained with other features than this version of arbo computes"
-            raise DataError(f"{wrong}; {_FORMAT.mend}", file=str(path))
-        trees, told = content.get("entities"), str(path)
-        mentions = Trees.from_dict(content.get("mentions"), len(MENTION_FEATURES), file=told)
-        entities = None if trees is None else Trees.from_dict(trees, len(ENTITY_FEATURES), file=told)
+            problem = "the model was trained with other features than this version of arbo computes"
+            raise DataError(f"{problem}; {_FORMAT.mend}", file=str(path))
+        trees, file = content.get("entities"), str(path)
+        mentions = Trees.from_dict(content.get("mentions"), len(MENTION_FEATURES), file=file)
+        entities = None if trees is None else Trees.from_dict(trees, len(ENTITY_FEATURES), file=file)
         reader = None if encoder is None else Reader(encoder, tuple(content[_FACTORS]))
         return cls(mentions, entities, content["trained"], reader)
 
@@ -248,11 +244,11 @@ def lists_of(source: Ids, target: Ids, weight: Floats, rank: Ids, k: int) -> Nei
     order = np.lexsort((rank[source], weight, target))
     source, target, weight = source[order], target[order], weight[order]
     place = np.arange(len(target)) - np.searchsorted(target, target)
-    kept: Bools = place < k
-    found = Neighbors.empty(n, k)
-    found.ids[target[kept], place[kept]] = source[kept]
-    found.dissimilarity[target[kept], place[kept]] = weight[kept]
-    return found
+    is_kept: Bools = place < k
+    lists = Neighbors.empty(n, k)
+    lists.ids[target[is_kept], place[is_kept]] = source[is_kept]
+    lists.dissimilarity[target[is_kept], place[is_kept]] = weight[is_kept]
+    return lists
 
 
 def weights_of(log_odds: LogOdds, features: Matrix, names: tuple[str, ...]) -> Floats:
@@ -284,12 +280,25 @@ def mention_reasons(
     return largest_shares((*MENTION_FEATURES, CROSS), len(first), shares)
 
 
+def entity_reasons(
+    trees: Trees, retrieval: Retrieval, kb: KnowledgeBase, facts: Facts, entity: Ids, mention: Ids
+) -> Reasons:
+    """Return the features that counted most for the edges from ``entity[i]`` to ``mention[i]``."""
+    linked = np.full(len(facts), -1, np.int32)
+    linked[mention] = entity
+    pairs = CandidatePairs.linked(retrieval, kb, linked)
+    n = len(pairs.mention)
+    reasons = largest_shares(ENTITY_FEATURES, n, lambda some: trees.shares(pairs.features(facts, some)))
+    place = np.searchsorted(pairs.mention, mention)
+    return Reasons(reasons.features[place], reasons.log_odds[place])
+
+
 def largest_shares(names: tuple[str, ...], n: int, shares_of: Callable[[slice], LogOdds]) -> Reasons:
     """Return the features that counted most for ``n`` pairs; ``shares_of`` returns all shares of a block of pairs."""
-    found = Reasons(np.empty((n, _TOLD), object), np.empty((n, _TOLD), np.float32))
+    reasons = Reasons(np.empty((n, _N_REASONS), object), np.empty((n, _N_REASONS), np.float32))
     for some in blocks(n):
         shares = shares_of(some)
-        largest = np.argsort(-np.abs(shares), axis=1, kind="stable")[:, :_TOLD]
-        found.features[some] = np.array(names, object)[largest]
-        found.log_odds[some] = np.take_along_axis(shares, largest, axis=1)
-    return found
+        largest = np.argsort(-np.abs(shares), axis=1, kind="stable")[:, :_N_REASONS]
+        reasons.features[some] = np.array(names, object)[largest]
+        reasons.log_odds[some] = np.take_along_axis(shares, largest, axis=1)
+    return reasons

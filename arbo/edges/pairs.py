@@ -16,8 +16,8 @@ def mention_pairs(facts: Facts, groups: Ids, neighbors: Neighbors) -> tuple[Ids,
     `arbo.retrieval.groups`). Mentions that name nothing (see `Facts.nameless`) are compared only within their document.
     ``neighbors`` are the nearest mentions by an encoder.
     """
-    found = searched(facts, neighbors).values()
-    first, second = (np.concatenate(sides) for sides in zip(*found, strict=True))
+    pairs = searched(facts, neighbors).values()
+    first, second = (np.concatenate(sides) for sides in zip(*pairs, strict=True))
     inside = groups[first] == groups[second]
     return distinct(first[inside], second[inside], len(facts))
 

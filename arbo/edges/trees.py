@@ -105,8 +105,8 @@ class Trees(NamedTuple):
     @classmethod
     def _of(cls, columns: Sequence[npt.NDArray[Any]], slope: float, offset: float) -> Self:
         kinds: list[Any] = [np.int32, np.float64, np.int32, np.int32, np.bool_, np.float64, np.int32]
-        found: Any = [column.astype(kind) for column, kind in zip(columns, kinds, strict=True)]
-        return cls._make([*found, slope, offset])
+        typed: Any = [column.astype(kind) for column, kind in zip(columns, kinds, strict=True)]
+        return cls._make([*typed, slope, offset])
 
     def _is_sound(self, n_features: int) -> bool:
         """Tell whether each way through a tree ends, compares known features and adds finite numbers."""

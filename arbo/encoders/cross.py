@@ -67,12 +67,7 @@ class CrossEncoder(OneTower):
         return cls(tower.with_projection(1, bias=True, parts=_parts(config)), config)
 
     @classmethod
-    def from_pretrained(
-        cls,
-        model: PathLike,
-        config: CrossEncoderConfig | None = None,
-        **how: Unpack[Loading],
-    ) -> Self:
+    def from_pretrained(cls, model: PathLike, config: CrossEncoderConfig | None = None, **how: Unpack[Loading]) -> Self:
         """Load what `save_pretrained` wrote, with the saved configuration unless another is given; see `Tower.load`.
 
         Raise DataError also for another kind of model, a missing or changed file, or a model that a newer arbo saved.
@@ -146,16 +141,16 @@ class Pairs:
         Each part gets half of ``max_length``, and whatever the other part does not use. In a row, ``begin`` and ``end``
         delimit the mention, and ``second`` the name of the entity.
         """
-        own, others = _spelt(self.mentions, mention), _spelt(self.entities, entity)
+        mentions, entities = _spelt(self.mentions, mention), _spelt(self.entities, entity)
         least, room = self.halves[0], sum(self.halves)
         rows = []
         for m, e in zip(mention.tolist(), entity.tolist(), strict=True):
-            share = max(least, room - _length(others[e]))
-            first = self.mentions.speller.row(own[m], share)
-            second = self.entities.speller.row(others[e], room - min(share, _length(own[m])))
+            share = max(least, room - _length(entities[e]))
+            first = self.mentions.speller.row(mentions[m], share)
+            second = self.entities.speller.row(entities[e], room - min(share, _length(mentions[m])))
             begin = len(first.ids)
-            named = begin + second.begin, begin + second.end
-            rows.append(TokenRow(first.ids + second.ids, first.begin, first.end, named))
+            name = begin + second.begin, begin + second.end
+            rows.append(TokenRow(first.ids + second.ids, first.begin, first.end, name))
         return rows
 
 

@@ -124,11 +124,10 @@ class DualEncoder:
     def __post_init__(self) -> None:
         for tower in (self.mention_tower, self.entity_tower):
             tower.check_length(self.config.max_length)
-        if self.mention_tower.dim != self.entity_tower.dim:
-            raise UsageError(
-                f"vectors of mentions have {self.mention_tower.dim} dimensions, but vectors of entities have "
-                f"{self.entity_tower.dim}; use models of the same size"
-            )
+        mention, entity = self.mention_tower.dim, self.entity_tower.dim
+        if mention != entity:
+            problem = f"vectors of mentions have {mention} dimensions, but vectors of entities have {entity}"
+            raise UsageError(f"{problem}; use models of the same size")
         _ = self._spellers  # raises an error if the window is too small
 
     @classmethod
@@ -162,17 +161,14 @@ class DualEncoder:
         or ``mean``, so does ``SentenceTransformer(folder)``; of two towers, each in its own folder. A model card is
         written to ``README.md``, with what ``card`` tells; it may be changed later.
         """
-        towers = (
-            {".": self.mention_tower}
-            if self.shared
-            else dict(zip(TOWERS, (self.mention_tower, self.entity_tower), strict=True))
-        )
+        both = self.mention_tower, self.entity_tower
+        towers = {".": both[0]} if self.shared else dict(zip(TOWERS, both, strict=True))
 
         def more(place: Path) -> None:
             loads = [write_modules(tower, self.config, place / name) for name, tower in towers.items()]
             write_card(card or ModelCard(self.name), self.config, place, sentences=self.shared and all(loads))
 
-        save_model(self.mention_tower, self.entity_tower, self.config, folder, more)
+        save_model(*both, self.config, folder, more)
 
     def copy(self) -> Self:
         """Return a copy with its own weights, in evaluation mode and without cache."""
@@ -193,7 +189,7 @@ class DualEncoder:
         that the vocabulary does not have is split into several tokens; in the copy it is one token, whose vector starts
         as the mean of theirs. The text of a field never becomes a marker.
         """
-        mention, entity = (speller.lacking for speller in self._spellers)
+        mention, entity = (speller.unknown_markers for speller in self._spellers)
         if self.shared:
             return self._changed(lambda tower: tower.with_markers({**mention, **entity}))
         return self._with(self.mention_tower.with_markers(mention), self.entity_tower.with_markers(entity))
@@ -218,9 +214,9 @@ class DualEncoder:
     @property
     def threshold(self) -> tuple[float, float]:
         """Default thresholds on entity edges and on mention edges: those of the configuration, else of the metric."""
-        entity, mention = DEFAULT_THRESHOLD[self.metric]
-        own = self.config.entity_threshold, self.config.mention_threshold
-        return entity if own[0] is None else own[0], mention if own[1] is None else own[1]
+        entity, mention = self.config.entity_threshold, self.config.mention_threshold
+        default = DEFAULT_THRESHOLD[self.metric]
+        return default[0] if entity is None else entity, default[1] if mention is None else mention
 
     def fit(self, names: Sequence[str]) -> Self:
         """Return the encoder itself, since its weights are already trained."""
@@ -267,8 +263,8 @@ class DualEncoder:
         """
         store = self._store(texts)
         known = store.find(texts.keys, into) if store else np.zeros(len(texts.keys), np.bool_)
-        lacking = np.flatnonzero(~known)
-        return lacking[np.lexsort((texts.keys[lacking], texts.length[lacking]))]
+        missing = np.flatnonzero(~known)
+        return missing[np.lexsort((texts.keys[missing], texts.length[missing]))]
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -300,9 +296,8 @@ class DualEncoder:
         matrix = np.empty((len(texts.keys), texts.tower.dim), np.float32)
         store, missing = self._store(texts), self.missing(texts, matrix)
         cached = len(texts.keys) - len(missing)
-        progress = announce(
-            f"embedding {what}" + (f" ({cached:,} of {len(texts.keys):,} in the cache)" if cached else "")
-        )
+        note = f" ({cached:,} of {len(texts.keys):,} in the cache)" if cached else ""
+        progress = announce(f"embedding {what}{note}")
         slices = _slices(missing)
         for place, vectors in self.embed_all(texts, slices, self.config.pooling, what=what, progress=progress):
             matrix[slices[place]] = vectors

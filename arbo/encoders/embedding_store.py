@@ -47,9 +47,7 @@ class EmbeddingStore:
         try:
             path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise UsageError(
-                f"cannot keep embeddings in {path}: {error.strerror}; choose another folder (--cache)"
-            ) from error
+            raise _unwritable(path, error.strerror) from error
         return cls(path, dim)
 
     def find(self, keys: Keys, into: Floats | None = None) -> npt.NDArray[np.bool_]:
@@ -86,9 +84,7 @@ class EmbeddingStore:
         try:
             write_whole(target, lambda partial: partial.write_bytes(content))
         except UsageError as error:
-            raise UsageError(
-                f"cannot keep embeddings in {self.folder}: {error}; free some space, or choose another folder (--cache)"
-            ) from error
+            raise _unwritable(self.folder, error) from error
 
     def _files(self) -> Iterator[tuple[Keys, Floats]]:
         """Read all files whose content matches their name; the embeddings of other files are computed again."""
@@ -102,17 +98,6 @@ class EmbeddingStore:
                     raise ValueError("its content was changed")
                 tensors = load(content)
                 keys, vectors = tensors["keys"], tensors["vectors"]
-                if keys.dtype != np.uint8 or keys.shape[1:] != (KEY_BYTES,):
-                    raise ValueError(
-                        f"its keys are {keys.dtype} of shape {keys.shape}, not uint8 of shape (rows, {KEY_BYTES})"
-                    )
-                if vectors.dtype != np.float32 or vectors.shape != (len(keys), self.dim):
-                    expected = len(keys), self.dim
-                    raise ValueError(
-                        f"its vectors are {vectors.dtype} of shape {vectors.shape}, not float32 of shape {expected}"
-                    )
-                if not np.isfinite(vectors).all():
-                    raise ValueError("it has NaN or infinity")
             except (OSError, ValueError, KeyError, SafetensorError) as error:
                 logger.warning("%s is ignored (%s); delete it: its embeddings are computed again", file, error)
                 continue
@@ -126,3 +111,7 @@ def key_of(texts: Sequence[str]) -> bytes:
         encoded = text.encode()
         digest.update(len(encoded).to_bytes(8, "little") + encoded)
     return digest.digest()
+
+
+def _unwritable(folder: Path, reason: object) -> UsageError:
+    return UsageError(f"cannot keep embeddings in {folder}: {reason}; free some space, or choose another (--cache)")

@@ -14,9 +14,9 @@ from typing import Any
 from arbo.data import KnowledgeBase
 from arbo.data.columns import MEND, SCHEMAS, HashedIds
 from arbo.data.index_folder import Arrays, IndexFolder, check_index_replaceable, write_index
+from arbo.encoders.by_name import encoder_of
 from arbo.encoders.encoder import Encoder
 from arbo.encoders.model_folder import same_model
-from arbo.encoders.named import encoder_of
 from arbo.encoders.ngrams import Frequencies, NgramEncoder
 from arbo.encoders.word_index import WordIndex
 from arbo.engine import Index, Metric, TokenMatrices
@@ -65,8 +65,8 @@ def encoded(kb: KnowledgeBase, encoder: Encoder, announce: Announce = quiet) -> 
     They are mapped from the index of the knowledge base, if it has one for this encoder, see `indexed`. Otherwise the
     entities are encoded.
     """
-    if found := indexed(kb, encoder):
-        return found
+    if stored := indexed(kb, encoder):
+        return stored
     fitted = encoder.fit(kb.names().names)
     return fitted, searchable(kb, fitted, announce)
 
@@ -84,12 +84,12 @@ def indexed(kb: KnowledgeBase, encoder: Encoder) -> tuple[Encoder, Index | Token
     """
     if kb.stored is None:
         return None
-    own, other = kb.stored.manifest["encoder"], encoder.settings
-    if same_model(own | {"mentions": None}, other | {"mentions": None}):  # on which no entity depends
+    made_by, other = kb.stored.manifest["encoder"], encoder.settings
+    if same_model(made_by | {"mentions": None}, other | {"mentions": None}):  # on which no entity depends
         return _restored(kb, encoder)
-    names = [settings.get("model") or settings.get("encoder") for settings in (own, other)]
-    told = "other settings" if names[0] == names[1] else f"the encoder {names[0]}, not {names[1]}"
-    logger.warning("%s was built for %s, so the entities are encoded again; %s", kb.stored.folder, told, MEND)
+    one, another = (settings.get("model") or settings.get("encoder") for settings in (made_by, other))
+    difference = "other settings" if one == another else f"the encoder {one}, not {another}"
+    logger.warning("%s was built for %s, so the entities are encoded again; %s", kb.stored.folder, difference, MEND)
     return None
 
 

@@ -25,11 +25,11 @@ def words_of(
     by_part = normalize is normalize_name
     spans, start = _parts(names if by_part else [" ".join(normalize(name).split()) for name in names])
     table, items = StringTable.of(spans)
-    found = [normalize(part) for part in table.strings()] if by_part else table.strings()
-    spans, first = _parts(found)
+    normalized = [normalize(part) for part in table.strings()] if by_part else table.strings()
+    spans, first = _parts(normalized)
     words, numbers = StringTable.of(spans)
     # A part such as "+++" is a word only in a name of such parts; what follows an apostrophe is no word either.
-    is_mark = np.array([by_part and not word[:1].isalnum() for word in found], np.bool_)
+    is_mark = np.array([by_part and not word[:1].isalnum() for word in normalized], np.bool_)
     start, items, order = _distinct_words(start, items, first, numbers, is_mark, len(words))
     text, begin, end = words.spans
     return StringTable.of(Spans(text, begin[order], end[order]))[0], (start, items)
@@ -78,9 +78,9 @@ def _distinct_words(
     number, order, n_used = np.full(n_words, -1, np.int32), np.empty(n_words, np.int64), 0
     last = np.full(n_words, -1, np.int64)
     for row in range(len(start) - 1):
-        own = parts[start[row] : start[row + 1]]
-        is_bare = is_mark[own].all()
-        for part in own:
+        own_parts = parts[start[row] : start[row + 1]]
+        is_bare = is_mark[own_parts].all()
+        for part in own_parts:
             for word in words[first[part] : first[part + 1]]:
                 if is_mark[part] != is_bare or last[word] == row:
                     continue

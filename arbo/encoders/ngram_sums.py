@@ -31,12 +31,12 @@ def n_holders(in_name: Items, in_word: Items, counts: Bools, n: tuple[int, int])
     n-grams, and the lengths of the results.
     """
     workers = os.cpu_count() or 1
-    found = np.zeros((workers, sum(n)))
+    total = np.zeros((workers, sum(n)))
     in_parallel(
-        lambda worker: _count(in_name, in_word, counts, worker, workers, found[worker, : n[0]], found[worker, n[0] :]),
+        lambda worker: _count(in_name, in_word, counts, worker, workers, total[worker, : n[0]], total[worker, n[0] :]),
         range(workers),
     )
-    words, grams = np.split(found.sum(axis=0), n[:1])
+    words, grams = np.split(total.sum(axis=0), n[:1])
     return words, grams
 
 
@@ -124,21 +124,21 @@ def _fill(
     total, last = np.empty(width, np.float64), np.full(width, -1, np.int64)
     for name in range(begin, min(end, len(alias))):
         at = start[name]
-        own = items[at : start[name + 1] - (alias[name] != 0)]
+        columns = items[at : start[name + 1] - (alias[name] != 0)]
         n = 0
         for word in in_name[1][in_name[0][name] : in_name[0][name + 1]]:
             before = n
             for i in range(in_word.indptr[word], in_word.indptr[word + 1]):
                 item = in_word.indices[i]
                 if last[item] != name:
-                    last[item], total[item], own[n] = name, 0.0, item
+                    last[item], total[item], columns[n] = name, 0.0, item
                     n += 1
                 total[item] += in_word.data[i]
-            _merge(own[:n], before)
-        length = np.sqrt((total[own] ** 2).sum())
+            _merge(columns[:n], before)
+        length = np.sqrt((total[columns] ** 2).sum())
         scale = 1 / length if length > 0 else 1.0
         for i in range(n):
-            values[at + i] = np.float32(scale * total[own[i]])
+            values[at + i] = np.float32(scale * total[columns[i]])
         if alias[name] != 0:
             items[at + n], values[at + n] = width, np.float32(alias[name])
 

@@ -24,8 +24,6 @@ Floats = npt.NDArray[np.float64]
 
 _UNSEEN = 1 << 16
 _CHUNK = 1 << 14  # number of words that a thread takes at once
-_NORMALIZER = "arbo.names.normalize_name"
-"""The name of the default normaliser in files, whatever module it is in; saved settings are compared by this name."""
 
 
 # Without slots: `cached_property` keeps the weights in the instance's dictionary.
@@ -136,9 +134,9 @@ class NgramEncoder:
             return np.arange(len(names)) if len(sought) else sought
         words, in_name = words_of(names, self.normalize)
         vectors = self._encode([names[row] for row in sought.tolist()])
-        found = may_be_near(in_name, self._vectors_of(words), vectors[:, :-1], within)
-        found[sought] = True
-        return np.flatnonzero(found)
+        is_near = may_be_near(in_name, self._vectors_of(words), vectors[:, :-1], within)
+        is_near[sought] = True
+        return np.flatnonzero(is_near)
 
     def unseen(self, names: Iterable[str]) -> float:
         """Return the share of the n-grams in the distinct words of names that the fitted names do not have."""
@@ -151,25 +149,20 @@ class NgramEncoder:
     @property
     def settings(self) -> dict[str, Any]:
         """The values that identify the encoder in a manifest."""
-        own = f"{self.normalize.__module__}.{self.normalize.__qualname__}"
         return {
             "encoder": "ngram",
             "sizes": list(self.sizes),
             "decay": self.decay,
             "floor": self.floor,
             "alias_weight": self.alias_weight,
-            "normalize": _NORMALIZER if self.normalize is normalize_name else own,
+            "normalize": f"{self.normalize.__module__}.{self.normalize.__qualname__}",
         }
 
     def _encode(self, names: Sequence[str], is_alias: npt.NDArray[np.bool_] | None = None) -> sp.csr_array:
         """Return unit vectors of names: (names, n-grams + unseen + 1); the last dimension marks aliases."""
-        try:
-            read = self._read.pop()
-        except IndexError:
-            read = None
-        if read is None or read[0] != tuple(names):
-            read = tuple(names), *words_of(names, self.normalize)
-        _, words, in_name = read
+        fitted, words, in_name = self._read.pop() if self._read else (None, None, None)
+        if words is None or in_name is None or fitted != tuple(names):
+            words, in_name = words_of(names, self.normalize)
         alias = np.zeros(len(names))
         if is_alias is not None:
             alias[is_alias] = self.alias_weight

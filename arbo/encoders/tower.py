@@ -86,7 +86,9 @@ class Tower:
         import torch
 
         model, tokenizer = pretrained.load_pretrained(folder, precision=precision)
-        projection = pretrained.load_projection(folder / PROJECTION, model.config.hidden_size)
+        projection, file = None, folder / PROJECTION
+        if file.is_file():
+            projection = pretrained.load_projection(file, model.config.hidden_size)
         place = device or _best_device()
         try:
             model = model.to(torch.device(place))
@@ -181,8 +183,8 @@ class Tower:
     def check_length(self, max_length: int) -> None:
         """Raise UsageError if the model cannot read ``max_length`` tokens at once."""
         if self.longest is not None and max_length > self.longest:
-            wrong = f"max_length={max_length}, but the model reads at most {self.longest} tokens"
-            raise UsageError(f'{wrong}; lower it (--encoder-config with {{"max_length": {self.longest}}})')
+            problem = f"max_length={max_length}, but the model reads at most {self.longest} tokens"
+            raise UsageError(f'{problem}; lower it (--encoder-config with {{"max_length": {self.longest}}})')
 
     @property
     def tokens_a_batch(self) -> int:
@@ -241,10 +243,10 @@ class Tower:
         if not rows:
             return self.encode(rows, pooling)
         order = sorted(range(len(rows)), key=lambda i: len(rows[i].ids))
-        parts = packs([len(rows[i].ids) for i in order], self.tokens_a_batch)
-        found = [self.encode([rows[i] for i in order[part]], pooling) for part in parts]
-        width = found[-1].shape[1]
-        vectors = torch.cat([pad(own, (0, 0, 0, width - own.shape[1])) for own in found])
+        batches = packs([len(rows[i].ids) for i in order], self.tokens_a_batch)
+        parts = [self.encode([rows[i] for i in order[batch]], pooling) for batch in batches]
+        width = parts[-1].shape[1]
+        vectors = torch.cat([pad(part, (0, 0, 0, width - part.shape[1])) for part in parts])
         return vectors[torch.from_numpy(np.argsort(order)).to(vectors.device)]
 
     def embed(self, rows: Sequence[TokenRow], pooling: RowPooling, *, tokens_a_batch: int | None = None) -> Floats:
@@ -264,9 +266,9 @@ class Tower:
         embedded = torch.zeros((int(count.sum()), self.dim), device=self.model.device)
         order: list[int] = []
         end = 0
-        for places, found in self._in_batches(rows, pooling, tokens_a_batch or self.tokens_a_batch):
-            embedded[end : end + len(found)] = found
-            end += len(found)
+        for places, batch in self._in_batches(rows, pooling, tokens_a_batch or self.tokens_a_batch):
+            embedded[end : end + len(batch)] = batch
+            end += len(batch)
             order += places
         vectors = np.zeros(embedded.shape, np.float32)
         read = np.array(order, np.int64)
@@ -292,12 +294,12 @@ class Tower:
             longest = lengths[end - 1]
             try:
                 with torch.inference_mode(), _evaluating(self.modules):
-                    found = self.encode([rows[i] for i in order[begin:end]], pooling)
+                    batch = self.encode([rows[i] for i in order[begin:end]], pooling)
                     if pooling == "tokens":
-                        parts = zip(found, lengths[begin:end], strict=True)
-                        vectors = torch.cat([own[:length] for own, length in parts])
+                        pairs = zip(batch, lengths[begin:end], strict=True)
+                        vectors = torch.cat([tokens[:length] for tokens, length in pairs])
                     else:
-                        vectors = found[:, 0]
+                        vectors = batch[:, 0]
             except RuntimeError as error:
                 if not _is_out_of_memory(error):
                     raise
@@ -330,8 +332,8 @@ def _is_out_of_memory(error: RuntimeError) -> bool:
     """Return whether an error of CUDA, its libraries, Metal, or the CPU on Linux and Windows means out of memory."""
     import torch
 
-    said = ("out of memory", "ALLOC_FAILED", "can't allocate memory", "not enough memory")
-    return isinstance(error, torch.OutOfMemoryError) or any(words in str(error) for words in said)
+    signs = ("out of memory", "ALLOC_FAILED", "can't allocate memory", "not enough memory")
+    return isinstance(error, torch.OutOfMemoryError) or any(sign in str(error) for sign in signs)
 
 
 def _best_device() -> str:

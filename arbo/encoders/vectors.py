@@ -92,47 +92,39 @@ class VectorEncoder:
         }
 
 
-def _by_row(kind: str, n: int, matrix: npt.NDArray[Any], dim: int) -> Vectors:
-    if matrix.shape != (n, dim):
-        raise DataError(
-            f"the matrix of {kind} vectors has the shape {matrix.shape}, not {(n, dim)}: give one row for each "
-            f"{kind}, in order, or a dict of vectors by {kind} id"
-        )
-    try:
-        return Vectors.of(matrix, n=n)
-    except ValueError as error:
-        raise DataError(f"the matrix of {kind} vectors: {error}") from None
-
-
-def _stacked(kind: str, ids: Sequence[str], known: Given, dim: int) -> Vectors:
-    if not isinstance(known, Mapping):
-        return _by_row(kind, len(ids), _array(known), dim)
-    missing = [id_ for id_ in ids if id_ not in known]
-    if missing:
-        wrong = f"no vector for {len(missing):,} of {len(ids):,} {kind} ids, the first of them {missing[0]!r}"
-        raise DataError(f"{wrong}; give one for each id")
-    rows: list[npt.NDArray[np.float32]] = []
-    for id_ in ids:
-        given = _array(known[id_])
-        vectors = given[None] if given.ndim == 1 else given
-        if (
-            vectors.ndim != 2
-            or vectors.shape[1] != dim
-            or not len(vectors)
-            or (kind == "mention" and len(vectors) > 1)
-            or given.dtype.kind not in "iuf"
-        ):
+def _stacked(kind: str, ids: Sequence[str], given: Given, dim: int) -> Vectors:
+    if not isinstance(given, Mapping):
+        matrix = _array(given)
+        if matrix.shape != (len(ids), dim):
             raise DataError(
-                f"the {kind} has {given.dtype} of the shape {given.shape}; expected numbers of the shape ({dim},)"
-                + (f" or (vectors, {dim})" if kind == "entity" else ""),
-                id=id_,
+                f"the matrix of {kind} vectors has the shape {matrix.shape}, not {(len(ids), dim)}: give one row for "
+                f"each {kind}, in order, or a dict of vectors by {kind} id"
             )
-        with np.errstate(over="ignore"):
-            rows.append(vectors.astype(np.float32))
-        if not np.isfinite(rows[-1]).all():
-            raise DataError("the vector has NaN, infinity or a number too large for float32", id=id_)
+        try:
+            return Vectors.of(matrix, n=len(ids))
+        except ValueError as error:
+            raise DataError(f"the matrix of {kind} vectors: {error}") from None
+    if missing := [id_ for id_ in ids if id_ not in given]:
+        problem = f"no vector for {len(missing):,} of {len(ids):,} {kind} ids, the first of them {missing[0]!r}"
+        raise DataError(f"{problem}; give one for each id")
+    rows = [_checked(kind, id_, _array(given[id_]), dim) for id_ in ids]
     matrix = np.concatenate(rows) if rows else np.empty((0, dim), np.float32)
     return Vectors.of(matrix, np.repeat(np.arange(len(rows)), [len(row) for row in rows]), n=len(ids))
+
+
+def _checked(kind: str, id_: str, array: npt.NDArray[Any], dim: int) -> npt.NDArray[np.float32]:
+    """Return the vectors of a mention or an entity as float32; (vectors, dim)."""
+    most = 1 if kind == "mention" else np.inf
+    vectors = array[None] if array.ndim == 1 else array
+    if vectors.shape[1:] != (dim,) or not 1 <= len(vectors) <= most or array.dtype.kind not in "iuf":
+        expected = f"({dim},)" + (f" or (vectors, {dim})" if kind == "entity" else "")
+        problem = f"the {kind} has {array.dtype} of the shape {array.shape}; expected numbers of the shape {expected}"
+        raise DataError(problem, id=id_)
+    with np.errstate(over="ignore"):
+        vectors = vectors.astype(np.float32)
+    if not np.isfinite(vectors).all():
+        raise DataError("the vector has NaN, infinity or a number too large for float32", id=id_)
+    return vectors
 
 
 def _array(given: npt.ArrayLike) -> npt.NDArray[Any]:
@@ -142,10 +134,10 @@ def _array(given: npt.ArrayLike) -> npt.NDArray[Any]:
         return np.array(None)
 
 
-def _fingerprint(vectors: Given) -> str:
+def _fingerprint(given: Given) -> str:
     digest = hashlib.sha256()
-    for id_, given in sorted(vectors.items()) if isinstance(vectors, Mapping) else [(None, vectors)]:
-        array = _array(given)
+    for id_, vectors in sorted(given.items()) if isinstance(given, Mapping) else [(None, given)]:
+        array = _array(vectors)
         digest.update(repr((id_, array.shape)).encode())
         if array.dtype.kind in "iuf":
             with np.errstate(over="ignore"):

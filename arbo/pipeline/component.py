@@ -25,7 +25,7 @@ from spacy.util import minibatch, raise_error
 
 from arbo.data import Corpus, Document
 from arbo.data.spacy_docs import NIL, documents_of_docs, spans_of
-from arbo.encoders.named import encoder_of
+from arbo.encoders.by_name import encoder_of
 from arbo.errors import DataError, UsageError
 from arbo.files import PathLike
 from arbo.formats import read_knowledge_base

@@ -3,8 +3,8 @@
 Candidates are rows of a knowledge base, and are valid only for one knowledge base and one set of documents. They carry
 the fingerprints of both, and `Candidates.check` refuses any others.
 
-The oracles of the ArboEL paper (section 3.4) compare second stages independently of the quality of the first stage:
-SELF is ``with_gold(candidates, gold)``, UNION is ``with_gold(union(*sets), gold)``.
+An oracle of the ArboEL paper (section 3.4) compares second stages independently of the quality of the first stage: SELF
+is ``with_gold(candidates, gold)``.
 """
 
 import hashlib
@@ -216,34 +216,6 @@ def with_gold(candidates: Candidates, gold: Ids) -> Candidates:
     entities, scores = candidates.entities.copy(), candidates.scores.copy()
     entities[missed, place], scores[missed, place] = gold[missed, 0], -np.inf
     return replace(candidates, entities=entities, scores=scores, made_by={**candidates.made_by, "gold": "injected"})
-
-
-def union(*candidates: Candidates) -> Candidates:
-    """Merge the candidates of several first stages, each entity once (the oracle UNION, before gold is added).
-
-    Candidates alternate: the first of each set, then the second of each. Scores of different encoders are not
-    comparable, so the new score is minus the best rank, counted from 0. The number of places is the sum over all sets.
-    Raise ValueError if there is no set, or the sets differ in documents or knowledge base.
-
-    >>> one = Candidates([[3, 1]], [[0.9, 0.5]], "d", "kb", {"encoder": "a"})
-    >>> other = Candidates([[1, 4]], [[7.0, 6.0]], "d", "kb", {"encoder": "b"})
-    >>> both = union(one, other)
-    >>> both.entities.tolist(), both.scores.tolist()
-    ([[3, 1, 4, -1]], [[0.0, 0.0, -1.0, -inf]])
-    """
-    if not candidates:
-        raise ValueError("a union needs at least one set of candidates")
-    first = candidates[0]
-    for place, other in enumerate(candidates):
-        if differs := other_origin(other.origin, first.origin):
-            raise ValueError(f"candidates[{place}] were made with {differs}, unlike candidates[0]; {_MEND}")
-    entities = np.concatenate([one.entities for one in candidates], axis=1)
-    rank = np.concatenate([np.arange(one.k, dtype=np.float32) for one in candidates])
-    entities, scores = best_first(entities, np.where(entities >= 0, 0 - rank, -np.inf))
-    again = repeated(entities)
-    entities, scores = best_first(np.where(again, -1, entities), np.where(again, -np.inf, scores))
-    settings = {"union": [one.made_by for one in candidates]}
-    return Candidates(entities, scores, first.documents, first.knowledge_base, settings)
 
 
 def best_first(entities: Ids, scores: Floats) -> tuple[Ids, Floats]:

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -76,9 +75,7 @@ def _scores(item: MentionInput, candidates: Sequence[Entity], answer: Any) -> Fl
     """Check the scores of a mention, and return them as an array."""
     scores = np.full(len(candidates), np.nan, np.float32)
     with suppress(TypeError, ValueError, OverflowError):
-        array = np.asarray(answer)
-        if array.dtype.kind in "biuf" or (array.dtype.kind == "O" and all(isinstance(x, Real) for x in array.flat)):
-            scores = array.astype(np.float32)
+        scores = np.asarray(answer, np.float32)
     if scores.shape != (len(candidates),):
         problem = f"scores of the shape {scores.shape} for {len(candidates)} candidates; return one for each"
     elif not np.isfinite(scores).all():

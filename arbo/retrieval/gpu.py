@@ -37,8 +37,8 @@ def torch_scanner(device: str | torch.device) -> Scanner:
             torch.set_float32_matmul_precision("highest")  # coarser products would miss candidates
             try:
                 for begin in range(0, len(rows), step):
-                    scores, found = (queries @ rows[begin : begin + step].T).topk(min(n, len(rows) - begin, step))
-                    best, place = torch.cat([best, scores], dim=1), torch.cat([place, found + begin], dim=1)
+                    scores, rows_found = (queries @ rows[begin : begin + step].T).topk(min(n, len(rows) - begin, step))
+                    best, place = torch.cat([best, scores], dim=1), torch.cat([place, rows_found + begin], dim=1)
                     best, order = best.topk(min(n, best.shape[1]))
                     place = place.gather(1, order)
             finally:

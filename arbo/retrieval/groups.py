@@ -209,8 +209,8 @@ def nearest_within(
     for begin in range(0, len(small), _TOGETHER) if most else ():
         _compare_all(small[begin : begin + _TOGETHER], queries, lists, options["metric"], within)
     large = [group for group in groups if len(group.things) > most]
-    found = search_all((_search(group, queries, things) for group in large), k, **options)
-    for group, (ids, lists.dissimilarity[group.queries]) in zip(large, found, strict=True):
+    results = search_all((_search(group, queries, things) for group in large), k, **options)
+    for group, (ids, lists.dissimilarity[group.queries]) in zip(large, results, strict=True):
         lists.ids[group.queries] = np.where(ids >= 0, group.things[ids], -1)
     return lists
 

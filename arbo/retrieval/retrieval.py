@@ -131,15 +131,15 @@ def retrieve(
         raise UsageError(f"search={settings.search!r} needs dense vectors, such as a transformer's; {mend}")
     recall: dict[str, float] = {}
 
-    def nearest(name: str, own: Sequence[Group], things: Any, k: int, within: float | None = None) -> Neighbors:
+    def nearest(name: str, own_groups: Sequence[Group], things: Any, k: int, within: float | None = None) -> Neighbors:
         """Search the ``k`` nearest things, and measure the recall of an approximate search."""
         lists = Neighbors.empty(len(inputs), 0)
         if inputs:
             search = find or partial(groups.nearest_within, queries=vectors, search_all=search_all)
             how: Any = {"metric": encoder.metric, "search": settings.search, "progress": announce(f"nearest {name}")}
-            lists = search(own, things=things, k=k, within=within, **how)
+            lists = search(own_groups, things=things, k=k, within=within, **how)
         if not engine.is_exact(things.whole if isinstance(things, GroupedEntities) else things, settings.search):
-            recall[name] = groups.recall_within(own, lists, vectors, things, metric=encoder.metric)
+            recall[name] = groups.recall_within(own_groups, lists, vectors, things, metric=encoder.metric)
         return lists
 
     whole, candidates = None, Neighbors.empty(len(inputs), 0)

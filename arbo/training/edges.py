@@ -14,11 +14,11 @@ from arbo.edges.features import Matrix
 from arbo.edges.model import CandidatePairs, EdgeModel
 from arbo.edges.pairs import distinct, searched
 from arbo.edges.trees import Trees
+from arbo.encoders.by_name import encoder_of
 from arbo.encoders.cross import PairEncoder
 from arbo.encoders.dual import DualEncoder
 from arbo.encoders.encoder import Encoder
 from arbo.encoders.model_folder import check_model_replaceable
-from arbo.encoders.named import encoder_of
 from arbo.encoders.pretrained import MINILM
 from arbo.engine import Bools
 from arbo.errors import DataError, UsageError

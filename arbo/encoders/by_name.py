@@ -24,15 +24,14 @@ def encoder_of(encoder: Encoder | str | PathLike[str]) -> Encoder:
         return NgramEncoder() if name == NGRAM else DualEncoder.from_pretrained(name)
     if not hasattr(encoder, "encode_mentions"):
         kind = type(encoder).__name__
-        raise UsageError(
-            f"expected an encoder object or the name of a model, not {kind}; for vectors, use arbo.VectorEncoder"
-        )
+        mend = "for vectors, use arbo.VectorEncoder"
+        raise UsageError(f"expected an encoder object or the name of a model, not {kind}; {mend}")
     return encoder
 
 
 def check_model_name(name: str) -> None:
     """Raise UsageError for a name that is almost ``ngram`` or ``all-MiniLM-L6-v2``, and neither of them nor a path."""
-    known = {own.lower(): own for own in (NGRAM, MINILM)}
+    known = {known.lower(): known for known in (NGRAM, MINILM)}
     close = get_close_matches(name.lower(), known, n=1)
     if close and "/" not in name and name not in known.values() and not Path(name).exists():
         raise UsageError(f"no encoder {name!r}: no such folder; did you mean {known[close[0]]}?")

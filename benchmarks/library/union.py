@@ -1,0 +1,33 @@
+"""The union of candidates, an oracle of the ArboEL paper (section 3.4): all second stages get the same candidates."""
+
+import numpy as np
+
+from arbo.retrieval.candidates import Candidates, best_first, other_origin, repeated
+
+
+def union(*candidates: Candidates) -> Candidates:
+    """Merge the candidates of several first stages, each entity once (the oracle UNION, before gold is added).
+
+    Candidates alternate: the first of each set, then the second of each. Scores of different encoders are not
+    comparable, so the new score is minus the best rank, counted from 0. The number of places is the sum over all sets.
+    Raise ValueError if there is no set, or the sets differ in documents or knowledge base.
+
+    >>> one = Candidates([[3, 1]], [[0.9, 0.5]], "d", "kb", {"encoder": "a"})
+    >>> other = Candidates([[1, 4]], [[7.0, 6.0]], "d", "kb", {"encoder": "b"})
+    >>> both = union(one, other)
+    >>> both.entities.tolist(), both.scores.tolist()
+    ([[3, 1, 4, -1]], [[0.0, 0.0, -1.0, -inf]])
+    """
+    if not candidates:
+        raise ValueError("a union needs at least one set of candidates")
+    first = candidates[0]
+    for place, other in enumerate(candidates):
+        if differs := other_origin(other.origin, first.origin):
+            raise ValueError(f"candidates[{place}] were made with {differs}, unlike candidates[0]; make them again")
+    entities = np.concatenate([one.entities for one in candidates], axis=1)
+    rank = np.concatenate([np.arange(one.k, dtype=np.float32) for one in candidates])
+    entities, scores = best_first(entities, np.where(entities >= 0, 0 - rank, -np.inf))
+    again = repeated(entities)
+    entities, scores = best_first(np.where(again, -1, entities), np.where(again, -np.inf, scores))
+    settings = {"union": [one.made_by for one in candidates]}
+    return Candidates(entities, scores, first.documents, first.knowledge_base, settings)
