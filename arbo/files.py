@@ -243,8 +243,6 @@ class Format(NamedTuple):
     """Noun for errors, such as "a run folder"."""
     mend: str
     """How to repair a damaged file or folder, for errors."""
-    oldest: int | None = None
-    """The earliest version that can be read; None if only `version` can be read."""
 
     def head(self, *packages: str) -> dict[str, Any]:
         """Return the first keys of a manifest: its format, and the versions of Python and of packages, if any."""
@@ -277,8 +275,7 @@ def check_format(values: object, format_: Format, file: PathLike) -> dict[str, A
 def check_manifest(given: object, format_: Format, file: PathLike) -> dict[str, Any]:
     """Check the format, the version and the required keys of a manifest, and return it unchanged.
 
-    Raise DataError for another format, for a version that is too new or too old, and if the value of a required key is
-    missing or has the wrong type.
+    Raise DataError for another format or version, and if the value of a required key is missing or has the wrong type.
     """
     values, path = check_format(given, format_, file), os.fspath(file)
     written_by = values.get("format_version")
@@ -286,8 +283,7 @@ def check_manifest(given: object, format_: Format, file: PathLike) -> dict[str, 
         newer = f"a newer arbo wrote this (format {written_by}; the installed one reads up to {format_.version})"
         raise DataError(f"{newer}; run: pip install --upgrade arbo", file=path)
     wrong = [name for name, kind in format_.keys.items() if type(values.get(name)) is not kind]
-    oldest = format_.version if format_.oldest is None else format_.oldest
-    if type(written_by) is not int or written_by < oldest:
+    if written_by != format_.version:
         wrong.insert(0, "format_version")
     if wrong:
         raise DataError(f"the manifest has no valid {', '.join(wrong)}; {format_.mend}", file=path)

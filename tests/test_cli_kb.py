@@ -109,7 +109,7 @@ def test_kb_convert_writes_the_format_of_the_ending(run: Run, tmp_path: Path) ->
     lossy = run(*command, tmp_path / "new.tsv")
     assert "new.tsv cannot hold types (1), alternative ids (1), xrefs (1), domains (1), aliases with" in lossy.err
     assert lossy.out == f"2 entities; written to {tmp_path / 'new.tsv'}\n"
-    assert list(arbo.KnowledgeBase.from_tsv(tmp_path / "new.tsv")) == [
+    assert list(arbo.read_knowledge_base(tmp_path / "new.tsv", "tsv")) == [
         arbo.Entity("A", "flu", ("grippe",), "A fever.\nIt spreads."),
         arbo.Entity("B", "cold"),
     ]
@@ -138,7 +138,7 @@ def test_tsv_is_read_as_it_was_or_its_losses_are_counted(kb: arbo.KnowledgeBase)
         except arbo.DataError:
             assert kb.entities[0].id != kb.entities[0].id.strip()
             return
-        assert (list(arbo.KnowledgeBase.from_tsv(Path(folder, "kb.tsv"))) == list(kb)) == (not lost), lost
+        assert (list(arbo.read_knowledge_base(Path(folder, "kb.tsv"), "tsv")) == list(kb)) == (not lost), lost
 
 
 def test_kb_remove_names(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

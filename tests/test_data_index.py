@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -14,12 +13,9 @@ import pytest
 from builders import texts
 from hypothesis import given, settings, strategies as st
 
-from arbo.data.columns import SCHEMAS, Table, write_table
 from arbo.data.entities import Entity
-from arbo.data.index_folder import _checksum, _described
 from arbo.data.knowledge_base import KnowledgeBase
-from arbo.encoders.index import build_index, check_index, encoded
-from arbo.encoders.ngrams import NgramEncoder
+from arbo.encoders.index import build_index
 from arbo.errors import DataError, UsageError
 
 KB = KnowledgeBase(
@@ -172,19 +168,6 @@ def test_a_damaged_index_is_refused(damage: Damage, problem: str, tmp_path: Path
     assert "arbo kb index" in str(error.value) or "upgrade" in str(error.value)
 
 
-def test_a_table_with_other_content_is_refused(tmp_path: Path) -> None:
-    schema = SCHEMAS["other_ids"]
-    file = tmp_path / "table.arrow"
-    write_table([("a", (1,))], schema, file)
-    assert Table(file, schema, 1).row(0, "id", "rows") == ["a", (1,)]
-    for wrong in (lambda: Table(file, schema, 2), lambda: Table(file, SCHEMAS["entities"], 1)):
-        with pytest.raises(DataError, match="it does not hold"):
-            wrong()
-    file.write_bytes(b"ARROW1" + bytes(100))
-    with pytest.raises(DataError, match="the file is damaged"):
-        Table(file, schema, 1)
-
-
 def test_only_an_index_is_replaced(tmp_path: Path) -> None:
     stored(KB, tmp_path)
     target = tmp_path / "index"
@@ -198,48 +181,3 @@ def test_only_an_index_is_replaced(tmp_path: Path) -> None:
     for other in (tmp_path, tmp_path / "index" / "kb"):
         with pytest.raises(UsageError, match="exists and is not a folder of an arbo index"):
             build_index(KB, other)
-
-
-def test_damage_that_the_hashes_do_not_show(tmp_path: Path) -> None:
-    """Arrays of other sizes, and a manifest with other values, whose checksum was made again."""
-    stored(KB, tmp_path)
-    index, told = tmp_path / "index", "arbo-index.json"
-    manifest = json.loads((index / told).read_text("utf-8"))
-
-    def again(**kb: object) -> None:
-        changed = {name: value for name, value in manifest.items() if name != "checksum"}
-        changed |= {"kb": manifest["kb"] | kb, "files": {name: _described(index / name) for name in manifest["files"]}}
-        (index / told).write_text(json.dumps(changed | {"checksum": _checksum(changed)}), "utf-8")
-
-    def opened(kb: KnowledgeBase) -> None:
-        encoded(kb, NgramEncoder())
-
-    again(entities="3")
-    with pytest.raises(DataError, match="the manifest lacks sizes, notes or a fingerprint"):
-        KnowledgeBase.from_index(index)
-    for name, problem in {"vectors/owners.2": "of other sizes or types", "kb/places": "the hashes of ids"}.items():
-        right = np.load(index / f"{name}.npy")
-        np.save(index / f"{name}.npy", right[:-1])
-        again()
-        with pytest.raises(DataError, match=problem):
-            opened(KnowledgeBase.from_index(index))
-        np.save(index / f"{name}.npy", right)
-    file = index / "vectors" / "bounds.2.npy"  # a row of a sketch has 64 bytes
-    right = np.load(file)
-    np.save(file, right[:, :-1])
-    again()
-    with pytest.raises(DataError, match="of other sizes or types"):
-        opened(KnowledgeBase.from_index(index))
-    np.save(file, right)
-    for name, value in {"matrix.1": -1, "matrix.2": np.nan, "postings.1": 99, "postings.2": np.inf}.items():
-        file = index / "vectors" / f"{name}.npy"
-        right = np.load(file)
-        np.save(file, np.append(right[:-1], right.dtype.type(value)))
-        again()
-        problem, refused = ("not finite", check_index) if name.endswith("2") else ("out of range", opened)
-        with pytest.raises(DataError, match=problem):
-            refused(KnowledgeBase.from_index(index))
-        np.save(file, right)
-    again()
-    check_index(KnowledgeBase.from_index(index))
-    opened(KnowledgeBase.from_index(index))

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -141,18 +140,6 @@ def test_json_lines_give_the_same_knowledge_base_back(
     assert back == kb
     assert back.fingerprint == kb.fingerprint
     assert back.row_of == kb.row_of
-
-
-def test_class_methods_read_each_format(tmp_path: Path) -> None:
-    (tmp_path / "kb.obo").write_text("[Term]\nid: D1\nname: flu\n")
-    (tmp_path / "kb.txt").write_text("D1||flu\n")
-    (tmp_path / "kb.jsonl").write_text('{"id": "D1", "name": "flu"}\n')
-    for kb in (
-        KnowledgeBase.from_obo(tmp_path / "kb.obo"),
-        KnowledgeBase.from_medic(tmp_path / "kb.txt"),
-        KnowledgeBase.from_jsonl(str(tmp_path / "kb.jsonl")),
-    ):
-        assert kb["D1"].name == "flu"
 
 
 @pytest.mark.parametrize("items", [["D1"], [{"id": "D1", "name": "flu"}], [FLU, None]])

@@ -23,7 +23,7 @@ def read(tmp_path: Path) -> Callable[..., KnowledgeBase]:
     """Read lines as a table."""
 
     def read(*lines: str, end: str = "\n") -> KnowledgeBase:
-        return KnowledgeBase.from_tsv(save_lines(tmp_path / "kb.tsv", *lines, end=end))
+        return read_knowledge_base(save_lines(tmp_path / "kb.tsv", *lines, end=end), "tsv")
 
     return read
 

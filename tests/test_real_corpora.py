@@ -35,7 +35,7 @@ class Searched(NamedTuple):
 
 @pytest.fixture(scope="session")
 def linker(shared: Shared) -> arbo.Linker:
-    return arbo.Linker(arbo.KnowledgeBase.from_medic(shared("data/medic/medic_06Jul2012.txt")))
+    return arbo.Linker(arbo.read_knowledge_base(shared("data/medic/medic_06Jul2012.txt")))
 
 
 def search(linker: arbo.Linker, corpus: arbo.Corpus) -> Searched:

@@ -407,7 +407,7 @@ def test_a_preview_writes_nothing(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("size", [1000, 5000])
 def test_shards_do_not_change_runs_of_real_corpora(shared: Any, tmp_path: Path, size: int) -> None:
-    diseases = arbo.KnowledgeBase.from_medic(shared("data/medic/medic_06Jul2012.txt"))
+    diseases = arbo.read_knowledge_base(shared("data/medic/medic_06Jul2012.txt"))
     papers = arbo.read_documents(shared("data/bc5cdr/CDR_TestSet.PubTator.txt"))
     news = arbo.read_documents(shared("data/ecbplus"), format="ecbplus")
     for kb, documents in ((diseases, papers), (None, news)):

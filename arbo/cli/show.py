@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
 
 import arbo
 from arbo.cli import console, options
-from arbo.cli.reporting import check_outputs, drawing
 
 if TYPE_CHECKING:
     from arbo.results.run import Ints
 
 _Ids = list[str] | None
 _TEXT = "Only mentions whose text, long form or entity name contains WORDS."
-_PLOT = (
-    "Plot the chosen mentions. The name of the file ends in `histogram.svg` to show dissimilarities, or "
-    "in `curve.svg` to show which share of the mentions each threshold would link; .png works too."
-)
 
 
 def show(
@@ -35,7 +29,6 @@ def show(
     ] = False,
     clusters: Annotated[bool, Option("--clusters", help="Show clusters instead of mentions.")] = False,
     limit: options.Limit = None,
-    plot: Annotated[Path | None, Option(metavar="FILE", help=_PLOT)] = None,
     as_json: options.Json = False,
 ) -> None:
     """Show the mentions of a run with their links, or its clusters.
@@ -44,15 +37,11 @@ def show(
     --nil` the discovered entities. The output is a table on a terminal, and tab-separated in a pipe. `--json` prints
     mentions and clusters.
     """
-    from arbo.results.views import Selection, cluster_view, clusters_of, mention_view, selected
+    from arbo.results.views import Selection, cluster_view, clusters_of, mention_view
 
-    check_outputs([run], None, plot)
     result = arbo.Result.load(run)
     selection = Selection(nil, tuple(entity or ()), tuple(cluster or ()), tuple(document or ()), text, lowest_margin)
     rows = selection.rows(result)
-    if plot is not None:
-        with drawing(plot):
-            selected(result, rows).plot(plot)
     if as_json:
         views = {"mentions": mention_view(result, rows[:limit])}
         views["clusters"] = cluster_view(result, clusters_of(result, rows)[:limit])

@@ -38,14 +38,12 @@ MEND = "build the index again with `arbo kb index`"
 class Table:
     """The rows of an Arrow file, which is mapped into memory; raise DataError if it is damaged."""
 
-    def __init__(self, file: Path, schema: pa.Schema, n: int) -> None:
-        self._file, self._schema, self._n = file, schema, n
+    def __init__(self, file: Path, schema: pa.Schema) -> None:
+        self._file, self._schema = file, schema
         with self._sound():
             reader = pa.ipc.open_file(pa.memory_map(str(file)))
             parts = [reader.get_batch(part) for part in range(reader.num_record_batches)]
-            sizes = [min(_BATCH, n - begin) for begin in range(0, n, _BATCH)]
-            if reader.schema != schema or [len(part) for part in parts] != sizes:
-                raise ValueError(f"it does not hold {n:,} rows with the columns {', '.join(schema.names)}")
+        self._n = sum(map(len, parts))
         self._parts = [{name: part.column(name) for name in schema.names} for part in parts]
 
     def __len__(self) -> int:

@@ -235,7 +235,6 @@ class Corpus(Sequence[Document]):
         """SHA-256 of ids, texts, mentions (without scores and metadata) and domains, in order."""
         digest = hashlib.sha256()
         for document in self.documents:
-            # A document without a domain hashes as it did before domains existed, so that old runs still match.
             domain = () if document.domain is None else (document.domain,)
             kept = (document.id, document.text, tuple(map(_content, document.mentions)), *domain)
             digest.update(json.dumps(kept).encode("ascii") + b"\n")
@@ -301,6 +300,6 @@ def _taken(mention: str, first: str, second: str) -> DataError:
 
 
 def _content(mention: Mention) -> tuple[Any, ...]:
-    """Return the values that a fingerprint covers; without a cluster, these are the same as in earlier versions."""
+    """Return the values that a fingerprint covers."""
     own: tuple[Any, ...] = _IDENTITY(mention)
     return own if mention.cluster is None else (*own, mention.cluster)

@@ -45,19 +45,13 @@ class IndexFolder(NamedTuple):
         manifest = files.check_manifest(_manifest(folder), FORMAT, folder / MANIFEST)
         if manifest.pop("checksum", None) != _checksum(manifest):
             raise DataError(f"the manifest was changed after it was written; {MEND}", file=str(folder / MANIFEST))
-        sizes = [manifest["kb"].get(name) for name in SCHEMAS] + [
-            known.get("bytes") if isinstance(known, dict) else None for known in manifest["files"].values()
-        ]
-        texts = isinstance(manifest["kb"].get("fingerprint"), str) and isinstance(manifest["kb"].get("notes"), dict)
-        if not texts or not all(type(size) is int and size >= 0 for size in sizes):
-            raise DataError(f"the manifest lacks sizes, notes or a fingerprint; {MEND}", file=str(folder / MANIFEST))
         for name, known in manifest["files"].items():
             file = folder / name
             try:
                 size = file.stat().st_size
                 if size != known["bytes"]:
                     raise DataError(f"the file has {size:,} bytes, not {known['bytes']:,}; {MEND}", file=str(file))
-                if _ends(file) != known.get("ends"):
+                if _ends(file) != known["ends"]:
                     raise DataError(f"the file was changed after it was written; {MEND}", file=str(file))
             except OSError as error:
                 raise DataError(f"the file cannot be read ({error.strerror}); {MEND}", file=str(file)) from None
@@ -65,16 +59,11 @@ class IndexFolder(NamedTuple):
 
     def table(self, name: str) -> Table:
         """Return the table ``entities`` or ``other_ids``, mapped into memory; raise DataError if it is damaged."""
-        return Table(self.folder / "kb" / f"{name}.arrow", SCHEMAS[name], self.manifest["kb"][name])
+        return Table(self.folder / "kb" / f"{name}.arrow", SCHEMAS[name])
 
     def rows(self, entities: Table) -> StoredRows:
         """Return the rows of each id and alternative id, mapped into memory."""
-        others, own = self.table("other_ids"), self.arrays("kb")
-        size = (len(entities) + len(others),)
-        kinds = [(name, str(own[name].dtype), own[name].shape) for name in sorted(own)]
-        if kinds != [("hashes", "uint64", size), ("places", "int64", size)]:
-            raise DataError(f"the hashes of ids are damaged; {MEND}", file=str(self.folder / "kb"))
-        return StoredRows(entities, others, HashedIds(**own))
+        return StoredRows(entities, self.table("other_ids"), HashedIds(**self.arrays("kb")))
 
     def arrays(self, folder: str) -> dict[str, npt.NDArray[Any]]:
         """Map the arrays in the subfolder ``kb``, ``encoder`` or ``vectors``; changes are not written to the files."""

@@ -98,27 +98,6 @@ class KnowledgeBase:
         return cls(entities_of(numbered(items)))
 
     @classmethod
-    def from_obo(cls, path: PathLike) -> KnowledgeBase:
-        """Read an ontology in OBO format."""
-        from arbo.formats.obo import read_obo
-
-        return read_obo(path)
-
-    @classmethod
-    def from_medic(cls, path: PathLike) -> KnowledgeBase:
-        """Read a dictionary in the layout of MEDIC."""
-        from arbo.formats.medic import read_medic
-
-        return read_medic(path)
-
-    @classmethod
-    def from_tsv(cls, path: PathLike) -> KnowledgeBase:
-        """Read a table with the columns id, name, aliases and definition; see `arbo.formats.table`."""
-        from arbo.formats.table import read_entities
-
-        return read_entities(path)
-
-    @classmethod
     def from_jsonl(cls, path: PathLike) -> KnowledgeBase:
         """Read JSON lines, arbo's own format; see `arbo.formats.jsonl`."""
         from arbo.formats.jsonl import read_entities

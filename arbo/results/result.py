@@ -14,7 +14,6 @@ from arbo.results.explanation import Explanation, explain
 from arbo.results.export import export, flat_table, labels_of
 from arbo.results.giants import Giant, giants_of
 from arbo.results.graphs import only_graph
-from arbo.results.plots import plot
 from arbo.results.rows import ROWS_SHOWN, table_of
 from arbo.results.run import Link, Run
 from arbo.results.run_folder import CORRECTIONS, save_run
@@ -72,17 +71,6 @@ class Result(Run):
         """
         how = Coreference(per_document, singletons)
         return evaluate(self, train=None if train is None else Corpus.of(train), how=how)
-
-    def plot(self, path: PathLike) -> None:
-        """Plot a histogram or a curve: the file's name ends in ``histogram`` or ``curve``, then .png or .svg.
-
-        The histogram shows dissimilarities and the thresholds on them; with cosines or probabilities, dissimilarities
-        up to 0.01 are only counted in the legend. The curve shows the share of mentions that each threshold on the
-        nearest entity alone, without the graph, would link and, with gold annotations, the share of correct decisions.
-        Raise UsageError for another name, and if the mentions have nothing to plot; for other errors, see
-        `eval.plot_thresholds`.
-        """
-        plot(self, path)
 
     def save(self, folder: PathLike, *, texts: bool = True) -> None:
         """Write a run folder, completely or not at all; only an earlier run folder is replaced.

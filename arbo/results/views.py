@@ -1,7 +1,6 @@
 """Views of a run: flat tables of all or some mentions and clusters."""
 
-from dataclasses import dataclass, replace
-from typing import TypeVar
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -9,8 +8,6 @@ import pyarrow.compute as pc
 
 from arbo.errors import UsageError
 from arbo.results.run import Ints, Run
-
-R = TypeVar("R", bound=Run)
 
 _OF_LINKS = ("entity_id", "entity_name", "cluster_id", "score", "margin", "confidence", "corrected", "follows")
 _LOOKED_AT = 50
@@ -111,12 +108,6 @@ def mention_view(run: Run, rows: Ints) -> pa.Table:
 def clusters_of(run: Run, rows: Ints) -> Ints:
     """Return the rows of the clusters that contain the given mentions, in the order of the run."""
     return np.unique(run.cluster_rows[rows])
-
-
-def selected(run: R, rows: Ints) -> R:
-    """Return a run of only these mentions and their clusters, which cannot grow."""
-    tables = {name: getattr(run, name).take(rows) for name in ("mention_table", "link_rows")}
-    return replace(run, **tables, cluster_table=run.cluster_table.take(clusters_of(run, rows)), kept=None)
 
 
 def cluster_view(run: Run, chosen: Ints, *, examples: int = 3) -> pa.Table:

@@ -73,7 +73,7 @@ def check_start(out: PathLike, kb: KnowledgeBase | None) -> None:
     if not isinstance(kb, KnowledgeBase):
         raise UsageError(
             f"training needs a knowledge base, not {type(kb).__name__}; read one, for example with "
-            "KnowledgeBase.from_obo(path), or make one from rows with KnowledgeBase.of(rows)"
+            "arbo.read_knowledge_base(path), or make one from rows with KnowledgeBase.of(rows)"
         )
 
 
