@@ -1,11 +1,17 @@
-"""The names of `clustering` that arbo uses.
+"""The names of the packages `clustering` and `eval` that arbo uses.
 
-They are arbo's own even if the user has another module called `clustering`, see `arbo.siblings`.
+They are arbo's own even if other modules have these names: a user's script may have its own `eval.py` beside it. Python
+then finds that file under the name `eval`, and arbo must neither use nor execute it. If there is no such conflict, each
+package is imported under its own name, so that only one copy is loaded; otherwise, the package beside arbo is loaded
+under a private name.
 """
 
+import sys
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-from arbo.siblings import attribute
 
 if TYPE_CHECKING:
     from clustering import Decisions, Edges, Graph, MergeTree, Partition, average_tree, merge_tree, partition
@@ -13,8 +19,6 @@ if TYPE_CHECKING:
     from clustering.bins import Bin, Bins, described, joined
     from clustering.bridges import bridges
     from clustering.comparison import (
-        CANDIDATES,
-        SAMPLE,
         Embeddings,
         Searchable,
         is_exact,
@@ -34,28 +38,70 @@ if TYPE_CHECKING:
     from clustering.methods import Method, Metric, NilLinkage, SearchMethod
     from clustering.progress import Progress, T, silent
     from clustering.vectors import Csr, Vectors, csr, offset_of
+    from eval import *
+    from eval import plots, report
+    from eval.arrays import Brief
+    from eval.conll import BracketError, Chains, columns_of, is_comment
+    from eval.lines import lines_of_codes, resampled, without_singletons
+    from eval.ratio import ratio
+    from eval.report import Value
+    from eval.table import Cell, Table
 
-# Maps modules of `clustering` to the names above that they define; a module is imported when one of its names is first
-# used. The names above that are not listed here, such as `Graph`, are looked up in the package `clustering` itself.
+# Maps modules to the names above that they define; a module is imported when one of its names is first used. The names
+# above that are not listed here are looked up in the package `eval` itself.
 _NAMES = {
-    "arrays": "Bools Floats Ids New Weights id_dtype pairs_of ranges",
-    "bins": "Bin Bins described joined",
-    "bridges": "bridges",
-    "comparison": "CANDIDATES SAMPLE Embeddings Searchable is_exact measured_recall nearest pair_dissimilarity",
-    "decisions": "NEW OUTSIDE UNDECIDED",
-    "dense": "spanning_tree",
-    "dense_search": "Scan Scanner faiss_scanner",
-    "graph": "ListedGraph",
-    "growth": "FEW renumbered updated",
-    "index": "Index is_below is_start",
-    "kernels": "in_parallel kernel",
-    "knn": "Limit Neighbors lists_of merged",
-    "late_interaction": "TokenMatrices",
-    "methods": "Method Metric NilLinkage SearchMethod",
-    "progress": "Progress T silent",
-    "vectors": "Csr Vectors csr offset_of",
+    "clustering": "Decisions Edges Graph MergeTree Partition average_tree merge_tree partition",
+    "clustering.arrays": "Bools Floats Ids New Weights id_dtype pairs_of ranges",
+    "clustering.bins": "Bin Bins described joined",
+    "clustering.bridges": "bridges",
+    "clustering.comparison": "Embeddings Searchable is_exact measured_recall nearest pair_dissimilarity",
+    "clustering.decisions": "NEW OUTSIDE UNDECIDED",
+    "clustering.dense": "spanning_tree",
+    "clustering.dense_search": "Scan Scanner faiss_scanner",
+    "clustering.graph": "ListedGraph",
+    "clustering.growth": "FEW renumbered updated",
+    "clustering.index": "Index is_below is_start",
+    "clustering.kernels": "in_parallel kernel",
+    "clustering.knn": "Limit Neighbors lists_of merged",
+    "clustering.late_interaction": "TokenMatrices",
+    "clustering.methods": "Method Metric NilLinkage SearchMethod",
+    "clustering.progress": "Progress T silent",
+    "clustering.vectors": "Csr Vectors csr offset_of",
+    "eval.arrays": "Brief",
+    "eval.conll": "BracketError Chains columns_of is_comment",
+    "eval.lines": "lines_of_codes resampled without_singletons",
+    "eval.ratio": "ratio",
+    "eval.report": "Value",
+    "eval.table": "Cell Table",
 }
 
 
 def __getattr__(name: str) -> Any:
-    return attribute(__name__, "clustering", _NAMES, name)
+    """Return a name of `clustering` or `eval`, and store it in this module."""
+    home = next((module for module, names in _NAMES.items() if name in names.split()), "eval")
+    package, dot, module = home.partition(".")
+    try:
+        value = getattr(import_module(_name_of(package) + dot + module), name)
+    except AttributeError:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
+    return globals().setdefault(name, value)
+
+
+@cache
+def _name_of(package: str) -> str:
+    """Return the name under which to import a package beside arbo."""
+    init = Path(__file__).resolve().parent.parent / package / "__init__.py"
+    if package in sys.modules:
+        found = getattr(sys.modules[package], "__file__", None)
+    else:
+        spec = find_spec(package)
+        found = spec.origin if spec else None
+    if found is not None and Path(found).resolve().with_suffix(".py") == init:
+        return package
+    name = f"arbo._{package}"
+    own = spec_from_file_location(name, init, submodule_search_locations=[str(init.parent)])
+    assert own is not None
+    assert own.loader is not None
+    module = sys.modules[name] = module_from_spec(own)
+    own.loader.exec_module(module)
+    return name

@@ -19,7 +19,7 @@ def kernel(function: Function) -> Function:
 
     numba finds a cached kernel by the file and the qualified name of its function, and then imports the modules of the
     function and of its arguments' types by their names. The files of this package can be imported under two names (see
-    `arbo.siblings`), so each name has its own kernels on disk, also for functions of other packages.
+    `arbo.engine`), so each name has its own kernels on disk, also for functions of other packages.
     """
     function.__qualname__ = f"{__name__}.{function.__module__}.{function.__qualname__}"
     return cast(Function, numba.njit(cache=True, nogil=True)(function))

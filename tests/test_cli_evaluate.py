@@ -13,7 +13,7 @@ from conftest import Run
 
 import arbo
 from arbo.data.corpus import Corpus
-from arbo.metrics import coreference_scores_from_labels
+from arbo.engine import coreference_scores_from_labels
 
 
 @pytest.fixture(scope="module")

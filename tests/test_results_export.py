@@ -15,8 +15,8 @@ from builders import document, linker
 from conftest import Run, Sample
 
 import arbo
+from arbo.engine import coreference_by_document, read_clusters, read_conll, scores_from_counts
 from arbo.formats import writer
-from arbo.metrics import coreference_by_document, read_clusters, read_conll, scores_from_counts
 from arbo.results.export import documents_of, flat_table
 
 HOSTILE = [

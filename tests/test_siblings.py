@@ -106,24 +106,22 @@ def test_without_such_a_file_there_is_one_module(home: Path, tmp_path: Path) -> 
 from clustering import Graph, partition
 from eval import Report, coreference_scores
 
-import arbo.engine, arbo.metrics
+import arbo.engine
 
-print(arbo.engine.Graph is Graph, arbo.metrics.Report is Report)
+print(arbo.engine.Graph is Graph, arbo.engine.Report is Report)
 documents, kb = arbo.load_sample()
 evaluation = arbo.Linker(kb).link(documents[:9]).evaluate()
-print(isinstance(evaluation.report(), Report), arbo.metrics.proportion.__module__)
+print(isinstance(evaluation.report(), Report), arbo.engine.proportion.__module__)
 """
     assert run(home, tmp_path, "-c", code) == ["True True", "True eval.ratio"]
 
 
-def test_a_facade_names_what_there_is() -> None:
+def test_the_engine_names_what_there_is() -> None:
     import arbo.engine
-    import arbo.metrics
 
-    for facade in (arbo.engine, arbo.metrics):
-        assert all(getattr(facade, name) is not None for names in facade._NAMES.values() for name in names.split())
-        with pytest.raises(AttributeError, match="has no attribute 'nobody'"):
-            facade.nobody  # noqa: B018
+    assert all(getattr(arbo.engine, name) is not None for own in arbo.engine._NAMES.values() for name in own.split())
+    with pytest.raises(AttributeError, match="has no attribute 'nobody'"):
+        arbo.engine.nobody  # noqa: B018
 
 
 @pytest.mark.parametrize("end", [".py", ".pyc"])
@@ -134,6 +132,6 @@ def test_arbo_in_a_zip(tmp_path: Path, end: str) -> None:
                 archive.writepy(str(ROOT / package))
             for file in (ROOT / package).rglob("*.py") if end == ".py" else ():
                 archive.write(file, file.relative_to(ROOT))
-    code = "import arbo.engine, arbo.metrics\nprint(arbo.engine.Ids is not None, arbo.__all__[0])\n"
-    code += "import clustering, eval\nprint(arbo.engine.Graph is clustering.Graph, arbo.metrics.Report is eval.Report)"
+    code = "import arbo.engine\nprint(arbo.engine.Ids is not None, arbo.__all__[0])\n"
+    code += "import clustering, eval\nprint(arbo.engine.Graph is clustering.Graph, arbo.engine.Report is eval.Report)"
     assert run(tmp_path / "z.zip", tmp_path, "-c", code) == ["True ArboError", "True True"]

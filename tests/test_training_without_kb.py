@@ -14,9 +14,8 @@ from training_builders import Killed, dying, encoder, log_of, torch, weights
 
 import arbo
 from arbo.encoders.tower import Tower
-from arbo.engine import Graph, merge_tree, silent
+from arbo.engine import Graph, coreference_scores_from_labels, merge_tree, silent
 from arbo.errors import DataError, UsageError
-from arbo.metrics import coreference_scores_from_labels
 from arbo.retrieval.groups import among_mentions, nearest_within
 from arbo.training.checkpoints import load_plan
 from arbo.training.config import WITHOUT_KB

@@ -15,7 +15,7 @@ from arbo.errors import UsageError
 from arbo.formats import DocumentFormat
 
 if TYPE_CHECKING:
-    from arbo.metrics import Table
+    from arbo.engine import Table
     from arbo.results.evaluation import Evaluation
     from arbo.spans.evaluation import FoundScores
 
@@ -65,7 +65,7 @@ def evaluate(
     Confidence intervals come from resampled documents. With several runs of the same documents, stars mark scores that
     differ significantly from those of the first run.
     """
-    from arbo.metrics import Report, Resampling
+    from arbo.engine import Report, Resampling
     from arbo.results.evaluation import Coreference, evaluate_together, evaluate_topics
     from arbo.spans.evaluation import run_scores
 
@@ -127,7 +127,7 @@ def _check(
 
 
 def _plot(evaluations: Mapping[str, Evaluation | FoundScores], path: Path) -> None:
-    from arbo.metrics import plot_precision_recall
+    from arbo.engine import plot_precision_recall
 
     found = {name: getattr(evaluation, "nil_curve", None) for name, evaluation in evaluations.items()}
     curves = {name: curve for name, curve in found.items() if curve}

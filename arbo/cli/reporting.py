@@ -14,7 +14,7 @@ from arbo.errors import UsageError
 from arbo.files import real
 
 if TYPE_CHECKING:
-    from arbo.metrics import Line, Report, Table
+    from arbo.engine import Line, Report, Table
 
 _SAVE = "Also write the table to FILE, in the format of its ending: .md, .tex, .csv, .txt or .json; may be repeated."
 Save = Annotated[list[Path] | None, Option("--save", metavar="FILE", help=_SAVE)]
@@ -58,8 +58,8 @@ def check_outputs(
     inputs: Sequence[Path | None], save: Sequence[Path] | None, plot: Path | None = None, *, plotted_by: str = "--plot"
 ) -> None:
     """Raise UsageError, before the work, if a report or plot cannot be written or would replace an input."""
+    from arbo.engine import plots, report
     from arbo.files import check_writable
-    from arbo.metrics import plots, report
 
     outputs = [("--save", file, list(report.FORMATS)) for file in save or ()]
     outputs += [(plotted_by, plot, list(plots.FORMATS))] if plot is not None else []
@@ -115,7 +115,7 @@ def table_of_groups(groups: Mapping[str, Mapping[str, Sequence[Line]]], title: s
 
     ``groups`` are the lines of each system, by group.
     """
-    from arbo.metrics import Table, Value
+    from arbo.engine import Table, Value
 
     rows: dict[str, dict[str, Line]] = {}
     for group, systems in groups.items():

@@ -16,8 +16,8 @@ from arbo.cli import console, options, reporting
 from arbo.errors import DataError
 
 if TYPE_CHECKING:
+    from arbo.engine import ClusteredDocuments, DocumentCounts, Line, PairedCounts, Report
     from arbo.formats import Ids
-    from arbo.metrics import ClusteredDocuments, DocumentCounts, Line, PairedCounts, Report
 
 
 ClusterFormat = Literal["conll", "jsonl"]
@@ -89,7 +89,7 @@ def score(
 
 def _report(pairs: Mapping[str, PairedCounts], lines: dict[str, list[Line]] | None, key: str, seed: int) -> Report:
     """Make the report of all systems; tell if the key has too few documents for intervals."""
-    from arbo.metrics import Report, Resampling
+    from arbo.engine import Report, Resampling
 
     first, *others = pairs
     n, across = len(pairs[first].documents), [*pairs[first].documents] == [""]
@@ -117,7 +117,7 @@ def _exported(run: Path, format_: ClusterFormat | None, ids: Ids, folder: str) -
 
 def _read(path: Path, format_: ClusterFormat | None, ids: Ids, *, singletons: bool) -> ClusteredDocuments:
     """Read a file or a run, perhaps without clusters of one mention, and print notes about irregularities."""
-    from arbo.metrics import FileFormatError, read_clusters, read_conll
+    from arbo.engine import FileFormatError, read_clusters, read_conll
 
     if path.is_dir():
         with TemporaryDirectory() as folder:
@@ -142,7 +142,7 @@ def _read(path: Path, format_: ClusterFormat | None, ids: Ids, *, singletons: bo
 
 def _counts(name: str, key: ClusteredDocuments, response: ClusteredDocuments) -> PairedCounts:
     """Count each document of the key, and print the documents that key and response do not share."""
-    from arbo.metrics import coreference_by_document
+    from arbo.engine import coreference_by_document
     from arbo.progress import bars
 
     _tell_shifted(name, key, response)
@@ -196,7 +196,7 @@ def _some(documents: Sequence[str]) -> str:
 
 
 def _lines(documents: Collection[DocumentCounts]) -> list[Line]:
-    from arbo.metrics import Line, coreference_lines
+    from arbo.engine import Line, coreference_lines
 
     counts = [document.mentions for document in documents]
     mentions = Line.of_counts("mentions", counts, over=_over(*map(sum, zip(*counts, strict=True))))
@@ -209,7 +209,7 @@ def lines_across(
     """Return the lines of a report on clusters across documents; ``where`` gives the document of each mention."""
     import numpy as np
 
-    from arbo.metrics import Line, lines_of_codes
+    from arbo.engine import Line, lines_of_codes
     from arbo.results.lines import MOST_WITH_INTERVALS
 
     sides = [side.documents.get("", []) for side in (key, *found.values())]

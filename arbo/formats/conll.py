@@ -30,11 +30,11 @@ from typing import NamedTuple
 
 from arbo.data import Corpus, Document, DocumentRecords, OnError, Records
 from arbo.data.documents import marked_document
+from arbo.engine import BracketError, Chains, columns_of, is_comment
 from arbo.errors import DataError
 from arbo.files import PathLike, write_lines
 from arbo.formats.files import Block, read_blocks, read_lines
 from arbo.formats.writing import check_id, hull, one_line
-from arbo.metrics import BracketError, Chains, columns_of, is_comment
 from arbo.text.checks import Span
 from arbo.text.sentences import lay_out
 from arbo.text.words import words

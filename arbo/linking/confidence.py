@@ -14,9 +14,8 @@ import numpy.typing as npt
 import scipy  # its modules are imported when they are used
 
 from arbo.data.gold import Bools, Ints
-from arbo.engine import Ids
+from arbo.engine import Ids, plot_thresholds
 from arbo.files import json_ready
-from arbo.metrics import plot_thresholds
 from arbo.results.rows import table_of
 from arbo.retrieval.retrieval import Retrieval
 from arbo.settings import Finite, Settings

@@ -21,12 +21,25 @@ import numpy.typing as npt
 
 from arbo.data.codes import codes_of
 from arbo.data.gold import Gold
-from arbo.engine import MergeTree, Method, Neighbors, Partition, Progress, average_tree, merge_tree, partition, silent
+from arbo.engine import (
+    Brief,
+    MergeTree,
+    Method,
+    Neighbors,
+    Partition,
+    Progress,
+    all_cuts,
+    average_tree,
+    conll_of_cuts,
+    merge_tree,
+    partition,
+    plot_thresholds,
+    silent,
+)
 from arbo.errors import DataError
 from arbo.linking.confidence import Confidence, Reliability, calibrate, evidence
 from arbo.linking.config import LinkerConfig
 from arbo.linking.objectives import DISCOVERY, LINKING, Objective
-from arbo.metrics import Brief, all_cuts, conll_of_cuts, plot_thresholds
 from arbo.retrieval.retrieval import Retrieval
 
 _K = (1, 2, 4, 8)

@@ -11,12 +11,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from arbo import metrics
+from arbo import engine
 from arbo.data import Corpus, KnowledgeBase
 from arbo.data.gold import RECALL_AT, Bools, Gold, Ints
 from arbo.data.tables import metadata_of
+from arbo.engine import Line, LinkingCounts, LinkingScores, NilCurve, Report, Resampling
 from arbo.errors import UsageError
-from arbo.metrics import Line, LinkingCounts, LinkingScores, NilCurve, Report, Resampling
 from arbo.results.lines import cluster_lines, counts_by_document, kind_lines, kinds_of, linking_lines, nil_lines
 from arbo.results.run import Run, entities_in
 
@@ -30,15 +30,15 @@ class Evaluation:
 
     mentions: int
     linking: LinkingScores | None = None
-    nil: metrics.NilScores | None = None
+    nil: engine.NilScores | None = None
     """NIL decisions of the run."""
     nil_curve: NilCurve | None = None
     """NIL decisions by the similarity of the nearest entity alone, at every threshold on this similarity."""
-    clustering: metrics.ClusteringScores | None = None
+    clustering: engine.ClusteringScores | None = None
     """Agreement of the clusters with the gold classes, over the mentions with a gold id or cluster."""
-    clustering_unseen: metrics.ClusteringScores | None = None
+    clustering_unseen: engine.ClusteringScores | None = None
     """`clustering` of the mentions whose gold entities are not in training (ALL/UNSEEN in ArboEL, section 3.5)."""
-    coreference: metrics.CoreferenceScores | None = None
+    coreference: engine.CoreferenceScores | None = None
     with_nil: LinkingCounts | None = None
     """Links and NIL decisions of all annotated mentions; NIL counts as one more entity."""
     clustered: int = 0
@@ -213,7 +213,7 @@ def evaluate_candidates(
         train: documents whose gold entities count as seen; adds scores for seen and unseen entities.
     """
     gold, k = Gold.of(documents, kb), candidates.shape[1]
-    return metrics.linking_scores(
+    return engine.linking_scores(
         *gold.accepted,
         candidates[:, 0] if k else np.full(len(candidates), -1),
         annotated=gold.annotated,
@@ -239,18 +239,18 @@ def _with_links(
     predicted = numbers_of(row_of, run.link_table["entity_id"])
     candidates = _candidates(row_of, run.link_table["candidates"])
     groups = {name: run.mention_table[name].to_pylist() for name in ("type", "domain")}
-    outcomes = metrics.linking_outcomes(*gold.accepted, predicted, annotated=gold.annotated, candidates=candidates)
+    outcomes = engine.linking_outcomes(*gold.accepted, predicted, annotated=gold.annotated, candidates=candidates)
     ks = [k for k in RECALL_AT if k <= candidates.shape[1]]
     is_nil = gold.is_nil
-    curve = metrics.nil_curve(is_nil, best_scores(run), annotated=gold.annotated)
-    with_nil = metrics.nil_as_class(outcomes, predicted < 0)
+    curve = engine.nil_curve(is_nil, best_scores(run), annotated=gold.annotated)
+    with_nil = engine.nil_as_class(outcomes, predicted < 0)
     lines = linking_lines(outcomes, document, groups, seen, kinds) + nil_lines(
         with_nil, is_nil, predicted < 0, document, curve
     )
     return replace(
         evaluation,
         linking=LinkingScores.of(outcomes, k=ks, seen=seen, groups=groups),
-        nil=metrics.nil_scores(is_nil, predicted < 0, annotated=gold.annotated),
+        nil=engine.nil_scores(is_nil, predicted < 0, annotated=gold.annotated),
         nil_curve=curve,
         with_nil=with_nil.count(k=ks),
         lines=tuple(lines),
@@ -269,25 +269,25 @@ def _with_clusters(
     known = truth >= 0
     if how.per_document:
         counts = counts_by_document(truth[known], cluster[known], document[known], singletons=how.singletons)
-        first, *others = metrics.coreference_lines(counts)
+        first, *others = engine.coreference_lines(counts)
         lines = [replace(first, over=f"{int(known.sum()):,} mentions with gold ids, within documents"), *others]
-        scored: dict[str, Any] = {"coreference": metrics.scores_from_counts(reduce(add, counts))}
+        scored: dict[str, Any] = {"coreference": engine.scores_from_counts(reduce(add, counts))}
     else:
         lines = cluster_lines(truth, cluster, document, known, "", singletons=how.singletons)
         sides = (
             (truth[known], cluster[known])
             if how.singletons
-            else metrics.without_singletons(truth[known], cluster[known])
+            else engine.without_singletons(truth[known], cluster[known])
         )
         scored = {
-            "coreference": metrics.scores_from_counts(
-                metrics.counts_from_contingency(metrics.Contingency.from_codes(*sides))
+            "coreference": engine.scores_from_counts(
+                engine.counts_from_contingency(engine.Contingency.from_codes(*sides))
             )
         }
         if how.singletons:
-            scored["clustering"] = metrics.clustering_scores(truth[known], cluster[known])
+            scored["clustering"] = engine.clustering_scores(truth[known], cluster[known])
         if seen is not None and (new := known & ~seen).any() and how.singletons:
-            scored["clustering_unseen"] = metrics.clustering_scores(truth[new], cluster[new])
+            scored["clustering_unseen"] = engine.clustering_scores(truth[new], cluster[new])
             lines += cluster_lines(truth, cluster, document, new, ", unseen")[:1]
     if how.singletons:
         true, found = truth[known], cluster[known]

@@ -6,9 +6,9 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from arbo import metrics
+from arbo import engine
 from arbo.data.gold import Bools, Ints
-from arbo.metrics import CoreferenceCounts, Line, LinkingOutcomes, NilCurve, Summed
+from arbo.engine import CoreferenceCounts, Line, LinkingOutcomes, NilCurve, Summed
 from arbo.text.phrases import KINDS, kind_of
 
 _RECALL_SHOWN = (4, 16, 64)
@@ -95,7 +95,7 @@ def cluster_lines(
     if chosen.sum() > MOST_WITH_INTERVALS:
         document = np.zeros_like(document)  # with one document there is no interval
         over += f"; no interval above {MOST_WITH_INTERVALS:,}"
-    first, *others = metrics.cluster_lines(truth[chosen], cluster[chosen], document[chosen], singletons=singletons)
+    first, *others = engine.cluster_lines(truth[chosen], cluster[chosen], document[chosen], singletons=singletons)
     return [replace(first, name=first.name + suffix, over=over), *others]
 
 
@@ -123,7 +123,7 @@ def kind_lines(truth: Ints, cluster: Ints, document: Ints, kinds: Mapping[str, B
 
     has_intervals = len(truth) <= MOST_WITH_INTERVALS  # with one document there is no interval
     document = np.unique(document, return_inverse=True)[1] if has_intervals else np.zeros_like(document)
-    return metrics.resampled(truth, cluster, document, of) if kinds else []
+    return engine.resampled(truth, cluster, document, of) if kinds else []
 
 
 def counts_by_document(truth: Ints, cluster: Ints, document: Ints, *, singletons: bool) -> list[CoreferenceCounts]:
@@ -133,13 +133,13 @@ def counts_by_document(truth: Ints, cluster: Ints, document: Ints, *, singletons
     for rows in np.split(order, np.flatnonzero(np.diff(document[order])) + 1):
         true, found = truth[rows], cluster[rows]
         if not singletons:
-            true, found = metrics.without_singletons(true, found)
-        counts.append(metrics.counts_from_contingency(metrics.Contingency.from_codes(true, found)))
+            true, found = engine.without_singletons(true, found)
+        counts.append(engine.counts_from_contingency(engine.Contingency.from_codes(true, found)))
     return counts
 
 
 def _share(right: Bools, among: Bools, document: Ints) -> Summed:
-    return Summed(_per_document(np.column_stack([right, among]), document), metrics.proportion)
+    return Summed(_per_document(np.column_stack([right, among]), document), engine.proportion)
 
 
 def _per_document(flags: Bools, document: Ints) -> npt.NDArray[np.float64]:

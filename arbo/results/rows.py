@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from arbo.metrics import Cell, Table
+from arbo.engine import Cell, Table
 
 ROWS_SHOWN = 20
 

@@ -21,10 +21,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from arbo.data import Corpus, KnowledgeBase
-from arbo.engine import Bools, Floats, Ids
+from arbo.engine import Bools, Floats, Ids, LinkingScores
 from arbo.errors import DataError, UsageError
 from arbo.files import Format, PathLike, check_manifest, json_ready, write_whole
-from arbo.metrics import LinkingScores
 from arbo.results.evaluation import evaluate_candidates
 from arbo.results.run import Run
 

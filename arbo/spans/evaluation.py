@@ -8,8 +8,8 @@ import numpy as np
 
 from arbo.data import Corpus, Document, KnowledgeBase, Mention
 from arbo.data.gold import Gold
+from arbo.engine import Line, Report, SpanCounts, SpanScores, span_scores
 from arbo.errors import UsageError
-from arbo.metrics import Line, Report, SpanCounts, SpanScores, span_scores
 from arbo.results.run import Link, Run
 from arbo.spans.overlaps import Spans
 

@@ -19,9 +19,8 @@ from arbo.data.documents import mention_ids, text_of
 from arbo.encoders.encoder import Encoder
 from arbo.encoders.index import word_index
 from arbo.encoders.ngrams import NgramEncoder
-from arbo.engine import Floats, Ids
+from arbo.engine import Floats, Ids, threshold_curve
 from arbo.errors import UsageError
-from arbo.metrics import threshold_curve
 from arbo.progress import Announce, quiet
 from arbo.spans.dictionary import Dictionary, Match
 from arbo.spans.overlaps import Spans, without_overlaps

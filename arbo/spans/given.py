@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from arbo.data import KnowledgeBase
-from arbo.engine import Bools, Ids
-from arbo.metrics import SpanScores, ratio, span_scores
+from arbo.engine import Bools, Ids, SpanScores, ratio, span_scores
 from arbo.progress import Announce, quiet
 from arbo.retrieval.groups import rows_by
 from arbo.spans.finding import Finder, PairFinder, Proposal, Scorer, best_of

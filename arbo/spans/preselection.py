@@ -10,8 +10,7 @@ from arbo.data import Corpus, KnowledgeBase, Mention, MentionInput
 from arbo.encoders.encoder import Encoder
 from arbo.encoders.index import encoded
 from arbo.encoders.ngrams import NgramEncoder
-from arbo.engine import Ids, Weights
-from arbo.metrics import ratio
+from arbo.engine import Ids, Weights, ratio
 from arbo.progress import Announce, quiet
 from arbo.retrieval.groups import GroupedEntities, nearest_within, rows_of_entities, with_entities
 from arbo.spans.pieces import Pairs, Pieces, pieces

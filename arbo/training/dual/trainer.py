@@ -17,11 +17,10 @@ from arbo.edges.model import EdgeModel
 from arbo.encoders.dual import DualEncoder
 from arbo.encoders.encoder import NO_LIMIT
 from arbo.encoders.model_card import ModelCard
-from arbo.engine import Graph, Ids, merge_tree, silent
+from arbo.engine import Graph, Ids, all_cuts, conll_of_cuts, linking_scores, merge_tree, silent
 from arbo.errors import UsageError
 from arbo.linker import Linker
 from arbo.linking.config import LinkerConfig
-from arbo.metrics import all_cuts, conll_of_cuts, linking_scores
 from arbo.retrieval.groups import GroupedEntities, among_mentions, nearest_within, rows_of_entities, with_entities
 from arbo.training.checkpoints import best_model, embeddings, load_plan
 from arbo.training.config import WITHOUT_KB, RunOptions, TrainingConfig

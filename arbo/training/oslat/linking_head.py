@@ -21,8 +21,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from arbo.data import Corpus, KnowledgeBase
 from arbo.encoders.pretrained import PROJECTION, load_linear
-from arbo.engine import Bools, Floats, Ids
-from arbo.metrics import threshold_curve
+from arbo.engine import Bools, Floats, Ids, threshold_curve
 from arbo.progress import Announce, quiet
 from arbo.spans.finding import PairFinder
 from arbo.spans.label_attention import entity_in_text, label_attention, name_scores
