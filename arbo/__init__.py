@@ -44,9 +44,9 @@ if TYPE_CHECKING:
     from arbo.spans.config import LabelAttentionConfig as LabelAttentionConfig
     from arbo.spans.finding import DictionaryFinder as DictionaryFinder, find_mentions as find_mentions
     from arbo.spans.model import LabelAttention as LabelAttention
+    from arbo.spans.model_finder import ModelFinder as ModelFinder
     from arbo.training.config import (
-        LabelAttentionTraining as LabelAttentionTraining,
-        LinkingHeadConfig as LinkingHeadConfig,
+        OslatTraining as OslatTraining,
         RerankingConfig as RerankingConfig,
         RunOptions as RunOptions,
         SelfAlignmentConfig as SelfAlignmentConfig,
@@ -55,10 +55,8 @@ if TYPE_CHECKING:
     from arbo.training.cross import train_reranker as train_reranker
     from arbo.training.dual.trainer import train as train
     from arbo.training.edges import train_edges as train_edges
-    from arbo.training.oslat.label_attention import train_label_attention as train_label_attention
-    from arbo.training.oslat.linking_head import train_linking_head as train_linking_head
+    from arbo.training.oslat.finder import train_oslat as train_oslat
     from arbo.training.oslat.self_alignment import train_self_alignment as train_self_alignment
-    from arbo.training.oslat.stages import train_oslat as train_oslat
 
 # The names of each module; a module is imported when one of its names is first used, so that `import arbo` is fast.
 _NAMES = {
@@ -87,15 +85,13 @@ _NAMES = {
     "spans.config": "LabelAttentionConfig",
     "spans.finding": "DictionaryFinder find_mentions",
     "spans.model": "LabelAttention",
-    "training.config": "LabelAttentionTraining LinkingHeadConfig RerankingConfig RunOptions SelfAlignmentConfig "
-    "TrainingConfig",
+    "spans.model_finder": "ModelFinder",
+    "training.config": "OslatTraining RerankingConfig RunOptions SelfAlignmentConfig TrainingConfig",
     "training.cross": "train_reranker",
     "training.dual.trainer": "train",
     "training.edges": "train_edges",
-    "training.oslat.label_attention": "train_label_attention",
-    "training.oslat.linking_head": "train_linking_head",
+    "training.oslat.finder": "train_oslat",
     "training.oslat.self_alignment": "train_self_alignment",
-    "training.oslat.stages": "train_oslat",
 }
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
 

@@ -1,25 +1,28 @@
 r"""OSLAT: where texts speak of entities, and of which, learnt from texts and the entities in them alone.
 
-A pair is a sentence and an entity in it. A tenth of the entities is unseen, none of their pairs is trained on; of each
-other one a tenth of its pairs is for test (`arbo entity-split`). *CRAFT*: anatomy and cell types, the
-training articles of CRAFT and of its development part but the last tenth, with UBERON and CL as knowledge base.
-*QUAERO*: French drug leaflets (EMEA) and titles of articles (MEDLINE); there is no knowledge base, so that the names of
-a concept are what the training parts of both call it: words of gold spans, so that in training each pair has a name of
-the entity in its very text. Pairs of a concept without such a name are left out of all figures; the table *pairs*
-counts them. Trained on the training part of one half without a tenth of its entities, tested on all of its test part.
+A pair is a sentence and an entity in it. A tenth of the entities is unseen, none of their pairs is trained on; of
+each other one a tenth of its pairs is for test (section 5.1). *CRAFT*: anatomy and cell types, the training articles
+of CRAFT and of its development part but the last tenth, with UBERON and CL as knowledge base. *QUAERO*: French drug
+leaflets (EMEA) and titles of articles (MEDLINE); there is no knowledge base, so that the names of a concept are what
+the training parts of both call it: words of gold spans, so that in training each pair has a name of the entity in its
+very text. Pairs of a concept without such a name are left out of all figures; the table *pairs* counts them. Trained
+on the training part of one half without a tenth of its entities, tested on all of its test part.
 
-`OSLAT` is the paper's three stages, names aligned, label attention, linking head, with other numbers than its (table
-*settings*): the transformer is all-MiniLM-L6-v2, which was trained on English alone, names' vectors are means of their
-tokens, training is short; one seed. Its head compares what a text says of a name with the name. `linear head` is that
-of the paper, which judges what the text says alone; `no head` compares the two as they are. `gentle` trains attention
-at a fifth of the rate. `NP` has no alignment, `No LA` no training of attention, `CD` is trained on the other half of
-QUAERO, `GT` is told where the entities of a text are (others are scored by attention, so that it is no bound from
-above). `rule-based` (and with plurals and accents folded), `fuzzy` and the bi-encoders (`unsup`, `MS`, `NCE`:
-untrained, aligned by multi-similarity loss, aligned by NT-Xent, which is InfoNCE) are the paper's baselines.
+`OSLAT` is aligned names, then label attention with its linking head, with other numbers than the paper's: the
+transformer is all-MiniLM-L6-v2, which was trained on English alone, names' vectors are means of their tokens,
+training is short; one seed. The head compares what a text says of a name with the name. `NP` has no alignment, `CD`
+is trained on the other half of QUAERO. `rule-based` (and with plurals and accents folded), `fuzzy` and the
+bi-encoders (`unsup` untrained, `NCE` aligned by NT-Xent, which is InfoNCE) are the paper's baselines. The tables were
+recorded when head and attention were trained one after the other, with the settings of the table *settings*. They
+hold systems that this script no longer makes: attention trained at 1e-4 (`OSLAT`) beside 2e-5 (`OSLAT, gentle`,
+today's rate), or not at all (`No LA`), another head (`linear head`, that of the paper, and `no head`), alignment by
+multi-similarity loss (`MS`), a model that is told the places of gold entities (`GT`, no bound from above, as other
+entities are scored by attention), fuzzy matching of whole abstracts, *unions* of the dictionary and another finder,
+and *preselection*, how many of the entities of a sentence are among the k that a model is asked about.
 
-**spans**: the words of the entity in a text, given both; stop words do not count. Micro is pooled over all pairs, macro
-the mean over pairs. Attention from 0.05 on is a span, as in the paper, and a similarity of spelling from 0.8 on;
-`tuned` is micro F1 by the threshold that is best on the development texts (the last tenth of CRAFT's articles).
+**spans**: the words of the entity in a text, given both; stop words do not count. Micro is pooled over all pairs,
+macro the mean over pairs. Attention from 0.05 on is a span, as in the paper, and a similarity of spelling from 0.8
+on; `tuned` is micro F1 by the threshold that is best on the development texts (the last tenth of CRAFT's articles).
 Disjoint pairs are those whose entity stands in several pieces at once. **linking**: whether the entity of a pair is
 among the k best of its text, of all entities of the test pairs.
 
@@ -27,20 +30,15 @@ among the k best of its text, of all entities of the test pairs.
 begun with all-MiniLM-L6-v2 as it is, or aligned.
 
 **end to end**: what `arbo link --find-mentions` does on the raw test abstracts of NCBI disease (100), linked to MEDIC
-by n-grams: mentions found, and found and linked to the right entity; `exact` is the same characters, `overlap` a common
-one. `OSLAT` and `No LA` are trained on the sentences of the training part, and their threshold is chosen on the
-development part. Seconds are of one core, reading files not counted.
-**unions** (`--unions` makes that table alone): the same by the union of the dictionary and another finder, which adds
-what lies outside of what the dictionary finds (the paper's appendix D leaves that to future work).
-**preselection**: how many of the entities of a sentence are among the k that a reader is asked about, of all in MEDIC,
-chosen by n-grams as in the product, or by all-MiniLM-L6-v2, whose vectors of names may come from the cache.
+by n-grams: mentions found, and found and linked to the right entity; `exact` is the same characters, `overlap` a
+common one. `OSLAT` is trained on the sentences of the training part, and its threshold is chosen on the development
+part. Seconds are of one core, reading files not counted.
 
-The plots, `plots/similarities.*`, have the density of the cosines of 1,000 pairs of synonyms and 1,000 pairs
-of names of different entities before and after alignment (figure C.1 of the paper).
+The plots, `plots/similarities.*`, have the density of the cosines of 1,000 pairs of synonyms and 1,000 pairs of names
+of different entities before and after alignment (figure C.1 of the paper).
 
 `--part`, `--corpus` and `--system` choose cells; each is kept in the cache folder, so that the tables can be made in
-several goes, and what is there is recorded: `--record` does that alone. The tables in `results/` hold all cells but
-`OSLAT, gentle` and `NP` on QUAERO, and the preselection by all-MiniLM-L6-v2.
+several goes, and what is there is recorded: `--record` does that alone.
 """
 
 import shutil
@@ -52,44 +50,27 @@ import numpy as np
 from library.cells import Cell, Cells, hashed, key
 from library.command import parser_of
 from library.corpora import Data
-from library.folders import CACHE, CELLS as PLACE, MODELS, PLOTS
-from library.oslat.models import (
-    ALIGNMENT,
-    ATTENTION,
-    GENTLE,
-    GENTLER,
-    HEAD,
-    LINEAR,
-    MODEL,
-    ONE_A_NAME,
-    BiEncoder,
-    GoldSpans,
-    Lab,
-    encoder,
-    unit,
-)
+from library.folders import MODELS, PLOTS
+from library.oslat.fuzzy import Fuzzy
+from library.oslat.models import ALIGNMENT, MODEL, ONE_A_NAME, TRAINING, BiEncoder, Lab, encoder, unit
+from library.oslat.pairs import Pairs
 from library.oslat.rule_based import rule_based
+from library.oslat.scores import Scorer, given_scores, linked_scores
 from library.oslat.tasks import END_TO_END, QUAERO, TASKS, ncbi
-from library.results import Figures, Row, Tables, record, record_table
+from library.results import Figures, Row, Tables, record
 from library.timing import seconds
 from library.trainings import recalls
 
 import arbo
 from arbo.data.corpus import Corpus
-from arbo.encoders.ngrams import NgramEncoder
 from arbo.progress import bars
-from arbo.spans.baselines import Fuzzy
 from arbo.spans.evaluation import found_scores
-from arbo.spans.finding import DictionaryFinder, Finder, PairFinder, Scorer, without_repetition
-from arbo.spans.given import given_scores, linked_scores
+from arbo.spans.extraction import spans_of
+from arbo.spans.finding import DictionaryFinder, Finder
+from arbo.spans.model_finder import ModelFinder
 from arbo.spans.overlaps import Spans
-from arbo.spans.pieces import Pairs
-from arbo.spans.preselection import Preselection, encoded_names, preselect, preselection_recall
-from arbo.spans.union import UnionFinder
 from arbo.text.names import normalize_name
-from arbo.text.sentences import sentences
 from arbo.text.words import fold
-from arbo.training.config import AlignmentLoss
 from clustering.arrays import Bools, Ids
 from eval import plot_thresholds
 
@@ -97,23 +78,11 @@ START = arbo.TrainingConfig(negatives="knn", epochs=1000, steps=100)
 LIKENESS = (0.6, 0.7, 0.8, 0.9)
 THRESHOLDS = np.round(np.geomspace(0.01, 0.5, 18), 4)
 HOW, WHAT = ("micro", "macro"), ("precision", "recall", "f1")
-SETTINGS = {
-    "alignment": ALIGNMENT,
-    "attention": ATTENTION,
-    "gentle attention": GENTLE,
-    "head": HEAD,
-    "linear head": LINEAR,
-}
-
-TRAINED = ("OSLAT", GENTLER, "NP", "No LA")
-NO_HEAD, LINEAR_HEAD = "OSLAT, no head", "OSLAT, linear head"
-WITHOUT_HEAD = ("fuzzy", "unsup", "MS", "NCE", NO_HEAD)
-SPANS = ("rule-based", "rule-based, plurals", "fuzzy", *TRAINED, "CD")
-FINDERS = ("dictionary", "fuzzy", "OSLAT", "No LA")
-UNIONS = {"dictionary+fuzzy": "fuzzy", "dictionary+No LA": "No LA"}
-"""The dictionary with another finder."""
-CHOOSERS, AMONG = ("n-gram", "MiniLM"), (1, 8, 32, 64)
-LINKING = (*WITHOUT_HEAD, *TRAINED, "CD", "GT", LINEAR_HEAD)
+SETTINGS = {"alignment": ALIGNMENT, "attention and head": TRAINING}
+TRAINED = ("OSLAT", "NP", "CD")
+SPANS = ("rule-based", "rule-based, plurals", "fuzzy", *TRAINED)
+LINKING = ("fuzzy", "unsup", "NCE", *TRAINED)
+FINDERS = ("dictionary", "OSLAT")
 KINDS = ("contiguous", "disjoint", "all")
 STARTS = ("untrained", "aligned")
 ALONE = ("similarities", "start")
@@ -130,9 +99,9 @@ def seen_by(lab: Lab, system: str) -> Bools:
     return np.isin(lab.task.test.entity, trained_in(lab, system).task.taught)
 
 
-def stages(system: str) -> str:
-    """Tell which model a system is of."""
-    return "OSLAT" if system in ("CD", "GT", NO_HEAD, LINEAR_HEAD) else system
+def model_of(lab: Lab, system: str) -> arbo.LabelAttention:
+    """Return the model of a system; the cross-domain one is that of the other half."""
+    return trained_in(lab, system).trained("OSLAT" if system == "CD" else system)
 
 
 def spans(lab: Lab, system: str) -> Row:
@@ -144,7 +113,7 @@ def spans(lab: Lab, system: str) -> Row:
     if system == "fuzzy":
         default, tried, extracting = Fuzzy().threshold, list(LIKENESS), partial(by_spelling, task.kb)
     else:
-        model = trained_in(lab, system).attending(stages(system))
+        model = model_of(lab, system)
         default, tried, extracting = 0.05, THRESHOLDS.tolist(), partial(by_attention, model, task.kb)
     on_test = extracting(task.test)
     found = told(task.test, on_test(default), seen)
@@ -152,13 +121,13 @@ def spans(lab: Lab, system: str) -> Row:
         return found
     dev, on_dev = task.dev, extracting(task.dev)
     none = np.zeros(len(dev), np.bool_)
-    best = max(tried, key=lambda threshold: given_scores(dev, on_dev(threshold), none).groups["all", "all"].micro.f1)
+    best = max(tried, key=lambda threshold: given_scores(dev, on_dev(threshold), none)["all", "all"].micro.f1)
     tuned = {f"{name} tuned": value for name, value in told(task.test, on_test(best), seen).items()}
     return found | tuned | {"tuned threshold": best}
 
 
 def asked(pairs: Pairs, kb: arbo.KnowledgeBase) -> tuple[list[str], arbo.KnowledgeBase, Ids, Ids]:
-    """Put pairs as `arbo.spans.finding.Reader` is asked about them."""
+    """Put pairs as a `Scorer` is asked about them."""
     return [document.text for document in pairs.corpus], kb, pairs.text, pairs.entity
 
 
@@ -171,16 +140,25 @@ def by_attention(
     model: arbo.LabelAttention, kb: arbo.KnowledgeBase, pairs: Pairs
 ) -> Callable[[float], Sequence[Spans]]:
     """Return what extracts the spans of pairs by a threshold on attention, which is paid once."""
-    given = asked(pairs, kb)
-    attention = model.attention(*given, bars)
-    return lambda threshold: attention.spans(given[0], pairs.text, threshold=threshold)
+    texts = [document.text for document in pairs.corpus]
+    looks = list(model.looks(*asked(pairs, kb), bars))
+
+    def extracted(threshold: float) -> Sequence[Spans]:
+        spans: list[Spans] = [()] * len(pairs)
+        for look in looks:
+            rows = spans_of(texts[look.text], look.tokens, look.weights, threshold)
+            for pair, row in zip(look.pairs.tolist(), rows, strict=True):
+                spans[pair] = row
+        return spans
+
+    return extracted
 
 
 def told(pairs: Pairs, predicted: Sequence[Spans], seen: Bools) -> Figures:
     """Name the figures of extracted spans."""
     return {
         f"{kind} {entities} {how} {what}": getattr(getattr(group, how), what)
-        for (kind, entities), group in given_scores(pairs, predicted, seen).groups.items()
+        for (kind, entities), group in given_scores(pairs, predicted, seen).items()
         for how in HOW
         for what in WHAT
     }
@@ -189,22 +167,17 @@ def told(pairs: Pairs, predicted: Sequence[Spans], seen: Bools) -> Figures:
 def linking(lab: Lab, system: str) -> Row:
     """Link the texts of the test pairs."""
     task = lab.task
-    losses: dict[str, AlignmentLoss] = {"MS": "multi-similarity", "NCE": "nt-xent"}
     scorer: Scorer
     if system == "fuzzy":
         scorer = Fuzzy()
-    elif system in ("unsup", *losses):
-        scorer = BiEncoder(lab.aligned(losses[system]) if system in losses else encoder())
-    elif system == "GT":
-        scorer = GoldSpans(lab.linking(stages(system)), task.test)
-    elif system == NO_HEAD:
-        scorer = lab.attending(stages(system))
+    elif system in ("unsup", "NCE"):
+        scorer = BiEncoder(lab.aligned() if system == "NCE" else encoder())
     else:
-        scorer = trained_in(lab, system).linking(stages(system), LINEAR if system == LINEAR_HEAD else HEAD)
-    scores = linked_scores(scorer, task.test, task.kb, seen_by(lab, system), bars).as_dict()
-    of = {name: f"all, {name}" for name in ("all", "seen", "unseen")} | {kind: f"{kind}, all" for kind in KINDS[:2]}
-    kept = {name: scores[group] for name, group in of.items() if group in scores}
-    return {f"{name} @{k}": row[f"accuracy@{k}"] for name, row in kept.items() for k in (1, 5, 10)}
+        scorer = model_of(lab, system)
+    scores = linked_scores(scorer, task.test, task.kb, seen_by(lab, system), bars)
+    groups = {name: ("all", name) for name in ("all", "seen", "unseen")} | {kind: (kind, "all") for kind in KINDS[:2]}
+    kept = {name: scores[group] for name, group in groups.items() if group in scores}
+    return {f"{name} {k}": accuracy for name, row in kept.items() for k, accuracy in row.items()}
 
 
 def similarities(lab: Lab) -> Row:
@@ -265,34 +238,15 @@ def end_to_end(system: str) -> Row:
 
 def finder_of(system: str, data: Data) -> Finder:
     """Return a finder; the threshold of a model is chosen on the development part."""
-    if system in UNIONS:
-        return UnionFinder(DictionaryFinder(), finder_of(UNIONS[system], data))
     if system == "dictionary":
         return DictionaryFinder()
-    if system == "fuzzy":
-        return PairFinder(Fuzzy(), Fuzzy().threshold)
-    model = Lab(END_TO_END, ncbi).linking(system)
-    return PairFinder(model, model.threshold, mentions=without_repetition).tuned(data.dev, data.kb, announce=bars)
+    return ModelFinder(Lab(END_TO_END, ncbi).trained(system)).tuned(data.dev, data.kb, announce=bars)
 
 
 def found_and_linked(finder: Finder, documents: Corpus, kb: arbo.KnowledgeBase) -> tuple[Corpus, Sequence[arbo.Link]]:
     """Do what `arbo link --find-mentions` does."""
     found = arbo.find_mentions(finder, documents, kb, announce=bars)
     return found, arbo.Linker(kb, announce=bars).link(found).links
-
-
-def preselection(system: str) -> Row:
-    """Measure which entities of sentences are among those that a reader is asked about."""
-    data = Data.of(END_TO_END)
-    chooser = NgramEncoder() if system == "n-gram" else arbo.DualEncoder.from_pretrained(MODEL, ONE_A_NAME, cache=CACHE)
-
-    def chosen() -> Preselection:
-        names = encoded_names(data.kb, chooser, bars)
-        return preselect(data.test, data.kb, max(AMONG), names=names, split=sentences, announce=bars)
-
-    spent, found = seconds(chosen)
-    recall = preselection_recall(found, data.kb)
-    return {"seconds": spent} | {f"recall@{k}": recall[k] for k in AMONG}
 
 
 def cells(corpora: Iterable[str]) -> Iterator[tuple[Cell, Callable[[], Row]]]:
@@ -309,39 +263,22 @@ def cells(corpora: Iterable[str]) -> Iterator[tuple[Cell, Callable[[], Row]]]:
                 yield {"part": part, "corpus": corpus, "system": system}, partial(make, lab, system)
     for system in FINDERS:
         yield {"part": "end to end", "corpus": END_TO_END, "system": system}, partial(end_to_end, system)
-    for system in CHOOSERS:
-        yield {"part": "preselection", "corpus": END_TO_END, "system": system}, partial(preselection, system)
     for system in STARTS:
         yield {"part": "start", "corpus": "CRAFT CL", "system": system}, partial(better_start, system)
 
 
 def settings(cell: Cell) -> object:
     """Tell what a cell is made with."""
-    system = cell["system"]
-    linked = cell["part"] in ("linking", "end to end") and system in {*LINKING} - {*WITHOUT_HEAD}
-    head = (LINEAR if system == LINEAR_HEAD else HEAD) if linked else None
-    attention = GENTLE if system == GENTLER else ATTENTION
-    return ALIGNMENT, attention, head, MODEL, START, THRESHOLDS.tolist(), LIKENESS
+    return ALIGNMENT, TRAINING, MODEL, START, THRESHOLDS.tolist(), LIKENESS
 
 
 CELLS = Cells("oslat", settings)
-OF_UNIONS = Cells("oslat_unions", lambda cell: (ALIGNMENT, HEAD, MODEL), PLACE)
-
-
-def record_unions(*, make: bool) -> None:
-    """Make the cells of unions that are not there, if asked, and record that table alone."""
-    for system in UNIONS if make else ():
-        OF_UNIONS.keep({"system": system}, lambda _, system=system: {"scores": end_to_end(system)})  # type: ignore[misc]
-    kept = sorted(OF_UNIONS.read(), key=lambda cell: [*UNIONS].index(cell["system"]))
-    rows = [{"system": cell["system"], **cell["scores"], "commit": cell["commit"]} for cell in kept]
-    rows = [{name: row[name] for name in row if name != "seconds"} for row in rows]  # measured beside other work
-    record_table("oslat", "unions", rows)
 
 
 def record_all() -> None:
     """Record every cell that is there, and plot."""
     PLOTS.mkdir(exist_ok=True)
-    order = list(dict.fromkeys(("dictionary", *SPANS, *LINKING, *CHOOSERS, *STARTS)))
+    order = list(dict.fromkeys(("dictionary", *SPANS, *LINKING, *STARTS)))
     figures: Figures = {}
     tables: Tables = {
         "pairs": [sizes(name) for name in TASKS],
@@ -401,18 +338,14 @@ def drawn(scores: dict[str, list[float]], name: str) -> None:
 
 def main() -> None:
     """Fill the cells that are asked for and record all there are."""
-    parts = ["similarities", "spans", "linking", "end to end", "preselection", "start"]
-    systems = list(dict.fromkeys((*SPANS, *LINKING, *FINDERS, *CHOOSERS)))
+    parts = ["similarities", "spans", "linking", "end to end", "start"]
+    systems = list(dict.fromkeys((*SPANS, *LINKING, *FINDERS)))
     parser = parser_of(__doc__)
     parser.add_argument("--part", choices=parts, help="default: all")
     parser.add_argument("--corpus", action="append", choices=TASKS, help="default: all")
     parser.add_argument("--system", action="append", choices=systems, help="default: all")
-    parser.add_argument("--unions", action="store_true", help="make that table alone")
     parser.add_argument("--record", action="store_true", help="record what is there, and train nothing")
     chosen = parser.parse_args()
-    if chosen.unions:
-        record_unions(make=not chosen.record)
-        return
     for cell, make in () if chosen.record else cells(chosen.corpus or TASKS):
         is_asked = chosen.system is None or cell["part"] in ALONE or cell["system"] in chosen.system
         if is_asked and chosen.part in (None, cell["part"]):

@@ -14,12 +14,9 @@ from conftest import Run
 import arbo
 from arbo import Entity, KnowledgeBase
 from arbo.cli import app
-from arbo.cli.finding import load_finder
 from arbo.cli.inputs import read_documents
 from arbo.data.corpus import Corpus
 from arbo.errors import UsageError
-from arbo.progress import quiet
-from arbo.spans.finding import PairFinder
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +57,7 @@ def test_each_verb_that_reads_can_choose_what_it_reads() -> None:
     ("verb", "option", "told"),
     [
         ("evaluate", "--ids", "documents of --train or --gold"),
-        ("link", "--find-mentions", "`dictionary+FINDER`"),
+        ("link", "--find-mentions", "or a model folder"),
         ("evaluate", "--kb-types", "UMLS: name, id, `ST21pv`"),
     ],
 )
@@ -205,17 +202,6 @@ def test_a_reranker_reads_what_the_run_read(
     assert [linker.config.expand_abbreviations for linker in linkers] == [False, True]
     refused = run(*train_job, "--run", tmp_path / "short", "--run", tmp_path / "long")
     assert (refused.code, "--no-abbreviations" in refused.told) == (2, True)
-
-
-@pytest.mark.parametrize("expand", [True, False])
-def test_finders_of_pairs_keep_abbreviations_too(expand: bool) -> None:
-    pytest.importorskip("rapidfuzz")
-    finder = load_finder("fuzzy", "--finder", None, expand)
-    assert isinstance(finder, PairFinder)
-    documents = Corpus([arbo.Document("d", "It was quartz fever (QF).\nLater QF came.")])
-    found = finder._asked(documents, KnowledgeBase([Entity("A", "quartz fever"), Entity("B", "zebra")]), quiet)[0]
-    later = found.dissimilarity[found.text == 1]
-    assert bool(len(later) and later.min() < 0.01) is expand
 
 
 @pytest.mark.parametrize("verb", ["train", "train-edges", "train-finder", "train-reranker"])

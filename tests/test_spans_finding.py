@@ -1,4 +1,4 @@
-"""Mentions found in unmarked documents: finders, what they propose, preselection, scores, and the command line."""
+"""Mentions found in unmarked documents: finders, what they propose, scores, and the command line."""
 
 from __future__ import annotations
 
@@ -9,25 +9,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pytest
 
 import arbo
 from arbo import Corpus, DataError, Document, Entity, KnowledgeBase, Mention, find_mentions
-from arbo.encoders.ngrams import NgramEncoder
 from arbo.formats import read_documents
-from arbo.progress import Announce, quiet
-from arbo.results.views import mention_view
 from arbo.spans.dictionary import Dictionary
 from arbo.spans.evaluation import found_scores, run_scores
-from arbo.spans.finding import LEFT_OUT, DictionaryFinder, PairFinder, Proposal, find, without_repetition
-from arbo.spans.preselection import MOST_WORDS, preselect, preselection_recall
-from arbo.spans.union import UnionFinder
-from arbo.text.sentences import lines, sentences
-from arbo.text.words import windows
+from arbo.spans.finding import LEFT_OUT, DictionaryFinder, Proposal, find
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from conftest import Run
 
@@ -95,16 +87,6 @@ def test_the_index_is_kept_for_the_same_knowledge_base(monkeypatch: pytest.Monke
     assert finder.__hash__() == DictionaryFinder().__hash__()
 
 
-def test_encoded_names_are_kept_for_the_same_knowledge_base(monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[KnowledgeBase] = []
-    encode = NgramEncoder.encode_entities
-    monkeypatch.setattr(NgramEncoder, "encode_entities", lambda of, kb, _: (made.append(kb), encode(of, kb))[1])
-    finder = PairFinder(Reads(), 3.0)  # type: ignore[arg-type]
-    for _ in range(2):
-        find_mentions(finder, [document("copper disease")], KB)
-    assert len(made) == 1
-
-
 def test_found_mentions_are_mentions_of_their_documents() -> None:
     old = Mention("m", "d", ((0, 6),), "Wilson", gold=("D2",))
     given = Corpus([Document("d", "Wilson disease, disease", (old,)), document("copper", "c", "chemistry")], {"odd": 1})
@@ -118,33 +100,6 @@ def test_found_mentions_are_mentions_of_their_documents() -> None:
     assert [d.text for d in result] == [d.text for d in given]
     assert find_mentions(DictionaryFinder(), [], KB).mentions == ()
     assert len(arbo.Linker(KB).link(result[:1]).links) == 2
-
-
-class Reads:
-    """Knows two words of one entity."""
-
-    def score(
-        self, texts: Sequence[str], kb: KnowledgeBase, text: np.ndarray, entity: np.ndarray, announce: Announce = quiet
-    ) -> np.ndarray:
-        return np.where(entity == kb.index("D4"), 2.0, -1.0).astype(np.float32)
-
-    def spans(
-        self, texts: Sequence[str], kb: KnowledgeBase, text: np.ndarray, entity: np.ndarray, announce: Announce = quiet
-    ) -> list[tuple[tuple[int, int], ...]]:
-        assert set(entity.tolist()) <= {kb.index("D4")}
-        places = [[(texts[row].find(word), word) for word in ("swelling", "knee")] for row in text.tolist()]
-        return [tuple((at, at + len(word)) for at, word in own if at >= 0) for own in places]
-
-
-@pytest.mark.parametrize("split", [lines, sentences])
-def test_a_reader_of_pairs_becomes_a_finder(split: object) -> None:
-    text = "No disease.\n\nPain and swelling in the knee."
-    finder = PairFinder(Reads(), 0.0, split=split, mentions=without_repetition)  # type: ignore[arg-type]
-    mentions = find_mentions(finder, [document(text)], KB).mentions
-    assert [(m.text, m.spans) for m in mentions] == [("swelling knee", ((22, 30), (38, 42)))]
-    assert not find_mentions(PairFinder(Reads(), 3.0), [document(text)], KB).mentions
-    alone = find_mentions(PairFinder(Reads(), 0.0), [document(text)], KB).mentions
-    assert [m.text for m in alone] == ["swelling", "knee"]
 
 
 class Proposes:
@@ -169,85 +124,6 @@ def test_of_overlapping_proposals_the_best_stays_in_whatever_order() -> None:
     for given in (proposals, proposals[::-1]):
         result = find(Proposes(*given), [document("x" * 12), document("y" * 3, "e")], KB)
         assert result.proposals == (proposals[0], proposals[3], proposals[5])
-
-
-def test_a_second_finder_adds_what_the_first_leaves_free() -> None:
-    first = [Proposal(1, ((2, 4), (8, 10)), 0, 1.0), Proposal(1, ((5, 8),), 2, 1.0)]  # the second in another domain
-    second = [
-        Proposal(0, ((0, 2),), 0, 0.1),
-        Proposal(1, ((3, 6),), 1, 7.0),
-        Proposal(1, ((0, 2), (9, 11)), 1, 7.0),
-        Proposal(1, ((5, 7),), 1, 0.2),
-        Proposal(1, ((6, 8),), 3, 0.3),
-    ]
-    corpus = Corpus([document("x" * 12), document("y" * 12, "e")])
-    union = UnionFinder(Proposes(*first), Proposes(*second))
-    assert list(union.propose(corpus, KB)) == [second[0], *first, second[3], second[4]]
-    assert find(union, corpus, KB).proposals == (second[0], first[0], second[4])
-    one, lost, other = (Proposal(0, (span,), 0, 1.0) for span in ((0, 6), (5, 9), (7, 9)))  # `find` drops the second
-    assert find(UnionFinder(Proposes(one, lost), Proposes(other)), corpus, KB).proposals == (one, other)
-
-
-def test_a_dictionary_and_another_finder(run: Run, folder: Path) -> None:
-    pytest.importorskip("rapidfuzz")
-    (folder / "notes" / "a b.txt").write_text("The RV Petrell met a dusk petrel.", "utf-8")
-
-    def found(finder: str) -> list[str]:
-        done = run("spans", folder / "notes", "--kb", folder / "kb.jsonl", "--finder", finder, "--json")
-        assert done.code == 0, done.err
-        return [mention["text"] for mention in done.json["found"]]
-
-    exact, both = found("dictionary"), found("dictionary+fuzzy")
-    assert "RV Petrell" not in exact
-    assert "RV Petrell" in both
-    assert set(exact) <= set(both)
-
-
-# Preselection -----------------------------------------------------------------------------------------
-
-
-def test_preselection_by_brute_force() -> None:
-    documents, kb = arbo.load_sample()
-    documents = documents[:6]
-    chosen = preselect(documents, kb, 5)
-    encoder = NgramEncoder().fit(kb.names().names)
-    names = encoder.encode_entities(kb)
-    sparse, owner = names.matrix[names.row], names.owner  # type: ignore[index, union-attr]
-    for row, piece in enumerate(chosen.pieces.corpus):
-        if "(" in documents[int(chosen.pieces.document[row])].text:
-            continue  # abbreviations are written out
-        runs = [piece.text[a:b] for a, b in windows(piece.text, MOST_WORDS)]
-        inputs = [arbo.data.inputs.MentionInput(run, documents.mentions[0], documents[0]) for run in runs]
-        matrix = encoder.encode_mentions(inputs)
-        cosine = (matrix.matrix[matrix.row] @ sparse.T).toarray()
-        length = np.sqrt(sparse.power(2).sum(axis=1))
-        best = np.full(len(kb), -1.0)
-        for run in 1 - cosine / length:
-            of_run = np.array([run[owner == entity].min() for entity in range(len(kb))])
-            for entity in np.argsort(of_run, kind="stable")[:8]:
-                best[entity] = max(best[entity], 1 - of_run[entity])
-        mine = chosen.text == row
-        expected = np.sort(best)[::-1][: mine.sum()]
-        assert 1 - chosen.dissimilarity[mine] == pytest.approx(expected, abs=1e-5)
-    assert np.bincount(chosen.text).max() == 5
-    recall = preselection_recall(chosen, kb)
-    assert list(recall) == [1, 2, 4, 5]
-    assert list(recall.values()) == sorted(recall.values())
-    gold = {
-        (row, kb.index(id_))
-        for row, piece in enumerate(chosen.pieces.corpus)
-        for mention in piece.mentions
-        for id_ in mention.gold or ()
-        if id_ in kb
-    }
-    pairs = set(zip(chosen.text.tolist(), chosen.entity.tolist(), strict=True))
-    assert recall[5] == len(gold & pairs) / len(gold)
-
-
-def test_preselection_of_nothing() -> None:
-    chosen = preselect(Corpus([document("of the")]), KB)
-    assert len(chosen.text) == 0
-    assert preselection_recall(chosen, KB) == {1: 0.0}
 
 
 # Scores -----------------------------------------------------------------------------------------------
@@ -331,9 +207,6 @@ def test_scores_of_found_mentions_are_kept(run: Run, tmp_path: Path) -> None:
     assert [link.mention for link in result.links] == list(found.mentions)
     assert "in d (found with score 0.750) is Wilson disease" in str(result.explain("d:0-14"))
     assert [row["found_score"] for row in run("show", tmp_path / "run", "--json").json["mentions"]] == [0.75, 1 / 3]
-    old = replace(result, mention_table=result.mention_table.drop_columns(["found_score"]))  # of an earlier arbo
-    assert {link.mention.score for link in old.links} == {None}
-    assert "found_score" not in mention_view(old, np.arange(2)).column_names
     (tmp_path / "bad.jsonl").write_text('{"id": "d", "text": "a b", "mentions": [{"spans": [[0, 1]], "score": 1e999}]}')
     with pytest.raises(DataError, match=r"'score' of a mention must be a finite number, not inf"):
         read_documents(tmp_path / "bad.jsonl", "jsonl")
@@ -407,20 +280,11 @@ def test_a_run_is_scored_against_its_own_documents_alone(run: Run, linked: Path)
         assert (outcome.code, wrong in outcome.told) == (2, True)
 
 
-def test_what_to_do_where_nothing_is_found(run: Run, folder: Path) -> None:
-    pytest.importorskip("rapidfuzz")
-    kb = ["--kb", folder / "kb.jsonl", "--kb-format", "jsonl", "--find-threshold", "1.1"]
-    shown = run("spans", folder / "notes", "--format", "text", "--finder", "fuzzy", *kb)
-    assert shown.code == 0
-    assert "no mentions found with a score of at least 1.100; check that knowledge base and texts" in shown.told
-
-
 @pytest.mark.parametrize(
     ("options", "wrong"),
     [
         (["spans", "--finder", "magic"], "--finder 'magic': no such folder; choose `dictionary`"),
-        (["spans", "--finder", "dictionary+"], "name the second finder, as in `dictionary+fuzzy`"),
-        (["spans", "--finder", "fuzzy", "--find-threshold", "nan"], "must be a finite number, not nan"),
+        (["spans", "--finder", "notes", "--find-threshold", "nan"], "must be a finite number, not nan"),
         (["spans", "--out", "found.txt"], "ending must be .jsonl"),
         (["spans", "--out", "notes/x.jsonl"], "would change the input"),
         (["link", "--out", "run", "--find-mentions", "magic"], "--find-mentions 'magic'"),

@@ -14,8 +14,7 @@ from arbo.encoders.cross_config import CROSS_PRESETS
 from arbo.errors import UsageError
 from arbo.training.config import (
     FinderPresetName,
-    LabelAttentionTraining,
-    LinkingHeadConfig,
+    OslatTraining,
     PresetName,
     RerankingPresetName,
     SelfAlignmentConfig,
@@ -71,23 +70,19 @@ def test_what_the_papers_say() -> None:
         assert PRESETS[name].encoder == replace(amh.encoder, pooling=pooling)
 
 
-def test_the_defaults_of_oslat_are_those_of_the_paper_but_for_warm_up_and_head() -> None:
+def test_the_defaults_of_oslat_are_those_of_the_paper_but_for_the_warm_up() -> None:
     """Appendix B has a constant rate over the first tenth of the steps and an exponential decay from there on."""
-    alignment, attention, head = SelfAlignmentConfig(), LabelAttentionTraining(), LinkingHeadConfig()
-    for own, epochs, rate, n in ((alignment, 20, 2e-3, 50), (attention, 10, 2e-4, 100), (head, 10, 2e-4, 100)):
-        assert (own.epochs, own.learning_rate, own.n_negatives) == (epochs, rate, n)
+    alignment, attention = SelfAlignmentConfig(), OslatTraining()
+    for own, epochs, rate, n in ((alignment, 20, 2e-3, 50), (attention, 10, 2e-4, 100)):
+        assert (own.epochs, own.learning_rate, own.n_negatives, own.temperature) == (epochs, rate, n, 0.07)
         assert (own.batch_size, own.optimizer, own.schedule) == (32, "adam", "exponential")
         assert own.warmup == 0.1  # arbo's: the rate rises over the first tenth
-    assert alignment.temperature == attention.temperature == 0.07
-    assert (head.alpha, head.gamma) == (0.25, 2.0)
-    assert head.kind == "comparison"  # which is not the paper's
+    assert (attention.alpha, attention.gamma) == (0.25, 2.0)
     with pytest.raises(UsageError, match="'fgsm' is not one of none"):
-        LabelAttentionTraining(regulariser="fgsm")
-    oslat = FINDER_PRESETS["oslat"]
+        OslatTraining(regulariser="fgsm")
     late = {"schedule": "late-exponential"}
-    assert oslat[:2] == (replace(alignment, **late), replace(attention, **late))
-    assert oslat.head == replace(head, kind="linear", **late)
-    assert oslat.model == arbo.LabelAttentionConfig(pooling="mean", by_token=True, attention_threshold=0.05)
+    reads = arbo.LabelAttentionConfig(pooling="mean", attention_threshold=0.05)
+    assert FINDER_PRESETS["oslat"] == (replace(alignment, **late), replace(attention, **late), reads)
 
 
 def test_all_names_are_presets() -> None:

@@ -14,7 +14,7 @@ import arbo
 from arbo.encoders.cross_config import CrossEncoderConfig
 from arbo.progress import Announce
 from arbo.spans.config import LabelAttentionConfig
-from arbo.training.config import LabelAttentionTraining, LoopConfig, RerankingConfig, RunOptions, TrainingConfig
+from arbo.training.config import LoopConfig, OslatTraining, RerankingConfig, RunOptions, TrainingConfig
 
 torch = pytest.importorskip("torch")
 
@@ -174,7 +174,7 @@ def tiny(gold: list[tuple[str, ...] | None]) -> tuple[arbo.Corpus, arbo.Knowledg
 
 
 READS = LabelAttentionConfig(max_length=64, max_name_length=16)
-QUICK_ATTENTION = LabelAttentionTraining(epochs=1, batch_size=4, n_negatives=5, n_positives=2, learning_rate=1e-3)
+QUICK_OSLAT = OslatTraining(epochs=1, batch_size=4, n_negatives=5, n_positives=2, learning_rate=1e-3)
 
 
 def document(name: str, text: str, gold: Iterable[str], place: int = 0) -> arbo.Document:

@@ -14,54 +14,33 @@ if TYPE_CHECKING:
     from arbo.spans.finding import Finder, Found
 
 
-_BOTH = "dictionary+"
-
-
-def beside_dictionary(name: str) -> str:
-    """Return the name of the finder that a name adds to the dictionary; without one, the name itself."""
-    return name[len(_BOTH) :] if name.lower().startswith(_BOTH) else name
-
-
 def load_finder(name: str, option: str, threshold: float | None = None, expand: bool = True) -> Finder:
     """Return a finder; a threshold of None means the finder's default, and errors name ``option``.
 
     If ``expand`` is false, it does not expand the abbreviations that a document defines.
     """
-    from arbo.spans.baselines import Fuzzy
-    from arbo.spans.finding import PairFinder, without_repetition
-    from arbo.spans.union import UnionFinder
+    from arbo.spans.model_finder import ModelFinder
 
     if threshold is not None and not isfinite(threshold):
         raise UsageError(f"--find-threshold must be a finite number, not {threshold}")
-    if (second := beside_dictionary(name)) != name:
-        if not second:
-            raise UsageError(f"{option} {name}: name the second finder, as in `dictionary+fuzzy` or `dictionary+MODEL`")
-        first = arbo.DictionaryFinder(abbreviations=expand)
-        return UnionFinder(first, load_finder(second, option, threshold, expand))
     if name.lower() == "dictionary":
         if threshold is not None:
-            raise UsageError(
-                f"`dictionary` has no scores; leave --find-threshold out, or use {option} with `fuzzy` or a model"
-            )
+            raise UsageError(f"`dictionary` has no scores; leave --find-threshold out, or use {option} with a model")
         return arbo.DictionaryFinder(abbreviations=expand)
-    if name.lower() == "fuzzy":
-        fuzzy = Fuzzy() if threshold is None else Fuzzy(threshold)
-        return PairFinder(fuzzy, fuzzy.threshold, abbreviations=expand)
     if not name or not Path(name).is_dir():
         raise UsageError(
-            f"{option} {name!r}: no such folder; choose `dictionary` for exact names, `fuzzy` for similar spellings, "
-            "a model folder of arbo train-finder, or both as `dictionary+FINDER`"
+            f"{option} {name!r}: no such folder; choose `dictionary` for exact names, or a model folder of arbo "
+            "train-finder"
         )
-
     model = arbo.LabelAttention.from_pretrained(name)
-    least = model.threshold if threshold is None else threshold
-    return PairFinder(model, least, mentions=without_repetition, abbreviations=expand)
+    return ModelFinder(model if threshold is None else model.with_threshold(threshold), abbreviations=expand)
 
 
 def find_in(documents: arbo.Corpus, kb: arbo.KnowledgeBase, finder: Finder) -> Found:
     """Find mentions in documents; print how many existing mentions are ignored, and warn if no mention is found."""
     from arbo.progress import bars
-    from arbo.spans.finding import LEFT_OUT, PairFinder, find
+    from arbo.spans.finding import LEFT_OUT, find
+    from arbo.spans.model_finder import ModelFinder
 
     found = find(finder, documents, kb, announce=bars)
     if LEFT_OUT in found.corpus.notes:
@@ -72,7 +51,7 @@ def find_in(documents: arbo.Corpus, kb: arbo.KnowledgeBase, finder: Finder) -> F
     if not any(document.text.strip() for document in documents):
         console.warn("no mentions found; the texts are empty")
     elif not found.proposals:
-        limit = f" with a score of at least {finder.threshold:.3f}" if isinstance(finder, PairFinder) else ""
+        limit = f" with a score of at least {finder.model.threshold:.3f}" if isinstance(finder, ModelFinder) else ""
         lower = ", or lower --find-threshold" if limit else ""
         console.warn(f"no mentions found{limit}; check that knowledge base and texts have the same language{lower}")
     return found

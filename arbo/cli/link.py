@@ -28,7 +28,7 @@ def link(
     check_replaceable(output.out)
     linker = linking.load()
     if find_mentions is None and find_threshold is not None:
-        raise UsageError("--find-threshold needs --find-mentions with `fuzzy` or a model")
+        raise UsageError("--find-threshold needs --find-mentions with a model")
     how = "--find-mentions", find_threshold, linker.config.expand_abbreviations
     finder = None if find_mentions is None else load_finder(find_mentions, *how)
     base = kb.read(no_generic_names=no_generic_names)

@@ -130,18 +130,15 @@ RerankMentions = Annotated[
 ]
 _FINDER = (
     "`dictionary` finds names of the knowledge base (case and plural forms are ignored), and abbreviations "
-    "that a document defines; `fuzzy` finds words spelt similarly to a name; a model folder of `arbo train-finder` "
-    "also finds other names; `dictionary+fuzzy` and `dictionary+MODEL` add what the second finds elsewhere."
+    "that a document defines; a model folder of `arbo train-finder` also finds other names."
 )
 Finder = Annotated[str, _find(metavar="FINDER", help=_FINDER)]
 _FIND_MENTIONS = (
-    "Find the mentions first, as `arbo spans` does: `dictionary`, `fuzzy`, a model folder, or "
-    "`dictionary+FINDER`. Mentions of DOCS then only score the result. [default: link those of DOCS]"
+    "Find the mentions first, as `arbo spans` does: `dictionary`, or a model folder. Mentions of DOCS then only score "
+    "the result. [default: link those of DOCS]"
 )
 FindMentions = Annotated[str | None, _find(metavar="FINDER", help=_FIND_MENTIONS)]
-_FIND_THRESHOLD = (
-    "Minimum score of a proposed mention, for `fuzzy` or a model. [default: 0.8 for `fuzzy`, or the model's]"
-)
+_FIND_THRESHOLD = "Minimum score of a mention that a model proposes. [default: that of the model]"
 FindThreshold = Annotated[float | None, _find(metavar="SCORE", help=_FIND_THRESHOLD)]
 CorrectionsFile = Annotated[
     Path | None, option(metavar="FILE", help="JSON lines of corrections to obey; see `arbo review`.")

@@ -26,16 +26,14 @@ class LabelAttentionConfig(Settings):
     scaled: bool = False
     """Divide attention scores by the square root of the dimension, as the authors' code does and the paper does not."""
     max_length: Count = 256
-    """Maximum number of tokens to read at once, including special tokens; longer texts are read in windows."""
+    """Maximum number of tokens of a sentence, including special tokens; longer sentences are truncated."""
     max_name_length: Count = 32
     """Maximum number of tokens of a name, including special tokens; longer names are truncated."""
     attention_threshold: Share = 0.05
-    """Minimum share of an entity's attention, the mean over its names, for a word to be part of the mention (section
-    6.1)."""
-    by_token: bool = False
-    """Compare this threshold with each token of a word, as the paper does, instead of with the sum of its tokens."""
+    """Minimum share of an entity's attention, the mean over its names, for a word to be part of the mention. Section
+    6.1 compares it with each token of a word; here it is compared with the sum of its tokens."""
     entity_threshold: Finite = 0.5
-    """Minimum score of an entity in a text; training with development documents sets the best one for them."""
+    """Minimum score of an entity in a sentence; training with development documents sets the best one for them."""
 
     @property
     def reading(self) -> EncoderConfig:

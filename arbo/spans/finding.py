@@ -1,8 +1,7 @@
-"""Find mentions in unmarked documents, by a dictionary or by a model that scores pairs of text and entity.
+"""Find mentions in unmarked documents.
 
 A `Finder` proposes spans, each with an entity; `find_mentions` keeps the best of overlapping proposals.
-`DictionaryFinder` needs no weights. `PairFinder` makes a finder of any `Reader`: it scores the entities that are near
-the words of a text, see `arbo.spans.preselection`.
+`DictionaryFinder` proposes the names of the knowledge base; `arbo.spans.model_finder` proposes by a trained model.
 """
 
 from __future__ import annotations
@@ -16,20 +15,13 @@ import numpy as np
 
 from arbo.data import Corpus, Document, KnowledgeBase, Mention
 from arbo.data.documents import mention_ids, text_of
-from arbo.encoders.encoder import Encoder
 from arbo.encoders.index import word_index
-from arbo.encoders.ngrams import NgramEncoder
-from arbo.engine import Floats, Ids, threshold_curve
-from arbo.errors import UsageError
 from arbo.progress import Announce, quiet
 from arbo.spans.dictionary import Dictionary, Match
 from arbo.spans.overlaps import Spans, without_overlaps
-from arbo.spans.pieces import Pairs
-from arbo.spans.preselection import EncodedNames, Preselection, encoded_names, preselect
 from arbo.text.abbreviations import Definition, add_other_number, definitions, singular_form
 from arbo.text.names import normalize_name
-from arbo.text.sentences import Splitter, passages
-from arbo.text.words import content_words, fold, words
+from arbo.text.words import content_words, words
 
 LEFT_OUT = "mentions of the documents replaced by found ones"
 """The key under which the notes of `Found.corpus` count the existing mentions that were replaced."""
@@ -51,25 +43,7 @@ class Finder(Protocol):
     """Proposes mentions of the entities of a knowledge base, which may overlap."""
 
     def propose(self, documents: Corpus, kb: KnowledgeBase, announce: Announce = quiet) -> Iterable[Proposal]:
-        """Propose mentions in the texts of documents, ordered by document; existing mentions are ignored."""
-
-
-class Scorer(Protocol):
-    """Scores pairs of a text and an entity."""
-
-    def score(
-        self, texts: Sequence[str], kb: KnowledgeBase, text: Ids, entity: Ids, announce: Announce = quiet
-    ) -> Floats:
-        """Score each pair of ``texts[text[i]]`` and the entity in row ``entity[i]``; higher means more likely."""
-
-
-class Reader(Scorer, Protocol):
-    """Scores pairs of a text and an entity, and finds the words that name the entity."""
-
-    def spans(
-        self, texts: Sequence[str], kb: KnowledgeBase, text: Ids, entity: Ids, announce: Announce = quiet
-    ) -> list[Spans]:
-        """Return the spans that name the entity, for each pair, assuming that the text names it."""
+        """Propose mentions in the texts of documents; existing mentions are ignored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,19 +110,17 @@ def _type(kb: KnowledgeBase, entity: int) -> str | None:
 T = TypeVar("T")
 
 
-class _Kept(Generic[T]):
+class LastMade(Generic[T]):
     """Keeps an object that was made for the last knowledge base."""
 
     def __init__(self) -> None:
         self._last: tuple[KnowledgeBase, T] | None = None
 
     def __call__(self, kb: KnowledgeBase, make: Callable[[], T]) -> T:
+        """Return the object for a knowledge base, which ``make`` makes unless it is the last one."""
         if self._last is None or self._last[0] is not kb:
             self._last = kb, make()
         return self._last[1]
-
-
-# By dictionary ----------------------------------------------------------------------------------------
 
 
 class _Names:
@@ -196,11 +168,11 @@ class DictionaryFinder:
     """Returns the same form for all spellings of a word, in any case."""
     abbreviations: bool = True
     """Whether abbreviations that a text defines get the meaning of their long form."""
-    _kept: _Kept[_Names] = field(default_factory=lambda: _Kept(), init=False, repr=False, compare=False)
+    _names: LastMade[_Names] = field(default_factory=lambda: LastMade(), init=False, repr=False, compare=False)
 
     def propose(self, documents: Corpus, kb: KnowledgeBase, announce: Announce = quiet) -> Iterator[Proposal]:
         """Propose mentions; once names are indexed, the time depends on the texts, hardly on the number of names."""
-        names = self._kept(kb, lambda: _Names(kb, self.normalize))
+        names = self._names(kb, lambda: _Names(kb, self.normalize))
         for place, document in enumerate(announce("documents")(documents, len(documents))):
             for match in self._matches(names.for_text(document.text), kb, document.text):
                 for entity in match.entities:
@@ -251,94 +223,3 @@ def _abbreviated(text: str, defined: Sequence[Definition], matches: Sequence[Mat
             long_of.setdefault(text[slice(*short)], min(names))
     add_other_number(long_of)
     return long_of
-
-
-# By pairs of a text and an entity ----------------------------------------------------------------------
-
-
-def each_alone(text: str, spans: Spans) -> tuple[Spans, ...]:
-    """Make each span a separate mention; this suits readers that find whole names."""
-    return tuple((span,) for span in spans)
-
-
-def without_repetition(text: str, spans: Spans) -> tuple[Spans, ...]:
-    """Join successive spans into one mention until a word is repeated, since few names have the same word twice.
-
-    This suits readers that find the separate words of a name ("swelling ... knee" in "pain and swelling in knee") each
-    time the text names the entity.
-
-    >>> text = "knee pain: swelling in knee"
-    >>> without_repetition(text, ((0, 4), (11, 19), (23, 27)))
-    (((0, 4), (11, 19)), ((23, 27),))
-    """
-    mentions: list[list[tuple[int, int]]] = []
-    said: set[str] = set()
-    for span in sorted(spans):
-        covered = text[slice(*span)]
-        own = {fold(covered[begin:end]) for begin, end in words(covered)}
-        if not mentions or own & said:
-            mentions.append([])
-            said = set()
-        mentions[-1].append(span)
-        said |= own
-    return tuple(map(tuple, mentions))
-
-
-@dataclass(frozen=True, slots=True)
-class PairFinder:
-    """Proposes the entities that a reader finds in a text, among candidates near the words of the text."""
-
-    reader: Reader
-    threshold: float
-    """Minimum score of a proposed mention."""
-    candidates: int = 32
-    """Number of candidate entities for each piece of a text."""
-    encoder: Encoder = field(default_factory=NgramEncoder)
-    """The encoder that finds the candidates."""
-    split: Splitter = passages
-    """Splits documents into the pieces that the reader reads at once."""
-    mentions: Callable[[str, Spans], tuple[Spans, ...]] = each_alone
-    """Groups the spans of an entity into mentions, see `each_alone` and `without_repetition`."""
-    abbreviations: bool = True
-    """Whether candidates are looked for by the long forms of abbreviations that a document defines."""
-    _kept: _Kept[EncodedNames] = field(default_factory=lambda: _Kept(), init=False, repr=False, compare=False)
-
-    def propose(self, documents: Corpus, kb: KnowledgeBase, announce: Announce = quiet) -> Iterator[Proposal]:
-        """Propose mentions of the entities whose score is at least the threshold."""
-        found, texts, score = self._asked(documents, kb, announce)
-        likely = np.flatnonzero(score >= self.threshold)
-        text, entity = found.text[likely], found.entity[likely]
-        for place, spans in enumerate(self.reader.spans(texts, kb, text, entity, announce)):
-            piece = int(text[place])
-            origin = int(found.pieces.begin[piece])
-            for mention in self.mentions(texts[piece], spans):
-                moved = tuple((origin + begin, origin + end) for begin, end in mention)
-                document = int(found.pieces.document[piece])
-                yield Proposal(document, moved, int(entity[place]), float(score[likely[place]]))
-
-    def tuned(self, documents: Iterable[Any], kb: KnowledgeBase, *, announce: Announce = quiet) -> PairFinder:
-        """Return the same finder, with the best threshold on annotated documents.
-
-        The best threshold has the highest F1 of pairs of a piece and an entity that it names. Pieces without
-        annotations count too, and an entity that is not a candidate counts as missed. The positions of mentions do not
-        count. Raise UsageError if no document has a gold entity of the knowledge base.
-        """
-        found, _, score = self._asked(Corpus.of(documents), kb, announce)
-        gold = Pairs.of(found.pieces.corpus, kb)
-        if not len(gold):
-            raise UsageError("no document has a gold entity of the knowledge base; check that the ids match")
-        right = np.isin(found.text * len(kb) + found.entity, gold.text * len(kb) + gold.entity)
-        curve = threshold_curve(right, score)
-        best = replace(curve, gold=len(gold)).best
-        limits = (score.min(), score.max()) if len(score) else (self.threshold, self.threshold)
-        return replace(self, threshold=float(np.clip(best.threshold, *limits)))
-
-    def _asked(
-        self, documents: Corpus, kb: KnowledgeBase, announce: Announce
-    ) -> tuple[Preselection, list[str], Floats]:
-        """Score the candidates of each piece; return the candidates, the texts of the pieces, and the scores."""
-        names = self._kept(kb, lambda: encoded_names(kb, self.encoder, announce))
-        how: Any = {"split": self.split, "expand_abbreviations": self.abbreviations, "announce": announce}
-        found = preselect(documents, kb, self.candidates, names=names, **how)
-        texts = [piece.text for piece in found.pieces.corpus]
-        return found, texts, self.reader.score(texts, kb, found.text, found.entity, announce)

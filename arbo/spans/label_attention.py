@@ -52,18 +52,14 @@ def entity_in_text(weights: Tensor, tokens: Tensor) -> Tensor:
 def name_scores(head: torch.nn.Linear | None, said: Tensor, names: Tensor) -> Tensor:
     """Score whether texts mention the entities of names; float32.
 
-    A head with one output scores only the vector from the text, as in section 3.3. Any other head maps the vector from
-    the text and the vector of the name, and the score is their cosine; without a head (None), it is the cosine of the
-    unmapped vectors. ``said`` comes from `entity_in_text`; it and ``names`` have the shape (..., names, dim), and the
-    result has the shape (..., names).
+    The head maps the vector from the text and the vector of the name, and the score is their cosine; without a head
+    (None), it is the cosine of the unmapped vectors. (The head of section 3.3 scores the vector from the text alone; it
+    ranks entities worse.) ``said`` comes from `entity_in_text`; it and ``names`` have the shape (..., names, dim), and
+    the result has the shape (..., names).
     """
     import torch
 
     with torch.autocast(said.device.type, enabled=False):
         names = names.float()
-        if head is None:
-            return torch.cosine_similarity(said, names, dim=-1)
-        judged: Tensor = head(said)
-        if head.out_features == 1:
-            return judged[..., 0]
-        return torch.cosine_similarity(judged, head(names), dim=-1)
+        mapped = (said, names) if head is None else (head(said), head(names))
+        return torch.cosine_similarity(mapped[0], mapped[1], dim=-1)

@@ -1,62 +1,65 @@
-"""OSLAT: a transformer that reads texts and names separately, and finds the mentions of an entity by attention.
+"""OSLAT: a transformer that reads sentences and names separately, and finds the mentions of an entity by attention.
 
-One transformer reads both. The vector of a name attends to the text's tokens (`arbo.spans.label_attention`). The
-weights show where the entity is, the weighted sum is its vector in the text, and the similarity of that vector to the
-name shows whether the text mentions the entity at all. The weights of an entity are the mean over its names, and its
-score is the maximum over its names. The entity need not occur in the training data, and training needs no annotated
-spans.
+One transformer reads both. The vector of a name attends to the tokens of a sentence (`arbo.spans.label_attention`). The
+weights show where the entity is, the weighted sum is its vector in the sentence, and the similarity of that vector to
+the name shows whether the sentence mentions the entity at all. The weights of an entity are the mean over its names,
+and its score is the maximum over its names. The entity need not occur in the training data, and training needs no
+annotated spans.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain
 from os import fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self, Unpack
 
 import numpy as np
-import numpy.typing as npt
 
 from arbo.data import KnowledgeBase
 from arbo.encoders.dual import DualEncoder, Texts
 from arbo.encoders.model_folder import OneTower, load_single
+from arbo.encoders.templates import Speller, Template, TokenRow
 from arbo.encoders.tower import Loading, Tower
 from arbo.engine import Floats, Ids, pairs_of
 from arbo.errors import UsageError
 from arbo.files import PathLike
 from arbo.progress import Announce, quiet
 from arbo.spans.config import LabelAttentionConfig
-from arbo.spans.extraction import Attention
+from arbo.spans.extraction import spans_of
 from arbo.spans.label_attention import entity_in_text, label_attention, name_scores
-from arbo.spans.windows import TextReader
 from arbo.text.checks import Span, check_text
+from arbo.text.words import Offsets
 
 if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-SLICE = 256
-"""Number of texts whose token vectors are in memory at once."""
-
-# Number of pairs of a text to compare at once; with ten names each and a text of 500 tokens, they take 200 MB.
-_PAIRS = 1024
+_TEXTS = 256  # number of texts whose token vectors are in memory at once
+_PAIRS = 1024  # number of pairs of a text to compare at once; with ten names each and 500 tokens, they take 200 MB
+_TEMPLATE = Template.parse("[CLS] {text} [SEP]", ("text",), focus="text")
+_SPACE = re.compile(r"\s")
 
 
 class Look(NamedTuple):
-    """The attention of the names of some entities to one text."""
+    """The attention of some entities to one text."""
 
-    pairs: Ids  # (pairs,) indices of the pairs of text and entity
-    first: Ids  # (pairs,) the first name of each pair; the names of a pair are adjacent
-    names: Tensor  # (names, dim)
-    weights: Tensor  # (names, tokens)
-    tokens: Tensor  # (tokens, dim)
-    offsets: npt.NDArray[np.int64]  # (tokens, 2)
+    text: int
+    """The index of the text."""
+    pairs: Ids
+    """(pairs,) indices of the pairs of this text and an entity."""
+    score: Floats
+    """(pairs,) the score of each entity."""
+    weights: Floats
+    """(pairs, tokens) the attention of each entity."""
+    tokens: Offsets
+    """(tokens, 2) the offsets of the tokens."""
 
 
-# Without slots: `cached_property` keeps the readers in the instance's dictionary.
+# Without slots: `cached_property` keeps its values in the instance's dictionary.
 @dataclass(frozen=True, eq=False)
 class LabelAttention(OneTower):
     """Finds whether and where texts mention entities: OSLAT (Li et al. 2022).
@@ -75,7 +78,7 @@ class LabelAttention(OneTower):
 
     def __post_init__(self) -> None:
         self.tower.check_length(self.config.max_length)
-        _ = self.reader, self._names  # these raise an error if a window is too small
+        _ = self._speller, self._names  # these raise an error if the maximum lengths are too small
 
     @classmethod
     def of(cls, tower: Tower, config: LabelAttentionConfig | None = None) -> Self:
@@ -123,117 +126,104 @@ class LabelAttention(OneTower):
         """The linking head, see `name_scores`."""
         return self.tower.projection
 
-    def attention(
-        self, texts: Sequence[str], kb: KnowledgeBase, text: Ids, entity: Ids, announce: Announce = quiet
-    ) -> Attention:
-        """Compute the attention of the entity in row ``entity[i]`` to ``texts[text[i]]``: the mean over its names.
-
-        Each text and each name is read once; a long text is read in windows. Raise the errors of `Tower.embed`, and
-        DataError for an invalid text.
-        """
-        weights: list[Floats] = [np.empty(0, np.float32)] * len(text)
-        offsets: list[npt.NDArray[np.int64]] = [np.empty((0, 2), np.int64)] * len(text)
-        for look in self.looks(texts, kb, text, entity, announce):
-            count = np.diff(np.append(look.first, len(look.weights)))
-            means = np.add.reduceat(look.weights.cpu().numpy(), look.first) / np.float32(count[:, None])
-            for pair, mean in zip(look.pairs.tolist(), means, strict=True):
-                weights[pair], offsets[pair] = mean, look.offsets
-        start = np.cumsum([0, *map(len, weights)])
-        begin, end = np.concatenate([np.empty((0, 2), np.int64), *offsets]).T
-        return Attention(start, begin, end, np.concatenate([np.empty(0, np.float32), *weights]))
-
     def spans(
         self, texts: Sequence[str], kb: KnowledgeBase, text: Ids, entity: Ids, announce: Announce = quiet
     ) -> list[tuple[Span, ...]]:
-        """Find the spans of the entity in row ``entity[i]`` in ``texts[text[i]]``; none, one or several.
+        """Find the spans of the entity in row ``entity[i]`` in ``texts[text[i]]``, assuming that the text names it.
 
-        See `attention`, and `arbo.spans.extraction.spans_of` with the threshold of the configuration.
+        See `looks`, and `arbo.spans.extraction.spans_of` with the threshold of the configuration.
         """
-        found = self.attention(texts, kb, text, entity, announce)
-        config = self.config
-        return found.spans(texts, text, threshold=config.attention_threshold, by_token=config.by_token)
+        spans: list[tuple[Span, ...]] = [()] * len(text)
+        for look in self.looks(texts, kb, text, entity, announce):
+            rows = spans_of(texts[look.text], look.tokens, look.weights, self.config.attention_threshold)
+            for pair, row in zip(look.pairs.tolist(), rows, strict=True):
+                spans[pair] = row
+        return spans
 
     def score(
         self, texts: Sequence[str], kb: KnowledgeBase, text: Ids, entity: Ids, announce: Announce = quiet
     ) -> Floats:
-        """Score whether ``texts[text[i]]`` mentions the entity in row ``entity[i]``: the best of its names; (pairs,).
-
-        See `attention` and `name_scores`: scores are cosines, or logits if the head scores only the vector from the
-        text. For a text without tokens every score is 0, or the bias of such a head.
-        """
-        import torch
-
+        """Score whether ``texts[text[i]]`` mentions the entity in row ``entity[i]``; (pairs,), see `looks`."""
         scores = np.empty(len(text), np.float32)
         for look in self.looks(texts, kb, text, entity, announce):
-            with torch.inference_mode():
-                found = name_scores(self.head, entity_in_text(look.weights, look.tokens), look.names)
-            scores[look.pairs] = np.maximum.reduceat(found.cpu().numpy(), look.first)
+            scores[look.pairs] = look.score
         return scores
 
     def looks(
         self, texts: Sequence[str], kb: KnowledgeBase, text: Ids, entity: Ids, announce: Announce = quiet
     ) -> Iterator[Look]:
-        """Yield the attention of pairs of texts and entities, grouped by text; see `attention`."""
-        import torch
+        """Yield the attention of the entity in row ``entity[i]`` to ``texts[text[i]]``, grouped by text.
 
-        used, place = np.unique(entity, return_inverse=True)
-        names, owner = self.name_vectors(KnowledgeBase(kb.entities[row] for row in used), announce)
-        by_text = np.argsort(text, kind="stable")
-        asked, begin = np.unique(text[by_text], return_index=True)
-        for i in asked.tolist():
-            check_text(texts[i], f"text {i}")
-        pairs = dict(zip(asked.tolist(), np.split(by_text, begin)[1:], strict=True))
-        order = sorted(pairs, key=lambda i: len(texts[i]))
-        read = self.token_vectors([texts[i] for i in order], announce)
-        for one, (tokens, offsets) in zip(order, read, strict=True):
-            mask = tokens.new_ones(len(tokens))
-            for first in range(0, len(pairs[one]), _PAIRS):
-                own = pairs[one][first : first + _PAIRS]
-                name, pair = pairs_of(owner, place[own])
-                with torch.inference_mode():
-                    own_names = names[name]
-                    weights = label_attention(own_names, tokens, mask, scaled=self.config.scaled)
-                yield Look(own, np.searchsorted(pair, np.arange(len(own))), own_names, weights, tokens, offsets)
-
-    def name_vectors(self, kb: KnowledgeBase, announce: Announce = quiet) -> tuple[Tensor, Ids]:
-        """Return the vectors of all names, as (names, dim), and the entity of each name, in ascending order."""
-        import torch
-
-        found = self._names.encode_entities(kb, announce)
-        return torch.from_numpy(found.matrix[found.row]).to(self.tower.model.device), found.owner
-
-    def token_vectors(
-        self, texts: Sequence[str], announce: Announce = quiet
-    ) -> Iterator[tuple[Tensor, npt.NDArray[np.int64]]]:
-        """Yield the vectors of the tokens of each text, (tokens, dim), and their offsets, (tokens, 2).
-
-        Special tokens are left out.
+        Weights are the mean over the names of an entity, and scores the maximum (see `name_scores`). Each text and each
+        name is read once. A text without tokens has the score 0. Raise the errors of `Tower.embed`, and DataError for
+        an invalid text.
         """
         import torch
 
-        slices = range(0, len(texts), SLICE)
-        for i in announce("reading texts")(slices, len(slices)):
-            read = self.reader(texts[i : i + SLICE])
-            rows = list(chain.from_iterable(own.rows for own in read))
-            vectors = torch.from_numpy(self.transformer.embed(rows, "tokens")).to(self.tower.model.device)
-            length = [len(row.ids) for row in rows]
-            first = np.cumsum([0, *(len(own.rows) for own in read)]).tolist()
-            for own, window in zip(read, first[:-1], strict=True):
-                yield vectors[torch.from_numpy(own.flat(length, window))], own.offsets
+        used, place = np.unique(entity, return_inverse=True)
+        names, owner = self._name_vectors(KnowledgeBase(kb.entities[row] for row in used), announce)
+        by_text = np.argsort(text, kind="stable")
+        read, begin = np.unique(text[by_text], return_index=True)
+        for i in read.tolist():
+            check_text(texts[i], f"text {i}")
+        pairs = dict(zip(read.tolist(), np.split(by_text, begin)[1:], strict=True))
+        order = sorted(pairs, key=lambda i: len(texts[i]))
+        vectors = self._token_vectors([texts[i] for i in order], announce)
+        for i, (tokens, offsets) in zip(order, vectors, strict=True):
+            mask = tokens.new_ones(len(tokens))
+            for start in range(0, len(pairs[i]), _PAIRS):
+                some = pairs[i][start : start + _PAIRS]
+                name, pair = pairs_of(owner, place[some])
+                with torch.inference_mode():
+                    weights = label_attention(names[name], tokens, mask, scaled=self.config.scaled)
+                    score = name_scores(self.head, entity_in_text(weights, tokens), names[name])
+                first = np.searchsorted(pair, np.arange(len(some)))
+                count = np.diff(np.append(first, len(name))).astype(np.float32)
+                means = np.add.reduceat(weights.cpu().numpy(), first)
+                means /= count[:, None]
+                yield Look(i, some, np.maximum.reduceat(score.cpu().numpy(), first), means, offsets)
+
+    def token_rows(self, texts: Sequence[str]) -> list[tuple[TokenRow, Offsets]]:
+        """Tokenise texts; ``ids[begin:end]`` of a row are the tokens of the text, whose offsets have (tokens, 2).
+
+        Offsets count Unicode code points, whatever the tokenizer counts; they are equal for a token of white space.
+        """
+        plain = [_SPACE.sub(" ", text) for text in texts]  # some tokenizers make a line end a token
+        room = self._speller.room
+        spelt = self._speller.spell_with_offsets(plain)
+        return [(self._speller.row({"text": ids[:room]}), offsets[:room]) for ids, offsets in spelt]
 
     def names(self, kb: KnowledgeBase) -> Texts:
         """Collect the texts of the entities: all of their names."""
         return self._names.entity_texts(kb)
 
     @cached_property
-    def reader(self) -> TextReader:
-        """Turns texts into tokens."""
-        return TextReader.of(self.tower.tokenizer, self.config.max_length)
-
-    @cached_property
     def transformer(self) -> Tower:
         """The tower, without the head."""
         return replace(self.tower, projection=None)
+
+    def _name_vectors(self, kb: KnowledgeBase, announce: Announce) -> tuple[Tensor, Ids]:
+        """Return the vectors of all names, as (names, dim), and the entity of each name, in ascending order."""
+        import torch
+
+        names = self._names.encode_entities(kb, announce)
+        return torch.from_numpy(names.matrix[names.row]).to(self.tower.model.device), names.owner
+
+    def _token_vectors(self, texts: Sequence[str], announce: Announce) -> Iterator[tuple[Tensor, Offsets]]:
+        """Yield the vectors of the tokens of each text, (tokens, dim), and their offsets."""
+        import torch
+
+        slices = range(0, len(texts), _TEXTS)
+        for start in announce("reading texts")(slices, len(slices)):
+            read = self.token_rows(texts[start : start + _TEXTS])
+            vectors = torch.from_numpy(self.transformer.embed([row for row, _ in read], "tokens"))
+            begin = np.cumsum([0, *(len(row.ids) for row, _ in read)]).tolist()
+            for (row, offsets), first in zip(read, begin[:-1], strict=True):
+                yield vectors[first + row.begin : first + row.end].to(self.tower.model.device), offsets
+
+    @cached_property
+    def _speller(self) -> Speller:
+        return Speller.of(self.tower.tokenizer, _TEMPLATE, self.config.max_length)
 
     @cached_property
     def _names(self) -> DualEncoder:

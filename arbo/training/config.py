@@ -16,8 +16,6 @@ FinderPresetName = Literal["oslat"]
 PositiveStrategy = Literal["entity", "arborescence", "1nn", "1rand", "1nn-cluster", "1rand-cluster"]
 NegativeStrategy = Literal["in-batch", "in-batch-hard", "in-batch-mixed", "in-batch+knn", "random", "knn", "mixed"]
 LossName = Literal["arborescence", "cross-entropy", "proxy", "bce"]
-AlignmentLoss = Literal["nt-xent", "multi-similarity"]
-HeadKind = Literal["comparison", "linear"]
 Regulariser = Literal["none", "fgsm"]
 Schedule = Literal["linear", "exponential", "late-exponential", "constant"]
 Optimizer = Literal["adam", "adamw"]
@@ -167,16 +165,16 @@ class DoubtfulConfig(LoopConfig):
 
 @dataclass(frozen=True, slots=True)
 class ContrastiveConfig(LoopConfig):
-    """Settings common to the first two stages of OSLAT, which compare names with synonyms and with other names.
+    """Settings common to the trainings of OSLAT, which compare names with synonyms and with other names.
 
-    The defaults of all three stages come from the paper (appendix B) if it gives them, unless a setting says otherwise.
-    Over the first tenth of the steps, the learning rate rises; in the paper and the preset ``oslat`` it is constant.
+    The defaults come from the paper (appendix B) if it gives them, unless a setting says otherwise. Over the first
+    tenth of the steps, the learning rate rises; in the paper and the preset ``oslat`` it is constant.
     """
 
     regulariser: Literal["none"] = "none"
     schedule: Schedule = "exponential"
     temperature: Above0 = 0.07
-    """``nt-xent`` divides similarities by this value; the smaller it is, the more the nearest negatives count."""
+    """The loss divides similarities by this value; the smaller it is, the more the nearest negatives count."""
     n_positives: Count = 8
     """Maximum number of synonyms per name, sampled if there are more. The paper uses all of them."""
     n_negatives: Count = 100
@@ -195,42 +193,28 @@ class SelfAlignmentConfig(ContrastiveConfig):
     epochs: Count = 20
     learning_rate: Above0 = 2e-3
     n_negatives: Count = 50
-    loss: AlignmentLoss = "nt-xent"
-    """``nt-xent``, the loss of the paper, or ``multi-similarity``, that of SapBERT, which has no temperature."""
     projection: Count = 128
     """Dimension of the vectors that the loss compares: the output of two layers that are not kept after training."""
 
 
 @dataclass(frozen=True, slots=True)
-class LabelAttentionTraining(ContrastiveConfig):
-    """Training settings of label attention (OSLAT, section 3.2); a batch consists of pairs of text and entity."""
+class OslatTraining(ContrastiveConfig):
+    """Training settings of label attention and its linking head (OSLAT, sections 3.2 and 3.3).
+
+    A batch consists of pairs of a sentence and an entity.
+    """
 
     epochs: Count = 10
     learning_rate: Above0 = 2e-4
     normalized: bool = True
     """Compare the text's vectors for two names by cosine, as the name of the loss suggests. If False, compare them by
     inner product, as its formula says."""
+    alpha: Share = 0.25
+    """For the focal loss of the linking head: weight of the positives."""
+    gamma: NotBelow0 = 2.0
+    """For the focal loss of the linking head: focusing exponent; larger values reduce the weight of easy examples."""
 
     @property
     def metric(self) -> Metric:
         """The metric by which the loss compares vectors."""
         return "cosine" if self.normalized else "dot"
-
-
-@dataclass(frozen=True, slots=True)
-class LinkingHeadConfig(LoopConfig):
-    """Training settings of the linking head (OSLAT, section 3.3); a batch consists of texts."""
-
-    epochs: Count = 10
-    regulariser: Literal["none"] = "none"
-    learning_rate: Above0 = 2e-4
-    schedule: Schedule = "exponential"
-    n_negatives: Count = 100
-    """Number of names per text that belong to entities not in the text."""
-    alpha: Share = 0.25
-    """For the focal loss: weight of the positives."""
-    gamma: NotBelow0 = 2.0
-    """For the focal loss: focusing exponent; larger values reduce the weight of easy examples."""
-    kind: HeadKind = "comparison"
-    """``comparison`` compares the text's vector with the name; ``linear`` scores the text's vector alone, as in the
-    paper."""

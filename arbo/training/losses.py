@@ -90,24 +90,6 @@ def nt_xent(scores: Tensor, exists: Tensor, n_positives: int) -> Tensor:
     return each.sum(dim=1) / there.sum(dim=1).clamp(min=1)
 
 
-def multi_similarity(
-    scores: Tensor, exists: Tensor, n_positives: int, alpha: float = 2.0, beta: float = 50.0, base: float = 0.5
-) -> Tensor:
-    """Return ``log(1 + sum_p exp(-a (s_p - l))) / a + log(1 + sum_n exp(b (s_n - l))) / b``; (anchors,).
-
-    The sums are over all positives p and negatives n. Equation 16 of Wang et al. (2019), "Multi-similarity loss with
-    general pair weighting for deep metric learning". The defaults are those of the experiments of SapBERT (Liu et al.
-    2021). The scores s are cosines; the first ``n_positives`` columns are positives. Larger ``alpha`` (a) and ``beta``
-    (b) put more weight on the hardest positive and negative; ``base`` (l) is the cosine that separates the two.
-    """
-    scores = _finite(scores, exists)
-    there = exists[:, :n_positives]
-    near = torch.where(there, -alpha * (scores[:, :n_positives] - base), -torch.inf)
-    pull = torch.logsumexp(pad(near, (1, 0)), dim=1) / alpha
-    push = torch.logsumexp(pad(beta * (scores[:, n_positives:] - base), (1, 0)), dim=1) / beta
-    return pull + push
-
-
 def focal_loss(scores: Tensor, positive: Tensor, alpha: float = 0.25, gamma: float = 2.0) -> Tensor:
     """Return binary cross-entropy with less weight on easy examples, ``-a (1 - p)^gamma log p``, for each score.
 

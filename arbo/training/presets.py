@@ -23,11 +23,10 @@ class Preset(NamedTuple):
 
 
 class FinderPreset(NamedTuple):
-    """Settings of a paper for the three trainings of a finder, and for what it reads and marks."""
+    """Settings of a paper for the two trainings of a finder, and for what it reads and marks."""
 
     alignment: config.SelfAlignmentConfig
-    attention: config.LabelAttentionTraining
-    head: config.LinkingHeadConfig
+    training: config.OslatTraining
     model: LabelAttentionConfig
 
 
@@ -91,9 +90,8 @@ RERANKING_PRESETS: Mapping[RerankingPresetName, config.RerankingConfig] = {
 FINDER_PRESETS: Mapping[FinderPresetName, FinderPreset] = {
     "oslat": FinderPreset(
         config.SelfAlignmentConfig(schedule="late-exponential"),
-        config.LabelAttentionTraining(schedule="late-exponential"),
-        config.LinkingHeadConfig(schedule="late-exponential", kind="linear"),
-        LabelAttentionConfig(pooling="mean", by_token=True),
+        config.OslatTraining(schedule="late-exponential"),
+        LabelAttentionConfig(pooling="mean"),
     )
 }
 """OSLAT (sections 3.3 and 6.1, appendix B); the defaults of its configurations have its other settings."""

@@ -16,10 +16,10 @@ import numpy as np
 import arbo
 from arbo.data.corpus import Corpus
 from arbo.data.documents import text_of
+from arbo.data.gold import Gold
 from arbo.formats import WRITERS, read_documents, writer
-from arbo.spans.entity_split import entity_split
 from arbo.spans.finding import LEFT_OUT
-from arbo.spans.pieces import Pairs, pieces
+from arbo.spans.pieces import Pieces
 from campaign.runner import Campaign
 from clustering import METHODS
 
@@ -243,21 +243,18 @@ def _splits(seed: int, folder: Path) -> None:
     rng = np.random.default_rng(seed)
     documents, kb = _documents(rng), arbo.KnowledgeBase(KB)
     corpus, here = Corpus.of(documents), _mentions(documents)
-    with suppress(arbo.DataError):  # no text has an entity of the knowledge base
-        split = entity_split(corpus, kb, unseen=float(rng.random()), test=float(rng.random()), least=1, seed=seed)
-        pairs = [
-            Counter(zip([part.corpus[t].id for t in part.text.tolist()], part.entity.tolist(), strict=True))
-            for part in (Pairs.of(corpus, kb), Pairs.of(split.train, kb), split.test)
-        ]
-        assert pairs[0] == pairs[1] + pairs[2]
-        assert not set(split.unseen.tolist()) & {entity for _, entity in pairs[1]}
     found = arbo.find_mentions(arbo.DictionaryFinder(), documents, kb)
     assert [(one.id, one.text, one.domain) for one in found] == [(one.id, one.text, one.domain) for one in documents]
     assert found.notes.get(LEFT_OUT, 0) == len(here)
-    cut, blank = pieces(corpus).corpus, "mentions of white space left out"
-    first = {mention.id for mention in cut.mentions if "@" not in mention.id}
-    assert len(first) == len(here) - cut.notes.get(blank, 0)
-    assert {mention.id for mention in here if mention.text.strip()} <= first
+    cut = Pieces.of(corpus)
+    places = zip(cut.document.tolist(), cut.begin.tolist(), cut.texts, strict=True)
+    assert all(corpus[row].text[begin : begin + len(text)] == text for row, begin, text in places)
+    home = [row for row, document in enumerate(corpus) for _ in document.mentions]
+    gold = list(zip(home, here, Gold.of(corpus, kb).lists, strict=True))
+    text, entity = cut.entities(kb)
+    pairs = set(zip(cut.document[text].tolist(), entity.tolist(), strict=True))
+    assert {(row, one) for row, mention, rows in gold if mention.text.strip() for one in rows} <= pairs
+    assert pairs <= {(row, one) for row, _, rows in gold for one in rows}
     kinds = {mention.type for mention in here if mention.type}
     assert sum(len(corpus.of_types({kind}).mentions) for kind in kinds) == sum(bool(m.type) for m in here)
     if documents:

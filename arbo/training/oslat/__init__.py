@@ -1,1 +1,1 @@
-"""OSLAT in three stages: self-alignment of names, label attention (where is an entity), linking head (is it there)."""
+"""OSLAT: self-alignment of names, then label attention (where an entity is) with its linking head (if it is there)."""

@@ -7,33 +7,27 @@ names, and for all anchors of a batch together, see `arbo.training.oslat.synonym
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypeAlias, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from arbo.data import Corpus, KnowledgeBase
 from arbo.encoders.dual import Texts
 from arbo.encoders.pooling import Pooling
 from arbo.encoders.tower import Tower
 from arbo.engine import Ids
 from arbo.errors import DataError
-from arbo.training.config import ContrastiveConfig, SelfAlignmentConfig
-from arbo.training.data import PURPOSES
+from arbo.training.config import ContrastiveConfig
 from arbo.training.loop import Trainable, Trainer
-from arbo.training.losses import comparable, multi_similarity, nt_xent
-from arbo.training.oslat.synonyms import AnnotatedTexts, NamesAlone, Others, Synonyms
+from arbo.training.losses import comparable, nt_xent
+from arbo.training.oslat.synonyms import Contrasts, Others, Synonyms
 
 Model = TypeVar("Model", bound=Trainable)
 
 # Seeds of what a step samples; 0 is the order, see `arbo.training.loop.order_of`.
-_POSITIVES, NEGATIVES = 1, 2
-
-Contrasts: TypeAlias = NamesAlone | AnnotatedTexts
-"""Training data: queries, each with a correct entity, and with spellings that must not be its negatives."""
+_POSITIVES, _NEGATIVES = 1, 2
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -58,30 +52,18 @@ def check_contrasts(data: Contrasts, purpose: str) -> None:
         raise DataError(f"{wrong}; add aliases to the knowledge base")
     others = Others.of(data.synonyms, data.entities)
     avoided = (data.avoided(query[None])[0] for query in data.queries)
-    if not any(len(np.setdiff1d(others.spelling, own)) for own in avoided):
+    if not any(len(np.setdiff1d(others.spelling, spellings)) for spellings in avoided):
         raise DataError(
             f"nothing to {purpose}: names need names of other entities as negatives, but there are none (entities: "
             f"{len(data.entities):,}); add documents or entities"
         )
 
 
-def annotated_texts(
-    corpora: Mapping[str, Corpus], kb: KnowledgeBase, *, contrastable: bool = False
-) -> dict[str, AnnotatedTexts]:
-    """Collect the texts of each corpus from `corpora_of`; if ``contrastable``, call `check_contrasts` for each."""
-    found = {}
-    for name, corpus in corpora.items():
-        found[name] = data = AnnotatedTexts.of(corpus, kb, purpose=PURPOSES[name])
-        if contrastable:
-            check_contrasts(data, PURPOSES[name])
-    return found
-
-
 def contrast(data: Contrasts, others: Others, queries: Ids, config: ContrastiveConfig, step: int) -> Contrast:
     """Sample the positives and negatives of queries; ``step`` and the seed of ``config`` determine them."""
-    own = data.anchors(queries, config.n_positives, np.random.default_rng([config.seed, _POSITIVES, step]))
-    rng = np.random.default_rng([config.seed, NEGATIVES, step])
-    return Contrast(queries, np.hstack([own, others.draw(data.avoided(queries), config.n_negatives, rng)]))
+    names = data.anchors(queries, config.n_positives, np.random.default_rng([config.seed, _POSITIVES, step]))
+    rng = np.random.default_rng([config.seed, _NEGATIVES, step])
+    return Contrast(queries, np.hstack([names, others.draw(data.avoided(queries), config.n_negatives, rng)]))
 
 
 def contrastive_losses(vectors: Tensor, batch: Contrast, config: ContrastiveConfig) -> Tensor:
@@ -92,8 +74,6 @@ def contrastive_losses(vectors: Tensor, batch: Contrast, config: ContrastiveConf
     vectors = comparable(vectors.float(), config.metric)
     scores = torch.einsum("qd,qkd->qk", vectors[:, 0], vectors[:, 1:])
     exists = torch.from_numpy(batch.name[:, 1:] >= 0).to(scores.device)
-    if isinstance(config, SelfAlignmentConfig) and config.loss == "multi-similarity":
-        return multi_similarity(scores, exists, config.n_positives)
     return nt_xent(scores / config.temperature, exists, config.n_positives)
 
 

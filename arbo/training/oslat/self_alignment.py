@@ -4,14 +4,13 @@ Each name with synonyms is compared with some of them and with names of other en
 two further layers, which are discarded after training. Documents are not needed.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
-import numpy as np
 import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
@@ -21,10 +20,10 @@ from arbo.encoders.dual import DualEncoder
 from arbo.encoders.encoder_config import EncoderConfig
 from arbo.errors import UsageError
 from arbo.training.config import RunOptions, SelfAlignmentConfig
-from arbo.training.data import corpora_of, job_of
+from arbo.training.data import job_of
 from arbo.training.frame import check_start, training
 from arbo.training.oslat.contrastive import Contrast, ContrastiveTrainer, check_contrasts, read_names
-from arbo.training.oslat.synonyms import AnnotatedTexts, NamesAlone, Synonyms
+from arbo.training.oslat.synonyms import NamesAlone, Synonyms
 
 _HEAD = "head.safetensors"
 
@@ -99,14 +98,12 @@ def train_self_alignment(
     kb: KnowledgeBase,
     *,
     out: str | PathLike[str],
-    documents: Iterable[Any] | None = None,
     config: SelfAlignmentConfig | None = None,
     options: RunOptions | None = None,
 ) -> DualEncoder:
     """Train an encoder to map the names of an entity to similar vectors, and write it to a folder.
 
-    See `arbo.train` for further arguments and errors. If ``documents`` are given, only the names of the entities in
-    them are aligned; otherwise the names of all entities are.
+    See `arbo.train` for further arguments and errors.
 
     Raises:
         DataError: no entity has two names, or all names are of one entity.
@@ -120,14 +117,11 @@ def train_self_alignment(
         raise UsageError(
             "self-alignment needs one vector per name; choose entity_view 'names' and a pooling other than 'tokens'"
         )
-    corpora = {} if documents is None else corpora_of(documents, None)
-    seen = AnnotatedTexts.of(corpora["documents"], kb).entities if corpora else np.arange(len(kb))
-    data = NamesAlone(Synonyms.of(kb), seen)
+    data = NamesAlone(Synonyms.of(kb))
     check_contrasts(data, "align")
     start = encoder.copy()
     start = replace(start, config=replace(start.config, entity_threshold=None, mention_threshold=None))
-    job = job_of(corpora, kb, config=config, encoder=encoder.settings, documents=None)
-    with training(out, job, config, options) as workplace:
+    with training(out, job_of({}, kb, config=config, encoder=encoder.settings), config, options) as workplace:
         aligning = Aligning.of(start, config.projection, config.seed)
         trainer = SelfAlignmentTrainer(aligning, data, None, config, workplace, kb)
         trainer.run()

@@ -2,15 +2,37 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Protocol, Self
 
 import numpy as np
 
 from arbo.data import Corpus, KnowledgeBase
 from arbo.data.codes import codes_of
-from arbo.engine import Bools, Floats, Ids, ranges
+from arbo.engine import Floats, Ids, ranges
 from arbo.errors import DataError
-from arbo.spans.pieces import Pairs
+from arbo.spans.pieces import Pieces
+
+
+class Contrasts(Protocol):
+    """Training data: queries, each with a correct entity, and with spellings that must not be its negatives."""
+
+    @property
+    def synonyms(self) -> "Synonyms":
+        """The names of all entities."""
+
+    @property
+    def entities(self) -> Ids:
+        """The entities whose names are negatives."""
+
+    @property
+    def queries(self) -> Ids:
+        """The indices of the queries that have positives."""
+
+    def anchors(self, queries: Ids, n: int, rng: np.random.Generator) -> Ids:
+        """Sample a name of each query's entity and up to ``n`` synonyms; (queries, 1 + n), padded with -1."""
+
+    def avoided(self, queries: Ids) -> list[Ids]:
+        """List, for each query, the spellings that must not be its negatives."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -45,12 +67,14 @@ class Synonyms:
         """List the codes of the spellings of some entities' names."""
         return self.spelling[self.of_entities(entities)]
 
-    def draw(self, entity: Ids, n: int, rng: np.random.Generator) -> Ids:
-        """Sample distinct names of each entity; (entities, n), padded with -1."""
+    def draw(self, entity: Ids, n: int, rng: np.random.Generator, first: Ids | None = None) -> Ids:
+        """Sample ``n`` distinct names of each entity, beginning with the name ``first``; (entities, n), or -1."""
         drawn = np.full((len(entity), n), -1)
         for row, (begin, size) in enumerate(zip(self.start[entity], self.size[entity], strict=True)):
-            own = begin + rng.permutation(size)[:n]
-            drawn[row, : len(own)] = own
+            names = begin + rng.permutation(size)
+            if first is not None:
+                names = np.concatenate([first[row : row + 1], names[names != first[row]]])
+            drawn[row, : min(n, size)] = names[:n]
         return drawn
 
 
@@ -82,43 +106,41 @@ class Others:
         pool = pool[np.argsort(time[pool])]
         drawn = np.full((len(avoided), n), -1)
         for row, spellings in enumerate(avoided):
-            own = self.name[pool[~np.isin(self.spelling[pool], spellings)]][:n]
-            drawn[row, : len(own)] = own
+            names = self.name[pool[~np.isin(self.spelling[pool], spellings)]][:n]
+            drawn[row, : len(names)] = names
         return drawn
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class NamesAlone:
-    """The names of a knowledge base, or of some of its entities."""
+    """The names of a knowledge base; a query is a name."""
 
     synonyms: Synonyms
-    entities: Ids  # the entities whose names are used; an entity with only one name is used only for negatives
+
+    @property
+    def entities(self) -> Ids:
+        """All entities."""
+        return np.arange(len(self.synonyms.size))
 
     @property
     def queries(self) -> Ids:
         """The names that have synonyms."""
-        has_two: Bools = np.zeros(len(self.synonyms.size), np.bool_)
-        has_two[self.entities] = self.synonyms.size[self.entities] > 1
-        return np.flatnonzero(has_two[self.synonyms.owner])
+        return np.flatnonzero(self.synonyms.size[self.synonyms.owner] > 1)
 
     def anchors(self, queries: Ids, n: int, rng: np.random.Generator) -> Ids:
         """Return each name, followed by up to ``n`` of its synonyms; (queries, 1 + n), padded with -1."""
-        drawn = self.synonyms.draw(self.synonyms.owner[queries], n + 1, rng)
-        is_other = (drawn >= 0) & (drawn != queries[:, None])
-        order = np.argsort(~is_other, axis=1, kind="stable")[:, :n]
-        others = np.take_along_axis(np.where(is_other, drawn, -1), order, axis=1)
-        return np.column_stack([queries, others])
+        return self.synonyms.draw(self.synonyms.owner[queries], n + 1, rng, queries)
 
     def avoided(self, queries: Ids) -> list[Ids]:
         """List, for each name, the spellings of all names of its entity."""
-        return [self.synonyms.spellings(own[None]) for own in self.synonyms.owner[queries]]
+        return [self.synonyms.spellings(entity[None]) for entity in self.synonyms.owner[queries]]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class AnnotatedTexts:
-    """Texts annotated with their entities, without the positions of mentions, and all names of a knowledge base.
+    """Sentences annotated with their entities, and all names of a knowledge base; a query is a pair of both.
 
-    A text is a document, or a piece of one; its entities are those of its mentions, whose spans are not used.
+    The entities of a sentence are those of its mentions, whose positions in it are not used.
     """
 
     texts: tuple[str, ...]
@@ -130,17 +152,17 @@ class AnnotatedTexts:
 
     @classmethod
     def of(cls, corpus: Corpus, kb: KnowledgeBase, *, purpose: str = "train on") -> Self:
-        """Collect annotated documents; gold ids without an entity in the document's domain are left out.
+        """Collect the sentences of annotated documents; gold ids without an entity in their domain are left out.
 
         Raise DataError ("nothing to ``purpose``") if no document has an entity.
         """
-        pairs = Pairs.of(corpus, kb)
-        if not len(pairs):
-            wrong = f"nothing to {purpose}: no text (of {len(corpus):,}) has an entity of the knowledge base"
+        pieces = Pieces.of(corpus)
+        text, entity = pieces.entities(kb)
+        if not len(text):
+            wrong = f"nothing to {purpose}: no text (of {len(pieces.texts):,}) has an entity of the knowledge base"
             raise DataError(f"{wrong}; check that the ids and the domains match")
-        start = np.searchsorted(pairs.text, np.arange(len(corpus) + 1))
-        texts = tuple(document.text for document in corpus)
-        return cls(texts, kb, Synonyms.of(kb), pairs.text, pairs.entity, start)
+        start = np.searchsorted(text, np.arange(len(pieces.texts) + 1))
+        return cls(pieces.texts, kb, Synonyms.of(kb), text, entity, start)
 
     @property
     def entities(self) -> Ids:
@@ -152,19 +174,11 @@ class AnnotatedTexts:
         """The pairs to train on: those of an entity with synonyms."""
         return np.flatnonzero(self.synonyms.size[self.entity] > 1)
 
-    @property
-    def n_alone(self) -> int:
-        """Number of pairs whose entity has only one name, and which therefore have no positives."""
-        return len(self.entity) - len(self.queries)
-
     def anchors(self, queries: Ids, n: int, rng: np.random.Generator) -> Ids:
-        """Sample up to ``n + 1`` names of each pair's entity, in random order; (queries, n + 1), padded with -1."""
+        """Sample up to ``n + 1`` names of each pair's entity, in random order; (queries, 1 + n), padded with -1."""
         return self.synonyms.draw(self.entity[queries], n + 1, rng)
 
     def avoided(self, queries: Ids) -> list[Ids]:
         """List, for each pair, the spellings of the names of all entities in its text."""
-        return [self.spellings(int(text)) for text in self.text[queries]]
-
-    def spellings(self, text: int) -> Ids:
-        """List the spellings of the names of all entities in a text."""
-        return self.synonyms.spellings(self.entity[self.start[text] : self.start[text + 1]])
+        bounds = zip(self.start[self.text[queries]], self.start[self.text[queries] + 1], strict=True)
+        return [self.synonyms.spellings(self.entity[begin:end]) for begin, end in bounds]

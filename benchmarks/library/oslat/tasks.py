@@ -10,12 +10,12 @@ import arbo
 from arbo.data.corpus import Corpus
 from arbo.data.documents import Document
 from arbo.formats import read_documents, read_knowledge_base
-from arbo.spans.entity_split import entity_split
-from arbo.spans.pieces import Pairs, pieces
 from arbo.text.sentences import sentences
 from clustering.arrays import Ids
 from library.corpora import Data
 from library.folders import DATA
+from library.oslat.entity_split import entity_split
+from library.oslat.pairs import Pairs, pieces
 
 END_TO_END = "NCBI disease"
 QUAERO = {"EMEA": "MEDLINE", "MEDLINE": "EMEA"}

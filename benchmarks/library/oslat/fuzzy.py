@@ -1,22 +1,22 @@
 """Find words that are spelt like a name of an entity, without a model.
 
-This is a baseline of Li et al. 2022 (OSLAT: Open set label attention transformer, section 6.3). It is strong there, as
-the entities of each text are known. `Fuzzy` is an `arbo.spans.finding.Reader`; a pair is ``(texts[text[i]],
-kb.entities[entity[i]])``.
+This is a baseline of Li et al. 2022 (section 6.3). It is strong there, as the entities of each text are known. A pair
+is ``(texts[text[i]], kb.entities[entity[i]])``.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from rapidfuzz.distance import Levenshtein
+from rapidfuzz.process import cdist
 
 from arbo.data import KnowledgeBase
-from arbo.engine import Floats, Ids
-from arbo.errors import MissingDependency
 from arbo.progress import Announce, quiet
 from arbo.spans.overlaps import Spans, without_overlaps
 from arbo.text.sentences import unwrapped
 from arbo.text.words import Offsets, fold, windows, words
+from clustering.arrays import Floats, Ids
 
 _AT_ONCE = 256  # number of entities to compare with a text at once, which bounds the memory
 
@@ -26,8 +26,7 @@ class Fuzzy:
     """Finds runs of words that are spelt like a name of the entity, by normalised Levenshtein similarity.
 
     The similarity is 1 minus the edit distance divided by the length of the longer string, after words are folded and
-    joined by one blank. A run has at most one word more than the name. Without the package rapidfuzz, the methods raise
-    MissingDependency.
+    joined by one blank. A run has at most one word more than the name.
     """
 
     threshold: float = 0.8  # minimum similarity of a span
@@ -57,11 +56,6 @@ class Fuzzy:
         self, texts: Sequence[str], kb: KnowledgeBase, text: Ids, entity: Ids, announce: Announce
     ) -> Iterator[tuple[int, Offsets, Floats]]:
         """Yield each pair, the runs of its text, and the similarity of each to the nearest name; -1 if too long."""
-        try:
-            from rapidfuzz.distance import Levenshtein
-            from rapidfuzz.process import cdist
-        except ImportError as error:
-            raise MissingDependency("fuzzy matching", extra="spans") from error
         of = {row: kb.entities[row] for row in np.unique(entity).tolist()}
         names = {row: list(dict.fromkeys(map(_comparable, (own.name, *own.aliases)))) for row, own in of.items()}
         for row, pairs in _by_text(text, announce):

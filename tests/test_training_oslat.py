@@ -1,8 +1,9 @@
-"""The contrastive trainings of OSLAT: their losses, what is contrasted, and a step against its definition."""
+"""The trainings of OSLAT: their losses, what is contrasted, a step against its definition, and what is learnt."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,11 @@ from hypothesis import given, strategies as st
 from training_builders import (
     DOCUMENTS,
     KB,
-    QUICK_ATTENTION,
+    QUICK_OSLAT,
     READS,
     document,
     gradients,
+    log_of,
     of_two_processes,
     torch,
     without_dropout,
@@ -27,19 +29,21 @@ from arbo.encoders.tower import Tower
 from arbo.errors import DataError, UsageError
 from arbo.spans.config import LabelAttentionConfig
 from arbo.spans.model import LabelAttention
+from arbo.spans.model_finder import ModelFinder
 from arbo.training.config import SelfAlignmentConfig
-from arbo.training.losses import focal_loss, multi_similarity, nt_xent
-from arbo.training.oslat.contrastive import Contrast, contrastive_losses
-from arbo.training.oslat.label_attention import LabelAttentionTrainer, train_label_attention
+from arbo.training.losses import focal_loss, nt_xent
+from arbo.training.oslat.finder import OslatTrainer, train_oslat
 from arbo.training.oslat.self_alignment import Aligning, SelfAlignmentTrainer, train_self_alignment
 from arbo.training.oslat.synonyms import AnnotatedTexts, NamesAlone, Others, Synonyms
 
 LONELY = document("d", "the marsh fever", ["E0"])
 
 
-def trainer_of(model: LabelAttention, corpus: arbo.Corpus, folder: Path, **changes: Any) -> LabelAttentionTrainer:
-    config, data = replace(QUICK_ATTENTION, **changes), AnnotatedTexts.of(corpus, KB)
-    it = LabelAttentionTrainer(model, data, None, config, workplace(folder, config))
+def trainer_of(tower: Tower, reads: LabelAttentionConfig, folder: Path, **changes: Any) -> OslatTrainer:
+    config, data = replace(QUICK_OSLAT, **changes), AnnotatedTexts.of(DOCUMENTS, KB)
+    torch.manual_seed(2)
+    model = LabelAttention.of(tower, reads).with_head(torch.nn.Linear(64, 64, bias=False))
+    it = OslatTrainer(model, data, None, config, workplace(folder, config))
     it.prepared.train()
     return it
 
@@ -60,35 +64,6 @@ def test_each_positive_is_contrasted_with_all_negatives(n_positives: int) -> Non
         rest = np.exp(row[n_positives:][there[n_positives:]]).sum()
         own = np.exp(row[:n_positives][there[:n_positives]])
         assert float(loss) == pytest.approx(np.mean(-np.log(own / (own + rest))) if len(own) else 0, rel=1e-4, abs=1e-6)
-
-
-@pytest.mark.parametrize("n_positives", [0, 2])
-def test_the_multi_similarity_loss(n_positives: int) -> None:
-    rng = np.random.default_rng(1)
-    scores = rng.uniform(-1, 1, size=(50, n_positives + 4))
-    exists = rng.random(scores.shape) < 0.6
-    exists[0] = False
-    given_ = torch.from_numpy(scores).float().requires_grad_()
-    losses = multi_similarity(given_, torch.from_numpy(exists), n_positives)
-    losses.sum().backward()
-    assert given_.grad is not None
-    assert torch.isfinite(given_.grad).all()
-    assert not given_.grad[~torch.from_numpy(exists)].any()
-    for row, there, loss in zip(scores, exists, losses.detach(), strict=True):
-        near, far = row[:n_positives][there[:n_positives]], row[n_positives:][there[n_positives:]]
-        expected = np.log1p(np.exp(-2 * (near - 0.5)).sum()) / 2 + np.log1p(np.exp(50 * (far - 0.5)).sum()) / 50
-        assert float(loss) == pytest.approx(expected, rel=1e-5, abs=1e-6)
-
-
-def test_names_may_be_aligned_by_multi_similarity() -> None:
-    vectors = torch.from_numpy(np.random.default_rng(2).normal(size=(1, 4, 5))).float()
-    batch = Contrast(np.array([0]), np.array([[0, 1, 2, 3]]))
-    cosine = torch.nn.functional.cosine_similarity(vectors[:, :1], vectors[:, 1:], dim=2)
-    config = SelfAlignmentConfig(loss="multi-similarity", n_positives=1, n_negatives=2)
-    expected = multi_similarity(cosine, torch.ones(1, 3, dtype=torch.bool), 1)
-    torch.testing.assert_close(contrastive_losses(vectors, batch, config), expected)
-    with pytest.raises(UsageError, match="loss 'margin' is not one of nt-xent, multi-similarity"):
-        SelfAlignmentConfig(loss="margin")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("alpha", "gamma"), [(0.25, 2.0), (0.5, 0.0)])
@@ -132,9 +107,9 @@ def test_an_entity_with_many_names_is_drawn_no_more_often() -> None:
 
 
 def test_gold_is_never_among_the_negatives(bert: Tower, tmp_path: Path) -> None:
-    it = trainer_of(LabelAttention.of(bert, READS), DOCUMENTS, tmp_path, n_negatives=50)
+    it = trainer_of(bert, READS, tmp_path, n_negatives=50)
     names, data = KB.names(), it.data
-    assert data.n_alone == 1
+    assert len(data.queries) == len(data.entity) - 1  # one entity has no synonym
     for step in range(20):
         batch = it.batch(step, data.queries, np.arange(len(data.queries)))
         for query, row in zip(batch.query, batch.name, strict=True):
@@ -149,34 +124,36 @@ def test_gold_is_never_among_the_negatives(bert: Tower, tmp_path: Path) -> None:
             assert others == every - right
 
 
-def test_one_name_is_drawn_towards_nothing(bert: Tower, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"no entity \(of 1\) has two names"):
-        train_label_attention(
-            LabelAttention.of(bert, READS), [document("d", "mention", ["E3"])], KB, out=tmp_path / "out"
-        )
-    with pytest.raises(DataError, match=r"no text \(of 1\) has an entity"):
-        AnnotatedTexts.of(arbo.Corpus([document("d", "mention", ["E9"])]), KB)
+ALONE = arbo.KnowledgeBase([arbo.Entity("E0", "fever", aliases=("marsh",))])
+ONE_NAME = arbo.KnowledgeBase([arbo.Entity("E", "fever", aliases=("FEVER",)), arbo.Entity("F", "cancer")])
 
 
-def test_one_entity_is_pushed_away_from_nothing(bert: Tower, tmp_path: Path) -> None:
-    alone = arbo.KnowledgeBase([arbo.Entity("E0", "fever", aliases=("marsh",))])
-    model, encoder = LabelAttention.of(bert, READS), arbo.DualEncoder(bert, bert, arbo.EncoderConfig())
-    for kb in (alone, KB):  # of several the one in the documents, if these are given
-        with pytest.raises(DataError, match="nothing to train on: names need names of other entities"):
-            train_label_attention(model, DOCUMENTS[2:3] if kb is alone else [LONELY], kb, out=tmp_path / "out")
-        with pytest.raises(DataError, match="nothing to align: names need names of other entities"):
-            train_self_alignment(encoder, kb, documents=[LONELY], out=tmp_path / "out")
-    with pytest.raises(DataError, match="nothing to choose the best model by"):
-        train_label_attention(model, DOCUMENTS, KB, dev=[LONELY], out=tmp_path / "out")
+@pytest.mark.parametrize(
+    ("documents", "kb", "dev", "wrong"),
+    [
+        ([document("d", "mention", ["E3"])], KB, None, r"nothing to train on: no entity \(of 1\) has two names"),
+        ([document("d", "mention", ["E9"])], KB, None, r"nothing to train on: no text \(of 1\) has an entity"),
+        (DOCUMENTS[2:3], ALONE, None, "nothing to train on: names need names of other entities"),
+        ([LONELY], KB, None, "nothing to train on: names need names of other entities"),
+        (DOCUMENTS, KB, [LONELY], "nothing to choose the best model by: names need names of other entities"),
+        (None, ALONE, None, "nothing to align: names need names of other entities"),
+        (None, ONE_NAME, None, r"nothing to align: no entity \(of 2\) has two names that differ"),
+    ],
+)
+def test_nothing_to_learn(bert: Tower, tmp_path: Path, documents: Any, kb: Any, dev: Any, wrong: str) -> None:
+    encoder = arbo.DualEncoder(bert, bert, arbo.EncoderConfig())
+    train = partial(train_self_alignment, encoder, kb)
+    if documents is not None:
+        train = partial(train_oslat, LabelAttention.of(bert, READS), documents, kb, dev=dev)  # type: ignore[arg-type]
+    with pytest.raises(DataError, match=wrong):
+        train(out=tmp_path / "out")
+    with pytest.raises(UsageError, match="separate tower for mentions"):
+        train_self_alignment(encoder.with_two_towers(), KB, out=tmp_path / "two")
     assert not any(tmp_path.iterdir())
 
 
-def test_seen_entities_alone_are_aligned(bert: Tower, tmp_path: Path) -> None:
-    seen = AnnotatedTexts.of(DOCUMENTS[:2], KB).entities
-    data = NamesAlone(Synonyms.of(KB), seen)
-    assert seen.tolist() == [0, 1, 2, 4]
-    assert set(data.synonyms.owner[data.queries]) == {0, 1, 2, 4}
-    assert set(data.synonyms.owner[Others.of(data.synonyms, seen).name]) <= set(seen)
+def test_each_name_is_compared_with_its_synonyms() -> None:
+    data = NamesAlone(Synonyms.of(KB))
     rows = data.anchors(data.queries, 2, np.random.default_rng(0))
     assert (rows[:, 0] == data.queries).all()
     for row in rows:
@@ -192,7 +169,7 @@ def test_a_step_is_what_its_definition_says(
     bert: Tower, tmp_path: Path, changes: dict[str, Any], reads: LabelAttentionConfig
 ) -> None:
     """Loss and gradient in float64, one text and one name at a time, without any padding."""
-    it = trainer_of(LabelAttention.of(without_dropout(bert), reads), DOCUMENTS, tmp_path, **changes)
+    it = trainer_of(without_dropout(bert), reads, tmp_path, **changes)
     queries, config = it.data.queries, it.config
     batch = it.batch(0, queries, np.arange(len(queries)))
     loss = it.add_gradients(0, batch, 1 / len(queries))
@@ -203,23 +180,35 @@ def test_a_step_is_what_its_definition_says(
     def hidden(ids: list[int]) -> Any:
         return exact.tower.model(input_ids=torch.tensor([ids])).last_hidden_state[0]
 
-    def said(text: int, name: int) -> Any:
-        (read,) = exact.reader([it.data.texts[text]])
-        tokens = torch.cat([hidden(row.ids) for row in read.rows])[read.flat([len(row.ids) for row in read.rows])]
+    def read(text: int, name: int) -> tuple[Any, Any]:
+        """Return the vector of the name in the text, and the score of the name."""
+        ((row, _),) = exact.token_rows([it.data.texts[text]])
+        tokens = hidden(row.ids)[row.begin : row.end]
         (row,) = exact.names(KB).spell(exact.names(KB).row[it.data.synonyms.place[[name]]])
         vector = hidden(row.ids)[0] if reads.pooling == "cls" else hidden(row.ids).mean(dim=0)
         weight = torch.softmax(tokens @ vector / (64**0.5 if reads.scaled else 1), dim=0)
         found = weight @ tokens
-        return found / found.norm() if config.normalized else found
+        mapped = (exact.head(one.detach()) for one in (found, vector))  # type: ignore[misc]
+        return found / found.norm() if config.normalized else found, torch.cosine_similarity(*mapped, dim=0)
 
     whole = torch.zeros((), dtype=torch.float64)
     for query, row in zip(batch.query, batch.name, strict=True):
         text, n = it.data.text[query], 1 + config.n_positives
-        anchor = said(text, row[0])
-        right = torch.stack([anchor @ said(text, name) for name in row[1:n] if name >= 0]) / config.temperature
-        wrong = torch.stack([anchor @ said(text, name) for name in row[n:] if name >= 0]) / config.temperature
+        seen = {name: read(text, name) for name in row.tolist() if name >= 0}
+        anchor = seen[row[0]][0]
+        right = torch.stack([anchor @ seen[name][0] for name in row[1:n].tolist() if name >= 0]) / config.temperature
+        wrong = torch.stack([anchor @ seen[name][0] for name in row[n:].tolist() if name >= 0]) / config.temperature
         each = [-torch.log_softmax(torch.cat([score[None], wrong]), dim=0)[0] for score in right]
-        whole = whole + torch.stack(each).mean() / len(queries)
+        best: dict[int, Any] = {}  # the score of an entity is that of its best name
+        for name, (_, score) in seen.items():
+            owner = int(it.data.synonyms.owner[name])
+            best[owner] = torch.maximum(best.get(owner, score), score)
+        p = {owner: torch.sigmoid(10 * (score - 0.5)) for owner, score in best.items()}
+        there = int(it.data.entity[query])
+        head = [
+            -0.25 * (1 - q) ** 2 * q.log() if owner == there else -0.75 * q**2 * (1 - q).log() for owner, q in p.items()
+        ]
+        whole = whole + (torch.stack(each).mean() + torch.stack(head).mean()) / len(queries)
     whole.backward()
     expected = torch.cat([weight.grad.flatten() for weight in exact.module.parameters() if weight.grad is not None])
     assert loss == pytest.approx(float(whole.detach()), rel=1e-4)
@@ -231,8 +220,7 @@ def test_the_mean_of_the_gradients_of_processes_is_that_of_the_batch(
     bert: Tower, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def of_a_step() -> Any:
-        model = LabelAttention.of(without_dropout(bert), READS)
-        it = trainer_of(model, DOCUMENTS, tmp_path, micro_batch=2, clip=None)
+        it = trainer_of(without_dropout(bert), READS, tmp_path, micro_batch=2, clip=None)
         it.step(0, it.data.queries)
         return gradients(it)  # type: ignore[arg-type]
 
@@ -244,7 +232,7 @@ def test_the_mean_of_the_gradients_of_processes_is_that_of_the_batch(
 def test_self_alignment_contrasts_what_the_head_makes(bert: Tower, tmp_path: Path) -> None:
     config = SelfAlignmentConfig(batch_size=4, n_negatives=4, n_positives=2, micro_batch=3, projection=8)
     encoder = arbo.DualEncoder(tower := without_dropout(bert), tower, arbo.EncoderConfig(pooling="cls"))
-    data = NamesAlone(Synonyms.of(KB), np.arange(len(KB)))
+    data = NamesAlone(Synonyms.of(KB))
     aligning = Aligning.of(encoder, 8, 0)
     it = SelfAlignmentTrainer(aligning, data, None, config, workplace(tmp_path, config), KB)
     it.prepared.train()
@@ -261,3 +249,72 @@ def test_self_alignment_contrasts_what_the_head_makes(bert: Tower, tmp_path: Pat
         whole += float(-torch.log(own / (own + rest)).mean()) / 6
     assert loss == pytest.approx(whole, rel=1e-4)
     assert all(weight.grad is not None and weight.grad.any() for weight in it.model.head.parameters())
+
+
+@pytest.mark.slow
+def test_the_positions_of_mentions_do_not_count(bert: Tower, tmp_path: Path) -> None:
+    scrambled = [document(d.id, d.text, [m.gold[0] for m in d.mentions][::-1], 1) for d in DOCUMENTS]  # type: ignore[index]
+    assert arbo.Corpus(scrambled).fingerprint != DOCUMENTS.fingerprint
+    for place, documents in enumerate((DOCUMENTS, scrambled)):
+        out = tmp_path / str(place)
+        train_oslat(LabelAttention.of(bert, READS), documents, KB, out=out, dev=documents, config=QUICK_OSLAT)
+    assert log_of(tmp_path / "0") == log_of(tmp_path / "1")
+
+
+@pytest.mark.parametrize("expand", [True, False])
+def test_the_threshold_is_that_of_a_finder_that_expands_alike(
+    bert: Tower, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, expand: bool
+) -> None:
+    def tuned(finder: ModelFinder, *_: object, **__: object) -> ModelFinder:
+        return replace(finder, model=finder.model.with_threshold(0.75 if finder.abbreviations else 0.25))
+
+    monkeypatch.setattr(ModelFinder, "tuned", tuned)
+    start, config = LabelAttention.of(bert, replace(READS, entity_threshold=0.9)), replace(QUICK_OSLAT, steps=1)
+    how: Any = {"out": tmp_path / "out", "expand_abbreviations": expand, "config": config}
+    assert train_oslat(start, DOCUMENTS, KB, dev=DOCUMENTS, **how).threshold == (0.75 if expand else 0.25)
+    assert train_oslat(start, DOCUMENTS, KB, **how).threshold == 0.5
+
+
+@pytest.mark.slow
+def test_a_tiny_model_learns_where_to_look(bert: Tower, tmp_path: Path) -> None:
+    """Names of an entity have no letter in common, each text has one of them, and nobody says which word it is."""
+    names = [("fever", "marsh"), ("kidney", "left"), ("cancer", "syndrome"), ("patients", "disease")]
+    kb = arbo.KnowledgeBase([arbo.Entity(f"E{i}", own[0], aliases=own[1:]) for i, own in enumerate(names)])
+    rng, documents, words = np.random.default_rng(0), [], []
+    for place in range(80):
+        entities = rng.permutation(len(names))[:2].tolist()
+        words.append({entity: names[entity][rng.integers(2)] for entity in entities})
+        text = " ".join(rng.permutation([*words[-1].values(), *rng.choice(["the", "of", "in", "and"], 4)]))
+        documents.append(document(str(place), text, [f"E{entity}" for entity in entities]))
+    tower = without_dropout(bert)
+    encoder = arbo.DualEncoder(tower, tower, arbo.EncoderConfig())
+    align = SelfAlignmentConfig(epochs=40, batch_size=8, n_negatives=6, learning_rate=1e-3)
+    aligned = train_self_alignment(encoder, kb, out=tmp_path / "aligned", config=align)
+    trained = train_oslat(
+        LabelAttention.of(without_dropout(aligned.mention_tower), READS),
+        documents[:50],
+        kb,
+        out=tmp_path / "out",
+        dev=documents[50:60],
+        config=replace(QUICK_OSLAT, epochs=15, batch_size=16, n_negatives=8),
+    )
+    texts = [one.text for one in documents[60:]]
+    text, entity = np.repeat(np.arange(20), 4), np.tile(np.arange(4), 20)
+    right = [words[60 + i].get(e) for i, e in zip(text.tolist(), entity.tolist(), strict=True)]
+
+    def mass(model: LabelAttention) -> float:
+        """Return the mean weight of the word that stands for the entity, where one does."""
+        shares = []
+        for look in model.looks(texts, kb, text, entity):
+            own = zip((right[pair] for pair in look.pairs), look.weights, strict=True)
+            shares += [weights[texts[look.text].split().index(word)] for word, weights in own if word]
+        return float(np.mean(shares))
+
+    assert mass(trained) > mass(LabelAttention.of(tower, READS)) + 0.2
+    is_there = np.array([word is not None for word in right])
+    assert ((trained.score(texts, kb, text, entity) >= trained.threshold) == is_there).mean() > 0.9
+    spans = trained.spans(texts, kb, text, entity)
+    found = [word in [texts[i][b:e] for b, e in own] for i, word, own in zip(text, right, spans, strict=True) if word]
+    assert np.mean(found) > 0.75
+    for log in (log_of(tmp_path / "out"), log_of(tmp_path / "aligned")):
+        assert log[-1]["loss"] < log[0]["loss"] / 4

@@ -1,4 +1,4 @@
-"""Words that name a given entity: the split by entities, scores against brute force, the rule-based baseline."""
+"""The experiment of OSLAT: split by entities, pieces, baselines by spelling, and scores against brute force."""
 
 from __future__ import annotations
 
@@ -13,21 +13,24 @@ from hypothesis import given, settings, strategies as st
 
 from arbo import Corpus, Document, Entity, KnowledgeBase, Mention, load_sample
 from arbo.data.documents import text_of
-from arbo.spans.baselines import Fuzzy
-from arbo.spans.entity_split import EntitySplit, documents_of, entity_split
-from arbo.spans.finding import DictionaryFinder, PairFinder
-from arbo.spans.given import given_scores, given_spans, linked_scores
-from arbo.spans.pieces import Pairs, pieces
-from arbo.spans.union import UnionFinder
-from arbo.text.sentences import sentences
-from arbo.text.words import content_words
+from arbo.text.sentences import lines, sentences
+from arbo.text.words import content_words, fold, windows, words
 
+pytest.importorskip("rapidfuzz")
 sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
 
+from library.oslat.entity_split import EntitySplit, documents_of, entity_split
+from library.oslat.fuzzy import Fuzzy
+from library.oslat.pairs import Pairs, pieces
 from library.oslat.rule_based import rule_based
+from library.oslat.scores import given_scores, linked_scores
 
 KB = KnowledgeBase(
-    [Entity("D1", "cancer of the breast", ("breast cancer", "cancer")), Entity("D2", "fever", ("hay fever", "+++"))]
+    [
+        Entity("D1", "cancer of the breast", ("breast cancer", "cancer")),
+        Entity("D2", "fever", ("hay fever", "+++")),
+        Entity("D3", "knee pain"),
+    ]
 )
 TEXTS = ["Breast-cancer, cancer in fevers.", "", "of the", "Hay  fever! Hay\r\nFEVER \U0001f600"]
 
@@ -37,12 +40,52 @@ def pairs(*given: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
     return text, entity
 
 
+def levenshtein(one: str, other: str) -> int:
+    row = list(range(len(other) + 1))
+    for i, a in enumerate(one, start=1):
+        row, last = [i], row
+        for j, b in enumerate(other, start=1):
+            row.append(min(row[-1] + 1, last[j] + 1, last[j - 1] + (a != b)))
+    return row[-1]
+
+
+def test_fuzzy_is_the_best_similarity_of_all_runs_and_names() -> None:
+    text, entity = pairs(*((t, e) for e in (2, 0, 1) for t in (3, 0, 1, 2)))
+
+    def folded(name: str) -> str:
+        return " ".join(fold(name[a:b]) for a, b in words(name)) or name
+
+    for t, e, score in zip(text, entity, Fuzzy().score(TEXTS, KB, text, entity), strict=True):
+        names = [KB.entities[e].name, *KB.entities[e].aliases]
+        expected = max(
+            (
+                1 - levenshtein(folded(run), folded(name)) / max(len(folded(run)), len(folded(name)))
+                for name in names
+                for run in (TEXTS[t][a:b] for a, b in windows(TEXTS[t], 1 + max(1, len(words(name)))))
+            ),
+            default=0,
+        )
+        assert score == pytest.approx(expected, abs=1e-6)
+    assert Fuzzy(0.8).spans(TEXTS, KB, *pairs((0, 1), (3, 1), (0, 0))) == [
+        ((25, 31),),
+        ((0, 10), (17, 22)),  # a line end ends a run
+        ((0, 13), (15, 21)),
+    ]
+    assert Fuzzy().spans(TEXTS, KB, *pairs()) == []
+
+
+def test_a_fuzzy_score_does_not_depend_on_what_else_is_asked() -> None:
+    kb = KnowledgeBase([Entity("D1", "a1 b2"), Entity("D2", "c1 c2 c3 c4 c5 c6"), Entity("D3", "abcd")])
+    texts = ["a 1 b 2", "a b c d"]
+    pair = pairs((0, 0), (1, 2))
+    with_others = pairs((0, 0), (1, 2), (0, 1), (1, 1))
+    assert Fuzzy(0.0).spans(texts, kb, *pair) == Fuzzy(0.0).spans(texts, kb, *with_others)[:2]
+    assert Fuzzy().score(texts, kb, *pair).tolist() == Fuzzy().score(texts, kb, *with_others)[:2].tolist()
+
+
 def test_rule_based_finds_the_longest_names() -> None:
     found = rule_based(TEXTS, KB, *pairs((3, 1), (0, 0), (0, 1), (1, 0), (2, 1), (0, 0)))
     assert found == [((0, 10), (17, 22)), ((0, 13), (15, 21)), (), (), (), ((0, 13), (15, 21))]
-
-
-# The split --------------------------------------------------------------------------------------------
 
 
 def corpus_of(entities: list[list[int]]) -> tuple[Corpus, KnowledgeBase]:
@@ -109,9 +152,6 @@ def test_unseen_entities_come_from_all_frequencies_and_the_seed_decides() -> Non
         entity_split(corpus, KnowledgeBase([Entity("X", "x")]))
 
 
-# Scores -----------------------------------------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def sample() -> tuple[EntitySplit, KnowledgeBase]:
     documents, kb = load_sample()
@@ -122,7 +162,7 @@ def test_extraction_by_brute_force(sample: tuple[EntitySplit, KnowledgeBase]) ->
     split, kb = sample
     test, seen = split.test, ~np.isin(split.test.entity, split.unseen)
     found = rule_based([document.text for document in test.corpus], kb, test.text, test.entity)
-    scores = given_scores(test, found, seen).groups
+    scores = given_scores(test, found, seen)
     counts: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0, 0])
     for i, row in enumerate(test.text.tolist()):
         units = content_words(test.corpus[row].text)
@@ -142,26 +182,6 @@ def test_extraction_by_brute_force(sample: tuple[EntitySplit, KnowledgeBase]) ->
         assert list(scored.counts[:3]) == counts[at]
     with pytest.raises(ValueError, match="shorter"):
         given_scores(test, [], seen)
-
-
-def test_both_finders_look_for_given_entities() -> None:
-    pytest.importorskip("rapidfuzz")
-    mentions = tuple(Mention(f"m{e}", "d", ((0, 5),), "Fever", gold=(e,)) for e in ("D1", "D2"))
-    given_ = Pairs.of(Corpus([Document("d", "Fever, hay fevers and breast cancr", mentions)]), KB)
-    exact, fuzzy = DictionaryFinder(), PairFinder(Fuzzy(), 0.8)
-    assert given_spans(exact, given_, KB) == [(), ((0, 5), (7, 17))]
-    assert given_spans(fuzzy, given_, KB) == [((22, 34),), ((0, 5), (7, 17))]
-    assert given_spans(UnionFinder(exact, fuzzy), given_, KB) == given_spans(fuzzy, given_, KB)
-
-
-def test_pairs_of_both_parts_are_counted() -> None:
-    corpus, kb = corpus_of([[e] for e in range(10) for _ in range(20)])
-    corpus = Corpus([with_gaps(corpus[0]), *corpus[1:]])
-    split = entity_split(corpus, kb, unseen=0.2, test=0.1)
-    counts = split.counts(kb)
-    assert [own.pop("pairs_in_disjoint_spans") for own in counts.values()] in ([0, 1], [1, 0])
-    assert [[*own.values()] for own in counts.values()] == [[144, 144, 8, 144, 0, 0], [56, 56, 8, 16, 2, 40]]
-    assert {*split.test_unseen.entity.tolist()} == {*split.unseen.tolist()}
 
 
 class ByTable:
@@ -186,18 +206,68 @@ def test_linked_entities_by_brute_force(data: st.DataObject) -> None:
     row = st.lists(st.integers(0, 3), min_size=30, max_size=30)
     scorer = ByTable(np.array(data.draw(st.lists(row, min_size=6, max_size=6))))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("arbo.spans.given._PAIRS", data.draw(st.sampled_from([1, 40, 1 << 21])))
-        scores = linked_scores(scorer, gold, kb, gold.entity < 2).as_dict()
+        patch.setattr("library.oslat.scores._PAIRS", data.draw(st.sampled_from([1, 40, 1 << 21])))
+        scores = linked_scores(scorer, gold, kb, gold.entity < 2)
     universe = np.unique(gold.entity).tolist()
-    hits: dict[tuple[str, int], list[bool]] = defaultdict(list)
+    hits: dict[tuple[tuple[str, str], int], list[bool]] = defaultdict(list)
     for text, entity, mentions in zip(gold.text.tolist(), gold.entity.tolist(), gold.mentions, strict=True):
         others = [other for other in universe if domains[other] == corpus[text].domain]
         best = sorted(others, key=lambda other, text=text: (-scorer.table[text, other], other))
         kind = "disjoint" if len(mentions[0]) > 1 else "contiguous"
-        for group in (f"{a}, {b}" for a in (kind, "all") for b in ("seen" if entity < 2 else "unseen", "all")):
+        for group in ((a, b) for a in (kind, "all") for b in ("seen" if entity < 2 else "unseen", "all")):
             for k in (1, 5, 10):
                 hits[group, k].append(entity in best[:k])
     assert {*scores} == {group for group, _ in hits}
     for (group, k), found in hits.items():
-        assert scores[group]["pairs"] == len(found)
-        assert scores[group][f"accuracy@{k}"] == pytest.approx(sum(found) / len(found))
+        assert scores[group][f"@{k}"] == pytest.approx(sum(found) / len(found))
+
+
+# Pieces -----------------------------------------------------------------------------------------------
+
+fragments = st.tuples(st.integers(0, 19), st.integers(1, 8)).map(lambda at: (at[0], at[0] + at[1]))
+
+
+@st.composite
+def documents(draw: st.DrawFn) -> Corpus:
+    made = []
+    for name in ("d", "d/1"):
+        text = draw(st.text(alphabet="ab. \n\r", max_size=20))
+        own = draw(st.lists(st.lists(fragments, min_size=1, max_size=2), max_size=3))
+        spans = [tuple((b, min(e, len(text))) for b, e in mention if b < len(text)) for mention in own]
+        mentions = [
+            Mention(f"{name}:{i}", name, given, " ".join(text[b:e] for b, e in given), gold=("D1",))
+            for i, given in enumerate(spans)
+            if given
+        ]
+        made.append(Document(name, text, tuple(mentions), domain="x"))
+    return Corpus(made)
+
+
+@pytest.mark.parametrize("split", [lines, sentences])
+@given(corpus=documents())
+def test_pieces_keep_every_character_of_every_mention(split: object, corpus: Corpus) -> None:
+    cut = pieces(corpus, split)  # type: ignore[arg-type]
+    covered: dict[str, list[int]] = defaultdict(list)
+    for piece, row, begin in zip(cut.corpus, cut.document, cut.begin, strict=True):
+        document = corpus[int(row)]
+        assert document.text[begin : begin + len(piece.text)] == piece.text
+        assert piece.id.rpartition("/")[0] == document.id
+        assert piece.id.rpartition("/")[2].split("#")[0] == str(document.text.count("\n", 0, int(begin)) + 1)
+        assert piece.domain == document.domain
+        for mention in piece.mentions:
+            places = [int(begin) + at for start, end in mention.spans for at in range(start, end)]
+            covered[mention.id.split("@")[0]] += [at for at in places if not document.text[at].isspace()]
+    for mention in corpus.mentions:
+        text = corpus[0].text if mention.document_id == "d" else corpus[1].text
+        places = [at for start, end in mention.spans for at in range(start, end) if not text[at].isspace()]
+        assert sorted(covered[mention.id]) == sorted(places)
+
+
+def test_mentions_over_line_ends_are_counted() -> None:
+    mentions = (
+        Mention("m", "d", ((0, 1), (2, 8)), "a b\r\nc d", gold=("D1",)),
+        Mention("w", "d", ((3, 5),), "\r\n", gold=("D1",)),
+    )
+    cut = pieces(Corpus([Document("d", "a b\r\nc d", mentions)]))
+    assert [[(m.id, m.text) for m in piece.mentions] for piece in cut.corpus] == [[("m", "a b")], [("m@d/2", "c d")]]
+    assert sorted(cut.corpus.notes.values()) == [1, 1]

@@ -6,9 +6,9 @@ import numpy as np
 
 from arbo.data import Corpus, Document, KnowledgeBase
 from arbo.data.gold import Gold
-from arbo.engine import Bools, Ids
 from arbo.errors import DataError
-from arbo.spans.pieces import Pairs
+from clustering.arrays import Bools, Ids
+from library.oslat.pairs import Pairs
 
 _BINS = (0.2, 0.4, 0.4)
 """Shares of the unseen entities that are drawn from the frequent, the middle and the rare third of the entities."""
@@ -23,22 +23,6 @@ class EntitySplit:
     test: Pairs
     unseen: Ids
     """Rows of the entities whose pairs are all in the test part, ascending."""
-
-    @property
-    def test_unseen(self) -> Pairs:
-        """The test pairs of unseen entities."""
-        return _taken(self.test, np.isin(self.test.entity, self.unseen))
-
-    def counts(self, kb: KnowledgeBase) -> dict[str, dict[str, int]]:
-        """Count texts, entities and pairs of both parts, seen and unseen: table 2 of the paper."""
-        found: dict[str, dict[str, int]] = {}
-        for name, pairs in (("train", Pairs.of(self.train, kb)), ("test", self.test)):
-            unseen = np.isin(pairs.entity, self.unseen)
-            found[name] = {"sentences": len(np.unique(pairs.text)), "pairs": len(pairs)}
-            for kind, own in (("seen", pairs.entity[~unseen]), ("unseen", pairs.entity[unseen])):
-                found[name] |= {f"{kind}_entities": len(np.unique(own)), f"pairs_of_{kind}_entities": len(own)}
-            found[name]["pairs_in_disjoint_spans"] = int(pairs.is_disjoint.sum())
-        return found
 
 
 def entity_split(

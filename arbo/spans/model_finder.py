@@ -1,0 +1,158 @@
+"""Find mentions in unmarked documents by label attention: which entities a sentence mentions, and where."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from arbo.data import Corpus, KnowledgeBase, Mention, MentionInput
+from arbo.encoders.encoder import Encoder
+from arbo.encoders.index import encoded
+from arbo.encoders.ngrams import NgramEncoder
+from arbo.engine import Ids, Weights, threshold_curve
+from arbo.errors import UsageError
+from arbo.progress import Announce, quiet
+from arbo.retrieval.groups import GroupedEntities, nearest_within, rows_of_entities, with_entities
+from arbo.spans.extraction import spans_of
+from arbo.spans.finding import LastMade, Proposal
+from arbo.spans.model import LabelAttention
+from arbo.spans.overlaps import Spans
+from arbo.spans.pieces import Pieces
+from arbo.text.abbreviations import expander
+from arbo.text.sentences import unwrapped
+from arbo.text.words import fold, windows, words
+
+MOST_WORDS = 6
+"""Maximum number of words of a run that is compared with names."""
+_NEAREST = 8  # number of nearest entities of each run of words
+_RUNS = 1 << 15  # number of runs to encode at once, which bounds the memory
+
+Names = tuple[Encoder, GroupedEntities]
+"""An encoder fitted to the names of a knowledge base, and the entities of each domain."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFinder:
+    """Proposes the entities that a model finds in a sentence, among candidates near the words of the sentence."""
+
+    model: LabelAttention
+    candidates: int = 32
+    """Number of candidate entities for each sentence."""
+    abbreviations: bool = True
+    """Whether candidates are looked for by the long forms of abbreviations that a document defines."""
+    _names: LastMade[Names] = field(default_factory=lambda: LastMade(), init=False, repr=False, compare=False)
+
+    def propose(self, documents: Corpus, kb: KnowledgeBase, announce: Announce = quiet) -> Iterator[Proposal]:
+        """Propose mentions of the entities whose score is at least the threshold of the model."""
+        pieces = Pieces.of(documents)
+        text, entity = self.candidates_of(pieces, kb, announce)
+        limit = self.model.config.attention_threshold
+        for look in self.model.looks(pieces.texts, kb, text, entity, announce):
+            likely = np.flatnonzero(look.score >= self.model.threshold)
+            own, origin = pieces.texts[look.text], int(pieces.begin[look.text])
+            rows = spans_of(own, look.tokens, look.weights[likely], limit)
+            for place, spans in zip(likely.tolist(), rows, strict=True):
+                for mention in without_repetition(own, spans):
+                    moved = tuple((origin + begin, origin + end) for begin, end in mention)
+                    row = int(entity[look.pairs[place]])
+                    yield Proposal(int(pieces.document[look.text]), moved, row, float(look.score[place]))
+
+    def tuned(self, documents: Iterable[Any], kb: KnowledgeBase, *, announce: Announce = quiet) -> "ModelFinder":
+        """Return the same finder, whose model has the best threshold on annotated documents.
+
+        The best threshold has the highest F1 of pairs of a sentence and an entity that it mentions. Sentences without
+        annotations count too, and an entity that is not a candidate counts as missed. The positions of mentions do not
+        count. Raise UsageError if no document has a gold entity of the knowledge base.
+        """
+        pieces = Pieces.of(Corpus.of(documents))
+        gold_text, gold_entity = pieces.entities(kb)
+        if not len(gold_text):
+            raise UsageError("no document has a gold entity of the knowledge base; check that the ids match")
+        text, entity = self.candidates_of(pieces, kb, announce)
+        score = self.model.score(pieces.texts, kb, text, entity, announce)
+        right = np.isin(text * len(kb) + entity, gold_text * len(kb) + gold_entity)
+        best = replace(threshold_curve(right, score), gold=len(gold_text)).best
+        limits = (score.min(), score.max()) if len(score) else (self.model.threshold, self.model.threshold)
+        return replace(self, model=self.model.with_threshold(float(np.clip(best.threshold, *limits))))
+
+    def candidates_of(self, pieces: Pieces, kb: KnowledgeBase, announce: Announce = quiet) -> tuple[Ids, Ids]:
+        """Return the candidates of sentences as pairs, (sentences, entities), ordered by sentence and dissimilarity.
+
+        They are the entities nearest to the runs of one to six words of a sentence, by character n-grams. A run begins
+        and ends with a content word; abbreviations that the document defines are replaced by their long forms. The
+        search for the eight nearest entities of each run is exact, and covers the document's domain; it takes as long
+        as linking all runs as mentions.
+        """
+        encoder, entities = self._names(kb, lambda: _names_of(kb, announce))
+        runs = _runs(pieces, expand_abbreviations=self.abbreviations)
+        text, entity, dissimilarity = [np.empty(0, np.int64)], [np.empty(0, np.int64)], [np.empty(0, np.float32)]
+        while some := list(islice(runs, _RUNS)):
+            near = nearest_within(
+                with_entities([run.document.domain for _, run in some], entities.rows),
+                encoder.encode_mentions([run for _, run in some], announce),
+                entities,
+                min(_NEAREST, len(kb)),
+                metric=encoder.metric,
+                search="exact",
+                progress=announce("candidates"),
+            )
+            row, column = np.nonzero(near.ids >= 0)
+            text.append(np.array([piece for piece, _ in some], np.int64)[row])
+            entity.append(near.ids[row, column].astype(np.int64))
+            dissimilarity.append(near.dissimilarity[row, column])
+        return _best(np.concatenate(text), np.concatenate(entity), np.concatenate(dissimilarity), self.candidates)
+
+
+def without_repetition(text: str, spans: Spans) -> tuple[Spans, ...]:
+    """Join successive spans into one mention until a word is repeated, since few names have the same word twice.
+
+    The model finds the separate words of a name ("swelling ... knee" in "pain and swelling in knee") each time the text
+    names the entity.
+
+    >>> text = "knee pain: swelling in knee"
+    >>> without_repetition(text, ((0, 4), (11, 19), (23, 27)))
+    (((0, 4), (11, 19)), ((23, 27),))
+    """
+    mentions: list[list[tuple[int, int]]] = []
+    seen: set[str] = set()
+    for span in sorted(spans):
+        covered = text[slice(*span)]
+        here = {fold(covered[begin:end]) for begin, end in words(covered)}
+        if not mentions or here & seen:
+            mentions.append([])
+            seen = set()
+        mentions[-1].append(span)
+        seen |= here
+    return tuple(map(tuple, mentions))
+
+
+def _names_of(kb: KnowledgeBase, announce: Announce) -> Names:
+    encoder, entities = encoded(kb, NgramEncoder(), announce)
+    return encoder, GroupedEntities(entities, rows_of_entities(kb, None))
+
+
+def _runs(pieces: Pieces, *, expand_abbreviations: bool) -> Iterator[tuple[int, MentionInput]]:
+    """Yield the runs of words of each sentence as mentions, with the index of the sentence."""
+    expand: Callable[[str], str] = str
+    last = -1
+    for piece, (row, text) in enumerate(zip(pieces.document.tolist(), pieces.texts, strict=True)):
+        document = pieces.documents[row]
+        if row != last and expand_abbreviations:
+            expand = expander(document.text)
+        last = row
+        for begin, end in windows(unwrapped(text), MOST_WORDS).tolist():
+            run = text[begin:end]
+            mention = Mention(f"{piece}:{begin}-{end}", document.id, ((begin, end),), run)
+            yield piece, MentionInput(expand(run), mention, document)
+
+
+def _best(text: Ids, entity: Ids, dissimilarity: Weights, n: int) -> tuple[Ids, Ids]:
+    """Return the ``n`` nearest entities of each text, each once; ties go to the first rows."""
+    order = np.lexsort((entity, dissimilarity, text))
+    pairs = np.column_stack([text, entity])[order]
+    first = np.sort(np.unique(pairs, axis=0, return_index=True)[1])
+    text, entity = pairs[first].T
+    kept = np.arange(len(text)) - np.searchsorted(text, text) < n
+    return text[kept], entity[kept]

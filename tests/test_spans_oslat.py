@@ -1,0 +1,409 @@
+"""OSLAT: what its attention computes, where tokens stand in texts, what becomes a span, and how it finds mentions."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from copy import deepcopy
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+
+import arbo
+from arbo.data import MentionInput
+from arbo.data.documents import text_of
+from arbo.encoders.ngrams import NgramEncoder
+from arbo.encoders.tower import Tower
+from arbo.errors import DataError, UsageError
+from arbo.spans.config import LabelAttentionConfig
+from arbo.spans.extraction import spans_of, word_weights
+from arbo.spans.pieces import Pieces
+from arbo.text.words import windows
+
+torch = pytest.importorskip("torch")
+
+from arbo.spans.label_attention import entity_in_text, label_attention  # noqa: E402
+from arbo.spans.model import LabelAttention  # noqa: E402
+from arbo.spans.model_finder import MOST_WORDS, ModelFinder, without_repetition  # noqa: E402
+
+Batches = Callable[[Tower], AbstractContextManager[list[tuple[int, int]]]]
+
+CONFIG = LabelAttentionConfig(max_length=64, max_name_length=16)
+KB = arbo.KnowledgeBase(
+    [
+        arbo.Entity("E0", "fever"),
+        arbo.Entity("E1", "kidney cancer", aliases=("cancer of the kidney", "left cancer")),
+        arbo.Entity("E2", "marsh fever", aliases=("fever of the marsh",)),
+    ]
+)
+TEXTS = ["the fever of marsh patients", "cancer", "in left kidney disease and left kidney cancer of patients", ""]
+
+
+def every_pair(n: int, m: int) -> tuple[np.ndarray, np.ndarray]:
+    return np.repeat(np.arange(n), m), np.tile(np.arange(m), n)
+
+
+def with_head(tower: Tower, config: LabelAttentionConfig = CONFIG, dim: int = 4) -> LabelAttention:
+    torch.manual_seed(1)
+    return LabelAttention.of(tower, config).with_head(torch.nn.Linear(tower.dim, dim, bias=False))
+
+
+def attention(model: LabelAttention, texts: list[str], text: Any, entity: Any) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return the weights and the offsets of each pair."""
+    found: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+    for look in model.looks(texts, KB, np.asarray(text), np.asarray(entity)):
+        found |= {pair: (row, look.tokens) for pair, row in zip(look.pairs.tolist(), look.weights, strict=True)}
+    return [found[pair] for pair in range(len(text))]
+
+
+def hidden_of(model: LabelAttention, ids: list[int]) -> Any:
+    with torch.no_grad():
+        return model.tower.model(input_ids=torch.tensor([ids])).last_hidden_state[0].double().numpy()
+
+
+def softmax(scores: np.ndarray) -> np.ndarray:
+    shares = np.exp(scores - scores.max())
+    return shares / shares.sum()
+
+
+def cosine(one: np.ndarray, other: np.ndarray) -> float:
+    return float(one @ other / np.linalg.norm(one) / np.linalg.norm(other))
+
+
+def by_definition(model: LabelAttention, text: str, entity: int) -> tuple[np.ndarray, float]:
+    """Attention of an entity and its score in float64, one name and one text at a time."""
+    tokenizer, config = model.tower.tokenizer, model.config
+    cls, sep = tokenizer.cls_token_id, tokenizer.sep_token_id
+    ids = tokenizer(text, add_special_tokens=False)["input_ids"]
+    own = hidden_of(model, [cls, *ids, sep])[1:-1]
+    weights, scores = [], []
+    head = None if model.head is None else deepcopy(model.head).double().requires_grad_(False)
+    for name in dict.fromkeys((KB.entities[entity].name, *KB.entities[entity].aliases)):
+        hidden = hidden_of(model, [cls, *tokenizer(name, add_special_tokens=False)["input_ids"], sep])
+        vector = hidden.mean(axis=0) if config.pooling == "mean" else hidden[0]
+        weight = softmax(own @ vector / (np.sqrt(len(vector)) if config.scaled else 1))
+        weights.append(weight)
+        said = weight @ own
+        if head is None:
+            scores.append(cosine(said, vector))
+        else:
+            scores.append(cosine(*(head(torch.from_numpy(compared)).numpy() for compared in (said, vector))))
+    return np.mean(weights, axis=0), max(scores)
+
+
+# Attention
+
+
+@pytest.mark.parametrize("scaled", [False, True])
+def test_attention_is_what_its_definition_says(scaled: bool) -> None:
+    rng = np.random.default_rng(0)
+    names, tokens = rng.normal(size=(3, 4, 8)), rng.normal(size=(3, 6, 8))
+    length = [6, 1, 0]
+    mask = np.arange(6) < np.array(length)[:, None]
+    given_ = torch.from_numpy(names).float(), torch.from_numpy(tokens).float()
+    weights = label_attention(*given_, torch.from_numpy(mask), scaled=scaled)
+    said = entity_in_text(weights, given_[1]).numpy()
+    for text in range(3):
+        n = length[text]
+        assert not weights[text, :, n:].any()
+        for name in range(4):
+            products = tokens[text, :n] @ names[text, name] / (np.sqrt(8) if scaled else 1)
+            expected = softmax(products) if n else np.zeros(0)
+            np.testing.assert_allclose(weights[text, name, :n].numpy(), expected, atol=1e-6)
+            np.testing.assert_allclose(said[text, name], expected @ tokens[text, :n], atol=1e-5)
+
+
+def test_gradients_are_numbers_also_of_a_text_without_tokens() -> None:
+    names, tokens = (torch.randn(2, 3, 4, requires_grad=True) for _ in range(2))
+    mask = torch.tensor([[1, 1, 0], [0, 0, 0]])
+    entity_in_text(label_attention(names, tokens, mask), tokens).square().sum().backward()
+    assert torch.isfinite(names.grad).all()  # type: ignore[arg-type]
+    assert tokens.grad is not None
+    assert tokens.grad[0, :2].any()
+    assert not tokens.grad[0, 2].any()
+    assert not tokens.grad[1].any()
+
+
+@pytest.mark.parametrize(("pooling", "scaled", "dim"), [("mean", False, 4), ("cls", True, 5), ("mean", True, None)])
+def test_the_model_attends_and_scores_as_defined(bert: Tower, pooling: Any, scaled: bool, dim: int | None) -> None:
+    model = with_head(bert, replace(CONFIG, pooling=pooling, scaled=scaled), dim or 1)
+    model = model if dim else model.with_head(None)
+    text, entity = every_pair(3, 3)
+    scores = model.score(TEXTS, KB, text, entity)
+    assert scores.dtype == np.float32
+    pairs = zip(text, entity, attention(model, TEXTS, text, entity), scores, strict=True)
+    for i, j, (weight, tokens), score in pairs:
+        expected, right = by_definition(model, TEXTS[i], j)
+        assert weight.dtype == np.float32
+        np.testing.assert_allclose(weight, expected, atol=1e-5)
+        assert score == pytest.approx(right, abs=1e-4)
+        assert [TEXTS[i][b:e] for b, e in tokens] == TEXTS[i].split()
+
+
+def test_edges(bert: Tower) -> None:
+    model = with_head(bert)
+    none = np.empty(0, np.int64)
+    assert model.score(TEXTS, KB, none, none).shape == (0,)
+    assert model.spans(TEXTS, KB, none, none) == []
+    ((weight, _),) = attention(model, TEXTS, [1], [0])
+    assert weight.tolist() == [1.0]
+    assert model.spans(TEXTS, KB, np.array([3, 1]), np.array([1, 1])) == [(), ((0, 6),)]
+    assert model.score(TEXTS, KB, np.array([3]), np.array([0])) == 0
+    with pytest.raises(DataError, match="text 1 has a surrogate"):
+        model.score(["fever of the marsh", "\ud800", "\0"], KB, np.array([0, 1]), np.array([0, 0]))
+
+
+def test_each_text_and_each_name_is_read_once(bert: Tower, batches: Batches, tmp_path: Path) -> None:
+    model = replace(with_head(bert), cache=tmp_path)
+    text, entity = every_pair(3, 3)
+    with batches(model.tower) as seen:
+        scores = model.score(TEXTS, KB, np.tile(text, 2), np.tile(entity, 2))[:9]
+    assert sum(n for n, _ in seen) == 3 + 6
+    order = np.random.default_rng(0).permutation(9)
+    with batches(model.tower) as seen:  # the names are kept
+        np.testing.assert_allclose(model.score(TEXTS, KB, text[order], entity[order]), scores[order], atol=1e-5)
+    assert sum(n for n, _ in seen) == 3
+
+
+# Tokens in texts
+
+
+def test_a_long_text_is_truncated(bert: Tower) -> None:
+    model = with_head(bert, replace(CONFIG, max_length=6))
+    text = "the fever of left kidney patients and marsh"
+    ((row, tokens),) = model.token_rows([text])
+    assert [text[b:e] for b, e in tokens] == text.split()[:4]
+    assert (len(row.ids), row.begin, row.end) == (6, 1, 5)
+    (long,), (short,) = (attention(model, [own], [0], [0]) for own in (text, "the fever of left"))
+    np.testing.assert_allclose(long[0], short[0], atol=1e-6)
+
+
+HOSTILE = [
+    "La fièvre jaunâtre; ÉLÈVE",
+    unicodedata.normalize("NFD", "La fièvre jaunâtre; ÉLÈVE"),
+    "fever \U0001f912\U0001f3fd of the kidney\u200b",
+    "膝の痛み kidney",
+    "İstanbul ﬁbrosis Straße \u00a0 marsh\r\n\tfever",
+    "[CLS] [SEP] <s> fever </s> [unused0]",
+    "e\u0301\u0301\u0301 \u1fc3",
+]
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+@pytest.mark.parametrize("kind", ["bert", "roberta"])
+def test_offsets_are_characters_whatever_the_tokenizer_does(request: Any, kind: str, text: str) -> None:
+    tower = request.getfixturevalue(kind)
+    ((row, tokens),) = LabelAttention.of(tower, replace(CONFIG, max_length=100)).token_rows([text])
+    begin, end = tokens.T
+    assert len(begin) == row.end - row.begin
+    assert ((begin >= 0) & (begin <= end) & (end <= len(text))).all()
+    assert (np.diff(begin) >= 0).all()
+    covered = {i for b, e in tokens.tolist() for i in range(b, e)}
+    letters = {i for i, letter in enumerate(text) if letter.isalnum()}
+    assert letters <= covered
+    assert all(text[b:e] == text[b:e].strip() for b, e in tokens.tolist())
+    special = {tower.tokenizer.cls_token_id, tower.tokenizer.sep_token_id}
+    assert special.isdisjoint(row.ids[row.begin : row.end])
+    if "kidney" in text:
+        at = text.index("kidney")
+        assert {(at, at + 6)} <= {(b, e) for b, e in tokens.tolist()}
+
+
+def test_letters_keep_their_places_in_decomposed_text(bert: Tower) -> None:
+    text = unicodedata.normalize("NFD", "Ô fièvre")
+    ((row, tokens),) = LabelAttention.of(bert, CONFIG).token_rows([text])
+    pieces = bert.tokenizer.convert_ids_to_tokens(row.ids[1:-1])
+    assert pieces == ["o", "f", "##i", "##e", "##v", "##r", "##e"]
+    assert [unicodedata.normalize("NFC", text[b : b + 2])[:1] for b in tokens[:, 0]] == list("Ôfièvre")
+
+
+# Spans
+
+
+def test_a_word_has_the_weights_of_its_tokens() -> None:
+    words = np.array([[0, 4], [5, 9], [10, 12]])
+    tokens = np.array([[0, 2], [2, 4], [3, 7], [9, 10], [10, 12], [12, 12]])
+    weight = np.array([[0.1, 0.2, 0.3, 0.1, 0.2, 0.1], [0, 0, 1, 0, 0, 0]], np.float32)
+    expected = [[0.3 + 0.1, 0.2, 0.2], [1 / 3, 2 / 3, 0]]
+    np.testing.assert_allclose(word_weights(words, tokens, weight), expected, rtol=1e-6)
+    assert word_weights(words[:0], tokens, weight).shape == (2, 0)
+    assert word_weights(words, tokens[:0], weight[:, :0]).tolist() == [[0] * 3] * 2
+
+
+@pytest.mark.parametrize(
+    ("text", "kept", "expected"),
+    [
+        ("kidney cancer", "kidney cancer", ["kidney cancer"]),
+        ("X-linked  fever", "X linked fever", ["X-linked  fever"]),
+        ("Crohn's disease", "Crohn disease", ["Crohn's disease"]),
+        ("cancer of the kidney", "cancer of kidney", ["cancer", "kidney"]),
+        ("fever, cancer", "fever cancer", ["fever", "cancer"]),
+        ("left and right kidney", "left kidney", ["left", "kidney"]),
+        ("the of", "the of", []),
+        ("fever", "", []),
+        ("", "", []),
+    ],
+)
+def test_what_becomes_a_span(text: str, kept: str, expected: list[str]) -> None:
+    places = [(text.index(word), text.index(word) + len(word)) for word in kept.split()]
+    tokens = np.array(places, np.int64).reshape(-1, 2)
+    (spans,) = spans_of(text, tokens, np.full((1, len(tokens)), 0.05))
+    assert [text[b:e] for b, e in spans] == expected
+    assert spans_of(text, tokens, np.full((1, len(tokens)), 0.04)) == [()]
+
+
+# Folder
+
+
+def test_what_was_saved_is_loaded(bert: Tower, tmp_path: Path) -> None:
+    for model in (with_head(bert), LabelAttention.of(bert, CONFIG)):
+        model.save_pretrained(tmp_path / "model")  # in place of the one before
+        again = LabelAttention.from_pretrained(tmp_path / "model", device="cpu")
+        assert again.config == CONFIG
+        assert again.settings == {**model.settings, "model": str(tmp_path / "model")}
+        pairs = every_pair(3, 3)
+        np.testing.assert_allclose(again.score(TEXTS, KB, *pairs), model.score(TEXTS, KB, *pairs), atol=1e-5)
+        assert again.spans(TEXTS, KB, *pairs) == model.spans(TEXTS, KB, *pairs)
+        assert (again.head is None) == (model.head is None)
+    with pytest.raises(DataError, match=r"this is a label-attention model .*, not a dual-encoder"):
+        arbo.DualEncoder.from_pretrained(tmp_path / "model", device="cpu")
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"pooling": "tokens"}, "not one of mean, cls"),
+        ({"scaled": 1}, "true or false"),
+        ({"max_length": 0}, "max_length must be"),
+        ({"max_name_length": True}, "max_name_length must be"),
+        ({"attention_threshold": 1.5}, "from 0 to 1"),
+        ({"entity_threshold": float("nan")}, "a finite number"),
+    ],
+)
+def test_what_cannot_be_meant(changes: dict[str, Any], told: str) -> None:
+    with pytest.raises(UsageError, match=told):
+        LabelAttentionConfig(**changes)
+
+
+def test_what_cannot_be_read(bert: Tower) -> None:
+    with pytest.raises(UsageError, match="reads at most 128 tokens"):
+        LabelAttention.of(bert)
+    with pytest.raises(UsageError, match="max_length=2 leaves no room"):
+        LabelAttention.of(bert, replace(CONFIG, max_length=2))
+    with pytest.raises(UsageError, match="projects its vectors to 8 dimensions"):
+        LabelAttention.of(bert.with_projection(8), CONFIG)
+
+
+# Mentions
+
+
+DOCUMENTS = arbo.Corpus(
+    arbo.Document(
+        f"d{i}", text, tuple(arbo.Mention(f"d{i}-{e}", f"d{i}", (span,), text[slice(*span)], gold=(e,)) for e in ids)
+    )
+    for i, (text, span, ids) in enumerate(
+        [
+            ("No marsh.\n\nThe fever of left patients and marsh.", (15, 20), ["E0", "E2"]),
+            ("kidney cancer. Cancer", (0, 13), ["E1"]),
+            ("of the", (0, 2), []),
+        ]
+    )
+)
+
+
+def test_sentences_know_their_entities() -> None:
+    pieces = Pieces.of(DOCUMENTS)
+    assert pieces.texts == ("No marsh.", "The fever of left patients and marsh.", "kidney cancer.", "Cancer", "of the")
+    assert pieces.document.tolist() == [0, 0, 1, 1, 2]
+    for text, row, begin in zip(pieces.texts, pieces.document, pieces.begin, strict=True):
+        assert DOCUMENTS[int(row)].text[begin : begin + len(text)] == text
+    assert [pairs.tolist() for pairs in pieces.entities(KB)] == [[1, 1, 2], [0, 2, 1]]
+
+
+spans = st.tuples(st.integers(0, 19), st.integers(1, 8)).map(lambda at: (at[0], at[0] + at[1]))
+
+
+@given(
+    text=st.text(alphabet="ab. \n\r", max_size=20),
+    mentions=st.lists(st.lists(spans, min_size=1, max_size=2), max_size=3),
+)
+def test_a_sentence_has_the_entities_of_the_mentions_that_it_touches(text: str, mentions: list[Any]) -> None:
+    kb = arbo.KnowledgeBase([arbo.Entity(f"E{i}", f"e{i}") for i in range(3)])
+    cut = [tuple((b, min(e, len(text))) for b, e in own if b < len(text)) for own in mentions]
+    made = tuple(
+        arbo.Mention(str(i), "d", own, text_of(own, text), gold=(f"E{i}",)) for i, own in enumerate(cut) if own
+    )
+    pieces = Pieces.of(arbo.Corpus([arbo.Document("d", text, made)]))
+    expected = [
+        (piece, int(mention.id))
+        for piece, (own, begin) in enumerate(zip(pieces.texts, pieces.begin, strict=True))
+        for mention in made
+        if any(b < begin + len(own) and begin < e for b, e in mention.spans)
+    ]
+    assert list(zip(*(side.tolist() for side in pieces.entities(kb)), strict=True)) == sorted(expected)
+
+
+def test_candidates_by_brute_force(bert: Tower) -> None:
+    documents, kb = arbo.load_sample()
+    pieces = Pieces.of(documents[:6])
+    text, entity = ModelFinder(LabelAttention.of(bert, CONFIG), 5).candidates_of(pieces, kb)
+    encoder = NgramEncoder().fit(kb.names().names)
+    names = encoder.encode_entities(kb)
+    sparse, owner = names.matrix[names.row], names.owner  # type: ignore[index, union-attr]
+    length = np.sqrt(sparse.power(2).sum(axis=1))
+    for row, piece in enumerate(pieces.texts):
+        if "(" in documents[int(pieces.document[row])].text:
+            continue  # abbreviations are replaced by their long forms
+        runs = [piece[a:b] for a, b in windows(piece, MOST_WORDS)]
+        matrix = encoder.encode_mentions([MentionInput(run, documents.mentions[0], documents[0]) for run in runs])
+        best: dict[int, float] = {}
+        for of_run in 1 - (matrix.matrix[matrix.row] @ sparse.T).toarray() / length:
+            nearest = np.array([of_run[owner == one].min() for one in range(len(kb))])
+            for one in np.argsort(nearest, kind="stable")[:8].tolist():
+                best[one] = min(best.get(one, 2.0), nearest[one])
+        chosen = entity[text == row].tolist()
+        assert len(chosen) == len(set(chosen)) == min(5, len(best))
+        assert [best[one] for one in chosen] == pytest.approx(sorted(best.values())[:5], abs=1e-5)
+
+
+def test_a_finder_proposes_what_the_model_sees(bert: Tower) -> None:
+    model = with_head(bert).with_threshold(-2.0)
+    finder = ModelFinder(model)
+    pieces = Pieces.of(DOCUMENTS)
+    text, entity = finder.candidates_of(pieces, KB)
+    scores, spans = (of(pieces.texts, KB, text, entity) for of in (model.score, model.spans))
+    expected = [
+        (int(pieces.document[row]), tuple((begin + b, begin + e) for b, e in mention), one, score)
+        for row, one, score, own in zip(text.tolist(), entity.tolist(), scores.tolist(), spans, strict=True)
+        for begin in [int(pieces.begin[row])]
+        for mention in without_repetition(pieces.texts[row], own)
+    ]
+    assert sorted(map(tuple, finder.propose(DOCUMENTS, KB))) == sorted(expected)
+    assert expected
+    best = float(scores.max())
+    kept = arbo.find_mentions(replace(finder, model=model.with_threshold(best)), DOCUMENTS, KB).mentions
+    assert {mention.score for mention in kept} == {best}
+    assert not arbo.find_mentions(replace(finder, model=model.with_threshold(best + 0.1)), DOCUMENTS, KB).mentions
+
+
+def test_the_threshold_is_the_best_for_what_a_finder_is_asked(bert: Tower) -> None:
+    model = with_head(bert)
+    tuned = ModelFinder(model).tuned(DOCUMENTS, KB).model
+    pieces = Pieces.of(DOCUMENTS)
+    text, entity = ModelFinder(model).candidates_of(pieces, KB)
+    score = model.score(pieces.texts, KB, text, entity)
+    gold = set(zip(*(side.tolist() for side in pieces.entities(KB)), strict=True))
+
+    def f1(threshold: float) -> float:
+        said = score >= threshold
+        right = gold & set(zip(text[said].tolist(), entity[said].tolist(), strict=True))
+        return 2 * len(right) / (int(said.sum()) + len(gold))
+
+    assert f1(tuned.threshold) == max(map(f1, score))
+    with pytest.raises(UsageError, match="no document has a gold entity"):
+        ModelFinder(model).tuned(DOCUMENTS[2:], KB)
