@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import uuid
 from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 import datasets
@@ -89,14 +91,6 @@ def test_what_is_a_corpus_or_a_knowledge_base_stays_itself() -> None:
     assert len(Corpus.of([])) == len(KnowledgeBase.of([])) == len(Corpus.of(pd.DataFrame())) == 0
 
 
-def test_a_linker_takes_rows_and_gives_frames() -> None:
-    result = arbo.Linker(KB).link(pd.DataFrame(document_rows()))  # type: ignore[arg-type]
-    assert result.link_table == arbo.Linker(KB).link(DOCUMENTS).link_table
-    frame = result.link_table.to_pandas()
-    assert list(frame["entity_id"].isna()) == [link.entity is None for link in result.links]
-    assert len(frame) == len(DOCUMENTS.mentions)
-
-
 @pytest.mark.parametrize("empty", [None, float("nan"), np.nan, np.float32("nan"), pd.NA, pd.NaT])
 def test_an_empty_cell_is_a_key_left_out(empty: object) -> None:
     row = {"id": "D1", "name": "flu", "aliases": empty, "definition": empty, "types": empty, "xrefs": empty}
@@ -118,41 +112,28 @@ def test_an_empty_cell_is_a_key_left_out(empty: object) -> None:
         ({"id": "d2"}, "row 1, 'd2': a document needs the key 'text'"),
         ({"text": "x"}, "row 1: a document needs the key 'id'"),
         ({"id": float("nan"), "text": "x"}, "row 1: the cell 'id' is empty"),
-        ({"id": 7, "text": "x"}, "row 1: 'id' must be a string, not a number; write it in quotes"),
         ({"id": np.int64(7), "text": "x"}, "row 1: 'id' must be a string, not a number; write it in quotes"),
         ({"id": "d2", "text": b"x"}, "row 1, 'd2': 'text' of a document must be a string .*, not 'bytes'"),
         ({"id": "d2", "text": pd.Timestamp(0)}, "row 1, 'd2': 'text' .*, not 'Timestamp'"),
         ({"id": "d2", "text": "x", "mentions": "m"}, "row 1, 'd2': 'mentions' of a document must be a list"),
-        (
-            {"id": "d2", "text": "x", "mentions": [{"spans": [[0.0, 1.0]]}]},
-            "row 1, 'd2': a span must be a pair of integers",
-        ),
+        ({"id": "d2", "text": "x", "mentions": [{"spans": [[0.0, 1.0]]}]}, "row 1, 'd2': a span must be a pair of int"),
         ({"id": "d2", "text": "x", "mentions": [{"spans": [[0, 2]]}]}, "row 1, 'd2:0-2': a span ends at 2"),
         ({"id": "d1", "text": "x"}, r"row 1, 'd1': this id is already taken, with different content \(row 0\)"),
         (["d2", "x"], "row 1: expected a dict, like the first row, not list"),
         (Document("d2", "x"), "row 1: expected a dict, like the first row, not Document"),
+        ({"id": "D2"}, "row 1, 'D2': an entity needs the key 'name'"),
+        ({"id": "D2", "name": "cold", "aliases": "flu"}, "row 1, 'D2': 'aliases' of an entity must be a list of str"),
+        ({"id": "D2", "name": "cold", "aliases": [np.nan]}, "row 1, 'D2': 'aliases' of an entity must be a list of st"),
+        ({"id": "d1", "name": "cold"}, r"row 1, 'd1': this id is already taken, with different content \(row 0\)"),
     ],
 )
-def test_a_malformed_document_is_named_by_row_and_id(row: Any, problem: str) -> None:
+def test_a_malformed_row_is_named_by_row_and_id(row: Any, problem: str) -> None:
+    is_entity = isinstance(row, dict) and ("name" in row or "entity" in problem)
+    read, first = (
+        (KnowledgeBase.of, {"id": "d1", "name": "flu"}) if is_entity else (Corpus.of, {"id": "d1", "text": TEXT})
+    )
     with pytest.raises(DataError, match=f"^{problem}"):
-        Corpus.of([{"id": "d1", "text": TEXT}, row])
-
-
-def test_a_malformed_entity_is_named_by_row_and_id() -> None:
-    for row, problem in (
-        ({"id": "D2"}, "row 1, 'D2': an entity needs the key 'name'"),
-        (
-            {"id": "D2", "name": "cold", "aliases": "flu"},
-            "row 1, 'D2': 'aliases' of an entity must be a list of strings",
-        ),
-        (
-            {"id": "D2", "name": "cold", "aliases": [np.nan]},
-            "row 1, 'D2': 'aliases' of an entity must be a list of str",
-        ),
-        ({"id": "D1", "name": "cold"}, r"row 1, 'D1': this id is already taken, with different content \(row 0\)"),
-    ):
-        with pytest.raises(DataError, match=f"^{problem}"):
-            KnowledgeBase.of([{"id": "D1", "name": "flu"}, row])
+        read([first, row])
 
 
 @pytest.mark.parametrize("make", TABLES.values(), ids=TABLES.keys())
@@ -196,7 +177,7 @@ def test_two_columns_of_one_name_are_refused() -> None:
         Corpus.of(frame)
 
 
-@pytest.mark.parametrize("table", ["docs.csv", b"x", 5, None, {"id": "d1"}, DOCUMENTS[0], KB["SP:0001"]])
+@pytest.mark.parametrize("table", ["docs.csv", b"x", None, {"id": "d1"}, DOCUMENTS[0]])
 def test_what_holds_no_rows_is_refused(table: Any) -> None:
     kind, is_path = type(table).__name__, isinstance(table, str)
     mend = r"read files with arbo\.read_documents" if is_path else "put a single document into a list"
@@ -454,3 +435,67 @@ def test_a_corpus_comes_back_from_its_frame(documents: tuple[arbo.Document, ...]
         assert frame["mention_text"].dropna().tolist() == [mention.text for mention in corpus.mentions]
     if documents:
         assert arbo.Corpus.of(frame.drop(columns="mention_text", errors="ignore")) == corpus
+
+
+# The index, gold clusters and scores of a frame
+
+INDEXES = {
+    "named": pd.Index(["r7", "r3", "r5"], name="order"),
+    "unnamed": pd.Index([7, 3, 5]),
+    "repeated": pd.Index(["a", "a", "b"], name="order"),
+    "of levels": pd.MultiIndex.from_tuples([("b", 2), ("b", 1), ("a", 2)], names=["shop", None]),
+    "default": pd.RangeIndex(3),
+    "with a missing label": pd.Index(["o1", "o2", None]),
+    "numbers with a missing one": pd.Index([7, None, 2.5]),
+    "of mixed types": pd.Index(["o1", 7, True]),
+    "mixed, and one missing": pd.Index(["7", None, 7]),
+    "of levels, and one missing": pd.MultiIndex.from_tuples(
+        [("b", "x"), ("b", None), (7, "x")], names=["a", "entity_id"]
+    ),
+    "of long numbers": pd.Index([2**63 + 1, 7, 2**64 - 1]),
+    "named like a column of the result": pd.Index(["x", "y", "z"], name="entity_id"),
+    "named like a field": pd.Index(["x", "y", "z"], name="mention_id"),
+}
+
+
+@pytest.mark.parametrize("index", INDEXES.values(), ids=INDEXES.keys())
+def test_a_result_has_the_index_of_the_frame(index: pd.Index, tmp_path: Path) -> None:
+    names = pd.Series(NAMES, index=index, name="customer")
+    rows = pd.DataFrame({"document_id": ["a", "b", "c"], "text": NAMES, "start": 0, "end": [11, 11, 12], "index": 5})
+    for given_ in (names, rows.set_index(index), Corpus.of(rows.set_index(index))[:3].of_types([None])):
+        found = arbo.Linker().discover(given_)
+        found.save(tmp_path / "run")
+        for result in (found, arbo.Result.load(tmp_path / "run")):
+            pd.testing.assert_index_equal(result.to_pandas().index, index, exact="equiv")
+        found.save(tmp_path / "run", texts=False)
+        assert arbo.Result.load(tmp_path / "run").to_pandas()["text"].tolist() == NAMES
+    assert found.to_pandas()["index"].tolist() == [5] * 3
+
+
+def test_the_documented_cast_joins_labels_that_come_back_as_text() -> None:
+    for label in (uuid.UUID(int=7), pd.Timestamp("2026-11-22"), pd.Timedelta("1D"), pd.Interval(0, 1), ("a", 1)):
+        frame = pd.DataFrame({"name": NAMES[:1]}, index=pd.Index([label], tupleize_cols=False))
+        cast = frame.set_axis(frame.index.map(str))
+        found = [arbo.Linker().discover(given["name"]).to_pandas() for given in (frame, cast)]
+        assert isinstance(found[0].index[0], str)
+        assert cast.join(found[1]["cluster_id"])["cluster_id"].notna().all()
+
+
+@pytest.mark.parametrize("clusters", [("c1", None, "c1"), (None, None, None)])
+@pytest.mark.parametrize("scores", [(0.5, None, 1.0), (None, None, None)])
+def test_no_table_loses_a_cluster_or_a_score(
+    clusters: tuple[str | None, ...], scores: tuple[float | None, ...], tmp_path: Path
+) -> None:
+    own = enumerate(zip(clusters, scores, strict=True))
+    mentions = tuple(Mention(f"m{n}", "d1", ((0, 4),), "Left", score=s, cluster=c) for n, (c, s) in own)
+    bare = Document("d2", TEXT, metadata={"score": 7, "cluster": "k"})
+    corpus = Corpus([Document("d1", TEXT, mentions), bare])
+    frame = corpus.to_pandas()
+    assert ("cluster" in Corpus(corpus[:1]).to_pandas()) == any(clusters)
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    frame.to_parquet(tmp_path / "rows.parquet")
+    files = [arbo.read_documents(tmp_path / f"rows.{kind}") for kind in ("csv", "parquet")]
+    for again in (Corpus.of(frame), *files):
+        assert again == corpus
+        assert [mention.score for mention in again.mentions] == list(scores)
+        assert again[1].metadata.keys() - {"index"} == bare.metadata.keys()

@@ -147,15 +147,6 @@ def test_an_equal_document_is_dropped_and_another_with_its_id_refused() -> None:
     assert [one.text for one in arbo.Corpus(found)] == ["0", "1", "2", "3", "4"]
 
 
-def test_several_files_make_no_objects_that_stay(tmp_path: Path, packed: None) -> None:
-    made = []
-    for name in ("a", "b"):
-        (tmp_path / f"{name}.jsonl").write_text("".join(lines(3)).replace('"id": "d', f'"id": "{name}'), "utf-8")
-    with mock.patch.object(arbo.Corpus, "documents", property(lambda _: made.append("objects"))):
-        assert len(arbo.read_documents([tmp_path / "a.jsonl", tmp_path / "b.jsonl"])) == 14
-    assert not made
-
-
 def test_a_mention_id_in_two_documents_is_refused_with_both(tmp_path: Path) -> None:
     content = [
         json.dumps({"id": f"d{i}", "text": "ab", "mentions": [{"id": f"m{i % 3}", "spans": [[0, 1]]}]}) + "\n"

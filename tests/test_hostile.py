@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import errno
-import hashlib
 import logging
-import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
 from builders import dual_encoder, passage
 
 import arbo
 from arbo.data.corpus import Corpus
 from arbo.encoders import dual
-from arbo.encoders.embedding_store import EmbeddingStore
 from arbo.encoders.tower import Tower
 from arbo.formats.bioc import read_bioc
 from arbo.formats.brat import read_brat
@@ -34,7 +28,6 @@ from arbo.formats.pubannotation import read_pubannotation
 from arbo.formats.pubtator import read_pubtator
 from arbo.text.abbreviations import expander
 from arbo.text.names import normalize_name
-from clustering.vectors import Vectors
 
 SECRET = "Zebulon"
 
@@ -47,34 +40,6 @@ def within(seconds: float) -> Iterator[None]:
     begin = time.process_time()
     yield
     assert time.process_time() - begin < seconds
-
-
-# Vectors
-
-
-@dataclass(frozen=True)
-class FixedEncoder:
-    """An encoder whose mentions and entities have vectors of given lengths."""
-
-    mention_dim: int
-    entity_dim: int
-    metric: str = "cosine"
-    threshold: tuple[float, float] = (0.5, 0.5)
-    settings: dict[str, Any] | None = None
-
-    def fit(self, names: object) -> FixedEncoder:
-        return self
-
-    def encode_entities(self, kb: arbo.KnowledgeBase, announce: object = None) -> Vectors:
-        return Vectors.of(np.eye(len(kb), self.entity_dim))
-
-    def encode_mentions(self, mentions: list[Any], announce: object = None) -> Vectors:
-        return Vectors.of(np.eye(len(mentions), self.mention_dim))
-
-
-def test_an_encoder_of_two_dimensions_is_told_both() -> None:
-    with pytest.raises(ValueError, match="queries have 3 dimensions, but the corpus has 2"):
-        arbo.Linker(KB, encoder=FixedEncoder(3, 2)).link([passage("d", "marsh fever", "marsh fever")])  # type: ignore[arg-type]
 
 
 # Text and spans
@@ -100,24 +65,11 @@ def test_emoji_and_combining_marks_shift_no_mention(tmp_path: Path) -> None:
 # Knowledge bases
 
 
-def test_cycles_of_is_a_do_not_matter(tmp_path: Path) -> None:
-    file = tmp_path / "cycle.obo"
-    file.write_text(
-        "[Term]\nid: U:1\nname: marsh fever\nis_a: U:2\n\n[Term]\nid: U:2\nname: kelp blight\nis_a: U:1\nis_a: U:2\n"
-    )
-    assert [entity.name for entity in read_obo(file)] == ["marsh fever", "kelp blight"]
-
-
-def test_replacements_that_lead_in_a_circle_end(tmp_path: Path) -> None:
-    file = tmp_path / "circle.obo"
-    terms = (
-        f"[Term]\nid: U:{i}\nname: name {i}\nis_obsolete: true\nreplaced_by: U:{j}\n"
-        for i, j in ((1, 2), (2, 1), (3, 3))
-    )
-    file.write_text("\n".join([*terms, "[Term]\nid: U:4\nname: marsh fever\n"]))
-    kb = read_obo(file)
-    assert kb["U:4"].name == "marsh fever"
-    assert len(kb) == 1
+def test_circles_in_an_ontology_end(tmp_path: Path) -> None:
+    terms = [f"[Term]\nid: U:{i}\nname: name {i}\nis_a: U:{j}\n" for i, j in ((1, 2), (2, 1), (3, 3))]
+    replaced = [term.replace("U:", "V:").replace("is_a", "is_obsolete: true\nreplaced_by") for term in terms]
+    (tmp_path / "circle.obo").write_text("\n".join([*terms, *replaced]))
+    assert [entity.id for entity in read_obo(tmp_path / "circle.obo")] == ["U:1", "U:2", "U:3"]
 
 
 def test_a_knowledge_base_of_one_entity_through_every_method() -> None:
@@ -140,30 +92,7 @@ def test_a_knowledge_base_that_changed_is_embedded_anew(tmp_path: Path, bert: To
     assert first.manifest["knowledge_base"] != second.manifest["knowledge_base"]
 
 
-@pytest.mark.slow
-def test_a_knowledge_base_of_a_hundred_thousand_names() -> None:
-    kb = arbo.KnowledgeBase(arbo.Entity(f"E{i}", f"n{i:x}", aliases=(f"m{i:x}",)) for i in range(50_000))
-    with within(20):
-        (link,) = arbo.Linker(kb).link([passage("d", "n7ff", "n7ff")]).links
-    assert link.entity == f"E{0x7FF}"
-
-
 # Files
-
-
-def test_a_full_disk_while_the_bytes_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A write of the tables themselves fails, as it does on a full disk."""
-    from arbo.results import run_folder
-
-    def full(file: Path, table: object) -> None:
-        file.write_bytes(b"PAR1")
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    result = arbo.Linker(KB).link([passage("d", "marsh fever", "marsh fever")])
-    monkeypatch.setattr(run_folder, "write_table", full)
-    with pytest.raises(arbo.UsageError, match=r"cannot write the run folder .*run: No space left on device"):
-        result.save(tmp_path / "run")
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_embeddings_in_a_folder_with_blanks_and_unicode(tmp_path: Path, bert: Tower) -> None:
@@ -179,27 +108,6 @@ def test_documents_in_a_folder_with_blanks_and_unicode(tmp_path: Path) -> None:
     corpus = arbo.Corpus([passage("d", "marsh fever", "marsh fever")])
     Corpus.of(corpus).to_jsonl(place / "a b.jsonl.gz")
     assert read_jsonl(place) == corpus
-
-
-@pytest.mark.parametrize("declared", [100, 10**9, 2**63 - 1, 2**64 - 1])
-def test_embeddings_that_declare_a_huge_header(tmp_path: Path, caplog: pytest.LogCaptureFixture, declared: int) -> None:
-    store = EmbeddingStore.open(tmp_path, "model", 3)
-    content = declared.to_bytes(8, "little") + b'{"keys"'
-    (store.folder / f"{hashlib.sha256(content).hexdigest()}.safetensors").write_bytes(content)
-    keys = np.array([b"k" * 16], "S16")
-    assert not store.find(keys).any()
-    assert ["is ignored" in said for said in caplog.messages] == [True]
-    store.add(keys, np.ones((1, 3), np.float32))
-    assert store.find(keys).all()
-
-
-def test_documents_written_to_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(descriptor: int) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(arbo.ArboError, match=r"documents\.jsonl.*No space left on device"):
-        Corpus.of([passage("d", "marsh fever")]).to_jsonl(tmp_path / "documents.jsonl")
 
 
 # Regular expressions
@@ -229,7 +137,7 @@ def test_a_document_that_defines_thousands_of_abbreviations_ends() -> None:
         assert len(expand(" ".join(shorts))) > 3 * len(shorts)
 
 
-@pytest.mark.parametrize("unit", ["(1", "(1)|", "1)", "|", "((", "a:", "# ", ");part ", "T1\t", " ", "C0000000"])
+@pytest.mark.parametrize("unit", ["(1", "(1)|", "|", "# ", ");part ", "T1\t", " "])
 @pytest.mark.parametrize("name", ["conll", "hipe", "pubtator", "gsc", "obo"])
 def test_no_line_makes_a_reader_run_away(tmp_path: Path, name: str, unit: str) -> None:
     hostile = unit * (100_000 // len(unit))

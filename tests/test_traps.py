@@ -128,12 +128,6 @@ def test_no_id_of_a_document_leads_out_of_the_folder(tmp_path: Path) -> None:
     assert len(read_brat(tmp_path / "out")) == len(IDS)
 
 
-@pytest.mark.parametrize("id_", ["a\0b", "\ud800"])
-def test_no_id_has_a_nul_or_a_surrogate(id_: str) -> None:
-    with pytest.raises(arbo.DataError):
-        arbo.Document(id_, "flu")
-
-
 def test_an_id_that_is_too_long_for_a_file_says_so(tmp_path: Path) -> None:
     with pytest.raises(arbo.UsageError, match="File name too long"):
         write_brat([arbo.Document("a" * 300, "flu")], tmp_path / "out", {})

@@ -1,0 +1,118 @@
+"""Names that annotated documents give to entities."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from builders import document
+from conftest import Run
+
+import arbo
+from arbo import DataError, Document, Entity, KnowledgeBase
+from arbo.data.corpus import Corpus
+
+FLU, COLD = Entity("D1", "Flu", aliases=("Influenza",)), Entity("D2", "Cold", alternative_ids=("X2",))
+NAMED = Entity("D2", "Cold", aliases=("FLU", "influenza", "Rhinitis"))
+SPELT = Entity("D2", "Cold", aliases=("marsh  fever", "STRASSE"))
+
+
+@pytest.mark.parametrize(
+    ("second", "mentions", "first_aliases", "second_aliases"),
+    [
+        # The first spelling stays; an alternative id is the entity's.
+        (
+            COLD,
+            [("Grippe", ["D1"]), ("influenza", ["D1"]), ("grippe", ["D1"]), ("sniffles", ["X2"])],
+            ("Influenza", "Grippe"),
+            ("sniffles",),
+        ),
+        # A name of several entities goes to the most frequent, then to the first.
+        (
+            COLD,
+            [("Bug", ["D2"]), ("bug", ["D1"]), ("BUG", ["D2"]), ("virus", ["D2"]), ("virus", ["D1"])],
+            ("Influenza", "virus"),
+            ("Bug",),
+        ),
+        # What documents call one entity is no alias of another, but a preferred name stays.
+        (
+            NAMED,
+            [("flu", ["D1"]), ("Influenza", ["D2"]), ("cold", ["D1"])],
+            ("cold",),
+            ("influenza", "Rhinitis"),
+        ),
+        # Mentions without an entity give no name; of several ids, the first that is known counts.
+        (
+            COLD,
+            [("plague", ["D9"]), ("ache", []), ("rash", None), ("sniffles", ["D9", "X2", "D1"])],
+            ("Influenza",),
+            ("sniffles",),
+        ),
+        # Case and white space make no other name.
+        (
+            SPELT,
+            [("Marsh\nfever", ["D1"]), ("marsh fever", ["D1"]), ("straße", ["D1"]), (" ", ["D1"])],
+            ("Influenza", "Marsh fever", "straße"),
+            (),
+        ),
+    ],
+)
+def test_names_of_mentions_become_aliases(
+    second: Entity, mentions: list[Any], first_aliases: tuple[str, ...], second_aliases: tuple[str, ...]
+) -> None:
+    named = KnowledgeBase([FLU, second]).with_names_of([document("1", *mentions)])
+    assert [entity.aliases for entity in named] == [first_aliases, second_aliases]
+    assert [entity.name for entity in named] == ["Flu", "Cold"]
+
+
+@pytest.mark.parametrize("documents", [[], [document("1", ("plague", ["D9"]))], [document("1", ("plague", None))]])
+def test_documents_without_a_known_entity_are_refused(documents: list[Document]) -> None:
+    with pytest.raises(DataError, match="no names to add"):
+        KnowledgeBase([FLU]).with_names_of(documents)
+
+
+def test_what_the_source_noted_is_counted_once() -> None:
+    kb = KnowledgeBase([FLU, Entity("D3", "Ache", alternative_ids=("X2", "D1")), COLD], {"something": 2})
+    assert kb.with_names_of([document("1", ("grippe", ["D1"]))]).notes == kb.notes
+
+
+def test_domains_are_apart() -> None:
+    kb = KnowledgeBase([Entity("A", "flu", domain="a"), Entity("B", "flu", domain="b")])
+    documents = [document(id_, ("bug", ["A", "B"]), domain=id_[0]) for id_ in ("a", "b1", "b2")]
+    assert [entity.aliases for entity in kb.with_names_of(documents)] == [("bug",), ("bug",)]
+
+
+def test_abbreviations_are_written_out_as_in_linking() -> None:
+    text = "Tick borne encephalitis (TBE) is rare. TBE is a disease."
+    begin = text.index("TBE is")
+    marked = {"id": "1", "text": text, "mentions": [{"spans": [[begin, begin + 3]], "entities": ["D1"]}]}
+    kb = KnowledgeBase([FLU])
+    assert kb.with_names_of([marked])["D1"].aliases == ("Influenza", "Tick borne encephalitis")
+    assert kb.with_names_of([marked], expand_abbreviations=False)["D1"].aliases == ("Influenza", "TBE")
+
+
+def test_the_sample_is_linked_better_with_names_of_its_own_documents() -> None:
+    documents, kb = arbo.load_sample()
+    config = arbo.LinkerConfig("independent", 1, None, None)
+    before, after = (
+        arbo.Linker(base, config=config).link(documents).evaluate().linking
+        for base in (kb, kb.with_names_of(documents))
+    )
+    assert before is not None
+    assert after is not None
+    assert after.accuracy > before.accuracy
+
+
+def test_the_command_writes_a_knowledge_base(tmp_path: Path, run: Run) -> None:
+    kb, documents, out = tmp_path / "kb.jsonl", tmp_path / "d.jsonl", tmp_path / "new" / "kb.jsonl"
+    KnowledgeBase([FLU, COLD]).to_jsonl(kb)
+    Corpus.of([document("1", ("Grippe", ["D1"]), ("flu", ["D1"]))]).to_jsonl(documents)
+    command = ["kb", "add-names", str(kb), str(documents), "--kb-format", "jsonl", "--format", "jsonl", "--out"]
+    done = run(*command, str(out))
+    assert done.code == 0, done.err
+    assert "1 name added, 0 removed" in done.out
+    assert KnowledgeBase.from_jsonl(out)["D1"].aliases == ("Influenza", "Grippe")
+    before = kb.read_bytes()
+    for wrong in (kb, tmp_path / "kb.obo"):
+        refused = run(*command, str(wrong))
+        assert (refused.code, "--out" in refused.err) == (2, True)
+    assert kb.read_bytes() == before
