@@ -1,13 +1,20 @@
+"""Files as bytes and lines: encodings, archives, folders, standard input, addresses."""
+
 from __future__ import annotations
 
 import gzip
+import os
 from collections.abc import Iterator
+from io import BytesIO
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from builders import python
 
 from arbo.errors import DataError
 from arbo.files import write_lines
+from arbo.formats import files, read_documents, read_knowledge_base
 from arbo.formats.files import data_files, read_head, read_lines, read_text, unpacked
 
 
@@ -145,3 +152,32 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path: Path)
         write_lines(broken(), path)
     assert [file.name for file in tmp_path.iterdir()] == ["out.jsonl"]
     assert path.read_text() == "old\n"
+
+
+def test_the_standard_input_is_read_once_and_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=BytesIO(gzip.compress(b'{"id": "d", "text": "flu"}'))))
+    assert read_documents("-")[0].text == "flu"
+    assert not files._looked_at
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=BytesIO(b"Flu.\n")))
+    assert [(document.id, document.text) for document in read_documents("-")] == [("-", "Flu.\n")]
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=BytesIO(b"1|t|Flu\n1|a|\n")))
+    assert len(read_documents("-", "pubtator")) == 1
+
+
+@pytest.mark.skipif(os.name != "posix", reason="pipes in folders are of POSIX")
+def test_notes_name_what_is_left_out_of_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("Marsh fever.")
+    (tmp_path / "sub").mkdir()
+    (tmp_path / ".hidden").touch()
+    os.mkfifo(tmp_path / "pipe")  # to open it would wait for ever
+    assert read_documents(tmp_path).notes == {"files and subfolders left out: pipe, sub": 2}
+    (tmp_path / "b.jsonl").write_text('{"id": "b", "text": "flu"}')
+    (tmp_path / "a.txt").write_text("1|t|Flu\n1|a|\n")
+    assert read_documents(tmp_path).notes == {"files and subfolders left out: b.jsonl, pipe, sub": 3}
+    (tmp_path / "kb.tsv").write_text("id\tname\nD1\tflu\n")
+    assert sum(read_knowledge_base(tmp_path, "tsv").notes.values()) == 4
+
+
+def test_the_table_loads_no_format() -> None:
+    code = "import sys, arbo.formats; print({'obonet', 'networkx', 'numpy', 'rdflib'} & set(sys.modules))"
+    assert python(code).strip() == "set()"

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, get_args
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa
 import pytest
 from builders import drawn_documents
+from format_files import BIOC, DOCUMENTS, PUBANNOTATION, save
 from hypothesis import given, settings
 
 import arbo
 from arbo.data.corpus import Corpus
-from arbo.formats import TABLES, WRITERS, ExportFormat, read_documents, writer
+from arbo.formats import read_documents, writer
 from arbo.formats.table import write_csv
 
 Shared = Callable[[str], Path]
@@ -261,13 +263,6 @@ def test_metadata_with_a_name_of_ours_keep_their_values_in_json_lines(tmp_path: 
     assert arbo.read_knowledge_base(tmp_path / "kb.jsonl")["E"].metadata == {"name_": "x"}
 
 
-@pytest.mark.parametrize("format_", sorted(WRITERS))
-def test_a_format_that_is_told_has_a_writer(format_: str) -> None:
-    assert callable(writer(format_))
-    assert get_args(ExportFormat) == tuple(WRITERS)
-    assert set(TABLES) < set(WRITERS)
-
-
 def test_the_page_on_reviews_restores_the_ids_of_a_csv(tmp_path: Path) -> None:
     page = (Path(__file__).parent.parent / "docs/abstracts.md").read_text("utf-8")
     pattern = page.split('.str.replace(r"')[1].split('"')[0]
@@ -276,3 +271,64 @@ def test_the_page_on_reviews_restores_the_ids_of_a_csv(tmp_path: Path) -> None:
     read = pd.read_csv(tmp_path / "ids.csv")["mention_id"]
     assert read.tolist() != ids
     assert read.str.replace(pattern, "", regex=True).tolist() == ids
+
+
+@pytest.mark.parametrize("name", ["bioc", "bioc xml", "brat", "conll", "jsonl", "pubannotation"])
+def test_a_good_file_comes_back_as_it_was(tmp_path: Path, name: str) -> None:
+    corpus = read_documents(save(tmp_path, name, DOCUMENTS[name]))
+    assert write_documents(corpus, tmp_path / "out.json", name.split()[0]) == {}
+    guessed: list[str] = []
+    again = read_documents(tmp_path / "out.json", told=guessed.append)
+    assert guessed == [name.split()[0]]
+    assert again == corpus
+    assert [one.metadata for one in again] == [one.metadata for one in corpus]
+
+
+def test_bioc_and_pubannotation_are_written_as_they_were(tmp_path: Path) -> None:
+    for name in ("bioc", "pubannotation"):
+        write_documents(read_documents(save(tmp_path, name, DOCUMENTS[name])), tmp_path / f"{name}.json", name)
+    (record,) = json.loads((tmp_path / "bioc.json").read_text("utf-8"))["documents"]
+    assert [passage["text"] for passage in record["passages"]] == [one["text"] for one in BIOC["passages"]]  # type: ignore[attr-defined]
+    assert record["passages"][1]["annotations"][1]["infons"] == {"type": "Disease", "identifier": "-1"}
+    record = json.loads((tmp_path / "pubannotation.json").read_text("utf-8"))
+    assert record["relations"] == PUBANNOTATION["relations"]
+    assert [one["id"] for one in record["denotations"]] == ["T1", "T2", "T3", "T4", "T5"]
+    assert "id" not in record
+
+
+def test_passages_that_a_text_no_longer_has_are_one(tmp_path: Path) -> None:
+    kept = {"passages": [{"offset": 0, "length": 2, "infons": {}}], "year": 2020}
+    for metadata in (kept, {"passages": [5], "year": 2020}):
+        write_documents([arbo.Document("d", "Flu B", metadata=metadata)], tmp_path / "out.json", "bioc")
+        (again,) = read_documents(tmp_path / "out.json", "bioc")
+        assert (again.text, again.metadata) == ("Flu B", {"year": 2020})
+
+
+def test_exports_keep_the_passages_and_a_table_does_not_repeat_them(tmp_path: Path) -> None:
+    corpus = read_documents(save(tmp_path, "bioc", DOCUMENTS["bioc"]))
+    result = arbo.Linker(arbo.KnowledgeBase([arbo.Entity("MESH:D006527", "Wilson disease")])).link(corpus)
+    frame = result.to_pandas()
+    assert {*frame["journal"]} == {"J"}
+    assert not {"passages", "relations"} & {*frame.columns}
+    result.save(tmp_path / "run")
+    arbo.Result.load(tmp_path / "run").export(tmp_path / "out.json", "bioc", ids="gold")
+    (record,) = json.loads((tmp_path / "out.json").read_text("utf-8"))["documents"]
+    assert [passage["infons"] for passage in record["passages"]] == [{"type": "title"}, {"type": "abstract"}]
+    assert record["relations"] == BIOC["relations"]
+
+
+def test_pubannotation_counts_what_it_cannot_hold(tmp_path: Path) -> None:
+    metadata = {"patient_id": "7", "reader": "Ann"}
+    mentions = (
+        arbo.Mention("d:1", "d", ((0, 3),), "Flu", None, None, metadata=metadata),
+        arbo.Mention("d:2", "d", ((4, 5), (0, 3)), "B Flu", "HP:1", None),
+        arbo.Mention("d:3", "d", ((0, 3),), "Flu", "", ("HP:1",)),
+    )
+    assert write_documents([arbo.Document("d", "Flu B", mentions)], tmp_path / "out.json", "pubannotation") == {
+        "mentions without a type, written as `Mention`": 2,
+        "further keys whose names end in `id` left out": 1,
+        "types that are read as ids": 1,
+        "mentions whose pieces are sorted when they are read": 1,
+    }
+    (again,) = read_documents(tmp_path / "out.json")
+    assert again.mentions[0].metadata == {"reader": "Ann"}

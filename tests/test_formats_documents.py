@@ -1,0 +1,393 @@
+"""What only one format of documents has: values and faults, each inserted into its good file, and quirks of files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from format_files import (
+    BIOC,
+    DROID,
+    KLEE,
+    PERRY,
+    PUBANNOTATION,
+    annotation,
+    rows,
+    tabs,
+)
+from test_formats import check_fault, check_value
+
+
+def pubtator(*columns: object) -> str:
+    return "\t".join(map(str, ("1", *columns)))
+
+
+def perry(**changes: Any) -> str:
+    return json.dumps({**PERRY, "tokens_number": [0], **changes})
+
+
+def droid(**changes: Any) -> str:
+    made = {**DROID, "mention_id": "M9", **changes}
+    return json.dumps({key: value for key, value in made.items() if value != "absent"})
+
+
+def klee(**changes: Any) -> str:
+    made = {**KLEE, "id": None, **changes}
+    return json.dumps({key: value for key, value in made.items() if value != "absent"})
+
+
+def bioc(**changes: Any) -> str:
+    return json.dumps({"id": "9", "passages": [{"offset": 0, "text": "Flu"}], **changes})
+
+
+def pub(**changes: Any) -> str:
+    return json.dumps({**PUBANNOTATION, "sourceid": "13", **changes})
+
+
+def jsonl(*mentions: object, **changes: Any) -> str:
+    return json.dumps({"id": "x", "text": "flu", "mentions": list(mentions), **changes})
+
+
+FLU = [{"id": "T9", "span": {"begin": 25, "end": 28}, "obj": "Disease"}]
+IDS = [{"id": "A1", "subj": "T9", "pred": "id", "obj": "NIL"}, {"id": "A2", "subj": "T9", "pred": "by", "obj": 1}]
+VALUES: list[tuple[str, str, str]] = [
+    *(("pubtator", pubtator(0, 3, "Flu", "Disease", *column), added) for column, added in (
+        (["D1"], "1:0-3#2 0-3 Disease D1"),
+        (["D1+D2"], "1:0-3#2 0-3 Disease D1 + D2 / 2 mentions with several concept ids"),
+        ([" D1 | OMIM:2 + D3 "], "1:0-3#2 0-3 Disease D1 + OMIM:2 + D3 / 2 mentions with several concept ids"),
+        (["D1|D1"], "1:0-3#2 0-3 Disease D1"),
+        (["-1|D1"], "1:0-3#2 0-3 Disease D1 / 2 mentions with several concept ids"),
+        ([""], "1:0-3#2 0-3 Disease - / 3 mentions without a concept column"),
+        ([], "1:0-3#2 0-3 Disease - / 3 mentions without a concept column"),
+        (["../../UMLS:C1", "x"], "1:0-3#2 0-3 Disease ../../UMLS:C1 / 2 seventh columns ignored"),
+    )),
+    ("pubtator", pubtator(0, 3, "Flu", "T047,T033", "UMLS:C1"), "1:0-3#2 0-3 T047,T033 UMLS:C1"),
+    *(("brat", rows("T3\tX 0 4\tLeft", *notes)[:-1], added) for notes, added in (
+        (["N8\tReference T3 GO:1\ta", "N9\tReference T3 GO:2"],
+         "d:T3 0-4 X GO:1 + GO:2 / 2 mentions with several concept ids"),
+        (["N8\tReference T3 GO:1\ta", "N9\tReference T3 GO:1\ta"], "d:T3 0-4 X GO:1"),
+        (["N8\tReference T3 a b"], "d:T3 0-4 X a b"),
+        (["#8\tAnnotatorNotes T3\t C0000001,C0000002+.\t "],
+         "d:T3 0-4 X C0000001 + C0000002 / 2 mentions with several concept ids"),
+        (["N8\tReference T3 GO:1\ta", "#8\tAnnotatorNotes T3\tC0000001"],
+         "d:T3 0-4 X GO:1 + C0000001 / 2 mentions with several concept ids"),
+        (["#8\tAnnotatorNotes T3\tC00000011 CC0000001"],
+         "d:T3 0-4 X - / 2 annotator notes without a UMLS id ignored / 2 mentions without a concept id"),
+        (["#8\tAnnotatorNotes T3"],
+         "d:T3 0-4 X - / 2 annotator notes without a UMLS id ignored / 2 mentions without a concept id"),
+        (["#8\tNormalized T3\tC0000001", "E1\tX:T1", "*\tEquiv T1 T2", "A1", ""],
+         "d:T3 0-4 X - / 5 lines of other kinds ignored (relations, events, attributes, notes) / "
+         "2 mentions without a concept id"),
+    )),
+    ("brat", "N8\tReference T3 GO:1\ta\nT3\tX 0 4;2 8\tLeft ft and",
+     "d:T3 0-4,2-8 X GO:1 / 1 mentions with overlapping fragments / 2 mentions with several fragments"),
+    ("brat", "T3\tX 15 21;0 4\tkidney   Left",
+     "d:T3 15-21,0-4 X - / 1 mention texts that differ from their offsets in white space / "
+     "2 mentions with several fragments / 2 mentions without a concept id"),
+    *(("conll", tabs(*(f"a 0 {i} {chr(97 + i)} {one}" if one else "" for i, one in enumerate(columns)))[:-1], added)
+      for columns, added in (
+        (["-", "_", "*"], r"a/b/000 'The mayor\nHe _ a b c'"),
+        (["(1)|", "(x-1)"],
+         r"a/b/000 'The mayor\nHe _ a b' / a/b/000:15-16 15-16 None a/b/000/1 / "
+         "a/b/000:17-18 17-18 None a/b/000/x-1"),
+        (["(1|(2", "2)|1)"],
+         r"a/b/000 'The mayor\nHe _ a b' / a/b/000:15-18 15-18 None a/b/000/1 / "
+         "a/b/000:15-18#2 15-18 None a/b/000/2"),
+        (["(1(2", "2)1)"],
+         r"a/b/000 'The mayor\nHe _ a b' / a/b/000:15-18 15-18 None a/b/000/1 / "
+         "a/b/000:15-18#2 15-18 None a/b/000/2"),
+        (["(1(2)", "1)"],
+         r"a/b/000 'The mayor\nHe _ a b' / a/b/000:15-18 15-18 None a/b/000/1 / "
+         "a/b/000:15-16 15-16 None a/b/000/2"),
+        (["(1", "(1", "1)", "1)"],
+         r"a/b/000 'The mayor\nHe _ a b c d' / a/b/000:15-22 15-22 None a/b/000/1 / "
+         "a/b/000:17-20 17-20 None a/b/000/1"),
+        (["(1", "(1)", "1)"],
+         r"a/b/000 'The mayor\nHe _ a b c' / a/b/000:15-20 15-20 None a/b/000/1 / "
+         "a/b/000:17-18 17-18 None a/b/000/1"),
+        (["(1", "(2", "1)", "2)"],
+         r"a/b/000 'The mayor\nHe _ a b c d' / a/b/000:15-20 15-20 None a/b/000/1 / "
+         "a/b/000:17-22 17-22 None a/b/000/2"),
+        (["(1", "", "1)"], r"a/b/000 'The mayor\nHe _ a\nc' / a/b/000:15-18 15-18 None a/b/000/1"),
+        (["(1", "1)(1", "1)"],
+         r"a/b/000 'The mayor\nHe _ a b c' / a/b/000:15-20 15-20 None a/b/000/1 / "
+         "a/b/000:17-18 17-18 None a/b/000/1"),  # the reference scorer opens before it closes
+        (["(1(1", "1)1)"],
+         r"a/b/000 'The mayor\nHe _ a b' / a/b/000:15-18 15-18 None a/b/000/1 / 2 repeated mentions dropped"),
+    )),
+    ("conll",
+     "#begin document (a/b); part 001 \na 0 0 b (1)\n#end document\n#begin document (c); \nc 0 0 d\t(1)\n#end document",
+     "a/b/001 'b' / a/b/001:0-1 0-1 None a/b/001/1 / c '_' / c:0-1 0-1 None c/1 / "
+     "2 lines without a word"),
+    ("conll", "#begin document d\n#end document", "d ''"),
+    ("ecbplus", perry(), "1_1ecb:0-5 0-5 HUM HUM1"),
+    ("ecbplus", perry(coref_chain="Singleton_HUM_1_1_1ecb", mention_type=None, score=-1.0),
+     "1_1ecb:0-5 0-5 None Singleton_HUM_1_1_1ecb"),
+    ("ecbplus", perry(identity="Linda_Perry", tokens_number=[2, 1, 1]), "1_1ecb:6-16 6-16 HUM Linda_Perry HUM1"),
+    ("ecbplus", perry(identity=None), "1_1ecb:0-5 0-5 HUM - HUM1"),
+    ("ecbplus", perry(coref_chain=""), "1_1ecb:0-5 0-5 HUM -"),
+    ("hipe", tabs("a B-A O Q1 _", "b B-A O Q1|Q2 _", "c O O _ _", "d B-A O Q1|Q1 _", "e B-A O  _")[:-1],
+     r"d1 'Dr. Klee in Wien\nl. a b c d e' / d1:20-21 20-21 A Q1 / d1:22-23 22-23 A Q1 + Q2 / "
+     "d1:26-27 26-27 A Q1 / d1:28-29 28-29 A - / 2 mentions without a link"),
+    ("hipe", tabs("a I-A O Q1 _", "b I-A O Q1 _", "c B-A O Q1 _", "d I-B O Q1 _", "e O B-B _ _", "f I-B O NIL _")[:-1],
+     r"d1 'Dr. Klee in Wien\nl. a b c d e f' / d1:20-23 20-23 A Q1 / d1:24-25 24-25 A Q1 / "
+     "d1:26-27 26-27 B Q1 / d1:30-31 30-31 B NIL / 2 NIL mentions / "
+     "4 mentions that begin with an I- tag / 2 nested mentions ignored"),
+    ("hipe", tabs("#document_id=d3", "#\tO\tO\t_\t_", "a _ O _ _")[:-1], "d3 '# a'"),
+    *(("blink", klee(context_left=left, mention=name, context_right=right), added) for left, name, right, added in (
+        ("a", "b", "c", "docs:3 'a b c' / docs:3:2-3 2-3 None 34398"),
+        ("a ", "b", " c", "docs:3 'a b c' / docs:3:2-3 2-3 None 34398"),
+        ("a\n", "b", "\u2003c", r"docs:3 'a\nb\u2003c' / docs:3:2-3 2-3 None 34398"),
+        ("a", " b ", "c", "docs:3 'a b c' / docs:3:1-4 1-4 None 34398"),
+        ("", "b", "", "docs:3 'b' / docs:3:0-1 0-1 None 34398"),
+        ("(", "b", ")", "docs:3 '( b )' / docs:3:2-3 2-3 None 34398"),
+    )),
+    *(("blink", klee(context_left="", **changes), added) for changes, added in (
+        ({"label_id": 0}, "docs:3 'Klee died .' / docs:3:0-4 0-4 None 0"),
+        ({"label_id": "Q7"}, "docs:3 'Klee died .' / docs:3:0-4 0-4 None Q7"),
+        ({"label_id": "E0690454", "world": "lego"}, "docs:3 'Klee died .' lego / docs:3:0-4 0-4 None E0690454"),
+        ({"label_id": 13, "world": "lego"}, "docs:3 'Klee died .' lego / docs:3:0-4 0-4 None lego/13"),
+        ({"label_id": 12, "world": None}, "docs:3 'Klee died .' / docs:3:0-4 0-4 None 12"),
+        ({"label_id": -1, "world": "lego"}, "docs:3 'Klee died .' lego / docs:3:0-4 0-4 None -"),
+        ({"label_id": "-1"}, "docs:3 'Klee died .' / docs:3:0-4 0-4 None -"),
+        ({"label_id": ""}, "docs:3 'Klee died .' / docs:3:0-4 0-4 None -"),
+        ({"label_id": None}, "docs:3 'Klee died .' / docs:3:0-4 0-4 None -"),
+        ({"label_id": "absent"}, "docs:3 'Klee died .' / docs:3:0-4 0-4 None -"),
+        ({"id": 7, "query_id": "E"}, "7 'Klee died .' / 7:0-4 0-4 None 34398"),
+        ({"mention_id": "M", "query_id": "E"}, "M 'Klee died .' / M:0-4 0-4 None 34398"),
+        ({"query_id": "E"}, "E 'Klee died .' / E:0-4 0-4 None 34398"),
+    )),
+    ("zeshel",
+     droid(context_document_id="P2", start_index=2, end_index=3, text="pirate sails", label_document_id="absent"),
+     "P2 'Pirate A pirate  sails .' lego / M9 9-22 LOW_OVERLAP - {'note': 1}"),
+    ("zeshel", droid(context_document_id="P2", start_index=2, end_index=3, text="pirate  sails", category="absent"),
+     "P2 'Pirate A pirate  sails .' lego / M9 9-22 None P2 {'note': 1} / "
+     "1 mention texts that differ from their words in white space"),
+    ("bioc", bioc(passages=[{"offset": 0, "text": "Flu", "annotations": [annotation("1", "Flu", (0, 3))] * 2}]),
+     "9 'Flu' / 9:0-3 0-3 None - / 9:0-3#2 0-3 None -"),
+    ("bioc", bioc(annotations=[annotation("1", "", (0, 1), (1, 1), type=7, CUI="C1; C2,C3+C4", note=None)]),
+     "9 'Flu' / 9:1 0-1,1-2 7 C1 + C2 + C3 + C4 {'note': None}"),
+    ("bioc", bioc(annotations=[annotation(None, "", (0, 1), gene="-", omim=5, Mesh=[])], relations=[{"id": "R"}]),
+     "9 'Flu' / relations = [{'id': 'R'}] / 9:0-1 0-1 None 5 {'gene': '-', 'Mesh': []}"),
+    ("pubannotation", pub(denotations=FLU, attributes=IDS, divid=2),
+     "PubMed:13-2 '🦊 Left and right kidney. Flu.' / sourcedb = 'PubMed' / sourceid = '13' / "
+     "relations = [{'id': 'R1', 'pred': 'in', 'subj': 'T4', 'obj': 'T1'}] / divid = 2 / "
+     "PubMed:13-2:T9 25-28 Disease NIL {'by': 1}"),
+    ("pubannotation", pub(denotations=[{**FLU[0], "obj": ""}, {**FLU[0], "obj": "a b:1"}], attributes=[*IDS, *IDS]),
+     "PubMed:13 '🦊 Left and right kidney. Flu.' / sourcedb = 'PubMed' / sourceid = '13' / "
+     "relations = [{'id': 'R1', 'pred': 'in', 'subj': 'T4', 'obj': 'T1'}] / "
+     "PubMed:13:25-28 25-28 None NIL {'by': [1, 1]} / PubMed:13:25-28#2 25-28 a b:1 NIL {'by': [1, 1]}"),
+    ("pubannotation", pub(denotations=[], tracks=[
+        {"project": "a", "denotations": FLU, "attributes": IDS}, {"denotations": FLU, "relations": []}, {"project": "b"}
+    ]),
+     "PubMed:13 '🦊 Left and right kidney. Flu.' / sourcedb = 'PubMed' / sourceid = '13' / "
+     "relations = [{'id': 'R1', 'pred': 'in', 'subj': 'T4', 'obj': 'T1'}] / "
+     "PubMed:13:a:T9 25-28 Disease NIL {'by': 1} / PubMed:13:2:T9 25-28 Disease - / "
+     "2 attributes of other objects than denotations left out / 1 keys of tracks left out"),
+    ("jsonl", jsonl({"spans": [[0, 3]], "text": "flu", "by": {"sure": True}}, metadata=[1], title="Ü"),
+     "x 'flu' / metadata = [1] / title = 'Ü' / x:0-3 0-3 None - {'by': {'sure': True}}"),
+    ("csv", "d9,\"a\n\"\"b\"\"\",,,,,,\nd9,,0,1,,,A | B,x", 'd9 \'a\\n"b"\' / d9:0-1 0-1 None A + B {\'year\': \'x\'}'),
+]  # fmt: skip
+
+CONTEXT = {"passages": [{"offset": 0, "text": "Flu"}, {"offset": 2, "text": "x"}]}
+FAULTS: list[tuple[Any, ...]] = [
+    *(("pubtator", "line", row, rf"'1': .*{words}") for row, words in (
+        (pubtator(0, 99, "Flu", "D", "D1"), "0 to 99 does not fulfil 0 <= start < end <= 44"),
+        (pubtator(3, 3, "", "D", "D1"), "3 to 3 does not fulfil"),
+        (pubtator(-4, 3, "Flu", "D", "D1"), "-4 to 3 does not fulfil"),
+        (pubtator(3, 0, "Flu", "D", "D1"), "3 to 0 does not fulfil"),
+        (pubtator(0, "x", "Flu", "D", "D1"), "must be integers, not '0' and 'x'"),
+        (pubtator("\u0660", 3, "Flu", "D", "D1"), "must be integers"),
+        (pubtator(0, 3, "Cold", "D", "D1"), "the mention is 'Cold', but the text at 0 to 3 is 'Flu'; offsets count"),
+        (pubtator(1, 4, "Flu", "D", "D1"), "the mention's text was found at 0 to 3; correct the offsets"),
+        ("2\t0\t3\tFlu\tDisease\tD1", "line belongs to document '2'"),
+        (pubtator(0, 3), "this line has 3"),
+        ("a second line of the abstract", "this line has 1"),
+        (pubtator(0, 3, "Flu", "a", "b", "c", "d"), "this line has 8"),
+    )),
+    *(("pubtator", "document", block, *words) for block, *words in (
+        ("no header", r"expected ID\|t\|text"),
+        ("2|a|abstract alone", r"expected ID\|t\|text"),
+        ("3|t|title", r"expected ID\|a\|text"),
+        ("3|t|title\n3\t0\t1\tt\tX\tY", r"expected ID\|a\|text", 1),
+        ("3|t|title\n4|a|abstract", "'3': the abstract after this title belongs to '4'"),
+        ("|t|title\n|a|abstract", "document id is empty"),
+        ("1|t|Flu\n1|a|again", r"'1': this id is already taken, with different content \(.*docs.txt, line 1\)"),
+    )),
+    *(("brat", "line", line, words) for line, words in (
+        ("T3\tX 0 99\tLeft", "'d:T3': the span 0 to 99 does not fulfil 0 <= start < end <= 27, the length"),
+        ("T3\tX 4 4\t", "the span 4 to 4 does not fulfil"),
+        ("T3\tX 0 4;\tLeft", "not ''"),
+        ("T3\tX -1 4\tLeft", "the span -1 to 4 does not fulfil"),
+        ("T3\tX 0 4 9\tLeft", "must be integers, not '0' and '4 9'"),
+        ("T3\tX 0\tLeft", "expected `start end` after the label"),
+        ("T3\tX 0 \u0664\tLeft", "must be integers"),
+        ("T3\tX 0 4\tRight", "the text of the mention is 'Right', but the text at 0 to 4 is 'Left'; offsets count"),
+        ("T3\t 0 4\tLeft", "no label"),
+        ("T3\tX 0 4", "expected 3 tab-separated columns .*, not 2"),
+        ("T1\tX 0 4\tLeft", "'d:T1': two T lines of this document have this id; change one"),
+        ("N1\tReference T9 A:1\ta", "'d:T9': this mention has a gold id but no T line"),
+        ("#1\tAnnotatorNotes T9\tC0000001", "'d:T9': this mention has a gold id but no T line"),
+        ("N1\tReference T1\ta", "'N1': expected `Reference T1 ONTOLOGY:ID`"),
+        ("N1", "expected `Reference T1 ONTOLOGY:ID`"),
+    )),
+    *(("gsc", "line", line, f"'11': .*{words}") for line, words in (
+        ("10\t99\trenal\tHP:1", "10 to 99 does not fulfil 0 <= start < end <= 22"),
+        ("x\t21\trenal cysts\tHP:1", "must be integers, not 'x' and '21'"),
+        ("10\t21\tRenal cysts\tHP:1", "'Renal cysts', but the text at 10 to 21 is .*; offsets count"),
+        ("10\t21\trenal cysts", "this line has 3"),
+        ("10\t21\trenal cysts\t ", "the last one is empty"),
+        ("a second line of text", "this line has 1"),
+    )),
+    *(("gsc", "document", f"{block}\n", words) for block, words in (
+        ("13", "'13': expected a document id, its text on the next line"),
+        ("10\t21\trenal\tHP:1\ntext", "expected a document id"),
+        ("11\nOther.", r"'11': this id is already taken, with different content \(.*line 1\)"),
+    )),
+    *(("hipe", "line", tabs(line)[:-1], words) for line, words in (
+        ("a B-A O Q1", "'d1': the header has 5 columns, but this line has 4"),
+        (" B-A O Q1 _", "'d1': the token is empty"),
+        ("a X-A O Q1 _", "expected O, B-type or I-type in NE-COARSE-LIT, not 'X-A'"),
+        ("a B- O Q1 _", "not 'B-'"),
+    )),
+    ("hipe", "document", tabs("#document_id = d1", "y O O _ _")[:-1], "'d1': this id is already taken"),
+    ("hipe", "document", "# document_id =", "the document id is empty"),
+    ("conll", "line", "word", "'a/b/000': expected several columns"),
+    ("conll", "document", "#begin document (c); part 000\na 0 0 b -", "'c/000': `#end document` is missing"),
+    ("conll", "document", "#begin document (a/b); part 000\n#end document", "'a/b/000': this id is already taken"),
+    ("conll", "document", "#begin document\n#end document", "document id is empty"),
+    ("conll", "document", "a 0 0 b -", r"a word outside a document; a document begins with `#begin document \(n", 0,
+     "lines"),
+    *(("ecbplus", "line", tabs(words)[:-1], error) for words, error in (
+        ("1_1ecb 0 0", "expected at least 4 tab-separated columns"),
+        ("1_1ecb 0 0  HUM1", "expected at least 4 tab-separated columns"),
+        ("1_1ecb x 0 word", "'1_1ecb': sentence and word must be integers, not 'x' and '0'"),
+        ("1_1ecb 0 -1 word", "must be integers, not '0' and '-1'"),
+    )),
+    *(("ecbplus", "mention", mention, words) for mention, words in (
+        ('"text"', "mention 4: expected an object whose 'doc_id' is a string"),
+        ('{"sent_id": 0}', "mention 4: expected an object"),
+        (perry(tokens_number=[9]), "'1_1ecb': mention 4: the corpus has no word 9 in sentence 0"),
+        (perry(sent_id=1), "the corpus has no word 0 in sentence 1"),
+        (perry(tokens_number=[]), "mention 4: 'sent_id' must be an integer, 'tokens_number' a list of integers"),
+        (perry(tokens_number=[True]), "a list of integers"),
+        (perry(tokens_number=0), "a list of integers"),
+        (perry(sent_id="0"), "'sent_id' must be an integer"),
+        (perry(coref_chain=5), "mention 4: 'coref_chain' must be a string"),
+        (perry(mention_type=["HUM"]), "'mention_type' must be a string"),
+    )),
+    ("ecbplus", "mention", perry(doc_id="9_9ecb"), "'9_9ecb': X_corpus.txt has no such document", 0, "documents"),
+    *(("zeshel", "line", droid(**changes), words) for changes, words in (
+        ({"start_index": 11, "end_index": 11},
+         "'M9': words 11 to 11 do not fulfil .* < 11, the number of words of docu"),
+        ({"start_index": 9, "end_index": 11}, "words 9 to 11 do not fulfil"),
+        ({"start_index": 7}, "words 7 to 6 do not fulfil"),
+        ({"start_index": -1}, "words -1 to 6 do not fulfil"),
+        ({"text": "Robot"}, "the text of the mention differs from words 6 to 6 of its document"),
+        ({"start_index": 6.0}, "'M9': 'start_index' of a mention must be a whole number, not 6.0"),
+        ({"end_index": True}, "'end_index' of a mention must be a whole number, not true"),
+        ({"start_index": "absent"}, "'M9': a mention needs the key 'start_index'"),
+        ({"label_document_id": 7}, "'label_document_id' of a mention must be a string"),
+        ({"mention_id": ""}, "the mention id is empty"),
+        ({"mention_id": "M1", "label_document_id": "P1"}, r"'M1': this id is already taken, .* \(.*line 1\)"),
+        ({"category": "\ud800"}, "the type of the mention has a surrogate"),
+    )),
+    *(("zeshel", "line", droid(**changes), words, 0, "documents") for changes, words in (
+        ({"corpus": "muppets"}, r"'M9': .*documents has no file for the world 'muppets'"),
+        ({"corpus": "../mentions/test"}, "has no file for the world '../mentions/test'"),
+        ({"corpus": "yugioh"}, r"'M9': .*yugioh\.json has no document 'P1'"),
+        ({"context_document_id": "P9"}, r"lego\.json has no document 'P9'"),
+    )),
+    *(("blink", "document", piece, words) for piece, words in (
+        (klee(mention=" "), "'docs:3': the mention is empty"),
+        (klee(context_right="absent", id="x"), "'x': a mention needs the key 'context_right'"),
+        (klee(context_left=None), "'context_left' of a mention must be a string"),
+        (klee(label_id=True), "'label_id' of a mention must be a string or a whole number, not true"),
+        (klee(label_id=1.5), "not 1.5"),
+        (klee(id=["x"]), "'id' of a mention must be a string or a whole number"),
+        (klee(id=""), "the mention id is empty|the document id is empty"),
+        (klee(id="K", context_left="other"), r"'K': this id is already taken, with different content \(.*line 1\)"),
+        (klee(context_left="a\0b"), "NUL"),
+        (klee(mention="\udc00"), "a surrogate"),
+        ("7", "a mention must be a JSON object, not a number"),
+    )),
+    *(("bioc", "document", piece, f"docs.json, document 2, '9': .*{words}") for piece, words in (
+        (bioc(**CONTEXT), "the offset 2 after a text that ends at 3"),
+        (bioc(passages=[{"offset": 10**12, "text": "Flu"}]), "gaps of at most 10,000"),
+        (bioc(passages=[{"text": "Flu"}]), "a passage needs the key 'offset'"),
+        (bioc(passages=[7]), "a passage must be a JSON object"),
+        (bioc(annotations=[annotation(None, "Wilson", (0, 3))]),
+         "the text of the mention is 'Wilson', but the text at 0"),
+        (bioc(annotations=[annotation(None, "", (3, 600))]), "a location of an annotation must have integers"),
+        (bioc(annotations=[{"id": "9", "locations": [5]}]), "a location of an annotation must have integers"),
+        (bioc(infons=[]), "'infons' of a BioC document must be an object"),
+    )),
+    ("bioc", "document", json.dumps({**BIOC, "infons": {}, "passages": []}), "a location of an annotation must"),
+    *(("pubannotation", "document", piece, f"docs.json, item 2.*{words}") for piece, words in (
+        (pub(text=5), "'text' of a PubAnnotation document must be a string"),
+        (pub(denotations={}), "'denotations' of a PubAnnotation document must be a list"),
+        (pub(denotations=[{"id": "T9", "span": {"begin": 3, "end": 99}}]),
+         r"'T9': the span {begin, end} of a denotation"),
+        (pub(denotations=[{"id": "T9", "span": [{"begin": True, "end": 2}]}]), "'T9': the span"),
+        (pub(denotations=[{"id": "T9", "span": []}]), "'T9': the span"),
+        (pub(denotations=[{"id": "T9"}]), "'T9': a denotation needs the key 'span'"),
+        (pub(attributes=[{"id": "A1", "subj": "T1"}]), "'A1': an attribute needs the key 'pred'"),
+        (pub(tracks=[7]), "a track must be a JSON object, not a number"),
+        (pub(sourceid="12"), "'PubMed:12': this id is already taken"),
+    ) if "already" not in words),
+    *(("jsonl", "document", piece, words) for piece, words in (
+        ("{", "not JSON: .* at character 2; write each object on one line"),
+        ('{"id": "x"} {"id": "y"}', "not JSON: Extra data"),
+        ("[" * 100_000, "nested too deeply"),
+        ('{"id": ' + "9" * 10_000 + "}", "a number with thousands of digits"),
+        ("[]", "a document must be a JSON object, not this list"),
+        ("null", "a document must be a JSON object, not null"),
+        ('{"id": "x", "id": "y", "text": ""}', "the key 'id' occurs twice"),
+        ('{"id": "x"}', "'x': a document needs the key 'text'"),
+        ('{"text": "x"}', "a document needs the key 'id'"),
+        (jsonl(by="\udfff"), r"'x': the metadata has a surrogate \(U\+DFFF\)"),
+        (jsonl(id=7), r"'id' of a document must be a string \(in quotes\), not a number"),
+        (jsonl(text=None), "'x': 'text' of a document must be a string .*, not null"),
+        (jsonl(mentions={}), "'mentions' of a document must be a list, not an object"),
+        (jsonl(id=""), "document id is empty"),
+        (jsonl(text="\ud800"), r"'x': the text of the document has a surrogate \(U\+D800\)"),
+        (jsonl(text="a\0"), "'x': the text of the document has a NUL at character 1"),
+        (jsonl(id="d1"), r"'d1': this id is already taken, with different content \(.*line 1\)"),
+        (jsonl(5), "'x': a mention must be a JSON object, not a number"),
+        (jsonl({}), "'x': a mention needs the key 'spans'"),
+        (jsonl({"id": "m", "start": 0, "end": 3}), "'m': a mention needs the key 'spans'"),
+        (jsonl({"id": "m", "spans": [[1, 3]], "text": "flu"}),
+         "'m': the text of the mention is 'flu', but the text at 1"),
+        (jsonl({"spans": [[0, 3]], "text": 5}), "'text' of a mention must be a string"),
+        (jsonl({"spans": [0, 1]}), r"'spans' of a mention must be a list of pairs \[start, end\], not this list"),
+        (jsonl({"spans": []}), "one or more spans"),
+        (jsonl({"spans": [[0]]}), "pair of integers"),
+        (jsonl({"spans": [[0, 1.0]]}), "pair of integers"),
+        (jsonl({"spans": [[False, True]]}), "pair of integers"),
+        (jsonl({"spans": [[1, 1]]}), "span 1 to 1 is empty"),
+        (jsonl({"spans": [[-1, 1]]}), "begins before the document"),
+        (jsonl({"spans": [[0, 4]]}), "'x:0-4': a span ends at 4, but document 'x' has 3 characters"),
+        (jsonl({"spans": [[0, 3]], "entities": "D1"}), "'entities' of a mention must be a list of strings, not a str"),
+        (jsonl({"spans": [[0, 3]], "entities": [""]}), "an item of the gold ids is empty"),
+        (jsonl({"spans": [[0, 3]], "type": ["D"]}), "'type' of a mention must be a string"),
+        (jsonl({"id": "", "spans": [[0, 3]]}), "mention id is empty"),
+    )),
+    *(("csv", "document", line, f"docs.csv, line 3.*{words}") for line, words in (
+        ("d5,flu,0,3,m5,,,,,", "the line has 10 cells for 8 columns .*; quote the cells with delimiters in them"),
+        (",flu,0,3,m5,,,", "the cell 'document_id' is empty"),
+        ("d5,flu,0,9,m5,,,", "a span ends at 9"),
+    )),
+    ("csv", "document", "d5,flu,x,3,m5,,,", "docs.csv, line 3.*'start' .* must be a whole number", 0, "rows"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "piece", "added"), VALUES)
+def test_values(tmp_path: Path, name: str, piece: str, added: str) -> None:
+    check_value(tmp_path, "documents", name, piece, added)
+
+
+@pytest.mark.parametrize(("name", "place", "piece", "words", "more"), [(*row[:4], row[4:]) for row in FAULTS])
+def test_faults(tmp_path: Path, name: str, place: str, piece: str, words: str, more: tuple[Any, ...]) -> None:
+    check_fault(tmp_path, "documents", name, place, piece, words, *more)

@@ -1,0 +1,439 @@
+"""What only one format of knowledge bases has: values and faults, each inserted into its good file, and quirks."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import obonet
+import pytest
+from builders import save_lines
+from format_files import (
+    ENTITIES,
+    ORGAN,
+    PAUL,
+    RDF,
+    ROBOT,
+    TURTLE,
+    node,
+    rows,
+    save,
+    umls_definition,
+    umls_name,
+    umls_type,
+)
+from test_formats import check_fault, check_value, read
+
+import arbo
+from arbo.errors import DataError, MissingDependency, UsageError
+from arbo.formats import umls
+from arbo.formats.files import read_lines
+from arbo.formats.skos import read_skos
+from arbo.formats.umls import ST21PV, read_umls
+
+
+def paul(**changes: Any) -> str:
+    made = {**PAUL, **changes}
+    return json.dumps({key: value for key, value in made.items() if value != "absent"})
+
+
+def page(title: str, text: str) -> str:
+    return json.dumps({"document_id": "P9", "title": title, "text": text})
+
+
+def term(*tags: str, obsolete: bool = False) -> str:
+    return "\n".join(["[Term]", *tags, *["is_obsolete: true"] * obsolete, ""])
+
+
+VALUES: list[tuple[str, str, str]] = [
+    *(("tsv", line, added) for line, added in (
+        ("D9\tflu", "D9 'flu' / () None / () () ()"),
+        ("D9\tflu\tgrippe | influenza\tA disease.", "D9 'flu' / ('grippe', 'influenza') 'A disease.' / () () ()"),
+        ("D9\tflu\t\tA disease.", "D9 'flu' / () 'A disease.' / () () ()"),
+        (' D9 \t"flu"" " ', 'D9 \'"flu"" "\' / "D2" \'cold\' / () None / () () ()'),
+        ("D9\tflu|cold", "D9 'flu|cold' / () None / () () ()"),
+        ("=cmd()\t<script>\n \nid\tname", "=cmd() '<script>' / id 'name' / () None / () () () / () None / () () ()"),
+        ('D9\t5" needle', 'D9 \'5" needle\' / () None / () () ()'),
+    )),
+    ("csv", 'D9;"a ""cold"", or\ntwo";;', 'D9 \'a "cold", or\\ntwo\' / () None / () () ()'),
+    ("jsonl", '{"id": "x", "name": "a", "parents": ["D0"], "definition": null}',
+     "x 'a' / parents = ['D0'] / () None / () () ()"),
+    ("medic", "D9|260||cold\n260||fever\nC||Diseases\nD8|260||flu",
+     "D9 'cold' / () ('260', 'MESH:D9') () / 260 'fever' / () None / () ('OMIM:260',) () / "
+     "C 'Diseases' / () None / () () () / D8 'flu' / () None / () ('260', 'MESH:D8') () / () None / "
+     "2 alternative ids ignored, since they are another entity's own id"),
+    ("blink", paul(idx=None, world="lego"), "lego/1 'Paul Klee' lego / () 'Paul Klee was an artist' / () () ()"),
+    ("blink", paul(idx="absent"), "1 'Paul Klee' / () 'Paul Klee was an artist' / () () ()"),
+    ("blink", paul(kb_idx="E12", entity_id=7, id=None, idx=" 5 ", document_id="P1", world="lego"),
+     "5 'Paul Klee' lego / () 'Paul Klee was an artist' / () ('P1', '7', 'E12') ()"),
+    *(("zeshel", page(title, text), added) for title, text, added in (
+        ("Klee", "Klee Klee was", "P9 'Klee' lego / () 'Klee was' / () ('lego/2',) ()"),
+        ("C.W. Jessen", "C . W . Jessen was born", "P9 'C.W. Jessen' lego / () 'was born' / () ('lego/2',) ()"),
+        ("Klee", "Kleenex is", "P9 'Klee' lego / () 'Kleenex is' / () ('lego/2',) ()"),
+        ("Klee Foot", "Klee", "P9 'Klee Foot' lego / () 'Klee' / () ('lego/2',) ()"),
+        ("Klee", "  Klee\n", "P9 'Klee' lego / () None / () ('lego/2',) ()"),
+        ("Klee", "", "P9 'Klee' lego / () None / () ('lego/2',) ()"),
+        ("Klee", "The painter Klee", "P9 'Klee' lego / () 'The painter Klee' / () ('lego/2',) ()"),
+    )),
+    ("obo", term("id: U:9", "def: no quotes []", "synonym: no quotes X []", 'synonym: "open X []',
+     'synonym: "fine" X []'),
+     "U:9 'U:9' / ('fine',) None / ('organs',) () () / 1 malformed definitions ignored / "
+     "2 malformed synonyms ignored / 1 terms named by their id"),
+    ("obo", term('name: a  b {x="1 ! 2"} ! c', "id: U:9", 'name: a b {x="1 ! 2"} ! c', "alt_id:"),
+     "U:9 'a b' / ('organs',) () () / () None"),
+    ("obo", "[Annotation]\nid: A:1\ndefault-namespace: nonsense\n[Term]\nid: U:9\nname: tissue",
+     "U:9 'tissue' / ('organs',) () () / () None"),
+    ("obo", "".join((
+        term("id: U:5", "replaced_by: U:6", obsolete=True),
+        term("id: U:6", "replaced_by: U:1 ! kidney", "alt_id: U:66", obsolete=True),
+        term("id: U:7", obsolete=True),
+        term("id: U:8", "replaced_by: U:1", "replaced_by: U:2", obsolete=True),
+        term("id: U:9", "replaced_by: X:1", obsolete=True),
+        term("id: U:3", "replaced_by: U:4", obsolete=True),
+        term("id: U:4", "replaced_by: U:3", obsolete=True),
+    )),
+     "('organs',) ('U:10', 'U:11', 'U:5', 'U:6', 'U:66') ('UMLS:C1', 'MESH:D1', 'http://example.org/k'"
+     ") / 7 obsolete terms ignored / 2 obsolete terms mapped to their replacement"),
+    ("obographs", json.dumps({"id": "A:1", "lbl": " x", "meta": {"deprecated": False, "definition": {"val": ""}}}),
+     "A:1 ' x' / () None / ('hp',) () ()"),
+    *(("umls", rows(*(umls_name("C9", f"name {i}", f"A{i}", rank) for i, rank in enumerate(ranks)))[:-1], added)
+      for ranks, added in (
+        (["S VC N", "P VC N", "S PF Y"],
+         "C9 'name 1' / ('name 0', 'name 2') None / () ('UMLS:C9',) () / "
+         "2 concepts without a semantic type"),
+        (["P VC Y", "P PF N"],
+         "C9 'name 1' / ('name 0',) None / () ('UMLS:C9',) () / 2 concepts without a semantic type"),
+        (["P PF N", "P PF Y"],
+         "C9 'name 1' / ('name 0',) None / () ('UMLS:C9',) () / 2 concepts without a semantic type"),
+        (["S VO N", "S VO N"],
+         "C9 'name 0' / ('name 1',) None / () ('UMLS:C9',) () / 2 concepts without a semantic type"),
+        (["P VC N", "P VW Y"],
+         "C9 'name 1' / ('name 0',) None / () ('UMLS:C9',) () / 2 concepts without a semantic type"),
+        (["P PF Y", "P PF Y"],
+         "C9 'name 0' / ('name 1',) None / () ('UMLS:C9',) () / 2 concepts without a semantic type"),
+    )),
+    ("umls", rows(umls_name("C9", "old", "A1", suppress="E"), umls_name("C9", "new", "A2", "S PF Y"))[:-1],
+     "C9 'new' / () ('UMLS:C9',) () / () None / 2 concepts without a semantic type"),
+    ("umls", rows(umls_name("C9", "old", "A1", suppress="Y"), umls_name("C8", "Gripe", "A9", language="SPA"))[:-1],
+     "2 concepts without a name in ENG"),
+]  # fmt: skip
+
+FAULTS: list[tuple[Any, ...]] = [
+    *(("tsv", "document", line, rf"kb\.tsv, line 3(, |: ){words}") for line, words in (
+        ("D2", "'D2': an entity needs the key 'name'"),
+        ("D2\ta\tb\tc\td",
+         r"'D2': the line has 5 cells for 4 columns \(id, name, aliases, definition\); quote the cells"),
+        ("\tcold", "the cell 'id' is empty; fill it, or drop the row"),
+        ("D2\t ", "'D2': an entity needs the key 'name'"),
+        ("D1\tcold", r"'D1': this id is already taken, with different content \(.*, line 2\)"),
+    )),
+    ("csv", "document", "D9;fl\0u", r"kb\.csv, line 3, 'D9': the entity's name has a NUL at character 2"),
+    *(("jsonl", "document", piece, words) for piece, words in (
+        ("{", "not JSON"),
+        ('{"id": "x"}', "'x': an entity needs the key 'name'"),
+        ('{"id": "x", "name": " "}', "'x': the entity's name is empty"),
+        ('{"id": "x", "name": 5}', "'name' of an entity must be a string"),
+        ('{"id": "x", "name": "x", "aliases": "flu"}', "'aliases' of an entity must be a list of strings, not a s"),
+        ('{"id": "x", "name": "x", "aliases": null}', "'aliases' of an entity must be a list of strings, not null"),
+        ('{"id": "x", "name": "x", "definition": true}', "'definition' of an entity must be a string .*, not true"),
+        ('{"id": "D1", "name": "cold"}', r"'D1': this id is already taken, with different content \(.*, line 1\)"),
+    )),
+    *(("medic", "document", line, words) for line, words in (
+        ("D2|flu", r"expected id\|alternative ids\|\|name\|synonyms, but the line has no \|\|"),
+        ("||flu", "entity id is empty"),
+        ("D2||", "'D2': the entity's name is empty"),
+        ("D1||cold", r"'D1': this id is already taken, with different content \(.*, line 1\)"),
+    )),
+    *(("blink", "document", piece, words) for piece, words in (
+        (paul(title="absent"), "an entity needs the key 'title'"),
+        (paul(title=" "), "the entity's name is empty"),
+        (paul(idx=1.5), "'idx' of an entity must be a string or a whole number, not 1.5"),
+        (paul(idx="curid="), "the entity id is empty"),
+        (paul(text=7), "'text' of an entity must be a string"),
+        (paul(text="other"), "'34398': this id is already taken"),
+    )),
+    ("zeshel", "document", page(" ", ""), "'P9': the entity's name is empty"),
+    ("zeshel", "document", json.dumps(ROBOT), "'P1': this id is already taken"),  # the same page as another line
+    *(("obo", "document", stanza, *words) for stanza, *words in (
+        (term("name: kidney"), "entity id is empty"),
+        (term("id: U:9", "name"), "expected a line of the form `tag: value`", 2),
+        (term("id: U:9", ": kidney"), "'U:9': expected a line of the form `tag: value`", 2),
+        (term("id: U:9", "name: a", "id: U:2"), "'U:9': a second `id` in one term", 3),
+        (term("id: U:9", "name: a", "name: b"), "'U:9': a second `name` in one term; drop one, or write a line", 3),
+        (term("id: U:9", 'def: "a" []', "", 'def: "b" []'), "'U:9': a second `def`", 4),
+        (term("id: U:1", "name: heart"), r"'U:1': this id is already taken.*\(.*kb\.obo, line 7\)"),
+    )),
+    *(("obographs", "document", json.dumps(piece), rf"kb\.json, node 7.*{words}") for piece, words in (
+        ({"lbl": "x"}, "a node needs the key 'id'"),
+        (5, "a node must be a JSON object, not a number"),
+        ({"id": "A:1", "lbl": 5}, "'A:1': 'lbl' of a node must be a string"),
+        ({"id": "A:1", "lbl": "x", "meta": []}, "'A:1': 'meta' of a node must be an object"),
+        ({"id": "A:1", "lbl": "x", "meta": {"synonyms": {}}}, "'A:1': 'synonyms' of a node must have objects"),
+        ({"id": "A:1", "lbl": "x", "meta": {"synonyms": ["y"]}}, "'A:1': 'synonyms' of a node must have objects"),
+        ({"id": "A:1", "lbl": "x", "meta": {"definition": {"val": 3}}}, "'A:1': 'definition' of a node must have"),
+        (node("HP_2", "x"), "'HP:2': this id is already taken, with different content"),
+    )),
+    *(("umls", "line", line, words) for line, words in (
+        ("C8|ENG|P",
+         r"'C8': a line of MRCONSO\.RRF has 18 columns \(CUI LAT .*closed by a bar \(\|\); this line has 2 bars"),
+        (umls_name("C8", "a|b", "A9"), "this line has 19"),
+        (umls_name("C8", "a", "A9")[:-1], "this line has 17"),
+    )),
+    ("umls", "MRSTY", "C8 T047", r"a line of MRSTY\.RRF has 6 columns .* this line has 0"),
+    ("umls", "MRSTY", umls_type("C1", "T047", "B").replace("Type T047", ""),
+     r"'C1': a semantic type without a name \(STY\)"),
+    ("umls", "MRDEF", "C8|A9|AT1||MSH|no end", r"a line of MRDEF\.RRF has 8 columns"),
+    ("umls", "document", umls_name("C9", " ", "A1"), r"MRCONSO\.RRF, line 8, 'C9': the entity's name is empty"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "piece", "added"), VALUES)
+def test_values(tmp_path: Path, name: str, piece: str, added: str) -> None:
+    check_value(tmp_path, "entities", name, piece, added)
+
+
+@pytest.mark.parametrize(("name", "place", "piece", "words", "more"), [(*row[:4], row[4:]) for row in FAULTS])
+def test_faults(tmp_path: Path, name: str, place: str, piece: str, words: str, more: tuple[Any, ...]) -> None:
+    check_fault(tmp_path, "entities", name, place, piece, words, *more)
+
+
+# OBO and OBO graphs
+
+
+def one_term(tmp_path: Path, *tags: str) -> arbo.Entity:
+    (tmp_path / "kb.obo").write_text(term("id: U:1", *tags))
+    return read("entities", tmp_path / "kb.obo", "obo")["U:1"]
+
+
+@pytest.mark.parametrize("unit", [" ", "{ ", " {a}", " ! ", '\\"', '"', "\\", "[", '" ! "'])
+def test_no_line_makes_a_regular_expression_run_away(tmp_path: Path, unit: str) -> None:
+    long = unit * 100_000
+    assert one_term(tmp_path, f"name: a{long}b", f'synonym: "a{long} ! b" X []', f"xref: a{long}b").name.startswith("a")
+
+
+@pytest.mark.parametrize("value", ["{a} {b}", "a{b}", "a { b", "a } b", "a \\! b", "a\\{b}", "a !b", "a ! ! !"])
+def test_modifiers_and_comments_are_those_of_obonet(tmp_path: Path, value: str) -> None:
+    expected = obonet.read.parse_tag_line(f"name: {value}\n").value or "U:1"
+    plain = " ".join(re.sub(r"\\(.)", r"\1", expected.replace(r"\n", " ")).split())
+    assert one_term(tmp_path, f"name: {value}").name == plain
+
+
+@pytest.mark.parametrize("content", ["", "format-version: 1.2\n", '{"id": "D1"}\n' * 2, "[Typedef]\nid: part_of\n"])
+def test_a_file_without_a_term_is_never_skipped(tmp_path: Path, content: str) -> None:
+    (tmp_path / "a.obo").write_text(ORGAN)
+    (tmp_path / "b.obo").write_text(content)
+    for source in (tmp_path / "b.obo", tmp_path):
+        with pytest.raises(DataError, match=r"b\.obo: the file has no \[Term\]; check that it is OBO"):
+            read("entities", source, "obo", on_error="skip")
+    (tmp_path / "b.obo").write_text(term("id: U:5", obsolete=True))  # a term, if not of an entity
+    assert len(read("entities", tmp_path, "obo")) == 1
+
+
+@pytest.mark.parametrize(
+    "content", [{}, {"graphs": {}}, {"graphs": [5]}, {"graphs": [{}]}, [1], '{"graphs": [', "[" * 99_999]
+)
+def test_other_json_than_a_graph_is_refused(tmp_path: Path, content: Any) -> None:
+    (tmp_path / "kb.json").write_text(content if isinstance(content, str) else json.dumps(content))
+    with pytest.raises(DataError, match=r"kb\.json"):
+        read("entities", tmp_path / "kb.json", "obographs", on_error="skip")
+
+
+# SKOS
+
+
+def skos(folder: Path, content: str, **options: Any) -> arbo.KnowledgeBase:
+    pytest.importorskip("rdflib")
+    (folder / "kb.ttl").write_text(content, "utf-8")
+    return read_skos(folder / "kb.ttl", **options)
+
+
+def test_labels_of_one_language(tmp_path: Path) -> None:
+    kb = skos(tmp_path, TURTLE, language="fr")
+    flu = kb["J11"]
+    assert (flu.name, flu.aliases, flu.definition) == ("grippe", ("la crève", "influensa"), "Une maladie.")
+    assert kb.notes["concepts without a name in fr left out"] == 1
+    assert [one.id for one in kb] == ["http://example.org/disease", "http://example.org/flu"]
+
+
+def test_literals_stay_as_they_are_and_nothing_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    dated = 'dct:date "2009-13-01"^^<http://www.w3.org/2001/XMLSchema#date> .'
+    numbers = f'ex:flu skos:notation "01"^^<http://www.w3.org/2001/XMLSchema#integer> ; {dated}'
+    assert (
+        skos(tmp_path, f"{TURTLE}{numbers}\nex:flu skos:broader <http://example.org/a b> .")["01"].name == "influenza"
+    )
+    assert not caplog.records
+
+
+@pytest.mark.parametrize(("form", "name"), [("turtle", "a.ttl"), ("nt", "a.nt"), ("xml", "a.rdf"), ("xml", "a.dat")])
+def test_the_forms_of_rdf_and_their_order_are_the_same(tmp_path: Path, form: str, name: str) -> None:
+    rdflib = pytest.importorskip("rdflib")
+    kb = skos(tmp_path, TURTLE)
+    text = rdflib.Graph().parse(data=TURTLE, format="turtle").serialize(format=form)
+    (tmp_path / name).write_text(text, "utf-8")
+    guessed: list[str] = []
+    again = read("entities", tmp_path / name, told=guessed.append)
+    assert guessed == ["skos"]
+    assert [*map(names_of, again)] == [*map(names_of, kb)]
+    if form == "nt":
+        orders = (sorted(text.splitlines()), sorted(text.splitlines(), reverse=True))
+        forward, backward = (skos(tmp_path, "\n".join(order)) for order in orders)
+        assert [*forward] == [*backward]
+
+
+def names_of(one: arbo.Entity) -> tuple[object, ...]:
+    return one.id, one.name, one.aliases, one.definition
+
+
+def test_rdf_may_have_a_style_sheet_or_no_prefix_and_labels_that_are_addresses(tmp_path: Path) -> None:
+    rdflib = pytest.importorskip("rdflib")
+    text = RDF.format("", "flu")
+    styled = text.replace("<!DOCTYPE rdf:RDF []>", '<?xml-stylesheet href="a.xsl"?>')
+    bare = text.replace("<!DOCTYPE rdf:RDF []>\n", "").replace("rdf:RDF", "RDF").replace("xmlns:rdf=", "xmlns=")
+    bare = bare.replace("<RDF", f'<RDF xmlns:rdf="{rdflib.RDF}"')
+    assert [skos(tmp_path, content)["http://e.org/1"].name for content in (styled, bare)] == ["flu", "flu"]
+    note = f"<http://e.org/note> <{rdflib.RDF.value}> 'A text.' . ex:a skos:definition <http://e.org/note> ."
+    kb = skos(
+        tmp_path, f'{TURTLE}ex:a a skos:Concept ; skos:prefLabel "http://e.org/a" ; skos:altLabel "ex:flu" . {note}'
+    )
+    assert names_of(kb["ex:a"])[1:] == ("http://e.org/a", ("ex:flu",), "A text.")
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ('@prefix ex: <http://e.org/> .\nex:a ex:b "flu .\n', "line 2: not RDF (newline found in string literal)"),
+        ("<a> <b> " + "[" * 50_000, "not RDF (RecursionError)"),
+        (RDF.format("", "flu")[:-10], "line 5: not RDF"),
+        (RDF.format('<!ENTITY a "b"><!ENTITY c "&a;&a;">', "&c;"), "line 2: an entity of XML is long"),
+        (RDF.format('<!ENTITY a SYSTEM "file:///etc/hostname">', "&a;"), "an entity of XML is long, external"),
+    ],
+    ids=["turtle", "deep", "cut", "nested", "external"],
+)
+def test_malformed_and_hostile_rdf_is_refused(tmp_path: Path, content: str, words: str) -> None:
+    with pytest.raises(DataError) as caught:
+        skos(tmp_path, content, on_error="skip")
+    assert str(caught.value).startswith(str(tmp_path / "kb.ttl"))
+    assert words in str(caught.value)
+
+
+def test_without_rdflib_its_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("rdflib")
+    monkeypatch.setitem(__import__("sys").modules, "rdflib", None)
+    with pytest.raises(MissingDependency, match=r"pip install 'arbo\[rdf\]'"):
+        read_skos(save(tmp_path, "skos", ENTITIES["skos"]))
+
+
+# UMLS
+
+TREE = {
+    "T071": "A", "T072": "A1", "T001": "A1.1", "T017": "A1.2", "T021": "A1.2.3", "T023": "A1.2.3.1", "T103": "A1.4.1",
+    "T033": "A2.2", "T184": "A2.2.2", "T051": "B", "T038": "B2.2.1", "T046": "B2.2.1.2", "T047": "B2.2.1.2.1",
+     "T999": "A1.21",
+}  # fmt: skip
+"""Tree numbers of the Semantic Network, as the UMLS publishes them, and one that begins like another."""
+
+
+def release(folder: Path, names: list[str], types: list[str], definitions: list[str] | None = None) -> Path:
+    for table, lines in (("MRCONSO", names), ("MRSTY", types), ("MRDEF", definitions)):
+        if lines is not None:
+            save_lines(folder / f"{table}.RRF", *lines)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("types", "kept"),
+    [
+        ("T184", "T184 T001"),  # the concept of T001 has both types
+        ("T033", "T033 T184 T001"),
+        ("Type T033", "T033 T184 T001"),
+        ("T038", "T038 T046 T047"),
+        ("T047", "T047"),
+        (["T017", "T047"], "T017 T021 T023 T047"),
+        ("T072", "T072 T001 T017 T021 T023 T103 T999"),
+        ("T051", "T051 T038 T046 T047"),
+        ("T071", "T071 T072 T001 T017 T021 T023 T103 T033 T184 T999"),
+        (None, " ".join(TREE)),
+    ],
+)
+def test_types_are_kept_with_all_below_them(tmp_path: Path, types: Any, kept: str) -> None:
+    tuis = sorted(TREE)
+    folder = release(
+        tmp_path,
+        [umls_name(tui, tui, f"A{tui}") for tui in tuis],
+        [*(umls_type(tui, tui, TREE[tui]) for tui in tuis), umls_type("T001", "T184", TREE["T184"])],
+        [umls_definition(tui, f"A{tui}", f"About {tui}.") for tui in tuis],
+    )
+    kb = read("entities", folder, "umls", types=types)
+    assert {entity.name for entity in kb} == {*kept.split()}
+    assert all(entity.definition == f"About {entity.name}." for entity in kb)
+    if types == "T184":
+        assert kb["T001"].types == ("Type T001", "Type T184")
+
+
+def test_a_type_that_no_concept_has_is_an_error(tmp_path: Path) -> None:
+    folder = release(
+        tmp_path, [umls_name("C1", "flu", "A1")], [umls_type("C1", "T047", "B2.2"), umls_type("C1", "T033", "")]
+    )
+    with pytest.raises(UsageError, match=r"no concept has the semantic type T033, T038 with a tree number \(STN\), so"):
+        read_umls(folder, types={"T038", "T047", "T033"})
+    with pytest.raises(UsageError, match=r"T204.*; ST21pv needs a whole release"):
+        read("entities", folder, "umls", types="st21pv")
+    assert len(ST21PV) == 21
+    assert {"T005", "T038", "T103", "T204"} < ST21PV
+
+
+def test_other_languages_and_missing_files_of_umls(tmp_path: Path) -> None:
+    folder = save(tmp_path, "umls", ENTITIES["umls"])
+    assert [(entity.id, entity.name) for entity in read_umls(folder, language="SPA")] == [("C1", "Gripe")]
+    assert read_umls(folder, language="SPA")["C1"].definition == "Una enfermedad."
+    (folder / "MRDEF.RRF").unlink()
+    assert read_umls(folder)["C1"].definition is None
+    release(folder, [umls_name("C1", "Grippe", "A1", language="FRE")], [])
+    with pytest.raises(DataError, match="no entities in the format umls; concepts without a name in ENG: 1; check"):
+        read("entities", folder)
+    for absent in ("MRSTY", "MRCONSO"):
+        (folder / f"{absent}.RRF").unlink()
+        with pytest.raises(
+            DataError, match=rf"{absent}\.RRF or {absent}\.RRF\.gz is missing; give the folder"
+        ) as caught:
+            read_umls(folder, on_error="skip")
+        assert caught.value.file == str(folder)
+
+
+def test_a_concept_in_two_places_is_an_error(tmp_path: Path) -> None:
+    names = [umls_name("C1", "Influenza", "A1"), umls_name("C2", "Cold", "A8"), umls_name("C1", "Flu", "A9")]
+    with pytest.raises(DataError, match=r"line 3, 'C1': this id is already taken, with different content .*line 1\)"):
+        read_umls(release(tmp_path, names, []))
+    kb = read_umls(tmp_path, on_error="skip")
+    assert [entity.name for entity in kb] == ["Influenza", "Cold"]
+    assert kb.notes == {"malformed entities skipped": 1, "concepts without a semantic type": 2}
+
+
+def test_rows_of_umls_are_read_a_concept_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = release(tmp_path, [umls_name(f"C{i // 2}", f"name {i}", f"A{i}") for i in range(6)], [])
+    at, read_when_made = 0, []
+
+    def lines(file: Path) -> Iterator[tuple[int, str]]:
+        nonlocal at
+        for number, line in read_lines(file):
+            at = number
+            yield number, line
+
+    entity_of = umls._entity
+    monkeypatch.setattr(umls, "read_lines", lines)
+    monkeypatch.setattr(umls, "_entity", lambda *parts: (read_when_made.append(at), entity_of(*parts))[1])
+    assert len(umls.read_umls(folder)) == 3
+    assert read_when_made == [3, 5, 6]  # no further than the first row of the next concept
+
+
+def test_labels_of_blink_are_lines_of_zeshel(tmp_path: Path) -> None:
+    """BLINK's form of ZeShEL numbers the pages of each world from 0."""
+    for world in ("lego", "yugioh"):
+        save_lines(
+            tmp_path / f"{world}.json", *({"document_id": f"{world}{i}", "title": "x", "text": "x"} for i in range(3))
+        )
+    kb = read("entities", tmp_path, "zeshel")
+    assert [kb[label].id for label in ("lego/2", "yugioh/0")] == ["lego2", "yugioh0"]

@@ -1,0 +1,473 @@
+"""What only one format of documents has beyond values and faults: its files, texts, forms and archives."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import random
+import tarfile
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from builders import drawn_documents, save_lines
+from format_files import BIOC, BIOC_XML, DOCUMENTS, DROID, PERRY, PUBANNOTATION, ROBOT, rows, save, tabs
+from hypothesis import given
+from test_formats import lines_of, read
+
+import arbo
+from arbo.errors import DataError, UsageError
+from arbo.formats import brat, read_documents
+from arbo.formats.brat import read_brat
+from arbo.formats.conll import read_conll
+from arbo.formats.zeshel import read_zeshel, read_zeshel_entities
+
+OPTIONS: Any = {"on_error": "skip"}
+PAIR = DOCUMENTS["brat"]["d.txt"]
+
+
+def write(folder: Path, **files: str | bytes) -> Path:
+    """Write files; `__` in a name stands for a point."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in files.items():
+        (folder / name.replace("__", ".")).write_bytes(content if isinstance(content, bytes) else content.encode())
+    return folder
+
+
+# BRAT
+
+
+def test_texts_of_brat_are_never_normalised(tmp_path: Path) -> None:
+    text = "a\r\nb\x85c\u2028d e\u0301\r\n"
+    corpus = read_brat(write(tmp_path, d__txt=text, d__ann="T1\tX 3 4\tb\nT2\tX 9 11\te\u0301\nT3\tX 0 1;3 4\ta b\n"))
+    assert corpus[0].text == text
+    assert corpus.notes["mentions split at a line end"] == 1
+    with pytest.raises(DataError, match="the offsets seem to count each line end as one character; save the text with"):
+        read_brat(write(tmp_path, d__ann="T1\tX 2 3\tb"))
+    corpus = read_brat(
+        write(tmp_path, d__txt="Left\nlines", d__ann="T1\tX 0 4;5 10\tLeft lines\nT2\tX 0 10\tLeft lines")
+    )
+    assert corpus.notes["mentions split at a line end"] == 1
+    assert [m.text for m in corpus.mentions] == ["Left lines", "Left\nlines"]
+
+
+@pytest.mark.parametrize(("start", "unit"), [(len("\U0001f600 ".encode()), "UTF-8 bytes"), (3, "UTF-16 units")])
+def test_offsets_in_other_units_are_refused_and_named(tmp_path: Path, start: int, unit: str) -> None:
+    with pytest.raises(DataError, match=f"'d:T1': .* the offsets seem to count {unit}"):
+        read_brat(write(tmp_path, d__txt="\U0001f600 flu and more", d__ann=f"T1\tX {start} {start + 3}\tflu"))
+    block = f"1|t|\U0001f600 flu\n1|a|and more\n1\t{start}\t{start + 3}\tflu\tX\tD1\n"
+    with pytest.raises(DataError, match=f"line 3, '1': .* the offsets seem to count {unit}"):
+        read_documents(write(tmp_path, docs__txt=block) / "docs.txt", "pubtator")
+
+
+def test_pairs_of_brat(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"the folder has no file that ends in \.ann"):
+        read_brat(write(tmp_path))
+    write(tmp_path, **{f"{name}__{end}": name * (end == "txt") for name in ("b", "a.1", "a") for end in ("txt", "ann")})
+    packed = gzip.compress(b"packed")
+    write(tmp_path, LICENSE__txt="Do as you like.", c__txt__gz=packed, c__ann="T1\tX 0 6\tpacked\n", docs__xml="")
+    corpus = read_brat(tmp_path)
+    assert {document.id: document.text for document in corpus} == {"a": "a", "a.1": "a.1", "b": "b", "c": "packed"}
+    assert corpus.notes == {"texts without annotations ignored": 1, "mentions without a concept id": 1}
+    for named in ("c.txt.gz", "c.ann"):
+        assert [document.id for document in read_brat(str(tmp_path / named))] == ["c"]
+    with pytest.raises(DataError, match=r"expected a folder, or a file that ends in .txt, .ann, .tar.gz, .tgz"):
+        read_brat(tmp_path / "docs.xml")
+    (tmp_path / "b.ann").unlink()
+    with pytest.raises(DataError, match=r"the file b\.ann beside this one is missing"):
+        read_brat(tmp_path / "b.txt")
+    write(tmp_path, e__ann="")
+    with pytest.raises(DataError, match=r"e\.ann, line 1: the file e\.txt beside this one is missing"):
+        read_brat(tmp_path)
+    assert read_brat(tmp_path, **OPTIONS).notes["malformed documents skipped"] == 1
+    (tmp_path / "a.ann").unlink()
+    write(tmp_path, a__txt__gz=packed, e__txt="")
+    with pytest.raises(DataError, match=r"this file occurs again as .*; remove one of the two"):
+        read_brat(tmp_path)
+
+
+Member = tuple[str, str] | tarfile.TarInfo
+
+
+def pack(folder: Path, *members: Member) -> Path:
+    """Write a `.tar.gz` of members: name and content, or a member as it is."""
+    path = folder / "pairs.tar.gz"
+    with tarfile.open(path, "w:gz") as archive:
+        for member in members:
+            if isinstance(member, tarfile.TarInfo):
+                archive.addfile(member)
+                continue
+            info = tarfile.TarInfo(member[0])
+            info.size = len(member[1].encode())
+            archive.addfile(info, io.BytesIO(member[1].encode()))
+    return path
+
+
+def special(name: str, kind: bytes, size: int = 0) -> tarfile.TarInfo:
+    member = tarfile.TarInfo(name)
+    member.type, member.linkname, member.size = kind, "/etc/passwd", size
+    return member
+
+
+def test_an_archive_is_read_without_unpacking(tmp_path: Path) -> None:
+    flu = "T1\tX 0 3\tFlu\n"
+    path = pack(
+        tmp_path, special("x", tarfile.DIRTYPE), ("x/b.ann", flu), ("x/annotation.conf", "[entities]"), ("x/._b.txt",
+         "\0"),
+        ("x/b.txt", "Flu"), ("x/README.txt", ""), ("x/a.txt", ""), ("x/a.ann", ""),
+    )  # fmt: skip
+    corpus = read_brat(path)
+    assert [(document.id, document.text) for document in corpus] == [("b", "Flu"), ("a", "")]
+    assert corpus.mentions[0].id == "b:T1"
+    assert corpus.notes == {"texts without annotations ignored": 1, "mentions without a concept id": 1}
+    assert list(tmp_path.iterdir()) == [path]
+    for members, words in (
+        ([("x/b.ann", flu), ("x/b.txt", "")], r"pairs\.tar\.gz/x/b\.ann, line 1, 'b:T1'"),
+        (
+            [("x/b.ann", ""), ("y/b.txt", "")],
+            r"pairs\.tar\.gz/x/b\.ann, line 1: the file b\.txt beside this one is miss",
+        ),
+        (
+            [(f"{folder}/b.{end}", folder * (end == "txt")) for folder in "xy" for end in ("ann", "txt")],
+            "'b': this id is al",
+        ),
+    ):
+        with pytest.raises(DataError, match=words):
+            read_brat(pack(tmp_path, *members))
+
+
+@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE, tarfile.CHRTYPE])
+def test_links_and_devices_of_an_archive_are_refused(tmp_path: Path, kind: bytes) -> None:
+    with pytest.raises(DataError, match=r"'a\.txt': a link, a device or a sparse file"):
+        read_brat(pack(tmp_path, special("a.txt", kind)), **OPTIONS)
+
+
+@pytest.mark.parametrize("name", ["../a.txt", "x/../../a.txt", "..\\a.txt", "/etc/a.txt"])
+def test_paths_that_lead_out_of_an_archive_are_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(DataError, match=r"a\.txt': a path that leads out of the archive is refused"):
+        read_brat(pack(tmp_path, (name, "")), **OPTIONS)
+
+
+def test_absurd_sizes_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = pack(tmp_path, ("a.txt", "x" * 5000), ("a.ann", ""))
+    assert len(read_brat(path)[0].text) == 5000
+    for name, limit, words in (
+        ("LARGEST_MEMBER", 4999, r"'a\.txt': the file is larger than 0 MiB; unpack the archive"),
+        ("LARGEST_ARCHIVE", 4999, "the archive unpacks to more than 0 MiB"),
+    ):
+        with monkeypatch.context() as patched:
+            patched.setattr(brat, name, limit)
+            with pytest.raises(DataError, match=words):
+                read_brat(path)
+    path.write_bytes(gzip.compress(special("a.txt", tarfile.REGTYPE, 2**60).tobuf()))
+    with pytest.raises(DataError, match=r"'a\.txt': the file is larger than 100 MiB"):
+        read_brat(path)
+
+
+def damaged(whole: bytes) -> Iterable[bytes]:
+    yield from (b"", b"not gzip", whole[: len(whole) // 2], whole[:-4], whole[:-8] + bytes(8))
+    yield from (gzip.compress(b""), gzip.compress(b"not tar" * 100), gzip.compress(gzip.decompress(whole)[:700]))
+    chance = random.Random(0)
+    for _ in range(200):
+        content = bytearray(gzip.decompress(whole))
+        for _ in range(3):
+            content[chance.randrange(1024)] = chance.randrange(256)
+        yield gzip.compress(bytes(content), 1)
+
+
+def test_a_damaged_archive_is_read_or_refused_but_never_crashes(tmp_path: Path) -> None:
+    path = pack(tmp_path, ("a.txt", "Flu"), ("a.ann", "T1\tX 0 3\tFlu\n"))
+    read_whole = []
+    for number, content in enumerate(damaged(path.read_bytes())):
+        path.write_bytes(content)
+        with suppress(DataError):
+            read_brat(path)
+            read_whole.append(number)
+    assert min(read_whole) >= 8
+    assert len(read_whole) < 100
+
+
+# Words: CoNLL, ECB+, HIPE
+
+
+@pytest.mark.parametrize(
+    ("columns", "line", "words"),
+    [
+        (["1)"], 2, "chain 1 ends a mention here that has not begun"),
+        (["(2)", "(1"], 3, "chain 1 begins a mention here that does not end"),
+        (["word"], 2, r"expected brackets such as `\(1`, `1\)` or `\(1\)\|\(2`, not 'word'"),
+        *((["()"], 2, "expected brackets"), (["(1)|-"], 2, "expected brackets"), (["(1))"], 2, "expected brackets")),
+        *((["(" * 100_000], 2, "expected brackets"), (["x" * 100_000], 2, "expected brackets")),
+    ],
+)
+def test_malformed_brackets_are_named_or_ignored(tmp_path: Path, columns: list[str], line: int, words: str) -> None:
+    lines = [f"a\t0\t{i}\t{chr(97 + i)}\t{column}" for i, column in enumerate([*columns, "(9)"])]
+    path = save_lines(tmp_path / "a.conll", "#begin document (a); part 000", *lines, "#end document")
+    with pytest.raises(DataError, match=words) as caught:
+        read_conll(path)
+    assert (caught.value.line, caught.value.id) == (line, "a/000")
+    corpus = read_conll(path, **OPTIONS)
+    assert corpus.notes == {"malformed lines skipped": 1}
+    assert corpus.mentions[-1].text == "abc"[len(columns)]
+
+
+def test_the_golden_files_have_the_mentions_of_the_reference_scorer(shared: Callable[[str], Path]) -> None:
+    def tokens(mention: arbo.Mention, corpus: arbo.Corpus) -> tuple[object, ...]:
+        (text,) = (document.text for document in corpus if document.id == mention.document_id)
+        return mention.document_id, len(text[: mention.start].split()), len(text[: mention.end].split())
+
+    folder = shared("golden/conll")
+    cases = [json.loads(line) for line in (folder / "expected.jsonl").read_text().splitlines()]
+    assert len(cases) == 26
+    for case in cases:
+        key, response = (read_conll(folder / case[f"{side}_file"]) for side in ("key", "response"))
+        known = {document.id for document in key}
+        in_key = {tokens(m, key) for m in key.mentions}
+        in_response = {tokens(m, response) for m in response.mentions if m.document_id in known}
+        right = len(in_key & in_response)
+        assert [right, len(in_key), right, len(in_response)] == case["mentions"]["counts"], case["name"]
+    corpus = read_conll(folder / "own/own-multidoc.key")
+    assert [document.id for document in corpus] == ["demo/doc1/000", "demo/doc1/001", "demo/doc2/000"]
+    assert (len(corpus.mentions), len({m.gold for m in corpus.mentions})) == (26, 8)
+    assert (corpus.mentions[0].gold, corpus.mentions[0].text) == (("demo/doc1/000/2",), "w8 w9 w10 w11")
+
+
+def ecbplus(folder: Path, words: str, mentions: str = "[]", name: str = "X", kind: str = "Entity") -> Path:
+    return write(folder, **{f"{name}_corpus__txt": words, f"{name}_{kind}_gold_mentions__json": mentions})
+
+
+WORDS = tabs("1_1ecb 0 0 Perry HUM1", "1_1ecb 0 1 left -")
+
+
+def test_files_of_ecbplus(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"the folder has no file that ends in _corpus\.txt"):
+        read_documents(write(tmp_path), "ecbplus")
+    ecbplus(tmp_path, WORDS, json.dumps([PERRY]))
+    with pytest.raises(DataError, match=r"it must be X_Event_gold_mentions\.json in the same folder"):
+        read_documents(tmp_path, "ecbplus-events")
+    ecbplus(tmp_path, WORDS, json.dumps([{**PERRY, "tokens_number": [1], "mention_type": "ACT"}]), kind="Event")
+    assert [m.text for m in read_documents(tmp_path, "ecbplus").mentions] == ["Perry left"]
+    assert [m.text for m in read_documents(tmp_path, "ecbplus-events", types="ACT").mentions] == ["left"]
+    assert len(read_documents(tmp_path / "X_corpus.txt", "ecbplus").mentions) == 1
+    ecbplus(tmp_path, WORDS, json.dumps([PERRY]), "Y")
+    assert read_documents(tmp_path, "ecbplus").notes["duplicate documents dropped"] == 1
+    ecbplus(tmp_path, WORDS, "[]", "Y")
+    with pytest.raises(DataError, match=r"Y_corpus.txt, line 1, '1_1ecb': this id is already taken"):
+        read_documents(tmp_path, "ecbplus")
+    write(tmp_path, words__txt=WORDS)
+    with pytest.raises(DataError, match=r"expected a folder, or a file that ends in _corpus\.txt"):
+        read_documents(tmp_path / "words.txt", "ecbplus")
+    with pytest.raises(UsageError, match="1 documents, such as 'GUM_bio_x', have no topic in their metadata"):
+        read_documents(ecbplus(tmp_path / "gum", "GUM_bio_x\t0\t0\tPerry\n"), "ecbplus").by_topic()
+
+
+@pytest.mark.parametrize(
+    ("words", "mentions", "error"),
+    [
+        (tabs("1_1ecb 0 1 He"), "[]", "line 3, '1_1ecb': sentence 0 has word 1 twice"),
+        (tabs("1_2ecb 0 0 He", "1_1ecb 4 0 He"), "[]", r"line 4, '1_1ecb': this id is already taken, .* \(.*line 1"),
+        ("", '[\n{"doc_id": }]', "line 2: not JSON: Expecting value"),
+        ("", "{}", "expected a JSON list of mentions"),
+        ("", "[" * 100_000, "nested too deeply"),
+        ("", "[" + "9" * 5000 + "]", "a number with thousands of digits"),
+    ],
+)
+def test_malformed_documents_and_mention_files_of_ecbplus(
+    tmp_path: Path, words: str, mentions: str, error: str
+) -> None:
+    with pytest.raises(DataError, match=error):
+        read_documents(ecbplus(tmp_path, WORDS + words, mentions), "ecbplus")
+
+
+def test_columns_of_hipe_are_found_by_name_and_the_first_of_two_counts(tmp_path: Path) -> None:
+    for header, row, gold in (
+        ("NEL-LIT TOKEN NE-COARSE-LIT", "Q1 x B-A", "Q1"),
+        ("TOKEN NE-COARSE-LIT NEL-LIT NEL-LIT", "x B-A Q90 NIL", "Q90"),
+    ):
+        path = write(tmp_path, a__tsv=tabs(header, "# document_id = d", row)) / "a.tsv"
+        assert [(m.text, m.gold) for m in read_documents(path, "hipe").mentions] == [("x", (gold,))]
+    write(tmp_path, a__tsv=tabs("TOKEN NE-COARSE-LIT NEL-LIT", "x O O"))
+    with pytest.raises(DataError, match="line 2: a token before any document; a document begins with"):
+        read_documents(path, "hipe")
+    write(tmp_path, a__tsv="TOKEN\tMISC\n")
+    with pytest.raises(DataError, match="line 1: the header has no column NE-COARSE-LIT and no NEL-LIT"):
+        read_documents(path, "hipe", **OPTIONS)
+
+
+# JSON and XML: BioC, PubAnnotation
+
+
+@pytest.mark.parametrize("name", ["bioc", "pubannotation"])
+@pytest.mark.parametrize("form", ["object", "list", "lines", "indented", "collections", "PubTator3"])
+def test_an_object_a_list_or_lines(tmp_path: Path, name: str, form: str) -> None:
+    first: dict[str, Any] = BIOC if name == "bioc" else PUBANNOTATION
+    second = {**first, "id": "13"} if name == "bioc" else {**first, "sourceid": "13", "divid": 2}
+    inner = [first, second]
+    content = {
+        "object": json.dumps(first, indent=1),
+        "list": json.dumps(inner),
+        "lines": f"{json.dumps(first)}\n\n{json.dumps(second)}\n",
+        "indented": json.dumps(inner, indent=1),
+        "collections": json.dumps([{"documents": [one]} for one in inner] if name == "bioc" else inner),
+        "PubTator3": json.dumps({"PubTator3": inner} if name == "bioc" else inner),
+    }[form]
+    corpus = read_documents(write(tmp_path, docs__json=content) / "docs.json")
+    prefix = "" if name == "bioc" else "PubMed:"
+    expected = [f"{prefix}12", "13" if name == "bioc" else "PubMed:13-2"]
+    assert [one.id for one in corpus] == expected[: 1 if form == "object" else 2]
+
+
+def test_documents_of_pubannotation_without_ids_are_named_by_file(tmp_path: Path) -> None:
+    path = write(tmp_path, docs__json='[{"text": "Flu."}, {"text": "Flu."}]') / "docs.json"
+    assert [one.id for one in read_documents(path, "pubannotation")] == ["docs:1", "docs:2"]
+    path.write_text('{"text": "Flu."}\n{\n{"text": "Flu."}\n')
+    corpus = read_documents(path, "pubannotation", **OPTIONS)
+    assert ([one.id for one in corpus], corpus.notes) == (["docs:1", "docs:3"], {"malformed documents skipped": 1})
+    path.write_text('{"text": "Flu.", "denotations": []}')
+    assert [one.id for one in read_documents(path)] == ["docs"]
+    for content, words in (
+        (json.dumps(PUBANNOTATION, indent=1)[:-5], "line [0-9]+: not JSON"),
+        ("[" * 100_000, "deep"),
+    ):
+        path.write_text(content)
+        with pytest.raises(DataError, match=rf"docs\.json.*{words}") as caught:
+            read_documents(path, "pubannotation")
+        assert "on one line" not in str(caught.value)
+
+
+DOCTYPE = '"BioC.dtd"'
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (BIOC_XML.replace("</sentence></passage>", "</passage>"), "a.xml, line 12: not XML"),
+        (BIOC_XML.replace("<text>One.", "<text>&bomb;One."), "not XML: undefined entity"),
+        (
+            BIOC_XML.replace(DOCTYPE, f'{DOCTYPE} [<!ENTITY a "b"><!ENTITY c "&a;&a;">]'),
+            "line 2: an entity of XML is long",
+        ),
+        (
+            BIOC_XML.replace(DOCTYPE, '"B" [<!ENTITY a SYSTEM "file:///etc/passwd">]'),
+            "line 2: an entity of XML is long",
+        ),
+        (f"<collection>{'<a>' * 200_000}", "not XML"),
+        (f"<collection><document>{'<passage>' * 100_000}{'</passage>' * 100_000}</document></collection>", "too deep"),
+        (BIOC_XML.replace("<offset>0<", "<offset>x<"), "'12': a passage or sentence has the offset 'x'"),
+    ],
+    ids=["cut", "undefined", "nested", "external", "deep", "passages", "offset"],
+)
+def test_malformed_and_hostile_xml_is_refused(tmp_path: Path, content: str, words: str) -> None:
+    with pytest.raises(DataError) as caught:
+        read_documents(write(tmp_path, a__xml=content) / "a.xml", "bioc")
+    assert words in str(caught.value)
+
+
+# ZeShEL
+
+
+@pytest.mark.parametrize(
+    ("page", "words"),
+    [
+        ({**ROBOT, "text": "other"}, "'P1': two different documents have this id"),
+        ({"document_id": "P9", "title": "x"}, "'P9': a document needs the key 'text'"),
+        ("[1]", "a document must be a JSON object, not this list"),
+        ('{"document_id": "P9"', "not JSON"),
+    ],
+)
+def test_a_malformed_page_of_zeshel_fails_by_place_or_is_skipped(tmp_path: Path, page: object, words: str) -> None:
+    files = {**DOCUMENTS["zeshel"], "documents/lego.json": rows(ROBOT, page, ROBOT)}
+    path = save(tmp_path, "zeshel", files)
+    with pytest.raises(DataError, match=f"lego.json, line 2.*{words}"):
+        read_zeshel(path)
+    corpus = read_zeshel(path, **OPTIONS)
+    assert (len(corpus.mentions), corpus.notes) == (3, {"malformed documents skipped": 1})
+
+
+def test_words_of_zeshel_are_what_python_splits(tmp_path: Path) -> None:
+    text = "\u00a0a\u2003b\u0085c\x1cd \u200b e\u3000"
+    page = {"document_id": "P1", "title": "a", "text": text}
+    for place, token in enumerate(text.split()):
+        droid = {**DROID, "start_index": place, "end_index": place, "text": token}
+        path = save(tmp_path, "zeshel", {"mentions/test.json": rows(droid), "documents/lego.json": rows(page)})
+        assert read_zeshel(path).mentions[0].text == token
+
+
+def test_folders_of_zeshel(tmp_path: Path) -> None:
+    path = save(tmp_path, "zeshel", DOCUMENTS["zeshel"])
+    save_lines(
+        path.with_name("heldout.json.gz"),
+        {**DROID, "mention_id": "M0", "start_index": 0, "end_index": 0, "text": "Ann"},
+    )
+    save_lines(path.with_name("train.json"), DROID)
+    corpus = read_zeshel(path.parent)
+    assert [m.id for m in corpus[0].mentions] == ["M0", "M1", "M2"]
+    assert corpus.notes == {"duplicate mentions dropped": 1}
+    for file in (tmp_path / "documents").iterdir():
+        file.unlink()
+    (tmp_path / "documents").rmdir()
+    with pytest.raises(DataError, match="documents: the folder of the texts is missing; put it beside"):
+        read_zeshel(path)
+
+
+def test_links_stay_in_the_world_and_labels_outside_of_it_are_nil(tmp_path: Path) -> None:
+    """Each world has a robot of its own; one label is of no entity."""
+    card = {"document_id": "P3", "title": "Card", "text": "Card A robot card ."}
+    there = {"mention_id": "M3", "corpus": "yugioh", "context_document_id": "P3", "start_index": 2, "end_index": 2}
+    own = {**DROID, "label_document_id": "P4"}
+    path = save(tmp_path, "zeshel", {
+        "mentions/test.json": rows(own, {**DROID, "mention_id": "M2", "start_index": 0, "end_index": 1,
+         "text": "Ann Droid"},
+                                   {**DROID, **there}),
+        "documents/lego.json": rows(ROBOT, {"document_id": "P4", "title": "robot", "text": "robot A robot ."}),
+        "documents/yugioh.json": rows(card),
+    })  # fmt: skip
+    result = arbo.Linker(read_zeshel_entities(tmp_path / "documents")).link(arbo.read_documents(path, "zeshel"))
+    assert {link.mention.id: link.entity for link in result.links} == {"M1": "P4", "M2": "P1", "M3": None}
+    assert result.links[2].candidates[0][0] == "P3"
+    names = ("mention_id", "gold_entities")
+    golds = dict(zip(*(result.mention_table[name].to_pylist() for name in names), strict=True))
+    assert golds == {"M1": ["P4"], "M2": [], "M3": []}
+
+
+# arbo's JSON lines
+
+
+@given(drawn_documents())
+def test_documents_come_back_as_they_were_written(
+    tmp_path_factory: pytest.TempPathFactory, written: tuple[arbo.Document, ...]
+) -> None:
+    path = tmp_path_factory.mktemp("docs") / "docs.jsonl"
+    arbo.Corpus.of(written).to_jsonl(path)
+    assert read_documents([path]) == arbo.Corpus(written) if written else True
+
+
+def test_further_keys_are_written_again_and_do_not_change_fingerprints(tmp_path: Path) -> None:
+    for kind, name in (("documents", "documents"), ("entities", "entities")):
+        entity = '{"id": "D1", "name": "x", "y": [1]}\n'
+        files = {"a.jsonl": DOCUMENTS["jsonl"]["docs.jsonl"] if kind == "documents" else entity}
+        first = read(kind, save(tmp_path, "jsonl", files))
+        first.to_jsonl(tmp_path / f"{name}.jsonl.gz")
+        again = read(kind, tmp_path / f"{name}.jsonl.gz")
+        assert [*map(lines_of, again)] == [*map(lines_of, first)]
+    assert again.fingerprint == arbo.KnowledgeBase([arbo.Entity("D1", "x")]).fingerprint
+    assert hash(again["D1"]) == hash(arbo.Entity("D1", "x"))
+    one = {"id": "m", "spans": [[0, 1]]}
+    path = save_lines(tmp_path / "twice.jsonl", *({"id": name, "text": "x", "mentions": [one]} for name in "ab"))
+    with pytest.raises(DataError, match="'m': documents 'a' and 'b' both have a mention with this id"):
+        read_documents(path)
+
+
+@pytest.mark.parametrize("name", ["jsonl", "pubtator"])
+def test_a_large_document_is_read_and_written(tmp_path: Path, name: str) -> None:
+    spans = [(i, i + 5) for i in range(0, 60_000, 6)]
+    text = "grand " * 1_700_000
+    lines = [f"1|t|{text}", "1|a|", *(f"1\t{start}\t{end}\tgrand\tX\tD1" for start, end in spans)]
+    document = json.dumps({"id": "d", "text": text, "mentions": [{"spans": [span]} for span in spans]})
+    corpus = read_documents(save_lines(tmp_path / "docs.txt", *(lines if name == "pubtator" else [document])), name)
+    assert (len(corpus.mentions), len(corpus[0].text)) == (10_000, len(text) + (name == "pubtator"))
+    arbo.Corpus.of(corpus).to_jsonl(tmp_path / "again.jsonl.gz")
+    assert read_documents(tmp_path / "again.jsonl.gz") == corpus

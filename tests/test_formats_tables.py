@@ -1,0 +1,171 @@
+"""Tables of documents, mentions and entities: cells, quotes, columns, Parquet."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from builders import save_lines
+from conftest import Run
+from format_files import ENTITIES, save
+from test_formats import read
+
+import arbo
+from arbo.errors import DataError, UsageError
+from arbo.formats import read_documents
+from arbo.formats.table import read_column
+
+ROWS = [
+    {
+        "document_id": "d1",
+        "text": " Flu, or\r\ncold ",
+        "start": 1,
+        "end": 4,
+        "mention_text": "Flu",
+        "entities": ["D1", "D9"],
+    },
+    {"document_id": "d1", "text": None, "start": 10, "end": 14, "mention_text": "cold", "year": 7},
+    {"document_id": "d2", "text": "None.", "year": 8},
+]
+
+
+@pytest.mark.parametrize("kind", ["csv", "tsv", "parquet"])
+def test_tables_of_mentions_are_those_of_frames_and_several_are_one(tmp_path: Path, kind: str) -> None:
+    for name, chosen in (("a", ROWS[:1]), ("b", ROWS[1:])):
+        path = tmp_path / f"{name}.{kind}"
+        frame = pd.DataFrame(
+            chosen, columns=["document_id", "text", "start", "end", "mention_text", "entities", "year"]
+        )
+        frame = frame.astype(dict.fromkeys(("start", "end", "year"), "Int64"))
+        if kind == "parquet":
+            frame.to_parquet(path)
+        else:
+            flat = frame["entities"].map(lambda value: "|".join(value) if isinstance(value, list) else value)
+            frame.assign(entities=flat).to_csv(path, index=False, sep="\t" if kind == "tsv" else ",")
+    corpus = read_documents(tmp_path)
+    assert corpus == arbo.Corpus.of(ROWS) == read_documents([tmp_path / f"{name}.{kind}" for name in "ab"])
+    assert [mention.gold for mention in corpus.mentions] == [("D1", "D9"), None]
+    assert [str(item.metadata.get("year")) for item in (corpus.mentions[1], corpus[1])] == ["7", "8"]
+
+
+def test_a_damaged_or_empty_parquet_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "docs.parquet"
+    pd.DataFrame({"id": ["d1", "d1"], "text": ["flu", "cold"]}).to_parquet(path)
+    with pytest.raises(DataError, match=r"docs\.parquet, row 1, 'd1': this id is already taken"):
+        read_documents(path)
+    path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(DataError, match=r"docs\.parquet: the Parquet file is damaged \(.*\); write it again"):
+        read_documents(path)
+    pd.DataFrame({"id": [], "text": []}).to_parquet(path)
+    with pytest.raises(DataError, match="no documents in the format parquet"):
+        read_documents(path)
+
+    def refuse(*_: object) -> None:
+        raise pa.ArrowNotImplementedError("Support for codec 'lzo' not built")
+
+    monkeypatch.setattr(pq, "ParquetFile", refuse)
+    with pytest.raises(
+        DataError, match=r"docs\.parquet: pyarrow cannot read .*'lzo' not built\); write it with another"
+    ):
+        read_documents(path, "parquet")
+
+
+def test_long_and_missing_cells(tmp_path: Path) -> None:
+    before = csv.field_size_limit()
+    (tmp_path / "docs.csv").write_text(f"id,text\nd,{'a ' * 200_000}\nd1,flu, cold\n,x\nd3,\n")
+    corpus = read_documents(tmp_path / "docs.csv", on_error="skip")
+    assert [len(document.text) for document in corpus] == [400_000, 0]
+    assert corpus.notes == {"malformed documents skipped": 2}
+    assert csv.field_size_limit() == before
+
+
+LINES = ("Name,context,type,count,entity", "Marsh fever, a fever ,Disease,3,D1", '"fever, ""hill""",,,4,',
+ " ,empty,Place,1,",
+         "fen,,Place,7,")  # fmt: skip
+
+
+@pytest.mark.parametrize("column", ["Name", "name"])
+def test_each_cell_of_a_column_is_a_mention_with_the_columns_beside_it(tmp_path: Path, column: str) -> None:
+    corpus = read_column(save_lines(tmp_path / "t.csv", *LINES), column)
+    first, second, third = corpus.mentions
+    assert (first.text, first.spans, first.type, first.gold) == ("Marsh fever", ((0, 11),), "Disease", ("D1",))
+    assert (first.metadata, corpus[0].text) == ({"count": "3"}, "Marsh fever\na fever")
+    assert (second.text, second.type, second.gold, corpus[1].text) == ('fever, "hill"', None, None, 'fever, "hill"')
+    assert ([document.id for document in corpus], third.text) == (["1", "2", "4"], "fen")
+    assert corpus.notes == {"rows with an empty cell left out": 1}
+
+
+def test_ids_and_unknown_columns_of_a_table(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"id": [7, 9], "label": ["fen", None], "text": ["x", "y"]})
+    frame.to_parquet(tmp_path / "t.parquet")
+    frame.to_csv(tmp_path / "t.tsv", sep="\t", index=False)
+    for file in ("t.parquet", "t.tsv"):
+        assert [(one.id, one.text) for one in read_column(tmp_path / file, "label")] == [("7", "fen")]
+    with pytest.raises(
+        DataError, match=r"line 1: the first line must name the columns, among them label; it has 'Name"
+    ):
+        read_column(save_lines(tmp_path / "t.csv", *LINES), "label")
+    with pytest.raises(DataError, match="there is no column 'name'; the columns are id, label, text"):
+        read_column(tmp_path / "t.parquet", "name")
+
+
+def test_the_option_of_link_and_discover(run: Run, tmp_path: Path) -> None:
+    table, kb = save_lines(tmp_path / "t.csv", *LINES), tmp_path / "kb.jsonl"
+    arbo.KnowledgeBase([arbo.Entity("D1", "marsh fever"), arbo.Entity("P1", "fen", types=("Place",))]).to_jsonl(kb)
+    out = tmp_path / "run"
+    linked = run("link", table, "--text-column", "Name", "--types", "Place", "--kb", kb, "--out", out, "--json")
+    assert (linked.code, linked.json["mentions"], linked.json["linked"]) == (0, 1, 1)
+    assert "1 rows with an empty cell left out" in linked.told
+    assert run("discover", table, "--text-column", "Name", "--out", out, "--json").json["mentions"] == 3
+    two = run("discover", table, table, "--text-column", "Name", "--out", out)
+    assert (two.code, "reads one table at a time" in two.told) == (2, True)
+
+
+# Tables of entities
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (
+            'id,name\nD1,"flu"x\n',
+            r"line 2: the quotes of a cell do not match \(.*\); write each quote inside a cell twice",
+        ),
+        ('id,name\nD1,flu\nD2,"cold\n', "line 3: the quotes of a cell do not match"),
+        ("id,name,name\n", "line 1: two columns are named 'name'; rename one"),
+        (
+            "name,aliases\nflu,\n",
+            "line 1: the first line must name the columns, among them id or document_id; it has 'name",
+        ),
+    ],
+)
+def test_a_malformed_csv_is_named(tmp_path: Path, content: str, words: str) -> None:
+    (tmp_path / "kb.csv").write_text(content)
+    with pytest.raises(DataError, match=rf"kb\.csv, {words}"):
+        read("entities", tmp_path / "kb.csv")
+
+
+@pytest.mark.parametrize("header", ["id\tname", "ID\tName\tAliases\tDefinition", "id\tname\taliases", "D0\tname"])
+def test_a_header_of_tsv_is_passed_over_on_the_first_line_alone(tmp_path: Path, header: str) -> None:
+    kb = read("entities", save_lines(tmp_path / "kb.tsv", header, "D1\tflu", 'id\t"A" blood "group"'), "tsv")
+    assert [entity.id for entity in kb] == ["D0"] * header.startswith("D") + ["D1", "id"]
+    assert kb["id"].name == '"A" blood "group"'  # quotes that do not match are kept
+
+
+@pytest.mark.parametrize(("kind", "delimiter"), [("csv", ","), ("csv", ";"), ("tsv", "\t")])
+def test_columns_may_have_other_names(tmp_path: Path, kind: str, delimiter: str) -> None:
+    lines = [["Code", "label", "other names", "owner"], ["D1", "flu", "grippe|influenza", "us"]]
+    file = save_lines(tmp_path / f"kb.{kind}", *map(delimiter.join, lines))
+    columns = {"id": "Code", "name": "label", "aliases": "other names"}
+    (entity,) = arbo.read_knowledge_base(file, columns=columns)
+    assert (entity, entity.metadata) == (arbo.Entity("D1", "flu", ("grippe", "influenza")), {"owner": "us"})
+    with pytest.raises(DataError, match=r"line 1: there is no column 'code'; the columns are 'Code"):
+        arbo.read_knowledge_base(file, columns={**columns, "id": "code"})
+    with pytest.raises(UsageError, match=r"columns are for CSV and TSV, with keys among id, name, .*: alias"):
+        arbo.read_knowledge_base(file, columns={**columns, "alias": "owner"})
+    with pytest.raises(UsageError, match="the format is jsonl"):
+        arbo.read_knowledge_base(save(tmp_path, "jsonl", ENTITIES["jsonl"]), columns=columns)
