@@ -47,18 +47,18 @@ def approximate_search(
     def fill(vectors: Floats, lists: Lists) -> None:
         left = np.arange(len(vectors))
         for n_found in (n_first, 4 * n_first, 16 * n_first):
-            own = empty_lists(lists.limit[left], k)
+            some_lists = empty_lists(lists.limit[left], k)
             some, count = vectors[left], np.zeros(len(left), np.int64)
-            score_found(some, matrix, find(some, n_found), owners, offset, own, count)
+            score_found(some, matrix, find(some, n_found), owners, offset, some_lists, count)
             if owners.several:
-                _score_things(some, matrix, owners.row, owned, offset, own)
-            lists.ids[left], lists.dissimilarity[left] = own[:2]
+                _score_things(some, matrix, owners.row, owned, offset, some_lists)
+            lists.ids[left], lists.dissimilarity[left] = some_lists[:2]
             left = left[count < n_wanted]
             if len(left) == 0:
                 return
-        own = empty_lists(lists.limit[left], k)
-        exact.fill(vectors[left], own)
-        lists.ids[left], lists.dissimilarity[left] = own[:2]
+        some_lists = empty_lists(lists.limit[left], k)
+        exact.fill(vectors[left], some_lists)
+        lists.ids[left], lists.dissimilarity[left] = some_lists[:2]
 
     # As in the exact search, faiss has its own threads, and chunks are smaller for a very large k.
     return Search(fill, chunk=min(_CHUNK, max(1, 64 * _CHUNK // n_first)), workers=1)

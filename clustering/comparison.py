@@ -81,8 +81,8 @@ def measured_recall(
     n, k = queries.n, found.ids.shape[1]
     size = sample or (SAMPLE if isinstance(corpus, TokenMatrices) else 1000)
     drawn = np.sort(np.random.default_rng(seed).choice(n, min(size, n), replace=False))
-    own = None if self_ids is None else np.asarray(self_ids)[drawn]
-    exact = _nearest(queries.taken(drawn), corpus, k, None, metric=metric, self_ids=own)
+    sample_ids = None if self_ids is None else np.asarray(self_ids)[drawn]
+    exact = _nearest(queries.taken(drawn), corpus, k, None, metric=metric, self_ids=sample_ids)
     return share_found(found.dissimilarity[drawn], exact.dissimilarity)
 
 

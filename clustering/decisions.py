@@ -62,35 +62,43 @@ class Decisions(NamedTuple):
         """
         n, more = graph.n_entities, self.n_new + 1
         source, target = (np.where(ids < n, ids, ids + more).astype(ids.dtype) for ids in (graph.source, graph.target))
-        of_source, of_target = source - (n + more), target - (n + more)
-        between = (of_source >= 0) & (of_target >= 0)
-        if method == "independent":
-            kept = ~between
-        else:
-            none = np.zeros(n + more, np.bool_)
-            begin, end = np.concatenate([none, self.alone | isolated]), np.concatenate([none, isolated])
-            if method == "undirected":
-                end = begin
-            kept = ~(between & (begin[source] | end[target]))
-        wrong = self.wrong_ones()
-        if len(wrong):
-            is_about = np.zeros(n + more + graph.n_mentions, np.bool_)
-            is_about[wrong[:, 0] + n + more] = True
-            place = np.flatnonzero((is_about[source] | is_about[target]) & ~between)
-            entity, mention = np.minimum(source, target)[place], np.maximum(of_source, of_target)[place]
-            ruled_out = wrong[:, 1].astype(np.int64) * graph.n_mentions + wrong[:, 0]
-            kept[place[np.isin(entity.astype(np.int64) * graph.n_mentions + mention, ruled_out)]] = False
-        mention = np.flatnonzero(self.root != UNDECIDED)
-        root = self.root[mention]
-        root = np.where(root >= 0, root, np.where(root == OUTSIDE, n + self.n_new, n + NEW - root))
-        weight = np.where(self.passed_on[mention], _PASSED_ON, _BY_PERSON)
+        between = (source >= n + more) & (target >= n + more)
+        given = Edges(source, target, graph.weight)
+        is_kept = ~between | self._may_follow(given, n + more, method, isolated)
+        is_kept[self._wrong_edges(given, n + more, between)] = False
         same = self.same_edges(graph)
-        given = Edges(source, target, graph.weight).take(kept)
-        own = Edges(root, mention + n + more, weight)
         same = Edges(same.source + n + more, same.target + n + more, same.weight)
-        edges = concatenated([given, own, same])
+        edges = concatenated([given.take(is_kept), self._root_edges(n), same])
         ids = (edges.source.astype(source.dtype), edges.target.astype(source.dtype))
         return Graph(*ids, edges.weight.astype(graph.weight.dtype), n + more, graph.n_nodes + more)
+
+    def _may_follow(self, edges: Edges, n_roots: int, method: Method, isolated: Bools) -> Bools:
+        """Return whether the target of each edge between mentions may follow its source; (edges,)."""
+        if method == "independent":
+            return np.zeros(len(edges.source), np.bool_)
+        none = np.zeros(n_roots, np.bool_)
+        leads_none, follows_none = np.append(none, self.alone | isolated), np.append(none, isolated)
+        if method == "undirected":
+            follows_none = leads_none
+        return ~(leads_none[edges.source] | follows_none[edges.target])
+
+    def _wrong_edges(self, edges: Edges, n_roots: int, between: Bools) -> Ids:
+        """Return the places of the edges between a mention and an entity that it is not, in either direction."""
+        mention, entity = self.wrong_ones().T.astype(np.int64)
+        is_about = np.zeros(n_roots + len(self.root), np.bool_)
+        is_about[mention + n_roots] = True
+        place = np.flatnonzero((is_about[edges.source] | is_about[edges.target]) & ~between)
+        ends = edges.source[place].astype(np.int64), edges.target[place].astype(np.int64)
+        pair = np.minimum(*ends) * len(self.root) + np.maximum(*ends) - n_roots
+        return place[np.isin(pair, entity * len(self.root) + mention)]
+
+    def _root_edges(self, n_entities: int) -> Edges:
+        """Return the edges from the roots, the entities and those that are added, to the mentions decided for them."""
+        mention = np.flatnonzero(self.root != UNDECIDED)
+        root, n_new = self.root[mention], self.n_new
+        root = np.where(root >= 0, root, np.where(root == OUTSIDE, n_entities + n_new, n_entities + NEW - root))
+        weight = np.where(self.passed_on[mention], _PASSED_ON, _BY_PERSON)
+        return Edges(root, mention + n_entities + n_new + 1, weight)
 
     def same_edges(self, graph: Graph) -> Edges:
         """Return the edges both ways between mentions that are the same, numbered from 0."""

@@ -9,15 +9,14 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClusterMixin, _fit_context
 from sklearn.utils import check_array
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 
 from .arrays import Ids, Threshold
 from .graph import Graph
 from .growth import updated
-from .knn import Neighbors, merged, nearest
+from .knn import Neighbors, nearest
 from .methods import METHODS, NIL_LINKAGES, Method, NilLinkage
 from .partitions import Partition, partition
-from .radius import neighborhoods
 from .vectors import METRICS, Metric, Vectors
 
 # `Vectors.of` refuses values that are not finite, and names their rows.
@@ -157,35 +156,6 @@ class ArborescenceClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         others = updated(lists, samples, np.where(place < old.n, place, -1), metric=self.metric)
         entity = self._nearest_entity(new)
         return self._clustered(samples, others, _joined(self._nearest, entity))
-
-    def predict(self, X: Any) -> npt.NDArray[np.int64]:  # noqa: N803
-        """Return the cluster of each new sample as if it were added alone; the clusters stay as they are.
-
-        All samples are clustered again for each new one. The result, of shape (n_samples,), has the label of the first
-        fitted sample in the cluster of the new one; -1 if there is none.
-        """
-        check_is_fitted(self)
-        new, n = self._like_samples(X), self._samples.n
-        lists = self._others.of_width(min(self.n_neighbors, n))
-        own, entity = nearest(new, self._samples, lists.ids.shape[1], metric=self.metric), self._nearest_entity(new)
-        is_whole = (lists.ids >= 0).sum(axis=1) == n - 1  # a list of all others takes any further sample
-        within = np.where(is_whole, np.inf, lists.dissimilarity.max(axis=1, initial=-np.inf))
-        entering = neighborhoods(self._samples, new, within, metric=self.metric)
-        sample, order = np.repeat(np.arange(n), np.diff(entering.indptr)), np.argsort(entering.ids, kind="stable")
-        start = np.searchsorted(entering.ids[order], np.arange(new.n + 1))
-        labels = np.full(new.n, -1, np.int64)
-        for row in range(new.n):
-            grown = lists.followed_by(own.of(np.array([row])))
-            pairs = order[start[row] : start[row + 1]]
-            rows = sample[pairs]
-            itself = Neighbors(np.full((len(rows), 1), n, np.int32), entering.dissimilarity[pairs, None])
-            with_it = merged([grown.of(rows), itself], lists.ids.shape[1])
-            grown.ids[rows], grown.dissimilarity[rows] = with_it
-            nearest_entity = _joined(self._nearest, entity and entity.of(np.array([row])))
-            cluster = self._partition(grown, nearest_entity).labels[-n - 1 :]
-            together = np.flatnonzero(cluster[:-1] == cluster[-1])
-            labels[row] = self.labels_[together[0]] if len(together) else -1
-        return labels
 
     def _clustered(self, samples: Vectors, others: Neighbors, entity: Neighbors | None) -> Self:
         self._samples, self._others, self._nearest = samples, others, entity  # for later samples

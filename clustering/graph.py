@@ -133,7 +133,7 @@ class ListedGraph:
     def graph(self) -> Graph:
         """Return the whole graph; raise ValueError if a weight is not finite."""
         n_edges, none, end = sum(int((self._sources(rows) >= 0).sum()) for rows in self._rows()), self.without_edges, 0
-        source, target, weight = (np.empty(n_edges, own.dtype) for own in (none.source, none.target, none.weight))
+        source, target, weight = (np.empty(n_edges, array.dtype) for array in (none.source, none.target, none.weight))
         for some in self.slices():
             begin, end = end, end + some.n_edges
             source[begin:end], target[begin:end], weight[begin:end] = some.source, some.target, some.weight
@@ -144,11 +144,11 @@ class ListedGraph:
 
     def _sources(self, mentions: Ids) -> Ids:
         """Return the sources of the edges into some mentions, (mentions, places), with -1 for none."""
-        near, own, n = self.mentions[0][mentions], self.entities[0][mentions], self.n_entities
+        near, entities, n = self.mentions[0][mentions], self.entities[0][mentions], self.n_entities
         if self.has_all is not None:
-            own[:, 1:][~self.has_all[mentions]] = -1
+            entities[:, 1:][~self.has_all[mentions]] = -1
         ids = id_dtype(2 * (n + self.n_mentions))
-        return np.concatenate([own.astype(ids), np.where(near >= 0, near.astype(ids) + ids(n), ids(-1))], axis=1)
+        return np.concatenate([entities.astype(ids), np.where(near >= 0, near.astype(ids) + ids(n), ids(-1))], axis=1)
 
 
 def _slices(rows: Any) -> Iterator[Any]:

@@ -68,9 +68,9 @@ def updated(
     how: Any = {"metric": metric, "within": within, "progress": progress}
     if len(new) > max(FEW, things.n // _FEW_SHARE):
         return find(things, things, k, **how, self_ids=np.arange(things.n))
-    own = renumbered(lists.of(row[old]), place)
-    torn = old[(lists.ids[row[old], -1] >= 0) & (own.ids[:, -1] < 0)]
-    found.ids[old], found.dissimilarity[old] = own
+    earlier = renumbered(lists.of(row[old]), place)
+    torn = old[(lists.ids[row[old], -1] >= 0) & (earlier.ids[:, -1] < 0)]
+    found.ids[old], found.dissimilarity[old] = earlier
     if len(new):
         join(found, things, new, np.inf if within is None else within, metric, progress)
     if len(torn):
@@ -78,11 +78,11 @@ def updated(
     return found
 
 
-def renumbered(own: Neighbors, number: Ids) -> Neighbors:
+def renumbered(lists: Neighbors, number: Ids) -> Neighbors:
     """Return lists with the number of each thing instead of its id, in the same order; -1 leaves a thing out."""
-    ids = np.append(number, -1).astype(np.int32)[own.ids]  # -1 stays
-    torn = np.flatnonzero(((ids < 0) & (own.ids >= 0)).any(axis=1))
-    dissimilarity = np.where(ids >= 0, own.dissimilarity, np.float32(np.inf))
+    ids = np.append(number, -1).astype(np.int32)[lists.ids]  # -1 stays
+    torn = np.flatnonzero(((ids < 0) & (lists.ids >= 0)).any(axis=1))
+    dissimilarity = np.where(ids >= 0, lists.dissimilarity, np.float32(np.inf))
     order = np.argsort(ids[torn] < 0, axis=1, kind="stable")
     for array in (ids, dissimilarity):
         array[torn] = np.take_along_axis(array[torn], order, axis=1)

@@ -179,7 +179,7 @@ class Index:
         What follows from the vectors, such as the bounds of scores, is not computed again.
         """
         values = [part.data for part in (self.matrix, self.postings)] if isinstance(self.matrix, Csr) else [self.matrix]
-        if not all(np.isfinite(own).all() for own in values):
+        if not all(np.isfinite(part).all() for part in values):
             raise ValueError("a vector has a value that is not finite")
 
     def _scipy(self) -> Any:

@@ -74,8 +74,8 @@ def join(
     every = _Lists.of(lists, within)
 
     def search(worker: int) -> Neighbors:
-        own = lists.of(new)
-        found = _Lists.of(own, within)
+        of_new = lists.of(new)
+        found = _Lists.of(of_new, within)
         reach = np.full(len(fresh.owners.start) - 1, np.float32(within))
         for begin in range(worker * step, len(used), workers * step):
             rows: Any = things.matrix[used[begin : begin + step]]
@@ -87,7 +87,7 @@ def join(
                 scores, dense = rows @ fresh.rows.T, rows
                 slack += product_rounding(rows, fresh.longest)
             _enter(scores, slack, begin, dense, fresh, owners, is_new, every, found, reach, offset_of(metric))
-        return own
+        return of_new
 
     parts = in_parallel(search, range(workers), progress=progress)
     lists.ids[new], lists.dissimilarity[new] = merged(parts, lists.ids.shape[1])
@@ -136,9 +136,9 @@ def _enter(
     ``reach`` is the largest dissimilarity that the lists of a new row's things still take.
     """
     for r in range(len(scores)):
-        own = owners.by_row[owners.start[first + r] : owners.start[first + r + 1]]
+        things = owners.by_row[owners.start[first + r] : owners.start[first + r + 1]]
         farthest = -np.float32(np.inf)
-        for thing in own:
+        for thing in things:
             if not is_new[thing]:
                 farthest = max(farthest, _limit(lists, thing))
         for j in range(scores.shape[1]):
@@ -148,7 +148,7 @@ def _enter(
             value = dissimilarity(score, offset)
             if value > max(farthest, reach[j]) or value > lists.within:
                 continue
-            _offer_both(value, own, j, new, is_new, lists, found)
+            _offer_both(value, things, j, new, is_new, lists, found)
             at = new.owners.by_row[new.owners.start[j] : new.owners.start[j + 1]]
             reach[j] = -np.float32(np.inf)
             for place in at:
@@ -156,10 +156,10 @@ def _enter(
 
 
 @kernel
-def _offer_both(value: np.float32, own: Ids, j: int, new: _New, is_new: Bools, lists: _Lists, found: _Lists) -> None:
+def _offer_both(value: np.float32, things: Ids, j: int, new: _New, is_new: Bools, lists: _Lists, found: _Lists) -> None:
     for place in new.owners.by_row[new.owners.start[j] : new.owners.start[j + 1]]:
         other = new.things[place]
-        for thing in own:
+        for thing in things:
             if thing != other:
                 ids, values = found.ids[place], found.dissimilarity[place]
                 found.taken[place] = offer(ids, values, found.taken[place], thing, value, False)

@@ -259,10 +259,10 @@ def limits(within: Limit, n_queries: int) -> Floats:
 
 def _without_self(ids: Ids, dissimilarity: Floats, self_ids: Ids) -> tuple[Ids, Floats]:
     """Remove each query's own id from its list, or the last place if it is not in the list."""
-    own = (ids == self_ids[:, None]) & (ids >= 0)
-    own[~own.any(axis=1), -1] = True
+    is_self = (ids == self_ids[:, None]) & (ids >= 0)
+    is_self[~is_self.any(axis=1), -1] = True
     shape = len(ids), ids.shape[1] - 1
-    return ids[~own].reshape(shape), dissimilarity[~own].reshape(shape)
+    return ids[~is_self].reshape(shape), dissimilarity[~is_self].reshape(shape)
 
 
 def check_wanted(k: int, self_ids: Ids | None, n_queries: int) -> None:

@@ -249,12 +249,12 @@ def _dissimilarity(queries: TokenMatrices, corpus: TokenMatrices, query: Ids, th
 def _scores(queries: TokenMatrices, corpus: TokenMatrices, query: Ids, thing: Ids) -> Floats:
     score = np.empty(len(query), np.float32)
     text = queries.row[query]
-    own, others = (_Tokens(things.matrix, things.indptr) for things in (queries, corpus))
+    query_tokens, corpus_tokens = (_Tokens(things.matrix, things.indptr) for things in (queries, corpus))
     first, end = (np.searchsorted(corpus.owner, thing, side) for side in ("left", "right"))
 
     def fill(begin: int) -> None:
         some = slice(begin, begin + _SHARE)
-        _score_pairs(own, text[some], others, corpus.row, first[some], end[some], score[some])
+        _score_pairs(query_tokens, text[some], corpus_tokens, corpus.row, first[some], end[some], score[some])
 
     in_parallel(fill, range(0, len(query), _SHARE))
     return score

@@ -231,57 +231,73 @@ def _obey(
     """Make the partition that obeys decisions, see `clustering.decisions`."""
     decisions.check(graph)
     entity_limit, mention_limit = (max(limit, DECIDED) for limit in limits(graph, threshold))
-    own_method: Method = "arborescence" if method == "independent" else method
-    isolated = np.zeros(graph.n_mentions, np.bool_)
-    wrong, entity = decisions.wrong_ones().T
-    while True:
-        extended = decisions.applied(graph, method, isolated)
-        forest, _ = _forest(extended, own_method, (entity_limit, mention_limit))
-        top = ends_of(forest.parent)
-        misled = wrong[top[wrong] + extended.n_entities == entity]
-        if isolated[misled].all():
-            break
-        isolated[misled] = True
-    is_reached = top < -1  # the last root, -1, is that of all entities outside the knowledge base
+    extended, forest = _decided_forest(graph, decisions, method, (entity_limit, mention_limit))
+    root, follows = ends_of(forest.parent), _last_decided(forest)
+    is_reached = root < -1  # the last root, -1, is that of all entities outside the knowledge base
     edges = concatenated([_mention_edges(graph), decisions.same_edges(graph)])
     if nil_linkage == "single":
         edges = edges.take((edges.weight <= mention_limit) & (edges.source != edges.target))
     nil, tree = _among_nil(is_reached, edges), None
     if nil_linkage == "average":
         nil, tree = _average(graph, nil, nil_threshold)
-    mentions = np.arange(graph.n_mentions, dtype=top.dtype)
-    follows = ends_of(np.where(forest.weight <= DECIDED, mentions, forest.parent))
-    follows[(follows < 0) | ~(forest.weight[np.maximum(follows, 0)] <= DECIDED)] = -1
-    forest = Forest(np.where(is_reached, forest.parent, mentions), np.where(is_reached, forest.weight, np.nan))
-    kept, nil = keep_apart(forest, nil, top, decisions.different, extended.n_entities)
-    follows[forest.is_reached & ~kept.is_reached] = -1
-    forest = kept._replace(weight=_undecided(kept.weight))
-    nil = nil._replace(weight=_undecided(nil.weight))
-    return _without_more_roots(_describe(extended, forest, nil, tree), graph, follows)
+    mentions = np.arange(graph.n_mentions, dtype=root.dtype)
+    linked = Forest(np.where(is_reached, forest.parent, mentions), np.where(is_reached, forest.weight, np.nan))
+    kept, nil = keep_apart(linked, nil, root, decisions.different, extended.n_entities)
+    follows[linked.is_reached & ~kept.is_reached] = -1
+    described = _describe(
+        extended, kept._replace(weight=_undecided(kept.weight)), nil._replace(weight=_undecided(nil.weight)), tree
+    )
+    return _without_more_roots(described, graph, follows)
+
+
+def _decided_forest(
+    graph: Graph, decisions: Decisions, method: Method, limits: tuple[float, float]
+) -> tuple[Graph, Forest]:
+    """Return the graph to which decisions are applied, and its forest, in which no mention hangs on a wrong entity.
+
+    Mentions that do are isolated, and the forest is made again.
+    """
+    isolated = np.zeros(graph.n_mentions, np.bool_)
+    wrong, entity = decisions.wrong_ones().T
+    while True:
+        extended = decisions.applied(graph, method, isolated)
+        forest, _ = _forest(extended, "arborescence" if method == "independent" else method, limits)
+        misled = wrong[ends_of(forest.parent)[wrong] + extended.n_entities == entity]
+        if isolated[misled].all():
+            return extended, forest
+        isolated[misled] = True
+
+
+def _last_decided(forest: Forest) -> Ids:
+    """Return `Partition.follows`: the last mention on the way to each mention that hangs there by a decision, or -1."""
+    is_decided = forest.weight <= DECIDED
+    last = ends_of(np.where(is_decided, np.arange(len(forest.parent), dtype=forest.parent.dtype), forest.parent))
+    last[(last < 0) | ~is_decided[np.maximum(last, 0)]] = -1
+    return last
 
 
 def _undecided(weight: Weights) -> Weights:
     return np.where(weight <= DECIDED, -np.inf, weight).astype(weight.dtype)
 
 
-def _without_more_roots(found: Partition, graph: Graph, follows: Ids) -> Partition:
+def _without_more_roots(extended: Partition, graph: Graph, follows: Ids) -> Partition:
     """Remove the roots beyond the entities of the graph; mentions below such a root are a cluster without an entity."""
-    n, more = graph.n_entities, found.n_entities - graph.n_entities
-    labels = np.delete(found.labels, np.s_[n : n + more])
+    n, more = graph.n_entities, extended.n_entities - graph.n_entities
+    labels = np.delete(extended.labels, np.s_[n : n + more])
     mentions = labels[n:]
     is_new = np.flatnonzero((mentions >= n) & (mentions < n + more))
     smallest = np.full(more, graph.n_nodes + more, labels.dtype)
     np.minimum.at(smallest, mentions[is_new] - n, is_new + n + more)
     mentions[is_new] = smallest[mentions[is_new] - n]
     mentions[mentions >= n] -= more
-    parent = np.delete(found.parent, np.s_[n : n + more])
+    parent = np.delete(extended.parent, np.s_[n : n + more])
     hangs_on_new = (parent >= n) & (parent < n + more)
     parent = np.where(hangs_on_new, -1, np.where(parent >= n, parent - more, parent)).astype(parent.dtype)
-    weight, bottleneck = (np.delete(own, np.s_[n : n + more]) for own in (found.weight, found.bottleneck))
+    weight, bottleneck = (np.delete(column, np.s_[n : n + more]) for column in (extended.weight, extended.bottleneck))
     weight[hangs_on_new] = np.nan
-    nil = Edges(found.nil_edges.source - more, found.nil_edges.target - more, found.nil_edges.weight)
+    nil = Edges(extended.nil_edges.source - more, extended.nil_edges.target - more, extended.nil_edges.weight)
     entity = np.where(mentions < n, mentions, -1)
-    return Partition(labels, entity, parent, weight, bottleneck, nil, found.nil_tree, follows)
+    return Partition(labels, entity, parent, weight, bottleneck, nil, extended.nil_tree, follows)
 
 
 def _describe(graph: Graph, forest: Forest, nil: Edges, tree: MergeTree | None = None) -> Partition:

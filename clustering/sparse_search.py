@@ -245,49 +245,77 @@ def _search(queries: Csr, corpus: Corpus, scratch: Scratch, lists: Lists) -> Non
 def _near(query: Query, corpus: Corpus, scratch: Scratch, near: List) -> bool:
     """Fill a list by bounds; return False, and leave it, for a query so long that reading all postings is faster.
 
-    ``least`` is the score that a row must reach, less what rounding can change: partial scores are sums of float32 in
-    another order, and dissimilarities are float32.
+    Whenever about twice as many postings are read, the best rows so far are scored exactly. Once no other row can reach
+    the list, and few of the rows seen can, these are scored exactly, and reading ends. ``slack`` is what rounding can
+    change: partial scores are sums of float32 in another order, and dissimilarities are float32.
     """
-    start, row_of, value_of = corpus.postings
+    start = corpus.postings.indptr
     count = start[query.feature + 1] - start[query.feature]
     order, n = np.argsort(count, kind="mergesort"), len(count)
-    feature, weight, count = query.feature[order], query.weight[order], count[order]
-    rest = np.append(np.sqrt(np.cumsum((weight.astype(np.float64) ** 2)[::-1])[::-1]), 0.0) * corpus.longest
-    slack = 1.2e-7 * ((n + 8) * rest[0] + abs(corpus.offset))
-    to_read = np.append(0, np.cumsum(count))
+    feature, weight = query.feature[order], query.weight[order]
+    squares = weight.astype(np.float64) ** 2
+    unread = np.append(np.sqrt(np.cumsum(squares[::-1])[::-1]), 0.0) * corpus.longest  # most that they can still add
+    slack = 1.2e-7 * ((n + 8) * unread[0] + abs(corpus.offset))
+    to_read = np.append(0, np.cumsum(count[order]))
     if n > _MOST_FEATURES and least_score(near, corpus.offset, slack) <= 0:
         return False
-    taken, n_seen, checked, score, seen = 0, 0, 8 * len(near.ids), scratch.score, scratch.seen
+    taken, n_seen, n_read = 0, 0, 8 * len(near.ids)
     for at in range(n):
-        for i in range(start[feature[at]], start[feature[at] + 1]):
-            row, share = row_of[i], weight[at] * value_of[i]
-            if score[row] == 0 and n_seen < len(seen):  # a damaged index may have values below 0, which cancel others
-                seen[n_seen] = row
-                n_seen += 1
-                share = max(share, _LEAST_SHARE)
-            score[row] += share
+        n_seen = _read_postings(feature[at], weight[at], corpus.postings, scratch, n_seen)
         is_last = at + 1 == n
-        if not is_last and to_read[at + 2] < 2 * checked:
+        if not is_last and to_read[at + 2] < 2 * n_read:
             continue
-        checked = to_read[at + 1]
+        n_read = to_read[at + 1]
         taken = _score_best(query, corpus, scratch, n_seen, near, taken)
         least = least_score(near, corpus.offset, slack)
-        if is_last or rest[at + 1] < least:
-            tail = corpus.bounds.tail[0 if is_last else corpus.bounds.level[feature[at + 1]]]
-            n_able = _able(scratch, n_seen, tail, rest[at + 1], least)
-            if is_last or n_able * len(corpus.rows.indices) < (to_read[n] - checked) * len(tail):
-                lengths, fine = sketch_of(query, corpus.longest)
-                for row in scratch.able[:n_able]:
-                    least = least_score(near, corpus.offset, slack)
-                    is_able = score[row] + rest[at + 1] / 255 * tail[row] >= least
-                    if is_able and most(lengths, corpus.bounds.sketch[row]) * fine >= least:
-                        taken = score_row(query, corpus, row, near, taken)
-                break
+        if not is_last and unread[at + 1] >= least:  # a row that was not seen can reach the list
+            continue
+        tail = corpus.bounds.tail[0 if is_last else corpus.bounds.level[feature[at + 1]]]
+        n_able = _able(scratch, n_seen, tail, unread[at + 1], least)
+        if is_last or n_able * len(corpus.rows.indices) < (to_read[n] - n_read) * len(tail):
+            taken = _score_able(query, corpus, scratch, n_able, tail, unread[at + 1], slack, near, taken)
+            break
     if min(near.values[-1], near.limit) >= dissimilarity(0.0, corpus.offset):
         _offer_unlike(corpus, scratch, near, taken)
-    for row in seen[:n_seen]:
-        score[row] = 0
+    for row in scratch.seen[:n_seen]:
+        scratch.score[row] = 0
     return True
+
+
+@kernel
+def _read_postings(feature: int, weight: np.float32, postings: Csr, scratch: Scratch, n_seen: int) -> int:
+    """Add a feature to the partial scores of the rows that have it; return the number of rows seen."""
+    score, seen = scratch.score, scratch.seen
+    for i in range(postings.indptr[feature], postings.indptr[feature + 1]):
+        row, share = postings.indices[i], weight * postings.data[i]
+        if score[row] == 0 and n_seen < len(seen):  # a damaged index may have values below 0, which cancel others
+            seen[n_seen] = row
+            n_seen += 1
+            share = max(share, _LEAST_SHARE)
+        score[row] += share
+    return n_seen
+
+
+@kernel
+def _score_able(
+    query: Query,
+    corpus: Corpus,
+    scratch: Scratch,
+    n_able: int,
+    tail: npt.NDArray[np.uint8],
+    rest: float,
+    slack: float,
+    near: List,
+    taken: int,
+) -> int:
+    """Score the rows in ``able`` exactly, unless the list, which grows, or their sketches refuse them."""
+    lengths, fine = sketch_of(query, corpus.longest)
+    for row in scratch.able[:n_able]:
+        least = least_score(near, corpus.offset, slack)
+        is_able = scratch.score[row] + rest / 255 * tail[row] >= least
+        if is_able and most(lengths, corpus.bounds.sketch[row]) * fine >= least:
+            taken = score_row(query, corpus, row, near, taken)
+    return taken
 
 
 @kernel
@@ -324,14 +352,14 @@ def _score_best(query: Query, corpus: Corpus, scratch: Scratch, n_seen: int, nea
     score, most, n, least = scratch.score, len(near.ids), 0, np.float32(0)
     best, best_score = np.empty(most, np.int32), np.empty(most, np.float32)
     for row in scratch.seen[:n_seen]:
-        own = score[row]
-        if own > least:
+        partial = score[row]
+        if partial > least:
             place = min(n, most - 1)
             n = place + 1
-            while place > 0 and best_score[place - 1] < own:
+            while place > 0 and best_score[place - 1] < partial:
                 best[place], best_score[place] = best[place - 1], best_score[place - 1]
                 place -= 1
-            best[place], best_score[place] = row, own
+            best[place], best_score[place] = row, partial
             if n == most:
                 least = best_score[-1]
     for row in best[:n]:

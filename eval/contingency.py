@@ -56,10 +56,10 @@ class Contingency(Brief):
         (array([1]), array([2]), array([2]))
         """
         size = [np.bincount(codes + 1)[1:] for codes in (true, pred)]
-        number = [np.append(np.cumsum(own > 0) - 1, -1) for own in size]  # code -1 has the last place
+        number = [np.append(np.cumsum(sizes > 0) - 1, -1) for sizes in size]  # code -1 has the last place
         row, column = number[0][true], number[1][pred]
         both = (row >= 0) & (column >= 0)
-        row_size, column_size = (own[own > 0] for own in size)
+        row_size, column_size = (sizes[sizes > 0] for sizes in size)
         return cls(*_count_cells(row[both], column[both], len(column_size)), row_size=row_size, column_size=column_size)
 
     @classmethod

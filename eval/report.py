@@ -117,7 +117,10 @@ class Report:
                 method=None if how is None or (interval is None and comparison is None) else line.score.method(how),
             )
 
-        entries = {system: {name: entry(system, line) for name, line in own.items()} for system, own in lines.items()}
+        entries = {
+            system: {name: entry(system, line) for name, line in of_system.items()}
+            for system, of_system in lines.items()
+        }
         return cls(title, entries, how)
 
     @property
@@ -244,7 +247,9 @@ def _several_systems(report: Report) -> Table:
         title=report.title,
         names=("", *report.systems),
         is_number=(False, *(True for _ in report.systems)),
-        cells=[(Cell(name), *_scores([own.get(name) for own in report.systems.values()])) for name in lines],
+        cells=[
+            (Cell(name), *_scores([of_system.get(name) for of_system in report.systems.values()])) for name in lines
+        ],
         remarks=[*_test_remarks(report), *_undefined_remarks(entry.score for _, entry in _entries(report))],
     )
 
@@ -252,12 +257,12 @@ def _several_systems(report: Report) -> Table:
 def _scores(entries: Sequence[Entry | None]) -> Iterator[Cell]:
     scores = [entry.score.value for entry in entries if entry]
     best = _number(max(scores))
-    is_told = any(_number(score) != best for score in scores)  # equal scores have no best one
+    has_best = any(_number(score) != best for score in scores)  # equal scores have no best one
     for entry in entries:
         if entry is None:
             yield Cell("-")
         else:
-            yield Cell(str(entry.score), is_told and _number(entry.score.value) == best, entry.stars)
+            yield Cell(str(entry.score), has_best and _number(entry.score.value) == best, entry.stars)
 
 
 def _interval_remarks(report: Report) -> list[str]:

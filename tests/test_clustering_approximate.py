@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from engine_builders import METRICS, Array, every_metric, faiss_threads, gaussian, same
 from hypothesis import given, settings, strategies as st
 
@@ -77,19 +76,6 @@ def test_nearly_all_neighbours_are_found(metric: Metric) -> None:
     assert 0.95 < recall <= 1
     assert not (found.ids == own[:, None]).any()
     assert (found.ids >= 0).all()
-
-
-@pytest.mark.usefixtures("careless")
-@every_metric
-def test_what_is_found_has_the_exact_numbers(metric: Metric) -> None:
-    corpus, queries = Vectors.of(gaussian(900, 20)), Vectors.of(gaussian(80, 20, 1))
-    exact = nearest(queries, corpus, 10, metric=metric)
-    found = nearest(queries, corpus, 10, metric=metric, search="hnsw")
-    check(found, exact, queries, corpus, metric)
-    assert share_found(found, exact) < 1, "this test is of searches that miss something"
-    both = [np.intersect1d(a, b, return_indices=True)[1:] for a, b in zip(found.ids, exact.ids, strict=True)]
-    for row, (ours, theirs) in enumerate(both):
-        np.testing.assert_array_equal(found.dissimilarity[row, ours], exact.dissimilarity[row, theirs])
 
 
 @st.composite
@@ -206,14 +192,6 @@ def test_of_equally_near_things_any_will_do() -> None:
     assert measured_recall(others, points, points, self_ids=np.arange(40)) == 1
 
 
-def test_empty_places_are_not_missed() -> None:
-    points, own = Vectors.of(gaussian(4, 3)), np.arange(4)
-    found = nearest(points, points, 9, self_ids=own)
-    assert measured_recall(found, points, points, self_ids=own) == 1
-    half = Neighbors(np.where(np.arange(9) < 1, found.ids, -1), np.where(np.arange(9) < 1, found.dissimilarity, np.inf))
-    assert measured_recall(half, points, points, self_ids=own) == pytest.approx(1 / 3)
-
-
 def test_recall_is_that_of_a_sample_drawn_with_a_seed() -> None:
     points = Vectors.of(gaussian(500, 4))
     exact = nearest(points, points, 2)
@@ -234,10 +212,3 @@ def test_lists_of_other_queries_are_refused() -> None:
 
 
 # --- refused
-
-
-@pytest.mark.parametrize("n", [0, 5])
-def test_sparse_vectors_have_no_index(n: int) -> None:
-    points = Vectors.of(sp.csr_array(gaussian(n, 3)))
-    with pytest.raises(ValueError, match="search='hnsw' needs dense vectors"):
-        nearest(points, points, 1, search="hnsw")

@@ -61,13 +61,6 @@ def test_one_wrong_edge_between_two_clusters_comes_first():
     assert (ranked.parts[0].tolist(), ranked.sides[0].tolist()) == ([4, 3], [4, 4])
 
 
-def test_without_edges_there_are_none():
-    none = Edges(np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0, np.float32))
-    for n in (0, 3):
-        ranked = bridges(none, n_nodes=n)
-        assert (len(ranked.edges.source), ranked.parts.shape, ranked.sides.shape) == (0, (0, 2), (0, 2))
-
-
 @pytest.mark.parametrize("ends", [[(0, 1), (1, 2), (2, 0)], [(0, 1), (1, 0)], [(1, 1)]])
 def test_a_cycle_is_an_error(ends):
     source, target = np.array(ends).T

@@ -88,12 +88,6 @@ def test_clone_parameters_and_pickle() -> None:
     assert again.partition_.path(7) == estimator.partition_.path(7)
 
 
-def test_names_of_features() -> None:
-    pandas = pytest.importorskip("pandas")
-    frame = pandas.DataFrame(gaussian(10, 2), columns=["east", "north"])
-    assert fitted(frame, entities=frame[:2]).feature_names_in_.tolist() == ["east", "north"]
-
-
 # --- against the engine and scikit-learn
 
 
@@ -172,19 +166,6 @@ def test_labels_and_entities_tell_one_story(problem: dict[str, Any]) -> None:
 
 
 # --- at the edge
-
-
-@every_form
-@every_method
-@every_metric
-def test_one_sample(form: str, method: Method, metric: Metric) -> None:
-    one = form_of(np.ones((1, 2)), form)
-    alone = fitted(one, method=method, metric=metric)
-    assert (alone.labels_.tolist(), alone.entity_.tolist()) == ([0], [-1])
-    linked = fitted(one, method=method, metric=metric, entities=form_of(np.eye(2), form))
-    assert (linked.labels_.tolist(), linked.entity_.tolist()) == ([0], [0])
-    far = fitted(one, method=method, metric=metric, entities=form_of(np.eye(2), form), threshold=-9)
-    assert (far.labels_.tolist(), far.entity_.tolist()) == ([0], [-1])
 
 
 @every_form
@@ -289,25 +270,13 @@ def test_samples_in_parts_are_clustered_as_at_once(form: str, seed: int, sizes: 
             np.testing.assert_array_equal(getattr(parts.partition_, name), getattr(whole.partition_, name))
 
 
-@every_form
-@settings(max_examples=40, deadline=None)
-@given(st.integers(0, 2**32 - 1), st.integers(1, 12), st.booleans())
-def test_a_prediction_is_the_cluster_after_adding_the_sample_alone(form: str, seed: int, n: int, linked: bool) -> None:
-    points, centres = scattered(seed, n + 5, form), scattered(seed + 1, 3, form) if linked else None
-    known = fitted(points[:n], entities=centres, **options_of(seed))
-    for row, label in enumerate(known.predict(points[n:])):
-        alone = fitted(points[[*range(n), n + row]], entities=centres, **options_of(seed)).labels_
-        together = np.flatnonzero(alone[:-1] == alone[-1])
-        assert label == (known.labels_[together[0]] if len(together) else -1)
-
-
 def test_what_the_first_call_fixes_is_refused_later() -> None:
     points = gaussian(8, 3)
     known = fitted(points, 2)
     with pytest.raises(ValueError, match="entities are fixed by the first call"):
         known.partial_fit(points, entities=points)
     with pytest.raises(ValueError, match="both be dense or both be sparse"):
-        known.predict(sp.csr_array(points))
+        known.partial_fit(sp.csr_array(points))
     for changed in ({"n_neighbors": 3}, {"metric": "dot"}):
         with pytest.raises(ValueError, match="fixed by the first call; set them back"):
             clone(known).fit(points).set_params(**changed).partial_fit(points)

@@ -9,7 +9,7 @@ from engine_builders import assert_same, every_method, make
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import minimum_spanning_tree
 
-from clustering import Graph, merge_tree, partition
+from clustering import Graph, partition
 
 INF = np.inf
 MILLION = 1_000_000
@@ -69,22 +69,6 @@ def test_a_hub_that_many_cycles_go_through():
         assert (np.delete(parent, [0, 1, 999]) == 1).all()
 
 
-@every_method
-def test_many_equal_weights(method):
-    """Whatever the order of the edges, each mention hangs on its smallest source."""
-    rng = np.random.default_rng(6)
-    n = MILLION // 50
-    target = np.repeat(np.arange(10, n + 10), 10)
-    source = rng.integers(0, target)  # of smaller id: no cycles, so that all mentions are reached
-    order = rng.permutation(len(source))
-    result = partition(make(source, target, np.ones(len(source)), 10, n + 10), method)
-    assert_same(result, partition(make(source[order], target[order], np.ones(len(source)), 10, n + 10), method))
-    if method == "arborescence":
-        np.testing.assert_array_equal(result.parent[10:], source.reshape(n, 10).min(axis=1))
-    if method != "independent":
-        assert (result.bottleneck[10:] == 1).all()
-
-
 def test_a_large_undirected_forest_weighs_what_scipy_finds():
     rng = np.random.default_rng(7)
     n_entities, n_nodes, n_edges = 1000, 100_000, 500_000
@@ -141,17 +125,6 @@ def test_edges_that_matter_beyond_the_reach_of_an_int32(method):
         assert result.parent.tolist() == [-1, 0, 1, 2, -1, -1]
         assert result.labels.tolist() == [0, 0, 0, 0, 4, 4]
         assert result.bottleneck.tolist() == [-INF, 3, 3, 3, INF, INF]
-
-
-@slow
-def test_the_merge_tree_of_more_edges_than_an_int32_can_count():
-    """Runs with ARBO_SLOW_TESTS=1: about 10 s."""
-    source, target, weight = np.zeros(MANY, np.int32), np.zeros(MANY, np.int32), np.zeros(MANY, np.float32)
-    source[-2:], target[-2:], weight[-2:] = [1, 2], [2, 3], [3, 2]
-    tree = merge_tree(make(source, target, weight, 1, 5))
-    assert tree.height.tolist() == [2, 3]
-    assert tree.cut(2).tolist() == [0, 1, 1, 3]
-    assert tree.cut().tolist() == [0, 0, 0, 3]
 
 
 @pytest.mark.parametrize("method", ["arborescence", "undirected"])

@@ -48,14 +48,6 @@ def test_scores_are_those_of_the_definition(seed: int, n: int, dim: int, ties: b
     assert sum_of_max(queries, corpus, query[order], thing[order]).tobytes() == found[order].tobytes()
 
 
-def test_texts_without_tokens_score_zero_and_things_without_texts_minus_infinity() -> None:
-    queries = TokenMatrices.of([[-1.0]], [0, 1, 1])
-    corpus = TokenMatrices.of([[2.0]], [0, 0, 1], [0, 2], n=3)
-    query, thing = every_pair(queries, corpus)
-    assert sum_of_max(queries, corpus, query, thing).tolist() == [0, -np.inf, -2, 0, -np.inf, 0]
-    assert sum_of_max(queries, corpus, [], []).shape == (0,)
-
-
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("share", [1, 7, 10**6])
 def test_threads_and_batches_do_not_show(threads: int, share: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,6 +62,9 @@ def test_threads_and_batches_do_not_show(threads: int, share: int, monkeypatch: 
         assert sum_of_max(queries, corpus, query[i : i + 1], thing[i : i + 1])[0] == expected[i]
 
 
+# Search
+
+
 def test_pooled_vectors_are_means_and_their_product_the_mean_of_products() -> None:
     rng = np.random.default_rng(1)
     queries, corpus = drawn(rng, 6, 5), drawn(rng, 9, 5, n=7)
@@ -80,9 +75,6 @@ def test_pooled_vectors_are_means_and_their_product_the_mean_of_products() -> No
         mean = tokens.mean(axis=0) if len(tokens) else np.zeros(5)
         np.testing.assert_allclose(pooled.matrix[pooled.row[place]], mean, atol=1e-6)
     assert len(queries.pooled()) == 6
-
-
-# Search
 
 
 def expected_nearest(

@@ -295,56 +295,6 @@ def test_weights_are_compared_as_float64_whatever_their_size(method, scale):
             assert kept_edges(result, directed=directed) == slow, (scaled, n_entities, n_nodes)
 
 
-@every_style
-@pytest.mark.parametrize("method", ["minimax", "arborescence"])
-def test_undirected_is_a_directed_method_on_the_symmetrised_graph(method, style):
-    for edges, n_entities, n_nodes, threshold, graph in random_cases(style, True, 100):
-        both_ways = graph_of([*edges, *((v, u, w) for u, v, w in edges)], n_entities, n_nodes)
-        undirected, directed = (
-            partition(graph, "undirected", threshold),
-            partition(both_ways, method, threshold),
-        )
-        for field in ("labels", "entity", "parent", "weight", "bottleneck"):
-            left, right = getattr(undirected, field), getattr(directed, field)
-            np.testing.assert_array_equal(left, right, err_msg=f"{field} of {edges, n_entities, threshold}")
-
-
-def every_forest(inward):
-    """Choose one edge into each mention in every way that leaves no cycle."""
-    for choice in product(*inward.values()):
-        parent = {v: u for _, u, v in choice}
-        for v in parent:
-            seen = set()
-            while v in parent and v not in seen:
-                seen.add(v)
-                v = parent[v]
-            if v in seen:
-                break
-        else:
-            yield choice
-
-
-@every_style
-@ties_or_none
-def test_arborescence_is_the_lexicographically_smallest_spanning_forest(style, distinct):
-    enumerated = 0
-    for edges, n_entities, _, threshold, graph in random_cases(style, distinct, 200, max_nodes=6):
-        lightest = allowed(edges, n_entities, threshold, directed=True)
-        linked = reached(lightest, n_entities)
-        inward = {v: [] for v in linked if v >= n_entities}
-        for weight, u, v in in_order(lightest):
-            if u in linked and v in inward:
-                inward[v].append((weight, u, v))
-        if not inward or np.prod([len(choices) for choices in inward.values()]) > 1500:
-            continue
-        enumerated += 1
-        best = min(sorted(forest, reverse=True) for forest in every_forest(inward))
-        kept = kept_edges(partition(graph, "arborescence", threshold), directed=True)
-        ours = [(w, u, v) for (u, v), w in kept.items() if v in linked]
-        assert sorted(ours, reverse=True) == best, (edges, n_entities, threshold)
-    assert enumerated > 10
-
-
 ROOT = -1
 
 

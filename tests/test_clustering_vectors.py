@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 import numpy as np
@@ -32,23 +31,6 @@ def test_float16_overflow_names_the_rows() -> None:
     with pytest.raises(ValueError, match=r"row\(s\): 2 \(from 0\)$"):
         Vectors.of(overflown)
     assert Vectors.of(overflown[:2]).matrix.tolist() == [[1.0], [65_504.0]]
-
-
-@pytest.mark.parametrize(
-    ("form", "dtype"),
-    [
-        *itertools.product(FORMS, [np.float64, np.longdouble, np.int8, np.int64, np.uint16]),
-        ("dense", np.float16),  # scipy has no sparse matrices of these two
-        ("dense", ">f4"),
-    ],
-)
-def test_numbers_of_any_kind(form: str, dtype: Any) -> None:
-    matrix = np.random.default_rng(0).integers(0, 9, (40, 5))
-    given = matrix.astype(dtype)
-    points = vectors(given, form)
-    assert points.matrix.dtype == np.float32
-    assert points.matrix.dtype.isnative
-    same(nearest(points, points, 4), brute(matrix, matrix, 4))
 
 
 def test_memory_layout_does_not_matter() -> None:

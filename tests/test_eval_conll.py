@@ -61,16 +61,6 @@ def test_golden_values(shared):
                 assert got == (count if isinstance(count, int) else pytest.approx(count, abs=1e-9)), case["name"]
 
 
-def test_golden_percentages_as_printed(shared):
-    """The reference scorer cuts percentages off after two digits, sums of floats included: 1e-9 decides none."""
-    for case, key, response in golden(shared):
-        scores = scores_from_counts(coreference_by_document(key.documents, response.documents).total.coreference)
-        for metric, printed in case["printed_percent"].items():
-            for name, value in ratios(scores[metric]).items():
-                cut = {int((value + slip) * 10_000) / 100 for slip in (-1e-12, 0, 1e-12)}
-                assert printed[name] in cut, (case["name"], metric, name)
-
-
 def reference_reading(columns):
     """The clusters of brackets parted by bars, by the searches of the reference scorer, in its order."""
     index, half, entities = {}, {}, {}
@@ -181,52 +171,6 @@ def test_a_last_column_of_blanks_is_the_last_not_the_line(file):
     """The reference scorer would search the whole line and find a mention of chain 7 in the word."""
     assert read_conll(file(BEGIN, "a 0 0 (7) NN (TOP* (1)", END)).documents == {NAME: [[(0, 0)]]}
     assert read_conll(file(BEGIN, "a 0 0 (7) NN (TOP* -", END)).documents == {NAME: []}
-
-
-@st.composite
-def spans(draw):
-    """Clusters of distinct spans; those of one cluster do not cross, which brackets cannot tell."""
-    n = draw(st.integers(1, 8))
-    clusters, taken = {}, set()
-    for _ in range(draw(st.integers(0, 12))):
-        first, last = sorted(draw(st.tuples(*[st.integers(0, n - 1)] * 2)))
-        cluster = clusters.setdefault(draw(st.sampled_from(["1", "12", "2", "x"])), [])
-        if (first, last) not in taken and not any(a < first <= b < last or first < a <= last < b for a, b in cluster):
-            taken.add((first, last))
-            cluster.append((first, last))
-    return n, {chain: cluster for chain, cluster in clusters.items() if cluster}
-
-
-def written(n, clusters, shuffled):
-    """Columns of brackets, with a bar only where two would run together."""
-    columns = [[] for _ in range(n)]
-    for chain, mentions in clusters.items():
-        for first, last in mentions:
-            columns[first].append(f"({chain})" if first == last else f"({chain}")
-            if first != last:
-                columns[last].append(f"{chain})")
-    texts = []
-    for column in columns:
-        text = ""
-        for bracket in shuffled(column):
-            text += bracket if not text or text[-1] == ")" or bracket[0] == "(" else f"|{bracket}"
-        texts.append(text or "-")
-    return texts
-
-
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.lists(spans(), min_size=1, max_size=3), st.randoms(use_true_random=False))
-def test_spans_come_back(file, documents, random):
-    lines = []
-    for i, (n, clusters) in enumerate(documents):
-        columns = written(n, clusters, lambda column: random.sample(column, len(column)))
-        lines += [f"#begin document {i}", *words(*columns), END]
-    found = read_conll(file(*lines))
-    assert [set(map(frozenset, clusters)) for clusters in found.documents.values()] == [
-        {frozenset(cluster) for cluster in clusters.values()} for _, clusters in documents
-    ]
-    assert [*found.documents] == [str(i) for i in range(len(documents))]
-    assert found.notes == {}
 
 
 # Files that cannot be meant
@@ -384,19 +328,6 @@ def test_the_documents_of_the_key_are_scored():
     assert counts.total.mentions == [3, 5, 3, 5]
     assert counts.total.coreference["muc"] == [1, 2, 1, 3]
     assert counts.total.coreference["b3"][1::2] == [5, 5]
-
-
-def test_progress_is_given_the_documents_of_the_key():
-    seen = []
-
-    def progress(names, total):
-        for name in names:
-            seen.append((name, total))
-            yield name
-
-    key, response = {"d": [["a"]], "e": [["b"]]}, {"d": [["a"]], "f": []}
-    assert coreference_by_document(key, response, progress=progress) == coreference_by_document(key, response)
-    assert seen == [("d", 2), ("e", 2)]
 
 
 @pytest.mark.parametrize(("key", "response", "side"), [([["a"]], {}, "key"), ({}, [["a"]], "response")])

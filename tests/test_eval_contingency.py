@@ -106,16 +106,6 @@ def test_clusters_that_are_refused(key, error, message):
         Contingency.from_clusters([["a"]], key)
 
 
-def test_clusters_may_be_any_iterable_and_empty_ones_say_nothing():
-    expected = Contingency.from_clusters([[1, 2], [3]], [[1], [2, 4]])
-    table = Contingency.from_clusters(
-        (iter(cluster) for cluster in ([1, 2], [], [3])), [np.array([1]), frozenset(), range(2, 5, 2)]
-    )
-    assert cells(table) == cells(expected) == {(0, 0): 1, (0, 1): 1}
-    assert table.row_size.tolist() == [2, 1]
-    assert table.column_size.tolist() == [1, 2]
-
-
 MENTIONS = st.integers(-2, 9) | st.sampled_from("abcd") | st.tuples(st.integers(0, 2)) | st.floats(0, 2, width=16)
 
 

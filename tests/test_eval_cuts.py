@@ -159,58 +159,6 @@ def test_dendrogram_purity_by_its_definition(forest):
     assert all_cuts(*forest).dendrogram_purity == dendrogram_purity(*forest)
 
 
-def curves(cuts):
-    """Everything as one array."""
-    columns = [cuts.threshold, cuts.clusters, cuts.ari, *cuts.pairwise, *cuts.b3, *cuts.muc, *cuts.lea]
-    return np.array([*columns, np.full(len(cuts.ari), cuts.dendrogram_purity)])
-
-
-@given(forests(), st.randoms(use_true_random=False))
-def test_numbers_of_classes_and_leaves_and_sides_mean_nothing(forest, random):
-    labels, left, right, height = forest
-    n = len(labels)
-    names = random.sample(range(1000), 5)
-    order = random.sample(range(n), n)  # the new leaf at i is the old one at order[i]
-    new = {old: i for i, old in enumerate(order)}
-    sides = [[new.get(node, node) for node in side] for side in (left, right)]
-    random.shuffle(sides)
-    other = all_cuts([names[labels[old]] if labels[old] >= 0 else -1 for old in order], *sides, height)
-    np.testing.assert_allclose(curves(other), curves(all_cuts(*forest)), rtol=0, atol=1e-14)
-
-
-@given(st.integers(2, 12), st.randoms(use_true_random=False))
-def test_the_order_of_equal_heights_means_nothing(n, random):
-    """Chains through the same leaves in another order have the same cuts, if all their heights are equal."""
-    labels = [random.randrange(3) for _ in range(n)]
-    order = random.sample(range(n), n)
-    chains = [([at[0], *range(n, 2 * n - 2)], at[1:]) for at in (range(n), order)]
-    here, there = (all_cuts(labels, *chain, [0.5] * (n - 1)) for chain in chains)
-    np.testing.assert_allclose(curves(here), curves(there), rtol=0, atol=1e-14)
-
-
-@given(forests())
-def test_leaves_without_a_class_change_no_score(forest):
-    """Without them the same cuts score the same, but for heights at which only they are joined."""
-    labels, left, right, height = forest
-    cuts = all_cuts(*forest)
-    node, n_leaves = {}, 0
-    for i, label in enumerate(labels):
-        if label >= 0:
-            node[i] = n_leaves
-            n_leaves += 1
-    sides, heights = [], []
-    for i, pair in enumerate(zip(left, right, strict=True)):
-        kept = [node[side] for side in pair if side in node]
-        if len(kept) == 2:
-            sides.append(kept)
-            heights.append(height[i])
-        if kept:
-            node[len(labels) + i] = kept[0] if len(kept) == 1 else n_leaves + len(sides) - 1
-    without = all_cuts([label for label in labels if label >= 0], *(np.array(sides, int).reshape(-1, 2).T), heights)
-    at = np.searchsorted(without.threshold, cuts.threshold, side="right") - 1
-    np.testing.assert_allclose(curves(cuts)[1:], curves(without)[1:, at], rtol=0, atol=1e-14)
-
-
 @given(forests(max_leaves=10))
 def test_the_best_cut_is_the_first_of_the_best(forest):
     cuts = all_cuts(*forest)

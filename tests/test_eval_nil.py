@@ -1,6 +1,5 @@
 """NIL precision, recall and F1, at one threshold and at all of them."""
 
-import json
 import warnings
 
 import numpy as np
@@ -9,9 +8,7 @@ from hypothesis import given, strategies as st
 from sklearn.metrics import average_precision_score, precision_recall_fscore_support
 
 from eval import (
-    BestThreshold,
     NilScores,
-    gold_is_nil,
     linking_outcomes,
     nil_as_class,
     nil_curve,
@@ -47,21 +44,6 @@ def test_scikit_learn_agrees(rows):
         )
     assert (scores.precision, scores.recall, scores.f1) == pytest.approx(expected[:3])
     assert scores.mentions + scores.not_annotated == len(rows)
-
-
-def test_counts_are_kept():
-    gold, predicted = [True, True, False, True], [True, False, True, True]
-    scores = nil_scores(gold, predicted, annotated=[True, True, True, False])
-    assert scores == NilScores(mentions=3, gold=2, predicted=2, correct=1, not_annotated=1)
-    assert json.loads(json.dumps(scores.as_dict()))["f1"] == 0.5
-
-
-def test_which_mentions_are_nil_in_truth():
-    """A gold id in the KB beside one outside is not NIL; NIL without an id is, if it was annotated."""
-    indptr, indices = [0, 1, 3, 4, 4, 4], [7, -1, 6, -1]
-    annotated = [True, True, True, True, False]
-    assert gold_is_nil(indptr, indices, annotated=annotated).tolist() == [False, False, True, True, False]
-    assert gold_is_nil(indptr, indices).tolist() == [False, False, True, False, False]
 
 
 @pytest.mark.parametrize(
@@ -128,18 +110,6 @@ def test_the_best_threshold_is_the_middle_of_the_scores_that_it_parts(case):
         assert np.isfinite(best.threshold)
     else:
         assert best.threshold == (np.inf if len(below) else -np.inf)
-
-
-def test_a_curve_by_hand():
-    """Two mentions without an entity; two equal scores; one NIL mention above them all."""
-    curve = nil_curve([True, False, True, False, True], [-np.inf, -np.inf, 0.25, 0.25, 0.75])
-    assert curve.threshold.tolist() == [-np.inf, 0.25, 0.5, np.inf]
-    assert curve.predicted.tolist() == [0, 2, 4, 5]
-    assert curve.correct.tolist() == [0, 1, 2, 3]
-    assert curve.precision.tolist() == [0, 1 / 2, 1 / 2, 3 / 5]
-    assert curve.recall.tolist() == [0, 1 / 3, 2 / 3, 1]
-    assert curve.average_precision == pytest.approx((1 / 2 + 1 / 2 + 3 / 5) / 3)
-    assert curve.best == BestThreshold(np.inf, precision=3 / 5, recall=1, f1=6 / 8)
 
 
 @given(st.lists(st.tuples(st.booleans(), st.floats(-4, 4) | st.integers(-2, 2)), max_size=12))

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from eval import Curves, all_cuts, nil_curve, plot_precision_recall, plot_thresholds
+from eval import Curves, plot_precision_recall, plot_thresholds
 
 CURVE = Curves(np.array([0.0, 0.5, 1.0]), np.array([0.0, 1.0, 0.25]), np.zeros(3))
 SIGNATURE = {".png": b"\x89PNG\r\n\x1a\n", ".svg": b"<?xml"}
@@ -59,18 +59,6 @@ def test_equal_figures_give_equal_bytes(tmp_path, suffix):
     assert once[0] != once[1]
     assert all(content.startswith(SIGNATURE[suffix.lower()]) for content in once)
     assert os.listdir(tmp_path) == [path.name]
-
-
-@pytest.mark.slow
-def test_bytes_do_not_depend_on_the_process(tmp_path):
-    path = tmp_path / "plot.svg"
-    here = draw_all(path)
-    script = (
-        "import sys, pathlib, test_eval_plots as t; sys.stdout.buffer.write(t.draw_all(pathlib.Path(sys.argv[1]))[1])"
-    )
-    paths = {"PYTHONPATH": os.pathsep.join([os.path.dirname(__file__), *sys.path]), "PYTHONHASHSEED": "5"}
-    done = subprocess.run([sys.executable, "-c", script, path], env=os.environ | paths, capture_output=True, check=True)
-    assert done.stdout == here[1]
 
 
 @pytest.mark.slow
@@ -176,13 +164,3 @@ def test_names_are_text(tmp_path, drawn):
     assert legend(drawn[0]) == legend(drawn[1]) == expected
     root = ElementTree.parse(tmp_path / "plot.svg").getroot()
     assert not [element for element in root.iter() if element.tag.endswith("script")]
-
-
-def test_results_of_this_package_are_drawn(tmp_path, drawn):
-    rng = np.random.default_rng(0)
-    nil = nil_curve(rng.random(50) < 0.3, rng.random(50))
-    cuts = all_cuts([0, 0, 1, 1], [0, 2, 4], [1, 3, 5], [0.1, 0.4, 0.6])
-    plot_precision_recall({"NIL": nil, "B-cubed": cuts.b3}, tmp_path / "plot.png")
-    plot_thresholds(cuts.threshold, {"ARI": cuts.ari}, tmp_path / "plot.png", chosen=cuts.best("ari").threshold)
-    assert legend(drawn[0])[1] == "B-cubed (F1 1.000)"
-    assert legend(drawn[1]) == ["ARI", "chosen: 0.4"]

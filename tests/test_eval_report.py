@@ -66,14 +66,6 @@ def test_one_system_is_shown_with_recall_precision_and_interval():
     ]
 
 
-def test_lines_found_in_another_way_are_named():
-    lines = [Line(name, Fixed(0.5, method="halves" if name == "ARI" else "draws")) for name in ("ARI", "MUC", "LEA")]
-    assert Report.of({"ours": lines}).table.notes == [
-        "95% interval: draws of intervals, seed 0",
-        "95% interval of ARI: halves of intervals, seed 0",
-    ]
-
-
 def test_nothing_over_nothing_is_shown_as_such_and_counts_as_zero():
     report = Report.of({"ours": [Line.of_counts("MUC", [[0, 0, 0, 2], [0, 0, 0, 1]])]})
     assert report.table.rows == [("MUC", "0/0", "0.0000", "0.0000", "[0.0000, 0.0000]")]
@@ -131,22 +123,6 @@ def test_too_few_documents_for_a_star_are_told(n_documents):
     assert ("*" in shown) == (n_documents >= 6)
     told = f"p-value: all 2^{n_documents} exchanges of {n_documents} documents, too few for p < 0.05, seed 0"
     assert (told in report.table.notes) == (n_documents < 6)
-
-
-def test_each_later_system_is_compared_with_the_first():
-    rng = np.random.default_rng(0)
-    systems = {
-        name: [Line("accuracy", Summed(np.column_stack([rng.random(40) < share, np.ones(40)]), proportion))]
-        for name, share in (("base", 0.9), ("equal", 0.9), ("worse", 0.2))
-    }
-    report = Report.of(systems)
-    base, _, worse = (lines[0].score for lines in systems.values())
-    found = report.as_dict()["systems"]["worse"]["accuracy"]
-    assert found["against_first"] == worse.against(base, Resampling())._asdict()
-    assert found["against_first"]["difference"] < 0
-    ((_, *shown),) = report.table.rows
-    assert [cell.count("*") for cell in shown] == [0, 0, 2]
-    assert "10,000 random exchanges of 40 documents, seed 0" in str(report)
 
 
 def test_what_cannot_be_compared_is_named():
