@@ -25,8 +25,8 @@ from arbo.edges.pairs import mention_pairs
 from arbo.edges.trees import Trees
 from arbo.engine import Neighbors
 from arbo.errors import DataError
-from arbo.training.compared import Compared, known_elsewhere, thinned
-from arbo.training.edges import examples, named_examples, recall
+from arbo.training.compared import known_elsewhere, thinned
+from arbo.training.edges import examples, named_examples
 
 
 def corpus(*texts: str) -> Corpus:
@@ -274,19 +274,6 @@ def test_the_command_line_trains_tunes_and_discovers(tmp_path: Path, run: Run) -
         load_edges(edges, tuned)
 
 
-def test_candidates_neither_search_nor_weigh_mentions(learnt: EdgeModel, monkeypatch: pytest.MonkeyPatch) -> None:
-    documents, kb = arbo.load_sample()
-    linker = arbo.Linker(kb, edges=learnt)
-    weighed = linker.retrieve(documents, k=4, discover=False).entities
-
-    def refuse(*_: object) -> None:
-        raise AssertionError("mentions were compared")
-
-    monkeypatch.setattr(EdgeModel, "_mentions", refuse)
-    np.testing.assert_array_equal(linker.candidates(documents, k=16).entities, weighed.ids)
-    assert linker.retrieve(documents, k=0, discover=False).mentions.ids.shape == (len(documents.mentions), 0)
-
-
 def test_blocks_do_not_change_the_weights(learnt: EdgeModel, monkeypatch: pytest.MonkeyPatch) -> None:
     documents, kb = arbo.load_sample()
     linker = arbo.Linker(kb, edges=learnt)
@@ -372,15 +359,6 @@ def test_explanations_name_the_features_that_counted(learnt: EdgeModel, tmp_path
     assert {name for name, _ in from_entity.reasons} <= set(ENTITY_FEATURES)
     found = next(one for one in read.discovered if len(one.mentions) > 1)
     assert any("by log-odds: " in str(read.explain(mention.id)) for mention in found.mentions)
-
-
-def test_recall_counts_the_pairs_that_each_search_finds() -> None:
-    def line(id_: str, text: str) -> dict[str, object]:
-        return {"id": id_, "text": text, "mentions": [{"spans": [[0, len(text)]], "entities": ["Q"]}]}
-
-    documents = Corpus.of([line("a", "Ada Lovelace"), line("b", "Lovelace, Ada"), line("c", "she")])
-    shares = recall(Compared.of(arbo.Linker(), documents), documents)
-    assert shares == {"near": 0, "words": 0, "names": pytest.approx(1 / 3), "all": pytest.approx(1 / 3)}
 
 
 def test_large_worlds_are_thinned_and_no_correct_pair_is_lost() -> None:

@@ -165,19 +165,6 @@ def test_a_pickle_is_never_unpickled(
     assert not (tmp_path / "exploded").exists()
 
 
-def test_pickles_beside_a_model_are_no_fallback(folder: Path, tmp_path: Path) -> None:
-    torch.save(Bomb(tmp_path / "exploded"), folder / "pytorch_model.bin")
-    (folder / "model.safetensors").unlink()
-    with pytest.raises(DataError, match=r"model.safetensors: the file is missing"):
-        load(folder)
-    known = json.loads((folder / "arbo.json").read_text())["files"]
-    del known["model.safetensors"]
-    edit_json(folder / "arbo.json", files=known)
-    with pytest.raises(DataError, match=r"the model has no model\.safetensors"):
-        load(folder)
-    assert not (tmp_path / "exploded").exists()
-
-
 @pytest.mark.parametrize(
     ("weights", "problem"),
     [

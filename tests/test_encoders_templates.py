@@ -49,16 +49,12 @@ def test_a_template_is_literals_and_fields_in_order() -> None:
     ("text", "problem"),
     [
         ("[CLS] {left} [SEP]", r"leaves out \{mention\}"),
-        ("", r"leaves out \{mention\}"),
         ("{mention} {title}", r"\{title\} is unknown"),
         ("{mention} {}", r"\{\} is unknown"),
-        ("{mention} {0}", r"\{0\} is unknown"),
-        ("{mention.id}", r"\{mention.id\} is unknown"),
         ("{mention} {mention}", r"occurs twice"),
         ("{mention!r}", r"formatted"),
         ("{mention:>10}", r"formatted"),
         ("{mention", r"fields are written \{mention\}"),
-        ("mention}", r"fields are written \{mention\}"),
         ("{mention} \ud800", r"surrogate"),
         ("{mention} \0", r"NUL"),
     ],
@@ -73,22 +69,7 @@ def test_a_template_that_cannot_be_meant(text: str, problem: str) -> None:
 
 def test_literals_are_one_token_where_the_vocabulary_has_it(bert: Tower) -> None:
     tokens = spell(bert, "[CLS] [unused0] [START] of Of {mention} [SEP]", 20, "marsh fever")
-    assert tokens == [
-        "[CLS]",
-        "[unused0]",
-        "[",
-        "s",
-        "##t",
-        "##a",
-        "##r",
-        "##t",
-        "]",
-        "of",
-        "of",
-        "marsh",
-        "fever",
-        "[SEP]",
-    ]
+    assert " ".join(tokens) == "[CLS] [unused0] [ s ##t ##a ##r ##t ] of of marsh fever [SEP]"
 
 
 def test_cls_and_sep_are_what_the_model_calls_them(roberta: Tower) -> None:
@@ -215,16 +196,7 @@ def test_fields_behind_the_name_follow_in_order(bert: Tower) -> None:
     template = Template.parse("[CLS] {types} {name} {aliases} [SEP]", ENTITY_FIELDS, focus="name")
     speller = Speller.of(bert.tokenizer, template, 8)
     (row,) = speller([["the of in and", "marsh fever", "kidney cancer"]])
-    assert bert.tokenizer.convert_ids_to_tokens(row.ids) == [
-        "[CLS]",
-        "the",
-        "of",
-        "in",
-        "and",
-        "marsh",
-        "fever",
-        "[SEP]",
-    ]
+    assert " ".join(bert.tokenizer.convert_ids_to_tokens(row.ids)) == "[CLS] the of in and marsh fever [SEP]"
     (row,) = speller([["the of", "marsh fever", "kidney cancer fever"]])
     assert bert.tokenizer.convert_ids_to_tokens(row.ids)[1:-1] == ["the", "of", "marsh", "fever", "kidney", "cancer"]
 

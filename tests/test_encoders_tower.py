@@ -47,17 +47,6 @@ def test_batches_of_any_size_give_the_same(kind: str, pooling: Pooling, request:
     np.testing.assert_allclose(tower.embed(made[::-1], pooling), back, atol=1e-5)
 
 
-def test_texts_of_like_length_go_together(bert: Tower, batches: Batches) -> None:
-    made = rows(bert, 200)
-    with batches(bert) as shapes:
-        bert.embed(made, "mean", tokens_a_batch=200)
-    lengths = sorted(len(row.ids) for row in made)
-    assert sum(n for n, _ in shapes) == len(made)
-    assert [longest for _, longest in shapes] == [lengths[i - 1] for i in np.cumsum([n for n, _ in shapes])]
-    assert all(n * longest <= 200 for n, longest in shapes)
-    assert sum(n * longest for n, longest in shapes) < 1.1 * sum(lengths)
-
-
 # Memory
 
 

@@ -103,23 +103,6 @@ def test_tokens_of_mentions_and_entities(bert: Tower, config: arbo.EncoderConfig
         np.testing.assert_allclose(tokens_of(mentions, text), read(encoder.mention_tower, row), atol=1e-5)
 
 
-def test_padding_of_a_batch_does_not_show_in_the_scores_of_its_tokens(bert: Tower) -> None:
-    documents, kb = arbo.load_sample()
-    encoder = arbo.DualEncoder(bert, bert, CONTEXT)
-    inputs = mention_inputs(documents, expand_abbreviations=False)[:5]
-    mentions, entities = encoder.encode_mentions(inputs), encoder.encode_entities(kb)
-    texts, things = encoder.mention_texts(inputs), encoder.entity_texts(kb)
-    rows = texts.spell(texts.row), things.spell(things.row[:7])
-    with torch.no_grad():
-        query, tokens = (bert.encode(own, "tokens") for own in rows)
-        query_mask, mask = (torch.tensor([[i < len(row.ids) for i in range(40)] for row in own]) for own in rows)
-        query_mask, mask = query_mask[:, : query.shape[1]], mask[:, : tokens.shape[1]]
-        found = late.sum_of_max(query[:, None], query_mask[:, None], tokens, mask)
-    query_id, thing_id = np.divmod(np.arange(35), 7)
-    expected = sum_of_max(mentions, entities, query_id, thing_id).reshape(5, 7)
-    np.testing.assert_allclose(found.numpy(), expected, rtol=1e-4)
-
-
 # In a linker
 
 
