@@ -56,7 +56,7 @@ class Linker:
         partition: partitions the graph; as with the search, `arbo.scale.work.Work.partition` does so in several.
 
     Raises:
-        UsageError: the configuration has ``skip_margin`` or ``rerank_mentions``, but there is no reranker; it has a
+        UsageError: the configuration has ``skip_margin``, but there is no reranker; it has a
             threshold above 2, but the encoder compares by cosines; it has average linkage, but the encoder compares by
             inner products and there is no edge model; there are both a reranker and an edge model; ``reranker`` is
             neither a reranker nor a function; or ``encoder`` is neither an encoder nor a name, or its name is a
@@ -99,9 +99,8 @@ class Linker:
             raise UsageError(
                 "a linker cannot use a reranker and an edge model together; leave out one of them (--reranker, --edges)"
             )
-        if self.reranker is None and (self.config.skip_margin is not None or self.config.rerank_mentions):
-            name = "rerank_mentions" if self.config.rerank_mentions else "skip_margin"
-            raise UsageError(f"{name} needs a reranker; choose one (--reranker), or leave {name} out")
+        if self.reranker is None and self.config.skip_margin is not None:
+            raise UsageError("skip_margin needs a reranker; choose one (--reranker), or leave skip_margin out")
 
     def link(self, documents: Iterable[Any], corrections: Any = ()) -> Result:
         """Link each mention to an entity of the knowledge base, or to NIL; cluster the NIL mentions.
@@ -217,8 +216,7 @@ class Linker:
         With ``in_order``, the mentions are numbered as `Corpus.order` says, so that ties never depend on the order in
         which the documents came. A reranker scores the nearest entities again. An edge model sets the weights of the
         edges between mentions, keeps the ``k`` lightest edges into each mention and, if it was trained with a knowledge
-        base, sets the weights of the edges from entities too. Raise UsageError for ``discover`` if the configuration
-        sets `rerank_mentions`.
+        base, sets the weights of the edges from entities too.
         """
         procedure = self.procedure(discover=discover)
         mentions = procedure.mentions(corpus, corpus.order if in_order else np.arange(corpus.n_mentions))
@@ -237,9 +235,7 @@ class Linker:
         return self.configured(config=replace(self.config, map_types=None), _entities=self._entities.in_one_group())
 
     def procedure(self, *, discover: bool = False) -> Procedure:
-        """Return the steps of `link` or of `discover`; raise UsageError if `rerank_mentions` is set for `discover`."""
-        if discover and self.config.rerank_mentions:
-            raise UsageError("discover uses no reranker, so rerank_mentions does not apply; leave it out")
+        """Return the steps of `link` or of `discover`."""
         kb = None if discover else self.kb
         entities, reranker = (self._entities, self.reranker) if kb else (None, None)
         elsewhere = self.search_all, self.partition

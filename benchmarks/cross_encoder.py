@@ -256,14 +256,13 @@ def medic_config(cell: Cell) -> arbo.RerankingConfig:
 
 
 def by_method(jobs: Jobs, first: arbo.Linker, model: arbo.CrossEncoder, kb: arbo.KnowledgeBase) -> Iterator[Row]:
-    """Link NCBI disease with every method, by edges of the encoder, of the re-ranker, or of both."""
+    """Link NCBI disease with every method, by entity edges of the encoder or of the re-ranker."""
     test = jobs.data[CORPORA[0]].test
     config = LinkerConfig(k=8, entity_threshold=None, mention_threshold=None, candidates=CANDIDATES)
     reranked = first.configured(config=config, reranker=model)
     whose = {
         ("encoder", "encoder"): first.configured(config=config),
         ("cross-encoder", "encoder"): reranked,
-        ("cross-encoder", "cross-encoder"): reranked.configured(config=replace(config, rerank_mentions=True)),
     }
     for (entity, mention), linker in whose.items():
         retrieval = linker.retrieve(test, k=config.k, discover=False, in_order=True)

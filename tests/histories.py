@@ -116,7 +116,7 @@ class History:
         metric = "cosine" if "nil_linkage" in options else ["cosine", "dot"][rng.integers(2)]
         encoder = LettersEncoder({}, {}, metric) if dense else arbo.NgramEncoder()
         if reranked:
-            options |= [{}, {"skip_margin": 0.05}, {"rerank_mentions": True}][rng.integers(3)]
+            options |= [{}, {"skip_margin": 0.05}][rng.integers(2)]
         own = Oracle(taste, retrieval_weight=[0.0, 1.5][rng.integers(2)]) if reranked else None
         return arbo.Linker(self.kb, encoder, arbo.LinkerConfig(**options), reranker=own)
 

@@ -176,11 +176,10 @@ CORRECTIONS = [
         *(({"method": method}, {}, []) for method in METHODS),
         ({}, {"edges": "english"}, []),
         ({}, {"reranker": READER}, []),
-        ({"rerank_mentions": True}, {"reranker": READER}, []),
         ({}, {}, CORRECTIONS),
         ({"method": "minimax"}, {"edges": "english"}, CORRECTIONS),
     ],
-    ids=[*METHODS, "edges", "reranker", "reranked mentions", "corrections", "both"],
+    ids=[*METHODS, "edges", "reranker", "corrections", "both"],
 )
 def test_cuts_are_the_links_at_these_thresholds(
     sample: Sample, settings: dict[str, Any], models: dict[str, Any], corrections: list[dict[str, Any]]

@@ -185,7 +185,7 @@ def test_lines_keep_their_place_and_count_once(tmp_path: Path) -> None:
     assert states(own.add(run, [], [{**second, "author": "Bob"}])) == ["conflict", "conflict"]
 
 
-@pytest.mark.parametrize("changes", [{}, {"rerank_mentions": True}, {"skip_margin": 0.2}])
+@pytest.mark.parametrize("changes", [{}, {"skip_margin": 0.2}])
 def test_a_reranker_reads_only_new_pairs(changes: dict[str, Any], sample: Sample, tmp_path: Path) -> None:
     documents, kb = sample
     config, oracle = arbo.LinkerConfig(candidates=4, **changes), knows_gold()
@@ -195,8 +195,7 @@ def test_a_reranker_reads_only_new_pairs(changes: dict[str, Any], sample: Sample
     oracle.asked.clear()
     grown = own.add(arbo.Result.load(tmp_path / "run"), documents[60:])
     new = {mention.id for document in documents[60:] for mention in document.mentions}
-    if not changes.get("rerank_mentions"):
-        assert {mention for mention, _ in oracle.asked} <= new
+    assert {mention for mention, _ in oracle.asked} <= new
     assert len(oracle.asked) < len(known)
     oracle.asked.clear()
     equal(grown, own.refit(grown))
@@ -216,15 +215,16 @@ def test_scores_are_not_made_again_even_if_the_reranker_would_now_say_otherwise(
 
 def test_known_scores_follow_mentions_and_entities_to_their_new_rows() -> None:
     pairs = np.array([[0, 5], [1, 5], [2, 4], [2, 0]], np.int32)
-    arrays = {f"scored.{what}": pairs for what in ("entities", "mentions")}
-    arrays |= {f"score.{what}": np.arange(4, dtype=np.float32) for what in ("entities", "mentions")}
+    arrays = {"scored.entities": pairs, "score.entities": np.arange(4, dtype=np.float32)}
     row, entity = np.array([0, -1, 2]), np.array([3, -1, -1, -1, -1, 6])  # mention 1 and entity 4 are gone
     found = known_scores(arrays, row, entity)
-    assert found["entities"].pairs.tolist() == [[0, 6], [2, 3]]
-    assert found["entities"].scores.tolist() == [0, 3]
-    assert found["mentions"].pairs.tolist() == [[2, 0]]
-    assert known_scores(arrays, row, np.arange(6))["entities"].pairs.tolist() == [[0, 5], [2, 4], [2, 0]]
-    assert known_scores(arrays, np.array([-1, -1]), entity)["mentions"].scores.tolist() == []
+    assert found is not None
+    assert (found.pairs.tolist(), found.scores.tolist()) == ([[0, 6], [2, 3]], [0, 3])
+    row = np.array([2, 0, 1])
+    later = known_scores(arrays, row, np.arange(6))
+    assert later is not None
+    assert later.pairs.tolist() == [[1, 5], [2, 5], [0, 4], [0, 0]]
+    assert known_scores({}, row, entity) is None
 
 
 def test_another_reranker_is_refused(sample: Sample) -> None:

@@ -28,16 +28,14 @@ from arbo.retrieval.reranking import rerank, reranked
 def test_thresholds_are_of_those_who_make_the_edges() -> None:
     documents, kb = arbo.load_sample()
     own = replace(indifferent(), threshold=0.4)
-    for mentions, expected in ((False, arbo.NgramEncoder().threshold[1]), (True, 0.4)):
-        linker = arbo.Linker(kb, config=arbo.LinkerConfig(rerank_mentions=mentions), reranker=own)
-        assert linker.link(documents[:3]).manifest["threshold"] == {"entity": 0.4, "mention": expected}
+    thresholds = arbo.Linker(kb, reranker=own).link(documents[:3]).manifest["threshold"]
+    assert thresholds == {"entity": 0.4, "mention": arbo.NgramEncoder().threshold[1]}
 
 
-@pytest.mark.parametrize("changes", [{"rerank_mentions": True}, {"skip_margin": 0.1}])
-def test_settings_for_a_reranker_need_one(changes: dict[str, Any]) -> None:
-    kb, config = arbo.load_sample()[1], arbo.LinkerConfig(**changes)
+def test_settings_for_a_reranker_need_one() -> None:
+    kb, config = arbo.load_sample()[1], arbo.LinkerConfig(skip_margin=0.1)
     for own in (None, kb):
-        with pytest.raises(UsageError, match=rf"{next(iter(changes))} needs a reranker"):
+        with pytest.raises(UsageError, match="skip_margin needs a reranker"):
             arbo.Linker(own, config=config)
     arbo.Linker(kb, config=config, reranker=indifferent())
 
@@ -47,11 +45,6 @@ def test_discovery_asks_no_reranker() -> None:
     own = indifferent()
     linker = arbo.Linker(kb, reranker=own)
     assert linker.discover(documents[:5]).link_table == arbo.Linker().discover(documents[:5]).link_table
-    both = linker.configured(config=arbo.LinkerConfig(rerank_mentions=True))
-    with pytest.raises(UsageError, match="discover uses no reranker"):
-        both.discover(documents)
-    with pytest.raises(UsageError, match="discover uses no reranker"):
-        both.configured(kb=None).tune(documents)
     assert not own.asked
 
 
@@ -226,10 +219,10 @@ def test_tune_remembers_the_reranker(run: Run, files: Path) -> None:
     assert discovered.code == 2
     assert f"{tuned} was tuned with a reranker" in discovered.told
     file = files / "by-hand.json"
-    file.write_text('{"config": {"rerank_mentions": true}}', "utf-8")
+    file.write_text('{"config": {"skip_margin": 0.1}}', "utf-8")
     discovered = run("discover", files / "docs.jsonl", "--format", "jsonl", "--config", file, "--out", out)
     assert discovered.code == 2
-    assert "rerank_mentions needs a reranker" in discovered.told
+    assert "skip_margin needs a reranker" in discovered.told
 
 
 @pytest.mark.parametrize(
@@ -237,7 +230,6 @@ def test_tune_remembers_the_reranker(run: Run, files: Path) -> None:
     [
         ("candidates", ["--candidates", 2], ["--candidates", 3]),
         ("skip_margin", ["--skip-margin", 0.25], ["--skip-margin", 0.5]),
-        ("rerank_mentions", ["--rerank-mentions"], ["--rerank-entities"]),
     ],
 )
 def test_thresholds_are_of_a_reranker_that_is_asked_alike(

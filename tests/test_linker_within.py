@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,6 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from conftest import Sample
-from rerankers import knows_gold
 
 import arbo
 from arbo import Document, Entity, Linker, LinkerConfig, Mention
@@ -56,7 +54,7 @@ def problem(form: type[VectorEncoder], metric: Metric, seed: int) -> tuple[Corpu
 def searched(linker: Linker, corpus: Corpus, k: int, *, discover: bool = False) -> Retrieval:
     procedure = linker.procedure(discover=discover)
     mentions = procedure.mentions(corpus, np.arange(len(corpus.mentions)))
-    return procedure.weighed(procedure.searched(mentions, k, within_threshold=True), k)
+    return procedure.weigh(procedure.search(mentions, k, within_threshold=True), k)
 
 
 def decided(linker: Linker, corpus: Corpus, *, discover: bool) -> tuple[Any, ...]:
@@ -135,11 +133,3 @@ def test_complete_lists_where_edges_beyond_the_threshold_count(sample: Sample) -
     tuned = Linker(kb).tune(documents)
     assert tuned.tuning is not None
     assert max(curve.threshold.max() for curve in tuned.tuning.curves) > 0.4
-
-
-def test_a_reranker_of_mentions_gets_complete_lists(sample: Sample) -> None:
-    documents, kb = sample
-    linker = Linker(kb, reranker=knows_gold(), config=LinkerConfig(rerank_mentions=True))
-    assert searched(linker, documents[:9], 4).within is None
-    plain = replace(linker, config=LinkerConfig())
-    assert searched(plain, documents[:9], 4).within == 0.2

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import replace
 
 import pytest
 from builders import document, drawn_documents, linker, passage
 from conftest import Run, Sample
 from hypothesis import given, settings, strategies as st
-from rerankers import Oracle
 
 import arbo
 from arbo.cli.console import print_changes
@@ -128,21 +126,6 @@ def test_a_mention_names_the_correction_behind_its_change(capsys: pytest.Capture
     assert list(clusters(changes).values()) == ["new", "gone", "gone"]
     print_changes(changes, 2)
     assert [text.split()[0] for text in capsys.readouterr().out.splitlines()[3:5]] == ["gone", "gone"]
-
-
-def test_no_weight_of_the_encoder_stands_for_one_of_a_reranker() -> None:
-    config = arbo.LinkerConfig(rerank_mentions=True, entity_threshold=1e-6, mention_threshold=0.95)
-    own = arbo.Linker(KB, config=config, reranker=Oracle(lambda item, entity: 3.0 * (item.name == entity.name)))
-    before = own.link([document("a", "zzz")])
-    after = own.add(before, [document("b", "zzz")])
-    (row,) = diff(before, after).clusters
-    assert row.edge is not None
-    assert (row.change, row.edge[:2]) == ("grown", ("a-0", "b-0"))
-    assert row.edge[2] > 0.05  # by the reranker; by the encoder, equal names have 0
-    assert after.kept is not None
-    old = {name: own for name, own in after.kept().items() if not name.startswith("graph.")}
-    (row,) = diff(before, replace(after, kept=lambda: old)).clusters
-    assert (row.change, row.edge) == ("grown", None)
 
 
 NAMES = ["zzz", "zzz fever", "zzz fevers", "marsh", "marshes", "yyy", "yyyy"]

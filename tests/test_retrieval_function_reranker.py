@@ -81,9 +81,7 @@ def test_a_function_chooses_among_all_candidates_of_a_mention_that_has_a_new_one
 
     inputs = mention_inputs(documents, expand_abbreviations=False)
     own = ScoreMemory(
-        FunctionReranker(last),
-        kb,
-        {"entities": PairScores(np.array([[0, 0], [0, 1], [1, 0], [1, 1]]), np.array([0.0, 1.0, 0.0, 1.0]))},
+        FunctionReranker(last), PairScores(np.array([[0, 0], [0, 1], [1, 0], [1, 1]]), np.array([0.0, 1.0, 0.0, 1.0]))
     )
     given: Any = own.score(inputs, kb, np.array([0, 0, 0, 1, 1]), np.array([0, 1, 2, 0, 1]))
     assert given.tolist() == [0, 0, 1, 0, 1]

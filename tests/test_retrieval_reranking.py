@@ -8,14 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from builders import document
 from conftest import Sample
 from hypothesis import given, strategies as st
 from rerankers import Oracle, indifferent, knows_gold, small
 
 import arbo
 from arbo.data.gold import Gold
-from arbo.errors import DataError, UsageError
+from arbo.errors import DataError
 from arbo.retrieval.candidates import Candidates, is_gold, with_gold
 from arbo.retrieval.reranking import rerank
 
@@ -68,57 +67,6 @@ def test_the_score_of_the_first_stage_is_added() -> None:
     np.testing.assert_allclose(after.scores[1], [1 / (1 + np.exp(-2)), 1 - 1 / (1 + np.exp(-2)), NONE], rtol=1e-6)
 
 
-def test_edges_between_mentions() -> None:
-    names = ("fever", "high fever", "marsh", "swamp")
-    documents = arbo.Corpus(document(f"d{i}", name) for i, name in enumerate(names))
-    kb = arbo.KnowledgeBase([arbo.Entity("E0", "fever"), arbo.Entity("E1", "marsh")])
-    own = Oracle(lambda item, entity: float(item.name[-1] == entity.name[-1]) + 0.5 * float(item.name != entity.name))
-    encoder = arbo.Linker(kb, config=arbo.LinkerConfig(k=2))
-    linker = arbo.Linker(kb, config=arbo.LinkerConfig(k=2, rerank_mentions=True), reranker=own)
-    plain, found = (one.retrieve(documents, k=2, discover=False) for one in (encoder, linker))
-    assert np.array_equal(found.mentions.ids, plain.mentions.ids)
-    for place, name in enumerate(names):
-        total = sum(np.exp(own.score_of(found.inputs[place], entity)) for entity in kb)
-        for other, dissimilarity in zip(found.mentions.ids[place], found.mentions.dissimilarity[place], strict=True):
-            beside = np.exp(own.score_of(found.inputs[place], arbo.Entity("m", names[other])))
-            assert dissimilarity == pytest.approx(1 - beside / (beside + total)), (name, names[other])
-    assert len(linker.link(documents).links) == 4
-    with pytest.raises(UsageError, match="rerank_mentions needs all mentions reranked"):
-        arbo.LinkerConfig(rerank_mentions=True, skip_margin=0.1)
-
-
-@pytest.mark.parametrize("weight", [0.0, 3.0])
-def test_edges_between_mentions_without_candidates(weight: float) -> None:
-    """Another mention is compared with the own name, whatever is added to all scores of a mention."""
-    names = {"m0": "fever", "m1": "fever", "m2": "cold", "m3": "cough", "m4": "marsh"}
-    documents = arbo.Corpus(document(m, name, domain="x" if name != "marsh" else "y") for m, name in names.items())
-    kb = arbo.KnowledgeBase([arbo.Entity("E0", "marsh", domain="y")])
-    fits = {"fever": 3.0, "cold": 2.0, "cough": 7.0}
-
-    def edges(added: float, k: int) -> Any:
-        own = Oracle(lambda item, entity: added + fits.get(entity.name, 0.0), retrieval_weight=weight)
-        config = arbo.LinkerConfig(k=k, rerank_mentions=True)
-        found = arbo.Linker(kb, config=config, reranker=own).retrieve(documents, k=k, discover=False)
-        asked = {(mention, names[f"m{entity}"]) for mention, entity in own.asked if entity != "E0"}
-        assert ("m4-0", "marsh") not in asked  # it has a candidate, and no neighbour
-        return found
-
-    found = edges(0.0, 3)
-    plain = arbo.Linker(kb, config=arbo.LinkerConfig(k=3)).retrieve(documents, k=3, discover=False)
-    near = plain.similarity(plain.mentions.dissimilarity)
-    for row in range(4):
-        own = fits[names[f"m{row}"]] + weight * near[row, 0]
-        for other, closeness, edge in zip(
-            found.mentions.ids[row], near[row], found.mentions.dissimilarity[row], strict=True
-        ):
-            if other >= 0:
-                beside = fits[names[f"m{other}"]] + weight * closeness
-                assert edge == pytest.approx(1 / (1 + np.exp(beside - own)), rel=1e-5)
-    assert found.mentions.dissimilarity[0, 0] == 0.5  # of the same name
-    np.testing.assert_allclose(edges(50.0, 3).mentions.dissimilarity, found.mentions.dissimilarity, rtol=1e-4)
-    np.testing.assert_array_equal(edges(0.0, 1).mentions.dissimilarity, found.mentions.dissimilarity[:, :1])
-
-
 def test_another_number_of_scores() -> None:
     class Other(Oracle):
         def score(self, *given: Any) -> Any:
@@ -160,10 +108,8 @@ def test_a_reranked_retrieval_has_the_thresholds_of_who_makes_the_edges() -> Non
     documents, kb = arbo.load_sample()
     first = arbo.Linker(kb)
     second = first.configured(reranker=indifferent())
-    third = second.configured(config=arbo.LinkerConfig(rerank_mentions=True))
-    found, entities, both = (one.retrieve(documents, k=2, discover=False) for one in (first, second, third))
+    found, entities = (one.retrieve(documents, k=2, discover=False) for one in (first, second))
     assert entities.threshold == (0.5, found.threshold[1])
-    assert both.threshold == (0.5, 0.5)
     assert (entities.mentions.ids == found.mentions.ids).all()
     assert (entities.mentions.dissimilarity == found.mentions.dissimilarity).all()
     assert entities.settings == {**found.settings, "reranker": indifferent().settings, "skip_margin": None}

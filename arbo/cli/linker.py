@@ -59,7 +59,6 @@ class Tuning(Encoding):
     reranker: options.RerankerModel = None
     candidates: options.NumberOfCandidates = None
     skip_margin: options.SkipMargin = None
-    rerank_mentions: options.RerankMentions = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,7 +98,7 @@ def _check_reranking(tuned: Path | None, settings: arbo.LinkerConfig, changes: M
 
     if not tuned_model(tuned, "reranker"):
         return
-    for name in ("candidates", "skip_margin", "rerank_mentions"):
+    for name in ("candidates", "skip_margin"):
         was = getattr(settings, name)
         if changes.get(name, was) != was:
             raise unfit(tuned, f"with {name}={was}, not {changes[name]}", "leave that option out")

@@ -124,10 +124,6 @@ _NUMBER_OF_CANDIDATES = "Nearest entities to keep per mention. [default: 16, or 
 NumberOfCandidates = Annotated[int | None, _rerank(metavar="N", min=1, help=_NUMBER_OF_CANDIDATES)]
 _SKIP_MARGIN = "Do not rerank if the nearest entity is closer than the second by this margin. [default: rerank all]"
 SkipMargin = Annotated[float | None, _rerank(metavar="MARGIN", min=0.0, help=_SKIP_MARGIN)]
-_RERANK_MENTIONS = "Rerank mention edges too, or only entity edges. [default: entities]"
-RerankMentions = Annotated[
-    bool | None, _rerank("--rerank-mentions/--rerank-entities", help=_RERANK_MENTIONS, show_default=False)
-]
 _FINDER = (
     "`dictionary` finds names of the knowledge base (case and plural forms are ignored), and abbreviations "
     "that a document defines; a model folder of `arbo train-finder` also finds other names."

@@ -44,8 +44,6 @@ class LinkerConfig(Settings):
     skip_margin: NotBelow0 | None = None
     """Do not rerank mentions whose nearest entity is more similar than the second by at least this margin; None reranks
     all mentions. See `arbo.retrieval.early_exit.skipping`."""
-    rerank_mentions: bool = False
-    """Whether a reranker also scores the edges between mentions, see `arbo.retrieval.reranking`."""
     search: SearchMethod = "exact"
     """Neighbour search: ``exact``, or approximate by a graph of dense vectors (``hnsw``). With the pooling ``tokens``,
     both only propose 256 neighbours, which are then compared token by token, so that both are approximate if there are
@@ -82,10 +80,6 @@ class LinkerConfig(Settings):
         if self.nil_threshold != "default" and self.nil_linkage == "single":
             mend = "for 'single', set mention_threshold instead, the M of --threshold E,M"
             raise UsageError(f"nil_threshold needs nil_linkage 'average'; {mend}")
-        if self.rerank_mentions and self.skip_margin is not None:
-            raise UsageError(
-                "rerank_mentions needs all mentions reranked, but skip_margin skips some; leave one of the two out"
-            )
 
     def limits(self, defaults: tuple[float, float]) -> tuple[float, float]:
         """Return the thresholds on (entity, mention) edges; ``"default"`` is replaced by its value in ``defaults``."""
@@ -97,7 +91,7 @@ class LinkerConfig(Settings):
         ``learnt`` means that an edge model weighs the edges.
         """
         limit = self.limits(defaults)[1]
-        all_count = learnt or self.rerank_mentions or self.nil_linkage == "average"
+        all_count = learnt or self.nil_linkage == "average"
         return None if all_count or limit == float("inf") else limit
 
     def nil_limit(self, defaults: tuple[float, float]) -> float:

@@ -49,7 +49,7 @@ class Mentions(NamedTuple):
     """Returns their documents as tables."""
     find: Find | None = None
     """Searches their neighbours if some are known."""
-    known: Mapping[str, PairScores] = {}
+    known: PairScores | None = None
     """Known scores of a reranker, see `ScoreMemory`."""
 
     @classmethod

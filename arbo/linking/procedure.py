@@ -110,7 +110,7 @@ class Procedure:
         """Search the ``k`` nearest mentions of each mention and, with a knowledge base, its nearest entities.
 
         With ``within_threshold``, mentions beyond the mention threshold are left out, which is faster; but all are kept
-        if an edge model, `rerank_mentions` or average linkage needs them.
+        if an edge model or average linkage needs them.
         """
         encoder, inputs, encode, _, find, _ = mentions
         limit = self.config.mention_limit(encoder.threshold, learnt=self.edges is not None)
@@ -130,8 +130,8 @@ class Procedure:
             return learnt
         if self.reranker is None or self.kb is None:
             return nearest
-        how: dict[str, Any] = {"skip_margin": self.config.skip_margin, "mentions": self.config.rerank_mentions}
-        return reranked(nearest, self.reranker, self.kb, announce=self.announce, score=score, **how)
+        skip_margin = self.config.skip_margin
+        return reranked(nearest, self.reranker, self.kb, skip_margin=skip_margin, announce=self.announce, score=score)
 
     def _result(self, mentions: Mentions, edited: Edited[Any], clock: Stopwatch) -> Result:
         """Search, weigh, partition and describe: the steps that linking and growing share."""
@@ -140,7 +140,7 @@ class Procedure:
             nearest = self.search(mentions, k, within_threshold=True)
             scores = None
             if self.reranker is not None and self.kb is not None:
-                scores = ScoreMemory(self.reranker, self.kb, mentions.known)
+                scores = ScoreMemory(self.reranker, mentions.known)
             weighed = self.weigh(nearest, k, scores.score if scores else None)
         with clock("partition"):
             decided = mention_decisions(edited.lines, weighed.inputs, self.kb, config) if edited.lines else None

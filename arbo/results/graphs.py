@@ -74,7 +74,7 @@ def neighbors_of(run: Run) -> tuple[Array, Array] | None:
         ids, weights = np.full(shape, -1, source.dtype), np.full(shape, np.inf, weight.dtype)
         ids[target, place], weights[target, place] = source, weight
         return ids, weights
-    if "mentions" not in kept or "edges" in run.manifest["encoder"] or run.manifest["config"].get("rerank_mentions"):
+    if "mentions" not in kept or "edges" in run.manifest["encoder"]:
         return None
     ids, weights = (kept[name][:, : run.manifest["config"]["k"]] for name in _MENTIONS)
     return ids, weights

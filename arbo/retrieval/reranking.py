@@ -7,11 +7,7 @@ are not candidates have the probability 0. A threshold of 0.5 links an entity th
 together. The threshold cannot distinguish a mention without a fitting candidate from one with several, and a single
 candidate always has the probability 1: if mentions can be NIL, tune the threshold.
 
-Mention edges stay those of the encoder, unless `LinkerConfig.rerank_mentions` is set, as in Angell et al. (2021),
-"Clustering-based inference for biomedical entity linking". The reranker then reads the other mention like an entity
-with its name, and its probability comes from a softmax over the candidates and this mention. A mention in a domain
-without entities has no candidates; an entity with the mention's own name takes their place, with the first-stage score
-of the nearest neighbour. So a neighbour with the same name has the probability 0.5, and a worse neighbour has less.
+Mention edges stay those of the encoder: a reranker's gain nothing (`benchmarks/reports/cross_encoder.md`).
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -21,7 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 import scipy  # its modules are imported when they are used
 
-from arbo.data import Corpus, Entity, KnowledgeBase, MentionInput, mention_inputs
+from arbo.data import Corpus, KnowledgeBase, MentionInput, mention_inputs
 from arbo.engine import Bools, Floats, Ids, Neighbors
 from arbo.errors import DataError
 from arbo.progress import Announce, quiet
@@ -142,52 +138,24 @@ def reranked(
     kb: KnowledgeBase,
     *,
     skip_margin: float | None,
-    mentions: bool = False,
     announce: Announce,
     score: Score | None = None,
 ) -> Retrieval:
-    """Rerank the entity edges of a retrieval, see `rerank`; with ``mentions``, also those between mentions.
+    """Rerank the entity edges of a retrieval, see `rerank`; ``score`` takes the place of `Reranker.score`.
 
-    The dissimilarity of an entity is then 1 minus its probability. The list of neighbouring mentions is not sorted
-    again: it stays in the order of the encoder. ``score`` takes the place of `Reranker.score`.
+    The dissimilarity of an entity is then 1 minus its probability.
     """
     ids, dissimilarity = retrieval.entities
     scorer = _Scorer(reranker, retrieval.inputs, announce, score or reranker.score)
     ids, scores = scorer.sorted(kb, ids, retrieval.similarity(dissimilarity), skip_margin)
-    limit = reranker.threshold
     return replace(
         retrieval,
         entities=Neighbors(ids, np.where(ids >= 0, 1 - _probability(ids, scores), np.float32(np.inf))),
-        mentions=_mention_edges(retrieval, scorer, ids, scores) if mentions else retrieval.mentions,
         distance=lambda mention, _: np.ones(len(mention), np.float32),  # others have the probability 0
         offset=1.0,
-        threshold=(limit, limit if mentions else retrieval.threshold[1]),
+        threshold=(reranker.threshold, retrieval.threshold[1]),
         settings=_settings(retrieval.settings, reranker, skip_margin),
     )
-
-
-def as_entities(inputs: Sequence[MentionInput]) -> KnowledgeBase:
-    """Make a knowledge base with one entity for each mention, whose name and domain are those of the mention."""
-    return KnowledgeBase(
-        Entity(str(place), item.name, domain=item.document.domain) for place, item in enumerate(inputs)
-    )
-
-
-def _mention_edges(retrieval: Retrieval, scorer: _Scorer, entities: Ids, entity_scores: Floats) -> Neighbors:
-    """Return the dissimilarities of mention edges, relative to the candidates' scores or that of the own name."""
-    others, dissimilarity = retrieval.mentions
-    is_edge = others >= 0
-    is_alone = (entities < 0).all(axis=1, keepdims=True) & is_edge.any(axis=1, keepdims=True)
-    similarity = retrieval.similarity(dissimilarity)
-    scores = scorer.scores(
-        as_entities(retrieval.inputs),
-        np.hstack([others, np.arange(len(others), dtype=others.dtype)[:, None]]),
-        np.hstack([is_edge, is_alone]),
-        np.hstack([similarity, similarity.max(axis=1, initial=-np.inf, keepdims=True)]),
-    )
-    candidates = scipy.special.logsumexp(entity_scores, axis=1, keepdims=True) if entity_scores.size else 0
-    log_odds = scores[:, :-1] - np.where(is_alone, scores[:, -1:], candidates)
-    return Neighbors(others, np.where(is_edge, scipy.special.expit(-log_odds), np.inf).astype(np.float32))
 
 
 def _probability(entities: Ids, scores: Floats) -> Floats:

@@ -5,7 +5,7 @@ scores are therefore the only ones that equal those of an earlier run.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,13 +18,13 @@ from arbo.retrieval.reranking import Reranker, scores_of
 
 
 class PairScores(NamedTuple):
-    """(pairs, 2) mentions with rows of entities or with other mentions, and (pairs,) their scores."""
+    """(pairs, 2) mentions with rows of entities, and (pairs,) their scores."""
 
     pairs: Ids
     scores: Floats
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(eq=False, slots=True)
 class ScoreMemory:
     """Scores pairs like a reranker, but asks it only about pairs that are unknown.
 
@@ -32,21 +32,17 @@ class ScoreMemory:
     """
 
     reranker: Reranker
-    kb: KnowledgeBase
-    """The knowledge base; entities of any other one stand for mentions."""
-    known: Mapping[str, PairScores] = field(default_factory=dict)
-    """Known scores of pairs with ``entities`` and with ``mentions``."""
-    asked: dict[str, PairScores] = field(default_factory=dict)
+    known: PairScores | None = None
+    asked: PairScores | None = None
     """All pairs that were asked for, with their scores."""
 
     def score(
         self, mentions: Sequence[MentionInput], kb: KnowledgeBase, mention: Ids, entity: Ids, announce: Announce = quiet
     ) -> Floats:
         """Return the scores of pairs, see `Reranker`; the reranker gets only the mentions of unknown pairs."""
-        others = "entities" if kb is self.kb else "mentions"
         scores, is_new = np.empty(len(mention), np.float32), np.ones(len(mention), np.bool_)
-        if others in self.known and len(self.known[others].scores):
-            scores, is_new = _looked_up(self.known[others], mention, entity)
+        if self.known is not None and len(self.known.scores):
+            scores, is_new = _looked_up(self.known, mention, entity)
             if getattr(self.reranker, "whole", False):
                 is_new = np.isin(mention, mention[is_new])
         used, place = np.unique(mention[is_new], return_inverse=True)
@@ -54,33 +50,30 @@ class ScoreMemory:
             few = [mentions[row] for row in used.tolist()]
             with np.errstate(over="ignore"):  # infinity is reported later
                 scores[is_new] = scores_of(self.reranker.score, few, kb, place, entity[is_new], announce)
-        self.asked[others] = PairScores(np.column_stack([mention, entity]).astype(np.int32), scores)
+        self.asked = PairScores(np.column_stack([mention, entity]).astype(np.int32), scores)
         return scores
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Return the pairs that were asked for, for `known_scores`."""
-        pairs = {f"scored.{others}": own.pairs for others, own in self.asked.items()}
-        return pairs | {f"score.{others}": own.scores.astype(np.float32) for others, own in self.asked.items()}
+        if self.asked is None:
+            return {}
+        return {"scored.entities": self.asked.pairs, "score.entities": self.asked.scores.astype(np.float32)}
 
 
-def known_scores(arrays: Mapping[str, npt.NDArray[Any]], row: Ids, entity: Ids) -> dict[str, PairScores]:
-    """Return the scores in the arrays of `ScoreMemory.arrays`, of pairs that are still there.
+def known_scores(arrays: Mapping[str, npt.NDArray[Any]], row: Ids, entity: Ids) -> PairScores | None:
+    """Return the scores in the arrays of `ScoreMemory.arrays`, of pairs that are still there; None without them.
 
     ``row`` is the earlier number of each mention, or -1 for a new one; ``entity`` the row of each earlier entity now,
     or -1.
     """
-    scores = {}
+    if "scored.entities" not in arrays:
+        return None
     number = np.full(row.max(initial=-1) + 2, -1, np.int32)  # the last is that of mentions that are gone
     number[row[row >= 0]] = np.flatnonzero(row >= 0)
-    for others in ("entities", "mentions"):
-        if f"scored.{others}" in arrays:
-            mention, other = arrays[f"scored.{others}"].T
-            mention = number[np.minimum(mention, len(number) - 1)]
-            other = number[np.minimum(other, len(number) - 1)] if others == "mentions" else entity[other]
-            is_left = (mention >= 0) & (other >= 0)
-            pairs = np.column_stack([mention, other])[is_left]
-            scores[others] = PairScores(pairs, arrays[f"score.{others}"][is_left])
-    return scores
+    earlier, other = arrays["scored.entities"].T
+    mention, other = number[np.minimum(earlier, len(number) - 1)], entity[other]
+    is_left = (mention >= 0) & (other >= 0)
+    return PairScores(np.column_stack([mention, other])[is_left], arrays["score.entities"][is_left])
 
 
 def _looked_up(known: PairScores, mention: Ids, other: Ids) -> tuple[Floats, npt.NDArray[np.bool_]]:
