@@ -47,6 +47,8 @@ _SEPARATOR = re.compile(r"[|,;+]")
 _LISTS = ("passages", "sentences", "annotations", "relations", "locations", "nodes")
 _NIL = "-1"
 _PART = {"id": anything, "infons": mapping_or_null, "offset": anything, "text": string_or_null}
+_GOLD = re.compile(rf"(?!({_NIL}|-)\Z)\S(.*\S)?", re.S)
+_SEPARATORS = frozenset("|,;+")
 _PART |= dict.fromkeys(_LISTS, any_list)
 
 
@@ -180,10 +182,6 @@ def _record(element: Element) -> dict[str, Any]:
 def _number(name: str, value: str) -> str | int:
     digits = value.strip()
     return int(digits) if name in ("offset", "length") and digits.isdecimal() and len(digits) < 19 else value
-
-
-_GOLD = re.compile(rf"(?!({_NIL}|-)\Z)\S(.*\S)?", re.S)
-_SEPARATORS = frozenset("|,;+")
 
 
 def write_bioc(documents: Iterable[Document], path: PathLike, _: Mapping[str, str]) -> Counter[str]:

@@ -18,8 +18,8 @@ its label is its type. Files contain more than plain mentions; `notes` counts th
   is an error, since it usually means that the offsets count bytes or UTF-16 units.
 - A text without annotations is ignored, unless it is the given path. Annotations without a text are an error.
 
-An archive is read as a stream: nothing is unpacked to disk, and links, paths that lead out of the archive and
-oversized members are refused.
+An archive is read as a stream: nothing is unpacked to disk. Links are ignored, and an archive of more than 1 GiB is
+refused.
 
 The writer makes a folder with `ID.txt` and `ID.ann` for each document. An id that is not a valid file name, on Windows
 or elsewhere, is percent-encoded, as is one that differs from an earlier one only in case. Mentions that come from BRAT
@@ -48,11 +48,14 @@ from arbo.text.checks import Span
 
 TEXT, ANNOTATIONS = SUFFIXES = (".txt", ".ann")
 ARCHIVES = (".tar.gz", ".tgz")
-LARGEST_MEMBER = 100 * 2**20
 
 _UMLS_ID = re.compile(r"\bC[0-9]{7}\b")
 
 Line = tuple[int, list[str]]
+_FILE_NAME = re.compile(r"[^./\\%<>:\"|?*\x00-\x1f][^/\\%<>:\"|?*\x00-\x1f]*")
+_DEVICE = re.compile(r"(con|prn|aux|nul|(com|lpt)[0-9¹²³]) *(\.|$)", re.IGNORECASE)
+_ID = re.compile(r"\S([^\t\r\n]*\S)?")
+_ON_ONE_LINE = re.compile(r"[^\r\n]+")
 
 
 class _File(NamedTuple):
@@ -126,31 +129,18 @@ def _archived(path: Path) -> Iterator[_File]:
         with tarfile.open(fileobj=stream, mode="r|", errors="replace") as archive:
             for member in archive:
                 size += member.size
-                _check(member, size, path)
+                if size > LARGEST_ARCHIVE:
+                    wrong = f"the archive unpacks to more than {LARGEST_ARCHIVE >> 20} MiB"
+                    raise DataError(f"{wrong}; unpack it and name the folder", file=str(path), id=member.name[:200])
                 name = PurePosixPath(member.name).name
                 if not member.isfile() or name.startswith(".") or not name.lower().endswith(SUFFIXES):
                     continue
                 content = archive.extractfile(member)
                 if content is not None:
-                    yield _File(path / member.name, decode(content.read(), path / member.name))
+                    place = path / member.name.lstrip("/")
+                    yield _File(place, decode(content.read(), place))
         while stream.read(2**16):  # the checksum stands at the end
             pass
-
-
-def _check(member: tarfile.TarInfo, size: int, path: Path) -> None:
-    """Raise DataError if a member is unsafe or too large, or all up to it are, of ``size`` bytes together."""
-    name = PurePosixPath(member.name.replace("\\", "/"))
-    if not (member.isfile() or member.isdir()) or member.issparse():
-        problem = "a link, a device or a sparse file in an archive is refused; leave it out"
-    elif name.is_absolute() or ".." in name.parts:
-        problem = "a path that leads out of the archive is refused; pack relative paths below one folder"
-    elif member.size > LARGEST_MEMBER:
-        problem = f"the file is larger than {LARGEST_MEMBER >> 20} MiB; unpack the archive and name the folder"
-    elif size > LARGEST_ARCHIVE:
-        problem = f"the archive unpacks to more than {LARGEST_ARCHIVE >> 20} MiB; unpack it and name the folder"
-    else:
-        return
-    raise DataError(problem, file=str(path), id=member.name[:200])
 
 
 def _document(text: _File, annotations: _File, records: Records[Document]) -> Document:
@@ -236,12 +226,6 @@ def _counts(gold: dict[str, dict[str, None]]) -> Counter[str]:
     ids = Counter(min(len(concepts), 2) for concepts in gold.values())
     counts = {"mentions without a concept id": ids[0], "mentions with several concept ids": ids[2]}
     return Counter({note: count for note, count in counts.items() if count})
-
-
-_FILE_NAME = re.compile(r"[^./\\%<>:\"|?*\x00-\x1f][^/\\%<>:\"|?*\x00-\x1f]*")
-_DEVICE = re.compile(r"(con|prn|aux|nul|(com|lpt)[0-9¹²³]) *(\.|$)", re.IGNORECASE)
-_ID = re.compile(r"\S([^\t\r\n]*\S)?")
-_ON_ONE_LINE = re.compile(r"[^\r\n]+")
 
 
 def write_brat(documents: Iterable[Document], folder: PathLike, names: Mapping[str, str]) -> Counter[str]:

@@ -43,6 +43,10 @@ SUFFIXES = (".conll", "_conll")
 
 _BEGIN, _END = "#begin document", "#end document"
 _NAME = re.compile(r"\((.*)\);(?: *part +(\S+))?")
+_DOCUMENT_ID = re.compile(r"[^\t\r\n]+")
+_PART = re.compile(r"(.+)/([0-9]{3})")
+_WORD = re.compile(r"[^ \t\r\n]+")
+_CHAIN = re.compile(r"[^()|\s]+")
 
 
 class _Word(NamedTuple):
@@ -131,12 +135,6 @@ def _chains(words: Sequence[_Word], document_id: str, file: Path, records: Recor
         with records.record(file, words[at].line, kind="lines"):
             raise DataError(f"chain {name} begins a mention here that does not end", id=document_id)
     return chains
-
-
-_DOCUMENT_ID = re.compile(r"[^\t\r\n]+")
-_PART = re.compile(r"(.+)/([0-9]{3})")
-_WORD = re.compile(r"[^ \t\r\n]+")
-_CHAIN = re.compile(r"[^()|\s]+")
 
 
 def write_conll(documents: Iterable[Document], path: PathLike, _: Mapping[str, str]) -> Counter[str]:

@@ -108,21 +108,17 @@ def _words(file: Path, records: Records[Document]) -> Iterator[_Word]:
 
 def _mentions(source: Path, records: Records[Document]) -> dict[str, list[Numbered]]:
     """Return the objects of the mention file by document, numbered from 1."""
+    mentions = parse_whole(read_text(source), source)
+    if not isinstance(mentions, list):
+        raise DataError("expected a JSON list of mentions", file=str(source))
     by_document: defaultdict[str, list[Numbered]] = defaultdict(list)
-    for number, mention in enumerate(_parse(source), start=1):
+    for number, mention in enumerate(mentions, start=1):
         with records.record(source, 1, kind="mentions"):
             document_id = mention.get("doc_id") if isinstance(mention, dict) else None
             if not isinstance(document_id, str):
                 raise DataError(f"mention {number}: expected an object whose 'doc_id' is a string")
             by_document[document_id].append((number, mention))
     return by_document
-
-
-def _parse(source: Path) -> list[Any]:
-    mentions = parse_whole(read_text(source), source)
-    if not isinstance(mentions, list):
-        raise DataError("expected a JSON list of mentions", file=str(source))
-    return mentions
 
 
 def _document(words: list[_Word], mentions: list[Numbered], source: Path, records: Records[Document]) -> Document:

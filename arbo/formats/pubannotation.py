@@ -35,6 +35,13 @@ from arbo.text.checks import Span
 _DENOTATION = {"id": string_or_null, "span": anything, "obj": string_or_null}
 _ATTRIBUTE = {"subj": string, "pred": string, "obj": anything}
 _PARTS = {"denotations": any_list, "attributes": any_list}
+_ID = re.compile(r"https?://\S+|[A-Za-z][\w.-]*:[\w./-]*[0-9][\w./-]*")
+"""An `obj` that is an id."""
+_NAMES_ID = re.compile(r"(\A|[^a-z])(id|identifier)\Z", re.I)
+"""Predicates of ids."""
+_NIL = "NIL"
+_GOLD = re.compile(r"(?!NIL\Z).*", re.S)
+_PREDICATE = "tao:has_database_id"
 
 
 def read_pubannotation(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
@@ -76,13 +83,13 @@ def _drafts(values: dict[str, Any], prefix: str, document_id: str, text: str, no
         metadata: dict[str, Any] = {}
         ids: list[str] = []
         for pred, value in facts.get(name, ()) if name else ():
-            if NAMES_ID.search(pred) and isinstance(value, str):
+            if _NAMES_ID.search(pred) and isinstance(value, str):
                 ids.append(short_id(value))
             else:
                 metadata[pred] = [*_listed(metadata[pred]), value] if pred in metadata else value
-        if not ids and obj and (obj == NIL or ID.fullmatch(obj)):
+        if not ids and obj and (obj == _NIL or _ID.fullmatch(obj)):
             ids, obj = [short_id(obj)], None
-        gold = tuple(id_ for id_ in ids if id_ != NIL) if ids else None
+        gold = tuple(id_ for id_ in ids if id_ != _NIL) if ids else None
         yield Draft(name and f"{prefix}{name}", spans, obj or None, gold, metadata)
 
 
@@ -97,15 +104,6 @@ def _facts(attributes: Iterable[object], document_id: str) -> dict[str, list[tup
 
 def _listed(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
-
-
-ID = re.compile(r"https?://\S+|[A-Za-z][\w.-]*:[\w./-]*[0-9][\w./-]*")
-"""An `obj` that is an id."""
-NAMES_ID = re.compile(r"(\A|[^a-z])(id|identifier)\Z", re.I)
-"""Predicates of ids."""
-NIL = "NIL"
-_GOLD = re.compile(r"(?!NIL\Z).*", re.S)
-_PREDICATE = "tao:has_database_id"
 
 
 def write_pubannotation(documents: Iterable[Document], path: PathLike, _: Mapping[str, str]) -> Counter[str]:
@@ -145,14 +143,14 @@ def _record(document: Document, notes: Counter[str]) -> dict[str, Any]:
 
 def _obj_and_facts(mention: Mention, notes: Counter[str]) -> tuple[str, list[tuple[str, Any]]]:
     """Return the `obj` of a mention, and the predicates and objects of its attributes."""
-    ids = [NIL] if mention.gold == () else [check_id(id_, _GOLD, of=mention.id) for id_ in mention.gold or ()]
+    ids = [_NIL] if mention.gold == () else [check_id(id_, _GOLD, of=mention.id) for id_ in mention.gold or ()]
     obj = mention.type or None
-    if mention.type is None and len(ids) == 1 and (ids[0] == NIL or ID.fullmatch(ids[0])):
+    if mention.type is None and len(ids) == 1 and (ids[0] == _NIL or _ID.fullmatch(ids[0])):
         obj, ids = ids[0], []
-    elif not ids and ID.fullmatch(obj or ""):
+    elif not ids and _ID.fullmatch(obj or ""):
         notes["types that are read as ids"] += 1
     notes["mentions without a type, written as `Mention`"] += obj is None
-    further = {key: value for key, value in mention.metadata.items() if not NAMES_ID.search(key)}
+    further = {key: value for key, value in mention.metadata.items() if not _NAMES_ID.search(key)}
     notes["further keys whose names end in `id` left out"] += len(mention.metadata) - len(further)
     facts = [(_PREDICATE, id_) for id_ in ids]
     for key, value in further.items():

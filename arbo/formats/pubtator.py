@@ -39,6 +39,8 @@ SUFFIXES = (".txt", ".pubtator")
 
 _ID_SEPARATOR = re.compile(r"[|+]")
 _NIL = "-1"
+_DOCUMENT_ID = re.compile(r"[^|\t\r\n\ufeff]+")
+_ID = re.compile(r"(?!-1$)[^|+\s]([^|+\t\r\n]*[^|+\s])?")
 
 
 def read_pubtator(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
@@ -112,10 +114,6 @@ def _gold(column: str, notes: Counter[str]) -> tuple[str, ...] | None:
     if len(ids) > 1:
         notes["mentions with several concept ids"] += 1
     return tuple(concept for concept in ids if concept != _NIL)
-
-
-_DOCUMENT_ID = re.compile(r"[^|\t\r\n\ufeff]+")
-_ID = re.compile(r"(?!-1$)[^|+\s]([^|+\t\r\n]*[^|+\s])?")
 
 
 def write_pubtator(documents: Iterable[Document], path: PathLike, _: Mapping[str, str]) -> Counter[str]:

@@ -50,6 +50,7 @@ _LISTS = {"aliases", "alternative_ids", "entities", "types", "xrefs"}
 _TEXTS = {"text", "mention_text"}
 _NUMBERS = {"start", "end", "score"}
 _WITHOUT_NAMES = ("id", "name", "aliases", "definition")
+_FORMULA = r"\A([=+\-@\t\r\n\x{ff1d}\x{ff0b}\x{ff0d}\x{ff20}])"  # and the full-width forms of the four signs
 
 
 def read_documents(path: Paths, kind: Kind, *, on_error: OnError = "fail") -> Corpus:
@@ -212,9 +213,6 @@ def _value(name: str, cell: str) -> object:
         with suppress(ValueError):
             return float(cell)
     return cell
-
-
-_FORMULA = r"\A([=+\-@\t\r\n\x{ff1d}\x{ff0b}\x{ff0d}\x{ff20}])"  # and the full-width forms of the four signs
 
 
 def write_csv(table: pa.Table, path: PathLike) -> Counter[str]:
