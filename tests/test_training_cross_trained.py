@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from training_builders import QUICK_CROSS, Killed, cross, dying, log_of, tiny, torch, weights, without_dropout
+from training_builders import QUICK_CROSS, Killed, cross, dying, log_of, tiny, torch, without_dropout
 
 import arbo
 from arbo.encoders.cross import CrossEncoder
@@ -52,36 +52,6 @@ def test_a_tiny_cross_encoder_learns_the_sample(bert: Tower, tmp_path: Path) -> 
     assert trained.config == reads
     assert trained.settings["weights"] == CrossEncoder.from_pretrained(out).settings["weights"]
     assert {path.name for path in tmp_path.iterdir()} == {"cross", "cross.log.jsonl"}
-
-
-@pytest.mark.parametrize("changes", [{}, {"regulariser": "fgsm", "optimizer": "adamw", "micro_batch": 1}])
-def test_an_interrupted_training_goes_on_with_the_same_losses(
-    bert: Tower, tmp_path: Path, sample: Any, monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any]
-) -> None:
-    documents, dev, kb = sample
-    config = replace(QUICK_CROSS, epochs=2, batch_size=4, **changes)
-
-    def run(out: str, options: arbo.RunOptions = EVERY_OTHER) -> CrossEncoder:
-        return train_reranker(
-            cross(bert, candidates=3),
-            arbo.Linker(kb),
-            documents[:1],
-            dev=dev[:1],
-            out=tmp_path / out,
-            config=config,
-            options=options,
-        )
-
-    trained = run("whole")
-    for dying_after in (1, 2):
-        with pytest.raises(Killed):
-            run("parts", replace(EVERY_OTHER, announce=dying(dying_after)))
-    with monkeypatch.context() as patch:
-        patch.setattr(arbo.Linker, "candidates", lambda *given, **named: pytest.fail("candidates were found again"))
-        again = run("parts")
-    assert log_of(tmp_path / "parts") == log_of(tmp_path / "whole")
-    assert len(log_of(tmp_path / "whole")) > 3
-    assert all(map(torch.equal, weights(trained), weights(again)))  # type: ignore[arg-type]
 
 
 @pytest.fixture

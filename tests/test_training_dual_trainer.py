@@ -10,7 +10,7 @@ from typing import Any, get_args
 
 import numpy as np
 import pytest
-from training_builders import PARTS, QUICK, Killed, dying, encoder, log_of, torch, weights
+from training_builders import QUICK, encoder, log_of, torch
 
 import arbo
 from arbo.data.inputs import mention_inputs
@@ -63,23 +63,6 @@ def test_all_parts_go_together(
     assert all(line["loss"] > 0 and line["gradient"] > 0 for line in log_of(tmp_path / "model"))
 
 
-@pytest.mark.parametrize("parts", PARTS)
-def test_the_parts_of_other_papers_train_and_go_on_after_a_kill(
-    bert: Tower, tmp_path: Path, sample: Any, parts: str
-) -> None:
-    documents, _, kb = sample
-    config = replace(QUICK, batch_size=6, steps=3, **PARTS[parts])
-    run = partial(train, encoder(bert), documents[:3], kb, config=config)
-
-    trained = run(out=tmp_path / "whole")
-    with pytest.raises(Killed):
-        run(out=tmp_path / "parts", options=arbo.RunOptions(checkpoint_every=1, announce=dying(1)))
-    again = run(out=tmp_path / "parts")
-    assert log_of(tmp_path / "parts") == log_of(tmp_path / "whole")
-    assert all(map(torch.equal, weights(trained), weights(again)))
-    assert all(line["loss"] > 0 and line["gradient"] > 0 for line in log_of(tmp_path / "whole"))
-
-
 @pytest.mark.parametrize("negatives", get_args(NegativeStrategy))
 def test_tokens_are_trained_with_all_negatives(bert: Tower, tmp_path: Path, sample: Any, negatives: Any) -> None:
     documents, dev, kb = sample
@@ -107,27 +90,6 @@ def test_trees_of_mentions_need_one_vector_of_each(
             config=replace(QUICK, positives=positives),
         )
     assert not list(tmp_path.iterdir())
-
-
-def test_a_seed_repeats(bert: Tower, tmp_path: Path, sample: Any) -> None:
-    documents, dev, kb = sample
-    runs = {
-        name: train(
-            encoder(bert), documents[:6], kb, dev=dev[:4], out=tmp_path / name, config=replace(QUICK, seed=seed)
-        )
-        for name, seed in (("a", 1), ("b", 1), ("c", 2))
-    }
-    assert log_of(tmp_path / "a") == log_of(tmp_path / "b") != log_of(tmp_path / "c")
-    assert all(map(torch.equal, weights(runs["a"]), weights(runs["b"])))
-
-
-def test_the_encoder_that_is_given_is_not_changed(bert: Tower, tmp_path: Path, sample: Any) -> None:
-    documents, _, kb = sample
-    start = encoder(bert)
-    before = weights(start)
-    trained = train(start, documents, kb, out=tmp_path / "model", config=replace(QUICK, steps=2))
-    assert all(map(torch.equal, weights(start), before))
-    assert not all(map(torch.equal, weights(trained), before))
 
 
 def test_what_a_look_embedded_is_not_embedded_again(
@@ -178,28 +140,24 @@ def test_what_a_look_embedded_is_not_embedded_again(
     assert kept == [[1], [2], [2, 3]]
 
 
-def test_no_annotation_at_all(bert: Tower, tmp_path: Path, sample: Any) -> None:
-    _, _, kb = sample
-    bare = [{"id": "d", "text": "fever", "mentions": [{"spans": [[0, 5]]}]}]
-    with pytest.raises(DataError, match=r"nothing to train on: no mention \(of 1\) has a gold id"):
-        train(encoder(bert), bare, kb, out=tmp_path / "model", config=QUICK)
+BARE = [{"id": "d", "text": "fever", "mentions": [{"spans": [[0, 5]]}]}]
+OTHER = arbo.KnowledgeBase([arbo.Entity("Z1", "nothing of the kind")])
 
 
-def test_no_gold_id_in_the_knowledge_base(bert: Tower, tmp_path: Path, sample: Any) -> None:
-    documents, _, _ = sample
-    kb = arbo.KnowledgeBase([arbo.Entity("Z1", "nothing of the kind")])
-    with pytest.raises(DataError, match="nothing to train on"):
-        train(encoder(bert), documents, kb, out=tmp_path / "model", config=QUICK)
-
-
-def test_no_gold_id_of_the_development_documents(bert: Tower, tmp_path: Path, sample: Any) -> None:
-    documents, dev, kb = sample
-    with pytest.raises(DataError, match="nothing to choose the best model by"):
-        train(encoder(bert), documents, kb, dev=in_domain(dev, "elsewhere"), out=tmp_path / "model", config=QUICK)
-
-
-def in_domain(documents: Iterable[arbo.Document], domain: str) -> list[arbo.Document]:
-    return [replace(document, domain=domain) for document in documents]
+@pytest.mark.parametrize(
+    ("documents", "kb", "domain", "wrong"),
+    [
+        (BARE, None, None, r"nothing to train on: no mention \(of 1\) has a gold id"),
+        (None, OTHER, None, "nothing to train on"),
+        (None, None, "elsewhere", "nothing to choose the best model by"),
+    ],
+)
+def test_nothing_to_learn(
+    bert: Tower, tmp_path: Path, sample: Any, documents: Any, kb: Any, domain: Any, wrong: str
+) -> None:
+    dev = [replace(document, domain=domain) for document in sample[1]]
+    with pytest.raises(DataError, match=wrong):
+        train(encoder(bert), documents or sample[0], kb or sample[2], dev=dev, out=tmp_path / "model", config=QUICK)
 
 
 def test_domains_keep_to_themselves(bert: Tower, tmp_path: Path, sample: Any) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import Run
-from training_builders import Killed, dying, encoder, log_of, torch, weights
+from training_builders import Killed, dying, encoder, log_of
 
 import arbo
 from arbo.encoders.tower import Tower
@@ -85,38 +85,39 @@ def test_negatives_without_entities_are_mentions() -> None:
     assert [sorted(row) for row in plan.negative[data.queries].tolist()] == [[2, 3, 4], [2, 3, 4], [0, 1, 2], [0, 1, 2]]
 
 
+TWO = corpus((("A",), None), (("A",), None))
+ALONE = corpus((("A",), None), (None, "A2"), (None, None))
+
+
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("documents", "given", "changes", "wrong"),
     [
-        ({"positives": "entity"}, "positives 'entity' needs a knowledge base; without one, choose for example 'arb"),
-        ({"negatives": "mixed"}, "negatives 'mixed' needs a knowledge base"),
-        ({"best": "recall@16"}, "best 'recall@16' needs a knowledge base; without one, choose 'ari'"),
+        (
+            TWO,
+            {},
+            {"positives": "entity"},
+            "positives 'entity' needs a knowledge base; without one, choose for",
+        ),
+        (TWO, {}, {"negatives": "mixed"}, "negatives 'mixed' needs a knowledge base"),
+        (TWO, {}, {"best": "recall@16"}, "best 'recall@16' needs a knowledge base; without one, choose 'ari'"),
+        (TWO, {"edges": "english"}, {"positives": "1nn"}, "needs the positives 'arborescence', not '1nn'; choose them"),
+        (TWO, {"pooling": "tokens"}, {}, "the pooling 'tokens' gives one per token; choose another pooling"),
+        (TWO, {"two_towers": True}, {}, "two towers needs a knowledge base; without one"),
+        (ALONE, {}, {}, r"nothing to train on: no two annotated mentions \(of 2\)"),
+        (corpus((None, None)), {}, {}, r"no mention \(of 1\) has a gold id or gold cluster; annotate"),
+        (TWO, {"dev": ALONE}, {}, "nothing to choose the best model by: no two"),
     ],
 )
-def test_settings_that_need_a_knowledge_base(bert: Tower, tmp_path: Path, changes: Any, told: str) -> None:
-    documents = corpus((("A",), None), (("A",), None))
-    with pytest.raises(UsageError, match=told):
-        train(encoder(bert), documents, out=tmp_path / "m", config=replace(WITHOUT_KB, **changes))
+def test_what_cannot_be_trained(
+    bert: Tower, tmp_path: Path, documents: Any, given: dict[str, Any], changes: Any, wrong: str
+) -> None:
+    start = encoder(bert, **{name: value for name, value in given.items() if name == "pooling"})
+    start = start.with_two_towers() if "two_towers" in given else start
+    edges = arbo.EdgeModel.load("english") if "edges" in given else None
+    how: dict[str, Any] = {"dev": given.get("dev"), "edges": edges, "config": replace(WITHOUT_KB, **changes)}
+    with pytest.raises((UsageError, DataError), match=wrong):
+        train(start, documents, out=tmp_path / "m", **how)
     assert not list(tmp_path.iterdir())
-
-
-def test_encoders_that_need_a_knowledge_base(bert: Tower, tmp_path: Path) -> None:
-    documents = corpus((("A",), None), (("A",), None))
-    with pytest.raises(UsageError, match="the pooling 'tokens' gives one per token; choose another pooling"):
-        train(encoder(bert, pooling="tokens"), documents, out=tmp_path / "m")
-    with pytest.raises(UsageError, match="two towers needs a knowledge base; without one"):
-        train(encoder(bert).with_two_towers(), documents, out=tmp_path / "m")
-
-
-def test_no_cluster_of_two_mentions(bert: Tower, tmp_path: Path) -> None:
-    documents = corpus((("A",), None), (None, "A2"), (None, None))
-    with pytest.raises(DataError, match=r"nothing to train on: no two annotated mentions \(of 2\)"):
-        train(encoder(bert), documents, out=tmp_path / "m")
-    with pytest.raises(DataError, match=r"no mention \(of 1\) has a gold id or gold cluster; annotate"):
-        train(encoder(bert), corpus((None, None)), out=tmp_path / "m")
-    both = corpus((("A",), None), (("A",), None))
-    with pytest.raises(DataError, match="nothing to choose the best model by: no two"):
-        train(encoder(bert), both, dev=documents, out=tmp_path / "m")
 
 
 @pytest.fixture(scope="module")
@@ -156,13 +157,6 @@ def test_learnt_edges_of_clusters_are_those_of_linking() -> None:
         assert weight[(a, b) if (a, b) in weight else (b, a)] == w
 
 
-def test_learnt_edges_need_trees(bert: Tower, tmp_path: Path) -> None:
-    documents, edges = corpus((("A",), None), (("A",), None)), arbo.EdgeModel.load("english")
-    with pytest.raises(UsageError, match="an edge model needs the positives 'arborescence', not '1nn'; choose them"):
-        train(encoder(bert), documents, out=tmp_path / "m", config=replace(WITHOUT_KB, positives="1nn"), edges=edges)
-    assert not list(tmp_path.iterdir())
-
-
 @pytest.mark.slow
 def test_learnt_edges_choose_the_positives(bert: Tower, tmp_path: Path, sample: Any) -> None:
     edges = arbo.EdgeModel.load("english")
@@ -190,24 +184,6 @@ def test_all_parts_train_without_entities(
     config = replace(SMALL, positives=positives, negatives=negatives, steps=2)
     train(encoder(bert), sample[0], out=tmp_path / "model", config=config)
     assert all(line["loss"] > 0 and line["gradient"] > 0 for line in log_of(tmp_path / "model"))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kb", [False, True])
-@pytest.mark.parametrize("parts", [{}, {"regulariser": "fgsm", "micro_batch": 3, "mixup": 0.3}])
-def test_a_killed_training_goes_on_with_the_same_losses(
-    bert: Tower, tmp_path: Path, sample: Any, kb: bool, parts: Any
-) -> None:
-    documents, dev, entities = sample
-    config = replace(SMALL, steps=3, refresh=2, **parts)
-    run = partial(train, encoder(bert), documents, entities if kb else None, dev=dev[:8], config=config)
-    trained = run(out=tmp_path / "whole")
-    with pytest.raises(Killed):
-        run(out=tmp_path / "parts", options=arbo.RunOptions(checkpoint_every=1, announce=dying(1)))
-    again = run(out=tmp_path / "parts")
-    assert log_of(tmp_path / "parts") == log_of(tmp_path / "whole")
-    assert all(map(torch.equal, weights(trained), weights(again)))
-    assert trained.config == again.config
 
 
 @pytest.mark.slow

@@ -7,7 +7,6 @@ state of a random generator is saved.
 
 import json
 import logging
-import os
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -107,16 +106,10 @@ def locked(folder: Path) -> Iterator[None]:
         return
     import fcntl
 
-    taken = UsageError(
-        f"another process is training in {folder}; wait for it, stop it, or choose another --out "
-        "(processes that train together on CPUs need ACCELERATE_USE_CPU=true)"
-    )
-    with ExitStack() as held:
+    with ExitStack() as stack:
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            stream = held.enter_context(open(folder / LOCK, "a"))
-        except FileNotFoundError as error:  # the other process has just finished and removed the folder
-            raise taken from error
+            stream = stack.enter_context(open(folder / LOCK, "a"))
         except OSError as error:
             raise UsageError(
                 f"cannot write the training folder {folder}: {error.strerror}; choose another --out"
@@ -124,15 +117,12 @@ def locked(folder: Path) -> Iterator[None]:
         try:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise taken from error
+            raise UsageError(
+                f"another process is training in {folder}; wait for it, stop it, or choose another --out "
+                "(processes that train together on CPUs need ACCELERATE_USE_CPU=true)"
+            ) from error
         except OSError as error:  # some file systems of clusters have no locks
             logger.warning("cannot lock %s (%s); make sure that no other process trains there", folder, error.strerror)
-        try:
-            is_there = os.path.samestat(os.fstat(stream.fileno()), os.stat(folder / LOCK))
-        except FileNotFoundError:
-            is_there = False
-        if not is_there:  # the lock is in a folder that the other process has removed
-            raise taken
         yield
 
 

@@ -1,0 +1,446 @@
+"""What all trainings have in common: they go on after a kill, repeat, stop at NaN, and take nothing for theirs."""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import timedelta
+from functools import cache, partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from safetensors import SafetensorError
+from training_builders import (
+    DOCUMENTS,
+    KB,
+    PARTS,
+    QUICK,
+    QUICK_CROSS,
+    QUICK_OSLAT,
+    READS,
+    Killed,
+    cross,
+    dying,
+    encoder,
+    log_of,
+    torch,
+    train_from_folder,
+    weights,
+)
+
+import arbo
+from arbo.encoders.tower import Tower
+from arbo.errors import DataError, UsageError
+from arbo.training import checkpoints as files, frame, loop
+from arbo.training.checkpoints import checkpoints
+from arbo.training.config import WITHOUT_KB
+from arbo.training.dual import trainer as dual
+from arbo.training.loop import TrainingError
+from arbo.training.losses import LOSSES
+
+pytestmark = pytest.mark.slow
+
+SMALL = replace(QUICK, positives="1rand", negatives="mixed", epochs=2, batch_size=10, refresh=2)
+ADVERSARIAL: dict[str, Any] = {"regulariser": "fgsm", "micro_batch": 3, "mixup": 0.3}
+WITHOUT_ENTITIES = replace(WITHOUT_KB, loss="arborescence", steps=3, batch_size=8, learning_rate=1e-3, refresh=2)
+
+
+class Sample(NamedTuple):
+    """Documents to train on, documents to choose the best model by, and a knowledge base."""
+
+    train: arbo.Corpus
+    dev: arbo.Corpus
+    kb: arbo.KnowledgeBase
+
+
+@cache
+def sample() -> Sample:
+    documents, kb = arbo.load_sample()
+    return Sample(documents[:20], documents[80:], kb)
+
+
+class Kind(NamedTuple):
+    """A kind of training: its settings, and what trains a tower with them; further arguments have names."""
+
+    config: Any
+    train: Callable[..., Any]
+
+
+def dual_training(tower: Tower, kb: bool = True, **given: Any) -> Any:
+    documents, dev, entities = sample()
+    return arbo.train(encoder(tower), documents[:4], entities if kb else None, dev=dev[:5], **given)
+
+
+def cross_training(tower: Tower, **given: Any) -> Any:
+    documents, dev, kb = sample()
+    start = cross(tower, candidates=3)
+    return arbo.train_reranker(start, arbo.Linker(kb), documents[:1], dev=dev[:1], **given)
+
+
+def names_training(tower: Tower, **given: Any) -> Any:
+    start = arbo.DualEncoder(tower, tower, arbo.EncoderConfig(pooling="cls", entity_threshold=0.3))
+    trained = arbo.train_self_alignment(start, KB, **given)
+    assert trained.config == arbo.EncoderConfig(pooling="cls")
+    return trained
+
+
+def finder_training(tower: Tower, **given: Any) -> Any:
+    return arbo.train_oslat(arbo.LabelAttention.of(tower, READS), DOCUMENTS, KB, dev=DOCUMENTS[:3], **given)
+
+
+NAMES = arbo.SelfAlignmentConfig(epochs=3, batch_size=8, n_negatives=6, learning_rate=1e-3)
+KINDS = {
+    "dual": Kind(SMALL, dual_training),
+    **{f"dual, {name}": Kind(replace(QUICK, batch_size=6, steps=3, **of), dual_training) for name, of in PARTS.items()},
+    "dual, no kb": Kind(WITHOUT_ENTITIES, partial(dual_training, kb=False)),
+    "dual, no kb, fgsm": Kind(replace(WITHOUT_ENTITIES, **ADVERSARIAL), partial(dual_training, kb=False)),
+    "cross": Kind(replace(QUICK_CROSS, epochs=2), cross_training),
+    "cross, fgsm": Kind(
+        replace(QUICK_CROSS, epochs=2, regulariser="fgsm", optimizer="adamw", micro_batch=1), cross_training
+    ),
+    "names": Kind(NAMES, names_training),
+    "finder": Kind(replace(QUICK_OSLAT, epochs=2), finder_training),
+}
+
+
+class Unbroken(NamedTuple):
+    """What a training comes to if nothing interrupts it."""
+
+    out: Path
+    trained: Any
+    moves: int
+    """Files and folders that were moved and removed."""
+
+
+@pytest.fixture(scope="session")
+def unbroken(bert: Tower, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Unbroken]:
+    """Train each kind once."""
+
+    @cache
+    def of(name: str) -> Unbroken:
+        out = tmp_path_factory.mktemp("unbroken") / "model"
+        options = arbo.RunOptions(checkpoint_every=2)
+        before = weights(encoder(bert))
+        with dead_after(10**6, out.parent) as moves:
+            trained = KINDS[name].train(bert, out=out, config=KINDS[name].config, options=options)
+        assert all(map(torch.equal, weights(encoder(bert)), before))  # the start is not changed
+        assert not all(map(torch.equal, weights(trained), before))
+        return Unbroken(out, trained, next(moves))
+
+    return of
+
+
+def begin(name: str, bert: Tower, out: Path, announce: Any = None, **changes: Any) -> Any:
+    """Begin a training, or go on with it."""
+    options = arbo.RunOptions(checkpoint_every=2, **({} if announce is None else {"announce": announce}))
+    return KINDS[name].train(bert, out=out, config=replace(KINDS[name].config, **changes), options=options)
+
+
+def assert_as_unbroken(unbroken: Unbroken, out: Path, trained: Any) -> None:
+    assert log_of(out) == log_of(unbroken.out)
+    assert all(map(torch.equal, weights(trained), weights(unbroken.trained)))
+    assert trained.config == unbroken.trained.config
+    left = {path.name for path in out.parent.iterdir() if not path.name.startswith(".arbo-partial-")}
+    assert left == {out.name, f"{out.name}.log.jsonl"}
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_an_interrupted_training_goes_on_with_the_same_losses(
+    bert: Tower, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unbroken: Any, name: str
+) -> None:
+    out, whole = tmp_path / "model", unbroken(name)
+    for after in (0, 1, 2):
+        with pytest.raises(Killed):
+            begin(name, bert, out, dying(after))
+        assert not out.exists()
+    for changes, named in (({"seed": 5}, "seed"), ({"warmup": 0.5, "batch_size": 7}, "batch_size, warmup")):
+        with pytest.raises(UsageError, match=rf"belongs to another training run, which differs in {named} \("):
+            begin(name, bert, out, **changes)
+    monkeypatch.setattr(arbo.Linker, "candidates", lambda *_, **__: pytest.fail("candidates were found again"))
+    assert_as_unbroken(whole, out, begin(name, bert, out))
+    lines = log_of(out)
+    assert len(lines) > 2
+    assert all(line["loss"] > 0 and line["gradient"] > 0 for line in lines)
+
+
+@pytest.mark.parametrize("name", ["dual", "cross", "names", "finder"])
+def test_the_seed_decides(bert: Tower, tmp_path: Path, unbroken: Any, name: str) -> None:
+    begin(name, bert, tmp_path / "model", seed=1, steps=1)
+    assert log_of(tmp_path / "model")[0]["loss"] != log_of(unbroken(name).out)[0]["loss"]
+
+
+def test_documents_are_part_of_a_training(bert: Tower, tmp_path: Path) -> None:
+    documents, _, kb = sample()
+    run = partial(arbo.train, encoder(bert), out=tmp_path / "model", config=QUICK)
+    with pytest.raises(Killed):
+        run(documents, kb, options=arbo.RunOptions(announce=dying(0)))
+    with pytest.raises(UsageError, match="belongs to another training run, which differs in documents"):
+        run(documents[1:], kb)
+
+
+# Files, as one training writes them
+
+
+@contextmanager
+def dead_after(moves: int, folder: Path) -> Iterator[Iterator[int]]:
+    """From so many moves and removals in a folder on let none happen any more, as if the process had been killed."""
+    done = itertools.count()
+
+    def dying(act: Any) -> Any:
+        def call(*given: Any, **named: Any) -> Any:
+            if Path(given[0]).is_relative_to(folder) and next(done) >= moves:
+                raise Killed
+            return act(*given, **named)
+
+        return call
+
+    with pytest.MonkeyPatch.context() as patch:
+        for owner, name in ((os, "replace"), (os, "rename"), (shutil, "rmtree"), (shutil, "copyfile")):
+            patch.setattr(owner, name, dying(getattr(owner, name)))
+        yield done
+
+
+@pytest.mark.parametrize("place", [0, 2, 8, 20, -7, -5, -4, -3, -2, -1])
+def test_killed_between_any_two_files(bert: Tower, unbroken: Any, tmp_path: Path, place: int) -> None:
+    out = tmp_path / "model"
+    with pytest.raises(Killed), dead_after(place % unbroken("dual").moves, tmp_path):
+        begin("dual", bert, out)
+    assert_as_unbroken(unbroken("dual"), out, begin("dual", bert, out))
+
+
+@pytest.mark.parametrize(
+    "error",
+    [SafetensorError("I/O error: No space left on device (os error 28)"), OSError(28, "No space left on device")],
+)
+def test_a_full_disk_is_told_and_the_earlier_checkpoint_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    class Model:
+        def save_pretrained(self, folder: Path, /) -> None:
+            folder.mkdir()
+
+    def full(*_: Any) -> None:
+        raise error
+
+    adam = torch.optim.Adam([torch.nn.Parameter(torch.ones(2))])
+    files.save_checkpoint(tmp_path, files.State(1), Model(), adam, {})
+    with monkeypatch.context() as patch:
+        patch.setattr(files, "save_file", full)
+        with pytest.raises(UsageError, match=r"cannot write a checkpoint in .*No space left on device.*goes on"):
+            files.save_checkpoint(tmp_path, files.State(2), Model(), adam, {})
+    assert [file.name for file in tmp_path.iterdir()] == ["step-000000001"]
+    for _ in range(2):  # the second is at a step that is there already
+        files.save_checkpoint(tmp_path, files.State(2), Model(), adam, {})
+    assert [file.name for file in tmp_path.iterdir()] == ["step-000000002"]
+
+
+def test_the_best_model_that_the_checkpoint_speaks_of_is_kept(
+    bert: Tower, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def score(*values: float) -> None:
+        scores = iter(values)
+        monkeypatch.setattr(dual, "development_scores", lambda *_: {"recall@1": next(scores)})
+
+    best = []
+    monkeypatch.setattr(dual, "_with_thresholds", lambda trained, _: best.append(weights(trained)) or trained)
+    score(0.2, 0.1)
+    begin("dual", bert, tmp_path / "first")
+    score(0.1, 0.2)  # but before the better one is in a checkpoint the process is killed, and then goes on elsewhere,
+    save = loop.save_checkpoint
+
+    def save_early(folder: Path, state: Any, *others: Any) -> None:
+        if state.best == 0.2:
+            raise Killed
+        save(folder, state, *others)
+
+    monkeypatch.setattr(loop, "save_checkpoint", save_early)
+    with pytest.raises(Killed):
+        begin("dual", bert, tmp_path / "model")
+    monkeypatch.setattr(loop, "save_checkpoint", save)
+    score(0.05)  # where rounding makes it the worse one
+    begin("dual", bert, tmp_path / "model")
+    assert all(map(torch.equal, *best))
+
+
+def test_a_smaller_micro_batch_goes_on_and_a_damaged_checkpoint_does_not(
+    bert: Tower, unbroken: Any, tmp_path: Path
+) -> None:
+    out = tmp_path / "model"
+    with pytest.raises(Killed), dead_after(12, tmp_path):
+        begin("dual", bert, out)
+    for name in ("optimizer.safetensors", "plan.safetensors", "state.json"):
+        damaged = checkpoints(tmp_path / "model.training")[-1] / name
+        whole = damaged.read_bytes()
+        damaged.write_bytes(whole[:9])
+        with pytest.raises(DataError, match=r"cannot be read .* delete the folder"):
+            begin("dual", bert, out)
+        damaged.write_bytes(whole)
+    begin("dual", bert, out, micro_batch=3)
+    assert [line["step"] for line in log_of(out)] == [line["step"] for line in log_of(unbroken("dual").out)]
+
+
+def test_kill_9_in_the_middle_of_an_epoch(bert_folder: Path, bert: Tower, tmp_path: Path) -> None:
+    code = f"""
+import sys
+sys.path.insert(0, {str(Path(__file__).parent)!r})
+from training_builders import train_from_folder
+train_from_folder({str(bert_folder)!r}, sys.argv[1])
+"""
+    train_from_folder(str(bert_folder), str(tmp_path / "whole"))
+    process = subprocess.Popen([sys.executable, "-c", code, tmp_path / "parts"], stderr=subprocess.DEVNULL)
+    log = tmp_path / "parts.training" / "log.jsonl"
+    deadline = time.monotonic() + 120
+    while not (log.is_file() and log.read_text("utf-8").count("\n") >= 8):
+        assert process.poll() is None, "it ended before it could be killed"
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    train_from_folder(str(bert_folder), str(tmp_path / "parts"))
+    assert log_of(tmp_path / "parts") == log_of(tmp_path / "whole")
+
+
+def test_two_processes_do_not_train_in_one_folder(bert: Tower, unbroken: Any, tmp_path: Path) -> None:
+    out = tmp_path / "model"
+
+    def killed_while_another_begins(what: str) -> Any:
+        if what.startswith("training"):
+            before = sorted(path.name for path in out.with_name("model.training").iterdir())
+            for changes in ({}, {"seed": 5}):  # not: belongs to another training, delete it
+                with pytest.raises(UsageError, match=r"another process is training .* need ACCELERATE_USE_CPU=true"):
+                    begin("dual", bert, out, **changes)
+            assert sorted(path.name for path in out.with_name("model.training").iterdir()) == before
+            raise Killed
+        return arbo.progress.quiet(what)
+
+    with pytest.raises(Killed):
+        begin("dual", bert, out, killed_while_another_begins)
+    assert_as_unbroken(unbroken("dual"), out, begin("dual", bert, out))  # a lock is not left behind
+
+
+def test_a_file_system_without_locks(
+    bert: Tower, unbroken: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    fcntl = pytest.importorskip("fcntl")
+
+    def fail(*given: Any) -> None:
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    monkeypatch.setattr(fcntl, "flock", fail)
+    assert_as_unbroken(unbroken("dual"), tmp_path / "model", begin("dual", bert, tmp_path / "model"))
+    assert "cannot lock" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("there", "wrong"),
+    [
+        (["model.training/own"], r"model\.training exists and is not a training folder; move it"),
+        (["model.log.jsonl"], r"model\.log\.jsonl exists without its model"),
+        (["model/own"], "not a model folder of arbo"),
+    ],
+)
+def test_nothing_that_is_there_is_lost(bert: Tower, tmp_path: Path, there: list[str], wrong: str) -> None:
+    for name in there:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    with pytest.raises(UsageError, match=wrong):
+        begin("dual", bert, tmp_path / "model")
+    assert [str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()] == there
+
+
+# The loop
+
+
+def test_a_loss_that_is_no_number_stops_and_keeps_the_last_good_model(
+    bert: Tower, tmp_path: Path, unbroken: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good, steps = LOSSES["arborescence"], iter(range(10**6))
+    epoch = next(line["step"] for line in log_of(unbroken("dual").out) if "recall@1" in line)
+
+    def spoilt(scores: Any, exists: Any) -> Any:
+        return good(scores, exists) * (1 if next(steps) < epoch else float("nan"))
+
+    monkeypatch.setitem(LOSSES, "arborescence", spoilt)  # type: ignore[arg-type]
+    with pytest.raises(TrainingError, match=f"step {epoch + 1}: the loss is nan"):
+        begin("dual", bert, tmp_path / "model")
+    (best,) = (tmp_path / "model.training").glob("best-*")
+    assert all(value.isfinite().all() for value in weights(arbo.DualEncoder.from_pretrained(best)))
+
+
+def test_the_order_is_drawn_once_an_epoch(bert: Tower, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    draw, epochs = loop.order_of, []
+    monkeypatch.setattr(loop, "order_of", lambda *given: epochs.append(given[2]) or draw(*given))
+    begin("dual", bert, tmp_path / "model")
+    assert epochs == [0, 1]
+
+
+def test_gradients_do_not_depend_on_a_race_of_threads() -> None:
+    row = torch.from_numpy(np.random.default_rng(0).integers(0, 50, 200_000))
+    weight = torch.randn(len(row), 8, generator=torch.Generator().manual_seed(0))
+    found = set()
+    for _ in range(20):
+        vectors = torch.zeros(50, 8, requires_grad=True)
+        with loop._repeatable(vectors.device):
+            (vectors[row] * weight).sum().backward()
+        assert vectors.grad is not None
+        found.add(vectors.grad.numpy().tobytes())
+    assert len(found) == 1
+    assert not torch.are_deterministic_algorithms_enabled()
+    assert loop.deterministic.fill_uninitialized_memory  # type: ignore[attr-defined]
+
+
+def test_other_processes_wait_for_the_tuning(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: dict[str, Any] = {}
+    monkeypatch.setattr(frame, "Accelerator", lambda **named: given.update(named))
+    frame.accelerator_of(QUICK)
+    kind = frame.InitProcessGroupKwargs
+    (limit,) = [handler.timeout for handler in given["kwargs_handlers"] if isinstance(handler, kind)]
+    assert limit >= timedelta(days=1)
+
+
+def test_tensorboard(bert: Tower, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[Any] = []
+    options = arbo.RunOptions(tensorboard=tmp_path / "board")
+    run = partial(names_training, bert, out=tmp_path / "model", config=replace(NAMES, steps=2), options=options)
+
+    class Writer:
+        def __init__(self, folder: Path, purge_step: int) -> None:
+            shown.append((folder, purge_step))
+
+        def add_scalar(self, name: str, value: float, step: int) -> None:
+            shown.append((name, value, step))
+
+        def flush(self) -> None:
+            pass
+
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    with pytest.raises(UsageError, match="pip install tensorboard"):
+        run()
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", SimpleNamespace(SummaryWriter=Writer))
+    run()
+    assert shown[0] == (tmp_path / "board", 1)
+    assert [entry for entry in shown if entry[0] == "loss"] == [
+        ("loss", line["loss"], line["step"]) for line in log_of(tmp_path / "model")
+    ]
+
+
+def test_trainings_need_a_knowledge_base(tmp_path: Path) -> None:
+    out = tmp_path / "model"
+    with pytest.raises(UsageError, match=r"needs a knowledge base, not NoneType; read one, .* KnowledgeBase\.of"):
+        arbo.train_oslat(None, [], None, out=out)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="needs a knowledge base, not list"):
+        arbo.train_self_alignment(None, [], out=out)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="needs a knowledge base, not list"):
+        arbo.train(None, [], [], out=out)  # type: ignore[arg-type]
