@@ -241,7 +241,7 @@ class Format(NamedTuple):
     """Required keys of a manifest, with the types of their values."""
     what: str
     """Noun for errors, such as "a run folder"."""
-    mend: str
+    advice: str
     """How to repair a damaged file or folder, for errors."""
 
     def head(self, *packages: str) -> dict[str, Any]:
@@ -259,7 +259,7 @@ def read_manifest(file: Path, format_: Format, mend: str) -> dict[str, Any]:
         problem = f"not {format_.what}: {file.name} cannot be read ({error.strerror}); {mend}"
         raise DataError(problem, file=str(file.parent)) from None
     except (ValueError, RecursionError) as error:
-        raise DataError(f"the manifest is not JSON: {error}; {format_.mend}", file=str(file)) from None
+        raise DataError(f"the manifest is not JSON: {error}; {format_.advice}", file=str(file)) from None
     return check_format(values, format_, file)
 
 
@@ -286,7 +286,7 @@ def check_manifest(given: object, format_: Format, file: PathLike) -> dict[str, 
     if written_by != format_.version:
         wrong.insert(0, "format_version")
     if wrong:
-        raise DataError(f"the manifest has no valid {', '.join(wrong)}; {format_.mend}", file=path)
+        raise DataError(f"the manifest has no valid {', '.join(wrong)}; {format_.advice}", file=path)
     return values
 
 

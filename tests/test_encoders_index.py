@@ -11,7 +11,7 @@ from builders import NAMES_ONLY, document
 from conftest import Sample
 
 import arbo
-from arbo.data.columns import MEND
+from arbo.data.columns import ADVICE
 from arbo.encoders.index import build_index
 from arbo.encoders.ngrams import NgramEncoder
 from arbo.encoders.tower import Tower
@@ -94,7 +94,7 @@ def test_another_encoder_encodes_again_and_says_so(
     with caplog.at_level(logging.WARNING):
         assert_same(*(arbo.Linker(base, encoder).link(documents[:5]) for base in (kb, index)))
     assert [record.getMessage() for record in caplog.records] == [
-        f"{tmp_path / 'index'} was built {told}, so the entities are encoded again; {MEND}"
+        f"{tmp_path / 'index'} was built {told}, so the entities are encoded again; {ADVICE}"
     ]
 
 

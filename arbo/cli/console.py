@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from arbo.kb.names import Holders
+    from arbo.kb.names import Example
     from arbo.kb.problems import Problem
     from arbo.kb.stats import KnowledgeBaseStats
     from arbo.results.diff import Diff
@@ -255,14 +255,11 @@ def on_one_line(text: str) -> str:
 
 
 def print_stats(stats: KnowledgeBaseStats) -> None:
-    """Print the statistics of a knowledge base as a table, and its most ambiguous names."""
+    """Print the counts of a knowledge base as a table."""
     table = Table("", Column(justify="right"), Column(style="dim"), box=None, pad_edge=False, show_header=False)
     for row in stats.rows():
         table.add_row(*map(plain, row))
     out.print(table)
-    if stats.most_ambiguous:
-        print_title("Most ambiguous names")
-        _print_holders(stats.most_ambiguous)
 
 
 def print_problems(problems: Sequence[Problem]) -> None:
@@ -270,14 +267,14 @@ def print_problems(problems: Sequence[Problem]) -> None:
     for problem in problems:
         style = "bold red" if problem.severity == "error" else "bold yellow"
         out.print(Text.assemble((problem.severity, style), f" ({problem.count:,}): ", (problem.wrong, "bold")))
-        show(f"  {problem.mend}")
-        _print_holders(problem.examples)
+        show(f"  {problem.solution}")
+        _print_examples(problem.examples)
         out.print()
     errors = sum(problem.severity == "error" for problem in problems)
     counts = f"kinds of errors: {errors}, kinds of warnings: {len(problems) - errors}"
     out.print(counts if problems else "no problems found")
 
 
-def _print_holders(examples: Sequence[Holders]) -> None:
+def _print_examples(examples: Sequence[Example]) -> None:
     for example in examples:
         show(f"    {example}", style="dim")

@@ -162,7 +162,7 @@ def parent_of(run: Path, manifest: Mapping[str, Any], tell: Callable[[str], None
     if (known := manifest.get("parent")) is None:
         return None
     if not (isinstance(known, dict) and all(isinstance(known.get(name), str) for name in ("path", "sha256"))):
-        raise DataError(f"the manifest has no valid parent; {FORMAT.mend}", file=str(run / MANIFEST))
+        raise DataError(f"the manifest has no valid parent; {FORMAT.advice}", file=str(run / MANIFEST))
     path = Path(known["path"])
     for place in (path, real(run).parent / path.name):
         if (place / MANIFEST).is_file() and sha256_of(place / MANIFEST) == known["sha256"]:

@@ -30,12 +30,11 @@ Output = Annotated[Path, Option("--out", help=_OUTPUT)]
 
 def stats(
     kb: KbFile,
-    examples: Annotated[int, Option(metavar="N", min=0, help="Number of ambiguous names to show.")] = 5,
     as_json: options.Json = False,
 ) -> None:
     """Count entities, names, definitions, types and ids, and the names that several entities share."""
     base = kb.read()
-    found = base.stats(examples=examples)
+    found = base.stats()
     if as_json:
         console.print_json(found.as_dict())
     else:

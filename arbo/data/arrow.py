@@ -67,8 +67,8 @@ def rows_among(values: pa.ChunkedArray, known: pa.ChunkedArray) -> npt.NDArray[n
     there = np.flatnonzero(own >= 0)[::-1]  # so that the first row stays
     row = np.full(len(encoded.dictionary) + 1, -1)  # the last is that of null
     row[own[there]] = there
-    found: npt.NDArray[np.int64] = row[np.from_dlpack(pc.fill_null(encoded.indices, missing))]
-    return found
+    rows: npt.NDArray[np.int64] = row[np.from_dlpack(pc.fill_null(encoded.indices, missing))]
+    return rows
 
 
 def strings(values: Sequence[str | None], kind: pa.DataType = _STRING) -> pa.Array:

@@ -32,7 +32,7 @@ SCHEMAS = {
     "other_ids": pa.schema([("id", pa.large_string()), ("rows", pa.large_list(pa.int64()))]),
 }
 """The columns of entities, with `metadata` as JSON, and of alternative ids, each with ascending rows of entities."""
-MEND = "build the index again with `arbo kb index`"
+ADVICE = "build the index again with `arbo kb index`"
 
 
 class Table:
@@ -67,13 +67,13 @@ class Table:
         with self._sound():
             distinct, place = np.unique(rows, return_inverse=True)
             ends = np.searchsorted(distinct, np.arange(len(self._parts) + 1) * _BATCH)
-            found = [
+            taken_parts = [
                 (part, numbers(distinct[begin:end] % _BATCH))
                 for part, (begin, end) in zip(self._parts, pairwise(ends.tolist()), strict=True)
                 if begin < end
             ]
             columns = [
-                pa.chunked_array([part[name].take(own) for part, own in found], self._schema.field(name).type)
+                pa.chunked_array([part[name].take(own) for part, own in taken_parts], self._schema.field(name).type)
                 for name in names
             ]
             taken = [column.combine_chunks() for column in columns]
@@ -84,7 +84,7 @@ class Table:
         try:
             yield
         except (OSError, ValueError, KeyError, IndexError, TypeError, pa.ArrowException) as error:
-            raise DataError(f"the file is damaged ({error}); {MEND}", file=str(self._file)) from None
+            raise DataError(f"the file is damaged ({error}); {ADVICE}", file=str(self._file)) from None
 
 
 def write_table(rows: Iterable[tuple[Any, ...]], schema: pa.Schema, file: Path) -> None:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Self
 import numpy.typing as npt
 
 from arbo import files
-from arbo.data.columns import MEND, SCHEMAS, HashedIds, StoredRows, Table, write_table
+from arbo.data.columns import ADVICE, SCHEMAS, HashedIds, StoredRows, Table, write_table
 from arbo.errors import DataError, UsageError
 from arbo.files import real
 
@@ -24,7 +24,7 @@ Arrays = Mapping[str, npt.NDArray[Any]]
 
 MANIFEST = "arbo-index.json"
 _KEYS = {"kb": dict, "encoder": dict, "files": dict}
-FORMAT = files.Format("arbo-index", 2, _KEYS, "an index of a knowledge base", MEND)
+FORMAT = files.Format("arbo-index", 2, _KEYS, "an index of a knowledge base", ADVICE)
 _VERSIONS = ("arbo", "numpy", "pyarrow", "scipy")
 _END = 4096
 
@@ -44,17 +44,17 @@ class IndexFolder(NamedTuple):
         folder = Path(path)
         manifest = files.check_manifest(_manifest(folder), FORMAT, folder / MANIFEST)
         if manifest.pop("checksum", None) != _checksum(manifest):
-            raise DataError(f"the manifest was changed after it was written; {MEND}", file=str(folder / MANIFEST))
+            raise DataError(f"the manifest was changed after it was written; {ADVICE}", file=str(folder / MANIFEST))
         for name, known in manifest["files"].items():
             file = folder / name
             try:
                 size = file.stat().st_size
                 if size != known["bytes"]:
-                    raise DataError(f"the file has {size:,} bytes, not {known['bytes']:,}; {MEND}", file=str(file))
+                    raise DataError(f"the file has {size:,} bytes, not {known['bytes']:,}; {ADVICE}", file=str(file))
                 if _ends(file) != known["ends"]:
-                    raise DataError(f"the file was changed after it was written; {MEND}", file=str(file))
+                    raise DataError(f"the file was changed after it was written; {ADVICE}", file=str(file))
             except OSError as error:
-                raise DataError(f"the file cannot be read ({error.strerror}); {MEND}", file=str(file)) from None
+                raise DataError(f"the file cannot be read ({error.strerror}); {ADVICE}", file=str(file)) from None
         return cls(folder, manifest)
 
     def table(self, name: str) -> Table:
@@ -73,7 +73,9 @@ class IndexFolder(NamedTuple):
 
     def check(self) -> None:
         """Read all files; raise DataError if one is missing or was changed."""
-        files.check_hashes(self.folder, {name: known["sha256"] for name, known in self.manifest["files"].items()}, MEND)
+        files.check_hashes(
+            self.folder, {name: known["sha256"] for name, known in self.manifest["files"].items()}, ADVICE
+        )
 
 
 def write_index(
@@ -155,4 +157,4 @@ def _mapped(file: Path) -> npt.NDArray[Any]:
     try:
         return files.map_array(file)
     except (OSError, ValueError) as error:
-        raise DataError(f"the array cannot be read ({error}); {MEND}", file=str(file)) from None
+        raise DataError(f"the array cannot be read ({error}); {ADVICE}", file=str(file)) from None

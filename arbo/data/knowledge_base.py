@@ -247,14 +247,11 @@ class KnowledgeBase:
         columns = [(name, [getattr(entity, name) for entity in entities]) for name in names]
         return [strings(own) if name in single else string_lists(own) for name, own in columns]
 
-    def stats(self, *, examples: int = 5) -> KnowledgeBaseStats:
-        """Count entities, names, definitions, types and ids, and the names that several entities share.
-
-        ``examples`` is the largest number of shared names to return.
-        """
+    def stats(self) -> KnowledgeBaseStats:
+        """Count entities, names, definitions, types and ids, and the names that several entities share."""
         from arbo.kb.stats import stats
 
-        return stats(self._in_memory(), examples=examples)
+        return stats(self._in_memory())
 
     def problems(self, *, examples: int = 3) -> tuple[Problem, ...]:
         """Return the problems, errors first, each with its count, a way to fix it and up to ``examples`` examples."""

@@ -58,15 +58,15 @@ class Exchange(NamedTuple):
         named = list(dict.fromkeys(ids))
         asked = np.array([hash_of(id_) for id_ in named], np.uint64)
         was, now = (_rows_of(asked, keys.ids) for keys in self[:2])
-        told = {}
+        causes = {}
         for id_, one, other in zip(named, was.tolist(), now.tolist(), strict=True):
             if one >= 0 and other < 0:
-                told[id_] = f"{id_} is gone" if id_ not in self.replaced else f"{self.replaced[id_]} replaces {id_}"
+                causes[id_] = f"{id_} is gone" if id_ not in self.replaced else f"{self.replaced[id_]} replaces {id_}"
             elif one < 0 <= other:
-                told[id_] = f"{id_} is new"
+                causes[id_] = f"{id_} is new"
             elif one >= 0 and self.before.contents[one] != self.after.contents[other]:
-                told[id_] = f"{id_} has changed"
-        return told
+                causes[id_] = f"{id_} has changed"
+        return causes
 
     def _rows(self) -> tuple[Rows, npt.NDArray[np.bool_]]:
         """Return the row of each earlier entity now, by its id, or -1; and whether its content is the same."""

@@ -192,7 +192,7 @@ class EdgeModel:
             raise DataError("this edge model needs the cross-encoder beside it; give the folder", file=str(path))
         if content["features"] != {"mentions": list(MENTION_FEATURES), "entities": list(ENTITY_FEATURES)}:
             problem = "the model was trained with other features than this version of arbo computes"
-            raise DataError(f"{problem}; {_FORMAT.mend}", file=str(path))
+            raise DataError(f"{problem}; {_FORMAT.advice}", file=str(path))
         trees, file = content.get("entities"), str(path)
         mentions = Trees.from_dict(content.get("mentions"), len(MENTION_FEATURES), file=file)
         entities = None if trees is None else Trees.from_dict(trees, len(ENTITY_FEATURES), file=file)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from arbo.data import KnowledgeBase
-from arbo.data.columns import MEND, SCHEMAS, HashedIds
+from arbo.data.columns import ADVICE, SCHEMAS, HashedIds
 from arbo.data.index_folder import Arrays, IndexFolder, check_index_replaceable, write_index
 from arbo.encoders.by_name import encoder_of
 from arbo.encoders.encoder import Encoder
@@ -89,7 +89,7 @@ def indexed(kb: KnowledgeBase, encoder: Encoder) -> tuple[Encoder, Index | Token
         return _restored(kb, encoder)
     one, another = (settings.get("model") or settings.get("encoder") for settings in (made_by, other))
     difference = "other settings" if one == another else f"the encoder {one}, not {another}"
-    logger.warning("%s was built for %s, so the entities are encoded again; %s", kb.stored.folder, difference, MEND)
+    logger.warning("%s was built for %s, so the entities are encoded again; %s", kb.stored.folder, difference, ADVICE)
     return None
 
 
@@ -102,7 +102,7 @@ def word_index(kb: KnowledgeBase) -> WordIndex:
     except DataError as error:
         raise error.at(str(kb.stored.folder)) from None
     except KeyError as error:
-        raise DataError(f"the words of names have no array {error}; {MEND}", file=str(kb.stored.folder)) from None
+        raise DataError(f"the words of names have no array {error}; {ADVICE}", file=str(kb.stored.folder)) from None
 
 
 def _state(fitted: Encoder, encoder: Encoder) -> Arrays:
@@ -146,5 +146,5 @@ def _vectors(stored: IndexFolder, metric: Metric, *, check: bool = False) -> Ind
 
 
 def _damaged(stored: IndexFolder, error: Exception) -> DataError:
-    problem = f"an array is missing, or the arrays do not fit together ({error}); {MEND}"
+    problem = f"an array is missing, or the arrays do not fit together ({error}); {ADVICE}"
     return DataError(problem, file=str(stored.folder))

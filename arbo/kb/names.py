@@ -22,10 +22,10 @@ from arbo.text.names import normalize_name
 _SHARE, _LEAST = 0.08, 20
 
 
-class Holders(NamedTuple):
-    """A name (in all its spellings), an id or a cross-reference; and the ids of the entities that have it.
+class Example(NamedTuple):
+    """A name in all its spellings, an id or a cross-reference, and the ids of the entities that have it.
 
-    >>> print(Holders(("skin", "Skins"), tuple(f"E{number}" for number in range(5000))))
+    >>> print(Example(("skin", "Skins"), tuple(f"E{number}" for number in range(5000))))
     "skin", "Skins": E0, E1, E2 and 4,997 more
     """
 
@@ -53,26 +53,26 @@ Spellings = Mapping[str, list[Spelling]]
 
 def spellings(kb: KnowledgeBase) -> Spellings:
     """Group all names by the result of `normalize_name`; rows ascend."""
-    found: defaultdict[str, list[Spelling]] = defaultdict(list)
+    written: defaultdict[str, list[Spelling]] = defaultdict(list)
     for name, row in zip(*kb.names(), strict=True):
-        found[normalize_name(name)].append(Spelling(name, row))
-    return found
+        written[normalize_name(name)].append(Spelling(name, row))
+    return written
 
 
-def homonyms(kb: KnowledgeBase, names: Spellings) -> Iterator[tuple[Holders, int]]:
+def homonyms(kb: KnowledgeBase, names: Spellings) -> Iterator[tuple[Example, int]]:
     """Yield each name that several entities share, and the number of entities whose preferred name it is."""
     for written in names.values():
         if written[0].row != written[-1].row:
             preferring = {row for name, row in written if name == kb.entities[row].name}
-            yield holders(kb, (row for _, row in written), *(name for name, _ in written)), len(preferring)
+            yield example_of(kb, (row for _, row in written), *(name for name, _ in written)), len(preferring)
 
 
-def holders(kb: KnowledgeBase, rows: Iterable[int], *values: str) -> Holders:
+def example_of(kb: KnowledgeBase, rows: Iterable[int], *values: str) -> Example:
     """Return the distinct ids of the entities in these rows, and the distinct values that they share."""
-    return Holders(tuple(dict.fromkeys(values)), tuple(kb.entities[row].id for row in dict.fromkeys(rows)))
+    return Example(tuple(dict.fromkeys(values)), tuple(kb.entities[row].id for row in dict.fromkeys(rows)))
 
 
-def generic_names(kb: KnowledgeBase, names: Spellings | None = None) -> Iterator[Holders]:
+def generic_names(kb: KnowledgeBase, names: Spellings | None = None) -> Iterator[Example]:
     """Yield the generic names (see `arbo.kb.names`) in all their spellings, with the entities that have them."""
     names = spellings(kb) if names is None else names
     headed: defaultdict[str, set[int]] = defaultdict(set)
@@ -82,7 +82,7 @@ def generic_names(kb: KnowledgeBase, names: Spellings | None = None) -> Iterator
             headed[(normalize_name(first) if comma else form).rpartition(" ")[2]].add(row)
     for form, written in names.items():
         if len(headed.get(form, set()) - {row for _, row in written}) >= max(_LEAST, _SHARE * len(kb)):
-            yield holders(kb, (row for _, row in written), *(name for name, _ in written))
+            yield example_of(kb, (row for _, row in written), *(name for name, _ in written))
 
 
 def without_names(kb: KnowledgeBase, names: Iterable[str]) -> KnowledgeBase:
@@ -134,13 +134,13 @@ def with_names_of(kb: KnowledgeBase, documents: Corpus, *, expand_abbreviations:
             f"no names to add: none of {len(inputs):,} mentions has a gold id that is in the knowledge base and in the "
             "domain of its document; check the annotations, the ids and the domains"
         )
-    holder = {key: min(count, key=lambda row: (-count[row], row)) for key, count in entities.items()}
+    entity_of = {key: min(count, key=lambda row: (-count[row], row)) for key, count in entities.items()}
     added: defaultdict[int, list[str]] = defaultdict(list)
-    for key, entity in holder.items():
+    for key, entity in entity_of.items():
         added[entity].append(names[key])
 
     def named(row: int, entity: Entity) -> Entity:
-        kept = [alias for alias in entity.aliases if holder.get((entity.domain, _key(alias)), row) == row]
+        kept = [alias for alias in entity.aliases if entity_of.get((entity.domain, _key(alias)), row) == row]
         known = set(map(_key, (entity.name, *kept)))
         new = (name for name in added[row] if _key(name) not in known)
         return replace(entity, aliases=(*kept, *new))

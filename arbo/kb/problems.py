@@ -7,7 +7,7 @@ from itertools import chain
 from typing import Any, Literal
 
 from arbo.data import KnowledgeBase
-from arbo.kb.names import Holders, Spellings, generic_names, holders, homonyms, spellings
+from arbo.kb.names import Example, Spellings, example_of, generic_names, homonyms, spellings
 
 Severity = Literal["error", "warning"]
 
@@ -25,8 +25,8 @@ class Problem:
     count: int
     """Number of occurrences."""
     wrong: str
-    mend: str
-    examples: tuple[Holders, ...] = ()
+    solution: str
+    examples: tuple[Example, ...] = ()
     """Examples, sorted by the number of their entities, largest first."""
 
     def as_dict(self) -> dict[str, Any]:
@@ -36,22 +36,22 @@ class Problem:
 
 def problems(kb: KnowledgeBase, *, examples: int = 3) -> tuple[Problem, ...]:
     """Return the problems of a knowledge base, errors first; see `KnowledgeBase.problems`."""
-    found = []
+    problems_ = []
     for note, count in kb.notes.items():
         if note in _NOTES:
-            kind, severity, mend = _NOTES[note]
-            found.append(Problem(kind, severity, count, note, mend))
-    cases: defaultdict[str, list[Holders]] = defaultdict(list)
+            kind, severity, solution = _NOTES[note]
+            problems_.append(Problem(kind, severity, count, note, solution))
+    cases: defaultdict[str, list[Example]] = defaultdict(list)
     names = spellings(kb)
     for kind, case in chain(_names_of_entities(kb, names), _shared_names(kb, names), _fields(kb)):
         cases[kind].append(case)
-    for kind, (wrong, mend) in _KINDS.items():
+    for kind, (wrong, solution) in _KINDS.items():
         if own := sorted(cases[kind], key=lambda case: -len(case.entities)):
             severity = "error" if kind in _ERRORS else "warning"
-            found.append(Problem(kind, severity, len(own), wrong, mend, tuple(own[:examples])))
+            problems_.append(Problem(kind, severity, len(own), wrong, solution, tuple(own[:examples])))
     if not len(kb):
-        found.append(Problem("empty", "error", 1, "no entities", "check the path and the format"))
-    return tuple(sorted(found, key=lambda problem: problem.severity))
+        problems_.append(Problem("empty", "error", 1, "no entities", "check the path and the format"))
+    return tuple(sorted(problems_, key=lambda problem: problem.severity))
 
 
 # Notes of readers that are problems, with kind, severity and solution. Other notes, as on obsolete terms, are not.
@@ -115,20 +115,20 @@ _KINDS: dict[str, tuple[str, str]] = {
 }
 
 
-def _names_of_entities(kb: KnowledgeBase, names: Spellings) -> Iterator[tuple[str, Holders]]:
+def _names_of_entities(kb: KnowledgeBase, names: Spellings) -> Iterator[tuple[str, Example]]:
     seen = {row for name, written in names.items() if any(map(str.isprintable, name)) for _, row in written}
-    yield from (("unreachable", holders(kb, [row], of.name)) for row, of in enumerate(kb) if row not in seen)
+    yield from (("unreachable", example_of(kb, [row], of.name)) for row, of in enumerate(kb) if row not in seen)
     yield from (("generic-name", case) for case in generic_names(kb, names))
     for form, written in names.items():
         is_number = len(form) > 1 and form.replace(" ", "").isdigit()
         for name, row in written:
             if is_number:
-                yield "number", holders(kb, [row], name)
+                yield "number", example_of(kb, [row], name)
             if len(name.strip()) == 1:
-                yield "single-character", holders(kb, [row], name)
+                yield "single-character", example_of(kb, [row], name)
 
 
-def _shared_names(kb: KnowledgeBase, names: Spellings) -> Iterator[tuple[str, Holders]]:
+def _shared_names(kb: KnowledgeBase, names: Spellings) -> Iterator[tuple[str, Example]]:
     """Yield the groups of entities that have the same names, and the homonyms whose entities differ in others."""
     names_of: defaultdict[int, list[str]] = defaultdict(list)
     for name, written in names.items():
@@ -137,34 +137,34 @@ def _shared_names(kb: KnowledgeBase, names: Spellings) -> Iterator[tuple[str, Ho
     alike: defaultdict[frozenset[str], list[int]] = defaultdict(list)
     for row, own in names_of.items():
         alike[frozenset(own)].append(row)
-    told = set()
+    reported = set()
     for rows in alike.values():
         if len(rows) > 1:
-            case = holders(kb, rows, *(kb.entities[row].name for row in rows))
-            told.add(case.entities)
+            case = example_of(kb, rows, *(kb.entities[row].name for row in rows))
+            reported.add(case.entities)
             yield "indistinguishable", case
     for case, preferred_by in homonyms(kb, names):
-        if case.entities not in told:
+        if case.entities not in reported:
             yield ("shared-alias", "name-is-alias", "same-name")[min(preferred_by, 2)], case
 
 
-def _fields(kb: KnowledgeBase) -> Iterator[tuple[str, Holders]]:
+def _fields(kb: KnowledgeBase) -> Iterator[tuple[str, Example]]:
     for row, entity in enumerate(kb):
         for id_ in (entity.id, *entity.alternative_ids):
             if id_ != id_.strip():
-                yield "padded-id", holders(kb, [row], id_)
+                yield "padded-id", example_of(kb, [row], id_)
         for id_ in dict.fromkeys(entity.alternative_ids):
             if id_ != entity.id and kb[id_].id == id_:
-                yield "alternative-id-taken", holders(kb, [row], id_)
+                yield "alternative-id-taken", example_of(kb, [row], id_)
         if len(entity.id.split()) > 1:
-            yield "id-with-blanks", holders(kb, [row], entity.id)
+            yield "id-with-blanks", example_of(kb, [row], entity.id)
         if entity.definition is not None and not entity.definition.strip():
-            yield "empty-definition", holders(kb, [row], entity.name)
+            yield "empty-definition", example_of(kb, [row], entity.name)
         for place, xref in enumerate(entity.xrefs):
             if not all(map(str.strip, xref.partition(":")[::2])):
-                yield "xref-without-prefix", holders(kb, [row], xref)
+                yield "xref-without-prefix", example_of(kb, [row], xref)
             if xref in entity.xrefs[:place]:
-                yield "repeated-xref", holders(kb, [row], xref)
+                yield "repeated-xref", example_of(kb, [row], xref)
     for id_ in kb.row_of:
         if len(rows := kb.rows(id_)) > 1:
-            yield "alternative-id-shared", holders(kb, rows, id_)
+            yield "alternative-id-shared", example_of(kb, rows, id_)

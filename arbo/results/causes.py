@@ -61,28 +61,28 @@ def new_corrections(a: Run, b: Run) -> tuple[dict[str, str], dict[str, tuple[str
         for mention in (record.get("mention"), *record.get("same", ()), *record.get("different", ()), *of_spans):
             first.setdefault(mention, number)
     about = pa.array([id_ for id_ in first if id_ is not None], pa.string())
-    found: list[tuple[int, str, str]] = []
+    decided: list[tuple[int, str, str]] = []
     for run in (a, b) if first else ():
         for column in {"mention_id", "follows"}.intersection(run.link_rows.column_names):
             links = run.link_rows.select([*{column, "cluster_id", "mention_id"}])
             links = links.filter(pc.is_in(links[column], about))
             about_it, clusters, ids = (links[name].to_pylist() for name in (column, "cluster_id", "mention_id"))
-            found += zip(map(first.__getitem__, about_it), clusters, ids, strict=True)
-    found.sort(reverse=True)
-    of_clusters = {cluster: lines[number] for number, cluster, _ in found}
-    return of_clusters, {id_: (lines[number], lines[number] in later) for number, _, id_ in found}
+            decided += zip(map(first.__getitem__, about_it), clusters, ids, strict=True)
+    decided.sort(reverse=True)
+    of_clusters = {cluster: lines[number] for number, cluster, _ in decided}
+    return of_clusters, {id_: (lines[number], lines[number] in later) for number, _, id_ in decided}
 
 
 def _ids_at(runs: Iterable[Run], documents: Sequence[str]) -> dict[tuple[str, str], list[str]]:
     """Return the ids of the mentions of documents in any of the runs, by document and spans; the first run first."""
-    found: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+    ids: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
     for run in runs if documents else ():
         table = run.mention_table.select(["document_id", "spans", "mention_id"])
         rows = table.filter(pc.is_in(table["document_id"], pa.array(documents, pa.string()))).to_pylist()
         for row in rows:
             place = row["document_id"], str([[one["start"], one["end"]] for one in row["spans"]])
-            found[place].append(row["mention_id"])
-    return found
+            ids[place].append(row["mention_id"])
+    return ids
 
 
 def new_edges(a: Run, b: Run, row_in_a: Ints) -> dict[str, Edge]:
@@ -99,8 +99,8 @@ def new_edges(a: Run, b: Run, row_in_a: Ints) -> dict[str, Edge]:
     rows = rows[np.argsort(step[rows], kind="stable")]
     rows = rows[np.unique(b.cluster_rows[rows], return_index=True)[1]]
     columns = (table.take(rows).to_pylist() for table in (links["cluster_id"], links["parent"], ids, links["step"]))
-    found = {cluster: (source, target, weight) for cluster, source, target, weight in zip(*columns, strict=True)}
-    return found | _new_nil_edges(b, before)
+    edges = {cluster: (source, target, weight) for cluster, source, target, weight in zip(*columns, strict=True)}
+    return edges | _new_nil_edges(b, before)
 
 
 def _new_nil_edges(b: Run, before: Ints) -> dict[str, Edge]:
@@ -109,16 +109,16 @@ def _new_nil_edges(b: Run, before: Ints) -> dict[str, Edge]:
         return {}
     order, is_nil = numbered(b.mention_table), pc.is_null(b.link_rows.select(["entity_id"])["entity_id"]).to_numpy()
     nil = np.flatnonzero(is_nil[order])
-    found: list[tuple[Ints, Ints, npt.NDArray[np.float32]]] = []
+    edges: list[tuple[Ints, Ints, npt.NDArray[np.float32]]] = []
     for place in range(lists[0].shape[1]):
         near, weight = (own[nil, place] for own in lists)
         near, row, weight = (values[near >= 0] for values in (order[near], order[nil], weight))
         apart = (before[row] != before[near]) | (before[row] < 0)
         new = apart & (b.cluster_rows[row] == b.cluster_rows[near])
-        found.append((row[new], near[new], weight[new]))
-    if not found:
+        edges.append((row[new], near[new], weight[new]))
+    if not edges:
         return {}
-    row, near, weight = map(np.concatenate, zip(*found, strict=True))
+    row, near, weight = map(np.concatenate, zip(*edges, strict=True))
     ends = np.sort([row, near], axis=0)
     cluster, was = b.cluster_rows[row], before[ends]
     best = np.lexsort([ends[1], ends[0], weight, cluster])

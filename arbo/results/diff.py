@@ -65,8 +65,8 @@ class ClusterChange:
     def causes(self) -> str:
         """The change of the entity, the correction, the edge and the removed mention in words; empty without any."""
         edge = None if self.edge is None else f"edge {self.edge[0]} -> {self.edge[1]} ({self.edge[2] + 0.0:.3f})"
-        told = (self.cause, self.correction, edge, None if self.removed is None else f"{self.removed} is gone")
-        return "; ".join(cause for cause in told if cause is not None)
+        causes = (self.cause, self.correction, edge, None if self.removed is None else f"{self.removed} is gone")
+        return "; ".join(cause for cause in causes if cause is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,8 +158,8 @@ class Diff:
             + (", ".join(f"{count:,} {kind}" for kind, count in kinds.items()) or "no change")
             for what, kinds in self.counts().items()
         ]
-        told = (f"{name} from {was!s:.40} to {now!s:.40}" for name, (was, now) in self.settings.items())
-        return "\n".join(lines + (["settings: " + ", ".join(told)] if self.settings else []))
+        changed = (f"{name} from {was!s:.40} to {now!s:.40}" for name, (was, now) in self.settings.items())
+        return "\n".join(lines + (["settings: " + ", ".join(changed)] if self.settings else []))
 
     def __repr__(self) -> str:
         return f"Diff({'; '.join(str(self).splitlines())})"
@@ -184,7 +184,7 @@ def diff(a: Run | PathLike, b: Run | PathLike) -> Diff:
         a, b = pool.map(lambda own: own if isinstance(own, Run) else Run.read(own, stored=True), (a, b))
     row_in_a = rows_in(a, b)
     edges, lost, exchange = new_edges(a, b, row_in_a), gone(a, row_in_a), exchange_of(a, b)
-    decided, told = new_corrections(a, b)
+    decided, decided_of = new_corrections(a, b)
     changes, mentions = list(_cluster_changes(*_changed(a, b, row_in_a))), list(_mention_changes(a, b, row_in_a))
     answers = {id_ for row in mentions for id_ in (row.entity_before, row.entity_after) if id_ is not None}
     causes = exchange.causes(sorted(answers | {row.cluster for row in changes})) if exchange else {}
@@ -199,7 +199,7 @@ def diff(a: Run | PathLike, b: Run | PathLike) -> Diff:
             )
             for row in changes
         ),
-        tuple(replace(row, cause=_cause(row, causes, *told.get(row.mention, (None, False)))) for row in mentions),
+        tuple(replace(row, cause=_cause(row, causes, *decided_of.get(row.mention, (None, False)))) for row in mentions),
         exchange.counts if exchange else {},
         _settings(a.manifest, b.manifest),
     )
@@ -243,26 +243,38 @@ def _changed(a: Run, b: Run, row_in_a: Ints) -> tuple[_Clusters, _Clusters, Ints
 
     A pair has a row for each mention that both runs have: the place of its earlier and of its later cluster.
     """
-    kept = row_in_a >= 0
-    before, after = a.cluster_rows[row_in_a[kept]], b.cluster_rows[kept]
-    tables = a.cluster_table, b.cluster_table
-    heir = pc.index_in(tables[0]["cluster_id"], tables[1]["cluster_id"].combine_chunks())
-    heir = pc.fill_null(heir, -1).to_numpy().astype(np.int64)
-    size, size_now = (table["size"].to_numpy() for table in tables)
-    is_same = (heir >= 0) & (np.bincount(before, minlength=len(heir)) == size) & (np.append(size_now, -1)[heir] == size)
-    is_same[before[heir[before] != after]] = False
-    there = np.flatnonzero(is_same)
-    entities = zip(tables, (there, heir[there]), strict=True)
-    was, now = (pc.fill_null(table["entity_id"].take(pa.array(rows)), "") for table, rows in entities)
-    is_same[there] = pc.equal(was, now).to_numpy()
-    left = np.ones(len(tables[1]), np.bool_)
-    left[heir[is_same]] = False
-    rows = np.flatnonzero(~is_same), np.flatnonzero(left)
-    moved = ~is_same[before]
+    shared = row_in_a >= 0
+    before, after = a.cluster_rows[row_in_a[shared]], b.cluster_rows[shared]
+    heir = _unchanged(a.cluster_table, b.cluster_table, before, after)
+    is_changed, is_other = heir < 0, np.ones(len(b.cluster_table), np.bool_)
+    is_other[heir[~is_changed]] = False
+    rows = np.flatnonzero(is_changed), np.flatnonzero(is_other)
+    moved = is_changed[before]
     pairs = np.column_stack([np.searchsorted(rows[0], before[moved]), np.searchsorted(rows[1], after[moved])])
-    columns = (table.select(["cluster_id", "entity_id", "name", "size"]) for table in tables)
-    was, now = (table.take(pa.array(own)).to_pylist() for table, own in zip(columns, rows, strict=True))
+    names = ["cluster_id", "entity_id", "name", "size"]
+    was, now = (
+        run.cluster_table.select(names).take(pa.array(own)).to_pylist() for run, own in zip((a, b), rows, strict=True)
+    )
     return was, now, pairs
+
+
+def _unchanged(earlier: pa.Table, later: pa.Table, before: Ints, after: Ints) -> Ints:
+    """Return the later row of each earlier cluster with the same id, entity and mentions; -1 for a changed one.
+
+    ``before`` and ``after`` are the rows of the clusters of each mention that both runs have.
+    """
+    heir = pc.fill_null(pc.index_in(earlier["cluster_id"], later["cluster_id"].combine_chunks()), -1)
+    heir = heir.to_numpy().astype(np.int64)
+    size, size_now = (table["size"].to_numpy() for table in (earlier, later))
+    is_same = heir >= 0
+    is_same &= np.bincount(before, minlength=len(heir)) == size  # no mention is gone
+    is_same &= np.append(size_now, -1)[heir] == size  # none is new
+    is_same[before[heir[before] != after]] = False  # none has moved
+    rows = np.flatnonzero(is_same)
+    entity = pc.fill_null(earlier["entity_id"].take(pa.array(rows)), "")
+    entity_now = pc.fill_null(later["entity_id"].take(pa.array(heir[rows])), "")
+    is_same[rows] = pc.equal(entity, entity_now).to_numpy()
+    return np.where(is_same, heir, -1)
 
 
 def _cluster_changes(before: _Clusters, after: _Clusters, pairs: Ints) -> Iterator[ClusterChange]:
@@ -337,8 +349,8 @@ def _mention_changes(a: Run, b: Run, row_in_a: Ints) -> Iterator[MentionChange]:
     before, after = (
         own.take(pa.array(at, mask=at < 0)).to_pylist() for own, at in zip(links, (in_a, in_b), strict=True)
     )
-    told = [row for run, own in ((b, rows), (a, left)) for row in _described(run, own)]
-    for one, was, now, row_a, row_b in zip(told, before, after, in_a.tolist(), in_b.tolist(), strict=True):
+    described = [row for run, own in ((b, rows), (a, left)) for row in _described(run, own)]
+    for one, was, now, row_a, row_b in zip(described, before, after, in_a.tolist(), in_b.tolist(), strict=True):
         id_, document, text, gold, sentence = one
         ids = (was["entity_id"], now["entity_id"], was["cluster_id"], now["cluster_id"])
         kind: MentionChangeKind

@@ -290,10 +290,10 @@ def _with_clusters(
             scored["clustering_unseen"] = engine.clustering_scores(truth[new], cluster[new])
             lines += cluster_lines(truth, cluster, document, new, ", unseen")[:1]
     if how.singletons:
-        true, found = truth[known], cluster[known]
+        true, predicted = truth[known], cluster[known]
         if how.per_document:
-            true, found = _pairs(document[known], true), _pairs(document[known], found)
-        lines += kind_lines(true, found, document[known], {kind: rows[known] for kind, rows in kinds.items()})
+            true, predicted = _pairs(document[known], true), _pairs(document[known], predicted)
+        lines += kind_lines(true, predicted, document[known], {kind: rows[known] for kind, rows in kinds.items()})
     return replace(evaluation, **scored, clustered=int(known.sum()), lines=(*evaluation.lines, *lines))
 
 

@@ -71,8 +71,8 @@ class Explanation:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        title, *told = self.text.splitlines()
-        return table_of([{"why": line.strip()} for line in told], title).to_html()
+        title, *lines = self.text.splitlines()
+        return table_of([{"why": line.strip()} for line in lines], title).to_html()
 
 
 def explain(result: Run, link: Link) -> Explanation:
@@ -120,8 +120,8 @@ def _explain_nil(result: Run, link: Link) -> Explanation:
         if average is not None:
             join = f"the last two parts of the cluster have the average dissimilarity {_number(cluster.weakest_join)}, "
             join += f"the limit of average linkage is {_number(average)}"
-        told = "" if cluster.weakest_join is None else f"; {join}"  # people decided on the cluster
-        lines += [f"    together with {shown}{told}", *_because(link)]
+        joined = "" if cluster.weakest_join is None else f"; {join}"  # people decided on the cluster
+        lines += [f"    together with {shown}{joined}", *_because(link)]
     else:
         near = f"no other NIL mention within {_number(mention_limit)}"
         if average is not None:
@@ -158,20 +158,20 @@ def _rivals(result: Run, link: Link) -> tuple[Candidate, ...]:
 
 def _others(result: Run, rivals: tuple[Candidate, ...]) -> list[str]:
     """Describe the rivals after the first, which the text already names."""
-    told = "; ".join(f"{rival}, {_number(rival.score)}" for rival in rivals[1:])
-    return [f"    other candidates, by {_measure(result)}: {told}"] if told else []
+    others = "; ".join(f"{rival}, {_number(rival.score)}" for rival in rivals[1:])
+    return [f"    other candidates, by {_measure(result)}: {others}"] if others else []
 
 
 def _because(link: Link) -> list[str]:
     """Describe the features that counted most for the edge to a mention."""
-    told = ", ".join(f"{name} {log_odds:+.2f}" for name, log_odds in link.reasons)
-    return [f"        edge from {link.nearest} by log-odds: {told}"] if told else []
+    reasons = ", ".join(f"{name} {log_odds:+.2f}" for name, log_odds in link.reasons)
+    return [f"        edge from {link.nearest} by log-odds: {reasons}"] if reasons else []
 
 
 def _called(link: Link) -> str:
     expansion = f" (= {link.expansion})" if link.expansion else ""
-    found = "" if link.mention.score is None else f" (found with score {_number(link.mention.score)})"
-    return f'"{link.mention.text}"{expansion} in {link.mention.document_id}{found}'
+    by_finder = "" if link.mention.score is None else f" (found with score {_number(link.mention.score)})"
+    return f'"{link.mention.text}"{expansion} in {link.mention.document_id}{by_finder}'
 
 
 def _measure(result: Run) -> str:

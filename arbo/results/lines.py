@@ -52,10 +52,10 @@ def linking_lines(
 
 def _macro_line(name: str, labels: list[str | None], correct: Bools, concept: Bools, document: Ints) -> Line | None:
     """Return the mean accuracy over groups, or None if there are fewer than two."""
-    found = {label for label, has_one in zip(labels, concept, strict=True) if has_one and label is not None}
-    if len(found) < 2:
+    known = {label for label, has_one in zip(labels, concept, strict=True) if has_one and label is not None}
+    if len(known) < 2:
         return None
-    number: dict[str | None, int] = {label: i for i, label in enumerate(sorted(found))}
+    number: dict[str | None, int] = {label: i for i, label in enumerate(sorted(known))}
     group = np.array([number.get(label, -1) for label in labels])
     grouped = concept & (group >= 0)
     counts = [_per_document_and_kind(chosen, document, group, len(number)) for chosen in (grouped & correct, grouped)]
@@ -110,10 +110,10 @@ def kind_lines(truth: Ints, cluster: Ints, document: Ints, kinds: Mapping[str, B
     """Return a line of B-cubed for each kind: means over the mentions of the kind, in clusters of all mentions."""
 
     def of(drawn: Bools) -> list[Line]:
-        true, found = truth[drawn], cluster[drawn]
-        cells = true * (int(cluster.max()) + 1) + found
+        true, predicted = truth[drawn], cluster[drawn]
+        cells = true * (int(cluster.max()) + 1) + predicted
         _, cell, count = np.unique(cells, return_inverse=True, return_counts=True)
-        recall, precision = (count[cell] / np.bincount(side)[side] for side in (true, found))
+        recall, precision = (count[cell] / np.bincount(side)[side] for side in (true, predicted))
         lines = []
         for kind, rows in kinds.items():
             own, n = rows[drawn], int(rows[drawn].sum())
@@ -131,10 +131,10 @@ def counts_by_document(truth: Ints, cluster: Ints, document: Ints, *, singletons
     order = np.argsort(document, kind="stable")
     counts = []
     for rows in np.split(order, np.flatnonzero(np.diff(document[order])) + 1):
-        true, found = truth[rows], cluster[rows]
+        true, predicted = truth[rows], cluster[rows]
         if not singletons:
-            true, found = engine.without_singletons(true, found)
-        counts.append(engine.counts_from_contingency(engine.Contingency.from_codes(true, found)))
+            true, predicted = engine.without_singletons(true, predicted)
+        counts.append(engine.counts_from_contingency(engine.Contingency.from_codes(true, predicted)))
     return counts
 
 

@@ -87,8 +87,8 @@ class Review:
         (`same`, `different`). Raise UsageError if the answer does not apply to the mention, or for an unknown id.
         """
         given = {"mention": link.mention.id}
-        if told := self.why_not(link, answer):
-            raise UsageError(told)
+        if problem := self.why_not(link, answer):
+            raise UsageError(problem)
         if answer == "accept":
             return self.accept(link)
         if answer == "drop":
@@ -124,8 +124,8 @@ class Review:
 
         Half a line is not left behind. If it is unknown whether the line reached the disk, it stays, and can be undone.
         """
-        told = {"author": self.author} if self.author else {}
-        line = {**correction, **told, "date": datetime.now(UTC).isoformat(timespec="seconds")}
+        author = {"author": self.author} if self.author else {}
+        line = {**correction, **author, "date": datetime.now(UTC).isoformat(timespec="seconds")}
         data = (json.dumps(line, ensure_ascii=False) + "\n").encode()
         try:
             with open(self.file, "ab+", buffering=0) as file:

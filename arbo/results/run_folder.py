@@ -30,7 +30,7 @@ from arbo.files import (
     whole_folder,
 )
 from arbo.results.schema import SCHEMA
-from arbo.results.stored import MEND, Stored
+from arbo.results.stored import ADVICE, Stored
 
 MANIFEST = "manifest.json"
 CORRECTIONS = "corrections"
@@ -38,7 +38,7 @@ CORRECTIONS = "corrections"
 KEPT = "growth.npz"
 """The arrays by which a run can grow, or only its graph and the decisions if it cannot."""
 FORMAT = Format(
-    "arbo-run", 2, dict.fromkeys(("config", "encoder", "files", "notes", "threshold"), dict), "a run folder", MEND
+    "arbo-run", 2, dict.fromkeys(("config", "encoder", "files", "notes", "threshold"), dict), "a run folder", ADVICE
 )
 GROUP = 1 << 17
 """Rows of a group in the file of a table."""
@@ -95,7 +95,7 @@ def load_run(folder: PathLike, *, stored: bool = False) -> tuple[dict[str, Any],
     path = Path(folder)
     manifest = check_manifest(_manifest(path), FORMAT, path / MANIFEST)
     names = [name for name in SCHEMA if name != CORRECTIONS or f"{name}.parquet" in manifest["files"]]
-    check_hashes(path, {f"{name}.parquet": manifest["files"].get(f"{name}.parquet") for name in names}, MEND)
+    check_hashes(path, {f"{name}.parquet": manifest["files"].get(f"{name}.parquet") for name in names}, ADVICE)
     tables: dict[str, Any] = {name: Stored(path / f"{name}.parquet") for name in names}
     for name, table in tables.items():
         if not (stored and name in _IN_FILES):
@@ -110,7 +110,7 @@ def load_kept(folder: PathLike, manifest: Mapping[str, Any]) -> dict[str, npt.ND
     Raise DataError if the file is missing, truncated or changed.
     """
     file = Path(folder) / KEPT
-    check_hashes(Path(folder), {KEPT: manifest["files"].get(KEPT)}, MEND)
+    check_hashes(Path(folder), {KEPT: manifest["files"].get(KEPT)}, ADVICE)
     try:
         with READING_HEADERS, file.open("rb") as stream, ZipFile(stream) as archive:
             return {
@@ -118,7 +118,7 @@ def load_kept(folder: PathLike, manifest: Mapping[str, Any]) -> dict[str, npt.ND
                 for member in archive.infolist()
             }
     except (OSError, ValueError, BadZipFile) as error:
-        raise DataError(f"the file cannot be read ({error}); {MEND}", file=str(file)) from None
+        raise DataError(f"the file cannot be read ({error}); {ADVICE}", file=str(file)) from None
 
 
 def _array(stream: BinaryIO, begin: int) -> npt.NDArray[Any]:

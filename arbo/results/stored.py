@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from arbo.errors import DataError
 from arbo.results.schema import wrong_nulls, wrong_types
 
-MEND = "run the job again"
+ADVICE = "run the job again"
 
 
 class Stored:
@@ -70,11 +70,11 @@ class Stored:
 
     def _check(self, problem: str | None) -> None:
         if problem is not None:
-            raise DataError(f"{problem}; {MEND}", file=str(self._file))
+            raise DataError(f"{problem}; {ADVICE}", file=str(self._file))
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
         try:
             yield
         except (OSError, pa.ArrowException) as error:
-            raise DataError(f"the file cannot be read ({error}); {MEND}", file=str(self._file)) from None
+            raise DataError(f"the file cannot be read ({error}); {ADVICE}", file=str(self._file)) from None

@@ -48,8 +48,8 @@ class Selection:
                 chosen &= pc.is_in(column, value_set=pa.array(ids, pa.string())).to_numpy()
         if self.words is not None:
             texts = (mentions["text"], links["entity_name"], mentions["expansion"])
-            found = (pc.match_substring(text, self.words, ignore_case=True) for text in texts)
-            chosen &= np.logical_or.reduce([pc.fill_null(one, False).to_numpy() for one in found])
+            matches = (pc.match_substring(text, self.words, ignore_case=True) for text in texts)
+            chosen &= np.logical_or.reduce([pc.fill_null(one, False).to_numpy() for one in matches])
         rows: Ints = np.flatnonzero(chosen)
         if self.lowest_margin:
             margin = pc.fill_null(links["margin"], float("inf")).to_numpy()[rows]
