@@ -123,8 +123,7 @@ class Linker:
     def discover(self, documents: Iterable[Any], corrections: Any = ()) -> Result:
         """Cluster mentions, or names alone, without a knowledge base; each cluster is a discovered entity.
 
-        For the corrections and further errors, see `link`. The reranker is not used. Raise UsageError if the
-        configuration sets `rerank_mentions`.
+        For the corrections and further errors, see `link`. The reranker is not used.
         """
         return self.procedure(discover=True).link(Corpus.of(documents), corrections_of(corrections))
 

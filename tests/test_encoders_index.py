@@ -54,24 +54,6 @@ def test_no_entity_is_encoded_again(sample: Sample, tmp_path: Path, monkeypatch:
     ).read_bytes()
 
 
-@pytest.mark.parametrize("pooling", ["mean", "tokens"])
-@pytest.mark.parametrize("view", ["names", "whole"])
-def test_transformers(bert: Tower, tmp_path: Path, pooling: Any, view: Any) -> None:
-    config = arbo.EncoderConfig(pooling=pooling, entity_view=view)
-    encoder = arbo.DualEncoder(bert, bert, config, name="here")
-    kb = arbo.KnowledgeBase([
-        arbo.Entity("A", "marsh fever", ("fever", "swamp fever"), "a fever"), arbo.Entity("B", "left kidney")
-    ])  # fmt: skip
-    index = build_index(kb, tmp_path / "index", encoder=encoder)
-    corpus = [document("d", "kidney", "marsh fevers", "fever of the left kidney")]
-    moved = arbo.DualEncoder(bert, bert, config, name="elsewhere")
-    results = [arbo.Linker(base, moved).link(corpus) for base in (kb, index)]
-    assert_same(*results)
-    entities = arbo.Linker(index, moved)._entities
-    assert entities is not None
-    assert entities.fitted is moved
-
-
 def test_vectors_of_other_mentions_fit(tmp_path: Path) -> None:
     kb = arbo.KnowledgeBase([arbo.Entity("A", "a"), arbo.Entity("B", "b")])
     entities = {"A": [[1.0, 0.0], [0.8, 0.6]], "B": [0.0, 1.0]}

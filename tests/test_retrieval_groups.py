@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import arbo
-from arbo import engine
 from arbo.data.corpus import Corpus
 from arbo.data.documents import Document, Mention
 from arbo.data.entities import Entity
@@ -194,27 +193,6 @@ def test_domains_that_never_meet_are_an_error(
 def test_domains_are_named_without_the_groups_of_mapped_types() -> None:
     with pytest.raises(UsageError, match="the documents have none, the knowledge base 'lego';"):
         with_entities([(None, 0), (None, None)], rows_by([("lego", 0), ("lego", None)]))
-
-
-def test_one_domain_is_searched_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No vector is copied where there is nothing to part."""
-    seen: list[tuple[Vectors, Vectors]] = []
-    real = engine.nearest
-
-    def nearest(queries: Vectors, corpus: Vectors, k: int, **options: Any) -> Neighbors:
-        seen.append((queries, corpus))
-        return real(queries, corpus, k, **options)
-
-    monkeypatch.setattr(engine, "nearest", nearest)
-    for domain in (None, "lego"):
-        case = Case(0, domains=(domain, domain))
-        linker = case.linker(case.kb)
-        linker.retrieve(case.corpus, k=2, discover=False)
-        (mentions, entities), (queries, corpus) = seen
-        assert mentions is queries is corpus
-        assert linker._entities is not None
-        assert entities is linker._entities.by_group(None).whole
-        seen.clear()
 
 
 @pytest.mark.parametrize("sparse", [False, True])

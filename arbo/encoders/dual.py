@@ -159,7 +159,7 @@ class DualEncoder:
 
         ``AutoModel.from_pretrained(folder)`` reads a shared tower too, without its projection. With the pooling ``cls``
         or ``mean``, so does ``SentenceTransformer(folder)``; of two towers, each in its own folder. A model card is
-        written to ``README.md``, with what ``card`` tells; it may be changed later.
+        written to ``README.md``, with the content of ``card``; it may be changed later.
         """
         both = self.mention_tower, self.entity_tower
         towers = {".": both[0]} if self.shared else dict(zip(TOWERS, both, strict=True))

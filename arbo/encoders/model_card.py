@@ -17,10 +17,10 @@ _ON_HUB = re.compile(r"\w[\w.-]*/\w[\w.-]*", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class ModelCard:
-    """What a card tells of a model besides its configuration; paths of files do not belong here."""
+    """The content of a card besides the configuration of the model; paths of files do not belong here."""
 
     base_model: str | None = None
-    """The name on the hub of the model that was trained; any other is not told."""
+    """The name on the hub of the model that was trained; any other name is left out."""
     datasets: Sequence[str] = ()
     training: Mapping[str, Any] = field(default_factory=dict)
     """Settings of the training."""
@@ -29,7 +29,7 @@ class ModelCard:
 
 
 def write_card(card: ModelCard, config: EncoderConfig, folder: Path, *, sentences: bool) -> None:
-    """Write the card; ``sentences`` tells whether sentence-transformers can load the folder."""
+    """Write the card; ``sentences`` says whether sentence-transformers can load the folder."""
     library = "sentence-transformers" if sentences else "transformers"
     front: dict[str, Any] = {"library_name": library, "pipeline_tag": "feature-extraction"}
     front["tags"] = ["arbo", "entity-linking", *["sentence-transformers"] * sentences]
