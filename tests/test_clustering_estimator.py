@@ -168,15 +168,6 @@ def test_labels_and_entities_tell_one_story(problem: dict[str, Any]) -> None:
 # --- at the edge
 
 
-@every_form
-@every_method
-def test_no_entity_is_like_none_given(form: str, method: Method) -> None:
-    X = form_of(gaussian(30, 4), form)  # noqa: N806
-    none = fitted(X, 3, threshold=0.2, method=method, entities=form_of(np.empty((0, 4)), form))
-    assert none.labels_.tolist() == fitted(X, 3, threshold=0.2, method=method).labels_.tolist()
-    assert (none.entity_ == -1).all()
-
-
 def test_a_zero_vector_is_at_dissimilarity_one_to_everything() -> None:
     X = np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 0.1], [0.0, 0.0]])  # noqa: N806
     assert fitted(X, 3, threshold=0.9).labels_.tolist() == [0, 1, 1, 2]

@@ -46,15 +46,6 @@ def test_brute_force(form: str, metric: Metric, n: int, dim: int, k: int) -> Non
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_oneself_is_left_out_by_identity_and_not_by_position(form: str) -> None:
-    matrix = np.float32([[1, 2], [3, 1], [1, 2], [1, 2], [3, 1]])
-    points = vectors(matrix, form)
-    found = nearest(points, points, 2, self_ids=np.arange(5))
-    assert found.ids.tolist() == [[2, 3], [4, 0], [0, 3], [0, 2], [1, 0]]
-    assert (found.dissimilarity[:, 0] == 0).all()
-
-
-@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("k", [1, 7, 20, 50])
 def test_ties_across_the_last_place(form: str, k: int) -> None:
     """Three vectors, each many times over: the smaller ids win, wherever the list ends."""
@@ -63,31 +54,6 @@ def test_ties_across_the_last_place(form: str, k: int) -> None:
     for metric in METRICS:
         expected = brute(matrix, matrix, k, metric=metric, self_ids=np.arange(90))
         same(nearest(points, points, k, metric=metric, self_ids=np.arange(90)), expected)
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_ties_are_broken_by_id_and_not_by_row(form: str) -> None:
-    matrix = np.float32([[x, 0, 3] for x in range(1, 101)] + [[x, 1, 0] for x in range(100)])
-    reverse = np.arange(200)[::-1]
-    corpus = vectors(matrix, form, owner=reverse)
-    for query in ([0, 0, 0], [0, 0, 1], [0, 1, 0], [0, -1, 1]):
-        row = np.float32([query])
-        for metric in METRICS:
-            expected = brute(row, matrix, 9, metric=metric, owner=reverse)
-            same(nearest(vectors(row, form), corpus, 9, metric=metric), expected)
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_zero_vectors_are_at_dissimilarity_one_to_everything(form: str) -> None:
-    matrix = np.float32([[0, 0], [1, 0], [0, 0], [0, 1]])
-    points = vectors(matrix, form)
-    found = nearest(points, points, 3, self_ids=np.arange(4))
-    assert found.ids[0].tolist() == [1, 2, 3]
-    assert (found.dissimilarity[[0, 2]] == 1).all()
-    zeros = vectors(np.zeros((5, 2), np.float32), form)
-    found = nearest(zeros, zeros, 2, self_ids=np.arange(5))
-    assert found.ids.tolist() == [[1, 2], [0, 2], [0, 1], [0, 1], [0, 1]]
-    assert (found.dissimilarity == 1).all()
 
 
 # --- near-ties: what float32 products cannot tell apart
@@ -221,35 +187,6 @@ def test_memory_is_bounded_where_a_name_is_shared_by_thousands() -> None:
 
 
 # --- sizes at the edge
-
-
-@pytest.mark.parametrize("metric", METRICS)
-@pytest.mark.parametrize("form", FORMS)
-def test_empty_sides(form: str, metric: Metric) -> None:
-    none, some = vectors(np.empty((0, 3), np.float32), form), vectors(gaussian(4, 3), form)
-    for queries, corpus, k in (
-        (none, some, 2),
-        (some, none, 2),
-        (none, none, 2),
-        (some, some, 0),
-        (none, none, 0),
-    ):
-        for self_ids in (None, np.arange(queries.n)):
-            found = nearest(queries, corpus, k, metric=metric, self_ids=self_ids)
-            assert found.ids.shape == found.dissimilarity.shape == (queries.n, k)
-            assert (found.ids == -1).all()
-            assert np.isinf(found.dissimilarity).all()
-    assert pair_dissimilarity(none, some, np.empty(0, int), np.empty(0, int)).shape == (0,)
-
-
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("k", [9, 10, 11, 1000])
-def test_more_neighbours_than_there_are(form: str, k: int) -> None:
-    matrix = gaussian(10, 4)
-    points = vectors(matrix, form)
-    found = nearest(points, points, k, self_ids=np.arange(10))
-    same(found, brute(matrix, matrix, k, self_ids=np.arange(10)))
-    same(found.first(3), nearest(points, points, 3, self_ids=np.arange(10)))
 
 
 # --- wrong calls

@@ -33,24 +33,6 @@ def test_float16_overflow_names_the_rows() -> None:
     assert Vectors.of(overflown[:2]).matrix.tolist() == [[1.0], [65_504.0]]
 
 
-def test_memory_layout_does_not_matter() -> None:
-    matrix = gaussian(60, 10)
-    wide = np.zeros((120, 30), np.float32)
-    wide[::2, 4:24:2] = matrix
-    expected = brute(matrix, matrix, 5)
-    read_only = matrix.copy()
-    read_only.flags.writeable = False
-    for layout in (
-        np.asfortranarray(matrix),
-        wide[::2, 4:24:2],
-        matrix[::-1][::-1],
-        read_only,
-        matrix.tolist(),
-    ):
-        points = Vectors.of(layout)
-        same(nearest(points, points, 5), expected)
-
-
 @pytest.mark.parametrize("form", FORMS)
 def test_what_is_given_is_neither_changed_nor_kept(form: str) -> None:
     given: Any = gaussian(20, 6)

@@ -3,16 +3,12 @@
 import json
 from itertools import combinations, permutations
 
-import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
 from eval import (
-    Contingency,
     coreference_counts,
     coreference_scores,
-    coreference_scores_from_labels,
-    counts_from_contingency,
     scores_from_counts,
 )
 from eval.coreference import METRICS
@@ -149,16 +145,6 @@ def test_an_empty_side_scores_0(pair):
     scores = coreference_scores(*pair)
     assert scores["conll"] == 0
     assert {value for name in METRICS for value in ratios(scores[name])} == {0.0}
-
-
-def test_labels_that_are_integers_already_need_no_lists():
-    rng = np.random.default_rng(0)
-    true, pred = rng.integers(0, 9, 60), rng.integers(0, 9, 60)
-    lists = [[np.flatnonzero(side == c) for c in np.unique(side)] for side in (true, pred)]
-    assert counts_from_contingency(Contingency.from_labels(true, pred)) == coreference_counts(*lists)
-    assert coreference_scores_from_labels(true, [f"x{c}" for c in pred]) == coreference_scores(*lists)
-    with pytest.raises(ValueError, match="labels_true has length 60, but labels_pred has 59"):
-        coreference_scores_from_labels(true, pred[1:])
 
 
 @pytest.mark.parametrize("function", [coreference_counts, coreference_scores])
