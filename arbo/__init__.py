@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from arbo.formats.pubtator import read_pubtator as read_pubtator
     from arbo.linker import Linker as Linker
     from arbo.linking.config import LinkerConfig as LinkerConfig
+    from arbo.pipeline.saved_run import SavedRun as SavedRun, open_run as open_run
     from arbo.resolving.resolution import Resolution as Resolution, resolve as resolve
     from arbo.results.diff import diff as diff
     from arbo.results.evaluation import compare as compare
@@ -76,6 +77,7 @@ _NAMES = {
     "formats.jsonl": "read_jsonl",
     "formats.pubtator": "read_pubtator",
     "resolving.resolution": "Resolution resolve",
+    "pipeline.saved_run": "SavedRun open_run",
     "results.diff": "diff",
     "results.evaluation": "compare",
     "results.result": "Result",

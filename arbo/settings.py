@@ -1,11 +1,15 @@
-"""Settings: named values for JSON, each checked against the type of its field."""
+"""Settings: named values for JSON, each checked against the type of its field and explained by its docstring."""
 
+import ast
 import json
 import math
+import re
 import sys
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, fields, replace
 from difflib import get_close_matches
+from functools import cache
 from os import fspath
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self, get_args, get_origin, get_type_hints
@@ -80,6 +84,14 @@ class Settings:
         """Return these settings with some values replaced; see `from_dict`."""
         return self.from_dict(asdict(self) | values if isinstance(values, dict) else values, file=file)
 
+    def changed_by_words(self, words: Mapping[str, Any]) -> Self:
+        """Return these settings with values that are texts, as on a command line, or JSON; a list takes further texts.
+
+        Raise UsageError for an unknown name or invalid value.
+        """
+        hints = get_type_hints(type(self), include_extras=True)
+        return replace(self, **{name: _value_of(word, hints.get(name, str)) for name, word in words.items()})
+
     def overridden(self, file: PathLike | None) -> Self:
         """Return these settings with the values of a JSON file, or unchanged if ``file`` is None; see `from_dict`."""
         return self if file is None else self.changed_by(read_json(file, self.called), file=fspath(file))
@@ -87,6 +99,71 @@ class Settings:
     def as_dict(self) -> dict[str, Any]:
         """Return the values by name, ready for JSON."""
         return asdict(self)
+
+
+def _value_of(word: Any, hint: Any) -> Any:
+    """Return the value that a text means for a field of a type, or the text if it means none; the class checks it."""
+    if not isinstance(word, str):
+        return word
+    options = get_args(hint) if type(None) in get_args(hint) else (hint,)
+    if type(None) in options and word.lower() in ("none", "null"):
+        return None
+    for option in options:
+        kind = get_args(option)[0] if get_origin(option) is Annotated else option
+        if get_origin(kind) is Literal:
+            if found := [one for one in get_args(kind) if str(one).lower() == word.lower()]:
+                return found[0]
+        elif kind is bool and word.lower() in ("true", "false"):
+            return word.lower() == "true"
+        elif kind in (int, float):
+            for number in (int, float):
+                with suppress(ValueError):
+                    return number(word)
+        elif get_origin(kind) is list:
+            return [word]
+    return word
+
+
+class FieldText(NamedTuple):
+    """What the source of a settings class says about a field."""
+
+    name: str
+    kind: str
+    default: str
+    text: str
+    """The docstring under the field."""
+
+    @property
+    def summary(self) -> str:
+        """The first sentence of the docstring, as Markdown."""
+        first = re.split(r"(?<=\.)\s(?=[A-Z`])", self.text, maxsplit=1)[0]
+        return first.replace("``", "`")
+
+
+@cache
+def field_texts(module: str, name: str) -> Mapping[str, FieldText]:
+    """Read the fields of a settings class from its source, since the import of its module may load much."""
+    file = Path(__file__).parent.joinpath(*module.split(".")[1:]).with_suffix(".py")
+    tree = ast.parse(file.read_text("utf-8"))
+    classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
+
+    def texts_of(name: str) -> Iterator[FieldText]:
+        body = classes[name].body
+        for base in classes[name].bases:
+            if isinstance(base, ast.Name) and base.id in classes:
+                yield from texts_of(base.id)
+        for line, after in zip(body, [*body[1:], None], strict=True):
+            if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name) and line.value is not None:
+                is_text = isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant)
+                text = str(after.value.value) if is_text else ""  # type: ignore[union-attr]
+                if (kind := ast.unparse(line.annotation)).startswith("ClassVar"):
+                    continue
+                yield FieldText(line.target.id, kind, ast.unparse(line.value), " ".join(text.split()))
+
+    found: dict[str, FieldText] = {}
+    for one in texts_of(name):
+        found[one.name] = one if one.text or one.name not in found else one._replace(text=found[one.name].text)
+    return found
 
 
 def read_json(path: PathLike, what: str, mend: str = "write JSON in UTF-8") -> Any:

@@ -26,8 +26,8 @@ on; `tuned` is micro F1 by the threshold that is best on the development texts (
 Disjoint pairs are those whose entity stands in several pieces at once. **linking**: whether the entity of a pair is
 among the k best of its text, of all entities of the test pairs.
 
-**better start**: recall of a dual-encoder on CRAFT CL before and after 100 steps of `arbo train --negatives knn`,
-begun with all-MiniLM-L6-v2 as it is, or aligned.
+**better start**: recall of a dual-encoder on CRAFT CL before and after 100 steps of `arbo train encoder` with
+negatives from k-NN, begun with all-MiniLM-L6-v2 as it is, or aligned.
 
 **end to end**: what `arbo link --find-mentions` does on the raw test abstracts of NCBI disease (100), linked to MEDIC
 by n-grams: mentions found, and found and linked to the right entity; `exact` is the same characters, `overlap` a

@@ -232,7 +232,7 @@ def memory(folder: Path) -> Iterator[tuple[str, float]]:
             "discover": ["discover", str(documents), "--out", str(folder / "found")],
         }
         if size == "1e5":
-            work = ["--workers", "1", "--work"]
+            work = ["--workers", "1", "--set"]
             runs = [(run_arbo(*jobs["link"]), run_arbo(*jobs["link"], *work, f"{folder}/work{i}")) for i in range(3)]
             yield "work.times_slower", min(own.seconds for _, own in runs) / min(own.seconds for own, _ in runs)
         for verb, job in jobs.items():
@@ -256,7 +256,7 @@ def largest(folder: Path) -> Iterator[tuple[str, float]]:
     run, other = folder / "run", folder / "other"
     link = ["link", str(documents), "--kb", str(folder / "index"), "--out"]
     yield from measured("link.1e7", run_arbo(*link, str(run)))
-    work = [*link, str(other), "--workers", "2", "--work", str(folder / "work")]
+    work = [*link, str(other), "--workers", "2", "--set", f"work={folder / 'work'!s}"]
     yield from measured("work.1e7", run_arbo(*work))
     files = [json.loads((own / "manifest.json").read_text("utf-8"))["files"] for own in (run, other)]
     yield "work.1e7.different", sum(files[1].get(name) != digest for name, digest in files[0].items())
@@ -266,7 +266,17 @@ def largest_changes(folder: Path) -> Iterator[tuple[str, float]]:
     """Compare two runs of ten million mentions."""
     documents, entities = make(folder, *LARGEST)
     run, other = folder / "run", folder / "other"
-    job = ["link", str(documents), "--kb", str(entities), "--workers", "2", "--work", str(folder / "work"), "--out"]
+    job = [
+        "link",
+        str(documents),
+        "--kb",
+        str(entities),
+        "--workers",
+        "2",
+        "--set",
+        f"work={folder / 'work'!s}",
+        "--out",
+    ]
     run_arbo(*job, str(run))
     run_arbo(*job, str(other), *OTHER)
     yield from changes("1e7", run, other)

@@ -79,7 +79,7 @@ def jobs() -> dict[str, tuple[Job, ...]]:
     embedded = "--encoder bert --cache cache"
     index, train = (
         "kb index kb.jsonl --out out",
-        "train train.jsonl --kb kb.jsonl --encoder bert --config config.json --out out",
+        "train encoder train.jsonl --kb kb.jsonl --encoder bert --set @config.json --out out",
     )
     on = "out.training"
     return {
@@ -100,11 +100,11 @@ def jobs() -> dict[str, tuple[Job, ...]]:
         "train": (
             job("train", train, left="out.log.jsonl", during=on),
             job("train, chosen", f"{train} --dev dev.jsonl", left="out.log.jsonl", during=on),
-            job("train again", train, f"{train} --seed 5", left="out.log.jsonl", during=on),
+            job("train again", train, f"{train} --set seed=5", left="out.log.jsonl", during=on),
         ),
         "index": (
             job("index", index),
-            job("index again", index, f"{index} --no-generic-names"),
+            job("index again", index, f"{index} --set generic_names=false"),
             job("index embedded", f"{index} --encoder bert"),
         ),
         "export": tuple(

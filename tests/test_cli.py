@@ -29,7 +29,7 @@ def test_demo(run: Run, tmp_path: Path) -> None:
     assert shown.code == 0
     assert "compiles" in shown.err.splitlines()[0]
     commands = [shlex.split(line) for line in shown.out.splitlines() if line.startswith("  arbo ")]
-    assert [words[1] for words in commands] == ["show", "explain", "export", "link", "report"]
+    assert [words[1] for words in commands] == ["show", "explain", "export", "link", "explore"]
     assert run(*commands[0][1:]).out
     assert run(*commands[1][1:]).out.strip() in shown.out
     assert run(*commands[2][1:-1], tmp_path / "links.csv").code == 0
@@ -95,7 +95,7 @@ def test_a_likely_mistake_is_told_with_its_mend(run: Run, words: str, told: str)
     assert told in done.err
 
 
-@pytest.mark.parametrize("words", [["kb", "stats", ""], ["link", "docs", "--kb="], ["link", "", "--kb", "kb"]])
+@pytest.mark.parametrize("words", [["kb", "check", ""], ["link", "docs", "--kb="], ["link", "", "--kb", "kb"]])
 def test_an_empty_argument_is_refused(run: Run, words: list[str]) -> None:
     done = run(*words)
     assert done.code == 2
@@ -119,7 +119,7 @@ def test_bad_data_is_3_and_names_the_place(run: Run, folder: Path, tmp_path: Pat
     assert f"{bad}, line 3, 'D99'" in outcome.err
     assert not (tmp_path / "run").exists()
 
-    skipped = run("link", bad, *linking(folder)[1:], "--out", tmp_path / "run", "--on-error", "skip", "--json")
+    skipped = run("link", bad, *linking(folder)[1:], "--out", tmp_path / "run", "--set", "on_error=skip", "--json")
     assert skipped.code == 0
     assert "1 malformed documents skipped" in skipped.err
     assert arbo.Result.load(tmp_path / "run").manifest["notes"]["documents"] == {"malformed documents skipped": 1}
@@ -161,14 +161,14 @@ def test_each_skipped_document_is_told_with_its_file_and_error(tmp_path: Path) -
     (tmp_path / "good.jsonl").write_text(f'{{"id": "a", "text": "flu", {mention}\n')
     (tmp_path / "bad.jsonl").write_text(f'{{"id": "b", "text": "flu", {mention}\n{{"id": "c", "text": 5}}\n')
     docs = tmp_path / "good.jsonl", tmp_path / "bad.jsonl"
-    done = arbo_process("discover", *docs, "--on-error", "skip", "--out", tmp_path / "run")
+    done = arbo_process("discover", *docs, "--set", "on_error=skip", "--out", tmp_path / "run")
     assert f"skipped: {tmp_path / 'bad.jsonl'}, line 2, 'c': 'text' of a document must be a string" in done.stderr
     assert "2 inputs: 1 malformed documents skipped" in done.stderr
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="/dev/full is of Linux")
 def test_output_that_cannot_be_written_is_told(folder: Path, tmp_path: Path) -> None:
-    arguments = ["-m", "arbo", "kb", "stats", str(folder / "kb.jsonl"), "--json"]
+    arguments = ["-m", "arbo", "kb", "check", str(folder / "kb.jsonl"), "--json"]
     with open("/dev/full", "wb") as full:
         done = subprocess.run([sys.executable, *arguments], stdout=full, stderr=subprocess.PIPE, text=True)
     assert done.returncode == 1
@@ -187,8 +187,8 @@ def test_output_that_cannot_be_written_is_told(folder: Path, tmp_path: Path) -> 
     [
         ("--version >/dev/full", 1, "error: cannot write standard output: No space left on device"),
         ("--help >/dev/full", 1, "error: cannot write standard output: No space left on device"),
-        ("kb stats {kb} >&-", 0, "read as jsonl"),
-        ("kb stats {kb} --json 2>&-", 0, ""),
+        ("kb check {kb} >&-", 0, "read as jsonl"),
+        ("kb check {kb} --json 2>&-", 0, ""),
         ("discover - --out {kb}.run <&-", 3, "the documents have no mentions"),
     ],
 )

@@ -86,7 +86,7 @@ def test_rows_in_a_pipe_are_whole(folder: Path, tmp_path: Path) -> None:
     table = discovered.split("for instance")[1].split("\n\n")[0].splitlines()
     assert len(table) == 6  # the header's end, and a line for each of five clusters
     for limit in ((), ("--limit", 3)):
-        found = arbo_process("spans", docs, "--kb", kb, *limit).stdout.split("\n\n")[0].splitlines()
+        found = arbo_process("find", docs, "--kb", kb, *limit).stdout.split("\n\n")[0].splitlines()
         assert len(found) == (6 if limit else 2 + int(found[0].split()[0]))
 
 
@@ -94,9 +94,9 @@ def test_empty_texts_and_types_of_entities_are_told(run: Run, tmp_path: Path) ->
     (tmp_path / "empty.txt").write_text("\n")
     (tmp_path / "docs.txt").write_text("A flu.")
     (tmp_path / "kb.obo").write_text("[Term]\nid: D:1\nname: flu\nnamespace: diseases\n")
-    empty = run("spans", tmp_path / "empty.txt", "--kb", tmp_path / "kb.obo").told
+    empty = run("find", tmp_path / "empty.txt", "--kb", tmp_path / "kb.obo").told
     assert "no mentions found; the texts are empty" in empty
     assert "empty.txt: 1 empty texts" in empty
     assert "language" not in empty
-    told = run("spans", tmp_path / "docs.txt", "--kb", tmp_path / "kb.obo").told
+    told = run("find", tmp_path / "docs.txt", "--kb", tmp_path / "kb.obo").told
     assert "the found mentions have the types of their entities (in OBO, the namespace): diseases" in told

@@ -37,7 +37,7 @@ def test_topics_are_scored_alone(run: Run, tmp_path: Path) -> None:
     documents, _ = arbo.load_sample()
     topics = [replace(document, metadata={"topic": i % 3}) for i, document in enumerate(documents)]
     Corpus(topics).to_jsonl(tmp_path / "docs.jsonl")
-    run("discover", tmp_path / "docs.jsonl", "--by-topic", "--out", tmp_path / "a")
+    run("discover", tmp_path / "docs.jsonl", "--set", "by_topic=true", "--out", tmp_path / "a")
     run("discover", tmp_path / "docs.jsonl", "--out", tmp_path / "b")
     links = arbo.Result.load(tmp_path / "a").links
     conll = []
@@ -46,16 +46,20 @@ def test_topics_are_scored_alone(run: Run, tmp_path: Path) -> None:
         of_topic = [link for link in links if link.mention.document_id in own]
         sides = [(" ".join(sorted(link.mention.gold)), link.cluster) for link in of_topic if link.mention.gold]
         conll.append(coreference_scores_from_labels(*zip(*sides, strict=True))["conll"])
-    told = run("evaluate", tmp_path / "a", "--by-topic", "--json").json["topics"]
+    told = run("evaluate", tmp_path / "a", "--set", "by_topic=true", "--json").json["topics"]
     assert [told[str(topic)]["coreference"]["conll"] for topic in range(3)] == conll  # type: ignore[index]
-    assert "B-cubed" in run("evaluate", tmp_path / "a", "--by-topic").out.partition("Scores by topic")[2]
-    shown = run("evaluate", tmp_path / "a", tmp_path / "b", "--by-topic").out.partition("CoNLL by topic")[2].split()
+    assert "B-cubed" in run("evaluate", tmp_path / "a", "--set", "by_topic=true").out.partition("Scores by topic")[2]
+    shown = (
+        run("evaluate", tmp_path / "a", tmp_path / "b", "--set", "by_topic=true")
+        .out.partition("CoNLL by topic")[2]
+        .split()
+    )
     assert shown[:4] == ["a", "b", "0", f"{conll[0]:.4f}"]
 
 
 def test_by_topic_needs_topics(run: Run, folder: Path, tmp_path: Path) -> None:
     run("discover", folder / "test.jsonl", "--format", "jsonl", "--out", tmp_path / "run")
-    outcome = run("evaluate", tmp_path / "run", "--by-topic")
+    outcome = run("evaluate", tmp_path / "run", "--set", "by_topic=true")
     assert outcome.code == 2
     assert "have no topic in their metadata" in outcome.err
 
@@ -70,7 +74,7 @@ def test_runs_are_compared(run: Run, folder: Path, tmp_path: Path) -> None:
     assert "against linked" in shown.out
     assert "| ARI |" in (tmp_path / "table.md").read_text("utf-8")
     assert "\\toprule" in (tmp_path / "table.tex").read_text("utf-8")
-    scores = run("evaluate", *runs, "--seed", 3, "--json").json
+    scores = run("evaluate", *runs, "--set", "seed=3", "--json").json
     assert scores["systems"]["found"]["linking"] is None  # type: ignore[index]
     assert scores["report"]["systems"]["found"]["ARI"]["against_first"]["p_value"] < 1  # type: ignore[index]
     run("link", *linking(folder, docs="train.jsonl"), "--out", tmp_path / "other")

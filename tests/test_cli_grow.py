@@ -1,4 +1,4 @@
-"""The verbs `add`, `remove` and `refit`."""
+"""The verb `add`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_a_run_that_a_function_reranked_is_changed_in_python(folder: Path, sampl
     config = arbo.LinkerConfig(skip_margin=0.1)
     linker = arbo.Linker(kb, config=config, reranker=lambda _, lists: [[*range(len(own))] for own in lists])  # type: ignore[arg-type]
     linker.link(documents[:60]).save(folder / "asked")
-    refused = run("refit", folder / "asked", "--kb", folder / "kb.jsonl", "--out", folder / "again")
+    refused = run("add", "--anew", folder / "asked", "--kb", folder / "kb.jsonl", "--out", folder / "again")
     assert (refused.code, "was reranked by the function" in refused.told) == (2, True)
     assert "use Linker.add, Linker.remove or Linker.refit in Python" in refused.told
 
@@ -43,10 +43,20 @@ def test_runs_grow_shrink_and_are_refitted(folder: Path, sample: Sample, run: Ru
     assert f"arbo diff {folder / 'one'} {folder / 'two'}" in told.out.replace("\n", "")
     grown = arbo.Result.load(folder / "two")
     assert grown.link_table == arbo.Linker(kb, config=arbo.LinkerConfig(k=3)).link(documents).link_table
-    refit = run("refit", folder / "two", *base, "--out", folder / "three", "--json").json
+    refit = run("add", "--anew", folder / "two", *base, "--out", folder / "three", "--json").json
     assert (refit["clusters"], refit["mentions"]) == ([], [])
     ids = [document.id for document in documents[60:]]
-    assert run("remove", folder / "three", *ids, *base, "--out", folder / "four").code == 0
+    assert (
+        run(
+            "add",
+            folder / "three",
+            *(word for id_ in ids for word in ("--remove", id_)),
+            *base,
+            "--out",
+            folder / "four",
+        ).code
+        == 0
+    )
     assert arbo.Result.load(folder / "four").link_table == arbo.Result.load(folder / "one").link_table
 
 
@@ -70,7 +80,7 @@ def test_a_run_knows_the_run_of_which_it_was_made(folder: Path, run: Run, monkey
 
 def test_a_parent_may_be_the_present_folder_or_damaged(folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder / "one")
-    assert run("remove", ".", "D06", "--out", "../two").code == 0
+    assert run("add", ".", "--remove", "D06", "--out", "../two").code == 0
     monkeypatch.chdir("/")
     told = run("diff", folder / "two", "--json")
     assert (told.code, told.json) == (0, run("diff", folder / "one", folder / "two", "--json").json)
@@ -102,7 +112,7 @@ def test_discovered_entities_grow_without_a_knowledge_base(folder: Path, run: Ru
     docs = [folder / "docs.jsonl", "--format", "jsonl"]
     assert run("discover", *docs, "--out", folder / "one").code == 0
     assert run("add", folder / "one", folder / "more.jsonl", "--out", folder / "two").code == 0
-    again = run("refit", folder / "two", "--out", folder / "three", "--json").json
+    again = run("add", "--anew", folder / "two", "--out", folder / "three", "--json").json
     assert again["mentions"] == []
 
 
@@ -115,7 +125,10 @@ def test_mistakes_are_told_before_anything_is_written(folder: Path, run: Run) ->
             "is the run itself or inside it, which is not changed",
         ),
         (["add", folder / "one", more, "--out", folder / "one" / "in" / "it"], "is the run itself or inside it"),
-        (["remove", folder / "one", "nothing", *base, "--out", folder / "two"], "no document or mention 'nothing'"),
+        (
+            ["add", folder / "one", "--remove", "nothing", *base, "--out", folder / "two"],
+            "no document or mention 'nothing'",
+        ),
     ):
         told = run(*words)
         assert told.code == 2
@@ -132,18 +145,18 @@ def test_a_run_finds_its_knowledge_base_and_follows_a_new_release(folder: Path, 
 
     release = arbo.KnowledgeBase([*kb.entities[3:], arbo.Entity("N1", "kelp lung")])
     release.to_jsonl(folder / "kb.jsonl")
-    for verb in (["add", folder / "two", folder / "more.jsonl"], ["refit", folder / "two"]):
+    for verb in (["add", folder / "two", folder / "more.jsonl"], ["add", "--anew", folder / "two"]):
         told = run(*verb, "--out", folder / "three")
         assert told.code == 2
         assert "kb.jsonl has changed since" in told.err
     told = run("add", folder / "two", "--kb", folder / "kb.jsonl", "--out", folder / "three")
     assert told.code == 0, told.err
     assert "knowledge base: 1 new, 3 gone\n" in told.out
-    assert run("refit", folder / "three", "--out", folder / "four", "--json").json["mentions"] == []
+    assert run("add", "--anew", folder / "three", "--out", folder / "four", "--json").json["mentions"] == []
     assert "\tcause\t" in run("diff", folder / "two", folder / "three").out.splitlines()[0]
 
     (folder / "kb.jsonl").unlink()
-    told = run("remove", folder / "three", documents[0].id, "--out", folder / "four")
+    told = run("add", folder / "three", "--remove", documents[0].id, "--out", folder / "four")
     assert told.code == 2
     assert "is no longer at" in told.err
 
@@ -159,22 +172,26 @@ def test_another_file_is_read_like_the_knowledge_base_of_the_run(folder: Path, s
         ]
     )
     kb.to_jsonl(folder / "kb.jsonl")
-    reading = ["--kb-xrefs", "MSH", "--no-generic-names"]
+    reading = ["--kb-xrefs", "MSH", "--set", "generic_names=false"]
     assert run("link", *data_arguments(folder), *reading, "--out", folder / "one").code == 0
     (folder / "kb.jsonl").rename(folder / "moved.jsonl")
     moved, out = ["--kb", folder / "moved.jsonl"], ["--out", folder / "two"]
-    for verb in (["remove", folder / "one", documents[0].id], ["refit", folder / "one"], ["add", folder / "one"]):
+    for verb in (
+        ["add", folder / "one", "--remove", documents[0].id],
+        ["add", "--anew", folder / "one"],
+        ["add", folder / "one"],
+    ):
         told = run(*verb, *moved, *out)
         assert told.code == 0, told.err
         two, one = (arbo.Result.load(folder / name).manifest["knowledge_base"] for name in ("two", "one"))
         assert two["fingerprint"] == one["fingerprint"]
     arbo.KnowledgeBase(kb.entities[:-1]).to_jsonl(folder / "kb.jsonl")
-    advised = run("refit", folder / "one", "--out", folder / "three").err.replace("\n", " ").split("`")[1]
+    advised = run("add", "--anew", folder / "one", "--out", folder / "three").err.replace("\n", " ").split("`")[1]
     assert run(*advised.replace("NEW", str(folder / "three")).split()[1:]).code == 0
     assert arbo.Result.load(folder / "three").manifest["kb_source"]["xrefs"] == ["MSH"]
-    again = run("add", folder / "three", folder / "more.jsonl", "--kb-xrefs", "HULL", "--out", folder / "four")
+    again = run("add", folder / "three", folder / "more.jsonl", "--set", "kb_xrefs=HULL", "--out", folder / "four")
     assert again.code == 0, again.err
     assert arbo.Result.load(folder / "four").manifest["kb_source"]["xrefs"] == ["HULL"]
     assert run("discover", folder / "docs.jsonl", "--out", folder / "five").code == 0
-    refused = run("add", folder / "five", folder / "more.jsonl", "--kb-xrefs", "MSH", "--out", folder / "six")
+    refused = run("add", folder / "five", folder / "more.jsonl", "--set", "kb_xrefs=MSH", "--out", folder / "six")
     assert (refused.code, "has no knowledge base; leave --kb" in refused.err) == (2, True)

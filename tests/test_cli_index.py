@@ -45,15 +45,14 @@ def test_an_index_is_built_and_read(run: Run, folder: Path, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     "verb",
     [
-        ["kb", "stats", "KB"],
-        ["kb", "validate", "KB"],
-        ["spans", "test.jsonl", "--kb", "KB"],
-        ["spans", "test.jsonl", "--kb", "KB", "--finder", "fuzzy"],
+        ["kb", "check", "KB"],
+        ["find", "test.jsonl", "--kb", "KB"],
+        ["find", "test.jsonl", "--kb", "KB", "--finder", "fuzzy"],
         ["tune", "train.jsonl", "--kb", "KB", "--method", "minimax", "--out", "tuned.json"],
         ["link", "test.jsonl", "--kb", "KB", "--find-mentions", "dictionary", "--out", "run"],
         ["kb", "convert", "KB", "--out", "kb.tsv"],
-        ["kb", "add-names", "KB", "train.jsonl", "--out", "kb.parquet"],
-        ["kb", "remove-names", "KB", "--names", "flu", "--out", "kb.parquet"],
+        ["kb", "edit", "KB", "--add-names", "train.jsonl", "--out", "kb.parquet"],
+        ["kb", "edit", "KB", "--remove-names", "flu", "--out", "kb.parquet"],
     ],
 )
 def test_every_verb_answers_as_without_an_index(
@@ -67,19 +66,20 @@ def test_every_verb_answers_as_without_an_index(
     assert one == other
 
 
-@pytest.mark.parametrize(("option", "rest"), [("--no-generic-names", []), ("--kb-xrefs", ["MSH"])])
-def test_what_changes_the_knowledge_base_belongs_to_the_index(
-    option: str, rest: list[str], run: Run, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("field", ["generic_names=false", "kb_xrefs=MSH"])
+def test_what_changes_the_knowledge_base_belongs_to_the_index(field: str, run: Run, tmp_path: Path) -> None:
     kb = arbo.KnowledgeBase([arbo.Entity("A", "flu", xrefs=("MSH:D1",)), arbo.Entity("B", "cold")])
     kb.to_jsonl(tmp_path / "kb.jsonl")
     (tmp_path / "names.jsonl").write_text('{"id": "1", "text": "flu", "mentions": [{"spans": [[0, 3]]}]}')
     command = ["link", tmp_path / "names.jsonl", "--out", tmp_path / "run"]
     assert run("kb", "index", tmp_path / "kb.jsonl", "--out", tmp_path / "plain").code == 0
-    late = run(*command, "--kb", tmp_path / "plain", option, *rest)
+    late = run(*command, "--kb", tmp_path / "plain", "--set", field)
     assert late.code == 0
-    assert f"plain: {option} changes the knowledge base, so that its entities are encoded again" in late.told
-    assert run("kb", "index", tmp_path / "kb.jsonl", option, *rest, "--out", tmp_path / "changed").code == 0
+    assert (
+        f"plain: {field.partition('=')[0]} changes the knowledge base, so that its entities are encoded again"
+        in late.told
+    )
+    assert run("kb", "index", tmp_path / "kb.jsonl", "--set", field, "--out", tmp_path / "changed").code == 0
     early = run(*command, "--kb", tmp_path / "changed")
     assert (early.code, "again" in early.err) == (0, False)
 
@@ -91,28 +91,28 @@ def test_damage_is_found(run: Run, folder: Path, tmp_path: Path) -> None:
     content = bytearray(file.read_bytes())
     content[len(content) // 2] ^= 1
     file.write_bytes(content)
-    checked = run("kb", "validate", index)
+    checked = run("kb", "check", index)
     assert checked.code == 3
     assert "matrix.1.npy: the file was changed after it was written; build the index again" in checked.told
     file.write_bytes(content[:-1])
-    for verb in (["kb", "stats", index], ["link", folder / "all.jsonl", "--kb", index, "--out", tmp_path / "run"]):
+    for verb in (["kb", "check", index], ["link", folder / "all.jsonl", "--kb", index, "--out", tmp_path / "run"]):
         refused = run(*verb)
         assert (refused.code, refused.out) == (3, "")
         assert "matrix.1.npy: the file has" in refused.told
     file.unlink()
-    assert "matrix.1.npy: the file cannot be read" in run("kb", "stats", index).told
+    assert "matrix.1.npy: the file cannot be read" in run("kb", "check", index).told
 
 
 def test_other_folders_are_no_index(run: Run, folder: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "file").write_text("x")
     for name in ("empty", "file", "nothing"):
-        refused = run("kb", "stats", tmp_path / name, "--kb-format", "index")
+        refused = run("kb", "check", tmp_path / name, "--kb-format", "index")
         assert refused.code == 3
         assert "not an index of a knowledge base: arbo-index.json cannot be read" in refused.told
-    assert run("kb", "stats", tmp_path / "empty").code == 3
+    assert run("kb", "check", tmp_path / "empty").code == 3
     (tmp_path / "empty" / "arbo-index.json").write_text('{"format": "arbo-run"}')
-    assert "this is not an index of a knowledge base" in run("kb", "stats", tmp_path / "empty").told
+    assert "this is not an index of a knowledge base" in run("kb", "check", tmp_path / "empty").told
     for target in (tmp_path, tmp_path / "file", folder / "kb.jsonl", "/dev/null", "-", "/proc/index"):
         refused = run("kb", "index", folder / "kb.jsonl", "--out", target)
         assert refused.code == 2

@@ -14,7 +14,7 @@ from conftest import Run
 import arbo
 from arbo import Entity, KnowledgeBase
 from arbo.cli import app
-from arbo.cli.inputs import read_documents
+from arbo.cli.inputs import ReadingConfig, read_documents
 from arbo.data.corpus import Corpus
 from arbo.errors import UsageError
 
@@ -25,40 +25,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return sample_files(tmp_path_factory.mktemp("files"))
 
 
-def options_of(group: Any, name: str = "") -> dict[str, set[str]]:
-    """The options of every verb by its name, those of a group as `kb stats`."""
-    found = {}
-    for key, command in group.commands.items():
-        if hasattr(command, "commands"):
-            found |= options_of(command, f"{key} ")
-        else:
-            found[name + key] = {option for parameter in command.params for option in parameter.opts}
-    return found
-
-
-def test_each_verb_that_reads_can_choose_what_it_reads() -> None:
-    found = options_of(typer.main.get_command(app))
-    assert {verb for verb, own in found.items() if "--types" in own} <= {
-        verb for verb, own in found.items() if "--ids" in own
-    }
-    assert {verb for verb, own in found.items() if "--kb-xrefs" in own} <= {
-        verb for verb, own in found.items() if "--kb-types" in own
-    }
-    assert {"train", "train-edges", "train-finder", "train-reranker"} == {
-        verb for verb, own in found.items() if "--dev-ids" in own
-    }
-    assert {verb for verb, own in found.items() if "--no-abbreviations" in own} == {
-        *("link", "discover", "tune", "spans", "serve", "kb add-names"),
-        *("train", "train-edges", "train-finder", "train-reranker"),
-    }
-
-
 @pytest.mark.parametrize(
     ("verb", "option", "told"),
     [
-        ("evaluate", "--ids", "documents of --train or --gold"),
+        ("link", "--ids", "keep only the documents with these ids"),
         ("link", "--find-mentions", "or a model folder"),
-        ("evaluate", "--kb-types", "UMLS: name, id, `ST21pv`"),
+        ("link", "--kb-types", "`ST21pv`"),
     ],
 )
 def test_the_help_says_what_an_option_takes(verb: str, option: str, told: str) -> None:
@@ -76,7 +48,9 @@ def test_only_listed_documents_are_read(run: Run, folder: Path, tmp_path: Path) 
     assert "ids.txt: no documents for 4 of the 6 ids: 'Z9', 'Z8', 'Z7', ..." in done.told
     result = arbo.Result.load(tmp_path / "run")
     assert {link.mention.document_id for link in result.links} == {"D01", "D03"}
-    exact = read_documents(folder / "all.jsonl", "jsonl", None, "fail", ids=save_lines(tmp_path / "exact.txt", "D02"))
+    exact = read_documents(
+        folder / "all.jsonl", "jsonl", None, ReadingConfig(ids=str(save_lines(tmp_path / "exact.txt", "D02")))
+    )
     assert [one.id for one in exact] == ["D02"]
 
 
@@ -94,7 +68,14 @@ def test_only_listed_documents_are_read(run: Run, folder: Path, tmp_path: Path) 
 def test_a_list_without_a_document_is_an_error(
     run: Run, folder: Path, tmp_path: Path, lines: list[str], told: str
 ) -> None:
-    done = run("discover", folder / "all.jsonl", "--ids", save_lines(tmp_path / "ids", *lines), "--out", tmp_path / "r")
+    done = run(
+        "discover",
+        folder / "all.jsonl",
+        "--set",
+        f"ids={save_lines(tmp_path / 'ids', *lines)}",
+        "--out",
+        tmp_path / "r",
+    )
     assert done.code == 3
     assert told in done.told
     assert not (tmp_path / "r").exists()
@@ -111,7 +92,7 @@ def test_notes_of_a_reader_are_about_all_documents(run: Run, tmp_path: Path) -> 
     assert f"docs.txt: {note}" in run("discover", docs, "--out", tmp_path / "run").told
     assert (
         f"docs.txt, in all documents: {note}"
-        in run("discover", docs, "--ids", save_lines(tmp_path / "ids", "1"), "--out", tmp_path / "run").told
+        in run("discover", docs, "--set", f"ids={save_lines(tmp_path / 'ids', '1')}", "--out", tmp_path / "run").told
     )
 
 
@@ -128,18 +109,18 @@ def test_entities_of_other_types_are_left_out(run: Run, folder: Path, tmp_path: 
     assert {link.entity for link in result.links} - {None} <= {entity.id for entity in kept}
     assert result.manifest["knowledge_base"]["fingerprint"] == kept.fingerprint
     assert result.manifest["kb_source"]["types"] == ["Species"]
-    assert run("refit", tmp_path / "run", "--out", tmp_path / "again").code == 0
-    wrong = run("kb", "stats", folder / "kb.jsonl", "--kb-types", "Specie")
+    assert run("add", "--anew", tmp_path / "run", "--out", tmp_path / "again").code == 0
+    wrong = run("kb", "convert", folder / "kb.jsonl", "--set", "kb_types=Specie", "--out", tmp_path / "x.jsonl")
     assert (wrong.code, "no entity has the type 'Specie'; types of entities: " in wrong.told) == (2, True)
 
 
 def test_an_index_is_told_that_it_is_encoded_again(run: Run, folder: Path, tmp_path: Path) -> None:
-    assert run("kb", "index", folder / "kb.jsonl", "--out", tmp_path / "index", "--kb-types", "Species").code == 0
+    assert run("kb", "index", folder / "kb.jsonl", "--out", tmp_path / "index", "--set", "kb_types=Species").code == 0
     stored = KnowledgeBase.from_index(tmp_path / "index")
     assert stored == KnowledgeBase.from_jsonl(folder / "kb.jsonl").of_types("Species")
-    told = run("kb", "stats", tmp_path / "index", "--kb-types", "Species").told
-    assert "--kb-types changes the knowledge base, so that its entities are encoded again" in told
-    assert "encoded again" not in run("kb", "stats", tmp_path / "index").told
+    told = run("kb", "convert", tmp_path / "index", "--set", "kb_types=Species", "--out", tmp_path / "x.jsonl").told
+    assert "kb_types changes the knowledge base, so that its entities are encoded again" in told
+    assert "encoded again" not in run("kb", "check", tmp_path / "index").told
 
 
 # Abbreviations
@@ -148,7 +129,9 @@ DOCS = [document("d", ("quartz fever (QF)", None), ("QF", None))]
 NAMES = KnowledgeBase([Entity("A", "quartz fever"), Entity("B", "QF")])
 
 
-@pytest.mark.parametrize(("options", "entity"), [([], "A"), (["--no-abbreviations"], "B")], ids=["expanded", "plain"])
+@pytest.mark.parametrize(
+    ("options", "entity"), [([], "A"), (["--set", "expand_abbreviations=false"], "B")], ids=["expanded", "plain"]
+)
 def test_abbreviations_stay_as_they_are(run: Run, tmp_path: Path, options: list[str], entity: str) -> None:
     Corpus.of(DOCS).to_jsonl(tmp_path / "docs.jsonl")
     NAMES.to_jsonl(tmp_path / "kb.jsonl")
@@ -157,7 +140,7 @@ def test_abbreviations_stay_as_they_are(run: Run, tmp_path: Path, options: list[
     result = arbo.Result.load(tmp_path / "run")
     assert [link.entity for link in result.links][1] == entity
     assert result.manifest["config"]["expand_abbreviations"] is not bool(options)
-    found = run("spans", *job, "--json").json["found"]
+    found = run("find", *job, "--json").json["found"]
     assert {one["entity"] for one in found if one["text"] == "QF"} == {entity}  # type: ignore[attr-defined]
     assert run("link", *job, "--find-mentions", "dictionary", "--out", tmp_path / "found").code == 0
     links = arbo.Result.load(tmp_path / "found").links
@@ -180,31 +163,7 @@ def test_finders_follow_the_configuration(run: Run, tmp_path: Path, monkeypatch:
     assert served[0].finder.abbreviations is False
 
 
-def test_a_reranker_reads_what_the_run_read(
-    run: Run, bert_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    Corpus([document("d", ("quartz fever (QF)", ("A",)), ("QF", ("A",)))]).to_jsonl(tmp_path / "docs.jsonl")
-    NAMES.to_jsonl(tmp_path / "kb.jsonl")
-    job: list[object] = [tmp_path / "docs.jsonl", "--kb", tmp_path / "kb.jsonl"]
-    assert run("link", *job, "--out", tmp_path / "long").code == 0
-    assert run("link", *job, "--no-abbreviations", "--out", tmp_path / "short").code == 0
-    linkers: list[arbo.Linker] = []
-
-    def train(_: object, linker: arbo.Linker, *__: object, **___: object) -> None:
-        linkers.append(linker)
-        raise UsageError("enough")
-
-    monkeypatch.setattr(arbo, "train_reranker", train)
-    reads = save_lines(tmp_path / "reads.json", '{"max_length": 64}')
-    train_job = ["train-reranker", *job, "--encoder", bert_folder, "--encoder-config", reads, "--out", tmp_path / "m"]
-    for made in ("short", "long"):
-        assert "enough" in run(*train_job, "--run", tmp_path / made).told
-    assert [linker.config.expand_abbreviations for linker in linkers] == [False, True]
-    refused = run(*train_job, "--run", tmp_path / "short", "--run", tmp_path / "long")
-    assert (refused.code, "--no-abbreviations" in refused.told) == (2, True)
-
-
-@pytest.mark.parametrize("verb", ["train", "train-edges", "train-finder", "train-reranker"])
+@pytest.mark.parametrize("verb", ["encoder", "edges", "finder", "reranker"])
 def test_training_reads_what_is_chosen(
     run: Run, folder: Path, bert_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verb: str
 ) -> None:
@@ -214,34 +173,32 @@ def test_training_reads_what_is_chosen(
         given.extend([*arguments, named, *named.values()])
         raise UsageError("enough")
 
-    monkeypatch.setattr(arbo, "train_oslat" if verb == "train-finder" else verb.replace("-", "_"), train)
+    monkeypatch.setattr(arbo, {"encoder": "train", "finder": "train_oslat"}.get(verb, f"train_{verb}"), train)
     ids = save_lines(tmp_path / "ids", "D01", "D02"), save_lines(tmp_path / "dev", "D03")
-    job = [verb, *linking(folder), "--kb-types", "Species", "--dev", folder / "all.jsonl", "--out", tmp_path / "model"]
-    job += ["--ids", ids[0], "--dev-ids", ids[1]]
+    job = [
+        "train",
+        verb,
+        *linking(folder),
+        "--set",
+        "kb_types=Species",
+        "--dev",
+        folder / "all.jsonl",
+        "--out",
+        tmp_path / "model",
+    ]
+    job += ["--set", f"ids={ids[0]}", "--set", f"dev_ids={ids[1]}"]
     reads = save_lines(tmp_path / "reads.json", '{"max_length": 64}')
-    job += [] if verb == "train-edges" else ["--encoder", bert_folder, "--encoder-config", reads]
-    job += ["--no-abbreviations"]
+    job += [] if verb == "edges" else ["--encoder", bert_folder, "--set", f"@{reads}"]
+    job += ["--set", "expand_abbreviations=false"]
     assert "enough" in run(*job).told
-    if verb != "train-edges":
+    if verb != "edges":
         at = job.index("--dev")
-        assert "--dev-ids needs --dev" in run(*job[:at], *job[at + 2 :]).told
+        assert "dev_ids needs --dev" in run(*job[:at], *job[at + 2 :]).told
     corpora = [[one.id for one in value] for value in given if isinstance(value, Corpus)]
     assert corpora == [["D01", "D02"], ["D03"]]
     linkers = [value for value in given if isinstance(value, arbo.Linker)]
     bases = [value for value in given if isinstance(value, KnowledgeBase)] + [one.kb for one in linkers if one.kb]
     assert {type_ for kb in bases for entity in kb for type_ in entity.types} == {"Species"}
     assert not any(one.config.expand_abbreviations for one in linkers)
-    if verb in ("train", "train-finder"):
+    if verb in ("encoder", "finder"):
         assert given[3]["expand_abbreviations"] is False
-
-
-# MedMentions and UMLS
-
-ABOVE = {"T041": "T038", "T047": "T038", "T059": "T058", "T060": "T058", "T089": "T170"}
-ABOVE |= {"T093": "T092", "T094": "T092", "T196": "T103"}
-
-
-def test_a_set_of_types_is_not_a_type_of_entities() -> None:
-    kb = KnowledgeBase([Entity("X", "rest", types=("T047",))])
-    with pytest.raises(UsageError, match="ST21pv chooses among the types of a folder of UMLS"):
-        kb.of_types("ST21pv")

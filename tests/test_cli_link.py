@@ -91,14 +91,14 @@ def test_an_encoder_that_cannot_be(run: Run, folder: Path, bert_folder: Path, tm
     config.write_text('{"pooling": "median"}')
     for options, code, told in (
         (("--encoder", tmp_path / "nowhere"), 3, "nowhere"),
-        (("--encoder-config", config), 2, "choose a transformer, or leave"),
-        (("--encoder", bert_folder, "--encoder-config", config), 3, "'median' is not one of cls, mean, mention"),
-        (("--search", "hnsw"), 2, "dense vectors"),
+        (("--set", f"@{config}"), 2, "choose a transformer, or leave"),
+        (("--encoder", bert_folder, "--set", f"@{config}"), 2, "'median' is not one of cls, mean, mention"),
+        (("--set", "search=hnsw"), 2, "dense vectors"),
         (("--threshold", "0,35"), 2, "write 0.35 with a decimal point; for a limit of 0 on entity edges write 0.0,35"),
         (("--threshold", "35"), 2, "entity_threshold is 35, but 1 - cosine is at most 2; write a decimal point"),
         (("--encoder", "ngrams"), 2, "did you mean ngram?"),
         (("--encoder", "MiniLM-L6-v2"), 2, "did you mean all-MiniLM-L6-v2?"),
-        (("--cache", tmp_path), 2, "choose a transformer, or leave"),
+        (("--set", f"cache={tmp_path}"), 2, "choose a transformer, or leave"),
     ):
         done = run(*job, *options)
         assert done.code == code, done.err
@@ -107,7 +107,7 @@ def test_an_encoder_that_cannot_be(run: Run, folder: Path, bert_folder: Path, tm
 
 
 def test_an_approximate_search_says_what_it_found(run: Run, folder: Path, bert_folder: Path, tmp_path: Path) -> None:
-    model = ("--encoder", bert_folder, "--cache", tmp_path / "cache", "--search", "hnsw")
+    model = ("--encoder", bert_folder, "--set", f"cache={tmp_path / 'cache'}", "--set", "search=hnsw")
     linked = run("link", *linking(folder), *model, "--out", tmp_path / "run")
     assert linked.code == 0
     assert "hnsw found 100.0% of the nearest entities" in " ".join(linked.err.split())
@@ -122,7 +122,7 @@ def test_a_first_stage_says_what_it_found(
     monkeypatch.setattr("clustering.comparison.CANDIDATES", 16)
     config = tmp_path / "encoder.json"
     config.write_text('{"pooling": "tokens"}')
-    model = ("--encoder", bert_folder, "--encoder-config", config)
+    model = ("--encoder", bert_folder, "--set", f"@{config}")
     linked = run("link", *linking(folder), *model, "--out", tmp_path / "run")
     assert linked.code == 0
     search = arbo.Result.load(tmp_path / "run").manifest["search"]
@@ -186,7 +186,7 @@ def test_types_are_proposed_if_they_explain_missing_ids(run: Run, tmp_path: Path
     assert "missing from" not in run("link", docs, *command, "--types", "Disease").err
     chemicals = run("link", docs, *command, "--types", "Chemical").err
     assert "missing from the knowledge base; cross-references of its entities match 1 of these ids" in chemicals
-    assert "try --kb-xrefs X\n" in chemicals
+    assert "try --set kb_xrefs=X\n" in chemicals
     Corpus.of([arbo.Document("d", "flu", (mentions[3],))]).to_jsonl(docs)
     assert "check that the ids match: the documents have 'C3', for example, the knowledge base 'D1'" in (
         run("link", docs, *command).err
@@ -200,8 +200,8 @@ def test_ids_that_do_not_match_are_told_and_xrefs_mend_it(run: Run, tmp_path: Pa
     Corpus.of([arbo.Document("d", "marsh fever", (mention,))]).to_jsonl(tmp_path / "docs.jsonl")
     command = ["link", tmp_path / "docs.jsonl", "--format", "jsonl", "--kb", tmp_path / "kb.jsonl"]
     command += ["--kb-format", "jsonl", "--out", tmp_path / "run"]
-    assert "--kb-xrefs" in run(*command).err
-    assert "--kb-xrefs" not in run(*command, "--kb-xrefs", "MSH").err
+    assert "try --set kb_xrefs=MSH" in run(*command).told
+    assert "kb_xrefs" not in run(*command, "--kb-xrefs", "MSH").err
     assert run("evaluate", tmp_path / "run", "--json").json["linking"]["accuracy"] == 1  # type: ignore[index]
     assert run(*command, "--kb-xrefs", "UMLS").code == 2
 

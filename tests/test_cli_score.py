@@ -61,7 +61,7 @@ def test_the_contract_on_the_golden_files(score: Run, shared: Callable[[str], Pa
     for line in (folder / "expected.jsonl").read_text("utf-8").splitlines():
         case = json.loads(line)
         key, response = (folder / case[f"{side}_file"] for side in ("key", "response"))
-        scored = score(key, response, "--json", "--seed", 1)
+        scored = score(key, response, "--json", "--set", "seed=1")
         assert scored.code == 0
         found = scored.json["coreference"]
         assert found["conll"] == pytest.approx(case["expected"].pop("conll"), abs=1e-9)
@@ -103,7 +103,7 @@ def test_what_people_see(score: Run, many: tuple[Path, Path, Path]) -> None:
 
 def test_several_systems_are_compared_with_the_first(score: Run, many: tuple[Path, Path, Path]) -> None:
     key, good, bad = many
-    shown = score(key, good, bad, "--seed", 5)
+    shown = score(key, good, bad, "--set", "seed=5")
     rows = lines(shown.out)
     assert shown.out.startswith("F1 against key.conll, 20 documents\n")
     assert rows["MUC"] == [">0.9750", "0.0000**"]
@@ -125,7 +125,7 @@ def test_several_systems_are_compared_with_the_first(score: Run, many: tuple[Pat
 
 def test_the_seed_decides_the_samples(score: Run, many: tuple[Path, Path, Path]) -> None:
     key, good, bad = many
-    same, again, other = (score(key, bad, good, "--json", "--seed", seed).out for seed in (3, 3, 4))
+    same, again, other = (score(key, bad, good, "--json", "--set", f"seed={seed}").out for seed in (3, 3, 4))
     assert same == again
     assert same != other
 
@@ -329,7 +329,7 @@ def test_wrong_usage_is_2(score: Run, write: Write, tmp_path: Path) -> None:
         ((key,), "RESPONSE"),
         ((key, response, response), f"two systems are named {response}"),
         ((key, response, "--format", "word"), "word"),
-        ((key, response, "--seed", -1), "--seed"),
+        ((key, response, "--set", "seed=-1"), "seed must be"),
         ((key, response, "--save", tmp_path / "table.docx"), "--save"),
         ((key, response, "--save", key / "table.md"), "table.md"),
         ((key, response, "--save", tmp_path / "absent" / "table.md"), "table.md"),
@@ -353,7 +353,7 @@ def test_help_is_light() -> None:
 
 def test_singletons_are_removed_from_key_and_response(score: Run, write: Write) -> None:
     key, response = write("key.conll", d=["(1)", "(1)", "(2)", "-"]), write("r.conll", d=["(1)", "(2)", "(2)", "(3)"])
-    scored = score(key, response, "--remove-singletons", "--json").json
+    scored = score(key, response, "--set", "remove_singletons=true", "--json").json
     expected = coreference_scores([[(0, 0), (1, 1)]], [[(1, 1), (2, 2)]])
     assert scored["coreference"] == expected
     assert scored["mentions"]["counts"] == [1, 2, 1, 2]  # type: ignore[index]

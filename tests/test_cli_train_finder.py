@@ -31,13 +31,13 @@ def test_align_then_attend(folder: Path, bert_folder: Path, run: Run) -> None:
     docs = [folder / "train.jsonl", "--format", "jsonl"]
     kb = ["--kb", folder / "entities.jsonl", "--kb-format", "jsonl"]
     aligned, model = folder / "aligned", folder / "model"
-    given_ = ["train-names", *kb, "--encoder", bert_folder, "--out", aligned]
-    done = run(*given_, "--steps", 1, "--json")
+    given_ = ["train", "names", *kb, "--encoder", bert_folder, "--out", aligned]
+    done = run(*given_, "--set", "steps=1", "--json")
     assert done.code == 0, done.err
     assert done.json["training"] == json.loads(json.dumps(SelfAlignmentConfig(steps=1).as_dict()))
     assert arbo.DualEncoder.from_pretrained(aligned).config == arbo.EncoderConfig(pooling="cls")
-    given_ = ["train-finder", *docs, *kb, "--encoder", aligned, "--out", model, "--steps", 1]
-    given_ += ["--config", folder / "own.json", "--encoder-config", folder / "reads.json", "--dev", docs[0]]
+    given_ = ["train", "finder", *docs, *kb, "--encoder", aligned, "--out", model, "--set", "steps=1"]
+    given_ += ["--set", f"@{folder / 'own.json'}", "--set", f"@{folder / 'reads.json'}", "--dev", docs[0]]
     done = run(*given_, "--json")
     assert done.code == 0, done.err
     assert "likelihood of synonyms" in done.told
@@ -46,7 +46,7 @@ def test_align_then_attend(folder: Path, bert_folder: Path, run: Run) -> None:
     config = replace(LabelAttentionConfig(), pooling="cls", max_length=64, entity_threshold=trained.threshold)
     assert trained.config == config
     assert [done.json["training"][name] for name in ("n_negatives", "gamma", "steps")] == [4, 1, 1]
-    found = run("spans", *docs, *kb, "--finder", model, "--json")
+    found = run("find", *docs, *kb, "--finder", model, "--json")
     assert found.code == 0, found.err
     assert found.json["documents"] == 6
     assert all(mention["score"] >= trained.threshold for mention in found.json["found"])
@@ -57,12 +57,22 @@ def test_align_then_attend(folder: Path, bert_folder: Path, run: Run) -> None:
 
 @pytest.mark.slow
 def test_the_preset_of_the_paper(folder: Path, bert_folder: Path, run: Run) -> None:
-    kb = ["--kb", folder / "entities.jsonl", "--encoder", bert_folder, "--preset", "oslat", "--steps", 2, "--json"]
-    names = run("train-names", *kb, "--out", folder / "aligned")
+    kb = [
+        "--kb",
+        folder / "entities.jsonl",
+        "--encoder",
+        bert_folder,
+        "--preset",
+        "oslat",
+        "--set",
+        "steps=2",
+        "--json",
+    ]
+    names = run("train", "names", *kb, "--out", folder / "aligned")
     assert names.code == 0, names.err
     assert names.json["training"] == FINDER_PRESETS["oslat"].alignment.as_dict() | {"steps": 2}
-    kb += ["--config", folder / "own.json", "--encoder-config", folder / "reads.json"]
-    done = run("train-finder", folder / "train.jsonl", *kb, "--out", folder / "model")
+    kb += ["--set", f"@{folder / 'own.json'}", "--set", f"@{folder / 'reads.json'}"]
+    done = run("train", "finder", folder / "train.jsonl", *kb, "--out", folder / "model")
     assert done.code == 0, done.err
     of = FINDER_PRESETS["oslat"]
     assert done.json["training"] == of.training.as_dict() | {"n_negatives": 4, "batch_size": 4, "gamma": 1, "steps": 2}
@@ -71,13 +81,8 @@ def test_the_preset_of_the_paper(folder: Path, bert_folder: Path, run: Run) -> N
 
 
 def test_options_that_mean_nothing_are_unknown(run: Run) -> None:
-    for verb, option in (
-        ("train-finder", "--loss"),
-        ("train-finder", "--positives"),
-        ("train-finder", "--two-towers"),
-        ("train-names", "--dev"),
-    ):
-        refused = run(verb, option, "x")
+    for kind, option in (("finder", "--edges"), ("finder", "--candidates-of"), ("names", "--dev")):
+        refused = run("train", kind, option, "x")
         assert refused.code == 2
         assert "No such option" in refused.told
         assert option in refused.told

@@ -325,7 +325,9 @@ def test_named_entities_become_a_knowledge_base(run: Run, tmp_path: Path) -> Non
         tmp_path / "fixes.jsonl", {"mention": "a-2", "new": "jungle fever"}, {"mention": "c-1", "new": "X"}
     )
     assert run("link", *data, "--corrections", fixes, "--out", tmp_path / "run").code == 0
-    made = run("kb", "add-discovered", tmp_path / "run", "--kb", tmp_path / "kb.jsonl", "--out", tmp_path / "kb2.jsonl")
+    made = run(
+        "kb", "edit", tmp_path / "kb.jsonl", "--add-discovered", tmp_path / "run", "--out", tmp_path / "kb2.jsonl"
+    )
     assert made.code == 0
     kb = arbo.KnowledgeBase.from_jsonl(tmp_path / "kb2.jsonl")
     assert [entity.id for entity in kb] == ["E1", "E2", "E3", "new-a-2", "new-c-1"]
@@ -335,10 +337,14 @@ def test_named_entities_become_a_knowledge_base(run: Run, tmp_path: Path) -> Non
         "b-2": "new-a-2",
         "c-1": "new-c-1",
     }
-    alone = run("kb", "add-discovered", tmp_path / "run", "--out", tmp_path / "kb3.jsonl", "--json")
-    assert alone.json["added"] == 2
+    assert "2 entities added" in made.out
     assert run("link", *data, "--out", tmp_path / "plain").code == 0
-    assert run("kb", "add-discovered", tmp_path / "plain", "--out", tmp_path / "kb4.jsonl").code == 2
+    assert (
+        run(
+            "kb", "edit", tmp_path / "kb.jsonl", "--add-discovered", tmp_path / "plain", "--out", tmp_path / "kb4.jsonl"
+        ).code
+        == 2
+    )
 
 
 def test_pronouns_and_definite_phrases_do_not_spread_by_name() -> None:

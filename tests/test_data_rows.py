@@ -96,10 +96,8 @@ def test_an_empty_cell_is_a_key_left_out(empty: object) -> None:
     row = {"id": "D1", "name": "flu", "aliases": empty, "definition": empty, "types": empty, "xrefs": empty}
     frame = pd.DataFrame([row, {"id": "D2", "name": "cold", "aliases": ["common cold"], "definition": "A cold."}])
     for table in (frame, frame.to_dict("records")):
-        assert list(KnowledgeBase.of(table)) == [
-            Entity("D1", "flu"),
-            Entity("D2", "cold", ("common cold",), "A cold."),
-        ]
+        cold = Entity("D2", "cold", ("common cold",), "A cold.")
+        assert list(KnowledgeBase.of(table)) == [Entity("D1", "flu"), cold]
     mention = {"id": empty, "spans": np.array([[0, 4]]), "type": empty, "entities": empty}
     corpus = Corpus.of([{"id": np.str_("d1"), "text": TEXT, "mentions": np.array([mention])}])
     assert corpus.mentions == (Mention("d1:0-4", "d1", ((0, 4),), "Left"),)

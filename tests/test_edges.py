@@ -14,7 +14,6 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import average_precision_score
 
 import arbo
-from arbo.cli.models import load_edges
 from arbo.data.corpus import Corpus
 from arbo.data.gold import Gold
 from arbo.data.inputs import mention_inputs
@@ -25,6 +24,7 @@ from arbo.edges.pairs import mention_pairs
 from arbo.edges.trees import Trees
 from arbo.engine import Neighbors
 from arbo.errors import DataError
+from arbo.pipeline.named_linker import tuned_edges
 from arbo.training.compared import known_elsewhere, thinned
 from arbo.training.edges import examples, named_examples
 
@@ -254,7 +254,7 @@ def test_the_command_line_trains_tunes_and_discovers(tmp_path: Path, run: Run) -
     documents[:60].to_jsonl(tmp_path / "train.jsonl")
     documents[60:].to_jsonl(tmp_path / "dev.jsonl")
     edges, tuned = tmp_path / "edges.json", tmp_path / "tuned.json"
-    trained = run("train-edges", tmp_path / "train.jsonl", "--dev", tmp_path / "dev.jsonl", "--out", edges)
+    trained = run("train", "edges", tmp_path / "train.jsonl", "--dev", tmp_path / "dev.jsonl", "--out", edges)
     assert (trained.code, "pairs; written to" in trained.out, "are compared: found by place" in trained.out) == (
         0,
         True,
@@ -268,10 +268,10 @@ def test_the_command_line_trains_tunes_and_discovers(tmp_path: Path, run: Run) -
     assert (other.code, "tuned with an edge model" in other.told, "give --edges the" in other.told) == (2, True, True)
     (tmp_path / "bare.json").write_text('{"config": {}}')
     with pytest.raises(arbo.UsageError, match=r"tuned without an edge model, .*; leave --edges out, or tune again"):
-        load_edges(edges, tmp_path / "bare.json")
+        tuned_edges(tmp_path / "bare.json", edges)
     tuned.write_text(re.sub('"fingerprint": "[^"]*"', '"fingerprint": "other"', tuned.read_text("utf-8")))
     with pytest.raises(arbo.UsageError, match=r"with another edge model, .*; give --edges the model that it was tuned"):
-        load_edges(edges, tuned)
+        tuned_edges(tuned, edges)
 
 
 def test_blocks_do_not_change_the_weights(learnt: EdgeModel, monkeypatch: pytest.MonkeyPatch) -> None:

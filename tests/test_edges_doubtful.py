@@ -153,7 +153,7 @@ def test_the_command_line_trains_and_uses_it(
     documents[:60].to_jsonl(tmp_path / "train.jsonl")
     documents[60:70].to_jsonl(tmp_path / "dev.jsonl")
     out, dev = tmp_path / "edges", tmp_path / "dev.jsonl"
-    trained = run("train-edges", tmp_path / "train.jsonl", "--dev", dev, "--cross", bert_folder, "--out", out)
+    trained = run("train", "edges", tmp_path / "train.jsonl", "--dev", dev, "--cross", bert_folder, "--out", out)
     assert (trained.code, f"written to {out}" in trained.out) == (0, True)
     assert run("discover", dev, "--edges", out, "--out", tmp_path / "run").code == 0
     assert arbo.Result.load(tmp_path / "run").manifest["encoder"]["edges"]["cross"]["model"] == str(bert_folder)

@@ -1,4 +1,4 @@
-"""`arbo report` without a browser: what a page holds, that it equals the tables, and what a page may do."""
+"""`arbo explore --out` without a browser: what a page holds, that it equals the tables, and what a page may do."""
 
 from __future__ import annotations
 
@@ -317,28 +317,18 @@ def test_columns_hold_what_they_are_given() -> None:
 
 def test_the_verb_writes_a_page(sample: Sample, result: arbo.Result, tmp_path: Path, run: Run) -> None:
     result.save(tmp_path / "links")
-    told = run("report", tmp_path / "links", "--out", tmp_path / "a.html", "--json").json
+    told = run("explore", tmp_path / "links", "--out", tmp_path / "a.html", "--json").json
     assert told == {"out": str(tmp_path / "a.html"), "mentions": 584, "bytes": told["bytes"], "texts": True}
     assert (tmp_path / "a.html").stat().st_size == told["bytes"]
-    bare = run("report", tmp_path / "links", "--out", tmp_path / "b.html", "--no-texts", "--json").json
+    bare = run("explore", tmp_path / "links", "--out", tmp_path / "b.html", "--no-texts", "--json").json
     assert bare["bytes"] < told["bytes"]
-    assert run("report", tmp_path / "links", "--out", tmp_path).code == 2
+    assert run("explore", tmp_path / "links", "--out", tmp_path).code == 2
     (tmp_path / "notes").write_text("kept", "utf-8")
-    refused = run("report", tmp_path / "links", "--out", tmp_path / "notes")
+    refused = run("explore", tmp_path / "links", "--out", tmp_path / "notes")
     assert (refused.code, "ending must be .html or .htm" in refused.told) == (2, True)
     assert (tmp_path / "notes").read_text("utf-8") == "kept"
     with pytest.raises(arbo.UsageError):
         report(result, "/dev/null")
-
-
-def test_the_verb_opens_the_page(
-    result: arbo.Result, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    result.save(tmp_path / "links")
-    opened: list[str] = []
-    monkeypatch.setattr("webbrowser.open", opened.append)
-    assert run("report", tmp_path / "links", "--out", tmp_path / "a b.html", "--open").code == 0
-    assert opened == [(tmp_path / "a b.html").resolve().as_uri()]
 
 
 def test_a_cluster_that_only_people_joined_is_shown_without_edges() -> None:

@@ -24,11 +24,15 @@ from arbo.serve.requests import Refused
 
 pytest.importorskip("starlette")
 
-from arbo.cli import grow
-from arbo.cli.explore import page_of
-from arbo.cli.inputs import read_kb
+from arbo.cli import console
+from arbo.explore import page as pages_of
+from arbo.explore.server import Page
 
 TOKEN = "secret"
+
+
+def page_of(run: Path, before: Path | None, file: Path, author: str | None, kb: Path | None, out: Path) -> Page:
+    return pages_of.page_of(arbo.open_run(run), out, before=before, file=file, author=author, kb=kb, tell=console.say)
 
 
 @pytest.fixture(scope="module")
@@ -220,7 +224,7 @@ def served(result: arbo.Result, tmp_path: Path) -> Served:
     def client(folder: str = "run", author: str | None = None) -> Any:
         result.save(tmp_path / folder)
         file, out = tmp_path / f"{folder}.corrections.jsonl", tmp_path / f"{folder}-reviewed"
-        app = app_of(page_of(tmp_path / folder, None, file, author, (None, None), out), TOKEN)
+        app = app_of(page_of(tmp_path / folder, None, file, author, None, out), TOKEN)
         return TestClient(app, base_url="http://127.0.0.1:8000", headers={"X-Arbo-Token": TOKEN})
 
     return client
@@ -415,7 +419,7 @@ def test_applying_makes_the_run_of_add(served: Served, tmp_path: Path, run: Run,
 
     arbo.Linker(arbo.read_knowledge_base(kb)).link(sample[0]).save(tmp_path / "run")
     file, out = tmp_path / "run.corrections.jsonl", tmp_path / "run2"
-    app = app_of(page_of(tmp_path / "run", None, file, None, (None, None), out), TOKEN)
+    app = app_of(page_of(tmp_path / "run", None, file, None, None, out), TOKEN)
     client = TestClient(app, base_url="http://127.0.0.1", headers={"X-Arbo-Token": TOKEN})
     assert "no answer is written" in client.post("/api/apply").json()["error"]
     asked = client.get("/api/review/next").json()["question"]
@@ -438,7 +442,7 @@ def test_applying_makes_the_run_of_add(served: Served, tmp_path: Path, run: Run,
 
 
 def test_applying_obeys_a_given_knowledge_base(
-    sample: Sample, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    sample: Sample, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     kb, run, file = tmp_path / "kb.jsonl", tmp_path / "run", tmp_path / "run.corrections.jsonl"
     sample[1].to_jsonl(kb)
@@ -447,27 +451,23 @@ def test_applying_obeys_a_given_knowledge_base(
     arbo.KnowledgeBase([*sample[1].entities, arbo.Entity("far", "far away")]).to_jsonl(kb)
     file.write_text(json.dumps({"mention": found.links[0].mention.id, "entity": "far"}) + "\n")
     with pytest.raises(arbo.UsageError, match="has changed since"):
-        page_of(run, None, file, None, (None, None), tmp_path / "run2").applied()
-    read: list[object] = []
-    monkeypatch.setattr(grow, "read_kb", lambda *given, **how: read.append(given) or read_kb(*given, **how))
-    page = page_of(run, None, file, None, (kb, None), tmp_path / "run2")
+        page_of(run, None, file, None, None, tmp_path / "run2").applied()
+    page = page_of(run, None, file, None, kb, tmp_path / "run2")
     assert page.reviewing.found("far away", found.links[0].mention.id)["rows"][0]["entity_id"] == "far"
     assert page.applied()["corrections"]["obeyed"] == 1
-    assert len(read) == 1
-    after = arbo.Result.load(tmp_path / "run2")
-    assert after.links[0].entity == "far"
-    assert page_of(tmp_path / "run2", None, file, None, (None, None), run).views.changes() == page.views.changes()
+    assert arbo.Result.load(tmp_path / "run2").links[0].entity == "far"
+    assert page_of(tmp_path / "run2", None, file, None, None, run).views.changes() == page.views.changes()
     arbo.Linker().discover(["another", "collection"]).save(tmp_path / "other")
     with pytest.raises(arbo.UsageError, match="no mention in common"):
-        page_of(run, tmp_path / "other", file, None, (None, None), tmp_path / "run3")
+        page_of(run, tmp_path / "other", file, None, None, tmp_path / "run3")
     arbo.KnowledgeBase([arbo.Entity("far", "far away")]).to_jsonl(kb)
     with pytest.raises(arbo.UsageError, match="lacks most entities"):
-        page_of(run, None, file, None, (kb, None), tmp_path / "run3")
+        page_of(run, None, file, None, kb, tmp_path / "run3")
     (run / "links.parquet").write_bytes(b"")
-    assert page_of(tmp_path / "run2", None, file, None, (None, None), tmp_path / "run3").views.changes()["total"] == 0
+    assert page_of(tmp_path / "run2", None, file, None, None, tmp_path / "run3").views.changes()["total"] == 0
     assert "the page shows no changes" in capsys.readouterr().err
     with pytest.raises(arbo.DataError, match="was changed after"):
-        page_of(tmp_path / "run2", run, file, None, (None, None), tmp_path / "run3")
+        page_of(tmp_path / "run2", run, file, None, None, tmp_path / "run3")
 
 
 def test_numbers_that_json_cannot_hold_are_null(served: Served, result: arbo.Result) -> None:

@@ -98,7 +98,7 @@ def test_ray_gives_a_gpu_to_what_embeds(bert_folder: Path, tmp_path: Path) -> No
         assert (texts.gpus, texts.device, cluster.device) == (1, "cuda", "cpu")
         assert texts.submit(torch.cuda.get_device_name).result(100) == torch.cuda.get_device_name()
     job = ["link", *linking(sample_files(tmp_path)), "--encoder", bert_folder]
-    shards = ["--work", tmp_path / "work", "--shard-size", "50", "--ray", "local"]
+    shards = ["--set", f"work={tmp_path / 'work'}", "--set", "shard_size=50", "--ray", "local"]
     for out, how in (("memory", []), ("ray", shards)):
         done = arbo_process(*job, "--out", tmp_path / out, *how)
         assert done.returncode == 0, done.stderr

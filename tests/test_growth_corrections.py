@@ -250,7 +250,7 @@ def test_corrections_are_added_on_the_command_line(sample: Sample, run: Run, tmp
     base = data[3:]
     assert run("link", *data, "--corrections", first, "--out", tmp_path / "one").code == 0
     told = run(
-        "add", tmp_path / "one", tmp_path / "more.jsonl", *base, "--corrections", second, "--out", tmp_path / "b"
+        "add", tmp_path / "one", tmp_path / "more.jsonl", *base[:2], "--corrections", second, "--out", tmp_path / "b"
     )
     assert told.code == 0, told.err
     assert "2 corrections: 2 obeyed, 0 replaced, 0 waiting, 0 conflict" in " ".join(told.err.split())
@@ -258,14 +258,14 @@ def test_corrections_are_added_on_the_command_line(sample: Sample, run: Run, tmp
     third = save_lines(tmp_path / "three.jsonl", {"mention": "D05-4", "entity": None})
     told = run("add", tmp_path / "b", "--corrections", third, "--out", tmp_path / "c")
     assert told.told.count(": replaced: replaced by ") == 1
-    told = run("refit", tmp_path / "c", "--out", tmp_path / "d")
+    told = run("add", "--anew", tmp_path / "c", "--out", tmp_path / "d")
     assert ": replaced: " not in told.told
-    alone = run("add", tmp_path / "one", *base, "--corrections", second, "--out", tmp_path / "c", "--json").json
+    alone = run("add", tmp_path / "one", *base[:2], "--corrections", second, "--out", tmp_path / "c", "--json").json
     assert (alone["corrections"]["obeyed"], alone["corrections"]["waiting"]) == (1, 1)
     assert "D05-4" in {row["mention"] for row in alone["mentions"]}
-    again = run("refit", tmp_path / "b", *base[:2], "--out", tmp_path / "d", "--json").json
+    again = run("add", "--anew", tmp_path / "b", *base[:2], "--out", tmp_path / "d", "--json").json
     assert (again["clusters"], again["mentions"]) == ([], [])
-    gone = run("remove", tmp_path / "b", late, *base[:2], "--out", tmp_path / "e", "--json").json
+    gone = run("add", tmp_path / "b", "--remove", late, *base[:2], "--out", tmp_path / "e", "--json").json
     assert gone["corrections"]["waiting"] == 1
     nothing = run("add", tmp_path / "one", "--out", tmp_path / "f")
     assert nothing.code == 2

@@ -106,7 +106,18 @@ def test_the_command_writes_a_knowledge_base(tmp_path: Path, run: Run) -> None:
     kb, documents, out = tmp_path / "kb.jsonl", tmp_path / "d.jsonl", tmp_path / "new" / "kb.jsonl"
     KnowledgeBase([FLU, COLD]).to_jsonl(kb)
     Corpus.of([document("1", ("Grippe", ["D1"]), ("flu", ["D1"]))]).to_jsonl(documents)
-    command = ["kb", "add-names", str(kb), str(documents), "--kb-format", "jsonl", "--format", "jsonl", "--out"]
+    command = [
+        "kb",
+        "edit",
+        str(kb),
+        "--add-names",
+        str(documents),
+        "--kb-format",
+        "jsonl",
+        "--format",
+        "jsonl",
+        "--out",
+    ]
     done = run(*command, str(out))
     assert done.code == 0, done.err
     assert "1 name added, 0 removed" in done.out

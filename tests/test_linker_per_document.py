@@ -112,7 +112,7 @@ def test_types_that_are_mapped_may_be_missing_from_a_document() -> None:
 def test_the_command_links_per_document(tmp_path: Path) -> None:
     documents = [document("a", "zzz"), document("b", "zzz")]
     command = ["link", *save_data(tmp_path, documents, KB), "--out", tmp_path / "run"]
-    for more, found in (["--per-document"], 2), ([], 1):
+    for more, found in (["--set", "per_document=true"], 2), ([], 1):
         done = CliRunner().invoke(app, [*map(str, command), *more, "--json"])
         assert done.exit_code == 0, done.output
         assert json.loads(done.stdout)["discovered"] == found

@@ -160,10 +160,10 @@ def test_link_with_a_cross_encoder(run: Run, files: Path) -> None:
         *data_arguments(files),
         "--reranker",
         files / "cross",
-        "--candidates",
-        2,
-        "--skip-margin",
-        0,
+        "--set",
+        "candidates=2",
+        "--set",
+        "skip_margin=0",
         "--out",
         out,
     )
@@ -187,10 +187,10 @@ def test_a_run_with_a_cross_encoder_grows(run: Run, files: Path, monkeypatch: py
         return score(self, mentions, kb, mention, *others)
 
     monkeypatch.setattr(CrossEncoder, "score", counting)
-    told = run("add", files / "one", files / "more.jsonl", *kb, "--out", files / "two")
+    told = run("add", files / "one", files / "more.jsonl", *kb[:2], "--out", files / "two")
     assert told.code == 0, told.err
     assert read == [3 * len(documents[4:].mentions)]
-    assert run("refit", files / "two", *kb[:2], "--out", files / "three").code == 0
+    assert run("add", "--anew", files / "two", *kb[:2], "--out", files / "three").code == 0
     assert len(read) == 1
     two, three = (arbo.Result.load(files / name) for name in ("two", "three"))
     assert two.link_table == three.link_table
@@ -228,8 +228,8 @@ def test_tune_remembers_the_reranker(run: Run, files: Path) -> None:
 @pytest.mark.parametrize(
     ("asked", "same", "other"),
     [
-        ("candidates", ["--candidates", 2], ["--candidates", 3]),
-        ("skip_margin", ["--skip-margin", 0.25], ["--skip-margin", 0.5]),
+        ("candidates", ["--set", "candidates=2"], ["--set", "candidates=3"]),
+        ("skip_margin", ["--set", "skip_margin=0.25"], ["--set", "skip_margin=0.5"]),
     ],
 )
 def test_thresholds_are_of_a_reranker_that_is_asked_alike(
@@ -247,7 +247,7 @@ def test_thresholds_are_of_a_reranker_that_is_asked_alike(
 
 def test_candidates_of_an_encoder_alone_are_free(run: Run, files: Path) -> None:
     assert run("tune", *data_arguments(files), "--out", files / "tuned.json").code == 0
-    given = ["--config", files / "tuned.json", "--candidates", 5, "--out", files / "run"]
+    given = ["--config", files / "tuned.json", "--set", "candidates=5", "--out", files / "run"]
     assert run("link", *data_arguments(files), *given).code == 0
 
 
@@ -258,7 +258,7 @@ def test_wrong_models_and_usage(run: Run, files: Path, bert_folder: Path) -> Non
     refused = run("tune", files / "docs.jsonl", "--format", "jsonl", "--reranker", "any", "--out", files / "t.json")
     assert refused.code == 2
     assert "--reranker needs --kb" in refused.told
-    refused = run("link", *data_arguments(files), "--skip-margin", 0.1, "--out", files / "run")
+    refused = run("link", *data_arguments(files), "--set", "skip_margin=0.1", "--out", files / "run")
     assert refused.code == 2
     assert "skip_margin needs a reranker" in refused.told
     assert not (files / "run").exists()

@@ -96,13 +96,13 @@ def test_the_command_line_tunes_and_uses_average_linkage(run: Run, tmp_path: Pat
     assert run("demo", "--files", tmp_path / "sample").code == 0
     job, kb = [tmp_path / "sample/documents.jsonl"], ["--kb", tmp_path / "sample/entities.jsonl"]
     tuned = run(
-        "tune", *job, "--nil-linkage", "average", "--out", tmp_path / "tuned.json", "--plot", tmp_path / "a.svg"
+        "tune", *job, "--set", "nil_linkage=average", "--out", tmp_path / "tuned.json", "--plot", tmp_path / "a.svg"
     )
     assert tuned.code == 0
     assert "average linkage up to" in tuned.out
     config = json.loads((tmp_path / "tuned.json").read_text())["config"]
     assert run("discover", *job, "--config", tmp_path / "tuned.json", "--out", tmp_path / "found").code == 0
     assert arbo.Result.load(tmp_path / "found").manifest["threshold"]["nil"] == config["nil_threshold"]
-    options = ["--nil-linkage", "Average", "--nil-threshold", "0.4", "--out", tmp_path / "linked"]
+    options = ["--set", "nil_linkage=Average", "--set", "nil_threshold=0.4", "--out", tmp_path / "linked"]
     assert run("link", *job, *kb, *options).code == 0
     assert arbo.Result.load(tmp_path / "linked").manifest["threshold"]["nil"] == 0.4

@@ -92,9 +92,9 @@ def test_links_have_the_confidence_of_their_similarity_and_lead(sample: Sample) 
 
 
 def test_the_command_line_tunes_writes_and_shows_it(run: Run, tmp_path: Path) -> None:
-    files, tuned, picture = sample_files(tmp_path), tmp_path / "tuned.json", tmp_path / "curve.svg"
+    files, tuned, picture = sample_files(tmp_path), tmp_path / "tuned.json", tmp_path / "confidence.svg"
     given = linking(files, docs="train.jsonl")
-    told = run("tune", *given, "--out", tuned, "--plot-confidence", picture)
+    told = run("tune", *given, "--out", tuned, "--plot", picture)
     assert (told.code, told.err.count("error")) == (0, 0)
     assert "expected calibration error 0.0" in told.out
     assert "predicted  correct" in told.out
@@ -109,7 +109,7 @@ def test_the_command_line_tunes_writes_and_shows_it(run: Run, tmp_path: Path) ->
     linked = next(row for row in shown if row["entity_id"])
     explained = run("explain", tmp_path / "run", linked["mention_id"])
     assert f"confidence {linked['confidence']:.3f}, margin" in explained.out
-    few = run("tune", *given, "--out", tmp_path / "no.json", "--plot-confidence", tmp_path / "no.pdf")
+    few = run("tune", *given, "--out", tmp_path / "no.json", "--plot", tmp_path / "no-confidence.pdf")
     assert (few.code, "ending must be one of" in few.told) == (2, True)
 
 

@@ -48,7 +48,7 @@ def sample_without_gold(folder: Path) -> list[object]:
     return linking(folder)
 
 
-@pytest.mark.parametrize("how", [["--json"], [], ["--no-texts"]])
+@pytest.mark.parametrize("how", [["--json"], [], ["--set", "texts=false"]])
 def test_a_command_makes_no_whole_table(
     run: Run, tmp_path: Path, made: list[tuple[int, list[str]]], how: list[str]
 ) -> None:
@@ -59,14 +59,14 @@ def test_a_command_makes_no_whole_table(
     assert all(len(names) == 1 for names in whole), whole
 
 
-@pytest.mark.parametrize("verb", ["add", "refit"])
-def test_growth_makes_no_whole_table(run: Run, tmp_path: Path, made: list[tuple[int, list[str]]], verb: str) -> None:
+@pytest.mark.parametrize("anew", [False, True])
+def test_growth_makes_no_whole_table(run: Run, tmp_path: Path, made: list[tuple[int, list[str]]], anew: bool) -> None:
     words = sample_without_gold(tmp_path)
     run("link", *words, "--out", tmp_path / "run")
     made.clear()
     (tmp_path / "new.jsonl").write_text('{"id": "new", "text": "marsh fever", "mentions": [{"spans": [[0, 11]]}]}\n')
-    more = [tmp_path / "new.jsonl"] if verb == "add" else []
-    assert run(verb, tmp_path / "run", *more, "--out", tmp_path / "grown").code == 0
+    more = ["--anew"] if anew else [tmp_path / "new.jsonl"]
+    assert run("add", tmp_path / "run", *more, "--out", tmp_path / "grown").code == 0
     whole = {name for rows, names in made if rows > FEW for name in names}
     assert len(made) > 10
     assert not whole & {"candidates", "candidate_scores", "entity_name"}, whole

@@ -132,6 +132,3 @@ def test_the_verb(run: Run, dev: arbo.Corpus, kb: arbo.KnowledgeBase, tuned: arb
     assert found.json["config"] == tuned.config.as_dict()
     assert json.loads(out.read_text("utf-8"))["tuning"]["objective"] == "nil_f1"
     assert "NIL F1, " in plot.read_text("utf-8")
-    refused = run("tune", *docs, "--nil", "--out", tmp_path / "other.json")
-    assert refused.code == 2
-    assert "--nil needs --kb" in refused.told

@@ -60,13 +60,13 @@ def test_no_verb_asks_for_an_address(run: Run, asked: list[object], sample: Samp
         "explain": (done, mention),
         "evaluate": (done,),
         "export": (done, "--to", "bioc", "--out", tmp_path / "out.xml"),
-        "report": (done, "--out", tmp_path / "page.html"),
+        "explore": (done, "--out", tmp_path / "page.html"),
         "review": (done, "--json"),
         "add": (done, "--corrections", corrections, "--kb", base, "--out", more),
         "diff": (done, more),
-        "spans": (docs, "--kb", base),
+        "find": (docs, "--kb", base),
         "tune": (docs, "--kb", base, "--out", tmp_path / "config.json"),
-        "kb": ("stats", base),
+        "kb": ("check", base),
     }
     codes = {verb: run(verb, *given).code for verb, given in answers.items()}
     assert {verb: code for verb, code in codes.items() if code} == {}

@@ -254,7 +254,7 @@ def test_the_command_reads_files_of_spacy(
 ) -> None:
     DocBin(docs=docs).to_disk(tmp_path / "docs.spacy")
     command = ["link", str(tmp_path / "docs.spacy"), "--kb", str(kb_file), "--out", str(tmp_path / "run")]
-    done = CliRunner().invoke(app, [*command, "--per-document"])
+    done = CliRunner().invoke(app, [*command, "--set", "per_document=true"])
     assert done.exit_code == 0, done.output
     linked = [span.kb_id_ for doc in pipeline(kb_file).pipe(copies(docs)) for span in doc.ents]
     assert [link.entity or "NIL" for link in arbo.Result.load(tmp_path / "run").links] == linked

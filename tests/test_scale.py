@@ -28,7 +28,7 @@ from engine_builders import vectors
 from hypothesis import given, settings, strategies as st
 
 import arbo
-from arbo.cli.work import Shards
+from arbo.cli.work import JobConfig
 from arbo.engine import Index, Vectors, nearest
 from arbo.errors import ArboError, UsageError
 from arbo.retrieval.groups import Search
@@ -297,7 +297,18 @@ def test_the_same_command_goes_on_after_a_kill(tmp_path: Path, who: str) -> None
     files, work = sample_files(tmp_path), tmp_path / "work"
     job = linking(files, docs="test.jsonl")
     assert arbo_process("link", *job, "--out", tmp_path / "plain").returncode == 0
-    spread = ["link", *job, "--out", tmp_path / "run", "--workers", 2, "--shard-size", 40, "--work", work]
+    spread = [
+        "link",
+        *job,
+        "--out",
+        tmp_path / "run",
+        "--workers",
+        2,
+        "--set",
+        "shard_size=40",
+        "--set",
+        f"work={work}",
+    ]
     process = subprocess.Popen([sys.executable, "-m", "arbo", *map(str, spread)], stderr=subprocess.PIPE, text=True)
     while not (before := {name for name in parts_of(work) if name.startswith("search")} if work.exists() else set()):
         time.sleep(0.02)
@@ -328,24 +339,24 @@ def test_the_same_command_goes_on_after_a_kill(tmp_path: Path, who: str) -> None
 
 def test_the_folder_beside_a_run_is_removed_and_one_that_is_given_kept(tmp_path: Path) -> None:
     files = sample_files(tmp_path)
-    job = ["discover", files / "test.jsonl", "--out", tmp_path / "run", "--shard-size", "200"]
+    job = ["discover", files / "test.jsonl", "--out", tmp_path / "run", "--set", "shard_size=200"]
     assert arbo_process(*job).returncode == 0
     assert not (tmp_path / "run.work").exists()
-    assert arbo_process(*job, "--work", tmp_path / "run.work").returncode == 0
+    assert arbo_process(*job, "--set", f"work={tmp_path / 'run.work'}").returncode == 0
     (tmp_path / "run.work" / ".arbo-partial-1").mkdir()
     (tmp_path / "run.work" / ".arbo-partial-2").write_text("documents of a job that was killed", "utf-8")
     (tmp_path / "run.work" / "notes").mkdir()
     assert arbo_process(*job).returncode == 0
     assert [path.name for path in (tmp_path / "run.work").iterdir()] == ["notes"]
-    assert arbo_process(*job, "--work", tmp_path / "work").returncode == 0
+    assert arbo_process(*job, "--set", f"work={tmp_path / 'work'}").returncode == 0
     assert len([name for name in parts_of(tmp_path / "work") if name.startswith("search")]) == 4
 
 
 def test_a_pattern_matches_nothing_that_the_job_writes(tmp_path: Path) -> None:
     sample_files(tmp_path)
-    told = arbo_process("discover", tmp_path / "**/*t.json*", "--out", tmp_path / "run", "--shard-size", "200")
+    told = arbo_process("discover", tmp_path / "**/*t.json*", "--out", tmp_path / "run", "--set", "shard_size=200")
     assert told.returncode == 0, told.stderr
-    told = arbo_process("discover", tmp_path / "**/*work*.json", "--out", tmp_path / "other", "--shard-size", "200")
+    told = arbo_process("discover", tmp_path / "**/*work*.json", "--out", tmp_path / "other", "--set", "shard_size=200")
     assert "no file matches this pattern" in told.stderr
 
 
@@ -353,14 +364,14 @@ def test_a_failure_leaves_what_is_of_others(tmp_path: Path) -> None:
     (tmp_path / "wrong.jsonl").write_text("{}\n", "utf-8")
     with opened(tmp_path / "run.work"):
         (tmp_path / "run.work" / ".arbo-partial-live").mkdir()
-        job = ["discover", tmp_path / "wrong.jsonl", "--out", tmp_path / "run", "--shard-size", "200"]
+        job = ["discover", tmp_path / "wrong.jsonl", "--out", tmp_path / "run", "--set", "shard_size=200"]
         assert arbo_process(*job).returncode == 3
         assert len([*(tmp_path / "run.work").iterdir()]) > 1
 
 
 def test_wrong_documents_leave_no_folder_and_a_day_later_no_file_of_a_kill(tmp_path: Path) -> None:
     (tmp_path / "wrong.jsonl").write_text("{}\n", "utf-8")
-    told = arbo_process("discover", tmp_path / "wrong.jsonl", "--out", tmp_path / "run", "--shard-size", "200")
+    told = arbo_process("discover", tmp_path / "wrong.jsonl", "--out", tmp_path / "run", "--set", "shard_size=200")
     assert (told.returncode, [*tmp_path.iterdir()]) == (3, [tmp_path / "wrong.jsonl"])
     with opened(tmp_path / "work"):
         pass
@@ -374,22 +385,22 @@ def test_wrong_documents_leave_no_folder_and_a_day_later_no_file_of_a_kill(tmp_p
 def test_the_folder_stands_beside_a_run_without_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "run").mkdir()
     monkeypatch.chdir(tmp_path / "run")
-    with Shards(workers=1, shard_size=9).over(linker(None), Path()):
+    with JobConfig(workers=1, shard_size=9).over(linker(None), Path()):
         assert (tmp_path / "run.work").exists()
 
 
 def test_a_work_folder_in_the_run_is_refused(tmp_path: Path) -> None:
     files = sample_files(tmp_path)
     told = arbo_process(
-        "discover", files / "test.jsonl", "--out", tmp_path / "run", "--work", tmp_path / "run" / "work"
+        "discover", files / "test.jsonl", "--out", tmp_path / "run", "--set", f"work={tmp_path / 'run' / 'work'}"
     )
     assert told.returncode == 2
-    assert "--work is in the folder of --out" in told.stderr
+    assert "the work folder is in the folder of --out" in told.stderr
     before = tmp_path / "before"
     for folder in (before, before / "parts"):
         with (
-            pytest.raises(UsageError, match=r"--work is in the run .*before, which is not changed"),
-            Shards(work=folder).over(linker(None), tmp_path / "run", before),
+            pytest.raises(UsageError, match=r"the work folder is in the run .*before, which is not changed"),
+            JobConfig(work=str(folder)).over(linker(None), tmp_path / "run", before),
         ):
             pass
     assert not before.exists()
@@ -398,7 +409,16 @@ def test_a_work_folder_in_the_run_is_refused(tmp_path: Path) -> None:
 def test_a_preview_writes_nothing(tmp_path: Path) -> None:
     files = sample_files(tmp_path)
     (tmp_path / "corrections.jsonl").write_text("", "utf-8")
-    job = ["discover", files / "test.jsonl", "--out", tmp_path / "run", "--work", tmp_path / "work", "--preview"]
+    job = [
+        "discover",
+        files / "test.jsonl",
+        "--out",
+        tmp_path / "run",
+        "--set",
+        f"work={tmp_path / 'work'}",
+        "--set",
+        "preview=true",
+    ]
     told = arbo_process(*job, "--corrections", tmp_path / "corrections.jsonl")
     assert told.returncode == 0, told.stderr
     assert not (tmp_path / "work").exists()

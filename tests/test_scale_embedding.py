@@ -71,8 +71,8 @@ def test_processes_read_the_tower_and_go_on(
 @pytest.mark.slow
 def test_an_index_is_made_by_processes(bert_folder: Path, tmp_path: Path) -> None:
     command = ["kb", "index", sample_files(tmp_path) / "kb.jsonl", "--encoder", bert_folder]
-    for name, spread in (("alone", []), ("spread", ["--workers", 2, "--work", tmp_path / "work"])):
-        done = arbo_process(*command, "--out", tmp_path / name, "--cache", tmp_path / f"{name}.cache", *spread)
+    for name, spread in (("alone", []), ("spread", ["--set", "workers=2", "--set", f"work={tmp_path / 'work'}"])):
+        done = arbo_process(*command, "--out", tmp_path / name, "--set", f"cache={tmp_path / f'{name}.cache'}", *spread)
         assert done.returncode == 0, done.stderr
     alone, spread = (
         {file.relative_to(folder): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
@@ -85,8 +85,8 @@ def test_an_index_is_made_by_processes(bert_folder: Path, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("spread", "wrong"),
     [
-        (["--workers", 2], "an index is spread only for a transformer (--encoder)"),
-        (["--encoder", "all-MiniLM-L6-v2", "--shard-size", 5], "leave out --shard-size"),
+        (["--set", "workers=2"], "an index is spread only for a transformer (--encoder)"),
+        (["--encoder", "all-MiniLM-L6-v2", "--set", "shard_size=5"], "leave out shard_size"),
     ],
 )
 def test_an_index_that_cannot_be_spread_is_told(spread: list[object], wrong: str, tmp_path: Path) -> None:

@@ -49,10 +49,10 @@ def test_a_transformer_embeds_what_is_new_in_shards(sample: Sample, bert: Tower,
 def test_verbs_that_grow_take_workers(tmp_path: Path) -> None:
     files = sample_files(tmp_path)
     assert arbo_process("link", *linking(files, docs="train.jsonl"), "--out", tmp_path / "run").returncode == 0
-    how = ["--workers", 2, "--shard-size", 100, "--work", tmp_path / "work"]
+    how = ["--workers", 2, "--set", "shard_size=100", "--set", f"work={tmp_path / 'work'}"]
     told = arbo_process("add", tmp_path / "run", files / "test.jsonl", "--out", tmp_path / "more", *how)
     assert told.returncode == 0, told.stderr
     assert "search" in stages_of(tmp_path / "work")
-    told = arbo_process("refit", tmp_path / "more", "--out", tmp_path / "again", *how, "--json")
+    told = arbo_process("add", "--anew", tmp_path / "more", "--out", tmp_path / "again", *how, "--json")
     assert told.returncode == 0, told.stderr
     assert json.loads(told.stdout)["clusters"] == json.loads(told.stdout)["mentions"] == []

@@ -191,7 +191,7 @@ def test_a_cluster_that_was_not_started_here_stays(
     monkeypatch.setenv("HOME", str(tmp_path))
     job = linking(sample_files(tmp_path), docs="test.jsonl")
     assert arbo_process("link", *job, "--out", tmp_path / "plain").returncode == 0
-    spread = ["link", *job, "--out", tmp_path / "run", "--shard-size", 60]
+    spread = ["link", *job, "--out", tmp_path / "run", "--set", "shard_size=60"]
     for address in (nodes.address, "local"):
         told = arbo_process(*spread, "--ray", address, "--json", *(["--workers", 2] if address == "local" else []))
         assert told.returncode == 0, told.stderr

@@ -181,7 +181,7 @@ def test_text_files(folder: Path) -> None:
 def test_from_texts_to_links(run: Run, folder: Path) -> None:
     kb = ["--kb", folder / "kb.jsonl", "--kb-format", "jsonl"]
     notes = [folder / "notes", "--format", "text", *kb]
-    shown = run("spans", *notes, "--out", folder / "out" / "found.jsonl")
+    shown = run("find", *notes, "--out", folder / "out" / "found.jsonl")
     assert shown.code == 0
     assert "5 mentions of 3 entities found in 3 documents" in shown.out
     assert "[RV Petrel]" in shown.out
@@ -214,7 +214,7 @@ def test_scores_of_found_mentions_are_kept(run: Run, tmp_path: Path) -> None:
 
 def test_annotated_documents_are_scored_against(run: Run, folder: Path) -> None:
     docs = [folder / "all.jsonl", "--format", "jsonl", "--kb", folder / "kb.jsonl", "--kb-format", "jsonl"]
-    found = run("spans", *docs, "--json")
+    found = run("find", *docs, "--json")
     documents, kb = arbo.load_sample()
     expected = find(DictionaryFinder(), documents, kb)
     assert found.json["mentions"] == len(expected.corpus.mentions)
@@ -249,7 +249,7 @@ def test_a_run_is_scored_against_a_corpus(run: Run, linked: Path) -> None:
             assert line.precision is not None
             assert line.recall is not None
             assert (line.precision.value, line.recall.value, line.score.value) == pytest.approx(ratios)
-    gold = ["--gold", linked / "all.jsonl", "--format", "jsonl", "--kb", linked / "kb.jsonl", "--kb-format", "jsonl"]
+    gold = ["--gold", linked / "all.jsonl", "--format", "jsonl", "--kb", linked / "kb.jsonl"]
     shown = run("evaluate", linked / "run", *gold)
     assert f"{len(found.mentions)} found, {len(documents.mentions)} annotated" in shown.out
     assert run("evaluate", linked / "run", *gold, "--json").json["links"] == json.loads(
@@ -273,7 +273,6 @@ def test_a_run_is_scored_against_its_own_documents_alone(run: Run, linked: Path)
     for options, wrong in (
         (["--format", "jsonl"], "--format needs --train or --gold"),
         (["--types", "Disease"], "--types needs --train or --gold"),
-        (["--gold", linked / "all.jsonl", "--format", "jsonl"], "--gold needs --kb, the knowledge base of the runs"),
         (["--kb", linked / "kb.jsonl"], "--kb is used only with --gold"),
     ):
         outcome = run("evaluate", linked / "run", *options)
@@ -283,12 +282,15 @@ def test_a_run_is_scored_against_its_own_documents_alone(run: Run, linked: Path)
 @pytest.mark.parametrize(
     ("options", "wrong"),
     [
-        (["spans", "--finder", "magic"], "--finder 'magic': no such folder; choose `dictionary`"),
-        (["spans", "--finder", "notes", "--find-threshold", "nan"], "must be a finite number, not nan"),
-        (["spans", "--out", "found.txt"], "ending must be .jsonl"),
-        (["spans", "--out", "notes/x.jsonl"], "would change the input"),
+        (["find", "--finder", "magic"], "--finder 'magic': no such folder; choose `dictionary`"),
+        (["find", "--finder", "notes", "--set", "find_threshold=nan"], "must be a finite number or None, not nan"),
+        (["find", "--out", "found.txt"], "ending must be .jsonl"),
+        (["find", "--out", "notes/x.jsonl"], "would change the input"),
         (["link", "--out", "run", "--find-mentions", "magic"], "--find-mentions 'magic'"),
-        (["spans", "--find-threshold", "1"], "`dictionary` has no scores; leave --find-threshold out, or use --finder"),
+        (
+            ["find", "--set", "find_threshold=1"],
+            "`dictionary` has no scores; leave find_threshold out, or use --finder",
+        ),
     ],
 )
 def test_wrong_usage(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], wrong: str) -> None:

@@ -9,9 +9,9 @@ from typing import get_args
 import pytest
 
 import arbo
-from arbo.cli.models import encoder_like, load_encoder
 from arbo.encoders.cross_config import CROSS_PRESETS
 from arbo.errors import UsageError
+from arbo.pipeline.named_linker import encoder_like, tuned_encoder
 from arbo.training.config import (
     FinderPresetName,
     OslatTraining,
@@ -95,21 +95,19 @@ def test_single_fields_of_a_trained_model_are_changed(bert_folder: Path, tmp_pat
     pytest.importorskip("torch")
     saved = arbo.EncoderConfig.in_context(max_length=48, entity_threshold=-3.0, mention_threshold=-4.0)
     arbo.DualEncoder.from_pretrained(bert_folder, saved).save_pretrained(tmp_path / "model")
-    file = tmp_path / "reads.json"
-    for text, expected in (
-        ('{"context": 5}', replace(saved, context=5)),
-        ('{"pooling": "tokens"}', replace(saved, pooling="tokens", entity_threshold=None, mention_threshold=None)),
+    for fields, expected in (
+        ({"context": "5"}, replace(saved, context=5)),
+        ({"pooling": "tokens"}, replace(saved, pooling="tokens", entity_threshold=None, mention_threshold=None)),
         (
-            '{"metric": "cosine", "entity_threshold": 0.3}',
+            {"metric": "cosine", "entity_threshold": "0.3"},
             replace(saved, metric="cosine", entity_threshold=0.3, mention_threshold=None),
         ),
     ):
-        file.write_text(text, "utf-8")
-        encoder = load_encoder(str(tmp_path / "model"), file, tmp_path / "cache", None)
+        encoder = tuned_encoder(None, str(tmp_path / "model"), fields, tmp_path / "cache")
         assert isinstance(encoder, arbo.DualEncoder)
         assert encoder.config == expected
 
 
 def test_a_cache_needs_a_transformer(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="--cache needs a transformer, not ngram; choose a transformer, or"):
-        encoder_like({}, None, None, None, tmp_path)
+    with pytest.raises(UsageError, match="cache needs a transformer, not ngram; choose a transformer, or"):
+        encoder_like({}, cache=tmp_path)

@@ -235,8 +235,8 @@ def test_conll_is_that_of_the_best_cut() -> None:
 def test_the_verb_without_a_knowledge_base(bert_folder: Path, tmp_path: Path, run: Run, sample: Any) -> None:
     sample[0].to_jsonl(tmp_path / "train.jsonl")
     sample[1].to_jsonl(tmp_path / "dev.jsonl")
-    command = ["train", tmp_path / "train.jsonl", "--encoder", bert_folder, "--out", tmp_path / "model"]
-    done = run(*command, "--dev", tmp_path / "dev.jsonl", "--steps", 2, "--json")
+    command = ["train", "encoder", tmp_path / "train.jsonl", "--encoder", bert_folder, "--out", tmp_path / "model"]
+    done = run(*command, "--dev", tmp_path / "dev.jsonl", "--set", "steps=2", "--json")
     assert done.code == 0, done.err
     assert done.json["training"]["positives"] == "arborescence"
     assert done.json["training"]["best"] == "ari"
@@ -244,11 +244,11 @@ def test_the_verb_without_a_knowledge_base(bert_folder: Path, tmp_path: Path, ru
     assert f"ari {log_of(tmp_path / 'model')[-1]['ari']:.3f}, b3" in done.err
     found = run("discover", tmp_path / "dev.jsonl", "--encoder", tmp_path / "model", "--out", tmp_path / "run")
     assert found.code == 0, found.err
-    refused = run(*command, "--positives", "entity")
+    refused = run(*command, "--set", "positives=entity")
     assert refused.code == 2
     assert "positives 'entity' needs a knowledge base" in refused.told
-    refused = run(*command, "--positives", "1nn", "--edges", "english")
+    refused = run(*command, "--set", "positives=1nn", "--edges", "english")
     assert refused.code == 2
     assert "needs the positives 'arborescence', not '1nn'" in refused.told
-    assert run(*command, "--edges", "english", "--steps", 1).code == 0
-    assert run(*command, "--preset", "arboel", "--steps", 1, "--batch-size", 2).code == 0
+    assert run(*command, "--edges", "english", "--set", "steps=1").code == 0
+    assert run(*command, "--preset", "arboel", "--set", "steps=1", "--set", "batch_size=2").code == 0

@@ -139,7 +139,7 @@ def test_files_have_the_modes_of_the_umask(tmp_path: Path, sample: Sample, umask
     documents, kb = sample
     Corpus(list(documents)[:3]).to_jsonl(tmp_path / "docs.jsonl")
     kb.to_jsonl(tmp_path / "kb.jsonl")
-    command = ["link", "docs.jsonl", "--kb", "kb.jsonl", "--out", "run", "--work", "work"]
+    command = ["link", "docs.jsonl", "--kb", "kb.jsonl", "--out", "run", "--set", "work=work"]
     started = f"umask {umask:o}; exec {sys.executable} -m arbo {' '.join(command)}"
     subprocess.run(["sh", "-c", started], cwd=tmp_path, check=True, capture_output=True)
     made = [path for name in ("run", "work") for path in (tmp_path / name, *(tmp_path / name).rglob("*"))]

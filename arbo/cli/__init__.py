@@ -15,7 +15,7 @@ from typer import Option
 from typer.core import TyperGroup
 
 from arbo.cli import console, kb
-from arbo.cli.groups import spread
+from arbo.cli.fields import spread
 from arbo.data import records
 from arbo.errors import ArboError, DataError, UsageError
 
@@ -87,14 +87,16 @@ def _options(
     pass
 
 
-_VERBS = (
-    "demo spans link discover tune evaluate show explain explore report review diff grow.add grow.remove grow.refit "
-    "export serve score train train_edges train_names train_finder train_reranker resolve"
-)
-"""The verbs in the order of the help, by their modules; after a dot stands a name that differs from the module's."""
+_VERBS = "demo link discover find tune evaluate score show explain explore review add diff export serve resolve"
+"""The verbs in the order of the help; each has a module of its name."""
 for _verb in _VERBS.split():
-    _module, _, _name = _verb.partition(".")
-    app.command()(spread(getattr(import_module(f"{__name__}.{_module}"), _name or _module)))
+    app.command()(spread(getattr(import_module(f"{__name__}.{_verb}"), _verb)))
+
+_train = typer.Typer(help="Train an encoder, names, edges, a finder or a reranker.", no_args_is_help=True)
+for _verb in ("encoder", "names", "edges", "finder", "reranker"):
+    _module = import_module(f"{__name__}.train_{_verb}")
+    _train.command(_verb)(spread(getattr(_module, f"train_{_verb}")))
+app.add_typer(_train, name="train")
 app.add_typer(kb.app, name="kb")
 
 

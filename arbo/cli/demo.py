@@ -54,8 +54,8 @@ def demo(
     console.print_clusters(result.discovered[:3])
     console.print_next(out, ["show", "--nil"], ["explain", links[0].mention.id])
     console.out.print("  arbo link --help  (your own documents)")
-    page = shlex.join(["report", str(out), "--out", f"{out.name}.html", "--open"])
-    console.show(f"  arbo {page}  (look at it in a browser)")
+    page = shlex.join(["explore", str(out), "--out", f"{out.name}.html"])
+    console.show(f"  arbo {page}  (a page to open in a browser)")
 
 
 def _telling_links(result: arbo.Result) -> list[arbo.Link]:

@@ -10,7 +10,6 @@ from typer import Argument
 
 import arbo
 from arbo.cli import console, options
-from arbo.cli.grow import parent_of
 from arbo.errors import UsageError
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ def diff(
 ) -> None:
     """Compare two runs, and show the clusters and mentions that changed from RUN to RUN2.
 
-    Without RUN2, what changed in RUN since the run of which `add`, `remove` or `refit` made it. The runs may differ in
+    Without RUN2, what changed in RUN since the run of which `arbo add` made it. The runs may differ in
     settings, model or documents. Mentions are matched by id. Both predictions of a mention are
     shown side by side, with its gold ids and its sentence. In a pipe, the output is only the table of changed mentions,
     tab-separated. `--json` prints all rows of both tables.
@@ -47,6 +46,7 @@ def diff(
 
 def _since_parent(run: Path) -> Diff:
     """Compare the run of which a run was made with it."""
+    from arbo.pipeline.saved_run import parent_of
     from arbo.results.run import Run
 
     def refuse(told: str) -> NoReturn:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,80 +11,92 @@ from typer import Argument, Option
 
 import arbo
 from arbo.cli import console, options, reporting
-from arbo.cli.inputs import OptionalKb, read_documents
+from arbo.cli.fields import READING, Chosen, Group, Shown
+from arbo.cli.inputs import ReadingConfig, read_documents
+from arbo.cli.reporting import SCORING, ScoringConfig
 from arbo.errors import UsageError
 from arbo.formats import DocumentFormat
+from arbo.settings import Settings
 
 if TYPE_CHECKING:
     from arbo.engine import Table
     from arbo.results.evaluation import Evaluation
     from arbo.spans.evaluation import FoundScores
 
-_GOLD = (
-    "Annotated documents against which to score the spans and links of found mentions. Needs --kb, the knowledge base "
-    "of the runs. With --gold, --per-document, --remove-singletons and --by-topic have no effect."
-)
-_BY_TOPIC = (
-    "Also score the documents of each topic, the `topic` in their metadata, separately. With several runs, the table "
-    "by topic has only CoNLL F1."
-)
+_GOLD = "Annotated documents against which to score the spans and links of found mentions; clusters are not scored."
+_KB = "The knowledge base of the runs, for --gold. [default: the file that the first run names]"
 _BY_TOPIC_SHOWN = ("accuracy", "ARI", "MUC", "B-cubed", "CEAF-e", "LEA", "CoNLL")
-_PerDocument = Annotated[bool, Option("--per-document", help="Split clusters by document before scoring coreference.")]
 _PLOT = (
     "Draw precision and recall of NIL decisions at every threshold on the similarity of the nearest entity, to a .png "
     "or .svg file."
 )
-_IDS = "Keep only documents of --train or --gold with the ids in this file."
-_Ids = Annotated[Path | None, Option(metavar="FILE", help=_IDS)]
 _RUNS = "Run folders, written by `arbo link` or `arbo discover`, also as NAME=PATH; each is compared with the first."
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationConfig(Settings):
+    """What is scored besides."""
+
+    per_document: bool = False
+    """Split clusters by document before scoring coreference."""
+    by_topic: bool = False
+    """Also score the documents of each topic, the `topic` in their metadata, separately. With several runs, the table
+    by topic has only CoNLL F1."""
+
+
+_EVALUATION = Group("evaluation", __name__, "EvaluationConfig")
+_SETTINGS = Shown((_EVALUATION, SCORING, READING))
 
 
 def evaluate(
     runs: Annotated[list[Path], Argument(metavar="RUN", help=_RUNS)],
-    kb: OptionalKb,
+    how: Annotated[Chosen, _SETTINGS],
     train: Annotated[
         Path | None, Option(help="Training documents, to score seen and unseen entities separately too.")
     ] = None,
     gold: Annotated[Path | None, Option(help=_GOLD)] = None,
+    kb: Annotated[Path | None, Option("--kb", help=_KB)] = None,
     format_: Annotated[DocumentFormat | None, options.document_format("--train or --gold")] = None,
     types: options.Types = None,
-    ids: _Ids = None,
-    no_generic_names: options.NoGenericNames = False,
-    per_document: _PerDocument = False,
-    remove_singletons: reporting.RemoveSingletons = False,
-    by_topic: Annotated[bool, Option("--by-topic", help=_BY_TOPIC)] = False,
     save: reporting.Save = None,
     plot: Annotated[Path | None, Option(metavar="FILE", help=_PLOT)] = None,
-    seed: reporting.Seed = 0,
     as_json: options.Json = False,
 ) -> None:
     """Score runs against the gold annotations of their documents, or of the documents in --gold.
 
     For example, `arbo evaluate run`, or `arbo evaluate baseline ours --save table.md`; after `arbo link
-    --find-mentions`, `arbo evaluate run --gold gold.txt --kb kb.obo`.
+    --find-mentions`, `arbo evaluate run --gold gold.txt`.
 
     Confidence intervals come from resampled documents. With several runs of the same documents, stars mark scores that
     differ significantly from those of the first run.
     """
     from arbo.engine import Report, Resampling
+    from arbo.pipeline.saved_run import SavedRun
     from arbo.results.evaluation import Coreference, evaluate_together, evaluate_topics
     from arbo.spans.evaluation import run_scores
 
-    _check(train, gold, kb.path, plot, {"--format": format_, "--types": types, "--ids": ids})
+    reading, scoring = how.of(READING, ReadingConfig()), how.of(SCORING, ScoringConfig())
+    evaluation = how.of(_EVALUATION, EvaluationConfig())
+    _check(train, gold, kb, plot, {"--format": format_, "--types": types, "ids": reading.ids})
     names = reporting.name_systems(runs)
-    reporting.check_outputs([*names.values(), train, gold, ids, kb.path], save, plot)
+    reporting.check_outputs([*names.values(), train, gold, kb], save, plot)
     results = {name: arbo.Result.load(run) for name, run in names.items()}
-    annotated = None if (given := train or gold) is None else read_documents(given, format_, types, "fail", ids=ids)
+    annotated = None if (given := train or gold) is None else read_documents(given, format_, types, reading)
     evaluations: Mapping[str, Evaluation | FoundScores]
     topics: Mapping[str, Mapping[str, Evaluation]] = {}
-    base = kb.read(no_generic_names=no_generic_names)
-    if base is not None and annotated is not None:
+    if gold and annotated is not None:
+        run, result = next(iter(results.items()))
+        base = SavedRun(names[run], result).knowledge_base(kb, tell=console.say)
+        if base is None:
+            raise UsageError(f"--gold needs runs with a knowledge base, and {run} has none")
         evaluations = {name: run_scores(result, annotated, base) for name, result in results.items()}
     else:
-        how = Coreference(per_document, singletons=not remove_singletons)
-        evaluations = evaluate_together(results, train=annotated, how=how)
-        topics = evaluate_topics(results, train=annotated, how=how) if by_topic else {}
-    report = Report.of({name: evaluation.lines for name, evaluation in evaluations.items()}, how=Resampling(seed=seed))
+        counted = Coreference(evaluation.per_document, singletons=not scoring.remove_singletons)
+        evaluations = evaluate_together(results, train=annotated, how=counted)
+        topics = evaluate_topics(results, train=annotated, how=counted) if evaluation.by_topic else {}
+    report = Report.of(
+        {name: evaluation.lines for name, evaluation in evaluations.items()}, how=Resampling(seed=scoring.seed)
+    )
     reporting.save_report(report, save)
     if as_json:
         told = {"topics": {topic: _figures(own) for topic, own in topics.items()}} if topics else {}
@@ -118,7 +131,6 @@ def _check(
     refused = {
         "--train and --gold exclude each other; leave one out": train and gold,
         f"{lost} needs --train or --gold; give one of them, or leave {lost} out": lost,
-        "--gold needs --kb, the knowledge base of the runs": gold and not kb,
         "--kb is used only with --gold; give --gold, or leave --kb out": kb and not gold,
         "--plot needs annotated runs, and cannot be used with --gold; leave one of them out": gold and plot,
     }

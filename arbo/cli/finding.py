@@ -1,39 +1,37 @@
-"""Finding mentions, for `arbo spans` and `arbo link --find-mentions`."""
+"""How mentions are found, for `arbo find`, `arbo link` and `arbo serve`."""
 
 from __future__ import annotations
 
-from math import isfinite
-from pathlib import Path
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import arbo
 from arbo.cli import console
-from arbo.errors import UsageError
+from arbo.cli.fields import Group
+from arbo.settings import Finite, Settings
 
 if TYPE_CHECKING:
     from arbo.spans.finding import Finder, Found
 
 
-def load_finder(name: str, option: str, threshold: float | None = None, expand: bool = True) -> Finder:
-    """Return a finder; a threshold of None means the finder's default, and errors name ``option``.
+@dataclass(frozen=True, slots=True)
+class FindingConfig(Settings):
+    """Which proposed mentions are kept."""
 
-    If ``expand`` is false, it does not expand the abbreviations that a document defines.
-    """
-    from arbo.spans.model_finder import ModelFinder
+    find_threshold: Finite | None = None
+    """Minimum score of a mention that a model proposes; None means that of the model."""
 
-    if threshold is not None and not isfinite(threshold):
-        raise UsageError(f"--find-threshold must be a finite number, not {threshold}")
-    if name.lower() == "dictionary":
-        if threshold is not None:
-            raise UsageError(f"`dictionary` has no scores; leave --find-threshold out, or use {option} with a model")
-        return arbo.DictionaryFinder(abbreviations=expand)
-    if not name or not Path(name).is_dir():
-        raise UsageError(
-            f"{option} {name!r}: no such folder; choose `dictionary` for exact names, or a model folder of arbo "
-            "train-finder"
-        )
-    model = arbo.LabelAttention.from_pretrained(name)
-    return ModelFinder(model if threshold is None else model.with_threshold(threshold), abbreviations=expand)
+
+@dataclass(frozen=True, slots=True)
+class AbbreviationConfig(Settings):
+    """How abbreviations are read."""
+
+    expand_abbreviations: bool = True
+    """Whether to replace abbreviations that a document defines by their long forms."""
+
+
+FINDING = Group("finding", __name__, "FindingConfig")
+ABBREVIATIONS = Group("abbreviations", __name__, "AbbreviationConfig")
 
 
 def find_in(documents: arbo.Corpus, kb: arbo.KnowledgeBase, finder: Finder) -> Found:
@@ -52,6 +50,6 @@ def find_in(documents: arbo.Corpus, kb: arbo.KnowledgeBase, finder: Finder) -> F
         console.warn("no mentions found; the texts are empty")
     elif not found.proposals:
         limit = f" with a score of at least {finder.model.threshold:.3f}" if isinstance(finder, ModelFinder) else ""
-        lower = ", or lower --find-threshold" if limit else ""
+        lower = ", or lower find_threshold" if limit else ""
         console.warn(f"no mentions found{limit}; check that knowledge base and texts have the same language{lower}")
     return found

@@ -1,8 +1,9 @@
-"""The verbs of `arbo kb`: stats, validate, convert, index, add-names, add-discovered and remove-names."""
+"""The verbs of `arbo kb`: check, edit, convert and index."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -12,11 +13,12 @@ from typer import Option
 import arbo
 from arbo.cli import console, options
 from arbo.cli.console import counted
-from arbo.cli.groups import spread
-from arbo.cli.inputs import Docs, KbFile, read_kb, tell_format
+from arbo.cli.fields import ENCODER, JOB, READING, Chosen, Shown, spread
+from arbo.cli.finding import ABBREVIATIONS, AbbreviationConfig
+from arbo.cli.inputs import KbFile, ReadingConfig, read_documents, tell_format
 from arbo.cli.models import load_encoder
 from arbo.cli.reporting import check_jsonl_output
-from arbo.cli.work import Shards
+from arbo.cli.work import JobConfig
 from arbo.errors import UsageError, listed
 from arbo.formats import read_knowledge_base
 from arbo.formats.files import read_lines
@@ -26,31 +28,20 @@ app = typer.Typer(help="Inspect, convert or change a knowledge base.", no_args_i
 
 _OUTPUT = "File to write, in the format of its ending: .jsonl, .jsonl.gz, .tsv, .tsv.gz or .parquet."
 Output = Annotated[Path, Option("--out", help=_OUTPUT)]
+_ADD_NAMES = "Add the names that these annotated documents use for entities to them as aliases; may be repeated."
+_ADD_DISCOVERED = (
+    "Make entities of the discovered entities of this run that corrections name as new. Their ids are those of their "
+    "clusters, and the names of their mentions become aliases."
+)
+_REMOVE_NAMES = "Remove this name from all entities, or the names in @FILE, one on each line; may be repeated."
 
 
-def stats(
-    kb: KbFile,
-    as_json: options.Json = False,
-) -> None:
-    """Count entities, names, definitions, types and ids, and the names that several entities share."""
-    base = kb.read()
-    found = base.stats()
-    if as_json:
-        console.print_json(found.as_dict())
-    else:
-        console.print_stats(found)
-
-
-def validate(
+def check(
     kb: options.KbArgument,
     kb_format: options.KbFormat = None,
-    kb_types: options.KbTypes = None,
-    examples: Annotated[
-        int, Option(metavar="N", min=0, help="Number of examples to show of each kind of problem.")
-    ] = 3,
     as_json: options.Json = False,
 ) -> None:
-    """List the problems of a knowledge base, and how to solve them.
+    """Count a knowledge base, and list its problems and how to solve them.
 
     Errors lose data or make an entity unreachable, such as malformed entries, or ids and names that nothing can match.
     If there is any error, the exit code is 3. Warnings, such as names that several entities share, are for you to
@@ -60,105 +51,104 @@ def validate(
     from arbo.encoders.index import check_index
 
     told = tell_format(kb.name, "--kb-format")
-    base = read_knowledge_base(kb, kb_format, on_error="skip", told=told, types=kb_types)
+    base = read_knowledge_base(kb, kb_format, on_error="skip", told=told)
     check_index(base)
-    found = base.problems(examples=examples)
+    counts, found = base.stats(), base.problems()
     errors = sum(problem.severity == "error" for problem in found)
     if as_json:
-        counts = {"entities": len(base), "errors": errors, "warnings": len(found) - errors}
-        console.print_json({**counts, "problems": [problem.as_dict() for problem in found]})
+        sums = {"errors": errors, "warnings": len(found) - errors}
+        console.print_json({**counts.as_dict(), **sums, "problems": [problem.as_dict() for problem in found]})
     else:
+        console.print_stats(counts)
+        console.print_title("Problems")
         console.print_problems(found)
     if errors:
         raise typer.Exit(3)
 
 
-def add_names(
-    kb: KbFile, docs: Docs, out: Output, expand: options.Abbreviations = None, as_json: options.Json = False
-) -> None:
-    """Add the names that annotated DOCS use for entities to these entities as aliases.
-
-    `arbo kb add-names medic.txt train.txt --out kb.jsonl`, then
-    `arbo link test.txt --kb kb.jsonl --out run`.
-
-    A name becomes an alias of the entity that it is annotated with most often. Other entities of its
-    domain lose it as an alias, but keep it as a preferred name. Do not add names from documents that you evaluate on.
-    """
-    _check_output(out, kb.path, *docs.inputs)
-    base = kb.read()
-    documents = docs.read()
-    named = base.with_names_of(documents, expand_abbreviations=expand is None)
-    before, after = set(zip(*base.names(), strict=True)), set(zip(*named.names(), strict=True))
-    changes = {"added": len(after - before), "taken_away": len(before - after)}
-    said = f"{counted(changes['added'], 'name')} added, {changes['taken_away']:,} removed as names of another entity"
-    _write(named, out, said, changes, as_json=as_json)
+_Docs = Annotated[list[Path] | None, Option("--add-names", metavar="DOCS", help=_ADD_NAMES)]
+_Discovered = Annotated[Path | None, Option("--add-discovered", metavar="RUN", help=_ADD_DISCOVERED)]
+_Names = Annotated[list[str] | None, Option("--remove-names", metavar="NAME|@FILE", help=_REMOVE_NAMES)]
 
 
-def add_discovered(
-    run: options.Run,
+def edit(
+    kb: KbFile,
     out: Output,
-    kb: options.OptionalKb = None,
-    kb_format: options.KbFormat = None,
-    kb_types: options.KbTypes = None,
+    how: Annotated[Chosen, Shown((READING, ABBREVIATIONS))],
+    format_: options.Format = None,
+    docs: _Docs = None,
+    discovered: _Discovered = None,
+    names: _Names = None,
     as_json: options.Json = False,
 ) -> None:
-    """Make entities of the discovered entities of RUN that corrections name as new.
+    """Add names or entities to a knowledge base, or remove names from it, in this order.
 
-    `arbo kb add-discovered run --kb medic.txt --out kb.jsonl`, then `arbo link DOCS --kb kb.jsonl --out run2`. Before
-    you link with `--corrections` again, remove from that file the lines with the key `new` for these entities, or they
-    become new once more.
+    `arbo kb edit medic.txt --add-names train.txt --out kb.jsonl`, then `arbo link test.txt --kb kb.jsonl --out run`.
 
-    Without `--kb`, the file has these entities alone. Their ids are those of their clusters, and the names of their
-    mentions become aliases.
+    A name of `--add-names` becomes an alias of the entity that it is annotated with most often. Other entities of its
+    domain lose it as an alias, but keep it as a preferred name. Do not add names from documents that you evaluate on.
+
+    Before you link with the corrections of the run of `--add-discovered` again, remove from their file the lines with
+    the key `new` for the entities that are added, or they become new once more.
+
+    `--set generic_names=false` removes generic names, such as `disease`. `--remove-names` also removes spellings that
+    differ in case, plural or punctuation. If an entity loses its preferred name, its first remaining alias becomes its
+    name. An entity that loses all names is left out, and its mentions count as NIL.
     """
+    reading = how.of(READING, ReadingConfig())
+    if not (docs or discovered or names or not reading.generic_names):
+        wrong = "nothing to edit: give --add-names, --add-discovered or --remove-names"
+        raise UsageError(f"{wrong}, or `--set generic_names=false`")
+    files = [Path(given[1:]) for given in names or () if given.startswith("@")]
+    _check_output(out, kb.path, discovered, *(docs or ()), *files)
+    base, changes, said = kb.read(replace(reading, generic_names=True)), dict[str, int](), list[str]()
+    if docs:
+        expand = how.of(ABBREVIATIONS, AbbreviationConfig()).expand_abbreviations
+        named = base.with_names_of(read_documents(docs, format_, None, reading), expand_abbreviations=expand)
+        before, after = set(zip(*base.names(), strict=True)), set(zip(*named.names(), strict=True))
+        base = named
+        changes |= {"names_added": len(after - before), "names_moved": len(before - after)}
+        moved = f"{changes['names_moved']:,} removed as names of another entity"
+        said.append(f"{counted(changes['names_added'], 'name')} added, {moved}")
+    if discovered:
+        added = _discovered(discovered)
+        base = base.changed([*base, *added])
+        changes |= {"entities_added": len(added)}
+        said.append(f"{counted(len(added), 'entity')} added")
+    if names or not reading.generic_names:
+        generic = () if reading.generic_names else base.generic_names()
+        fewer = base.without_names([*_listed_names(base, names or ()), *generic])
+        n_names, n_entities = len(base.names().names) - len(fewer.names().names), len(base) - len(fewer)
+        base = fewer
+        changes |= {"names_removed": n_names, "entities_left_out": n_entities}
+        said.append(f"{counted(n_names, 'name')} removed, {counted(n_entities, 'entity')} without a name left out")
+    _write(base, out, "; ".join(said), changes, as_json=as_json)
+
+
+def _discovered(run: Path) -> list[arbo.Entity]:
     from arbo.linking.new_entities import new_entities
 
-    _check_output(out, run, kb)
-    base = read_kb(kb, kb_format, None, kb_types) if kb else arbo.KnowledgeBase()
     added = new_entities(arbo.Result.load(run))
     if not added:
         raise UsageError(f"corrections of {run} name no new entity; write some with the key `new`, and link again")
-    said = f"{counted(len(added), 'entity')} added"
-    _write(base.changed([*base, *added]), out, said, {"added": len(added)}, as_json=as_json)
+    return list(added)
 
 
-_NAMES = "A name to remove, or @FILE with one on each line; may be repeated."
-
-
-def remove_names(
-    kb: KbFile,
-    out: Output,
-    names: Annotated[list[str] | None, Option(metavar="NAME|@FILE", help=_NAMES)] = None,
-    generic: Annotated[
-        bool, Option("--generic", help="Remove all generic names, such as `disease`; `arbo kb validate` shows some.")
-    ] = False,
-    as_json: options.Json = False,
-) -> None:
-    """Remove names from all entities, also in spellings that differ in case, plural or punctuation.
-
-    If an entity loses its preferred name, its first remaining alias becomes its name. An entity that loses all names is
-    left out, and its mentions count as NIL.
-    """
-    if not names and not generic:
-        raise UsageError("no names to remove; give --names or --generic")
-    files = [Path(given[1:]) for given in names or () if given.startswith("@")]
-    _check_output(out, kb.path, *files)
-    base = kb.read()
-    removed = [given for given in names or () if not given.startswith("@")]
-    removed += [line.strip() for file in files for _, line in read_lines(file) if line.strip()]
-    held = set(map(normalize_name, base.names().names))
-    if unknown := [name for name in removed if normalize_name(name) not in held]:
+def _listed_names(kb: arbo.KnowledgeBase, given: Sequence[str]) -> list[str]:
+    """Return names, and those in the files of names like `@FILE`; warn of names that no entity has."""
+    names = [name for name in given if not name.startswith("@")]
+    for file in (Path(name[1:]) for name in given if name.startswith("@")):
+        names += [line.strip() for _, line in read_lines(file) if line.strip()]
+    held = set(map(normalize_name, kb.names().names))
+    if unknown := [name for name in names if normalize_name(name) not in held]:
         console.warn(f"not names of the knowledge base: {listed(map(repr, unknown), 3)}")
-    changed = base.without_names([*removed, *(base.generic_names() if generic else ())])
-    changes = {"removed": len(base.names().names) - len(changed.names().names), "left_out": len(base) - len(changed)}
-    lost = counted(changes["left_out"], "entity")
-    said = f"{counted(changes['removed'], 'name')} removed, {lost} without any other name left out"
-    _write(changed, out, said, changes, as_json=as_json)
+    return names
 
 
 def convert(
     kb: KbFile,
     out: Output,
+    how: Annotated[Chosen, Shown((READING,))],
     columns: Annotated[
         str | None, Option(metavar="KEY=COLUMN,...", help="Columns of CSV or TSV, e.g. id=code,name=label.")
     ] = None,
@@ -169,19 +159,15 @@ def convert(
     if wrong := next((key for key, sign, column in pairs if not (key and sign and column)), None):
         raise UsageError(f"--columns must be KEY=COLUMN,..., but {wrong!r:.60} has no column")
     _check_output(out, kb.path)
-    base = kb.read(columns={key.strip(): column.strip() for key, _, column in pairs})
+    base = kb.read(how.of(READING, ReadingConfig()), columns={key.strip(): column.strip() for key, _, column in pairs})
     _write(base, out, counted(len(base), "entity"), {"entities": len(base)}, as_json=as_json)
 
 
 def index(
     kb: KbFile,
     out: Annotated[Path, Option(help="Folder to write; an earlier index there is replaced.")],
-    no_generic_names: options.NoGenericNames = False,
-    encoder: options.EncoderModel = None,
-    encoder_config: options.EncoderConfigFile = None,
-    cache: options.Cache = None,
-    *,
-    shards: Shards,
+    how: Annotated[Chosen, Shown((ENCODER, READING, JOB))],
+    encoder: options.Encoder = None,
     as_json: options.Json = False,
 ) -> None:
     """Encode a knowledge base once, and keep it in a folder that opens at once and takes little memory.
@@ -191,19 +177,19 @@ def index(
 
     Every verb with `--kb` reads it, and processes share its memory. It is made for one encoder: name the same
     `--encoder` when you link, otherwise the entities are encoded again. After a change of names, as by
-    `arbo kb add-names`, make the index again. With a transformer, `--workers` and `--ray` spread its work.
+    `arbo kb edit`, make the index again. With a transformer, `--set workers=4` and `--set ray=ADDRESS` share its work.
     """
     from arbo.data.index_folder import check_index_replaceable
     from arbo.progress import bars
 
     check_index_replaceable(out)
-    maker = load_encoder(encoder, encoder_config, cache, None)
-    if shards.is_spread and isinstance(maker, arbo.NgramEncoder):
-        raise UsageError("an index is spread only for a transformer (--encoder); leave out --workers, --work and --ray")
-    if shards.shard_size:
-        raise UsageError("a transformer reads slices of one size; leave out --shard-size")
-    base = kb.read(no_generic_names=no_generic_names)
-    with shards.over(arbo.Linker(encoder=maker), out) as linker:
+    maker, job = load_encoder(encoder, how), how.of(JOB, JobConfig())
+    if job.shard_size:
+        raise UsageError("a transformer reads slices of one size; leave out shard_size")
+    if job.is_spread and isinstance(maker, arbo.NgramEncoder):
+        raise UsageError("an index is spread only for a transformer (--encoder); leave out workers, work and ray")
+    base = kb.read(how.of(READING, ReadingConfig()))
+    with job.over(arbo.Linker(encoder=maker), out) as linker:
         arbo.build_index(base, out, encoder=linker.encoder, announce=bars)
     size = sum(file.stat().st_size for file in out.rglob("*") if file.is_file())
     told = {"index": str(out), "entities": len(base), "bytes": size}
@@ -223,5 +209,5 @@ def _write(kb: arbo.KnowledgeBase, out: Path, said: str, changes: Mapping[str, i
     console.answer({"kb": str(out), **changes}, f"{said}; written to {out}", as_json=as_json)
 
 
-for _verb in (stats, validate, add_names, add_discovered, remove_names, convert, index):
+for _verb in (check, edit, convert, index):
     app.command()(spread(_verb))

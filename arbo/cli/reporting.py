@@ -4,29 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Option
 
+from arbo.cli.fields import Group
 from arbo.errors import UsageError
 from arbo.files import real
+from arbo.settings import Number, Settings
 
 if TYPE_CHECKING:
     from arbo.engine import Line, Report, Table
 
 _SAVE = "Also write the table to FILE, in the format of its ending: .md, .tex, .csv, .txt or .json; may be repeated."
 Save = Annotated[list[Path] | None, Option("--save", metavar="FILE", help=_SAVE)]
-Seed = Annotated[
-    int, Option("--seed", metavar="N", min=0, help="Random seed of confidence intervals and significance tests.")
-]
 
-_REMOVE_SINGLETONS = (
-    "Leave out clusters of one mention, both true and predicted ones, as the CorefUD scorer does, and coval "
-    "with `remove_singletons`."
-)
-RemoveSingletons = Annotated[bool, Option("--remove-singletons", help=_REMOVE_SINGLETONS)]
+
+@dataclass(frozen=True, slots=True)
+class ScoringConfig(Settings):
+    """How clusters are scored."""
+
+    remove_singletons: bool = False
+    """Leave out clusters of one mention, both true and predicted ones, as the CorefUD scorer does, and coval with
+    `remove_singletons`."""
+    seed: Number = 0
+    """Random seed of confidence intervals and significance tests."""
+
+
+SCORING = Group("scoring", __name__, "ScoringConfig")
 
 
 def name_systems(paths: Sequence[Path], what: str = "system") -> dict[str, Path]:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
-from functools import cache, partial
+from functools import partial
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
@@ -17,9 +16,9 @@ import arbo
 from arbo.cli import console, options
 from arbo.cli.inputs import read_kb
 from arbo.errors import ArboError
-from arbo.files import real
 
 if TYPE_CHECKING:
+    from arbo.pipeline.saved_run import Search
     from arbo.results.explanation import Explanation
     from arbo.results.review import Answer, Question, Review
     from arbo.results.run import Link
@@ -49,8 +48,6 @@ _KEYS = {
 }
 _FOUND = 9
 """Number of entities that a search shows."""
-Search = Callable[[str, "Link"], list[tuple[str, str, float]]]
-"""Returns id, name and similarity of the entities with names like the words, in the domain of the link's mention."""
 
 
 def review(
@@ -59,7 +56,6 @@ def review(
     corrections: options.Answers = None,
     author: options.Author = None,
     kb: options.OptionalKb = None,
-    kb_format: options.KbFormat = None,
     as_json: options.Json = False,
 ) -> None:
     """Decide on the mentions of a run where a decision helps most, by single keys.
@@ -69,77 +65,22 @@ def review(
     without it, those of the entities that the run names. `arbo link --corrections FILE` then obeys the decisions.
     `--json` prints the questions, and asks nothing.
     """
-    from arbo.results.review import Review
+    from arbo.pipeline.saved_run import search_of
 
-    result = arbo.Result.load(run)
-    file = corrections or answers_of(run)
-    ongoing = Review(result, file, *decided(result, file), author)
+    saved = arbo.open_run(run)
+    result, file = saved.result, corrections or saved.corrections
+    ongoing = saved.review(file, author)
     if as_json:
         console.print_json({"questions": [asdict(question) for question in islice(ongoing.questions(), limit)]})
         return
     try:
-        read = None if kb is None else partial(read_kb, kb, kb_format, None)
-        _ask_all(ongoing, result, limit, searching(result, read))
+        read = None if kb is None else partial(read_kb, kb)
+        _ask_all(ongoing, result, limit, search_of(result, read))
     except (KeyboardInterrupt, typer.Abort):
         raise typer.Exit(130) from None
     finally:
         kept = f"{len(ongoing.written):,} corrections written to {file}"
         console.show(f"\n{kept}; the same command goes on from there")
-
-
-def answers_of(run: Path) -> Path:
-    """Return the file to which the answers of a review are appended: beside the run, which never changes."""
-    folder = real(run)
-    return folder.with_name(f"{folder.name}.corrections.jsonl")
-
-
-def decided(result: arbo.Result, file: Path) -> tuple[set[str], set[str]]:
-    """Return the ids of the mentions whose names corrections of the run or the file decide on, and of further mentions.
-
-    Of these, it is only they themselves that the file drops, or that a line gives another entity than a wrong one.
-    """
-    from arbo.linking.corrections import corrections_of
-
-    lines = corrections_of(file) if file.exists() else ()
-    dropped = {(line.document, line.spans) for line in lines if line.kind == "drop"}
-    gone = set()
-    if dropped:
-        ids, documents, spans = (
-            result.mention_table[name].to_pylist() for name in ("mention_id", "document_id", "spans")
-        )
-        places = zip(documents, (tuple((one["start"], one["end"]) for one in own) for own in spans), strict=True)
-        gone = {id_ for id_, place in zip(ids, places, strict=True) if place in dropped}
-    kept = [row["record"] for row in result.corrections if row["status"] == "obeyed"]
-    lines = (*corrections_of(kept), *lines)
-    gone |= {id_ for line in lines if line.kind == "not" for id_ in line.mentions}
-    return {id_ for line in lines if line.kind != "not" for id_ in line.mentions}, gone
-
-
-def searching(result: arbo.Result, read: Callable[[], arbo.KnowledgeBase] | None) -> Search:
-    """Return a search in a knowledge base, which is read at the first call; without one, in the entities of the run."""
-
-    @cache
-    def linker() -> arbo.Linker:
-
-        if read is not None:
-            return arbo.Linker(read())
-        rows = result.entity_table.to_pylist()
-        return arbo.Linker(
-            arbo.KnowledgeBase([arbo.Entity(row["entity_id"], row["name"], tuple(row["aliases"])) for row in rows])
-        )
-
-    def search(words: str, link: Link) -> list[tuple[str, str, float]]:
-        known = linker()
-        assert known.kb is not None
-        row = result.row_of[link.mention.id]
-        domain = None if read is None else result.mention_table["domain"][row].as_py()  # a run's entities have none
-        asked = {"id": "search", "text": words, "domain": domain, "mentions": [{"spans": [[0, len(words)]]}]}
-        found = known.candidates([asked], k=_FOUND)
-        entities = [known.kb.entities[row] for row in found.entities[0] if row >= 0]
-        named = ((one.id, one.name, float(score)) for one, score in zip(entities, found.scores[0], strict=False))
-        return [one for one in named if one[2] > 0]
-
-    return search
 
 
 def _ask_all(ongoing: Review, result: arbo.Result, limit: int, search: Search) -> None:

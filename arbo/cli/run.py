@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import arbo
 from arbo.cli import console, options
-from arbo.cli.inputs import warn_of_missing_ids
-from arbo.cli.work import Shards
+from arbo.cli.fields import JOB, Chosen, Group
+from arbo.cli.work import JobConfig
 from arbo.errors import UsageError
+from arbo.settings import Settings
 
 if TYPE_CHECKING:
     from arbo.spans.evaluation import FoundScores
@@ -22,18 +23,29 @@ if TYPE_CHECKING:
 _CHANGES_SHOWN = 20
 
 
+@dataclass(frozen=True, slots=True)
+class PreviewConfig(Settings):
+    """What a run shows."""
+
+    preview: bool = False
+    """Show what --corrections changes, and write nothing."""
+
+
+PREVIEW = Group("preview", __name__, "PreviewConfig")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Output(Shards):
+class Output:
     """Where a run goes, and how it is made."""
 
     out: options.Out
-    corrections: options.CorrectionsFile = None
-    preview: options.Preview = False
-    no_texts: options.NoTexts = False
+    corrections: options.Corrections = None
     as_json: options.Json = False
 
 
-def run(linker: arbo.Linker, read: Callable[[], tuple[arbo.Corpus, arbo.Corpus | None]], how: Output) -> None:
+def run(
+    linker: arbo.Linker, read: Callable[[], tuple[arbo.Corpus, arbo.Corpus | None]], output: Output, how: Chosen
+) -> None:
     """Read documents and perhaps the same with annotations, link them or, without a base, discover entities; save that.
 
     With ``preview``, only show what ``corrections`` change, and save
@@ -42,27 +54,28 @@ def run(linker: arbo.Linker, read: Callable[[], tuple[arbo.Corpus, arbo.Corpus |
     from arbo.data.gold import Gold
     from arbo.spans.evaluation import run_scores
 
-    if how.preview and how.corrections is None:
+    job, preview = how.of(JOB, JobConfig()), how.of(PREVIEW, PreviewConfig()).preview
+    if preview and output.corrections is None:
         raise UsageError("--preview shows what corrections change; give them to --corrections")
-    with nullcontext(linker) if how.preview else how.over(linker, how.out) as linker:
+    with nullcontext(linker) if preview else job.over(linker, output.out) as linker:
         documents, annotated = read()
         decide = linker.discover if linker.kb is None else linker.link
-        result = decide(documents, how.corrections or ())
-        if how.preview:
+        result = decide(documents, output.corrections or ())
+        if preview:
             tell_corrections(result)
-            _preview(decide(documents), result, as_json=how.as_json)
+            _preview(decide(documents), result, as_json=output.as_json)
             return
-        result.save(how.out, texts=not how.no_texts)  # before links are made to score them
+        result.save(output.out, texts=job.texts)  # before links are made to score them
     scores = None
     if annotated is not None and annotated.mentions and linker.kb is not None:
         scores = run_scores(result, annotated, linker.kb)
     _tell_notes(result)
-    if linker.kb is not None:
-        warn_of_missing_ids(documents, linker.kb, Gold.of(documents, linker.kb))
-    if how.as_json:
-        console.print_json(_summary(result, how.out, scores))
+    if linker.kb is not None and (problem := Gold.of(documents, linker.kb).missing(documents, linker.kb)):
+        console.warn(problem)
+    if output.as_json:
+        console.print_json(_summary(result, output.out, scores))
     else:
-        _show(result, how.out, scores)
+        _show(result, output.out, scores)
 
 
 def _preview(before: arbo.Result, after: arbo.Result, *, as_json: bool) -> None:

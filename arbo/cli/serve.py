@@ -2,30 +2,23 @@
 
 import socket
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Annotated
 
 from typer import Option
 
 from arbo.cli import console, options
-from arbo.cli.finding import load_finder
-from arbo.cli.inputs import read_kb
-from arbo.cli.linker import LinkerOptions
+from arbo.cli.fields import ENCODER, LINKER, READING, Chosen, Shown
+from arbo.cli.finding import FINDING, FindingConfig
+from arbo.cli.inputs import Kb, ReadingConfig
+from arbo.cli.models import LinkingModels, load_linker
 from arbo.errors import MissingDependency, UsageError
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Linking(LinkerOptions):
-    config: options.Config = None
-    edges: options.EdgesFile = None
-    reranker: options.RerankerModel = None
-
-
 def serve(
-    kb: options.Kb,
-    linking: _Linking,
-    kb_format: options.KbFormat = None,
-    kb_types: options.KbTypes = None,
+    kb: Kb,
+    models: LinkingModels,
+    how: Annotated[Chosen, Shown((LINKER, ENCODER, READING, FINDING))],
     finder: options.Finder = "dictionary",
     host: Annotated[
         str, Option(help="Address to listen at; `0.0.0.0` lets other computers in, without a password.")
@@ -45,10 +38,12 @@ def serve(
     except ImportError as error:
         raise MissingDependency("arbo serve", extra="serve") from error
     from arbo.serve.service import Service
+    from arbo.spans.by_name import finder_of
 
-    linker = linking.load()
-    found = load_finder(finder, "--finder", None, linker.config.expand_abbreviations)
-    base = read_kb(kb, kb_format, None, kb_types)
+    linker = load_linker(models, how)
+    threshold, expand = how.of(FINDING, FindingConfig()).find_threshold, linker.config.expand_abbreviations
+    found = finder_of(finder, threshold, abbreviations=expand, option="--finder")
+    base = kb.read(how.of(READING, ReadingConfig()))
     if getattr(linker.encoder, "cache", None) is not None:
         linker = linker.configured(encoder=replace(linker.encoder, cache=None))  # type: ignore[type-var]
     with listening_at(host, port) as listening:
@@ -60,7 +55,7 @@ def serve(
         if as_json:
             console.print_json({"address": address, "entities": len(base)})
             sys.stdout.flush()
-        run(service, listening, name=f"{kb.name} (arbo)", hosts=LOCAL if host in LOCAL else ("*",))
+        run(service, listening, name=f"{kb.path.name} (arbo)", hosts=LOCAL if host in LOCAL else ("*",))
     console.say("stopped")
 
 

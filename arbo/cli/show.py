@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Annotated
 
-from typer import Option
+from typer import Argument, Option
 
 import arbo
 from arbo.cli import console, options
@@ -13,16 +13,14 @@ from arbo.cli import console, options
 if TYPE_CHECKING:
     from arbo.results.run import Ints
 
-_Ids = list[str] | None
 _TEXT = "Only mentions whose text, long form or entity name contains WORDS."
+_WHAT = "Only mentions given by their id, document, entity, cluster or text. [default: all]"
 
 
 def show(
     run: options.Run,
+    what: Annotated[list[str] | None, Argument(metavar="[WHAT]...", help=_WHAT, show_default=False)] = None,
     nil: Annotated[bool, Option("--nil", help="Only mentions that are NIL.")] = False,
-    entity: Annotated[_Ids, Option(metavar="ID", help="Only mentions of this entity; may be repeated.")] = None,
-    cluster: Annotated[_Ids, Option(metavar="ID", help="Only mentions of this cluster; may be repeated.")] = None,
-    document: Annotated[_Ids, Option(metavar="ID", help="Only mentions in this document; may be repeated.")] = None,
     text: Annotated[str | None, Option(metavar="WORDS", help=_TEXT)] = None,
     lowest_margin: Annotated[
         bool, Option("--lowest-margin", help="Sort by the margin between the two nearest entities, lowest first.")
@@ -37,11 +35,14 @@ def show(
     --nil` the discovered entities. The output is a table on a terminal, and tab-separated in a pipe. `--json` prints
     mentions and clusters.
     """
-    from arbo.results.views import Selection, cluster_view, clusters_of, mention_view
+    import numpy as np
+
+    from arbo.results.views import Selection, cluster_view, clusters_of, mention_view, rows_called
 
     result = arbo.Result.load(run)
-    selection = Selection(nil, tuple(entity or ()), tuple(cluster or ()), tuple(document or ()), text, lowest_margin)
-    rows = selection.rows(result)
+    rows = Selection(nil, words=text, lowest_margin=lowest_margin).rows(result)
+    if what:
+        rows = rows[np.isin(rows, [row for name in what for row in rows_called(result, name)])]
     if as_json:
         views = {"mentions": mention_view(result, rows[:limit])}
         views["clusters"] = cluster_view(result, clusters_of(result, rows)[:limit])

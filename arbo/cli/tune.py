@@ -9,8 +9,9 @@ from typer import Option
 
 import arbo
 from arbo.cli import console, options
-from arbo.cli.inputs import Docs, OptionalKb, read_gold
-from arbo.cli.linker import Tuning
+from arbo.cli.fields import ENCODER, JOB, LINKER, READING, Chosen, Shown
+from arbo.cli.inputs import Docs, OptionalKb, ReadingConfig, read_gold
+from arbo.cli.models import LinkingModels, load_linker
 from arbo.cli.reporting import check_outputs, drawing
 from arbo.engine import Method
 from arbo.errors import DataError, UsageError
@@ -19,30 +20,31 @@ from arbo.linking.objectives import Objective, objective_of
 if TYPE_CHECKING:
     from arbo.linking.tuning import Tuning as Tuned
 
-_PLOT = "Draw the score against the threshold, to a .png or .svg file; with --kb, for each method except arborescence."
-_PLOT_CONFIDENCE = "Draw the share of correct links against their confidence, to a .png or .svg file."
+_PLOT = (
+    "Draw the score against the threshold, with --kb for each method except arborescence; if the name of the file "
+    "contains `confidence`, the share of correct links against their confidence. To .png or .svg; may be repeated."
+)
 _OBJECTIVE = (
     "The score to maximise. With --kb: accuracy_with_nil (default) or nil_f1. Without: ari (default), b3, conll or lea."
 )
 _Objective = Annotated[
-    Objective | None, Option("--objective", case_sensitive=False, show_default=False, metavar="SCORE", help=_OBJECTIVE)
+    Objective | None, options.clustering("--objective", show_default=False, metavar="SCORE", help=_OBJECTIVE)
 ]
 _METHOD = f"With --kb, try only this method: {', '.join(get_args(Method))}. [default: all]"
-_Method = Annotated[Method | None, Option("--method", metavar="METHOD", case_sensitive=False, help=_METHOD)]
+_Method = Annotated[Method | None, options.clustering("--method", metavar="METHOD", help=_METHOD)]
 
 
 def tune(
     docs: Docs,
     kb: OptionalKb,
-    linking: Tuning,
+    how: Annotated[Chosen, Shown((LINKER, ENCODER, READING, JOB))],
     out: Annotated[Path, Option(help="JSON file to write, for `--config` of link and discover.")],
-    no_generic_names: options.NoGenericNames = False,
-    by_topic: options.ByTopic = False,
-    nil: Annotated[bool, Option("--nil", hidden=True, help="The same as --objective nil_f1.")] = False,
+    encoder: options.Encoder = None,
+    reranker: options.Reranker = None,
+    edges: options.Edges = None,
     objective: _Objective = None,
     method: _Method = None,
-    plot: Annotated[Path | None, Option(metavar="FILE", help=_PLOT)] = None,
-    plot_confidence: Annotated[Path | None, Option(metavar="FILE", help=_PLOT_CONFIDENCE)] = None,
+    plot: Annotated[list[Path] | None, Option(metavar="FILE", help=_PLOT)] = None,
     as_json: options.Json = False,
 ) -> None:
     """Choose k, method and thresholds on documents with gold annotations.
@@ -52,48 +54,37 @@ def tune(
     link --config` then writes for each link. Without a knowledge base, tuning maximises the ARI or, with `--objective`,
     the F1 of B-cubed, CoNLL or LEA, over all thresholds.
     """
-    if linking.reranker and kb.path is None:
+    plots = [(file, "confidence" in file.name.lower()) for file in plot or ()]
+    if reranker and kb.path is None:
         raise UsageError("--reranker needs --kb, since it compares mentions with entities")
-    if plot_confidence and kb.path is None:
-        raise UsageError("--plot-confidence needs --kb, since a confidence is the probability that a link is correct")
-    sought = _objective(objective, nil=nil, kb=kb.path)
-    objective_of(sought, method, discovers=kb.path is None)
+    if kb.path is None and any(of_confidence for _, of_confidence in plots):
+        raise UsageError("a plot of confidence needs --kb, since it is the probability that a link is correct")
+    objective_of(objective, method, discovers=kb.path is None)
     _check_output(out)
-    check_outputs(docs.inputs, None, plot)
-    check_outputs(docs.inputs, None, plot_confidence, plotted_by="--plot-confidence")
-    linker = linking.load().configured(kb=kb.read(no_generic_names=no_generic_names))
-    documents = docs.read().by_topic() if by_topic else docs.read()
+    for file, _ in plots:
+        check_outputs(docs.paths, None, file)
+    reading = how.of(READING, ReadingConfig())
+    linker = load_linker(LinkingModels(encoder=encoder, reranker=reranker, edges=edges), how).configured(
+        kb=kb.read(reading)
+    )
+    documents = docs.read(reading)
     read_gold(documents, linker.kb)
-    linker = linker.tune(documents, objective=sought, method=method)
+    linker = linker.tune(documents, objective=objective, method=method)
     assert linker.tuning is not None
     _write(linker, linker.tuning, out)
-    _draw(linker.tuning, plot, plot_confidence)
+    for file, of_confidence in plots:
+        _draw(linker.tuning, file, of_confidence)
     _report(linker, linker.tuning, out, as_json=as_json)
 
 
-def _objective(objective: Objective | None, *, nil: bool, kb: Path | None) -> Objective | None:
-    """Return the objective; `--nil` is the earlier name of one of them."""
-    if nil and kb is None:
-        raise UsageError("--nil needs --kb, since NIL means a missing entity")
-    if nil:
-        console.warn("--nil is deprecated; write --objective nil_f1")
-    if nil and objective not in (None, "nil_f1"):
-        raise UsageError(f"--nil and --objective {objective} exclude each other; leave --nil out")
-    return "nil_f1" if nil else objective
-
-
-def _draw(tuning: Tuned, plot: Path | None, plot_confidence: Path | None) -> None:
-    if plot is not None:
-        with drawing(plot):
-            tuning.plot(plot)
-    if plot_confidence is not None:
-        if tuning.reliability is None:
-            raise UsageError(
-                "--plot-confidence: no confidence was fitted; that takes at least 20 links of annotated mentions, some "
-                "correct and some wrong, in several documents"
-            )
-        with drawing(plot_confidence, "--plot-confidence"):
-            tuning.reliability.plot(plot_confidence)
+def _draw(tuning: Tuned, file: Path, of_confidence: bool) -> None:
+    if of_confidence and tuning.reliability is None:
+        raise UsageError(
+            f"--plot {file}: no confidence was fitted; that takes at least 20 links of annotated mentions, some "
+            "correct and some wrong, in several documents"
+        )
+    with drawing(file):
+        (tuning.reliability if of_confidence else tuning).plot(file)  # type: ignore[union-attr]
 
 
 def _check_output(out: Path) -> None:

@@ -1,4 +1,4 @@
-"""Options that spread a job over processes."""
+"""How a job is shared among processes, and what it keeps."""
 
 from __future__ import annotations
 
@@ -9,31 +9,41 @@ from pathlib import Path
 from typing import Any
 
 import arbo
-from arbo.cli import console, options
+from arbo.cli import console
 from arbo.errors import UsageError
 from arbo.files import real
+from arbo.settings import Count, Settings
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shards:
-    """How a job is spread."""
+@dataclass(frozen=True, slots=True)
+class JobConfig(Settings):
+    """How a job is shared among processes, and what it keeps."""
 
-    workers: options.Workers = None
-    shard_size: options.ShardSize = None
-    work: options.Work = None
-    ray: options.Ray = None
+    workers: Count = 1
+    """Number of processes that share the work."""
+    ray: str | None = None
+    """Share the work on the Ray cluster at this address; ``local`` starts one."""
+    cache: str | None = None
+    """Folder for the embeddings of a transformer, so that no text is embedded twice; None means `arbo` in the user's
+    cache folder."""
+    texts: bool = True
+    """Whether a run keeps the texts and columns of documents; mentions keep their texts."""
+    shard_size: Count | None = None
+    """Largest number of names of a search task; None means 524,288. See docs/scale.md."""
+    work: str | None = None
+    """Folder of finished parts; None means OUT.work, which is removed at the end."""
 
     @property
     def is_spread(self) -> bool:
-        """Whether an option asks for shards."""
-        return (self.shard_size, self.work, self.ray) != (None, None, None) or self.workers not in (None, 1)
+        """Whether a setting asks for shards."""
+        return (self.shard_size, self.work, self.ray, self.workers) != (None, None, None, 1)
 
     @contextmanager
     def over(self, linker: arbo.Linker, out: Path, before: Path | None = None) -> Iterator[arbo.Linker]:
-        """Yield the linker, which then embeds, searches and partitions in parts if an option asks for it.
+        """Yield the linker, which then embeds, searches and partitions in parts if a setting asks for it.
 
         ``out`` is the run or index that is written; the run ``before`` is not changed. If many documents are read in
-        the block, they are kept on the disk of the work folder. Without ``--work``, this folder stands beside ``out``,
+        the block, they are kept on the disk of the work folder. Without ``work``, this folder stands beside ``out``,
         and is removed at the end of the block unless the job fails after a part is finished.
         """
         if not self.is_spread:
@@ -43,19 +53,19 @@ class Shards:
         from arbo.scale.work import opened, remove, search_memory
 
         run = real(out)
-        folder = self.work or run.with_name(f"{run.name}.work")
+        folder = Path(self.work) if self.work else run.with_name(f"{run.name}.work")
         if real(folder).is_relative_to(run):
-            raise UsageError("--work is in the folder of --out, which is replaced; choose another folder")
+            raise UsageError("the work folder is in the folder of --out, which is replaced; choose another folder")
         if before is not None and real(folder).is_relative_to(real(before)):
-            raise UsageError(f"--work is in the run {before}, which is not changed; choose another folder")
-        if self.workers and self.ray not in (None, LOCAL):
+            raise UsageError(f"the work folder is in the run {before}, which is not changed; choose another folder")
+        if self.workers > 1 and self.ray not in (None, LOCAL):
             raise UsageError("--workers is for --ray local; a cluster has the workers that its nodes have CPUs for")
-        size = self.shard_size
-        cluster = connected(self.ray, self.workers, search_memory(size)) if self.ray else nullcontext()
+        how: Any = {"shard_size": self.shard_size, "tell": console.say}
+        several = self.workers if self.workers > 1 else None
+        cluster = connected(self.ray, several, search_memory(self.shard_size)) if self.ray else nullcontext()
         is_new, is_done, work = not folder.exists(), False, None
         try:
-            how: Any = {"shard_size": size, "tell": console.say}
-            with cluster as pool, opened(folder, self.workers or 1, pool=pool, **how) as work:
+            with cluster as pool, opened(folder, self.workers, pool=pool, **how) as work:
                 yield work.over(linker)
             is_done = True
         finally:

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain, compress
 from typing import Any, Self
 
 import numpy as np
@@ -23,6 +24,7 @@ RECALL_AT = (1, 2, 4, 8, 16, 32, 64)
 """Lengths of candidate lists for which recall is reported."""
 
 _LIKE_NIL = frozenset({"", "-", "--", "nil", "none", "null", "nan", "na", "n/a", "unknown", "cui-less"})
+_ENOUGH = 0.1  # share of missing ids that cross-references with a prefix must match to be recommended
 _FEW = 9  # up to this number, all mentions may well mean one entity
 
 
@@ -192,6 +194,23 @@ class Gold:
                 )
         return None
 
+    def missing(self, documents: Corpus, kb: KnowledgeBase) -> str | None:
+        """Return a warning if most mentions with gold ids have no entity, with the likeliest cause; else None."""
+        if self.in_kb.sum() >= self.has_id.sum() / 2:
+            return None
+        there, every = (Counter(compress(documents.types, chosen)) for chosen in (self.in_kb, self.has_id))
+        fitting = sorted(kind for kind, count in every.items() if kind is not None and there[kind] >= count / 2)
+        absent = Counter(chain.from_iterable(ids or () for ids in compress(self.ids, ~self.in_kb)))
+        if fitting:
+            cause = f"the ids of {', '.join(fitting)} are there: try {' '.join(f'--types {kind}' for kind in fitting)}"
+        else:
+            cause = _through_xrefs(absent, kb) or (
+                f"check that the ids match: the documents have {next(iter(absent))!r}, for example, "
+                f"the knowledge base {kb.entities[0].id!r}"
+            )
+        share = 1 - self.in_kb.sum() / self.has_id.sum()
+        return f"{share:.0%} of the mentions with gold ids have only ids missing from the knowledge base; {cause}"
+
     def seen(self, train: Corpus) -> Bools:
         """Return (mentions,) whether a mention in ``train`` has the same gold id, or another id of the same entity."""
         trained = {id_ for mention in train.mentions for id_ in mention.gold or ()}
@@ -204,3 +223,16 @@ class Gold:
 def _joined(lists: Sequence[Sequence[int]]) -> tuple[Ints, Ints]:
     """Concatenate lists; return the offset of each list, and all values."""
     return np.cumsum([0, *map(len, lists)]), np.array([number for own in lists for number in own], np.int64)
+
+
+def _through_xrefs(missing: Counter[str], kb: KnowledgeBase) -> str | None:
+    """Return the prefix of cross-references that match enough of the missing ids, as advice."""
+    counts: Counter[str] = Counter()
+    for (xrefs,) in kb.columns("xrefs"):
+        for xref in xrefs:
+            prefix, _, concept = xref.partition(":")
+            counts[prefix] += missing.get(xref, missing.get(concept, 0))
+    prefix, count = max(counts.items(), key=lambda item: item[1], default=("", 0))
+    if count < _ENOUGH * missing.total():
+        return None
+    return f"cross-references of its entities match {count:,} of these ids: try --set kb_xrefs={prefix}"

@@ -109,7 +109,7 @@ class KnowledgeBase:
         """Open an index that `arbo.build_index` or `arbo kb index` wrote; an entity is read whenever it is used.
 
         Raise DataError if this is no index, a newer arbo wrote it, or a file is missing, cut or damaged at its ends;
-        `arbo kb validate` checks everything.
+        `arbo kb check` checks everything.
         """
         from arbo.data.columns import FirstRows, StoredEntities
         from arbo.data.index_folder import IndexFolder

@@ -46,7 +46,7 @@ from arbo.retrieval.retrieval import Reasons, Retrieval
 from arbo.settings import read_json
 
 _FORMAT = Format(
-    "arbo-edges", 1, {"features": dict, "trained": dict}, "an edge model", "train it again with arbo train-edges"
+    "arbo-edges", 1, {"features": dict, "trained": dict}, "an edge model", "train it again with arbo train edges"
 )
 _FILE, _FACTORS = "edges.json", "factors"
 _TRACE = 2.0**-20

@@ -99,7 +99,7 @@ class Trees(NamedTuple):
         except (KeyError, TypeError, ValueError, OverflowError):
             trees = None
         if trees is None or not trees._is_sound(n_features):
-            raise DataError("the edge model is damaged; train it again with arbo train-edges", file=file)
+            raise DataError("the edge model is damaged; train it again with arbo train edges", file=file)
         return trees
 
     @classmethod

@@ -43,7 +43,7 @@ FORMATS = {
     "arbo-model": "a dual-encoder",
     "arbo-cross-encoder": "a cross-encoder",
     "arbo-edges": "an edge model with a cross-encoder",
-    "arbo-label-attention": "a label-attention model (of arbo train-finder)",
+    "arbo-label-attention": "a label-attention model (of arbo train finder)",
 }
 """All values of `ModelConfig.format`, and the name of each kind of model in errors."""
 _VERSIONS = ("arbo", "safetensors", "tokenizers", "torch", "transformers")

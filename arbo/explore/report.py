@@ -24,7 +24,7 @@ _EXPORT = re.compile(r"^export (?=(async )?function|const|class)", re.MULTILINE)
 
 
 def report(run: Run, path: PathLike, *, name: str = "run", texts: bool = True) -> int:
-    """Write the page of a run, and return its size in bytes; see `arbo report`.
+    """Write the page of a run, and return its size in bytes; see `arbo explore --out`.
 
     Without ``texts``, the page holds no text of a document; mentions keep their own texts, but not their long forms.
     Equal runs give equal files. Raise UsageError if the file cannot be written.

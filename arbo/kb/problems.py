@@ -90,7 +90,7 @@ _KINDS: dict[str, tuple[str, str]] = {
     ),
     "generic-name": (
         "single-word names that end the names of many other entities, so that texts use them for any of these",
-        "link without them (--no-generic-names), or remove them (arbo kb remove-names --generic)",
+        "link without them (--no-generic-names), or remove them (arbo kb edit --remove-generic)",
     ),
     "single-character": (
         "names of a single character",

@@ -25,7 +25,8 @@ class LinkerConfig(Settings):
     """Settings of linking. The defaults suit a first run without gold data; `Linker.tune` chooses better settings."""
 
     method: Method = "arborescence"
-    """How to cluster the graph, see `clustering.partition`."""
+    """How to cluster the graph: ``arborescence``, ``minimax``, ``undirected`` or ``independent``. See
+    `clustering.partition`."""
     k: Number = 4
     """Number of nearest mentions to connect to each mention; with 0, each mention is linked alone."""
     entity_threshold: Limit = "default"

@@ -116,5 +116,5 @@ def _ties(retrieval: Retrieval, clusters: Partition) -> str | None:
         return None
     return (
         f"{tied:,} of {n:,} links have the margin 0: several entities are equally near, and ties go to "
-        "the first in the knowledge base; `arbo kb validate` lists the names that entities share"
+        "the first in the knowledge base; `arbo kb check` lists the names that entities share"
     )

@@ -56,6 +56,7 @@ class LoopConfig(Settings):
     adversarial_weight: Above0 = 1.0
     """For ``fgsm``: weight of the loss of perturbed copies."""
     epochs: Count = 5
+    """Number of passes over the data."""
     steps: Count | None = None
     """Maximum number of steps; None means all steps of the epochs. The schedule ends with the last step."""
     batch_size: Count = 32
@@ -63,7 +64,9 @@ class LoopConfig(Settings):
     micro_batch: Count = 32
     """Number of mentions (names, texts or pairs) in memory at once; it affects memory, speed and dropout masks."""
     optimizer: Optimizer = "adam"
+    """``adam``, or ``adamw``, which takes the weight decay apart from the gradient."""
     learning_rate: Above0 = 5e-5
+    """Learning rate after the warm-up."""
     weight_decay: NotBelow0 = 0.0
     """Weight decay of ``adamw``; ``adam`` has none."""
     schedule: Schedule = "linear"
@@ -75,6 +78,7 @@ class LoopConfig(Settings):
     precision: TrainingPrecision = "float32"
     """Precision of the forward pass; weights stay in float32."""
     seed: Number = 0
+    """Random seed."""
 
     def learning_rate_at(self, step: int, n_steps: int) -> float:
         """Return the learning rate at `step`, counted from 0, of `n_steps` steps.

@@ -95,7 +95,7 @@ def _others() -> dict[str, Path]:
     arbo.build_index(base, root / "index")
     model_folders.shared(Tower.load(tiny_models.bert(root / "bert"), device="cpu")).save_pretrained(root / "model")
     arbo.Candidates.of_result(arbo.Result.load(files["plain"]), base).save(root / "candidates.parquet")
-    linked = asked(*_linked(root / "w"), "--work", root / "work", "--workers", 1)
+    linked = asked(*_linked(root / "w"), "--set", f"work={root / 'work'}", "--workers", 1)
     assert not isinstance(linked, (int, arbo.ArboError))
     return {name: root / name for name in ("index", "model", "candidates.parquet", "work")}
 
@@ -148,7 +148,7 @@ def _file(seed: int, folder: Path) -> None:
         file.write_bytes(mutations.mutated(files["corrections.jsonl"].read_bytes(), chance))
         if isinstance(asked(*linked, "--corrections", file), dict):
             asked("add", folder / "run", files["docs.jsonl"], "--out", folder / "more", "--json")
-            asked("refit", folder / "run", "--out", folder / "again", "--json")
+            asked("add", "--anew", folder / "run", "--out", folder / "again", "--json")
         asked("review", files["plain"], "--corrections", file, "--json")
     elif kind == "candidates":
         file = folder / "c.parquet"
@@ -165,7 +165,7 @@ def _file(seed: int, folder: Path) -> None:
         shutil.copytree(_others()["work"], folder / "work")
         parts = [str(path.relative_to(folder / "work")) for path in (folder / "work").rglob("*") if path.is_file()]
         _damage(folder / "work", parts, chance)
-        if isinstance(asked(*linked, "--work", folder / "work", "--workers", 1), dict):
+        if isinstance(asked(*linked, "--set", f"work={folder / 'work'}", "--workers", 1), dict):
             right, found = (pq.read_table(run / "links.parquet") for run in (Path(_KEPT.name) / "w", folder / "run"))
             assert found.equals(right), "a damaged part changes the result"
 

@@ -140,14 +140,14 @@ def _page() -> tuple[Any, list[str]]:
     """Return a client of a served page, and ids that it knows."""
     from starlette.testclient import TestClient
 
-    from arbo.cli.explore import page_of
+    from arbo.explore.page import page_of
     from arbo.explore.server import app_of
 
     root = Path(_KEPT.name)
     documents, _ = arbo.load_sample()
     result = linker().link(documents[:3])
     result.save(root / "run")
-    page = page_of(root / "run", None, root / "answers.jsonl", None, (None, None), root / "reviewed")
+    page = page_of(arbo.open_run(root / "run"), root / "reviewed", file=root / "answers.jsonl")
     client = _Client(TestClient(app_of(page, _TOKEN), base_url="http://127.0.0.1:8000"))
     ids = [link.mention.id for link in result.links[:4]] + [link.cluster for link in result.links[:4]]
     return client, [*ids, documents[0].id, "D:1"]

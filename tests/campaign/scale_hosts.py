@@ -35,7 +35,7 @@ def _case(seed: int, folder: Path) -> None:
         one.run("ray", "start", "--head", "--port", "6379", "--num-cpus", "2")
         two.run("ray", "start", "--address", f"{_ADDRESSES['one']}:6379", "--num-cpus", "2")
         driver, share, told = random.choice([one, one if is_cut else two]), random.random(), folder / "told"
-        job = [*given, "--out", folder / "run", "--work", folder / "work", "--ray", "one:6379"]
+        job = [*given, "--out", folder / "run", "--set", f"work={folder / 'work'}", "--ray", "one:6379"]
         process = driver.begin(told, sys.executable, "-m", "arbo", *job)
         if is_cut:
             while process.poll() is None and finished(folder, "search", totals) < share:

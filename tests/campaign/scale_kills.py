@@ -33,8 +33,8 @@ def _kills(seed: int, folder: Path, address: str | None = None) -> None:
     """Kill a job two to four times, give the same command again, and compare it with a run in memory."""
     random, stamps, (kind, parts) = Random(seed), dict[str, int](), [*_PARTS.items()][seed % len(_PARTS)]
     given, expected, totals = plain(kind)
-    job = [*given, "--out", folder / "run", "--work", folder / "work"]
-    job += ["--cache", folder / "cache"] if kind == "embed" else []
+    job = [*given, "--out", folder / "run", "--set", f"work={folder / 'work'}"]
+    job += ["--set", f"cache={folder / 'cache'}"] if kind == "embed" else []
     job += ["--ray", address] if address else ["--workers", "2"]
     moments = sorted((random.randrange(len(parts)), random.random()) for _ in range(random.randint(2, 4)))
     while True:
@@ -106,11 +106,11 @@ def plain(kind: str) -> tuple[list[Any], dict[str, str], Counter[str]]:
         names = [f"marsh fever {i}" for i in range(2500)]  # more than two slices
         texts = [(name, name, [(0, len(name))]) for name in names]
         job = ["discover", _written(folder / "names.jsonl", texts), "--encoder", bert(folder / "model")]
-        size, how = "300", ["--cache", folder / "cache"]
+        size, how = "300", ["--set", f"cache={folder / 'cache'}"]
     _run(*job, "--out", folder / "run", *how)
     found = json.loads((folder / "run" / "manifest.json").read_text("utf-8"))["files"]
-    job += ["--shard-size", size]
-    _run(*job, "--out", folder / "spread", "--work", folder / "work")
+    job += ["--set", f"shard_size={size}"]
+    _run(*job, "--out", folder / "spread", "--set", f"work={folder / 'work'}")
     return job, found, Counter(name.partition("-")[0] for name in _parts(folder))
 
 

@@ -1,4 +1,4 @@
-"""The verb `spans`."""
+"""The verb `find`."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typer import Option
 
 import arbo
 from arbo.cli import console, options
-from arbo.cli.finding import find_in, load_finder
-from arbo.cli.inputs import Docs, Kb
+from arbo.cli.fields import READING, Chosen, Shown
+from arbo.cli.finding import ABBREVIATIONS, FINDING, AbbreviationConfig, FindingConfig, find_in
+from arbo.cli.inputs import Docs, Kb, ReadingConfig
 from arbo.cli.reporting import check_jsonl_output
 
 if TYPE_CHECKING:
@@ -21,32 +22,34 @@ if TYPE_CHECKING:
 _OUT = "File to write the documents with the found mentions to, as JSON lines for `arbo link`."
 
 
-def spans(
+def find(
     docs: Docs,
     kb: Kb,
-    no_generic_names: options.NoGenericNames = False,
+    how: Annotated[Chosen, Shown((READING, FINDING, ABBREVIATIONS))],
     finder: options.Finder = "dictionary",
-    find_threshold: options.FindThreshold = None,
     out: Annotated[Path | None, Option(help=_OUT)] = None,
     limit: options.Limit = None,
-    expand: options.Abbreviations = None,
     as_json: options.Json = False,
 ) -> None:
     """Find mentions of the entities of a knowledge base in documents without mentions.
 
-    Run `arbo spans notes/ --kb kb.obo --out found.jsonl`, correct found.jsonl, and link it with `arbo link found.jsonl
+    Run `arbo find notes/ --kb kb.obo --out found.jsonl`, correct found.jsonl, and link it with `arbo link found.jsonl
     --kb kb.obo --out run`. To find and link mentions in one step, use `arbo link --find-mentions dictionary`.
 
     If DOCS have mentions already, these are only used to score the found mentions. `--types` limits the mentions to
     score against, not the found mentions.
     """
+    from arbo.spans.by_name import finder_of
     from arbo.spans.evaluation import found_scores
 
     if out is not None:
-        check_jsonl_output(out, kb.path, *docs.inputs)
-    chosen = load_finder(finder, "--finder", find_threshold, expand is None)
-    base = kb.read(no_generic_names=no_generic_names)
-    documents = docs.read(mentions=False)
+        check_jsonl_output(out, kb.path, *docs.paths)
+    expand = how.of(ABBREVIATIONS, AbbreviationConfig()).expand_abbreviations
+    threshold = how.of(FINDING, FindingConfig()).find_threshold
+    chosen = finder_of(finder, threshold, abbreviations=expand, option="--finder")
+    reading = how.of(READING, ReadingConfig())
+    base = kb.read(reading)
+    documents = docs.read(reading, mentions=False)
     found = find_in(documents, base, chosen)
     entities = [base.entities[at.entity].id for at in found.proposals]
     scores = found_scores(documents, found.corpus, base, entities) if documents.n_mentions else None

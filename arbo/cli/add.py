@@ -1,0 +1,116 @@
+"""The verb `add`."""
+
+from __future__ import annotations
+
+import shlex
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from typer import Argument, Option
+
+import arbo
+from arbo.cli import console, options
+from arbo.cli.fields import JOB, READING, Chosen, Shown
+from arbo.cli.inputs import Reading, ReadingConfig
+from arbo.cli.run import tell_corrections
+from arbo.cli.work import JobConfig
+from arbo.errors import UsageError
+from arbo.progress import bars
+
+if TYPE_CHECKING:
+    from arbo.pipeline.saved_run import SavedRun
+
+_KB = (
+    "The knowledge base of the run, if its file has moved, or a new release of it; read like that of the run, but for "
+    "the options given."
+)
+_Kb = Annotated[Path | None, Option("--kb", help=_KB)]
+_Documents = Annotated[
+    list[Path] | None, Argument(metavar="[DOCS]", help="Files, folders, patterns in quotes, or `-`.")
+]
+_Remove = Annotated[
+    list[str] | None, Option(metavar="ID", help="Remove the document or mention with this id; may be repeated.")
+]
+_Anew = Annotated[bool, Option("--anew", help="Search all documents of the run again; nothing should change.")]
+
+
+def add(
+    run: options.Run,
+    out: Annotated[Path, Option(help="Run folder to write; RUN is not changed.")],
+    formats: Reading,
+    how: Annotated[Chosen, Shown((READING, JOB), {"Processes": "workers ray"})],
+    docs: _Documents = None,
+    remove: _Remove = None,
+    anew: _Anew = False,
+    kb: _Kb = None,
+    corrections: options.Corrections = None,
+    edges: options.Edges = None,
+    as_json: options.Json = False,
+) -> None:
+    """Add documents, corrections or a new knowledge base to a run, or remove documents from it; say what changed.
+
+    Settings, encoder, neighbours, corrections and scores of a reranker are those that RUN keeps. Only what is new is
+    encoded, searched and reranked, but an edge model weighs all pairs again. Lines of --corrections come after those
+    of RUN: a later line of an author replaces earlier ones that it contradicts. With `--kb`, a new release of the
+    knowledge base takes the place of that of the run. `--anew` of the new run should change nothing.
+    """
+    grows = bool(docs) or corrections is not None
+    if grows + bool(remove) + anew > 1:
+        raise UsageError("--remove, --anew, and documents or --corrections exclude each other; run `arbo add` for each")
+    if not (grows or remove or anew or kb):
+        wrong = "nothing to add: give documents, --corrections, or a new release of the knowledge base (--kb)"
+        raise UsageError(f"{wrong}, or give --remove or --anew")
+    saved = arbo.open_run(run)
+    saved.check_out(out)
+    before, reading, job = saved.result, how.of(READING, ReadingConfig()), how.of(JOB, JobConfig())
+    given: dict[str, Any] = {"xrefs": reading.kb_xrefs, "types": reading.kb_types}
+    given |= {} if reading.generic_names else {"generic_names": False}
+    given = {name: value for name, value in given.items() if value is not None}
+    base = saved.knowledge_base(kb, tell=console.say, **given)
+    linker = saved.linker(base, edges=edges, cache=None if job.cache is None else Path(job.cache), announce=bars)
+    if remove:
+        _save(saved, linker.remove(before, remove), out, as_json=as_json)
+        return
+    with job.over(linker, out, run) as linker:
+        if anew:
+            _save(saved, linker.refit(before), out, as_json=as_json)
+            return
+        documents = formats.corpus(docs, reading) if docs else None
+        if documents and not formats.types:
+            _warn_of_types(saved, documents)
+        _save(saved, linker.add(before, documents or (), corrections or ()), out, as_json=as_json)
+
+
+def _save(saved: SavedRun, after: arbo.Result, out: Path, *, as_json: bool) -> None:
+    """Save the run that was made of another, and print what changed."""
+    from arbo.results.diff import diff
+
+    before = saved.result
+    with ThreadPoolExecutor(1) as pool:
+        saving = pool.submit(saved.save_child, after, out)
+        changes = diff(before, after)  # meanwhile
+        saving.result()
+    tell_corrections(after, before)
+    for warning in after.warnings:
+        console.warn(warning)
+    if as_json:
+        told: dict[str, Any] = {
+            name: after.manifest[name] for name in ("corrections", "seconds") if name in after.manifest
+        }
+        console.print_json({"run": str(out), **told, **changes.as_dict()})
+        return
+    console.print_summary(after)
+    console.show(changes)
+    console.print_next(out, ["show", "--nil"], before=saved.folder)
+
+
+def _warn_of_types(saved: SavedRun, documents: arbo.Corpus) -> None:
+    """Warn of new mentions with types that the run has not."""
+    others, known = saved.further_types(documents)
+    if others:
+        keep = shlex.join(word for kind in known for word in ("--types", kind))
+        console.warn(
+            f"{others.total():,} of {documents.n_mentions:,} new mentions have a type that the run has not "
+            f"({', '.join(sorted(others))}); {keep} leaves them out"
+        )

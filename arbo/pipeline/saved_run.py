@@ -1,0 +1,259 @@
+"""A run in a folder, opened again: its knowledge base, its linker, the run that it was made of, and its review."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from arbo import formats
+from arbo.data import Corpus, Entity, KnowledgeBase
+from arbo.errors import DataError, UsageError
+from arbo.files import real, sha256_of
+from arbo.linker import Linker
+from arbo.linking.config import LinkerConfig
+from arbo.linking.corrections import corrections_of
+from arbo.pipeline.named_linker import encoder_like, tuned_edges, tuned_reranker
+from arbo.progress import Announce, quiet
+from arbo.results.result import Result
+from arbo.results.review import Review
+from arbo.results.run_folder import FORMAT, MANIFEST, check_replaceable
+
+if TYPE_CHECKING:
+    from arbo.formats import KnowledgeBaseFormat
+    from arbo.results.run import Link
+
+_SHOWN = 9
+"""Number of entities that a search shows."""
+Search = Callable[[str, "Link"], list[tuple[str, str, float]]]
+"""Returns id, name and similarity of the entities with names like the words, in the domain of the link's mention."""
+Tell = Callable[[str], None]
+
+
+def ignore(_: str) -> None:
+    """Say nothing."""
+
+
+def read_base(
+    path: Path,
+    format_: KnowledgeBaseFormat | None = None,
+    *,
+    xrefs: list[str] | None = None,
+    types: list[str] | None = None,
+    generic_names: bool = True,
+    columns: Mapping[str, str] | None = None,
+    tell: Tell = ignore,
+) -> KnowledgeBase:
+    """Read a knowledge base, which then knows how it was read (`KnowledgeBase.source`).
+
+    Args:
+        path: the file or folder.
+        format_: its format; None guesses it.
+        xrefs: prefixes of cross-references that are accepted as ids of their entity.
+        types: types of the entities to keep; None keeps all.
+        generic_names: whether entities keep generic names, such as `disease`.
+        columns: see `arbo.read_knowledge_base`.
+        tell: takes notes: the guessed format, and what was left out or changed.
+    """
+
+    def told(name: str) -> None:
+        tell(f"{path.name}: read as {name} (--kb-format overrides)")
+
+    kb = formats.read_knowledge_base(path, format_, told=told, columns=columns, types=types or None)
+    source = kb.source
+    given = {"kb_xrefs": xrefs, "kb_types": types, "generic_names": not generic_names}
+    changed = next((name for name, value in given.items() if value), None)
+    if changed and source and source["format"] == "index":
+        tell(
+            f"{path.name}: {changed} changes the knowledge base, so that its entities are encoded again; give it to "
+            "`arbo kb index` instead"
+        )
+    if xrefs:
+        kb = kb.through_xrefs(*xrefs)
+    for note, count in kb.notes.items():
+        tell(f"{path.name}: {count:,} {note}")
+    if not generic_names:
+        generic = kb.generic_names()
+        kb = kb.without_names(generic)
+        tell(f"{path.name}: left out {len(generic):,} generic names{': ' * bool(generic)}{', '.join(generic)}")
+    if source:
+        vars(kb)["source"] = {**source, "xrefs": xrefs, "types": types, "no_generic_names": not generic_names}
+    return kb
+
+
+@dataclass(frozen=True, slots=True)
+class SavedRun:
+    """A run in a folder, which never changes; `open_run` reads it."""
+
+    folder: Path
+    result: Result
+
+    @property
+    def manifest(self) -> Mapping[str, Any]:
+        """The manifest of the run."""
+        return self.result.manifest
+
+    def knowledge_base(self, path: Path | None = None, *, tell: Tell = ignore, **given: Any) -> KnowledgeBase | None:
+        """Read the knowledge base of the run again, or another one in the same way; None if the run has none.
+
+        ``given`` arguments of `read_base` replace those of the run. Raise UsageError if the knowledge base is not where
+        it was, or has changed though no ``path`` is given.
+        """
+        known, source = self.manifest["knowledge_base"], {**(self.manifest.get("kb_source") or {})}
+        is_given = path is not None or bool(given)
+        if known is None:
+            if is_given:
+                raise UsageError(f"{self.folder} has no knowledge base; leave --kb and its settings out")
+            return None
+        if path is not None and path.suffix != Path(source.get("path", "")).suffix:
+            source.pop("format", None)
+        if path is None and "path" not in source:
+            raise UsageError(
+                f"{self.folder} was linked to a knowledge base, but does not know its file; give it to --kb"
+            )
+        place = path or Path(source["path"])
+        if not (is_given or place.exists()):
+            raise UsageError(f"the knowledge base of {self.folder} is no longer at {place}; give it to --kb")
+        how: dict[str, Any] = {"generic_names": not source.get("no_generic_names", False)}
+        how |= {name: source.get(name) for name in ("xrefs", "types")} | given
+        kb = read_base(place, source.get("format"), tell=tell, **how)
+        if not is_given and kb.fingerprint != known["fingerprint"]:
+            raise UsageError(
+                f"the knowledge base {place} has changed since {self.folder} was made; `arbo add {self.folder} --kb "
+                f"{place} --out NEW` follows the change, or give the knowledge base as it was to --kb"
+            )
+        return kb
+
+    def linker(
+        self,
+        kb: KnowledgeBase | None,
+        *,
+        edges: Path | None = None,
+        cache: Path | None = None,
+        announce: Announce = quiet,
+    ) -> Linker:
+        """Return the linker that made the run, for a knowledge base and an edge model like those of the run.
+
+        ``cache`` is the folder of embeddings. Raise UsageError if a function reranked the run.
+        """
+        made = self.manifest["encoder"]
+        encoder = encoder_like(made, cache=cache, file=self.folder)
+        config = LinkerConfig.from_dict(self.manifest["config"], file=str(self.folder))
+        reranker = made.get("reranker", {})
+        if "function" in reranker:
+            wrong = f"{self.folder} was reranked by the function {reranker['function']}, which arbo cannot load"
+            raise UsageError(f"{wrong}; use Linker.add, Linker.remove or Linker.refit in Python")
+        models: Any = {"reranker": tuned_reranker(None, reranker.get("model")), "edges": tuned_edges(None, edges)}
+        return Linker(kb, encoder, config, announce=announce, **models)
+
+    def check_out(self, out: Path) -> None:
+        """Raise UsageError unless a run can be written to ``out`` without a change to this one."""
+        if real(self.folder) in (real(out), *real(out).parents):
+            raise UsageError(f"--out {out} is the run itself or inside it, which is not changed; choose another folder")
+        check_replaceable(out)
+
+    def save_child(self, after: Result, out: Path) -> None:
+        """Save a run that was made of this one, with its path as it was given (`.` in full) and its manifest's hash."""
+        path = str(self.folder if self.folder.name else real(self.folder))
+        parent = {"path": path, "sha256": sha256_of(self.folder / MANIFEST)}
+        replace(after, manifest={**after.manifest, "parent": parent}).save(out)
+
+    def further_types(self, documents: Corpus) -> tuple[Counter[str], list[str]]:
+        """Count further mentions by types that the run has not, beside its types; both empty if mentions lack types."""
+        column = self.result.mention_table["type"]
+        known = sorted(kind for kind in column.unique().to_pylist() if kind is not None)
+        if not known or column.null_count:
+            return Counter(), []
+        others = Counter(kind for kind in documents.types if kind is not None)
+        for kind in known:
+            others.pop(kind, None)
+        return others, known
+
+    @property
+    def corrections(self) -> Path:
+        """The file to which the answers of a review are appended by default: beside the run."""
+        folder = real(self.folder)
+        return folder.with_name(f"{folder.name}.corrections.jsonl")
+
+    def review(self, file: Path | None = None, author: str | None = None) -> Review:
+        """Return a review of the run that goes on with the corrections in a file."""
+        return review_of(self.result, file or self.corrections, author)
+
+
+def open_run(path: str | PathLike[str]) -> SavedRun:
+    """Read a run folder, to grow or review the run with the linker that made it.
+
+    >>> import arbo, tempfile
+    >>> documents, kb = arbo.load_sample()
+    >>> folder = tempfile.mkdtemp() + "/run"
+    >>> arbo.Linker(kb).link(documents[:9]).save(folder)
+    >>> saved = arbo.open_run(folder)
+    >>> len(saved.linker(kb).add(saved.result, documents[9:12]).documents)
+    12
+    """
+    return SavedRun(Path(path), Result.load(path))
+
+
+def parent_of(folder: Path, manifest: Mapping[str, Any], tell: Tell = ignore) -> Path | None:
+    """Return the run that a run was made of; ``tell`` if it is not there or is another one by now, and return None.
+
+    Its path is as it was given then, from the present folder or from beside the run. Raise DataError if the manifest
+    has something else there.
+    """
+    if (known := manifest.get("parent")) is None:
+        return None
+    if not (isinstance(known, dict) and all(isinstance(known.get(name), str) for name in ("path", "sha256"))):
+        raise DataError(f"the manifest has no valid parent; {FORMAT.advice}", file=str(folder / MANIFEST))
+    path = Path(known["path"])
+    for place in (path, real(folder).parent / path.name):
+        if (place / MANIFEST).is_file() and sha256_of(place / MANIFEST) == known["sha256"]:
+            return place
+    tell(f"{folder} was made of the run {path}, which is no longer there, or has changed")
+    return None
+
+
+def review_of(run: Result, file: Path, author: str | None = None) -> Review:
+    """Return a review of a run, in which no name is asked that corrections of the run or the file decide on.
+
+    Mentions that the file drops, or that a line only gives another entity than a wrong one, are not asked themselves.
+    """
+    lines = corrections_of(file) if file.exists() else ()
+    dropped = {(line.document, line.spans) for line in lines if line.kind == "drop"}
+    gone = set()
+    if dropped:
+        names = ("mention_id", "document_id", "spans")
+        ids, documents, spans = (run.mention_table[name].to_pylist() for name in names)
+        places = zip(documents, (tuple((one["start"], one["end"]) for one in each) for each in spans), strict=True)
+        gone = {id_ for id_, place in zip(ids, places, strict=True) if place in dropped}
+    obeyed = [row["record"] for row in run.corrections if row["status"] == "obeyed"]
+    lines = (*corrections_of(obeyed), *lines)
+    gone |= {id_ for line in lines if line.kind == "not" for id_ in line.mentions}
+    return Review(run, file, {id_ for line in lines if line.kind != "not" for id_ in line.mentions}, gone, author)
+
+
+def search_of(run: Result, read: Callable[[], KnowledgeBase] | None) -> Search:
+    """Return a search in a knowledge base, which is read at the first call; without one, in the entities of the run."""
+
+    @cache
+    def linker() -> Linker:
+        if read is not None:
+            return Linker(read())
+        rows = run.entity_table.to_pylist() if run.entity_table is not None else []
+        return Linker(KnowledgeBase([Entity(row["entity_id"], row["name"], tuple(row["aliases"])) for row in rows]))
+
+    def search(words: str, link: Link) -> list[tuple[str, str, float]]:
+        known = linker()
+        assert known.kb is not None
+        row = run.row_of[link.mention.id]
+        domain = None if read is None else run.mention_table["domain"][row].as_py()  # a run's entities have none
+        asked = {"id": "search", "text": words, "domain": domain, "mentions": [{"spans": [[0, len(words)]]}]}
+        found = known.candidates([asked], k=_SHOWN)
+        entities = [known.kb.entities[row] for row in found.entities[0] if row >= 0]
+        named = ((one.id, one.name, float(score)) for one, score in zip(entities, found.scores[0], strict=False))
+        return [one for one in named if one[2] > 0]
+
+    return search
