@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from unittest import mock
 
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
 import arbo
-from arbo.linking import content
+from arbo.data.fingerprint import fingerprint_of
+from arbo.data.tables import Tables
 from arbo.linking.content import Content
 
 KB = arbo.KnowledgeBase(
@@ -43,14 +44,20 @@ def drawn(seed: int) -> arbo.Corpus:
     return arbo.Corpus(one(i) for i in range(rng.integers(5)))
 
 
+def values(corpus: arbo.Corpus) -> str:
+    """Return what the fingerprint covers, written plainly."""
+    return repr([(d.id, d.text, d.domain, [replace(m, score=None, metadata={}) for m in d.mentions]) for d in corpus])
+
+
 @settings(max_examples=80, deadline=None)
-@given(seed=st.integers(0, 2**32 - 1))
-def test_tables_have_the_fingerprint_of_their_documents(seed: int) -> None:
-    corpus = drawn(seed)
-    made = Content.of(corpus, [mention.text for mention in corpus.mentions], corpus.order)
-    for together in (1, 2, 100):
-        with mock.patch.object(content, "_TOGETHER", together):
-            assert made.fingerprint == corpus.fingerprint
+@given(seed=st.integers(0, 2**32 - 1), other=st.integers(0, 2**32 - 1))
+def test_the_fingerprint_follows_the_values_alone(seed: int, other: int) -> None:
+    corpus, another = drawn(seed), drawn(other)
+    content = Content.of(corpus, [mention.text for mention in corpus.mentions], corpus.order)
+    chunked = Tables.joined([Tables.of([document]) for document in corpus] or [Tables.of([])])
+    scored = arbo.Corpus(replace(d, mentions=tuple(replace(m, score=0.5) for m in d.mentions)) for d in corpus)
+    assert content.fingerprint == corpus.fingerprint == fingerprint_of(chunked) == scored.fingerprint
+    assert (corpus.fingerprint == another.fingerprint) == (values(corpus) == values(another))
 
 
 @settings(max_examples=40, deadline=None)

@@ -18,78 +18,52 @@ pytest.importorskip("starlette")
 
 OWN = Reconciliation(service_of(), "fevers")
 
+Schema = dict[str, Any]
+
+
+def of(required: str = "", **properties: Schema) -> Schema:
+    return {"type": "object", "required": required.split(), "properties": properties}
+
+
+def list_of(items: Schema) -> Schema:
+    return {"type": "array", "items": items}
+
+
 # By hand from the schemas of the specification
-ID = {"type": "object", "required": ["id"], "properties": {"id": {"type": "string"}, "name": {"type": "string"}}}
-NAMED = {**ID, "required": ["id", "name"], "properties": {**ID["properties"], "description": {"type": "string"}}}  # type: ignore[dict-item]
-URL = {"type": "string", "pattern": "^https?://"}
-WITH_ID = {"type": "string", "pattern": r"\{\{id\}\}"}
-PLACE = {"type": "object", "properties": {"service_url": URL, "service_path": {"type": "string", "pattern": "^/"}}}
-MANIFEST = {
-    "type": "object",
-    "required": ["versions", "name", "identifierSpace", "schemaSpace", "view", "preview", "suggest", "extend"],
-    "properties": {
-        "versions": {"type": "array", "items": {"type": "string", "pattern": "^0.2$"}},
-        "name": {"type": "string"},
-        "identifierSpace": URL,
-        "schemaSpace": URL,
-        "serviceVersion": {"type": "string"},
-        "view": {"type": "object", "required": ["url"], "properties": {"url": WITH_ID}},
-        "preview": {
-            "type": "object",
-            "required": ["url", "width", "height"],
-            "properties": {"url": WITH_ID, "width": {"type": "integer"}, "height": {"type": "integer"}},
-        },
-        "suggest": {
-            "type": "object",
-            "required": ["entity", "property", "type"],
-            "properties": {"entity": PLACE, "property": PLACE, "type": PLACE},
-        },
-        "extend": {"type": "object", "properties": {"propose_properties": PLACE}},
-        "defaultTypes": {"type": "array", "items": NAMED},
-    },
-}
-CANDIDATE = {
-    "type": "object",
-    "required": ["id", "name", "score"],
-    "properties": {
-        "id": {"type": "string"},
-        "name": {"type": "string"},
-        "description": {"type": "string"},
-        "score": {"type": "number"},
-        "match": {"type": "boolean"},
-        "type": {"type": "array", "items": ID},
-        "features": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "required": ["id", "value"],
-                "properties": {"id": {"type": "string"}, "value": {"type": ["number", "boolean"]}},
-            },
-        },
-    },
-}
-RESULTS = {"type": "object", "required": ["result"], "properties": {"result": {"type": "array", "items": CANDIDATE}}}
-BATCH = {"type": "object", "additionalProperties": RESULTS}
-SUGGESTED = {"type": "object", "required": ["result"], "properties": {"result": {"type": "array", "items": NAMED}}}
-
-
-def cell(**properties: str) -> dict[str, Any]:
-    own = {name: {"type": kind} for name, kind in properties.items()}
-    return {"type": "object", "required": [*own], "properties": own, "additionalProperties": False}
-
-
-CELL = {"oneOf": [cell(id="string", name="string"), cell(str="string"), cell(float="number"), cell(int="integer")]}
-EXTENDED = {
-    "type": "object",
-    "required": ["rows", "meta"],
-    "properties": {
-        "meta": {"type": "array", "items": NAMED},
-        "rows": {
-            "type": "object",
-            "additionalProperties": {"type": "object", "additionalProperties": {"type": "array", "items": CELL}},
-        },
-    },
-}
+TEXT, INTEGER, NUMBER = ({"type": kind} for kind in ("string", "integer", "number"))
+URL, WITH_ID = TEXT | {"pattern": "^https?://"}, TEXT | {"pattern": r"\{\{id\}\}"}
+NAMED = of("id name", id=TEXT, name=TEXT, description=TEXT)
+PLACE = of(service_url=URL, service_path=TEXT | {"pattern": "^/"})
+MANIFEST = of(
+    "versions name identifierSpace schemaSpace view preview suggest extend",
+    versions=list_of(TEXT | {"pattern": "^0.2$"}),
+    name=TEXT,
+    identifierSpace=URL,
+    schemaSpace=URL,
+    serviceVersion=TEXT,
+    view=of("url", url=WITH_ID),
+    preview=of("url width height", url=WITH_ID, width=INTEGER, height=INTEGER),
+    suggest=of("entity property type", entity=PLACE, property=PLACE, type=PLACE),
+    extend=of(propose_properties=PLACE),
+    defaultTypes=list_of(NAMED),
+)
+FEATURE = of("id value", id=TEXT, value={"type": ["number", "boolean"]})
+CANDIDATE = of(
+    "id name score",
+    id=TEXT,
+    name=TEXT,
+    description=TEXT,
+    score=NUMBER,
+    match={"type": "boolean"},
+    type=list_of(of("id", id=TEXT, name=TEXT)),
+    features=list_of(FEATURE),
+)
+BATCH = {"type": "object", "additionalProperties": of("result", result=list_of(CANDIDATE))}
+SUGGESTED = of("result", result=list_of(NAMED))
+CELLS = {"id": TEXT, "name": TEXT}, {"str": TEXT}, {"float": NUMBER}, {"int": INTEGER}
+CELL = {"oneOf": [of(" ".join(own), **own) | {"additionalProperties": False} for own in CELLS]}
+ROW = {"type": "object", "additionalProperties": list_of(CELL)}
+EXTENDED = of("rows meta", meta=list_of(NAMED), rows={"type": "object", "additionalProperties": ROW})
 
 
 def ranked(**query: Any) -> list[dict[str, Any]]:
@@ -192,33 +166,41 @@ def test_scores_of_inner_products_are_above_0_and_at_most_100(monkeypatch: pytes
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("query", "message"),
     [
-        ("[]", "must be a JSON object"),
-        ('{"q": 1}', "a query must be a JSON object"),
-        ('{"q": {"query": 1}}', "'query' of a query must be a string"),
-        ('{"q": {"query": "a", "type": [1]}}', "a type must be a string"),
-        ('{"q": {"query": "a", "limit": "3"}}', "'limit' of a query must be a finite number"),
-        ('{"q": {"query": "a", "limit": 1e400}}', "too large"),
-        ('{"q": {"query": "a", "type_strict": "no"}}', "type_strict 'no' is not one of any, should, all"),
-        ('{"q": {"query": "a", "properties": [{"pid": 1, "v": 1}]}}', "'pid' of a property must be a string"),
-        ('{"q": {"query": "a", "properties": [{"pid": "x"}]}}', "needs the key 'v'"),
-        ('{"q": {"qeury": "a"}}', "unknown key 'qeury'"),
+        (1, "a query must be a JSON object"),
+        ({"query": 1}, "'query' of a query must be a string"),
+        ({"query": "a", "type": [1]}, "a type must be a string"),
+        ({"query": "a", "limit": "3"}, "'limit' of a query must be a finite number"),
+        ({"query": "a", "limit": float("inf")}, "too large"),
+        ({"query": "a", "type_strict": "no"}, "type_strict 'no' is not one of any, should, all"),
+        ({"query": "a", "properties": [{"pid": 1, "v": 1}]}, "'pid' of a property must be a string"),
+        ({"query": "a", "properties": [{"pid": "x"}]}, "needs the key 'v'"),
+        ({"qeury": "a"}, "unknown key 'qeury'"),
     ],
 )
-def test_invalid_queries_say_what_is_wrong(given: str, told: str) -> None:
-    with pytest.raises((DataError, UsageError), match=told):
-        OWN.queries(given)
+def test_invalid_queries_say_what_is_wrong(query: Any, message: str) -> None:
+    with pytest.raises((DataError, UsageError), match=message):
+        OWN.queries(json.dumps({"q": query}).replace("Infinity", "1e400"))
+    with pytest.raises(DataError, match="must be a JSON object"):
+        OWN.queries("[]")
 
 
-def test_limits() -> None:
-    with pytest.raises(Refused, match="2 queries, but at most 1"):
-        Reconciliation(service_of(texts=1)).queries('{"a": {"query": "x"}, "b": {"query": "x"}}')
-    pair = [{"pid": "a", "v": 1}, {"pid": "b", "v": 1}]
-    with pytest.raises(Refused, match="2 properties, but at most 1"):
-        Reconciliation(service_of(texts=1)).queries(json.dumps({"a": {"query": "x", "properties": pair}}))
-    with pytest.raises(Refused, match="2 values, but at most 1"):
-        Reconciliation(service_of(mentions=1)).extend('{"ids": ["a", "b"], "properties": [{"id": "x"}]}')
+_PAIR = {"query": "x", "properties": [{"pid": "a", "v": 1}, {"pid": "b", "v": 1}]}
+_TWO = {"ids": ["a", "b"], "properties": [{"id": "x"}]}
+
+
+@pytest.mark.parametrize(
+    ("limits", "method", "body", "message"),
+    [
+        ({"texts": 1}, "queries", {"a": {"query": "x"}, "b": {"query": "x"}}, "2 queries, but at most 1"),
+        ({"texts": 1}, "queries", {"a": _PAIR}, "2 properties, but at most 1"),
+        ({"mentions": 1}, "extend", _TWO, "2 values, but at most 1"),
+    ],
+)
+def test_limits(limits: Any, method: str, body: Any, message: str) -> None:
+    with pytest.raises(Refused, match=message):
+        getattr(Reconciliation(service_of(**limits)), method)(json.dumps(body))
     assert len(ranked(query="marsh fever hill alert", limit=1e6)) == len(KB)
     assert len(ranked(query="marsh", limit=-1)) == 1
 

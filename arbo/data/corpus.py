@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 from arbo.data.documents import Document, Mention
@@ -24,8 +22,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from arbo.data.tables import Tables
-
-_IDENTITY = attrgetter("id", "document_id", "spans", "text", "type", "gold")
 
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
@@ -233,12 +229,10 @@ class Corpus(Sequence[Document]):
     @property
     def fingerprint(self) -> str:
         """SHA-256 of ids, texts, mentions (without scores and metadata) and domains, in order."""
-        digest = hashlib.sha256()
-        for document in self.documents:
-            domain = () if document.domain is None else (document.domain,)
-            kept = (document.id, document.text, tuple(map(_content, document.mentions)), *domain)
-            digest.update(json.dumps(kept).encode("ascii") + b"\n")
-        return digest.hexdigest()
+        from arbo.data.fingerprint import fingerprint_of
+        from arbo.data.tables import Tables
+
+        return fingerprint_of(self.tables or Tables.of(self.documents))
 
     @overload
     def __getitem__(self, index: int) -> Document: ...
@@ -297,9 +291,3 @@ def _check_homes(tables: Tables) -> None:
 def _taken(mention: str, first: str, second: str) -> DataError:
     wrong = f"documents {first!r} and {second!r} both have a mention with this id"
     return DataError(f"{wrong}; change one, or leave the ids out and arbo will make them", id=mention)
-
-
-def _content(mention: Mention) -> tuple[Any, ...]:
-    """Return the values that a fingerprint covers."""
-    own: tuple[Any, ...] = _IDENTITY(mention)
-    return own if mention.cluster is None else (*own, mention.cluster)

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -99,49 +99,94 @@ def links_of(
     ``cluster_ids`` are the ids of the clusters, and the place of each mention's cluster among them. ``followed`` says
     which mentions corrections name, and whose correction each mention follows, -1 for none; (mentions,) both.
     """
-    n, n_entities, entity, own_ids = len(names.order), clusters.n_entities, clusters.entity, names.ids
-    parent = clusters.parent[n_entities:]
-    weight, heaviest = (own[n_entities:] for own in (clusters.weight, clusters.bottleneck))
-    near, offset, (ids, place) = retrieval.entities, np.float32(retrieval.offset), cluster_ids
-    row, mention = names.order.astype(np.int32), np.empty(n, np.int32)
-    mention[row] = np.arange(n, dtype=np.int32)
-    score, probability = _scores(retrieval, entity, mention, confidence)
+    rows = names.order.astype(np.int32)
+    mention = np.empty_like(rows)
+    mention[rows] = np.arange(len(rows), dtype=np.int32)
+    nodes = _NodeIds(names.ids, rows, known, clusters.n_entities)
+    score, probability = _scores(retrieval, clusters.entity, mention, confidence)
+    columns = {
+        **_decision_columns(known, retrieval, clusters, cluster_ids, score),
+        **_path_columns(nodes, clusters),
+        **_candidate_columns(known, retrieval),
+    }
+    if retrieval.reasons is not None:
+        columns |= _reason_columns(nodes, retrieval, clusters)
+    if probability is not None:
+        columns["confidence"] = lambda own: numbers(probability[own], missing=clusters.entity[own] < 0)
+    if followed is not None:
+        corrected, follows = followed
+        columns["corrected"] = lambda own: numbers(corrected[own])
+        columns["follows"] = lambda own: nodes.of_mentions(follows[own])
+    return Links(names.ids, mention, columns)
 
-    def ids_of(mentions: Ids) -> pa.Array:
-        return own_ids.take(numbers(row[mentions], missing=mentions < 0))
 
-    def of_nodes(nodes: Ids) -> pa.Array:
-        is_mention = nodes >= n_entities
-        known_ids = known.column("id", np.where(is_mention, -1, nodes))
-        return pc.coalesce(known_ids, ids_of(np.where(is_mention, nodes - n_entities, -1)))
+class _NodeIds(NamedTuple):
+    """The ids of the nodes of a graph: entities of the knowledge base, then mentions."""
 
-    columns: dict[str, Column] = {
+    ids: pa.Array
+    """(rows,) ids of the mentions."""
+    rows: Ids
+    """(mentions,) the row of each mention."""
+    known: NamedEntities
+    n_entities: int
+
+    def of_mentions(self, mentions: Ids) -> pa.Array:
+        """Return the ids of mentions; null for -1."""
+        return self.ids.take(numbers(self.rows[mentions], missing=mentions < 0))
+
+    def of(self, nodes: Ids) -> pa.Array:
+        """Return the ids of nodes; null for -1."""
+        is_mention = nodes >= self.n_entities
+        entities = self.known.column("id", np.where(is_mention, -1, nodes))
+        return pc.coalesce(entities, self.of_mentions(np.where(is_mention, nodes - self.n_entities, -1)))
+
+
+def _decision_columns(
+    known: NamedEntities, retrieval: Retrieval, clusters: Partition, cluster_ids: tuple[pa.Array, Ids], score: Weights
+) -> dict[str, Column]:
+    entity, near, (ids, place) = clusters.entity, retrieval.entities.dissimilarity, cluster_ids
+    return {
         "entity_id": lambda own: known.column("id", entity[own]),
         "entity_name": lambda own: known.column("name", entity[own]),
         "cluster_id": lambda own: ids.take(numbers(place[own])),
         "score": lambda own: numbers(score[own], missing=entity[own] < 0),
-        "margin": lambda own: _margin(near.dissimilarity[own, :2]),
-        "parent": lambda own: of_nodes(parent[own]),
-        "parent_is_mention": lambda own: numbers(parent[own] >= n_entities),
-        "step": lambda own: _floats(weight[own], ~np.isfinite(weight[own])),
-        "bottleneck": lambda own: _bottleneck(heaviest[own], entity[own] >= 0),
-        "candidates": lambda own: _lists(found := near.ids[own] >= 0, known.column("id", near.ids[own][found])),
-        "candidate_scores": lambda own: _lists(
-            found := near.ids[own] >= 0, numbers((offset - near.dissimilarity[own])[found])
-        ),
+        "margin": lambda own: _margin(near[own, :2]),
     }
-    if retrieval.reasons is not None:
-        source, reasons, log_odds = _why(retrieval, clusters)
-        columns["nearest"] = lambda own: of_nodes(source[own])
-        columns["reasons"] = lambda own: reasons.take(numbers(own))
-        columns["reason_log_odds"] = lambda own: log_odds.take(numbers(own))
-    if probability is not None:
-        columns["confidence"] = lambda own: numbers(probability[own], missing=entity[own] < 0)
-    if followed is not None:
-        corrected, follows = followed
-        columns["corrected"] = lambda own: numbers(corrected[own])
-        columns["follows"] = lambda own: ids_of(follows[own])
-    return Links(own_ids, mention, columns)
+
+
+def _path_columns(nodes: _NodeIds, clusters: Partition) -> dict[str, Column]:
+    n, parent = clusters.n_entities, clusters.parent[clusters.n_entities :]
+    weight, heaviest = clusters.weight[n:], clusters.bottleneck[n:]
+    return {
+        "parent": lambda own: nodes.of(parent[own]),
+        "parent_is_mention": lambda own: numbers(parent[own] >= n),
+        "step": lambda own: _floats(weight[own], ~np.isfinite(weight[own])),
+        "bottleneck": lambda own: _bottleneck(heaviest[own], clusters.entity[own] >= 0),
+    }
+
+
+def _candidate_columns(known: NamedEntities, retrieval: Retrieval) -> dict[str, Column]:
+    ids, dissimilarity = retrieval.entities
+    offset = np.float32(retrieval.offset)
+
+    def lists(own: Ids, values: Callable[[Bools], pa.Array]) -> pa.Array:
+        """Return a list for each mention, with the values of its candidates, of which it may have fewer than others."""
+        is_there = ids[own] >= 0
+        return pa.ListArray.from_arrays(starts(is_there.sum(axis=1)), values(is_there))
+
+    return {
+        "candidates": lambda own: lists(own, lambda there: known.column("id", ids[own][there])),
+        "candidate_scores": lambda own: lists(own, lambda there: numbers((offset - dissimilarity[own])[there])),
+    }
+
+
+def _reason_columns(nodes: _NodeIds, retrieval: Retrieval, clusters: Partition) -> dict[str, Column]:
+    source, reasons, log_odds = _why(retrieval, clusters)
+    return {
+        "nearest": lambda own: nodes.of(source[own]),
+        "reasons": lambda own: reasons.take(numbers(own)),
+        "reason_log_odds": lambda own: log_odds.take(numbers(own)),
+    }
 
 
 def _scores(
@@ -159,15 +204,10 @@ def _scores(
     return score, None if confidence is None else probability
 
 
-def _lists(found: Bools, values: pa.Array) -> pa.Array:
-    """Return a list for each row of ``found``, with a value for each place that is true."""
-    return pa.ListArray.from_arrays(starts(found.sum(axis=1)), values)
-
-
 def _bottleneck(heaviest: Weights, linked: Bools) -> pa.Array:
     """Return the heaviest edges, infinite for NIL; null if there are only edges that people decided."""
-    found = np.where(linked, heaviest, np.inf)
-    return _floats(found, np.isneginf(found))
+    weight = np.where(linked, heaviest, np.inf)
+    return _floats(weight, np.isneginf(weight))
 
 
 def _margin(dissimilarity: Weights) -> pa.Array:
@@ -187,12 +227,12 @@ def _why(retrieval: Retrieval, clusters: Partition) -> tuple[Ids, pa.Array, pa.A
     alone = np.flatnonzero((source < 0) & together.any(axis=1))
     source[alone] = near[alone, first[alone]]
     joined = np.flatnonzero((source >= 0) & ~np.isneginf(clusters.weight[n_entities:]))
-    told = retrieval.reasons(source[joined], joined)
-    known = np.zeros((n, told.features.shape[1]), np.bool_)
-    known[joined] = np.isfinite(told.log_odds)
+    found = retrieval.reasons(source[joined], joined)
+    known = np.zeros((n, found.features.shape[1]), np.bool_)
+    known[joined] = np.isfinite(found.log_odds)
     start = starts(known.sum(axis=1))
     kept = known[joined]
-    reasons, log_odds = strings(told.features[kept].tolist()), _floats(told.log_odds[kept])
+    reasons, log_odds = strings(found.features[kept].tolist()), _floats(found.log_odds[kept])
     return source, *(pa.ListArray.from_arrays(start, own) for own in (reasons, log_odds))
 
 
