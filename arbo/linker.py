@@ -187,10 +187,10 @@ class Linker:
         from arbo.linking.tuning import choose, ks_of
 
         corpus, discovers = Corpus.of(documents), self.kb is None
-        sought = objective_of(objective, method, discovers=discovers)
+        score = objective_of(objective, method, discovers=discovers)
         retrieval = self.retrieve(corpus, k=max(ks_of(self.config)), discover=discovers, in_order=True)
         gold = Gold.of(corpus, self.kb).taken(corpus.order)
-        tuning = choose(retrieval, gold, self.config, sought, self.announce("tuning"), method)
+        tuning = choose(retrieval, gold, self.config, score, self.announce("tuning"), method)
         return self.configured(config=tuning.applied(self.config), tuning=tuning)
 
     def candidates(self, documents: Iterable[Any], k: int = 64) -> Candidates:

@@ -62,13 +62,13 @@ def bars(what: str) -> Progress:
 
 def _lines(what: str) -> Progress:
     def show(items: Iterable[T], total: int) -> Iterator[T]:
-        begun = told = time.monotonic()
+        begun = written = time.monotonic()
         n = length_hint(items, total)
         for done, item in enumerate(items, start=1):
             yield item
             now = time.monotonic()
-            if now - told > _BETWEEN_LINES and done < n:
-                told = now
+            if now - written > _BETWEEN_LINES and done < n:
+                written = now
                 left = (now - begun) / done * (n - done)
                 sys.stderr.write(f"{what}: {(total - n + done) / total:.0%}, about {left / 60:.0f} minutes left\n")
 

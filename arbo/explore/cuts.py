@@ -143,20 +143,9 @@ def cuts_of(run: Run) -> Cuts | str:
     """Return the cuts of a run, or a sentence that says why there are none."""
     if not run.mention_table.num_rows:
         return "The run has no mentions."
-    if (found := graph_of(run)) is None:
-        return "An earlier version of arbo made the run, which does not keep its graph; link again to see more."
-    cuts = Cuts(run, *found, numbered(run.mention_table))
-    if not _same(cuts.roots(cuts.own), run):
-        return "The graph that the run keeps gives other clusters than those of the run."
-    return cuts
-
-
-def _same(root: Ints, run: Run) -> bool:
-    """Return whether the roots are one for each cluster, and NIL exactly for the discovered clusters."""
-    pairs = np.unique(np.column_stack([root, run.cluster_rows]), axis=0)
-    is_nil = run.cluster_table["entity_id"].is_null().to_numpy()[pairs[:, 1]]
-    one_each = len(pairs) == len(np.unique(root)) == run.cluster_table.num_rows
-    return one_each and bool(((pairs[:, 0] < 0) == is_nil).all())
+    if (kept := graph_of(run)) is None:
+        return "The run does not keep its graph; link again to see more."
+    return Cuts(run, *kept, numbered(run.mention_table))
 
 
 def nil_edges(cuts: Cuts) -> Edges:

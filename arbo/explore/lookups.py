@@ -25,8 +25,8 @@ class Words:
 
     def having(self, words: str) -> Bools:
         """Return which rows have a string in one of the columns; case is ignored."""
-        wanted = pc.utf8_lower(pa.scalar(words)).as_py()
-        found: Bools = pc.match_substring(self._values, wanted).to_numpy(zero_copy_only=False)[self._codes]
+        pattern = pc.utf8_lower(pa.scalar(words)).as_py()
+        found: Bools = pc.match_substring(self._values, pattern).to_numpy(zero_copy_only=False)[self._codes]
         return found
 
 

@@ -40,13 +40,13 @@ class Reviewing:
 
     def next(self) -> Answer:
         """Return the present question, and how far the sitting is; ``question`` is None at the end."""
-        asked = self.sitting.question
+        question = self.sitting.question
         return {
             "place": self.sitting.place + 1,
             "total": self.sitting.total,
             "answers": len(self.review.written),
             "file": self.review.file.name,
-            "question": None if asked is None else self._shown(asked),
+            "question": None if question is None else self._shown(question),
         }
 
     def question(self, id_: str) -> Answer:
@@ -65,13 +65,13 @@ class Reviewing:
         Raise UsageError if it does not apply, Refused for an unknown mention, and DataError for another body.
         """
         known: dict[str, Convert] = dict.fromkeys(("mention_id", "answer", "value"), string)
-        asked = only(body, "an answer", known, "answer")
-        kind, value = asked["answer"], asked.get("value")
+        given = only(body, "an answer", known, "answer")
+        kind, value = given["answer"], given.get("value")
         if kind in ("new", "same", "different"):
             value = (value or "").strip()  # as the verb reads words
         if kind == "skip":
             now = self.sitting.question
-            if now is not None and now.link.mention.id == asked.get("mention_id"):  # no question that nobody saw
+            if now is not None and now.link.mention.id == given.get("mention_id"):  # no question that nobody saw
                 self.sitting.skip()
             return {"written": None, **self.next()}
         if kind == "undo":
@@ -80,7 +80,7 @@ class Reviewing:
                     "nothing to undo: this sitting wrote nothing, or somebody else wrote to the file since"
                 )
             return {"written": None, **self.next()}
-        link = self.views.link(asked.get("mention_id", ""))
+        link = self.views.link(given.get("mention_id", ""))
         if kind not in get_args(review.Answer):
             raise UsageError(f"unknown answer {kind!r:.60}; known are {', '.join(get_args(review.Answer))}, skip, undo")
         if kind in ("candidate", "new", "same", "different") and not value:
@@ -91,13 +91,13 @@ class Reviewing:
         self.sitting.answer(link, written)
         return {"written": json_ready(written), **self.next()}
 
-    def _shown(self, asked: Question) -> Answer:
-        link, own = asked.link, self.review
+    def _shown(self, question: Question) -> Answer:
+        link, own = question.link, self.review
         return {
             "mention": self.views.mention(link.mention.id),
             "name": link.name,
-            "doubt": asked.doubt,
-            "choices": [_choice(*one) for one in asked.choices],
+            "doubt": question.doubt,
+            "choices": [_choice(*one) for one in question.choices],
             "why_not": {kind: own.why_not(link, kind) for kind in get_args(review.Answer)},
             "nearest": link.nearest,
             "spread": self._spread(link),

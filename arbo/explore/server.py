@@ -58,8 +58,8 @@ class Page:
 
     def applied(self) -> Answer:
         """Partition again with the answers, show the new run from now on, and return its first changes."""
-        self.views, self.reviewing, told = self.apply()
-        return told | {"changes": self.views.changes()}
+        self.views, self.reviewing, answer = self.apply()
+        return answer | {"changes": self.views.changes()}
 
 
 Read = Mapping[str, Mapping[str, Any]]
@@ -83,7 +83,7 @@ _VIEWS: Mapping[str, Read] = {
     "changes": _PAGED,
     **dict.fromkeys(("cluster", "mention", "document", "entity"), _ID),
 }
-_ASKED: Mapping[str, Read] = {"next": {}, "question": _ID, "found": {"words": _TEXT, "mention_id": _TEXT}}
+_QUESTIONS: Mapping[str, Read] = {"next": {}, "question": _ID, "found": {"words": _TEXT, "mention_id": _TEXT}}
 """Methods of the review; they take turns, as what writes does."""
 
 
@@ -98,14 +98,14 @@ def app_of(page: Page, token: str) -> Starlette:
 
         return Route(path, respond, methods=[method])
 
-    def asked(name: str, read: Read, of: Callable[[], object], request: Request, _: bytes) -> Answer:
+    def call(name: str, read: Read, of: Callable[[], object], request: Request, _: bytes) -> Answer:
         found: Answer = getattr(of(), name)(**_parameters(request, read))
         return found
 
-    views = [api(f"/api/{name}", partial(asked, name, read, lambda: page.views)) for name, read in _VIEWS.items()]
+    views = [api(f"/api/{name}", partial(call, name, read, lambda: page.views)) for name, read in _VIEWS.items()]
     review = [
-        api(f"/api/review/{name}", partial(asked, name, read, lambda: page.reviewing), turns=True)
-        for name, read in _ASKED.items()
+        api(f"/api/review/{name}", partial(call, name, read, lambda: page.reviewing), turns=True)
+        for name, read in _QUESTIONS.items()
     ]
     writing = [
         api("/api/review/answer", lambda _, body: page.reviewing.answer(parsed(body)), method="POST", turns=True),

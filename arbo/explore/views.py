@@ -149,17 +149,15 @@ class Views:
         link = self.link(id_)
         why, (row,) = self.run.explain(link), self._rows(np.array([self.run.row_of[id_]]))
         lines = (line.strip() for line in why.text.splitlines()[1:])
-        told = [line for line in lines if not line.startswith("other candidates")]  # they have fields of their own
+        reasons = [f"{line[:1].upper()}{line[1:]}." for line in lines if not line.startswith("other candidates")]
         steps = [(one.id, one.name, one.document_id is not None, one.dissimilarity) for one in why.path]
         return row | {
             "cluster_name": self.run.cluster_table["name"][self._place(id_)].as_py(),
-            "path": self._nil_path(id_)
-            if link.entity is None
-            else [dict(zip(_STEP, one, strict=True)) for one in steps],
+            "path": [dict(zip(_STEP, one, strict=True)) for one in steps] if link.entity else self._nil_path(id_),
             "candidates": [
                 {"entity_id": near, "name": self._name(near), "score": score} for near, score in link.candidates
             ],
-            "nil_reason": " ".join(f"{line[:1].upper()}{line[1:]}." for line in told) if link.entity is None else None,
+            "nil_reason": " ".join(reasons) if link.entity is None else None,
             "gold": None if link.mention.gold is None else list(link.mention.gold),
             "queue": None,
         }

@@ -113,8 +113,8 @@ def agree(lines: Sequence[Correction], domain_of: Mapping[str, str | None], kb: 
         missing = [mention for mention in line.mentions if mention not in domain_of]
         if line.status == "obeyed" and missing:
             enough = line.kind == "same" and len(line.mentions) - len(missing) > 1
-            told = f"no mention has the id {', '.join(map(repr, missing[:3]))}; check it, or leave the line for later"
-            found.lines[place] = line.but("obeyed" if enough else "waiting", told)
+            reason = f"no mention has the id {', '.join(map(repr, missing[:3]))}; check it, or leave the line for later"
+            found.lines[place] = line.but("obeyed" if enough else "waiting", reason)
     return found
 
 
@@ -162,11 +162,11 @@ def _join(found: Agreement, domain_of: Mapping[str, str | None]) -> None:
     members: defaultdict[str, list[str]] = defaultdict(list)
     for mention in sorted(up):
         members[top(mention)].append(mention)
-    problems = {name: told for name, own in members.items() if (told := _problem(found, own, domain_of))}
+    problems = {name: reason for name, own in members.items() if (reason := _problem(found, own, domain_of))}
     found.group.update({m: name for name, own in members.items() if name not in problems for m in own})
     for place, line in same.items():
-        if told := problems.get(top(line.mentions[0])):
-            found.lines[place] = line.but("conflict", told)
+        if reason := problems.get(top(line.mentions[0])):
+            found.lines[place] = line.but("conflict", reason)
 
 
 def _problem(found: Agreement, members: Sequence[str], domain_of: Mapping[str, str | None]) -> str | None:
@@ -190,5 +190,5 @@ def _part(found: Agreement) -> None:
             continue
         about = [own for own in found.lines if own.status == "obeyed" and own.kind in ("entity", "new", "same")]
         about = [own for own in about if {found.group_of(own.mentions[0])} <= {one, other}]
-        told = "; ".join(map(str, about[:4]))
-        found.lines[place] = line.but("conflict", f"both mentions have one entity, directly or through others: {told}")
+        lines = "; ".join(map(str, about[:4]))
+        found.lines[place] = line.but("conflict", f"both mentions have one entity, directly or through others: {lines}")

@@ -79,8 +79,8 @@ class LinkerConfig(Settings):
             if value == float("-inf"):
                 raise UsageError(f"{name} is -inf, which JSON cannot hold; use a number below all dissimilarities")
         if self.nil_threshold != "default" and self.nil_linkage == "single":
-            mend = "for 'single', set mention_threshold instead, the M of --threshold E,M"
-            raise UsageError(f"nil_threshold needs nil_linkage 'average'; {mend}")
+            remedy = "for 'single', set mention_threshold instead, the M of --threshold E,M"
+            raise UsageError(f"nil_threshold needs nil_linkage 'average'; {remedy}")
 
     def limits(self, defaults: tuple[float, float]) -> tuple[float, float]:
         """Return the thresholds on (entity, mention) edges; ``"default"`` is replaced by its value in ``defaults``."""
@@ -106,14 +106,14 @@ class LinkerConfig(Settings):
         """
         if self.nil_linkage == "average" and metric != "cosine" and not learnt:
             wrong = "average linkage needs similarities of at most 1, but the encoder compares by inner products"
-            mend = "choose an encoder with the metric cosine, an edge model, or nil_linkage 'single'"
-            raise UsageError(f"{wrong}; {mend}")
+            remedy = "choose an encoder with the metric cosine, an edge model, or nil_linkage 'single'"
+            raise UsageError(f"{wrong}; {remedy}")
         for name in _THRESHOLDS:
             value = getattr(self, name)
             if metric == "cosine" and isinstance(value, (int, float)) and _MOST < value < float("inf"):
                 none = "None" if name == "nil_threshold" else "None (--threshold none)"
-                mend = f"write a decimal point, as in 0.35, or {none} for no limit"
-                raise UsageError(f"{name} is {value:g}, but 1 - cosine is at most 2; {mend}")
+                remedy = f"write a decimal point, as in 0.35, or {none} for no limit"
+                raise UsageError(f"{name} is {value:g}, but 1 - cosine is at most 2; {remedy}")
 
     @classmethod
     def from_json(cls, path: PathLike) -> Self:

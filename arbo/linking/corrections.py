@@ -151,8 +151,8 @@ def _correction(record: object, file: str, line: int) -> Correction:
         check_name(value, f"{kind!r} of a correction", of=of)
     mentions = value if kind in _OF_GROUPS else (values["mention"],) if kind in _OF_MENTIONS else ()
     if kind in _OF_GROUPS and (len(set(mentions)) < 2 or (kind == "different" and len(mentions) > 2)):
-        wanted = "two different ids" if kind == "different" else "two or more different ids"
-        raise DataError(f"{kind!r} needs {wanted} of mentions, not {list(mentions)!r:.80}")
+        needed = "two different ids" if kind == "different" else "two or more different ids"
+        raise DataError(f"{kind!r} needs {needed} of mentions, not {list(mentions)!r:.80}")
     assert isinstance(record, Mapping)
     document, where = (values["document"], values["spans"]) if of_spans else (None, ())
     return Correction(kind, value, mentions, document, where, values.get("author"), dict(record), file, line)

@@ -67,12 +67,12 @@ class RunDocuments:
 
     def homes(self, ids: Iterable[str]) -> dict[str, str]:
         """Return the ids of the documents of these mentions; unknown ids are left out."""
-        wanted, table = {*ids}, self.run.mention_table
+        chosen, table = {*ids}, self.run.mention_table
         homes = {
-            mention.id: one.id for one in self._others_in_use() for mention in one.mentions if mention.id in wanted
+            mention.id: one.id for one in self._others_in_use() for mention in one.mentions if mention.id in chosen
         }
         is_left = np.isin(np.arange(len(self.begin)), self.rows)
-        for id_, row in _rows_of(wanted, table["mention_id"]).items():
+        for id_, row in _rows_of(chosen, table["mention_id"]).items():
             if is_left[np.searchsorted(self.begin, row, side="right") - 1]:
                 homes[id_] = table["document_id"][row].as_py()
         return homes
@@ -108,8 +108,8 @@ class RunDocuments:
         places, homes = self._places(gone), self.homes(gone)
         in_run = _rows_of(gone, self.run.mention_table["mention_id"])
         if added := sorted(in_run.keys() - homes.keys()):
-            mend = "add a later correction with 'drop'"
-            raise UsageError(f"a correction added the mention {added[0]!r}, and would add it again; {mend}")
+            remedy = "add a later correction with 'drop'"
+            raise UsageError(f"a correction added the mention {added[0]!r}, and would add it again; {remedy}")
         if unknown := sorted(gone - places.keys() - homes.keys(), key=str):
             some = ", ".join(map(repr, unknown[:3]))
             raise UsageError(f"the run has no document or mention {some}; arbo show lists the ids")
@@ -151,14 +151,14 @@ class RunDocuments:
 
     def _places(self, ids: Iterable[str]) -> dict[str, int]:
         """Return the places of the documents with these ids; unknown ids are left out."""
-        wanted, new = [*dict.fromkeys(ids)], np.flatnonzero(self.rows < 0).tolist()
+        chosen, new = [*dict.fromkeys(ids)], np.flatnonzero(self.rows < 0).tolist()
         own = {one.id: place for one, place in zip(self._others_in_use(), new, strict=True)}
         place_of = np.full(len(self.begin), -1)
         there = np.flatnonzero(self.rows >= 0)
         place_of[self.rows[there]] = there
-        rows = _rows_of(wanted, self.run.document_table["document_id"])
+        rows = _rows_of(chosen, self.run.document_table["document_id"])
         places = {id_: int(place_of[row]) for id_, row in rows.items()} | own
-        return {id_: places[id_] for id_ in wanted if places.get(id_, -1) >= 0}
+        return {id_: places[id_] for id_ in chosen if places.get(id_, -1) >= 0}
 
     def _read(self, row: int) -> Document:
         """Return a document of the run."""

@@ -74,8 +74,8 @@ class SpacyLinker:
         """The linker; set it to use another one. Raise UsageError if there is no knowledge base."""
         if self._linker is None:
             if self.kb is None:
-                mend = 'add the pipe with config={"kb": "path"}, or set the attribute `linker` of the pipe'
-                raise UsageError(f"the pipe {NAME!r} has no knowledge base; {mend}")
+                remedy = 'add the pipe with config={"kb": "path"}, or set the attribute `linker` of the pipe'
+                raise UsageError(f"the pipe {NAME!r} has no knowledge base; {remedy}")
             self.linker = Linker(read_knowledge_base(self.kb), encoder_of(self.encoder), self.config)
         assert self._linker is not None
         return self._linker

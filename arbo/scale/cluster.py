@@ -74,7 +74,7 @@ class Cluster(Executor):
         self._begin(future, _NODES, task, code(), call, args, named)
         return future
 
-    def _begin(self, future: Future[Any], nodes: int, task: Any, *asked: Any) -> None:
+    def _begin(self, future: Future[Any], nodes: int, task: Any, *arguments: Any) -> None:
         errors = self._ray.exceptions
 
         def end(made: Future[Any]) -> None:
@@ -89,7 +89,7 @@ class Cluster(Executor):
             if error is None:
                 future.set_result(made.result())
             elif isinstance(error, errors.NodeDiedError) and nodes > 1:
-                self._begin(future, nodes - 1, task, *asked)
+                self._begin(future, nodes - 1, task, *arguments)
             elif isinstance(error, errors.RayTaskError) and "import on the worker" in str(error.cause):
                 future.set_exception(UsageError(_OTHER.format("a node")))
             elif isinstance(error, errors.RayTaskError):
@@ -97,7 +97,7 @@ class Cluster(Executor):
             else:
                 future.set_exception(BrokenExecutor(str(error)))
 
-        task.remote(*asked).future().add_done_callback(end)
+        task.remote(*arguments).future().add_done_callback(end)
 
 
 @contextmanager
@@ -138,10 +138,10 @@ def connected(address: str, workers: int | None = None, memory: int = 0) -> Iter
             numeric = address if ":" in peer else f"{peer}:{port}"
         ray.init(numeric, log_to_driver=False, logging_level="ERROR", **started if address == LOCAL else {})
     except (ConnectionError, OSError, RuntimeError, ValueError) as error:
-        mend = (
+        remedy = (
             "" if address == LOCAL else f"; if it has a token, set RAY_AUTH_MODE=token, and copy the token to {_TOKEN}"
         )
-        raise UsageError(f"cannot use the Ray cluster {address}: {error}{mend}") from error
+        raise UsageError(f"cannot use the Ray cluster {address}: {error}{remedy}") from error
     try:
         yield Cluster(memory)
     finally:

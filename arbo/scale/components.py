@@ -33,15 +33,15 @@ def partitioned(folder: Path, how: dict[str, Any]) -> Arrays:
     """Partition a bin for `joined`; the first argument is the folder of its part."""
     arrays = Part(folder, {}).arrays()
     edges = Edges(*(arrays[name] for name in Edges._fields))
-    told = Decisions(*(arrays[name] for name in Decisions._fields)) if "root" in arrays else None
-    return described(partition(Graph(*edges, *arrays["counts"].tolist()), **how, decisions=told))
+    decisions = Decisions(*(arrays[name] for name in Decisions._fields)) if "root" in arrays else None
+    return described(partition(Graph(*edges, *arrays["counts"].tolist()), **how, decisions=decisions))
 
 
 def _arrays(one: Bin) -> Arrays:
-    graph, told = one.graph, one.decisions
+    graph, decisions = one.graph, one.decisions
     counts = np.array([graph.n_entities, graph.n_nodes])
     edges = {"source": graph.source, "target": graph.target, "weight": graph.weight, "counts": counts}
-    return edges if told is None else edges | told._asdict()
+    return edges if decisions is None else edges | decisions._asdict()
 
 
 def too_large(bins: Bins, size: int) -> str | None:

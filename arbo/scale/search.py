@@ -50,17 +50,17 @@ class Grid(NamedTuple):
     within: Limit
 
     @classmethod
-    def of(cls, work: Path, wanted: Search, k: int, *, metric: Metric, within: Limit, size: int) -> Self:
+    def of(cls, work: Path, one: Search, k: int, *, metric: Metric, within: Limit, size: int) -> Self:
         """Write the vectors in shards of ``size`` distinct vectors, and plan the search; see `nearest`."""
         queries: Any
         things: Any
-        queries, things, self_ids = wanted
+        queries, things, self_ids = one
         scaled = isinstance(things, Index) and metric == "cosine"
         others = things.vectors if isinstance(things, Index) else things
         rows, shards = np.unique(queries.row), _shards(others, size)
         width = min(k, others.n) + (self_ids is not None)
         chunks = [rows[begin : begin + size] for begin in range(0, len(rows), size)]
-        asked = [(Part.given(work, "vectors", _arrays(queries.matrix, chunk)), len(chunk)) for chunk in chunks]
+        parts = [(Part.given(work, "vectors", _arrays(queries.matrix, chunk)), len(chunk)) for chunk in chunks]
         limit = None if within is None else float(np.max(within, initial=-np.inf))  # lists are cut when they are merged
         how = {"k": width, "metric": metric, "within": limit}
         places = [Part.given(work, "things", _things(others.taken(shard))) for shard in shards]
@@ -69,7 +69,7 @@ class Grid(NamedTuple):
             made = Part.of(work, "search", queries=[part.name, *span], things=[shared.name, scaled], **how)
             return Task(made, lambda: (search, part.folder, span, shared.folder, scaled, how))
 
-        spans = [(part, [begin, min(begin + _QUERIES, n)]) for part, n in asked for begin in range(0, n, _QUERIES)]
+        spans = [(part, [begin, min(begin + _QUERIES, n)]) for part, n in parts for begin in range(0, n, _QUERIES)]
         tasks = [[task(*span, shared) for span in spans] for shared in places]
         return cls(tasks, shards, queries.row, k, others.n, self_ids, within)
 
@@ -97,9 +97,9 @@ def search(
     """
     matrix = _matrix(Part(queries, {}).arrays())[slice(*span)]
     rows = np.arange(matrix.shape[0], dtype=np.int32)
-    asked = Vectors(matrix, rows, rows, len(rows))
+    vectors = Vectors(matrix, rows, rows, len(rows))
     scanner = best_scanner() if parent_process() is None else faiss_scanner
-    return nearest(asked, _index(things, how["metric"], scaled), scanner=scanner, **how)._asdict()
+    return nearest(vectors, _index(things, how["metric"], scaled), scanner=scanner, **how)._asdict()
 
 
 @lru_cache(1)  # tasks with the same things follow each other

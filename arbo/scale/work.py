@@ -179,9 +179,9 @@ class Work:
         return any(self.folder.glob(f"*/{PART}"))
 
 
-def _can_be_divided(asked: Search, search: SearchMethod) -> bool:
+def _can_be_divided(one: Search, search: SearchMethod) -> bool:
     """Return whether the search is exact, and that of one vector for each query; others are refused elsewhere."""
-    queries, things, _ = asked
+    queries, things, _ = one
     is_vectors = isinstance(queries, Vectors) and isinstance(things, (Vectors, Index))
     return is_vectors and is_exact(things, search) and np.array_equal(queries.owner, np.arange(queries.n))
 

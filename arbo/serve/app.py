@@ -26,7 +26,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from arbo.errors import DataError, UsageError
-from arbo.serve.operations import OPERATIONS, Asked, Operation
+from arbo.serve.operations import OPERATIONS, Call, Operation
 from arbo.serve.reconciliation import Reconciliation
 from arbo.serve.requests import Limits, Refused, parsed
 from arbo.serve.service import Service
@@ -129,8 +129,8 @@ async def _response(own: Reconciliation, one: Operation, turn: anyio.Lock, reque
 
 
 def _call(own: Reconciliation, one: Operation, body: bytes | None, form: dict[str, str], request: Request) -> object:
-    asked = Asked(None if body is None else parsed(body), form, str(request.base_url))
-    return one.answer(own, asked, request.path_params)
+    call = Call(None if body is None else parsed(body), form, str(request.base_url))
+    return one.answer(own, call, request.path_params)
 
 
 async def body_of(request: Request, limits: Limits) -> bytes:
@@ -175,9 +175,9 @@ async def _refuse(_: Request, error: Exception) -> Response:
     return refusal(error.status_code, f"{error.detail}; GET /openapi.json lists the operations")
 
 
-def refusal(status: int, told: str) -> Response:
+def refusal(status: int, message: str) -> Response:
     """Return an error with a sentence."""
-    return json_response(status, {"error": told})
+    return json_response(status, {"error": message})
 
 
 def json_response(status: int, value: object) -> Response:

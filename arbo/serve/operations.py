@@ -26,7 +26,7 @@ def openapi() -> Described:
     return described
 
 
-class Asked(NamedTuple):
+class Call(NamedTuple):
     """What a request asks for."""
 
     body: Any
@@ -63,20 +63,20 @@ class Operation:
         """Whether it is answered at once, without waiting for its turn."""
         return self.described["operationId"] in _QUICK
 
-    def answer(self, own: Reconciliation, asked: Asked, path: Mapping[str, str]) -> Any:
+    def answer(self, own: Reconciliation, call: Call, path: Mapping[str, str]) -> Any:
         """Answer a request; raise UsageError for an unknown, missing or invalid parameter."""
         parameters = {one["name"]: one for one in self.described.get("parameters", ())}
-        if not self.shared and (unknown := sorted(asked.form.keys() - parameters)):
+        if not self.shared and (unknown := sorted(call.form.keys() - parameters)):
             known = f"; known are {', '.join(parameters)}" if parameters else ""
             raise UsageError(f"unknown parameter {unknown[0]!r:.60}{known}")
-        values = {name: _value(one, {**asked.form, **path}.get(name)) for name, one in parameters.items()}
+        values = {name: _value(one, {**call.form, **path}.get(name)) for name, one in parameters.items()}
         name = self.described["operationId"]
         if name == "openapi":
             return openapi()
         if name in ("reconcile", "reconcile_form"):
-            return own.reconcile(asked.form, asked.base)
+            return own.reconcile(call.form, call.base)
         if self.body:
-            values["body"] = asked.body
+            values["body"] = call.body
         return getattr(own if self.shared else own.service, name)(**values)
 
 

@@ -100,12 +100,12 @@ class Reconciliation:
         self.service.limits.check("texts", len(batch), "queries")
         read = [_Query.of(query) for query in batch.values()]
         self.service.limits.check("texts", max((len(query.properties) for query in read), default=0), "properties")
-        read = [replace(query, properties=self._told(query)) for query in read]
+        read = [replace(query, properties=self._with_evidence(query)) for query in read]
         found = self.service.nearest([query.name for query in read], _DEEP)
         answers = (self._ranked(query, near[: query.depth]) for query, near in zip(read, found, strict=True))
         return {key: {"result": answer} for key, answer in zip(batch, answers, strict=True)}
 
-    def _told(self, query: _Query) -> list[tuple[str, frozenset[str]]]:
+    def _with_evidence(self, query: _Query) -> list[tuple[str, frozenset[str]]]:
         """Return the properties that say something: with a value, and in the knowledge base."""
         return [(name, values) for name, values in query.properties if values and name in self.properties]
 
@@ -157,8 +157,8 @@ class Reconciliation:
 
     def propose(self, *, type: str | None = None, limit: int = 100) -> Answer:  # noqa: A002
         """Return the properties that `extend` can fetch, which are the same for all types."""
-        asked = {} if type is None else {"type": type}
-        return {**asked, "limit": limit, "properties": _named(self.properties[:limit])}
+        of_type = {} if type is None else {"type": type}
+        return {**of_type, "limit": limit, "properties": _named(self.properties[:limit])}
 
     def extend(self, given: str) -> Answer:
         """Return the values of some properties of some entities; unknown entities and properties have none."""
@@ -186,8 +186,8 @@ class Reconciliation:
     def preview(self, *, id: str) -> str:  # noqa: A002
         """Return an HTML page about an entity, with all values escaped."""
         one = self.service.entity(id=id)
-        told = {"id": one["id"], "types": ", ".join(one["types"]), "also": "; ".join(one["aliases"][:20])}
-        rows = "".join(f"<p><small>{key}</small> {escape(value)}</p>" for key, value in told.items() if value)
+        shown = {"id": one["id"], "types": ", ".join(one["types"]), "also": "; ".join(one["aliases"][:20])}
+        rows = "".join(f"<p><small>{key}</small> {escape(value)}</p>" for key, value in shown.items() if value)
         title, definition = escape(one["name"]), escape(one["definition"] or "")
         head = f'<!doctype html><html><head><meta charset="utf-8"><title>{title}</title></head>'
         return f"{head}<body><h3>{title}</h3>{rows}<p>{definition}</p></body></html>"
@@ -253,8 +253,8 @@ def _folded(values: Iterable[Any]) -> frozenset[str]:
 
 
 def _described(entity: Entity) -> Answer:
-    told = {} if entity.definition is None else {"description": entity.definition}
-    return {"id": entity.id, "name": entity.name, **told}
+    shown = {} if entity.definition is None else {"description": entity.definition}
+    return {"id": entity.id, "name": entity.name, **shown}
 
 
 def _named(names: Iterable[str]) -> list[Answer]:

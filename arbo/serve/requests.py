@@ -19,8 +19,8 @@ Given = tuple[Document, bool]
 class Refused(UsageError):  # noqa: N818
     """A request that gets another status of HTTP than 400, by default that of a request beyond a limit."""
 
-    def __init__(self, told: str, status: int = 413) -> None:
-        super().__init__(told)
+    def __init__(self, message: str, status: int = 413) -> None:
+        super().__init__(message)
         self.status = status
 
 
@@ -71,20 +71,20 @@ def parsed(text: bytes | str) -> Any:
 
 def value_of(name: str, text: str, schema: Mapping[str, Any]) -> Any:
     """Return the value of a parameter in an address, as its JSON schema wants it; raise UsageError for another."""
-    told = f"the parameter {name!r} must"
+    message = f"the parameter {name!r} must"
     if schema.get("type") == "boolean":
         if text not in ("true", "false"):
-            raise UsageError(f"{told} be true or false")
+            raise UsageError(f"{message} be true or false")
         return text == "true"
     if schema.get("type") == "integer":
         least, most = schema["minimum"], schema["maximum"]
         if not (text.isascii() and text.isdecimal() and len(text) < 13 and least <= int(text) <= most):
-            raise UsageError(f"{told} be a number from {least} to {most}")
+            raise UsageError(f"{message} be a number from {least} to {most}")
         return int(text)
     if text not in schema.get("enum", (text,)):
-        raise UsageError(f"{told} be one of {', '.join(schema['enum'])}")
+        raise UsageError(f"{message} be one of {', '.join(schema['enum'])}")
     if len(text) > schema.get("maxLength", len(text)):
-        raise UsageError(f"{told} have at most {schema['maxLength']:,} characters")
+        raise UsageError(f"{message} have at most {schema['maxLength']:,} characters")
     return text
 
 

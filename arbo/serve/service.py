@@ -86,8 +86,8 @@ class Service:
         answers = []
         for link in links:
             why = json_ready(asdict(result.explain(link)))
-            told = {"explanation": why["text"], **{key: why[key] for key in ("path", "weakest", "rivals")}}
-            answers.append(_place(link) | told)
+            shown = {"explanation": why["text"], **{key: why[key] for key in ("path", "weakest", "rivals")}}
+            answers.append(_place(link) | shown)
         return answers
 
     def pubannotation(self, body: Any) -> Answer:
@@ -128,10 +128,10 @@ class Service:
         """Return the rows and scores of the ``k`` entities nearest to each name, of all domains and types."""
         for name in names:
             check_text(name, "a name")
-        asked = [name for name in names if name.strip()]
-        if not asked or k < 1:
+        spelled = [name for name in names if name.strip()]
+        if not spelled or k < 1:
             return [[] for _ in names]
-        found = self.undivided.candidates(asked, k)
+        found = self.undivided.candidates(spelled, k)
         lists = iter(
             [(row, float(score)) for row, score in zip(rows, scores, strict=True) if row >= 0]
             for rows, scores in zip(found.entities.tolist(), found.scores.tolist(), strict=True)
