@@ -8,10 +8,11 @@ from arbo.engine import Method, Metric, NilLinkage, SearchMethod
 from arbo.errors import DataError, UsageError
 from arbo.files import PathLike
 from arbo.linking.confidence import Confidence
-from arbo.linking.spread import Spread
 from arbo.retrieval.groups import type_pairs
 from arbo.settings import Count, NotBelow0, Number, Settings, read_json
 
+Spread = Literal["none", "same-name", "graph"]
+"""How far a correction spreads; see `arbo.linking.mention_decisions`."""
 Limit = float | Literal["default"] | None
 """Largest dissimilarity of an edge; None for no limit, and ``"default"`` for the threshold of the model that weighs the
 edge: the encoder, a reranker or an edge model."""
