@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from training_builders import QUICK_CROSS, Killed, cross, dying, log_of, tiny, torch, without_dropout
 
@@ -15,7 +14,6 @@ from arbo.encoders.cross import CrossEncoder
 from arbo.encoders.cross_config import CrossEncoderConfig
 from arbo.encoders.tower import Tower
 from arbo.errors import DataError, UsageError
-from arbo.retrieval.candidates import Candidates
 from arbo.retrieval.reranking import rerank
 from arbo.training.cross import train_reranker
 
@@ -88,75 +86,6 @@ def test_stale_candidates_are_refused(interrupted: Any, tmp_path: Path, sample: 
     file.unlink()
     interrupted()
     assert not file.parent.exists()
-
-
-def test_candidates_of_a_run(bert: Tower, tmp_path: Path, sample: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    documents, dev, kb = sample
-    linker = arbo.Linker(kb, config=arbo.LinkerConfig(candidates=8))
-    found = {name: Candidates.of_result(linker.link(corpus), kb) for name, corpus in (("dev", dev), ("all", documents))}
-    once = replace(QUICK_CROSS, steps=2)
-    searched, given = (tmp_path / name for name in ("searched", "given"))
-    train_reranker(cross(bert), linker, documents, dev=dev, config=once, out=searched)
-    with monkeypatch.context() as patch:
-        patch.setattr(arbo.Linker, "candidates", lambda *given, **named: pytest.fail("candidates were found again"))
-        train_reranker(cross(bert), linker, documents, dev=dev, candidates=found, config=once, out=given)
-    assert log_of(given) == log_of(searched)
-
-
-def test_given_candidates_that_do_not_fit(bert: Tower, tmp_path: Path, sample: Any) -> None:
-    documents, dev, kb = sample
-    linker, other = arbo.Linker(kb), arbo.Linker(kb, arbo.NgramEncoder(alias_weight=0.1))
-
-    def of(linker: arbo.Linker, k: int = 5) -> Candidates:
-        return linker.candidates(documents, k=k)
-
-    good = of(linker)
-    chosen = linker.configured(reranker=cross(bert, candidates=2))
-    for given, error, said in (
-        ({"mine": linker.candidates(dev[:1], k=5)}, DataError, "mine: .*made with other documents"),
-        ({"mine": replace(good, knowledge_base="other")}, DataError, "mine: .*another knowledge base"),
-        (
-            {"mine": of(linker, k=4)},
-            DataError,
-            "mine: too few candidates: 4 per mention, but the cross-encoder reads 5",
-        ),
-        ({"mine": of(other)}, DataError, r"mine: these candidates come from another encoder .*\(ngram\)"),
-        ({"mine": of(chosen)}, DataError, "mine: a reranker ordered these"),
-        ({"mine": good, "again": good}, UsageError, "again: two sets of candidates for the same documents"),
-    ):
-        with pytest.raises(error, match=said):
-            train_reranker(cross(bert), linker, documents, candidates=given, out=tmp_path / "cross", config=QUICK_CROSS)
-    assert not list(tmp_path.iterdir())
-
-
-def test_what_was_given_is_part_of_the_training(interrupted: Any, sample: Any) -> None:
-    documents, _, kb = sample
-    found = arbo.Linker(kb).candidates(documents[:1], k=9)
-    with pytest.raises(
-        UsageError, match=r"belongs to another training run, which differs in candidates of documents \("
-    ):
-        interrupted(candidates={"mine": found})
-
-
-def test_the_best_of_more_are_taken(interrupted: Any, tmp_path: Path, sample: Any) -> None:
-    documents, dev, kb = sample
-    many = {
-        "docs": arbo.Linker(kb).candidates(documents[:1], k=9),
-        "dev": arbo.Linker(kb).candidates(dev[:1], k=9),
-    }
-    (folder := tmp_path / "cross.training").rename(tmp_path / "aside")
-
-    with pytest.raises(Killed):
-        interrupted(options=arbo.RunOptions(announce=dying(0)), candidates=many)
-    for name, own in zip(("documents", "dev"), many.values(), strict=True):
-        kept = Candidates.load(folder / f"candidates-{name}.parquet")
-        assert kept.fingerprint == own.first(5).fingerprint
-    worse = replace(many["docs"], scores=many["docs"].scores - np.float32(1))
-    with pytest.raises(UsageError, match=r"differs in candidates of documents \("):
-        interrupted(candidates=many | {"docs": worse})
-    with pytest.raises(UsageError, match=r"differs in candidates of documents, candidates of dev \("):
-        interrupted()
-    interrupted(candidates={name: own.first(7) for name, own in many.items()})
 
 
 def test_another_first_stage_is_another_training(interrupted: Any, bert: Tower, sample: Any) -> None:

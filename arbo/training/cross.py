@@ -19,7 +19,6 @@ from torch import Tensor
 from arbo.data import Corpus, KnowledgeBase, MentionInput
 from arbo.data.gold import Gold
 from arbo.encoders.cross import CrossEncoder, Pairs
-from arbo.encoders.model_folder import same_model
 from arbo.encoders.templates import TokenRow
 from arbo.encoders.tower import packs
 from arbo.engine import Bools, Floats, Ids
@@ -189,23 +188,15 @@ def train_reranker(
     *,
     out: str | PathLike[str],
     dev: Iterable[Any] | None = None,
-    candidates: Mapping[str, Candidates] | None = None,
     config: RerankingConfig | None = None,
     options: RunOptions | None = None,
 ) -> CrossEncoder:
     """Train a cross-encoder to choose among the candidates of a first stage, and write it to a folder.
 
     See `arbo.train` for further arguments and errors. The configuration of the ``reranker`` (`CrossEncoder.of`) sets
-    the number of candidates per mention. The encoder of the ``linker`` finds them in the linker's knowledge base,
-    unless ``candidates`` has those of an earlier search with this encoder, for example from a run
-    (`Candidates.of_result`); its keys are any names, by which errors mention them. Of more candidates than needed, the
-    best are used. ``dev`` selects the model whose first candidate is correct most often.
-
-    Raises:
-        DataError: the given candidates are too few, or are of other documents, another knowledge base or another
-            encoder, or come from a reranker.
-        UsageError: the linker has a reranker or no knowledge base, there are fewer than 2 candidates or entities, or
-            two sets of candidates are given for the same documents.
+    the number of candidates per mention. The encoder of the ``linker`` finds them in the linker's knowledge base.
+    ``dev`` selects the model whose first candidate is correct most often. Raise UsageError also if the linker has a
+    reranker or no knowledge base, or there are fewer than 2 candidates or entities.
     """
     check_start(out, linker.kb)
     config = config or RerankingConfig()
@@ -223,12 +214,10 @@ def train_reranker(
         check_perturbable(reranker.tower)
     corpora = corpora_of(documents, dev)
     training_sets(corpora, kb, expand_abbreviations=expand)  # raises if there is nothing to learn
-    given = _given(candidates or {}, corpora, linker, k)
     retrieval: dict[str, Any] = {"k": k, "encoder": linker.encoder.settings, "search": linker.config.search}
-    retrieval |= {f"candidates of {name}": own.fingerprint for name, own in given.items()}
     what = {"reranker": reranker.settings, "candidates": retrieval, "expand_abbreviations": expand}
     with training(out, job_of(corpora, kb, config=config, **what), config, options) as workplace:
-        found = _retrieved(linker, corpora, given, k, workplace)
+        found = _retrieved(linker, corpora, k, workplace)
         data = RerankingSet.of(found["documents"])
         trainer = RerankingTrainer(reranker, data, found.get("dev"), config, workplace)
         trainer.run()
@@ -237,50 +226,14 @@ def train_reranker(
     return CrossEncoder.from_pretrained(workplace.target)
 
 
-def _given(
-    candidates: Mapping[str, Candidates], corpora: Mapping[str, Corpus], linker: Linker, k: int
-) -> dict[str, Candidates]:
-    """Match given candidates with their documents, and keep ``k`` per mention."""
-    found: dict[str, Candidates] = {}
-    for called, own in candidates.items():
-        name = next((name for name, corpus in corpora.items() if corpus.fingerprint == own.documents), "documents")
-        try:
-            _check_given(own, corpora[name], linker, k)
-        except DataError as error:
-            raise error.at(called) from None
-        if name in found:
-            raise UsageError(f"{called}: two sets of candidates for the same documents; remove one")
-        found[name] = own.first(k)
-    return found
-
-
-def _check_given(candidates: Candidates, documents: Corpus, linker: Linker, k: int) -> None:
-    """Raise DataError unless the linker's encoder would find the same candidates."""
-    assert linker.kb is not None
-    candidates.check(documents, linker.kb)
-    if "reranker" in candidates.made_by:
-        raise DataError("a reranker ordered these candidates; use candidates of an encoder alone")
-    if not same_model(candidates.made_by, linker.encoder.settings):
-        whose = candidates.made_by.get("model", candidates.made_by.get("encoder"))
-        raise DataError(
-            f"these candidates come from another encoder ({whose}), or from the same one with other weights or "
-            "settings; train with the encoder that found them"
-        )
-    if candidates.k < (least := min(k, len(linker.kb))):
-        mend = "find more (arbo link --candidates), or let the cross-encoder read fewer (--k)"
-        raise DataError(f"too few candidates: {candidates.k} per mention, but the cross-encoder reads {least}; {mend}")
-
-
-def _retrieved(
-    linker: Linker, corpora: Mapping[str, Corpus], given: Mapping[str, Candidates], k: int, workplace: Workplace
-) -> dict[str, Retrieved]:
-    """Find the candidates of documents, unless they are given or already in the training folder."""
+def _retrieved(linker: Linker, corpora: Mapping[str, Corpus], k: int, workplace: Workplace) -> dict[str, Retrieved]:
+    """Find the candidates of documents, unless they are already in the training folder."""
     assert linker.kb is not None
     files = {name: workplace.folder / f"candidates-{name}.parquet" for name in corpora}
     if workplace.is_first:
         for name, file in files.items():
             if not file.is_file():
-                (given[name] if name in given else linker.candidates(corpora[name], k=k)).save(file)
+                linker.candidates(corpora[name], k=k).save(file)
     workplace.accelerator.wait_for_everyone()
     found = {}
     for name, file in files.items():
