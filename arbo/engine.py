@@ -78,6 +78,8 @@ _NAMES = {
 
 def __getattr__(name: str) -> Any:
     """Return a name of `clustering` or `eval`, and store it in this module."""
+    if name.startswith("__"):  # such as `__path__`, for which every import of a name asks
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     home = next((module for module, names in _NAMES.items() if name in names.split()), "eval")
     package, dot, module = home.partition(".")
     try:
