@@ -13,7 +13,7 @@ from arbo import Entity, KnowledgeBase
 from arbo.spans import dictionary
 from arbo.spans.dictionary import Dictionary
 from arbo.spans.overlaps import without_overlaps
-from arbo.text.sentences import lines, passages, sentences, whole
+from arbo.text.sentences import lines, passages, sentences
 from arbo.text.words import content_words, fold, is_stop_word, windows, words
 
 
@@ -101,7 +101,7 @@ def test_sentences(text: str, found: list[str]) -> None:
     assert cut(text, sentences(text)) == found
 
 
-@pytest.mark.parametrize("split", [lines, sentences, passages, whole])
+@pytest.mark.parametrize("split", [lines, sentences, passages])
 @given(text=st.text(alphabet="aB. \n\r!)1", max_size=40))
 def test_pieces_lose_nothing_but_white_space(split: object, text: str) -> None:
     spans = split(text).tolist()  # type: ignore[operator]

@@ -74,15 +74,6 @@ def passages(text: str) -> Offsets:
     return offsets_of(made)
 
 
-def whole(text: str) -> Offsets:
-    """Return the offsets of the whole text, without the white space around it, as one piece.
-
-    >>> whole(" a b ").tolist()
-    [[1, 4]]
-    """
-    return _between(text, ())
-
-
 def _ends(text: str) -> Iterator[Span]:
     for match in _BREAK.finditer(text):
         space = match.span(match.lastgroup or 0)
