@@ -107,7 +107,7 @@ class Work:
         *,
         metric: Metric,
         search: SearchMethod,
-        within: Limit,
+        within: Limit = None,
         progress: Progress,
     ) -> Iterator[Neighbors]:
         """Search as `arbo.retrieval.groups.search_all` does, in shards.
