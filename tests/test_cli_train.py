@@ -153,4 +153,4 @@ def test_a_preset_is_where_the_settings_start(run: Run, bert_folder: Path, tmp_p
 
 def test_names_of_parts_may_be_capitals(run: Run) -> None:
     assert "'Pel'" not in run("train", "encoder", "--preset", "Pel").err
-    assert "'proxies' is not one of arboel, pel" in run("train", "encoder", "--preset", "proxies").told
+    assert "'proxies' is not one of 'arboel', 'pel'" in run("train", "encoder", "--preset", "proxies").told
