@@ -74,7 +74,7 @@ def test_a_good_file_is_recognised_and_read(tmp_path: Path, kind: str, name: str
     guessed: list[str] = []
     if name.startswith("skos"):
         pytest.importorskip("rdflib")
-    items = read(kind, path, told=guessed.append)
+    items = read(kind, path, announce_format=guessed.append)
     assert guessed == [name.split()[0]]
     assert shown(items) == CONTENTS[kind, name].strip("\n")
     assert shown(read(kind, str(path), name.upper())) == shown(items)
@@ -100,7 +100,7 @@ def test_encodings_and_line_ends_change_nothing(tmp_path: Path, kind: str, name:
         return  # offsets of BRAT are of a text in UTF-8, and XML says its encoding
     assert shown(read(kind, path, name)) == expected
     guessed: list[str] = []
-    read(kind, path, told=guessed.append)
+    read(kind, path, announce_format=guessed.append)
     assert guessed == [name.split()[0]]
 
 
@@ -241,7 +241,7 @@ def test_the_format_of_a_folder_is_guessed_from_its_files(tmp_path: Path, files:
     save(tmp_path, "", files)
     heard: list[str] = []
     if " " not in guessed or "like 2" in guessed:
-        read_documents(tmp_path if "like" in guessed else tmp_path / next(iter(files)), told=heard.append)
+        read_documents(tmp_path if "like" in guessed else tmp_path / next(iter(files)), announce_format=heard.append)
         assert heard == [guessed]
     else:
         one = tmp_path / next(iter(files))

@@ -274,7 +274,7 @@ def test_the_forms_of_rdf_and_their_order_are_the_same(tmp_path: Path, form: str
     text = rdflib.Graph().parse(data=TURTLE, format="turtle").serialize(format=form)
     (tmp_path / name).write_text(text, "utf-8")
     guessed: list[str] = []
-    again = read("entities", tmp_path / name, told=guessed.append)
+    again = read("entities", tmp_path / name, announce_format=guessed.append)
     assert guessed == ["skos"]
     assert [*map(names_of, again)] == [*map(names_of, kb)]
     if form == "nt":

@@ -278,7 +278,7 @@ def test_a_good_file_comes_back_as_it_was(tmp_path: Path, name: str) -> None:
     corpus = read_documents(save(tmp_path, name, DOCUMENTS[name]))
     assert write_documents(corpus, tmp_path / "out.json", name.split()[0]) == {}
     guessed: list[str] = []
-    again = read_documents(tmp_path / "out.json", told=guessed.append)
+    again = read_documents(tmp_path / "out.json", announce_format=guessed.append)
     assert guessed == [name.split()[0]]
     assert again == corpus
     assert [one.metadata for one in again] == [one.metadata for one in corpus]

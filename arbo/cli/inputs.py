@@ -138,7 +138,7 @@ def read_documents(
     name = first.name if isinstance(docs, Path) or len(docs) == 1 else f"{len(docs)} inputs"
     if column is None:
         documents = formats.read_documents(
-            docs, format_, types=types, on_error=how.on_error, told=tell_format(name, "--format")
+            docs, format_, types=types, on_error=how.on_error, announce_format=tell_format(name, "--format")
         )
     else:
         from arbo.formats.table import read_column

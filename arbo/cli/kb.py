@@ -50,8 +50,8 @@ def check(
     """
     from arbo.encoders.index import check_index
 
-    told = tell_format(kb.name, "--kb-format")
-    base = read_knowledge_base(kb, kb_format, on_error="skip", told=told)
+    tell = tell_format(kb.name, "--kb-format")
+    base = read_knowledge_base(kb, kb_format, on_error="skip", announce_format=tell)
     check_index(base)
     counts, found = base.stats(), base.problems()
     errors = sum(problem.severity == "error" for problem in found)

@@ -151,20 +151,20 @@ def read_documents(
     *,
     types: str | Iterable[str] | None = None,
     on_error: OnError = "fail",
-    told: Callable[[str], object] = str,
+    announce_format: Callable[[str], object] = str,
 ) -> Corpus:
     """Read documents in one of `DOCUMENT_FORMATS`, with all mentions, or only mentions of `types`.
 
     All inputs must have the same format; several tables count as one. If `format` is None, it is guessed from names and
-    contents, and `told` is called with a text that names the guessed format. If some files of a folder look like
-    another format, the text also says how many look like the guessed one.
+    contents, and `announce_format` is called with a text that names it. If some files of a folder look like another
+    format, the text also says how many look like the guessed one.
 
     Raises:
         UsageError: the format is unknown, no input is given, or none of the mentions has one of the types.
         DataError: a file is missing, or malformed (unless `on_error="skip"`); there are no documents; or the format
             cannot be guessed.
     """
-    name, first, paths, read, notes = _opened(path, format, DOCUMENT_FORMATS, told)
+    name, first, paths, read, notes = _opened(path, format, DOCUMENT_FORMATS, announce_format)
     corpus: Corpus
     if len(paths) == 1:
         corpus = read(paths[0], on_error=on_error)
@@ -189,7 +189,7 @@ def read_knowledge_base(
     format: str | None = None,  # noqa: A002
     *,
     on_error: OnError = "fail",
-    told: Callable[[str], object] = str,
+    announce_format: Callable[[str], object] = str,
     columns: Mapping[str, str] | None = None,
     types: str | Iterable[str] | None = None,
 ) -> KnowledgeBase:
@@ -199,7 +199,7 @@ def read_knowledge_base(
     or ``"ST21pv"``, and includes the types below it, see `arbo.formats.umls`. A knowledge base without entities is a
     `DataError`, even with `on_error="skip"`.
     """
-    name, first, paths, read, notes = _opened(path, format, KNOWLEDGE_BASE_FORMATS, told)
+    name, first, paths, read, notes = _opened(path, format, KNOWLEDGE_BASE_FORMATS, announce_format)
     if columns:
         if name not in ("csv", "tsv") or (unknown := columns.keys() - ENTITY_KEYS):
             wrong = f"unknown keys: {', '.join(sorted(unknown))}" if name in ("csv", "tsv") else f"the format is {name}"
@@ -226,7 +226,7 @@ def read_knowledge_base(
 
 
 def _opened(
-    path: Inputs, name: str | None, formats: Mapping[str, Reading], told: Callable[[str], object]
+    path: Inputs, name: str | None, formats: Mapping[str, Reading], announce_format: Callable[[str], object]
 ) -> tuple[str, str, list[Any], Callable[..., Any], dict[str, int]]:
     """Return the format, the first path, the arguments of the calls of the reader, the reader, and notes.
 
@@ -236,7 +236,7 @@ def _opened(
         raise UsageError(f"unknown format {name!r}; known: {', '.join(sorted(formats))}")
     paths = [Path(one) for one in expanded(path)]
     if name is None:
-        name = _guessed(paths, formats, told)
+        name = _guessed(paths, formats, announce_format)
     reading = formats[name.lower()]
     function, kind = _function(reading.reader), reading.options.get("kind")
     suffixes = (f".{kind}",) if kind else getattr(sys.modules[function.__module__], "SUFFIXES", ())
@@ -261,7 +261,7 @@ def _left_out(paths: list[Path], suffixes: tuple[str, ...]) -> dict[str, int]:
 
 def expanded(path: Inputs) -> list[PathLike]:
     """Replace each pattern by the sorted files that match it; raise DataError if none does, UsageError for no path."""
-    found: list[PathLike] = []
+    paths: list[PathLike] = []
     for one in [path] if isinstance(path, (str, os.PathLike)) else path:
         pattern = os.fspath(one)
         if not pattern:
@@ -270,14 +270,14 @@ def expanded(path: Inputs) -> list[PathLike]:
         files = [pattern] if plain else sorted(glob(pattern, recursive=True))
         if not files:
             raise DataError("no file matches this pattern; check it", file=pattern)
-        found += files
-    if not found:
+        paths += files
+    if not paths:
         raise UsageError("no file to read; name at least one")
-    return found
+    return paths
 
 
-def _guessed(paths: list[Path], formats: Mapping[str, Reading], told: Callable[[str], object]) -> str:
-    """Return the first format whose pattern fits one of the first 20 files, and tell it.
+def _guessed(paths: list[Path], formats: Mapping[str, Reading], announce_format: Callable[[str], object]) -> str:
+    """Return the first format whose pattern fits one of the first 20 files, and announce it.
 
     Of the formats whose files often lie beside other files, choose that of most files.
     """
@@ -293,9 +293,11 @@ def _guessed(paths: list[Path], formats: Mapping[str, Reading], told: Callable[[
         chosen, *others = names
         if others and len(like[chosen]) == len(like[others[0]]):
             problem = f"{like[chosen][0]} looks like {chosen}, but {like[others[0]][0]} like {others[0]}"
-            mend = "give the format (--format, --kb-format), or the files of one format"
-            raise DataError(f"{problem}; {mend}", file=str(paths[0]))
-        told(f"{chosen}, like {len(like[chosen])} of {sum(map(len, like.values()))} files" if others else chosen)
+            advice = "give the format (--format, --kb-format), or the files of one format"
+            raise DataError(f"{problem}; {advice}", file=str(paths[0]))
+        announce_format(
+            f"{chosen}, like {len(like[chosen])} of {sum(map(len, like.values()))} files" if others else chosen
+        )
         return chosen
     problem = "the format cannot be guessed from the name and the content; give it (--format, --kb-format)"
     if paths[0].is_dir():

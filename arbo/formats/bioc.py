@@ -34,9 +34,8 @@ from arbo.data.fields import any_list, anything, fields, mapping_or_null, string
 from arbo.errors import DataError
 from arbo.files import PathLike, write_lines
 from arbo.formats import json_files
-from arbo.formats.files import LARGEST_ARCHIVE, check_entities, read_head, read_text
+from arbo.formats.files import LARGEST_ARCHIVE, check_entities, check_id, read_head, read_text
 from arbo.formats.json_files import Draft, Value, annotated, json_values, read_values
-from arbo.formats.writing import check_id
 
 SUFFIXES = (*json_files.SUFFIXES, ".xml")
 ID_INFONS = ("identifiers", "identifier", "mesh", "omim", "umls", "cui", "concept_id", "conceptid", "ncbi gene", "gene")
@@ -48,7 +47,6 @@ _LISTS = ("passages", "sentences", "annotations", "relations", "locations", "nod
 _NIL = "-1"
 _PART = {"id": anything, "infons": mapping_or_null, "offset": anything, "text": string_or_null}
 _GOLD = re.compile(rf"(?!({_NIL}|-)\Z)\S(.*\S)?", re.S)
-_SEPARATORS = frozenset("|,;+")
 _PART |= dict.fromkeys(_LISTS, any_list)
 
 
@@ -98,20 +96,20 @@ def _document(record: object, notes: Counter[str]) -> Document:
 
 def _text(passages: list[dict[str, Any]], document_id: str) -> tuple[str, list[dict[str, Any]]]:
     """Return the text of a document, and offset, length and infons of each passage."""
-    found, places, length = [], [], 0
+    pieces, places, length = [], [], 0
     for passage in passages:
-        pieces = [passage] if passage.get("text") or not passage["sentences"] else passage["sentences"]
-        for number, piece in enumerate(pieces):
-            offset, own = piece["offset"], piece.get("text") or ""
+        parts = [passage] if passage.get("text") or not passage["sentences"] else passage["sentences"]
+        for number, part in enumerate(parts):
+            offset, piece = part["offset"], part.get("text") or ""
             if type(offset) is not int or not length <= offset <= length + _WIDEST_GAP:
                 problem = f"a passage or sentence has the offset {offset!r:.30} after a text that ends at {length}"
-                mend = f"offsets must ascend, count Unicode code points, and leave gaps of at most {_WIDEST_GAP:,}"
-                raise DataError(f"{problem}; {mend}", id=document_id)
-            found += [" " * (offset - length) if number else "\n" * (offset - length), own]
-            length = offset + len(own)
-        begin = pieces[0]["offset"]
+                rule = f"offsets must ascend, count Unicode code points, and leave gaps of at most {_WIDEST_GAP:,}"
+                raise DataError(f"{problem}; {rule}", id=document_id)
+            pieces += [" " * (offset - length) if number else "\n" * (offset - length), piece]
+            length = offset + len(piece)
+        begin = parts[0]["offset"]
         places.append({"offset": begin, "length": length - begin, "infons": passage.get("infons") or {}})
-    return "".join(found), places
+    return "".join(pieces), places
 
 
 def _draft(record: object, document_id: str, text: str, notes: Counter[str]) -> Draft | None:
@@ -136,8 +134,8 @@ def _draft(record: object, document_id: str, text: str, notes: Counter[str]) -> 
 
 def _gold(infons: dict[str, Any]) -> tuple[str, ...] | None:
     """Take the ids out of the infons of an annotation."""
-    own = {key.lower(): key for key, value in infons.items() if value not in (None, "", "-", [])}
-    key = next((own[name] for name in ID_INFONS if name in own), None)
+    filled = {key.lower(): key for key, value in infons.items() if value not in (None, "", "-", [])}
+    key = next((filled[name] for name in ID_INFONS if name in filled), None)
     if key is None:
         return None
     value = infons.pop(key)
@@ -203,11 +201,10 @@ def _json_document(document: Document) -> dict[str, Any]:
     passages = _passages(document)
     whole: list[dict[str, Any]] = []
     begins = [passage["offset"] for passage in passages]
-    own = [mention.id.removeprefix(f"{document.id}:") for mention in document.mentions]
-    for name, mention in zip(own, document.mentions, strict=True):
+    for mention in document.mentions:
         passage = passages[max(0, bisect_right(begins, mention.start) - 1)]
         is_inside = passage["offset"] <= mention.start and mention.end <= passage["offset"] + len(passage["text"])
-        (passage["annotations"] if is_inside else whole).append(_annotation(name, mention))
+        (passage["annotations"] if is_inside else whole).append(_annotation(mention))
     lists = {"passages", "relations"}  # of BioC; other metadata of these names are infons
     infons = {key: value for key, value in document.metadata.items() if not (key in lists and isinstance(value, list))}
     relations = [] if "relations" in infons else document.metadata.get("relations", [])
@@ -216,32 +213,30 @@ def _json_document(document: Document) -> dict[str, Any]:
 
 def _passages(document: Document) -> list[dict[str, Any]]:
     """Return the passages of a document from BioC, if its text still has them, or else one passage."""
-    text, found = document.text, []
+    text, passages, end = document.text, [], 0
     try:
-        for one in document.metadata.get("passages", ()):
-            end = one["offset"] + one["length"]
-            found.append({"offset": one["offset"], "infons": {**one["infons"]}, "text": text[one["offset"] : end]})
-    except (KeyError, TypeError):
-        found = []
-    end = 0
-    for one in found:
-        if not end <= one["offset"] or text[end : one["offset"]].strip("\n"):
-            break
-        end = one["offset"] + len(one["text"])
-    else:
-        if found and end == len(text):
-            return [{**one, "annotations": []} for one in found]
+        for place in document.metadata.get("passages", ()):
+            begin = place["offset"]
+            if begin < end or text[end:begin].strip("\n"):
+                raise ValueError("the text was changed")
+            end = begin + len(piece := text[begin : begin + place["length"]])
+            passages.append({"offset": begin, "infons": {**place["infons"]}, "text": piece, "annotations": []})
+    except (KeyError, TypeError, ValueError):
+        passages = []
+    if passages and end == len(text):
+        return passages
     return [{"offset": 0, "infons": {}, "text": text, "annotations": []}]
 
 
-def _annotation(name: str, mention: Mention) -> dict[str, Any]:
+def _annotation(mention: Mention) -> dict[str, Any]:
     infons = dict(mention.metadata)
     if mention.type is not None:
         infons["type"] = mention.type
     if mention.gold is not None:
         ids = [check_id(id_, _GOLD, of=mention.id) for id_ in mention.gold]
         infons["identifier"] = "|".join(ids) or _NIL
-        if any(_SEPARATORS & {*id_} for id_ in ids):
+        if any(map(_SEPARATOR.search, ids)):
             infons["identifiers"] = ids
     locations = [{"offset": start, "length": end - start} for start, end in mention.spans]
+    name = mention.id.removeprefix(f"{mention.document_id}:")
     return {"id": name, "infons": infons, "text": mention.text, "locations": locations}

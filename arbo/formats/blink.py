@@ -58,8 +58,8 @@ def _document(line: str, file: Path, number: int) -> Document:
     span = len(before), len(before) + len(mention)
     text = before + mention + _blank(mention, right) + right
     gold = _gold(values.get("label_id"), values.get("world"))
-    found = Mention(mention_ids(name, [(span,)])[0], name, (span,), mention, gold=gold)
-    return Document(name, text, (found,), values.get("world"), values["metadata"])
+    mentions = (Mention(mention_ids(name, [(span,)])[0], name, (span,), mention, gold=gold),)
+    return Document(name, text, mentions, values.get("world"), values["metadata"])
 
 
 def _blank(left: str, right: str) -> str:

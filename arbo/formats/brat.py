@@ -42,8 +42,7 @@ from arbo.data import Corpus, Document, DocumentRecords, Mention, OnError, Recor
 from arbo.data.documents import compare, span_between, text_of
 from arbo.errors import DataError, UsageError
 from arbo.files import PathLike, real, whole_folder
-from arbo.formats.files import LARGEST_ARCHIVE, data_files, decode, read_text, sound, unpacked
-from arbo.formats.writing import check_id, one_line
+from arbo.formats.files import LARGEST_ARCHIVE, check_id, data_files, decode, one_line, read_text, sound, unpacked
 from arbo.text.checks import Span
 
 TEXT, ANNOTATIONS = SUFFIXES = (".txt", ".ann")
@@ -165,7 +164,8 @@ def _document(text: _File, annotations: _File, records: Records[Document]) -> Do
                 if target not in gold:
                     raise DataError("this mention has a gold id but no T line; add one, or drop the id", id=target)
                 gold[target][concept] = None
-    records.notes.update(_counts(gold))
+    records.notes["mentions without a concept id"] += sum(not concepts for concepts in gold.values())
+    records.notes["mentions with several concept ids"] += sum(len(concepts) > 1 for concepts in gold.values())
     return Document(
         document_id,
         text.text,
@@ -186,12 +186,10 @@ def _mention(columns: list[str], name: str, text: str, notes: Counter[str]) -> t
     compare(columns[2], spans, text, notes, of=name)
     if len(spans) > 1:
         notes["mentions with several fragments"] += 1
-        ordered = sorted(spans)
-        if any(left[1] > right[0] for left, right in pairwise(ordered)):
-            notes["mentions with overlapping fragments"] += 1
-        gaps = [text[left[1] : right[0]] for left, right in pairwise(ordered)]
-        if any("\n" in gap and not gap.strip() for gap in gaps):
-            notes["mentions split at a line end"] += 1
+        pairs = list(pairwise(sorted(spans)))
+        notes["mentions with overlapping fragments"] += any(left[1] > right[0] for left, right in pairs)
+        gaps = [text[left[1] : right[0]] for left, right in pairs]
+        notes["mentions split at a line end"] += any("\n" in gap and not gap.strip() for gap in gaps)
     return label, spans
 
 
@@ -214,18 +212,11 @@ def _concepts(columns: list[str], document_id: str, notes: Counter[str]) -> Iter
         else:
             yield target, rest[1].strip()
     elif columns[0].startswith("#") and kind == "AnnotatorNotes" and target is not None:
-        found = _UMLS_ID.findall(" ".join(columns[2:]))
-        if not found:
-            notes["annotator notes without a UMLS id ignored"] += 1
-        yield from ((target, concept) for concept in found)
+        ids = _UMLS_ID.findall(" ".join(columns[2:]))
+        notes["annotator notes without a UMLS id ignored"] += not ids
+        yield from ((target, id_) for id_ in ids)
     else:
         notes["lines of other kinds ignored (relations, events, attributes, notes)"] += 1
-
-
-def _counts(gold: dict[str, dict[str, None]]) -> Counter[str]:
-    ids = Counter(min(len(concepts), 2) for concepts in gold.values())
-    counts = {"mentions without a concept id": ids[0], "mentions with several concept ids": ids[2]}
-    return Counter({note: count for note, count in counts.items() if count})
 
 
 def write_brat(documents: Iterable[Document], folder: PathLike, names: Mapping[str, str]) -> Counter[str]:
@@ -268,10 +259,10 @@ def _folded(name: str) -> str:
 
 def _annotation_lines(document: Document, names: Mapping[str, str], notes: Counter[str]) -> Iterator[str]:
     text, reference = document.text, count(1)
-    own = [mention.id.removeprefix(f"{document.id}:") for mention in document.mentions]
-    is_numbered = all(re.fullmatch(r"T[0-9]+", number) for number in own)
-    for place, mention in enumerate(document.mentions):
-        number = own[place] if is_numbered else f"T{place + 1}"
+    numbers = [mention.id.removeprefix(f"{document.id}:") for mention in document.mentions]
+    if not all(re.fullmatch(r"T[0-9]+", number) for number in numbers):
+        numbers = [f"T{place}" for place in range(1, len(numbers) + 1)]
+    for number, mention in zip(numbers, document.mentions, strict=True):
         spans = [match.span() for start, end in mention.spans for match in _ON_ONE_LINE.finditer(text, start, end)]
         if not spans:
             notes["mentions left out, since they consist of line ends"] += 1

@@ -33,8 +33,7 @@ from arbo.data.documents import marked_document
 from arbo.engine import BracketError, Chains, columns_of, is_comment
 from arbo.errors import DataError
 from arbo.files import PathLike, write_lines
-from arbo.formats.files import Block, read_blocks, read_lines
-from arbo.formats.writing import check_id, hull, one_line
+from arbo.formats.files import Block, check_id, hull, one_line, read_blocks, read_lines
 from arbo.text.checks import Span
 from arbo.text.sentences import lay_out
 from arbo.text.words import words
@@ -93,19 +92,17 @@ def _document(lines: Block, file: Path, records: Records[Document]) -> Document:
                 sentences[-1].append(_word(number, line, document_id))
         elif sentences[-1]:
             sentences.append([])
-    if unknown := sum(word.text is None for words in sentences for word in words):
-        records.notes["lines without a word"] += unknown
+    records.notes["lines without a word"] += sum(word.text is None for words in sentences for word in words)
     text, places = lay_out([[word.text or "_" for word in words] for words in sentences if words])
     spans = list(chain.from_iterable(places))
     chains = _chains(list(chain.from_iterable(sentences)), document_id, file, records)
-    found = [
+    repeated = [
         ((spans[first][0], spans[last][1]), name)
         for name, mentions in chains.mentions.items()
         for first, last in mentions
     ]
-    distinct = sorted(set(found), key=lambda mention: (mention[0][0], -mention[0][1], mention[1]))
-    if len(distinct) < len(found):
-        records.notes["repeated mentions dropped"] += len(found) - len(distinct)
+    distinct = sorted(set(repeated), key=lambda mention: (mention[0][0], -mention[0][1], mention[1]))
+    records.notes["repeated mentions dropped"] += len(repeated) - len(distinct)
     return marked_document(document_id, text, [((span,), None, (f"{document_id}/{name}",)) for span, name in distinct])
 
 
@@ -148,10 +145,10 @@ def _part_lines(document: Document, notes: Counter[str]) -> Iterator[str]:
     named = _PART.fullmatch(check_id(document.id, _DOCUMENT_ID, of=document.id))
     name, part = named.groups() if named else (document.id, "0")
     yield f"#begin document ({name});" + (f" part {part}" if named else "")
-    found = _word_spans(document, notes)
-    brackets = _brackets(document, found, notes)
+    spans = _word_spans(document, notes)
+    brackets = _brackets(document, spans, notes)
     before = number = 0
-    for at, (start, end) in enumerate(found):
+    for at, (start, end) in enumerate(spans):
         if at and "\n" in document.text[before:start]:
             yield ""
             number = 0
@@ -170,9 +167,9 @@ def _word_spans(document: Document, notes: Counter[str]) -> list[Span]:
     return [(start, end) for start, end in pairwise(sorted(cuts)) if one_line(text[start:end]).strip(" ")]
 
 
-def _brackets(document: Document, found: list[Span], notes: Counter[str]) -> dict[int, list[str]]:
+def _brackets(document: Document, words: list[Span], notes: Counter[str]) -> dict[int, list[str]]:
     """Return the brackets of each word that has one."""
-    starts, ends = [start for start, _ in found], [end for _, end in found]
+    starts, ends = [start for start, _ in words], [end for _, end in words]
     places = []
     for mention in document.mentions:
         start, end = hull(mention, notes)
@@ -198,7 +195,7 @@ def _brackets(document: Document, found: list[Span], notes: Counter[str]) -> dic
 
 def _names(document_id: str, chains: list[tuple[str, ...]]) -> list[str]:
     """Return the names that the chains had in CoNLL, or else consecutive numbers."""
-    own = [ids[0].removeprefix(f"{document_id}/") for ids in chains]
-    if all(map(_CHAIN.fullmatch, own)) and chains == [(f"{document_id}/{name}",) for name in own]:
-        return own
+    names = [ids[0].removeprefix(f"{document_id}/") for ids in chains]
+    if all(map(_CHAIN.fullmatch, names)) and chains == [(f"{document_id}/{name}",) for name in names]:
+        return names
     return [str(number) for number in range(len(chains))]

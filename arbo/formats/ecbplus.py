@@ -64,13 +64,13 @@ def _read(path: PathLike, kind: Kind, on_error: OnError) -> Corpus:
     records = DocumentRecords(on_error)
     for file in data_files(path, (_CORPUS,)):
         source = _mention_file(file, kind)
-        found = _mentions(source, records)
+        by_document = _mentions(source, records)
         for _, words in groupby(_words(file, records), key=lambda word: word.document_id):
             first, *more = words
             with records.record(file, first.line):
-                mentions = found.pop(first.document_id, [])
+                mentions = by_document.pop(first.document_id, [])
                 records.add(_document([first, *more], mentions, source, records), file, first.line)
-        for document_id in found:
+        for document_id in by_document:
             with records.record(source, 1):
                 raise DataError(f"{file.name} has no such document; add it, or drop its mentions", id=document_id)
     return Corpus(records)
@@ -101,8 +101,7 @@ def _words(file: Path, records: Records[Document]) -> Iterator[_Word]:
                 problem = f"sentence and word must be integers, not {sentence!r:.30} and {position!r:.30}"
                 raise DataError(problem, id=document_id)
             word = _Word(number, document_id, int(sentence), int(position), text)
-            if len(columns) > 5:
-                records.notes["corpus lines with an extra column"] += 1
+            records.notes["corpus lines with an extra column"] += len(columns) > 5
             yield word
 
 
@@ -129,21 +128,22 @@ def _document(words: list[_Word], mentions: list[Numbered], source: Path, record
     for word, place in zip(words, chain.from_iterable(places), strict=True):
         if where.setdefault((word.sentence, word.number), place) != place:
             raise DataError(f"sentence {word.sentence} has word {word.number} twice", line=word.line, id=document_id)
-    found: list[Marked] = []
+    marked: list[Marked] = []
     clusters: list[str | None] = []
     for number, mention in mentions:
         with records.record(source, 1, kind="mentions"):
             spans = _spans(mention, where, document_id, number)
             label, identity, cluster = (_string(mention, key, document_id, number) for key in _STRINGS)
-            gold, own = (identity, cluster) if "identity" in mention else (cluster, None)
-            found.append((spans, label, None if gold is None else (gold,)))
-            clusters.append(own)
-            if mention.get("tokens_str", text_of(spans, text)) != text_of(spans, text):
-                records.notes["mentions whose tokens_str differs from their words"] += 1
-    document = marked_document(document_id, text, found)
-    marked = (replace(mention, cluster=own) for mention, own in zip(document.mentions, clusters, strict=True))
+            gold, cluster = (identity, cluster) if "identity" in mention else (cluster, None)
+            marked.append((spans, label, None if gold is None else (gold,)))
+            clusters.append(cluster)
+            covered = text_of(spans, text)
+            differs = mention.get("tokens_str", covered) != covered
+            records.notes["mentions whose tokens_str differs from their words"] += differs
+    document = marked_document(document_id, text, marked)
+    mentions_ = (replace(one, cluster=cluster) for one, cluster in zip(document.mentions, clusters, strict=True))
     topic = _ECBPLUS_ID.fullmatch(document_id)
-    return replace(document, mentions=tuple(marked), metadata={} if topic is None else {"topic": topic[1]})
+    return replace(document, mentions=tuple(mentions_), metadata={} if topic is None else {"topic": topic[1]})
 
 
 def _spans(

@@ -1,4 +1,4 @@
-"""Read the lines or the whole text of files.
+"""Read the lines or the whole text of files, and fit texts, ids and mentions to formats of lines.
 
 Text is UTF-8 with or without a byte order mark, or UTF-16 with one, plain or gzipped. The first bytes decide, not the
 name. The path `-` means standard input. Only a line feed ends a line, and a carriage return before it is dropped. Other
@@ -12,16 +12,18 @@ import re
 import sys
 import tarfile
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from io import BufferedIOBase, BufferedReader, BytesIO, RawIOBase
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from arbo.data import Records
+from arbo.data import Mention, Records
 from arbo.data.records import Item
 from arbo.errors import DataError
 from arbo.files import PathLike
+from arbo.text.checks import Span
 
 LARGEST_ARCHIVE = 2**30
 """Bytes that a compressed file may unpack to, where all of them are kept in memory."""
@@ -50,6 +52,7 @@ _NOT_TEXT = {
 _GROWING = re.compile(
     r"""<!ATTLIST\s[^<>"']*+["']|<!ENTITY\s(?!\s*[\w.:-]+\s+("[^"&%<]{0,300}"|'[^'&%<]{0,300}')\s*>)"""
 )
+_BLANKS = str.maketrans("\t\r\n", "   ")
 _looked_at: dict[Path, bytes] = {}
 """The content of standard input and of pipes whose head was read, until they are opened again."""
 _SAVE_AS = "save the file as UTF-8 (if it is Latin-1 or Windows-1252, with iconv -f WINDOWS-1252 -t UTF-8)"
@@ -68,19 +71,19 @@ def data_files(path: Paths, suffixes: tuple[str, ...] = ()) -> tuple[Path, ...]:
         return (path,)
     if path.is_dir():
         endings = (*suffixes, *(f"{suffix}.gz" for suffix in suffixes))
-        found = sorted(
+        files = sorted(
             file
             for file in path.iterdir()
             if file.is_file() and not file.name.startswith(".") and file.name.lower().endswith(endings)
         )
-        if not found:
+        if not files:
             problem = f"the folder has no file that ends in {', '.join(endings)}; give the path of the file itself"
             raise DataError(problem, file=str(path))
-        return tuple(found)
+        return tuple(files)
     if not path.exists():
         zipped = path.with_name(f"{path.name}.gz")
-        mend = f"did you mean {zipped}?" if zipped.exists() else "check the path"
-        raise DataError(f"no such file or folder; {mend}", file=str(path))
+        advice = f"did you mean {zipped}?" if zipped.exists() else "check the path"
+        raise DataError(f"no such file or folder; {advice}", file=str(path))
     return (path,)
 
 
@@ -162,11 +165,11 @@ def check_entities(text: str, file: Path) -> None:
 
     These are attributes, which may have defaults, and entities that are long, external or made of others.
     """
-    if found := _GROWING.search(text):
+    if declaration := _GROWING.search(text):
         problem = "an entity of XML is long, external, or made of other entities, which is refused; resolve it"
-        if found[0].startswith("<!A"):
+        if declaration[0].startswith("<!A"):
             problem = "the XML declares an attribute with a default, which is refused; remove the declaration"
-        raise DataError(problem, file=str(file), line=text.count("\n", 0, found.start()) + 1)
+        raise DataError(problem, file=str(file), line=text.count("\n", 0, declaration.start()) + 1)
 
 
 @contextmanager
@@ -211,8 +214,8 @@ class _Sound(RawIOBase):
             size = self._stream.readinto(buffer)
         self._size += size
         if self._size > LARGEST_ARCHIVE and self._size > MOST_PACKED * self._packed.tell():
-            told = f"more than {LARGEST_ARCHIVE >> 20} MiB, and {MOST_PACKED} times its own size"
-            raise DataError(f"the file unpacks to {told}; if you trust it, unpack it first", file=str(self._file))
+            limit = f"more than {LARGEST_ARCHIVE >> 20} MiB, and {MOST_PACKED} times its own size"
+            raise DataError(f"the file unpacks to {limit}; if you trust it, unpack it first", file=str(self._file))
         return size
 
 
@@ -271,3 +274,21 @@ def decode_line(raw: bytes, file: Path, number: int) -> str:
         problem = f"character {nul + 1} of the line is NUL; check that this is a text file in UTF-8"
         raise DataError(problem, file=str(file), line=number)
     return line
+
+
+def one_line(text: str) -> str:
+    """Replace each tab, carriage return and line feed by a space."""
+    return text.translate(_BLANKS)
+
+
+def check_id(value: str, allowed: re.Pattern[str], *, of: str) -> str:
+    """Return an id if it matches a pattern completely; raise DataError for the mention or document ``of`` otherwise."""
+    if allowed.fullmatch(value):
+        return value
+    raise DataError(f"the format cannot hold the id {value!r:.80}; rename it, or export as jsonl", id=of)
+
+
+def hull(mention: Mention, notes: Counter[str]) -> Span:
+    """Return the span from the first to the last offset of a mention; count discontinuous mentions."""
+    notes["discontinuous mentions written from first to last offset"] += len(mention.spans) > 1
+    return mention.start, mention.end

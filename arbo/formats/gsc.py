@@ -31,18 +31,18 @@ def _document(block: Block, file: Path, records: Records[Document]) -> Document:
     if "\t" in document_id or len(block) < 2:
         raise DataError("expected a document id, its text on the next line, then its mentions", id=document_id[:60])
     text = block[1][1]
-    found = []
+    mentions = []
     for number, line in block[2:]:
         with records.record(file, number, kind="lines"):
-            found.append(_mention(line.split("\t"), document_id, text, records.notes))
-    return marked_document(document_id, text, found)
+            mentions.append(_mention(line.split("\t"), document_id, text, records.notes))
+    return marked_document(document_id, text, mentions)
 
 
 def _mention(columns: list[str], document_id: str, text: str, notes: Counter[str]) -> Marked:
     if len(columns) != 4 or not columns[3].strip():
-        wrong = f"this line has {len(columns)}" if len(columns) != 4 else "the last one is empty"
-        problem = f"a mention needs 4 tab-separated columns (start, end, text, concept id), but {wrong}"
-        raise DataError(problem, id=document_id)
+        problem = f"this line has {len(columns)}" if len(columns) != 4 else "the last one is empty"
+        form = "a mention needs 4 tab-separated columns (start, end, text, concept id)"
+        raise DataError(f"{form}, but {problem}", id=document_id)
     start, end, surface, concept = columns
     span = span_between(start, end, text, of=document_id)
     compare(surface, (span,), text, notes, of=document_id)

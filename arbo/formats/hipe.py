@@ -106,13 +106,13 @@ def _token(values: list[str], header: list[str], document_id: str) -> _Token:
 
 def _document(block: _Block, notes: Counter[str]) -> Document:
     text, places = _lay_out(block.tokens)
-    found = _mentions(block.tokens, places, notes)
-    if nested := sum(token.nested for token in block.tokens):
-        notes["nested mentions ignored"] += nested
-    spans = [((own[0][1][0], own[-1][1][1]),) for own in found]
-    gold = [_gold([token.link for token, _ in own], notes) for own in found]
-    types = (own[0][0].type for own in found)
-    return marked_document(block.id, text, list(zip(spans, types, gold, strict=True)))
+    notes["nested mentions ignored"] += sum(token.nested for token in block.tokens)
+    mentions = []
+    for words in _mentions(block.tokens, places, notes):
+        tokens, spans = zip(*words, strict=True)
+        gold = _gold([token.link for token in tokens], notes)
+        mentions.append((((spans[0][0], spans[-1][1]),), tokens[0].type, gold))
+    return marked_document(block.id, text, mentions)
 
 
 def _lay_out(tokens: list[_Token]) -> tuple[str, list[Span]]:
@@ -130,16 +130,16 @@ def _lay_out(tokens: list[_Token]) -> tuple[str, list[Span]]:
 
 def _mentions(tokens: list[_Token], places: list[Span], notes: Counter[str]) -> list[list[tuple[_Token, Span]]]:
     """Return the tokens of each mention, with their offsets."""
-    found: list[list[tuple[_Token, Span]]] = []
+    mentions: list[list[tuple[_Token, Span]]] = []
     inside: str | None = None
     for token, place in zip(tokens, places, strict=True):
         if token.type is not None:
             if token.begins or inside != token.type:
                 notes["mentions that begin with an I- tag"] += not token.begins
-                found.append([])
-            found[-1].append((token, place))
+                mentions.append([])
+            mentions[-1].append((token, place))
         inside = token.type
-    return found
+    return mentions
 
 
 def _gold(links: list[str], notes: Counter[str]) -> tuple[str, ...] | None:

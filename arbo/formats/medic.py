@@ -24,8 +24,8 @@ _MESH = re.compile(r"[CD][0-9]+")
 def read_medic(path: PathLike, *, on_error: OnError = "fail") -> KnowledgeBase:
     """Read a MEDIC file, or all `.txt` files of a folder."""
     records = read_records(path, SUFFIXES, lambda line, *_: _entity(line), Records("entities", on_error))
-    own = {entity.id for entity in records}
-    return KnowledgeBase((_with_prefixes(entity, own) for entity in records), records.notes)
+    ids = {entity.id for entity in records}
+    return KnowledgeBase((_with_prefixes(entity, ids) for entity in records), records.notes)
 
 
 def _entity(line: str) -> Entity:
@@ -37,9 +37,9 @@ def _entity(line: str) -> Entity:
     return Entity(entity_id, name, tuple(aliases), alternative_ids=tuple(alternatives))
 
 
-def _with_prefixes(entity: Entity, own: set[str]) -> Entity:
+def _with_prefixes(entity: Entity, ids: set[str]) -> Entity:
     bare = [entity.id, *entity.alternative_ids]
-    prefixed = (_prefixed(name) for name in bare if name == entity.id or name not in own)
+    prefixed = (_prefixed(name) for name in bare if name == entity.id or name not in ids)
     alternatives = (*entity.alternative_ids, *(name for name in prefixed if name is not None))
     return Entity(entity.id, entity.name, entity.aliases, alternative_ids=alternatives)
 

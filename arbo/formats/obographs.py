@@ -77,11 +77,11 @@ def _entities(given: Any, obsolete: list[Obsolete], notes: Counter[str]) -> Iter
 
 def _properties(meta: dict[str, Any], term_id: str) -> defaultdict[str, list[str]]:
     """Return the values of each property, by the end of its address."""
-    found: defaultdict[str, list[str]] = defaultdict(list)
+    properties: defaultdict[str, list[str]] = defaultdict(list)
     values = _values(meta, "basicPropertyValues", term_id)
     for one, value in zip(meta.get("basicPropertyValues", ()), values, strict=True):
-        found[re.split(r"[#/]", str(one.get("pred")))[-1]].append(value)
-    return found
+        properties[re.split(r"[#/]", str(one.get("pred")))[-1]].append(value)
+    return properties
 
 
 def _values(meta: dict[str, Any], key: str, term_id: str) -> list[str]:

@@ -27,9 +27,9 @@ from arbo.data import Corpus, Document, DocumentRecords, Mention, OnError
 from arbo.data.documents import span_inside
 from arbo.data.fields import any_list, anything, fields, string, string_or_null
 from arbo.files import PathLike, write_lines
+from arbo.formats.files import check_id
 from arbo.formats.json_files import SUFFIXES, Draft, Value, annotated, read_values
 from arbo.formats.ontologies import short_id
-from arbo.formats.writing import check_id
 from arbo.text.checks import Span
 
 _DENOTATION = {"id": string_or_null, "span": anything, "obj": string_or_null}
@@ -119,8 +119,8 @@ def source_of(metadata: Mapping[str, Any]) -> str | None:
     >>> source_of({"sourcedb": "PMC", "sourceid": "12", "divid": 0})
     'PMC:12-0'
     """
-    source, own, part = (metadata.get(key) for key in ("sourcedb", "sourceid", "divid"))
-    return f"{source}:{own}" + ("" if part is None else f"-{part}") if source and own else None
+    source, id_, part = (metadata.get(key) for key in ("sourcedb", "sourceid", "divid"))
+    return f"{source}:{id_}" + ("" if part is None else f"-{part}") if source and id_ else None
 
 
 def _record(document: Document, notes: Counter[str]) -> dict[str, Any]:
@@ -136,9 +136,9 @@ def _record(document: Document, notes: Counter[str]) -> dict[str, Any]:
         attributes += [{"subj": name, "pred": pred, "obj": value} for pred, value in facts]
     named = {} if source_of(document.metadata) == document.id else {"id": document.id}
     numbered = [{"id": f"A{number}", **one} for number, one in enumerate(attributes, 1)]
-    # The denotations come first, so that the format is told from the beginning of a file.
-    own = {**named, "denotations": denotations, "attributes": numbered, "text": document.text}
-    return own | {key: value for key, value in document.metadata.items() if key not in {*own, "id", "tracks"}}
+    # The denotations come first, so that the format is guessed from the beginning of a file.
+    record = {**named, "denotations": denotations, "attributes": numbered, "text": document.text}
+    return record | {key: value for key, value in document.metadata.items() if key not in {*record, "id", "tracks"}}
 
 
 def _obj_and_facts(mention: Mention, notes: Counter[str]) -> tuple[str, list[tuple[str, Any]]]:

@@ -31,8 +31,7 @@ from arbo.data import Corpus, Document, DocumentRecords, Marked, OnError, Record
 from arbo.data.documents import compare, marked_document, span_between
 from arbo.errors import DataError
 from arbo.files import PathLike, write_lines
-from arbo.formats.files import Block, read_blocks, split_blocks
-from arbo.formats.writing import check_id, hull, one_line
+from arbo.formats.files import Block, check_id, hull, one_line, read_blocks, split_blocks
 from arbo.text.sentences import lines, sentences
 
 SUFFIXES = (".txt", ".pubtator")
@@ -59,13 +58,13 @@ def _document(block: Block, file: Path, records: Records[Document]) -> Document:
         problem = f"the abstract after this title belongs to {abstract_id!r:.60}; correct the id, or add its title"
         raise DataError(problem, id=document_id)
     text = f"{title} {abstract}"
-    found = []
+    mentions = []
     for number, line in block[2:]:
         with records.record(file, number, kind="lines"):
             annotation = _annotation(line.split("\t"), document_id, text, records.notes)
             if annotation is not None:
-                found.append(annotation)
-    return marked_document(document_id, text, found)
+                mentions.append(annotation)
+    return marked_document(document_id, text, mentions)
 
 
 def _header(line: str, letter: str) -> tuple[str, str] | None:
@@ -97,8 +96,7 @@ def _annotation(columns: list[str], document_id: str, text: str, notes: Counter[
         return None
     span = span_between(columns[1], columns[2], text, of=document_id)
     compare(columns[3], (span,), text, notes, of=document_id)
-    if len(columns) == 7:
-        notes["seventh columns ignored"] += 1
+    notes["seventh columns ignored"] += len(columns) == 7
     gold = _gold(columns[5] if len(columns) > 5 else "", notes)
     return (span,), columns[4] or None, gold
 
@@ -111,8 +109,7 @@ def _gold(column: str, notes: Counter[str]) -> tuple[str, ...] | None:
     if ids == (_NIL,):
         notes["NIL mentions"] += 1
         return ()
-    if len(ids) > 1:
-        notes["mentions with several concept ids"] += 1
+    notes["mentions with several concept ids"] += len(ids) > 1
     return tuple(concept for concept in ids if concept != _NIL)
 
 

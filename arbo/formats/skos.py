@@ -77,8 +77,8 @@ def _facts(file: Path) -> tuple[dict[str, Facts], Callable[[str], str]]:
     except Exception as error:  # rdflib and its parsers raise errors of any kind
         line = error.lines + 1 if hasattr(error, "lines") else getattr(error, "getLineNumber", lambda: None)()
         said = re.search(r"Bad syntax \(([^)]*)\)", str(error))
-        told = (said and said[1]) or type(error).__name__
-        raise DataError(f"not RDF ({told:.100}); correct the file", file=str(file), line=line) from None
+        reason = (said and said[1]) or type(error).__name__
+        raise DataError(f"not RDF ({reason:.100}); correct the file", file=str(file), line=line) from None
     facts: defaultdict[str, Facts] = defaultdict(lambda: defaultdict(list))
     for subject, name, value in graph:
         # A node without an address holds the text of a definition, and nothing else that is kept.
@@ -120,19 +120,19 @@ def _entities(
     """Yield the entity of a subject, if it is a concept with a name in the language."""
     from rdflib import Literal
 
-    own = facts[iri]
-    kinds = {str(kind) for kind in own[_TYPE]}
+    concept = facts[iri]
+    kinds = {str(kind) for kind in concept[_TYPE]}
     is_concept = f"{_SKOS}Concept" in kinds
-    if not is_concept and (not own[f"{_SKOS}prefLabel"] or any(kind.startswith(_SKOS) for kind in kinds)):
+    if not is_concept and (not concept[f"{_SKOS}prefLabel"] or any(kind.startswith(_SKOS) for kind in kinds)):
         return
 
     def ids(name: str) -> tuple[str, ...]:
-        return tuple(sorted({short(str(value)) for value in own[name]}))
+        return tuple(sorted({short(str(value)) for value in concept[name]}))
 
     def texts(name: str) -> list[str]:
         values = (
             one
-            for value in own[f"{_SKOS}{name}"]
+            for value in concept[f"{_SKOS}{name}"]
             for one in ([value] if isinstance(value, Literal) else facts.get(str(value), {_VALUE: [value]})[_VALUE])
         )
         return _chosen(values, language)
@@ -140,9 +140,9 @@ def _entities(
     term_id = short_id(iri)
     others = tuple(dict.fromkeys(id_ for id_ in (*ids(f"{_SKOS}notation"), short(iri)) if id_ != term_id))
     labels = [*dict.fromkeys(label for name in _LABELS for label in texts(name))]
-    if any(str(value) in ("true", "1") for value in own[_DEPRECATED]):
+    if any(str(value) in ("true", "1") for value in concept[_DEPRECATED]):
         notes["obsolete terms ignored"] += 1
-        obsolete.append(Obsolete((term_id, *others), tuple(short_id(str(value)) for value in own[_REPLACED_BY])))
+        obsolete.append(Obsolete((term_id, *others), tuple(short_id(str(value)) for value in concept[_REPLACED_BY])))
     elif not labels:
         notes[f"concepts without a name {f'in {language} ' if language else ''}left out"] += 1
     else:
@@ -154,16 +154,18 @@ def _entities(
             types=tuple(sorted(short(kind) for kind in kinds if not kind.startswith((_SKOS, _OWL)))),
             alternative_ids=others,
             xrefs=ids(f"{_SKOS}exactMatch"),
-            metadata={"broader": sorted(short_id(str(value)) for value in own[_BROADER])} if own[_BROADER] else {},
+            metadata={"broader": sorted(short_id(str(value)) for value in concept[_BROADER])}
+            if concept[_BROADER]
+            else {},
         )
 
 
 def _chosen(values: Iterable[Any], language: str | None) -> list[str]:
     """Return the texts of literals, those in the wanted language first; see `read_skos`."""
-    wanted, found = (language or "en").lower(), []
+    wanted, ranked = (language or "en").lower(), []
     for value in values:
         tag = (getattr(value, "language", None) or "").lower()
         rank = 0 if tag == wanted else 1 if tag.startswith(f"{wanted}-") else 2 if not tag else 3
         if str(value).strip() and (language is None or rank < 3):
-            found.append((rank, tag, str(value)))
-    return [text for *_, text in sorted(found)]
+            ranked.append((rank, tag, str(value)))
+    return [text for *_, text in sorted(ranked)]

@@ -75,14 +75,14 @@ def read_column(path: Path, column: str, *, on_error: OnError = "fail") -> Corpu
     Other columns keep their meaning; ``id`` is that of the document, and ``context`` is the text after the mention.
     Raise DataError if there is no such column.
     """
-    own = own_name(column)
+    column_name = own_name(column)
     rows: list[Placed] = []
     left_out = 0
     for number, (place, row) in enumerate(read_rows(path, column), 1):
         if isinstance(row, dict):
-            if own not in row:
+            if column_name not in row:
                 raise DataError(f"there is no column {column!r}; the columns are {', '.join(row)}", file=place)
-            name = str(row.pop(own) or "").strip()
+            name = str(row.pop(column_name) or "").strip()
             left_out += not name
             text = f"{name}\n{row.pop('context')}" if row.get("context") else name
             row |= {"document_id": str(row.pop("id", number)), "text": text, "start": 0, "end": len(name)}
@@ -149,24 +149,22 @@ def _delimited(
         raise DataError(problem, file=str(file), line=1)
     key_of = {name: key for key, name in (columns or {}).items()}
     first = [key_of.get(name, name) for name in first]
-    header = [name.lower() if name.lower() in _KNOWN else name for name in first]
+    header = [*map(own_name, first)]
     wanted = ("id", "document_id") if column is None else (column,)
     if {*wanted} & {*header}:
         del lines[0]
     elif names:
         header = [*names]
     else:
-        told = (
-            f"the first line must name the columns, among them {' or '.join(wanted)}; it has {', '.join(first)!r:.100}"
-        )
-        raise DataError(told, file=str(file), line=1)
+        problem = f"the first line must name the columns, among them {' or '.join(wanted)}"
+        raise DataError(f"{problem}; it has {', '.join(first)!r:.100}", file=str(file), line=1)
     if twice := [name for name in header if name and header.count(name) > 1]:
         raise DataError(f"two columns are named {twice[0]!r:.60}; rename one", file=str(file), line=1)
     for line, cells in lines:
         place = f"{file}, line {line}"
         if len(cells) > len(header):
-            told = f"the line has {len(cells)} cells for {len(header)} columns ({', '.join(header)})"
-            yield place, DataError(f"{told:.200}; quote the cells with delimiters in them", id=cells[0].strip()[:60])
+            problem = f"the line has {len(cells)} cells for {len(header)} columns ({', '.join(header)})"
+            yield place, DataError(f"{problem:.200}; quote the cells with delimiters in them", id=cells[0].strip()[:60])
         else:
             row = {name: _value(name, cell) for name, cell in zip(header, cells, strict=False)}
             # A document may be empty; in a row of a mention, an empty text means the text of an earlier row.
@@ -225,8 +223,8 @@ def write_csv(table: pa.Table, path: PathLike) -> Counter[str]:
             guarded[name] = pc.sum(pc.not_equal(column, columns[name])).as_py() or 0
     names = pc.replace_substring_regex(pa.array([*columns], pa.string()), _FORMULA, "'\\1").to_pylist()
     _write_delimited(pa.table(list(columns.values()), names), path, ",", b"\xef\xbb\xbf")
-    told = f"cells that begin like a formula got a ' in front ({', '.join(+guarded)}); tsv keeps them as they are"
-    return Counter({told: guarded.total()})
+    note = f"cells that begin like a formula got a ' in front ({', '.join(+guarded)}); tsv keeps them as they are"
+    return Counter({note: guarded.total()})
 
 
 def write_tsv(table: pa.Table, path: PathLike) -> Counter[str]:

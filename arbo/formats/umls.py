@@ -66,11 +66,6 @@ class _Atom(NamedTuple):
         return self.TS != "P", self.STT != "PF", self.ISPREF != "Y"
 
 
-class _Definition(NamedTuple):
-    AUI: str
-    DEF: str
-
-
 def read_umls(
     path: PathLike, *, language: str = "ENG", types: str | Iterable[str] | None = None, on_error: OnError = "fail"
 ) -> KnowledgeBase:
@@ -104,7 +99,7 @@ def read_umls(
     return KnowledgeBase(records)
 
 
-def _entity(atoms: list[_Atom], types: tuple[str, ...], definitions: Iterable[_Definition]) -> Entity:
+def _entity(atoms: list[_Atom], types: tuple[str, ...], definitions: Iterable[tuple[str, str]]) -> Entity:
     cui = atoms[0].CUI
     named = [atom for atom in atoms if atom.SUPPRESS == _NOT_SUPPRESSED]
     name = min(named, key=lambda atom: atom.rank).STR
@@ -114,7 +109,7 @@ def _entity(atoms: list[_Atom], types: tuple[str, ...], definitions: Iterable[_D
         cui,
         name,
         aliases=tuple(alias for alias in distinct if alias != name),
-        definition=next((definition.DEF for definition in definitions if definition.AUI in in_language), None),
+        definition=next((text for atom, text in definitions if atom in in_language), None),
         types=types,
         alternative_ids=(f"UMLS:{cui}",),
     )
@@ -153,10 +148,10 @@ def _with_all_below(types: set[str], tree: Mapping[str, str]) -> set[str]:
     if missing := sorted(types - tree.keys()):
         wrong = f"no concept has the semantic type {', '.join(missing)} with a tree number (STN)"
         wrong += ", so the types below it are unknown"
-        mend = "check the ids or names (such as T047); instead of a type that no concept has, give the types below it"
+        advice = "check the ids or names (such as T047); instead of a type that no concept has, give the types below it"
         if types >= ST21PV:
-            mend = "ST21pv needs a whole release; in a part of one, give the types that are there"
-        raise UsageError(f"{wrong}; {mend}")
+            advice = "ST21pv needs a whole release; in a part of one, give the types that are there"
+        raise UsageError(f"{wrong}; {advice}")
     tops = {tree[type_] for type_ in types}
     return {type_ for type_, number in tree.items() if any(_is_below(number, top) for top in tops)}
 
@@ -168,12 +163,13 @@ def _is_below(number: str, top: str) -> bool:
 
 def _definitions(
     file: Path | None, wanted: Container[str] | None, records: Records[Entity]
-) -> Mapping[str, list[_Definition]]:
-    definitions: defaultdict[str, list[_Definition]] = defaultdict(list)
+) -> Mapping[str, list[tuple[str, str]]]:
+    """Return the texts of the definitions of each concept, each with the id of its atom."""
+    definitions: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
     if file is not None:
         for _, cui, atom, text, suppressed in _rows(file, "MRDEF", ("CUI", "AUI", "DEF", "SUPPRESS"), records):
             if suppressed == _NOT_SUPPRESSED and text.strip() and (wanted is None or cui in wanted):
-                definitions[cui].append(_Definition(atom, text))
+                definitions[cui].append((atom, text))
     return definitions
 
 

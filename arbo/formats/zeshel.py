@@ -117,11 +117,11 @@ def _texts(
 
 def _document(text: str, mentions: list[_Marked], places: Places, marked: Records[_Marked]) -> Document:
     tokens = [token.span() for token in _TOKEN.finditer(text)]
-    found = []
+    placed = []
     for mention in mentions:
         with marked.record(*places[mention.id]):
-            found.append(_mention(mention, text, tokens, marked))
-    return Document(mentions[0].document_id, text, tuple(found), mentions[0].world)
+            placed.append(_mention(mention, text, tokens, marked))
+    return Document(mentions[0].document_id, text, tuple(placed), mentions[0].world)
 
 
 def _mention(mention: _Marked, text: str, tokens: list[tuple[int, int]], marked: Records[_Marked]) -> Mention:
@@ -136,8 +136,8 @@ def _mention(mention: _Marked, text: str, tokens: list[tuple[int, int]], marked:
         marked.notes["mention texts that differ from their words in white space"] += 1
     span = tokens[mention.first][0], tokens[mention.last][1]
     gold = None if mention.label is None else (mention.label,)
-    inside, kind, own = text[slice(*span)], mention.category, mention.metadata
-    return Mention(mention.id, mention.document_id, (span,), inside, kind, gold, metadata=own)
+    inside = text[slice(*span)]
+    return Mention(mention.id, mention.document_id, (span,), inside, mention.category, gold, metadata=mention.metadata)
 
 
 def _entity(page: dict[str, Any], world: str, place: int) -> Entity:

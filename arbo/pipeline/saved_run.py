@@ -60,10 +60,10 @@ def read_base(
         tell: takes notes: the guessed format, and what was left out or changed.
     """
 
-    def told(name: str) -> None:
+    def announce(name: str) -> None:
         tell(f"{path.name}: read as {name} (--kb-format overrides)")
 
-    kb = formats.read_knowledge_base(path, format_, told=told, columns=columns, types=types or None)
+    kb = formats.read_knowledge_base(path, format_, announce_format=announce, columns=columns, types=types or None)
     source = kb.source
     given = {"kb_xrefs": xrefs, "kb_types": types, "generic_names": not generic_names}
     changed = next((name for name, value in given.items() if value), None)
