@@ -290,6 +290,11 @@ def check_manifest(given: object, format_: Format, file: PathLike) -> dict[str, 
     return values
 
 
+def checksum(manifest: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of a manifest, whose values are those of JSON; the order of its keys does not matter."""
+    return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
+
+
 def check_hashes(folder: Path, hashes: Mapping[str, str], mend: str) -> None:
     """Raise DataError if a file named in `hashes` is missing or unreadable, or has another hash.
 

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 import arbo
 from arbo.data.corpus import Corpus
 from arbo.data.documents import text_of
+from arbo.files import checksum
 
 if TYPE_CHECKING:
     from arbo.encoders.tower import Tower
@@ -124,7 +125,10 @@ def data_arguments(folder: Path, documents: str = "docs.jsonl", kb: str = "kb.js
 
 def edit_json(file: Path, **changes: object) -> None:
     """Replace values of a JSON object in a file."""
-    file.write_text(json.dumps(json.loads(file.read_text("utf-8")) | changes), "utf-8")
+    content = json.loads(file.read_text("utf-8")) | changes
+    if content.pop("checksum", None) is not None:
+        content["checksum"] = checksum(content)
+    file.write_text(json.dumps(content), "utf-8")
 
 
 def files_in(folder: Path) -> set[str]:

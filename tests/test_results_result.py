@@ -4,12 +4,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
-from builders import document
+from builders import document, linker
 
 import arbo
 from clustering import Graph, partition
@@ -90,7 +92,7 @@ def test_what_a_newcomer_types(
     Path("dev.txt").write_text(as_pubtator(sample[60:]), "utf-8")
     dev_docs = arbo.read_pubtator("dev.txt")
 
-    kb = arbo.read_knowledge_base("doid.obo")
+    kb = arbo.KnowledgeBase.from_obo("doid.obo")
     docs = arbo.read_pubtator("corpus.txt")
     linker = arbo.Linker(kb)
     linker = linker.tune(dev_docs)
@@ -351,3 +353,13 @@ def test_warnings_of_ties_and_of_doubtful_ids(tmp_path: Path) -> None:
 def test_an_unknown_entity_has_no_names() -> None:
     documents, _ = arbo.load_sample()
     assert arbo.Linker().discover(documents[:3]).names_of("nothing") == []
+
+
+def test_a_circle_of_parents_ends_the_explanation() -> None:
+    kb = arbo.KnowledgeBase([arbo.Entity("E1", "marsh fever")])
+    result = linker(kb).link([document("d", "marsh fever", "marsh fevers")])
+    links = result.link_table
+    for column, values in (("parent", ["d-1", "d-0"]), ("parent_is_mention", [True, True])):
+        links = links.set_column(links.column_names.index(column), column, pa.array(values))
+    circle = replace(result, link_rows=links)
+    assert [step.id for step in circle.explain("d-0").path] == ["E1", "d-1", "d-0"]

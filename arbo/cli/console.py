@@ -200,11 +200,11 @@ _NUMBERS = {"start", "end", "score", "margin", "confidence", "size", "weakest jo
 
 def print_changes(changes: Diff, limit: int, more: str = "--limit shows more, --json prints all") -> None:
     """Print the first changes of clusters, those that matter most first, and of mentions as tables."""
-    clusters = _table(("change", "cluster", "name", "before", "after", "from", "into", "causes"), ("before", "after"))
+    clusters = _table(("change", "cluster", "name", "before", "after", "from", "into", "cause"), ("before", "after"))
     for row in changes.ranked[:limit]:
         sizes = f"{row.before:,}", f"{row.after:,}"
         others = ", ".join(row.of), ", ".join(row.into)
-        clusters.add_row(*map(plain, (row.change, row.cluster, row.name, *sizes, *others, row.causes)))
+        clusters.add_row(*map(plain, (row.change, row.cluster, row.name, *sizes, *others, row.cause or "")))
     for title, n in (("Clusters", len(changes.clusters)), ("Mentions", len(changes.mentions))):
         if not min(n, limit):
             continue

@@ -52,7 +52,7 @@ def _since_parent(run: Path) -> Diff:
     def refuse(told: str) -> NoReturn:
         raise UsageError(f"{told}; give its place: `arbo diff PLACE {run}`")
 
-    after = Run.read(run, stored=True)
+    after = Run.read(run)
     before = parent_of(run, after.manifest, refuse)
     if before is None:
         raise UsageError(f"give two runs: {run} was not made of another run")

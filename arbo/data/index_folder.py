@@ -43,7 +43,7 @@ class IndexFolder(NamedTuple):
         """
         folder = Path(path)
         manifest = files.check_manifest(_manifest(folder), FORMAT, folder / MANIFEST)
-        if manifest.pop("checksum", None) != _checksum(manifest):
+        if manifest.pop("checksum", None) != files.checksum(manifest):
             raise DataError(f"the manifest was changed after it was written; {ADVICE}", file=str(folder / MANIFEST))
         for name, known in manifest["files"].items():
             file = folder / name
@@ -113,7 +113,7 @@ def write_index(
                 "encoder": files.json_ready(dict(encoder)),
                 "files": {name: _described(partial / name) for name in files.files_in(partial)},
             }
-            text = json.dumps(manifest | {"checksum": _checksum(manifest)}, indent=2)
+            text = json.dumps(manifest | {"checksum": files.checksum(manifest)}, indent=2)
             (partial / MANIFEST).write_text(text + "\n", "utf-8")
     except OSError as error:
         raise UsageError(f"cannot write the index {target}: {error.strerror or error}") from error
@@ -135,10 +135,6 @@ def check_index_replaceable(target: Path) -> None:
 
 def _manifest(folder: Path) -> dict[str, Any]:
     return files.read_manifest(folder / MANIFEST, FORMAT, "build one with `arbo kb index`")
-
-
-def _checksum(manifest: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
 
 
 def _described(file: Path) -> dict[str, Any]:

@@ -105,6 +105,13 @@ class KnowledgeBase:
         return read_entities(path)
 
     @classmethod
+    def from_obo(cls, path: PathLike) -> KnowledgeBase:
+        """Read an ontology in OBO format; see `arbo.formats.obo`."""
+        from arbo.formats.obo import read_obo
+
+        return read_obo(path)
+
+    @classmethod
     def from_index(cls, path: PathLike) -> KnowledgeBase:
         """Open an index that `arbo.build_index` or `arbo kb index` wrote; an entity is read whenever it is used.
 

@@ -233,7 +233,7 @@ class Views:
     def changes(self, *, offset: int = 0, limit: int = 50) -> Answer:
         """Return the clusters that changed since the run before this one, those that matter most first."""
         rows = () if self._changes is None else self._changes.ranked
-        shown = [asdict(row) | {"causes": row.causes} for row in rows[offset : offset + limit]]
+        shown = [asdict(row) for row in rows[offset : offset + limit]]
         counts = {} if self._changes is None else self._changes.counts()
         return {"total": len(rows), "rows": shown, "counts": counts, "since": self._since}
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from arbo import formats
 from arbo.data import Corpus, Entity, KnowledgeBase
-from arbo.errors import DataError, UsageError
+from arbo.errors import UsageError
 from arbo.files import real, sha256_of
 from arbo.linker import Linker
 from arbo.linking.config import LinkerConfig
@@ -21,7 +21,7 @@ from arbo.pipeline.named_linker import encoder_like, tuned_edges, tuned_reranker
 from arbo.progress import Announce, quiet
 from arbo.results.result import Result
 from arbo.results.review import Review
-from arbo.results.run_folder import FORMAT, MANIFEST, check_replaceable
+from arbo.results.run_folder import MANIFEST, check_replaceable
 
 if TYPE_CHECKING:
     from arbo.formats import KnowledgeBaseFormat
@@ -201,13 +201,10 @@ def open_run(path: str | PathLike[str]) -> SavedRun:
 def parent_of(folder: Path, manifest: Mapping[str, Any], tell: Tell = ignore) -> Path | None:
     """Return the run that a run was made of; ``tell`` if it is not there or is another one by now, and return None.
 
-    Its path is as it was given then, from the present folder or from beside the run. Raise DataError if the manifest
-    has something else there.
+    Its path is as it was given then, from the present folder or from beside the run.
     """
     if (known := manifest.get("parent")) is None:
         return None
-    if not (isinstance(known, dict) and all(isinstance(known.get(name), str) for name in ("path", "sha256"))):
-        raise DataError(f"the manifest has no valid parent; {FORMAT.advice}", file=str(folder / MANIFEST))
     path = Path(known["path"])
     for place in (path, real(folder).parent / path.name):
         if (place / MANIFEST).is_file() and sha256_of(place / MANIFEST) == known["sha256"]:

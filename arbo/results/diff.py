@@ -1,9 +1,7 @@
 """Differences between any two runs, which may have other documents, settings or models; mentions are matched by id."""
 
-import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -11,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from arbo.data.releases import Exchange, Keys
 from arbo.files import PathLike
-from arbo.results.causes import Edge, exchange_of, gone, new_corrections, new_edges
 from arbo.results.export import sentences_of
 from arbo.results.run import Ints, Run, rows_in
 from arbo.results.views import mention_view
@@ -48,25 +46,8 @@ class ClusterChange:
     """Other clusters of the earlier run that had some of its mentions."""
     into: tuple[str, ...]
     """Other clusters of the later run that have some of its mentions."""
-    edge: Edge | None = None
-    """The lightest edge that leads into the cluster or joins its parts anew: an entity or mention, a mention that was
-    not under or beside it before, and their dissimilarity. None if there is none. For a discovered entity, it comes
-    from the lists by which the later run can grow; None if it has no lists, or if learnt edges or a reranker weighed
-    the edges between mentions, since the lists have the weights of the encoder."""
-    correction: str | None = None
-    """The first correction, as JSON, that only one of the runs obeys, the later one first, and that decides on a
-    mention of the cluster or of one in ``of``, in either run, itself or because the mention follows another."""
-    removed: str | None = None
-    """The first mention of the cluster, or of one in ``of``, that the later run lacks."""
     cause: str | None = None
     """The change of its entity in the knowledge base, such as ``D1 is gone``; None if the entity has not changed."""
-
-    @property
-    def causes(self) -> str:
-        """The change of the entity, the correction, the edge and the removed mention in words; empty without any."""
-        edge = None if self.edge is None else f"edge {self.edge[0]} -> {self.edge[1]} ({self.edge[2] + 0.0:.3f})"
-        causes = (self.cause, self.correction, edge, None if self.removed is None else f"{self.removed} is gone")
-        return "; ".join(cause for cause in causes if cause is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +76,7 @@ class MentionChange:
     sentence: str | None
     """The sentence of the mention; None if the run was saved without texts."""
     cause: str | None = None
-    """The change of its entity before or after in the knowledge base, such as ``D5 replaces D1``, and the first
-    correction, as JSON, that only one of the runs obeys and that decides on the mention, itself or because the mention
-    follows another: of a new or gone mention, only one about spans; beside a change of the entity, only one that the
-    later run obeys. None if there is neither."""
+    """The change of its entity before or after in the knowledge base, such as ``D5 replaces D1``; None without one."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -127,14 +105,13 @@ class Diff:
     def mention_view(self, limit: int | None = None) -> pa.Table:
         """Make a table of the first ``limit`` changed mentions (default: all): entity or NIL cluster, in both runs."""
         rows = self.mentions[:limit]
-        has_causes = bool(self.knowledge_base) or any(row.cause is not None for row in self.mentions)
         return pa.table(
             {
                 **{name: [getattr(row, name) for row in rows] for name in ("change", "mention", "document", "text")},
                 "before": pa.array([row.entity_before or row.cluster_before for row in rows], pa.string()),
                 "after": pa.array([row.entity_after or row.cluster_after for row in rows], pa.string()),
                 "gold": pa.array([row.gold for row in rows], pa.list_(pa.string())),
-                **({"cause": pa.array([row.cause for row in rows], pa.string())} if has_causes else {}),
+                **({"cause": pa.array([row.cause for row in rows], pa.string())} if self.knowledge_base else {}),
                 "sentence": pa.array([row.sentence for row in rows], pa.string()),
             }
         )
@@ -168,8 +145,7 @@ class Diff:
 def diff(a: Run | PathLike, b: Run | PathLike) -> Diff:
     """Compare two runs: an earlier one, ``a``, and a later one, ``b``.
 
-    Of run folders, only what is compared is read, which takes less time and memory than to load them; raise DataError
-    as `Result.load` does.
+    Raise DataError as `Result.load` does if one is a folder that cannot be read.
 
     >>> import arbo
     >>> documents, kb = arbo.load_sample()
@@ -180,29 +156,32 @@ def diff(a: Run | PathLike, b: Run | PathLike) -> Diff:
     >>> diff(after, after).clusters
     ()
     """
-    with ThreadPoolExecutor(2) as pool:
-        a, b = pool.map(lambda own: own if isinstance(own, Run) else Run.read(own, stored=True), (a, b))
-    row_in_a = rows_in(a, b)
-    edges, lost, exchange = new_edges(a, b, row_in_a), gone(a, row_in_a), exchange_of(a, b)
-    decided, decided_of = new_corrections(a, b)
+    a, b = (run if isinstance(run, Run) else Run.read(run) for run in (a, b))
+    row_in_a, exchange = rows_in(a, b), _exchange_of(a, b)
     changes, mentions = list(_cluster_changes(*_changed(a, b, row_in_a))), list(_mention_changes(a, b, row_in_a))
     answers = {id_ for row in mentions for id_ in (row.entity_before, row.entity_after) if id_ is not None}
     causes = exchange.causes(sorted(answers | {row.cluster for row in changes})) if exchange else {}
     return Diff(
+        tuple(replace(row, cause=causes.get(row.cluster)) for row in changes),
         tuple(
-            replace(
-                row,
-                edge=edges.get(row.cluster) if row.after else None,
-                correction=next((decided[id_] for id_ in (row.cluster, *row.of) if id_ in decided), None),
-                removed=next((lost[id_] for id_ in (row.cluster, *row.of) if id_ in lost), None),
-                cause=causes.get(row.cluster),
-            )
-            for row in changes
+            replace(row, cause=causes.get(row.entity_before or "") or causes.get(row.entity_after or ""))
+            for row in mentions
         ),
-        tuple(replace(row, cause=_cause(row, causes, *decided_of.get(row.mention, (None, False)))) for row in mentions),
         exchange.counts if exchange else {},
         _settings(a.manifest, b.manifest),
     )
+
+
+def _exchange_of(a: Run, b: Run) -> Exchange | None:
+    """Return what changed in the knowledge base; None if it is the same, or a run lacks the hashes of its entities."""
+    was, now = (run.manifest["knowledge_base"] for run in (a, b))
+    if was is None or now is None or was["fingerprint"] == now["fingerprint"]:
+        return None
+    arrays = [{} if run.kept is None else run.kept() for run in (a, b)]
+    if not all("kb.ids" in own for own in arrays):
+        return None
+    before, after = (Keys(own["kb.ids"], own["kb.contents"]) for own in arrays)
+    return Exchange(before, after, now.get("replaced", {}))
 
 
 def _settings(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
@@ -223,16 +202,6 @@ def _leaves(value: Mapping[str, Any], begin: str = "") -> Iterator[tuple[str, An
             yield from _leaves(inner, f"{begin}{key}.")
         else:
             yield f"{begin}{key}", inner
-
-
-def _cause(row: MentionChange, causes: Mapping[str, str], correction: str | None, is_later: bool) -> str | None:
-    """Return why a mention changed: the change of its entity, and the correction that only one run obeys."""
-    if correction is not None and row.change in ("new", "gone") and "document" not in json.loads(correction):
-        correction = None  # its document is new or removed
-    of_entity = causes.get(row.entity_before or "") or causes.get(row.entity_after or "")
-    if of_entity and not is_later:
-        correction = None  # it waits because the entity has changed
-    return "; ".join(cause for cause in (of_entity, correction) if cause) or None
 
 
 _Clusters = list[dict[str, Any]]

@@ -15,7 +15,7 @@ from arbo.data.documents import Mention
 from arbo.data.tables import labels_in, mention_in
 from arbo.files import PathLike
 from arbo.results.rows import ROWS_SHOWN, table_of
-from arbo.results.run_folder import CORRECTIONS, KEPT, load_kept, load_run
+from arbo.results.run_folder import ARRAYS, CORRECTIONS, load_arrays, load_run
 
 Bools = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
@@ -131,10 +131,8 @@ class Run:
     """
 
     mention_table: pa.Table
-    """The mentions; of a run whose tables stay in their files, `arbo.results.stored.Stored`, as ``document_table``."""
     link_rows: Any
-    """`link_table`, or what makes or reads its rows and columns as a table gives them: `arbo.linking.links.Links`,
-    `arbo.results.stored.Stored`."""
+    """`link_table`, or what makes its rows and columns as a table gives them: `arbo.linking.links.Links`."""
     cluster_table: pa.Table
     manifest: dict[str, Any]
     """Origin of the result: configuration, encoder, content hashes, counts, and the seconds of each stage."""
@@ -147,10 +145,10 @@ class Run:
     """Returns the graph of the run, and the arrays by which it can grow, see `arbo.linking.growth`; None without."""
 
     @classmethod
-    def read(cls, folder: PathLike, *, stored: bool = False) -> Self:
+    def read(cls, folder: PathLike) -> Self:
         """Read a run folder, see `arbo.results.run_folder.load_run`."""
-        tables, manifest = load_run(folder, stored=stored)
-        kept = partial(load_kept, folder, manifest) if KEPT in manifest["files"] else None
+        tables, manifest = load_run(folder)
+        kept = partial(load_arrays, folder, manifest) if ARRAYS in manifest["files"] else None
         mentions, links, clusters, documents, entities = (
             tables[name] for name in ("mentions", "links", "clusters", "documents", "entities")
         )
@@ -256,11 +254,15 @@ class Run:
         return np.where(is_mention, rows_among(links["parent"], self.mention_table["mention_id"]), -1)
 
     def path_of(self, row: int) -> list[int]:
-        """Return the rows of the mentions on the path from the entity to the mention in a row, which comes last."""
-        path = [row]
-        while (above := int(self.parent_rows[path[-1]])) >= 0:
-            path.append(above)
-        return path[::-1]
+        """Return the rows of the mentions on the path from the entity to the mention in a row, which comes last.
+
+        In links that people changed, the path may run in a circle: it ends at the first mention that it has already.
+        """
+        path: dict[int, None] = {}
+        while row >= 0 and row not in path:
+            path[row] = None
+            row = int(self.parent_rows[row])
+        return [*path][::-1]
 
     @cached_property
     def rows_of_cluster(self) -> tuple[np.ndarray, np.ndarray]:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from os import SEEK_CUR
 from pathlib import Path
-from typing import Any, BinaryIO
-from zipfile import BadZipFile, ZipFile
+from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 import numpy.typing as npt
@@ -23,31 +22,28 @@ from arbo.files import (
     check_hashes,
     check_manifest,
     check_replaceable as check_folder_replaceable,
+    checksum,
     json_ready,
     read_manifest,
     real,
     sha256_of,
     whole_folder,
 )
-from arbo.results.schema import SCHEMA
-from arbo.results.stored import ADVICE, Stored
+from arbo.results.schema import SCHEMA, problem_of
 
+ADVICE = "run the job again"
 MANIFEST = "manifest.json"
 CORRECTIONS = "corrections"
 """The table that a run without corrections lacks."""
-KEPT = "growth.npz"
+ARRAYS = "growth.npz"
 """The arrays by which a run can grow, or only its graph and the decisions if it cannot."""
 FORMAT = Format(
     "arbo-run", 2, dict.fromkeys(("config", "encoder", "files", "notes", "threshold"), dict), "a run folder", ADVICE
 )
 GROUP = 1 << 17
 """Rows of a group in the file of a table."""
-_IN_FILES = ("mentions", "links", "documents")
-"""The tables that may stay in their files."""
 _WRITERS = 2
 """Tables that are written at a time; each needs the memory of a group."""
-_LENGTHS = 26
-"""Where the header of a member of a zip archive tells how long its name is, and what follows the name."""
 _VERSIONS = ("arbo", "faiss-cpu", "numba", "numpy", "pyarrow", "scipy")
 
 
@@ -55,9 +51,9 @@ def save_run(
     tables: Mapping[str, pa.Table],
     manifest: dict[str, Any],
     folder: PathLike,
-    kept: Mapping[str, npt.NDArray[Any]] | None = None,
+    arrays: Mapping[str, npt.NDArray[Any]] | None = None,
 ) -> None:
-    """Write the tables, the manifest and the kept arrays of a run; only an earlier run folder is replaced.
+    """Write the tables, the manifest and the arrays of a run; only an earlier run folder is replaced.
 
     Raise UsageError if the folder cannot be written, and the errors of `check_replaceable`.
     """
@@ -69,12 +65,13 @@ def save_run(
                 files = {partial / f"{name}.parquet": table for name, table in tables.items()}
                 [*pool.map(write_table, files, files.values())]
                 hashes = dict(zip((file.name for file in files), pool.map(sha256_of, files), strict=True))
-            if kept is not None:
-                arrays: dict[str, Any] = {**kept}
-                np.savez(partial / KEPT, **arrays)
-                hashes[KEPT] = sha256_of(partial / KEPT)
-            content = {**FORMAT.head(*_VERSIONS), **manifest, "files": hashes}
-            (partial / MANIFEST).write_text(json.dumps(json_ready(content), indent=2) + "\n", "utf-8")
+            if arrays is not None:
+                named: dict[str, Any] = {**arrays}
+                np.savez(partial / ARRAYS, **named)
+                hashes[ARRAYS] = sha256_of(partial / ARRAYS)
+            content = json_ready({**FORMAT.head(*_VERSIONS), **manifest, "files": hashes})
+            text = json.dumps({**content, "checksum": checksum(content)}, indent=2)
+            (partial / MANIFEST).write_text(text + "\n", "utf-8")
     except OSError as error:
         raise UsageError(f"cannot write the run folder {target}: {error.strerror or error}") from error
 
@@ -86,51 +83,44 @@ def write_table(file: Path, table: pa.Table) -> None:
             writer.write_table(table.slice(begin, GROUP).combine_chunks(), GROUP)
 
 
-def load_run(folder: PathLike, *, stored: bool = False) -> tuple[dict[str, Any], dict[str, Any]]:
+def load_run(folder: PathLike) -> tuple[dict[str, pa.Table], dict[str, Any]]:
     """Read the tables, by name, and the manifest of a run folder.
 
-    With ``stored``, the large tables stay in their files, see `Stored`. Raise DataError if it is not a run folder, a
-    newer arbo wrote it, or a file is missing, truncated or changed.
+    Raise DataError if it is not a run folder, a newer arbo wrote it, or a file is missing, truncated or changed.
     """
     path = Path(folder)
     manifest = check_manifest(_manifest(path), FORMAT, path / MANIFEST)
+    if manifest.pop("checksum", None) != checksum(manifest):
+        raise DataError(f"the manifest was changed after it was written; {ADVICE}", file=str(path / MANIFEST))
     names = [name for name in SCHEMA if name != CORRECTIONS or f"{name}.parquet" in manifest["files"]]
     check_hashes(path, {f"{name}.parquet": manifest["files"].get(f"{name}.parquet") for name in names}, ADVICE)
-    tables: dict[str, Any] = {name: Stored(path / f"{name}.parquet") for name in names}
-    for name, table in tables.items():
-        if not (stored and name in _IN_FILES):
-            tables[name] = table.select(table.column_names)
     threshold = {kind: float("inf") if value is None else value for kind, value in manifest["threshold"].items()}
-    return tables, {**manifest, "threshold": threshold}
+    return {name: _table(path / f"{name}.parquet") for name in names}, {**manifest, "threshold": threshold}
 
 
-def load_kept(folder: PathLike, manifest: Mapping[str, Any]) -> dict[str, npt.NDArray[Any]]:
+def _table(file: Path) -> pa.Table:
+    try:
+        with pq.ParquetFile(file) as stored:  # `read_table` imports pandas
+            table = stored.read()
+    except (OSError, pa.ArrowException) as error:
+        raise DataError(f"the file cannot be read ({error}); {ADVICE}", file=str(file)) from None
+    if problem := problem_of(file.stem, table):
+        raise DataError(f"{problem}; {ADVICE}", file=str(file))
+    return table
+
+
+def load_arrays(folder: PathLike, manifest: Mapping[str, Any]) -> dict[str, npt.NDArray[Any]]:
     """Read the arrays by which a run can grow; without texts, only its graph and the decisions.
 
     Raise DataError if the file is missing, truncated or changed.
     """
-    file = Path(folder) / KEPT
-    check_hashes(Path(folder), {KEPT: manifest["files"].get(KEPT)}, ADVICE)
+    file = Path(folder) / ARRAYS
+    check_hashes(Path(folder), {ARRAYS: manifest["files"].get(ARRAYS)}, ADVICE)
     try:
-        with READING_HEADERS, file.open("rb") as stream, ZipFile(stream) as archive:
-            return {
-                member.filename.removesuffix(".npy"): _array(stream, member.header_offset)
-                for member in archive.infolist()
-            }
+        with READING_HEADERS, np.load(file, allow_pickle=False) as archive:
+            return dict(archive)
     except (OSError, ValueError, BadZipFile) as error:
         raise DataError(f"the file cannot be read ({error}); {ADVICE}", file=str(file)) from None
-
-
-def _array(stream: BinaryIO, begin: int) -> npt.NDArray[Any]:
-    """Read an array that lies uncompressed in an archive, where its header begins.
-
-    `np.load` takes ten times as long, as it reads through the archive and checks sums that the hash of the file covers.
-    """
-    stream.seek(begin + _LENGTHS)
-    lengths = [int.from_bytes(stream.read(2), "little") for _ in ("name", "more")]
-    stream.seek(sum(lengths), SEEK_CUR)
-    array: npt.NDArray[Any] = np.lib.format.read_array(stream, allow_pickle=False)
-    return array
 
 
 def check_replaceable(target: Path) -> None:
@@ -139,7 +129,7 @@ def check_replaceable(target: Path) -> None:
     def files_of(folder: Path) -> list[str]:
         if (folder / MANIFEST).is_file():  # another process may have moved it since
             _manifest(folder)
-        return [*(f"{name}.parquet" for name in SCHEMA), KEPT]
+        return [*(f"{name}.parquet" for name in SCHEMA), ARRAYS]
 
     check_folder_replaceable(target, "run folder", MANIFEST, files_of)
 

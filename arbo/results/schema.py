@@ -82,20 +82,14 @@ SCHEMA = {
 """The columns of each table by its name; all runs have the tables but for ``corrections``."""
 
 
-def wrong_types(table: str, schema: pa.Schema) -> str | None:
-    """Return what is wrong with the columns of a file: one is missing, or has another type; None if nothing is."""
-    types = dict(zip(schema.names, schema.types, strict=True))
-    columns = SCHEMA[table]
-    if missing := [name for name, column in columns.items() if name not in types and not column.optional]:
+def problem_of(table: str, content: pa.Table) -> str | None:
+    """Return what is wrong with a table: a column is missing, has another type, or empty values; None without fault."""
+    columns, names = SCHEMA[table], content.column_names
+    if missing := [name for name, column in columns.items() if name not in names and not column.optional]:
         return f"the table has no column {', '.join(missing)}"
-    for name, column in columns.items():
-        if types.get(name, column.type) != column.type:
-            return f"the column {name} has the type {types[name]}, not {column.type}"
+    for name in columns.keys() & {*names}:
+        if content[name].type != columns[name].type:
+            return f"the column {name} has the type {content[name].type}, not {columns[name].type}"
+        if content[name].null_count and not columns[name].null:
+            return f"the column {name} has empty values"
     return None
-
-
-def wrong_nulls(table: str, content: pa.Table) -> str | None:
-    """Return which column of some content of a table has null values though none may be; None if none has."""
-    columns = SCHEMA[table]
-    names = (name for name in content.column_names if name in columns and not columns[name].null)
-    return next((f"the column {name} has empty values" for name in names if content[name].null_count), None)

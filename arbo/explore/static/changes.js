@@ -1,5 +1,5 @@
 // What changed since the run before: clusters, and the edge, correction or removal that did it.
-import { h, address, count, plural, name, decimal, longList, empty } from "./dom.js";
+import { h, address, count, plural, name, longList, empty } from "./dom.js";
 
 const KINDS = {
   new: "new", gone: "gone", grown: "grew", shrunk: "shrank", merged: "merged", split: "fell apart", moved: "moved",
@@ -25,13 +25,7 @@ function changeRow(row) {
   const body = [
     h("span", { class: "first" }, h("span", { class: "badge" }, KINDS[row.change] ?? row.change), name(row.name, { class: "what" }), others("from", row.of), others("into", row.into)),
     h("span", { class: "figures" }, `${count(row.before)} → ${count(row.after)}`),
-    h("span", { class: "second" }, cause(row)),
+    h("span", { class: "second" }, row.cause ?? ""),
   ];
   return row.after ? h("a", { class: "row", href: address("cluster", row.cluster) }, body) : h("div", { class: "row", tabindex: "0" }, body);
-}
-
-function cause(row) {
-  const edge = row.edge && ["edge ", name(row.edge[0], { class: "id" }), " → ", name(row.edge[1], { class: "id" }), ` (${decimal(row.edge[2])})`];
-  const parts = [row.cause, row.correction && ["correction ", name(row.correction, { class: "id" })], edge, row.removed && [name(row.removed, { class: "id" }), " is gone"]].filter(Boolean);
-  return parts.length ? parts.flatMap((part, i) => [i ? "; " : "", part]) : "by other changes of the graph";
 }
