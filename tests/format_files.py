@@ -31,31 +31,20 @@ def annotation(id_: str | None, text: str, *places: tuple[int, int], **infons: A
 
 TITLE, ABSTRACT = "\U0001f98a Wilson disease", "Left and right kidney. Flu."
 BIOC = {
-    "id": "12",
-    "infons": {"journal": "J"},
-    "passages": [
-        {
-            "offset": 0,
-            "infons": {"type": "title"},
-            "text": TITLE,
-            "annotations": [annotation("1", "Wilson disease", (2, 14), type="Disease", MESH="D006527", note="x")],
-            "relations": [],
-        },
-        {
-            "offset": 17,
-            "infons": {"type": "abstract"},
-            "text": ABSTRACT,
-            "annotations": [
-                annotation("2", "Left ... kidney", (17, 4), (32, 6), type="Organ", identifier="A:1|A:2"),
-                annotation("3", "Flu", (40, 3), type="Disease", identifier="-1"),
-                annotation("4", "Flu", (40, 3), type="Disease", identifier=None, identifiers=["MESH:1", "a|b"]),
-                annotation("5", "", type="MeSH", identifier="D1"),
-            ],
-        },
+    "id": "12", "infons": {"journal": "J"}, "passages": [
+        {"offset": 0, "infons": {"type": "title"}, "text": TITLE, "relations": [], "annotations": [
+            annotation("1", "Wilson disease", (2, 14), type="Disease", MESH="D006527", note="x"),
+        ]},
+        {"offset": 17, "infons": {"type": "abstract"}, "text": ABSTRACT, "annotations": [
+            annotation("2", "Left ... kidney", (17, 4), (32, 6), type="Organ", identifier="A:1|A:2"),
+            annotation("3", "Flu", (40, 3), type="Disease", identifier="-1"),
+            annotation("4", "Flu", (40, 3), type="Disease", identifier=None, identifiers=["MESH:1", "a|b"]),
+            annotation("5", "", type="MeSH", identifier="D1"),
+        ]},
     ],
     "annotations": [annotation("6", "disease\nLeft", (9, 12), type="X")],
     "relations": [{"id": "R1", "infons": {}, "nodes": []}],
-}
+}  # fmt: skip
 BIOC_XML = """<?xml version="1.0" encoding="UTF-8"?>
 <!DOCTYPE collection SYSTEM "BioC.dtd">
 <collection><source>s</source><date/><key/>

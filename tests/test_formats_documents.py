@@ -50,6 +50,12 @@ def jsonl(*mentions: object, **changes: Any) -> str:
     return json.dumps({"id": "x", "text": "flu", "mentions": list(mentions), **changes})
 
 
+def chain_of(mention: str) -> str:
+    """Show a mention of CoNLL, given by its place, with its number if it repeats, and its chain."""
+    place, name = mention.split()
+    return f"a/b/000:{place} {place.partition('#')[0]} None a/b/000/{name}"
+
+
 FLU = [{"id": "T9", "span": {"begin": 25, "end": 28}, "obj": "Disease"}]
 IDS = [{"id": "A1", "subj": "T9", "pred": "id", "obj": "NIL"}, {"id": "A2", "subj": "T9", "pred": "by", "obj": 1}]
 VALUES: list[tuple[str, str, str]] = [
@@ -86,36 +92,20 @@ VALUES: list[tuple[str, str, str]] = [
     ("brat", "T3\tX 15 21;0 4\tkidney   Left",
      "d:T3 15-21,0-4 X - / 1 mention texts that differ from their offsets in white space / "
      "2 mentions with several fragments / 2 mentions without a concept id"),
-    *(("conll", tabs(*(f"a 0 {i} {chr(97 + i)} {one}" if one else "" for i, one in enumerate(columns)))[:-1], added)
-      for columns, added in (
-        (["-", "_", "*"], r"a/b/000 'The mayor\nHe _ a b c'"),
-        (["(1)|", "(x-1)"],
-         r"a/b/000 'The mayor\nHe _ a b' / a/b/000:15-16 15-16 None a/b/000/1 / "
-         "a/b/000:17-18 17-18 None a/b/000/x-1"),
-        (["(1|(2", "2)|1)"],
-         r"a/b/000 'The mayor\nHe _ a b' / a/b/000:15-18 15-18 None a/b/000/1 / "
-         "a/b/000:15-18#2 15-18 None a/b/000/2"),
-        (["(1(2", "2)1)"],
-         r"a/b/000 'The mayor\nHe _ a b' / a/b/000:15-18 15-18 None a/b/000/1 / "
-         "a/b/000:15-18#2 15-18 None a/b/000/2"),
-        (["(1(2)", "1)"],
-         r"a/b/000 'The mayor\nHe _ a b' / a/b/000:15-18 15-18 None a/b/000/1 / "
-         "a/b/000:15-16 15-16 None a/b/000/2"),
-        (["(1", "(1", "1)", "1)"],
-         r"a/b/000 'The mayor\nHe _ a b c d' / a/b/000:15-22 15-22 None a/b/000/1 / "
-         "a/b/000:17-20 17-20 None a/b/000/1"),
-        (["(1", "(1)", "1)"],
-         r"a/b/000 'The mayor\nHe _ a b c' / a/b/000:15-20 15-20 None a/b/000/1 / "
-         "a/b/000:17-18 17-18 None a/b/000/1"),
-        (["(1", "(2", "1)", "2)"],
-         r"a/b/000 'The mayor\nHe _ a b c d' / a/b/000:15-20 15-20 None a/b/000/1 / "
-         "a/b/000:17-22 17-22 None a/b/000/2"),
-        (["(1", "", "1)"], r"a/b/000 'The mayor\nHe _ a\nc' / a/b/000:15-18 15-18 None a/b/000/1"),
-        (["(1", "1)(1", "1)"],
-         r"a/b/000 'The mayor\nHe _ a b c' / a/b/000:15-20 15-20 None a/b/000/1 / "
-         "a/b/000:17-18 17-18 None a/b/000/1"),  # the reference scorer opens before it closes
-        (["(1(1", "1)1)"],
-         r"a/b/000 'The mayor\nHe _ a b' / a/b/000:15-18 15-18 None a/b/000/1 / 2 repeated mentions dropped"),
+    *(("conll", tabs(*(f"a 0 {i} {chr(97 + i)} {one}" if one else "" for i, one in enumerate(columns)))[:-1],
+       " / ".join([f"a/b/000 'The mayor\\nHe _ {words}'", *map(chain_of, mentions), *note]))
+      for columns, words, mentions, *note in (
+        (["-", "_", "*"], "a b c", []),
+        (["(1)|", "(x-1)"], "a b", ["15-16 1", "17-18 x-1"]),
+        (["(1|(2", "2)|1)"], "a b", ["15-18 1", "15-18#2 2"]),
+        (["(1(2", "2)1)"], "a b", ["15-18 1", "15-18#2 2"]),
+        (["(1(2)", "1)"], "a b", ["15-18 1", "15-16 2"]),
+        (["(1", "(1", "1)", "1)"], "a b c d", ["15-22 1", "17-20 1"]),
+        (["(1", "(1)", "1)"], "a b c", ["15-20 1", "17-18 1"]),
+        (["(1", "(2", "1)", "2)"], "a b c d", ["15-20 1", "17-22 2"]),
+        (["(1", "", "1)"], "a\\nc", ["15-18 1"]),
+        (["(1", "1)(1", "1)"], "a b c", ["15-20 1", "17-18 1"]),  # the reference scorer opens before it closes
+        (["(1(1", "1)1)"], "a b", ["15-18 1"], "2 repeated mentions dropped"),
     )),
     ("conll",
      "#begin document (a/b); part 001 \na 0 0 b (1)\n#end document\n#begin document (c); \nc 0 0 d\t(1)\n#end document",
@@ -135,6 +125,7 @@ VALUES: list[tuple[str, str, str]] = [
      r"d1 'Dr. Klee in Wien\nl. a b c d e f' / d1:20-23 20-23 A Q1 / d1:24-25 24-25 A Q1 / "
      "d1:26-27 26-27 B Q1 / d1:30-31 30-31 B NIL / 2 NIL mentions / "
      "4 mentions that begin with an I- tag / 2 nested mentions ignored"),
+    ("hipe", tabs("a O O _ NoSpaceAfter|LED0.00", "b O O _ _")[:-1], r"d1 'Dr. Klee in Wien\nl. ab'"),
     ("hipe", tabs("#document_id=d3", "#\tO\tO\t_\t_", "a _ O _ _")[:-1], "d3 '# a'"),
     *(("blink", klee(context_left=left, mention=name, context_right=right), added) for left, name, right, added in (
         ("a", "b", "c", "docs:3 'a b c' / docs:3:2-3 2-3 None 34398"),
@@ -238,6 +229,7 @@ FAULTS: list[tuple[Any, ...]] = [
         ("x\t21\trenal cysts\tHP:1", "must be integers, not 'x' and '21'"),
         ("10\t21\tRenal cysts\tHP:1", "'Renal cysts', but the text at 10 to 21 is .*; offsets count"),
         ("10\t21\trenal cysts", "this line has 3"),
+        ("10\t21\trenal cysts\tHP:1\tx", "this line has 5"),
         ("10\t21\trenal cysts\t ", "the last one is empty"),
         ("a second line of text", "this line has 1"),
     )),
@@ -248,6 +240,7 @@ FAULTS: list[tuple[Any, ...]] = [
     )),
     *(("hipe", "line", tabs(line)[:-1], words) for line, words in (
         ("a B-A O Q1", "'d1': the header has 5 columns, but this line has 4"),
+        ("a B-A O Q1 _ x", "'d1': the header has 5 columns, but this line has 6"),
         (" B-A O Q1 _", "'d1': the token is empty"),
         ("a X-A O Q1 _", "expected O, B-type or I-type in NE-COARSE-LIT, not 'X-A'"),
         ("a B- O Q1 _", "not 'B-'"),

@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import drawn_documents, save_lines
-from format_files import BIOC, BIOC_XML, DOCUMENTS, DROID, PERRY, PUBANNOTATION, ROBOT, rows, save, tabs
-from hypothesis import given
+from builders import save_lines
+from format_files import BIOC, BIOC_XML, DOCUMENTS, DROID, PERRY, PUBANNOTATION, RDF, ROBOT, rows, save, tabs
 from test_formats import lines_of, read
 
 import arbo
@@ -258,24 +257,6 @@ def test_files_of_ecbplus(tmp_path: Path) -> None:
         read_documents(ecbplus(tmp_path / "gum", "GUM_bio_x\t0\t0\tPerry\n"), "ecbplus").by_topic()
 
 
-@pytest.mark.parametrize(
-    ("words", "mentions", "error"),
-    [
-        (tabs("1_1ecb 0 1 He"), "[]", "line 3, '1_1ecb': sentence 0 has word 1 twice"),
-        (tabs("1_2ecb 0 0 He", "1_1ecb 4 0 He"), "[]", r"line 4, '1_1ecb': this id is already taken, .* \(.*line 1"),
-        ("", '[\n{"doc_id": }]', "line 2: not JSON: Expecting value"),
-        ("", "{}", "expected a JSON list of mentions"),
-        ("", "[" * 100_000, "nested too deeply"),
-        ("", "[" + "9" * 5000 + "]", "a number with thousands of digits"),
-    ],
-)
-def test_malformed_documents_and_mention_files_of_ecbplus(
-    tmp_path: Path, words: str, mentions: str, error: str
-) -> None:
-    with pytest.raises(DataError, match=error):
-        read_documents(ecbplus(tmp_path, WORDS + words, mentions), "ecbplus")
-
-
 def test_columns_of_hipe_are_found_by_name_and_the_first_of_two_counts(tmp_path: Path) -> None:
     for header, row, gold in (
         ("NEL-LIT TOKEN NE-COARSE-LIT", "Q1 x B-A", "Q1"),
@@ -283,12 +264,6 @@ def test_columns_of_hipe_are_found_by_name_and_the_first_of_two_counts(tmp_path:
     ):
         path = write(tmp_path, a__tsv=tabs(header, "# document_id = d", row)) / "a.tsv"
         assert [(m.text, m.gold) for m in read_documents(path, "hipe").mentions] == [("x", (gold,))]
-    write(tmp_path, a__tsv=tabs("TOKEN NE-COARSE-LIT NEL-LIT", "x O O"))
-    with pytest.raises(DataError, match="line 2: a token before any document; a document begins with"):
-        read_documents(path, "hipe")
-    write(tmp_path, a__tsv="TOKEN\tMISC\n")
-    with pytest.raises(DataError, match="line 1: the header has no column NE-COARSE-LIT and no NEL-LIT"):
-        read_documents(path, "hipe", **OPTIONS)
 
 
 # JSON and XML: BioC, PubAnnotation
@@ -322,42 +297,78 @@ def test_documents_of_pubannotation_without_ids_are_named_by_file(tmp_path: Path
     assert ([one.id for one in corpus], corpus.notes) == (["docs:1", "docs:3"], {"malformed documents skipped": 1})
     path.write_text('{"text": "Flu.", "denotations": []}')
     assert [one.id for one in read_documents(path)] == ["docs"]
-    for content, words in (
-        (json.dumps(PUBANNOTATION, indent=1)[:-5], "line [0-9]+: not JSON"),
-        ("[" * 100_000, "deep"),
-    ):
-        path.write_text(content)
-        with pytest.raises(DataError, match=rf"docs\.json.*{words}") as caught:
-            read_documents(path, "pubannotation")
-        assert "on one line" not in str(caught.value)
 
 
-DOCTYPE = '"BioC.dtd"'
+# Files that are malformed as a whole
+
+EXTERNAL = '<!ENTITY a SYSTEM "file:///etc/hostname">'
+NESTED = '<!ENTITY a "b"><!ENTITY c "&a;&a;">'
+DEEP_XML = f"<document>{'<passage>' * 100_000}{'</passage>' * 100_000}</document>"
+JSON_LIST = "X_Entity_gold_mentions.json"
+DIGITS = "9" * 5000
+MALFORMED: list[tuple[str, str, str, str]] = [
+    *(("X_corpus.txt", "ecbplus", WORDS + words, error) for words, error in (
+        (tabs("1_1ecb 0 1 He"), "line 3, '1_1ecb': sentence 0 has word 1 twice"),
+        (tabs("1_2ecb 0 0 He", "1_1ecb 4 0 He"), r"line 4, '1_1ecb': this id is already taken, .* \(.*line 1"),
+    )),
+    *((JSON_LIST, "ecbplus", mentions, error) for mentions, error in (
+        ('[\n{"doc_id": }]', "line 2: not JSON: Expecting value"),
+        ("{}", "expected a JSON list of mentions"),
+        ("[" * 100_000, "nested too deeply"),
+        (f"[{DIGITS}]", "a number with thousands of digits"),
+    )),
+    ("a.tsv", "hipe", tabs("TOKEN NE-COARSE-LIT NEL-LIT", "x O O"),
+     "line 2: a token before any document; a document begins with"),
+    ("a.tsv", "hipe", "TOKEN\tMISC\n", "line 1: the header has no column NE-COARSE-LIT and no NEL-LIT"),
+    ("a.json", "pubannotation", json.dumps(PUBANNOTATION, indent=1)[:-5],
+     "line [0-9]+: not JSON.*; correct the file, or fetch"),
+    ("a.json", "pubannotation", "[" * 100_000, "deep"),
+    *(("a.xml", "bioc", content, words) for content, words in (
+        (BIOC_XML.replace("</sentence></passage>", "</passage>"), "line 12: not XML"),
+        (BIOC_XML.replace("<text>One.", "<text>&bomb;One."), "not XML: undefined entity"),
+        (BIOC_XML.replace('"BioC.dtd"', f'"BioC.dtd" [{NESTED}]'), "line 2: an entity of XML is long"),
+        (BIOC_XML.replace('"BioC.dtd"', f'"B" [{EXTERNAL}]'), "line 2: an entity of XML is long"),
+        (f"<collection>{'<a>' * 200_000}", "not XML"),
+        (f"<collection>{DEEP_XML}</collection>", "too deep"),
+        (BIOC_XML.replace("<offset>0<", "<offset>x<"), "'12': a passage or sentence has the offset 'x'"),
+    )),
+    *(("kb.csv", "csv", content, words) for content, words in (
+        ('id,name\nD1,"flu"x\n',
+         r"line 2: the quotes of a cell do not match \(.*\); write each quote inside a cell twice"),
+        ('id,name\nD1,flu\nD2,"cold\n', "line 3: the quotes of a cell do not match"),
+        ("id,name,name\n", "line 1: two columns are named 'name'; rename one"),
+        ("name,aliases\nflu,\n",
+         "line 1: the first line must name the columns, among them id or document_id; it has 'name"),
+    )),
+    *(("kb.json", "obographs", content, "the file has no list `graphs`|not JSON|too deeply") for content in (
+        "{}", '{"graphs": {}}', '{"graphs": [5]}', '{"graphs": [{}]}', "[1]", '{"graphs": [', "[" * 99_999
+    )),
+    *(("kb.ttl", "skos", content, words) for content, words in (
+        ('@prefix ex: <http://e.org/> .\nex:a ex:b "flu .\n', r"line 2: not RDF \(newline found in string literal\)"),
+        ("<a> <b> " + "[" * 50_000, r"not RDF \(RecursionError\)"),
+        (RDF.format("", "flu")[:-10], "line 5: not RDF"),
+        (RDF.format(NESTED, "&c;"), "line 2: an entity of XML is long"),
+        (RDF.format(EXTERNAL, "&a;"), "an entity of XML is long, external"),
+    )),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        (BIOC_XML.replace("</sentence></passage>", "</passage>"), "a.xml, line 12: not XML"),
-        (BIOC_XML.replace("<text>One.", "<text>&bomb;One."), "not XML: undefined entity"),
-        (
-            BIOC_XML.replace(DOCTYPE, f'{DOCTYPE} [<!ENTITY a "b"><!ENTITY c "&a;&a;">]'),
-            "line 2: an entity of XML is long",
-        ),
-        (
-            BIOC_XML.replace(DOCTYPE, '"B" [<!ENTITY a SYSTEM "file:///etc/passwd">]'),
-            "line 2: an entity of XML is long",
-        ),
-        (f"<collection>{'<a>' * 200_000}", "not XML"),
-        (f"<collection><document>{'<passage>' * 100_000}{'</passage>' * 100_000}</document></collection>", "too deep"),
-        (BIOC_XML.replace("<offset>0<", "<offset>x<"), "'12': a passage or sentence has the offset 'x'"),
-    ],
-    ids=["cut", "undefined", "nested", "external", "deep", "passages", "offset"],
+    ("file", "name", "content", "words"), MALFORMED, ids=[f"{row[1]}-{n}" for n, row in enumerate(MALFORMED)]
 )
-def test_malformed_and_hostile_xml_is_refused(tmp_path: Path, content: str, words: str) -> None:
-    with pytest.raises(DataError) as caught:
-        read_documents(write(tmp_path, a__xml=content) / "a.xml", "bioc")
-    assert words in str(caught.value)
+def test_a_file_that_is_malformed_or_hostile_is_refused(
+    tmp_path: Path, file: str, name: str, content: str, words: str
+) -> None:
+    path = tmp_path / file
+    if name == "ecbplus":
+        path = ecbplus(tmp_path, WORDS)
+    (tmp_path / file).write_text(content)
+    kind = "entities" if file.startswith("kb") else "documents"
+    with pytest.raises(DataError, match=rf"^{tmp_path / file}.*({words})"):
+        read(kind, path, name)
+    if kind == "entities" and name != "csv":  # nor is it skipped
+        with pytest.raises(DataError, match=words):
+            read(kind, path, name, **OPTIONS)
 
 
 # ZeShEL
@@ -430,23 +441,11 @@ def test_links_stay_in_the_world_and_labels_outside_of_it_are_nil(tmp_path: Path
 # arbo's JSON lines
 
 
-@given(drawn_documents())
-def test_documents_come_back_as_they_were_written(
-    tmp_path_factory: pytest.TempPathFactory, written: tuple[arbo.Document, ...]
-) -> None:
-    path = tmp_path_factory.mktemp("docs") / "docs.jsonl"
-    arbo.Corpus.of(written).to_jsonl(path)
-    assert read_documents([path]) == arbo.Corpus(written) if written else True
-
-
 def test_further_keys_are_written_again_and_do_not_change_fingerprints(tmp_path: Path) -> None:
-    for kind, name in (("documents", "documents"), ("entities", "entities")):
-        entity = '{"id": "D1", "name": "x", "y": [1]}\n'
-        files = {"a.jsonl": DOCUMENTS["jsonl"]["docs.jsonl"] if kind == "documents" else entity}
-        first = read(kind, save(tmp_path, "jsonl", files))
-        first.to_jsonl(tmp_path / f"{name}.jsonl.gz")
-        again = read(kind, tmp_path / f"{name}.jsonl.gz")
-        assert [*map(lines_of, again)] == [*map(lines_of, first)]
+    first = read("entities", save_lines(tmp_path / "kb.jsonl", {"id": "D1", "name": "x", "y": [1]}))
+    first.to_jsonl(tmp_path / "again.jsonl.gz")
+    again = read("entities", tmp_path / "again.jsonl.gz")
+    assert [*map(lines_of, again)] == [*map(lines_of, first)]
     assert again.fingerprint == arbo.KnowledgeBase([arbo.Entity("D1", "x")]).fingerprint
     assert hash(again["D1"]) == hash(arbo.Entity("D1", "x"))
     one = {"id": "m", "spans": [[0, 1]]}

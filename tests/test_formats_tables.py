@@ -128,27 +128,6 @@ def test_the_option_of_link_and_discover(run: Run, tmp_path: Path) -> None:
 # Tables of entities
 
 
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        (
-            'id,name\nD1,"flu"x\n',
-            r"line 2: the quotes of a cell do not match \(.*\); write each quote inside a cell twice",
-        ),
-        ('id,name\nD1,flu\nD2,"cold\n', "line 3: the quotes of a cell do not match"),
-        ("id,name,name\n", "line 1: two columns are named 'name'; rename one"),
-        (
-            "name,aliases\nflu,\n",
-            "line 1: the first line must name the columns, among them id or document_id; it has 'name",
-        ),
-    ],
-)
-def test_a_malformed_csv_is_named(tmp_path: Path, content: str, words: str) -> None:
-    (tmp_path / "kb.csv").write_text(content)
-    with pytest.raises(DataError, match=rf"kb\.csv, {words}"):
-        read("entities", tmp_path / "kb.csv")
-
-
 @pytest.mark.parametrize("header", ["id\tname", "ID\tName\tAliases\tDefinition", "id\tname\taliases", "D0\tname"])
 def test_a_header_of_tsv_is_passed_over_on_the_first_line_alone(tmp_path: Path, header: str) -> None:
     kb = read("entities", save_lines(tmp_path / "kb.tsv", header, "D1\tflu", 'id\t"A" blood "group"'), "tsv")
