@@ -19,9 +19,9 @@ from arbo.edges.model import CROSS, EdgeModel
 from arbo.encoders.cross import CrossEncoder, PairConfig, PairEncoder
 from arbo.encoders.tower import Tower
 from arbo.errors import DataError, UsageError
-from arbo.training.compared import Compared
 from arbo.training.config import DoubtfulConfig
 from arbo.training.doubtful import unseen
+from arbo.training.pairs import Compared
 
 QUICK = DoubtfulConfig(steps=4, batch_size=8, micro_batch=3, pairs=100, learning_rate=1e-3)
 

@@ -86,7 +86,7 @@ def by_definition(model: LabelAttention, text: str, entity: int) -> tuple[np.nda
     for name in dict.fromkeys((KB.entities[entity].name, *KB.entities[entity].aliases)):
         hidden = hidden_of(model, [cls, *tokenizer(name, add_special_tokens=False)["input_ids"], sep])
         vector = hidden.mean(axis=0) if config.pooling == "mean" else hidden[0]
-        weight = softmax(own @ vector / (np.sqrt(len(vector)) if config.scaled else 1))
+        weight = softmax(own @ vector)
         weights.append(weight)
         said = weight @ own
         if head is None:
@@ -99,20 +99,19 @@ def by_definition(model: LabelAttention, text: str, entity: int) -> tuple[np.nda
 # Attention
 
 
-@pytest.mark.parametrize("scaled", [False, True])
-def test_attention_is_what_its_definition_says(scaled: bool) -> None:
+def test_attention_is_what_its_definition_says() -> None:
     rng = np.random.default_rng(0)
     names, tokens = rng.normal(size=(3, 4, 8)), rng.normal(size=(3, 6, 8))
     length = [6, 1, 0]
     mask = np.arange(6) < np.array(length)[:, None]
     given_ = torch.from_numpy(names).float(), torch.from_numpy(tokens).float()
-    weights = label_attention(*given_, torch.from_numpy(mask), scaled=scaled)
+    weights = label_attention(*given_, torch.from_numpy(mask))
     said = entity_in_text(weights, given_[1]).numpy()
     for text in range(3):
         n = length[text]
         assert not weights[text, :, n:].any()
         for name in range(4):
-            products = tokens[text, :n] @ names[text, name] / (np.sqrt(8) if scaled else 1)
+            products = tokens[text, :n] @ names[text, name]
             expected = softmax(products) if n else np.zeros(0)
             np.testing.assert_allclose(weights[text, name, :n].numpy(), expected, atol=1e-6)
             np.testing.assert_allclose(said[text, name], expected @ tokens[text, :n], atol=1e-5)
@@ -129,9 +128,9 @@ def test_gradients_are_numbers_also_of_a_text_without_tokens() -> None:
     assert not tokens.grad[1].any()
 
 
-@pytest.mark.parametrize(("pooling", "scaled", "dim"), [("mean", False, 4), ("cls", True, 5), ("mean", True, None)])
-def test_the_model_attends_and_scores_as_defined(bert: Tower, pooling: Any, scaled: bool, dim: int | None) -> None:
-    model = with_head(bert, replace(CONFIG, pooling=pooling, scaled=scaled), dim or 1)
+@pytest.mark.parametrize(("pooling", "dim"), [("mean", 4), ("cls", 5), ("mean", None)])
+def test_the_model_attends_and_scores_as_defined(bert: Tower, pooling: Any, dim: int | None) -> None:
+    model = with_head(bert, replace(CONFIG, pooling=pooling), dim or 1)
     model = model if dim else model.with_head(None)
     text, entity = every_pair(3, 3)
     scores = model.score(TEXTS, KB, text, entity)
@@ -149,10 +148,8 @@ def test_edges(bert: Tower) -> None:
     model = with_head(bert)
     none = np.empty(0, np.int64)
     assert model.score(TEXTS, KB, none, none).shape == (0,)
-    assert model.spans(TEXTS, KB, none, none) == []
     ((weight, _),) = attention(model, TEXTS, [1], [0])
     assert weight.tolist() == [1.0]
-    assert model.spans(TEXTS, KB, np.array([3, 1]), np.array([1, 1])) == [(), ((0, 6),)]
     assert model.score(TEXTS, KB, np.array([3]), np.array([0])) == 0
     with pytest.raises(DataError, match="text 1 has a surrogate"):
         model.score(["fever of the marsh", "\ud800", "\0"], KB, np.array([0, 1]), np.array([0, 0]))
@@ -268,26 +265,9 @@ def test_what_was_saved_is_loaded(bert: Tower, tmp_path: Path) -> None:
         assert again.settings == {**model.settings, "model": str(tmp_path / "model")}
         pairs = every_pair(3, 3)
         np.testing.assert_allclose(again.score(TEXTS, KB, *pairs), model.score(TEXTS, KB, *pairs), atol=1e-5)
-        assert again.spans(TEXTS, KB, *pairs) == model.spans(TEXTS, KB, *pairs)
         assert (again.head is None) == (model.head is None)
     with pytest.raises(DataError, match=r"this is a label-attention model .*, not a dual-encoder"):
         arbo.DualEncoder.from_pretrained(tmp_path / "model", device="cpu")
-
-
-@pytest.mark.parametrize(
-    ("changes", "told"),
-    [
-        ({"pooling": "tokens"}, "not one of mean, cls"),
-        ({"scaled": 1}, "true or false"),
-        ({"max_length": 0}, "max_length must be"),
-        ({"max_name_length": True}, "max_name_length must be"),
-        ({"attention_threshold": 1.5}, "from 0 to 1"),
-        ({"entity_threshold": float("nan")}, "a finite number"),
-    ],
-)
-def test_what_cannot_be_meant(changes: dict[str, Any], told: str) -> None:
-    with pytest.raises(UsageError, match=told):
-        LabelAttentionConfig(**changes)
 
 
 def test_what_cannot_be_read(bert: Tower) -> None:
@@ -376,12 +356,14 @@ def test_a_finder_proposes_what_the_model_sees(bert: Tower) -> None:
     finder = ModelFinder(model)
     pieces = Pieces.of(DOCUMENTS)
     text, entity = finder.candidates_of(pieces, KB)
-    scores, spans = (of(pieces.texts, KB, text, entity) for of in (model.score, model.spans))
+    scores = model.score(pieces.texts, KB, text, entity)
     expected = [
-        (int(pieces.document[row]), tuple((begin + b, begin + e) for b, e in mention), one, score)
-        for row, one, score, own in zip(text.tolist(), entity.tolist(), scores.tolist(), spans, strict=True)
-        for begin in [int(pieces.begin[row])]
-        for mention in without_repetition(pieces.texts[row], own)
+        (int(pieces.document[look.text]), tuple((begin + b, begin + e) for b, e in mention), int(entity[pair]), score)
+        for look in model.looks(pieces.texts, KB, text, entity)
+        for pair, weights in zip(look.pairs, look.weights, strict=True)
+        for begin, score in [(int(pieces.begin[look.text]), float(scores[pair]))]
+        for own in spans_of(pieces.texts[look.text], look.tokens, weights[None])
+        for mention in without_repetition(pieces.texts[look.text], own)
     ]
     assert sorted(map(tuple, finder.propose(DOCUMENTS, KB))) == sorted(expected)
     assert expected

@@ -1,4 +1,4 @@
-"""What all trainings have in common: they go on after a kill, repeat, stop at NaN, and take nothing for theirs."""
+"""What all trainings share: they resume after a kill, repeat, and stop at NaN."""
 
 from __future__ import annotations
 
@@ -6,17 +6,12 @@ import errno
 import itertools
 import os
 import shutil
-import signal
-import subprocess
-import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from functools import cache, partial
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,8 +30,8 @@ from training_builders import (
     dying,
     encoder,
     log_of,
+    sample,
     torch,
-    train_from_folder,
     weights,
 )
 
@@ -57,20 +52,6 @@ ADVERSARIAL: dict[str, Any] = {"regulariser": "fgsm", "micro_batch": 3, "mixup":
 WITHOUT_ENTITIES = replace(WITHOUT_KB, loss="arborescence", steps=3, batch_size=8, learning_rate=1e-3, refresh=2)
 
 
-class Sample(NamedTuple):
-    """Documents to train on, documents to choose the best model by, and a knowledge base."""
-
-    train: arbo.Corpus
-    dev: arbo.Corpus
-    kb: arbo.KnowledgeBase
-
-
-@cache
-def sample() -> Sample:
-    documents, kb = arbo.load_sample()
-    return Sample(documents[:20], documents[80:], kb)
-
-
 class Kind(NamedTuple):
     """A kind of training: its settings, and what trains a tower with them; further arguments have names."""
 
@@ -83,10 +64,10 @@ def dual_training(tower: Tower, kb: bool = True, **given: Any) -> Any:
     return arbo.train(encoder(tower), documents[:4], entities if kb else None, dev=dev[:5], **given)
 
 
-def cross_training(tower: Tower, **given: Any) -> Any:
+def cross_training(tower: Tower, linker: arbo.Linker | None = None, candidates: int = 3, **given: Any) -> Any:
     documents, dev, kb = sample()
-    start = cross(tower, candidates=3)
-    return arbo.train_reranker(start, arbo.Linker(kb), documents[:1], dev=dev[:1], **given)
+    start = cross(tower, candidates=candidates)
+    return arbo.train_reranker(start, linker or arbo.Linker(kb), documents[:1], dev=dev[:1], **given)
 
 
 def names_training(tower: Tower, **given: Any) -> Any:
@@ -100,7 +81,6 @@ def finder_training(tower: Tower, **given: Any) -> Any:
     return arbo.train_oslat(arbo.LabelAttention.of(tower, READS), DOCUMENTS, KB, dev=DOCUMENTS[:3], **given)
 
 
-NAMES = arbo.SelfAlignmentConfig(epochs=3, batch_size=8, n_negatives=6, learning_rate=1e-3)
 KINDS = {
     "dual": Kind(SMALL, dual_training),
     **{f"dual, {name}": Kind(replace(QUICK, batch_size=6, steps=3, **of), dual_training) for name, of in PARTS.items()},
@@ -108,9 +88,10 @@ KINDS = {
     "dual, no kb, fgsm": Kind(replace(WITHOUT_ENTITIES, **ADVERSARIAL), partial(dual_training, kb=False)),
     "cross": Kind(replace(QUICK_CROSS, epochs=2), cross_training),
     "cross, fgsm": Kind(
-        replace(QUICK_CROSS, epochs=2, regulariser="fgsm", optimizer="adamw", micro_batch=1), cross_training
+        replace(QUICK_CROSS, epochs=2, regulariser="fgsm", optimizer="adamw", micro_batch=1, precision="bfloat16"),
+        cross_training,
     ),
-    "names": Kind(NAMES, names_training),
+    "names": Kind(arbo.SelfAlignmentConfig(epochs=3, batch_size=8, n_negatives=6, learning_rate=1e-3), names_training),
     "finder": Kind(replace(QUICK_OSLAT, epochs=2), finder_training),
 }
 
@@ -131,10 +112,9 @@ def unbroken(bert: Tower, tmp_path_factory: pytest.TempPathFactory) -> Callable[
     @cache
     def of(name: str) -> Unbroken:
         out = tmp_path_factory.mktemp("unbroken") / "model"
-        options = arbo.RunOptions(checkpoint_every=2)
         before = weights(encoder(bert))
         with dead_after(10**6, out.parent) as moves:
-            trained = KINDS[name].train(bert, out=out, config=KINDS[name].config, options=options)
+            trained = begin(name, bert, out)
         assert all(map(torch.equal, weights(encoder(bert)), before))  # the start is not changed
         assert not all(map(torch.equal, weights(trained), before))
         return Unbroken(out, trained, next(moves))
@@ -142,9 +122,9 @@ def unbroken(bert: Tower, tmp_path_factory: pytest.TempPathFactory) -> Callable[
     return of
 
 
-def begin(name: str, bert: Tower, out: Path, announce: Any = None, **changes: Any) -> Any:
+def begin(name: str, bert: Tower, out: Path, announce: Any = arbo.progress.quiet, **changes: Any) -> Any:
     """Begin a training, or go on with it."""
-    options = arbo.RunOptions(checkpoint_every=2, **({} if announce is None else {"announce": announce}))
+    options = arbo.RunOptions(checkpoint_every=2, announce=announce)
     return KINDS[name].train(bert, out=out, config=replace(KINDS[name].config, **changes), options=options)
 
 
@@ -165,10 +145,12 @@ def test_an_interrupted_training_goes_on_with_the_same_losses(
         with pytest.raises(Killed):
             begin(name, bert, out, dying(after))
         assert not out.exists()
+    with open(tmp_path / "model.training" / "log.jsonl", "a") as log:
+        log.write('{"step": 3, "lo')  # killed while writing
     for changes, named in (({"seed": 5}, "seed"), ({"warmup": 0.5, "batch_size": 7}, "batch_size, warmup")):
         with pytest.raises(UsageError, match=rf"belongs to another training run, which differs in {named} \("):
             begin(name, bert, out, **changes)
-    monkeypatch.setattr(arbo.Linker, "candidates", lambda *_, **__: pytest.fail("candidates were found again"))
+    monkeypatch.setattr(arbo.Linker, "candidates", lambda *_, **__: pytest.fail("candidates were computed again"))
     assert_as_unbroken(whole, out, begin(name, bert, out))
     lines = log_of(out)
     assert len(lines) > 2
@@ -181,13 +163,47 @@ def test_the_seed_decides(bert: Tower, tmp_path: Path, unbroken: Any, name: str)
     assert log_of(tmp_path / "model")[0]["loss"] != log_of(unbroken(name).out)[0]["loss"]
 
 
-def test_documents_are_part_of_a_training(bert: Tower, tmp_path: Path) -> None:
+def test_documents_and_the_first_stage_are_part_of_a_training(bert: Tower, tmp_path: Path) -> None:
     documents, _, kb = sample()
+    config = replace(QUICK_CROSS, steps=1)
     run = partial(arbo.train, encoder(bert), out=tmp_path / "model", config=QUICK)
-    with pytest.raises(Killed):
-        run(documents, kb, options=arbo.RunOptions(announce=dying(0)))
+    rerank = partial(cross_training, bert, out=tmp_path / "cross")
+    for begun in (partial(run, documents, kb), partial(rerank, config=config)):
+        with pytest.raises(Killed):
+            begun(options=arbo.RunOptions(announce=dying(0)))
     with pytest.raises(UsageError, match="belongs to another training run, which differs in documents"):
         run(documents[1:], kb)
+    for changes in (
+        {"candidates": 4},
+        {"linker": arbo.Linker(kb, arbo.NgramEncoder(alias_weight=0.1))},
+        {"linker": arbo.Linker(kb, config=arbo.LinkerConfig(expand_abbreviations=False))},
+    ):
+        with pytest.raises(UsageError, match="belongs to another training"):
+            rerank(config=config, **changes)
+    rerank(config=replace(config, micro_batch=1))
+
+
+@pytest.mark.parametrize("name", ["documents", "dev"])
+def test_stale_candidates_are_refused(bert: Tower, tmp_path: Path, name: str) -> None:
+    documents, dev, kb = sample()
+    run = partial(begin, "cross", bert, tmp_path / "cross", steps=1)
+    with pytest.raises(Killed):
+        run(dying(0))
+    file = tmp_path / "cross.training" / f"candidates-{name}.parquet"
+    whole, corpus = file.read_bytes(), {"documents": documents, "dev": dev}[name][:1]
+    for linker, other, words in (
+        (arbo.Linker(kb), documents[1:2], "other documents"),
+        (arbo.Linker(arbo.KnowledgeBase(list(kb)[:50])), corpus, "another knowledge base"),
+    ):
+        linker.candidates(other, k=5).save(file)
+        with pytest.raises(DataError, match=f"{file.name}: .*{words}.*, delete the file"):
+            run()
+    file.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(DataError, match=r"not a readable file of candidates .*, delete the file"):
+        run()
+    file.unlink()
+    run()
+    assert not file.parent.exists()
 
 
 # Files, as one training writes them
@@ -220,11 +236,8 @@ def test_killed_between_any_two_files(bert: Tower, unbroken: Any, tmp_path: Path
     assert_as_unbroken(unbroken("dual"), out, begin("dual", bert, out))
 
 
-@pytest.mark.parametrize(
-    "error",
-    [SafetensorError("I/O error: No space left on device (os error 28)"), OSError(28, "No space left on device")],
-)
-def test_a_full_disk_is_told_and_the_earlier_checkpoint_stays(
+@pytest.mark.parametrize("error", [SafetensorError("I/O error: No space left on device"), OSError(28, "No space left")])
+def test_a_full_disk_is_reported_and_the_earlier_checkpoint_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     class Model:
@@ -234,19 +247,20 @@ def test_a_full_disk_is_told_and_the_earlier_checkpoint_stays(
     def full(*_: Any) -> None:
         raise error
 
-    adam = torch.optim.Adam([torch.nn.Parameter(torch.ones(2))])
-    files.save_checkpoint(tmp_path, files.State(1), Model(), adam, {})
+    save = partial(files.save_checkpoint, tmp_path)
+    rest: Any = Model(), torch.optim.Adam([torch.nn.Parameter(torch.ones(2))]), {}
+    save(files.State(1), *rest)
     with monkeypatch.context() as patch:
         patch.setattr(files, "save_file", full)
-        with pytest.raises(UsageError, match=r"cannot write a checkpoint in .*No space left on device.*goes on"):
-            files.save_checkpoint(tmp_path, files.State(2), Model(), adam, {})
+        with pytest.raises(UsageError, match=r"cannot write a checkpoint in .*No space left.*goes on"):
+            save(files.State(2), *rest)
     assert [file.name for file in tmp_path.iterdir()] == ["step-000000001"]
     for _ in range(2):  # the second is at a step that is there already
-        files.save_checkpoint(tmp_path, files.State(2), Model(), adam, {})
+        save(files.State(2), *rest)
     assert [file.name for file in tmp_path.iterdir()] == ["step-000000002"]
 
 
-def test_the_best_model_that_the_checkpoint_speaks_of_is_kept(
+def test_the_best_model_of_the_checkpoint_is_written(
     bert: Tower, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def score(*values: float) -> None:
@@ -291,27 +305,6 @@ def test_a_smaller_micro_batch_goes_on_and_a_damaged_checkpoint_does_not(
     assert [line["step"] for line in log_of(out)] == [line["step"] for line in log_of(unbroken("dual").out)]
 
 
-def test_kill_9_in_the_middle_of_an_epoch(bert_folder: Path, bert: Tower, tmp_path: Path) -> None:
-    code = f"""
-import sys
-sys.path.insert(0, {str(Path(__file__).parent)!r})
-from training_builders import train_from_folder
-train_from_folder({str(bert_folder)!r}, sys.argv[1])
-"""
-    train_from_folder(str(bert_folder), str(tmp_path / "whole"))
-    process = subprocess.Popen([sys.executable, "-c", code, tmp_path / "parts"], stderr=subprocess.DEVNULL)
-    log = tmp_path / "parts.training" / "log.jsonl"
-    deadline = time.monotonic() + 120
-    while not (log.is_file() and log.read_text("utf-8").count("\n") >= 8):
-        assert process.poll() is None, "it ended before it could be killed"
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    train_from_folder(str(bert_folder), str(tmp_path / "parts"))
-    assert log_of(tmp_path / "parts") == log_of(tmp_path / "whole")
-
-
 def test_two_processes_do_not_train_in_one_folder(bert: Tower, unbroken: Any, tmp_path: Path) -> None:
     out = tmp_path / "model"
 
@@ -333,37 +326,34 @@ def test_two_processes_do_not_train_in_one_folder(bert: Tower, unbroken: Any, tm
 def test_a_file_system_without_locks(
     bert: Tower, unbroken: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    fcntl = pytest.importorskip("fcntl")
-
-    def fail(*given: Any) -> None:
+    def fail(*_: Any) -> None:
         raise OSError(errno.ENOSYS, "Function not implemented")
 
-    monkeypatch.setattr(fcntl, "flock", fail)
+    monkeypatch.setattr(pytest.importorskip("fcntl"), "flock", fail)
     assert_as_unbroken(unbroken("dual"), tmp_path / "model", begin("dual", bert, tmp_path / "model"))
     assert "cannot lock" in caplog.text
 
 
 @pytest.mark.parametrize(
-    ("there", "wrong"),
+    ("there", "words"),
     [
-        (["model.training/own"], r"model\.training exists and is not a training folder; move it"),
-        (["model.log.jsonl"], r"model\.log\.jsonl exists without its model"),
-        (["model/own"], "not a model folder of arbo"),
+        ("model.training/own", r"model\.training exists and is not a training folder; move it"),
+        ("model.log.jsonl", r"model\.log\.jsonl exists without its model"),
+        ("model/own", "not a model folder of arbo"),
     ],
 )
-def test_nothing_that_is_there_is_lost(bert: Tower, tmp_path: Path, there: list[str], wrong: str) -> None:
-    for name in there:
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).touch()
-    with pytest.raises(UsageError, match=wrong):
+def test_nothing_that_is_there_is_lost(bert: Tower, tmp_path: Path, there: str, words: str) -> None:
+    (tmp_path / there).parent.mkdir(exist_ok=True)
+    (tmp_path / there).touch()
+    with pytest.raises(UsageError, match=words):
         begin("dual", bert, tmp_path / "model")
-    assert [str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()] == there
+    assert [str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()] == [there]
 
 
 # The loop
 
 
-def test_a_loss_that_is_no_number_stops_and_keeps_the_last_good_model(
+def test_a_loss_that_is_no_number_stops_and_leaves_the_last_good_model(
     bert: Tower, tmp_path: Path, unbroken: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     good, steps = LOSSES["arborescence"], iter(range(10**6))
@@ -389,14 +379,14 @@ def test_the_order_is_drawn_once_an_epoch(bert: Tower, tmp_path: Path, monkeypat
 def test_gradients_do_not_depend_on_a_race_of_threads() -> None:
     row = torch.from_numpy(np.random.default_rng(0).integers(0, 50, 200_000))
     weight = torch.randn(len(row), 8, generator=torch.Generator().manual_seed(0))
-    found = set()
+    sums = set()
     for _ in range(20):
         vectors = torch.zeros(50, 8, requires_grad=True)
         with loop._repeatable(vectors.device):
             (vectors[row] * weight).sum().backward()
         assert vectors.grad is not None
-        found.add(vectors.grad.numpy().tobytes())
-    assert len(found) == 1
+        sums.add(vectors.grad.numpy().tobytes())
+    assert len(sums) == 1
     assert not torch.are_deterministic_algorithms_enabled()
     assert loop.deterministic.fill_uninitialized_memory  # type: ignore[attr-defined]
 
@@ -408,39 +398,3 @@ def test_other_processes_wait_for_the_tuning(monkeypatch: pytest.MonkeyPatch) ->
     kind = frame.InitProcessGroupKwargs
     (limit,) = [handler.timeout for handler in given["kwargs_handlers"] if isinstance(handler, kind)]
     assert limit >= timedelta(days=1)
-
-
-def test_tensorboard(bert: Tower, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    shown: list[Any] = []
-    options = arbo.RunOptions(tensorboard=tmp_path / "board")
-    run = partial(names_training, bert, out=tmp_path / "model", config=replace(NAMES, steps=2), options=options)
-
-    class Writer:
-        def __init__(self, folder: Path, purge_step: int) -> None:
-            shown.append((folder, purge_step))
-
-        def add_scalar(self, name: str, value: float, step: int) -> None:
-            shown.append((name, value, step))
-
-        def flush(self) -> None:
-            pass
-
-    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
-    with pytest.raises(UsageError, match="pip install tensorboard"):
-        run()
-    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", SimpleNamespace(SummaryWriter=Writer))
-    run()
-    assert shown[0] == (tmp_path / "board", 1)
-    assert [entry for entry in shown if entry[0] == "loss"] == [
-        ("loss", line["loss"], line["step"]) for line in log_of(tmp_path / "model")
-    ]
-
-
-def test_trainings_need_a_knowledge_base(tmp_path: Path) -> None:
-    out = tmp_path / "model"
-    with pytest.raises(UsageError, match=r"needs a knowledge base, not NoneType; read one, .* KnowledgeBase\.of"):
-        arbo.train_oslat(None, [], None, out=out)  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match="needs a knowledge base, not list"):
-        arbo.train_self_alignment(None, [], out=out)  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match="needs a knowledge base, not list"):
-        arbo.train(None, [], [], out=out)  # type: ignore[arg-type]

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 
 import arbo
@@ -22,14 +24,33 @@ from accelerate import Accelerator  # noqa: E402
 
 from arbo.encoders.cross import CrossEncoder  # noqa: E402
 from arbo.encoders.tower import Tower  # noqa: E402
+from arbo.retrieval.candidates import Candidates  # noqa: E402
+from arbo.spans.model import LabelAttention  # noqa: E402
+from arbo.training.cross import RerankingSet, RerankingTrainer, Retrieved  # noqa: E402
 from arbo.training.data import Snapshot, TrainingSet  # noqa: E402
 from arbo.training.dual.batches import Batch  # noqa: E402
 from arbo.training.dual.plan import Plan  # noqa: E402
-from arbo.training.dual.trainer import DualTrainer, train  # noqa: E402
+from arbo.training.dual.trainer import DualTrainer  # noqa: E402
 from arbo.training.frame import Workplace, accelerator_of  # noqa: E402
 from arbo.training.loop import Trainer  # noqa: E402
+from arbo.training.oslat.finder import OslatTrainer  # noqa: E402
+from arbo.training.oslat.synonyms import Contrasts  # noqa: E402
 
 # Of all trainings
+
+
+class Sample(NamedTuple):
+    """Documents to train on, documents to choose the best model by, and a knowledge base."""
+
+    train: arbo.Corpus
+    dev: arbo.Corpus
+    kb: arbo.KnowledgeBase
+
+
+@cache
+def sample() -> Sample:
+    documents, kb = arbo.load_sample()
+    return Sample(documents[:20], documents[80:], kb)
 
 
 class Killed(BaseException):
@@ -142,15 +163,6 @@ def trainer_of(
     )
 
 
-def train_from_folder(folder: str, out: str) -> None:
-    """Train as a process of its own does, which is then killed."""
-    torch.set_num_threads(1)
-    documents, kb = arbo.load_sample()
-    config = TrainingConfig(positives="entity", negatives="in-batch", epochs=4, batch_size=16, learning_rate=1e-3)
-    start = arbo.DualEncoder.from_pretrained(folder, device="cpu")
-    train(start, documents[:20], kb, out=out, config=config, options=RunOptions(checkpoint_every=3))
-
-
 # Of cross-encoders
 
 
@@ -168,6 +180,26 @@ def tiny(gold: list[tuple[str, ...] | None]) -> tuple[arbo.Corpus, arbo.Knowledg
     names = ("fever", "kidney", "marsh", "cancer", "left kidney")
     kb = arbo.KnowledgeBase([arbo.Entity(f"E{i}", name) for i, name in enumerate(names)])
     return arbo.Corpus([arbo.Document("d", "fever", mentions)]), kb
+
+
+def tiny_retrieved(gold: list[tuple[str, ...] | None], entities: list[list[int]]) -> Retrieved:
+    """Make the candidates of the mentions of `tiny`, -1 for none."""
+    documents, kb = tiny(gold)
+    rows = np.array(entities, np.int32)
+    scores = np.where(rows >= 0, -np.arange(rows.shape[1]), -np.inf)
+    return Retrieved(documents, kb, Candidates(rows, scores, documents.fingerprint, kb.fingerprint, {}), True)
+
+
+def cross_trainer(start: CrossEncoder, documents: Any, kb: Any, folder: Path, **changes: Any) -> RerankingTrainer:
+    """Make a trainer in training mode, from documents or from the result of `tiny_retrieved`."""
+    retrieved = documents
+    if not isinstance(documents, Retrieved):
+        candidates = arbo.Linker(kb).candidates(documents, k=start.config.candidates)
+        retrieved = Retrieved(documents, kb, candidates, True)
+    config = replace(QUICK_CROSS, **changes)
+    trainer = RerankingTrainer(start, RerankingSet.of(retrieved), None, config, workplace(folder, config))
+    trainer.prepared.train()
+    return trainer
 
 
 # Of OSLAT
@@ -207,3 +239,13 @@ DOCUMENTS = arbo.Corpus(
         document("d5", "in patients", ["E4"]),
     ]
 )
+
+
+def oslat_trainer(tower: Tower, reads: LabelAttentionConfig, folder: Path, **changes: Any) -> OslatTrainer:
+    """Make a trainer in training mode."""
+    config, data = replace(QUICK_OSLAT, **changes), Contrasts.of_texts(DOCUMENTS, KB)
+    torch.manual_seed(2)
+    model = LabelAttention.of(tower, reads).with_head(torch.nn.Linear(64, 64, bias=False))
+    trainer = OslatTrainer(model, data, None, config, workplace(folder, config))
+    trainer.prepared.train()
+    return trainer

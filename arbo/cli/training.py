@@ -23,8 +23,6 @@ class LogConfig(Settings):
 
     checkpoint_every: Count = 500
     """Number of steps between two checkpoints; an epoch ends with a checkpoint too."""
-    tensorboard: str | None = None
-    """Folder for a log in the format of TensorBoard."""
 
 
 LOG = Group("log", __name__, "LogConfig")
@@ -51,7 +49,7 @@ class Training:
                 console.say(f"{place}; on the development documents {text}")
 
         log = how.of(LOG, LogConfig())
-        return arbo.RunOptions(log.checkpoint_every, tensorboard=log.tensorboard, announce=bars, on_log=tell)
+        return arbo.RunOptions(log.checkpoint_every, announce=bars, on_log=tell)
 
     def report(self, settings: Mapping[str, Any], training: Mapping[str, Any], text: str) -> None:
         """Print where the model was written, and what to do next."""

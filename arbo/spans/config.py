@@ -23,8 +23,6 @@ class LabelAttentionConfig(Settings):
 
     pooling: NamePooling = "mean"
     """Vector of a name: the mean of its token vectors (section 3), or the vector of the first token (section 3.1)."""
-    scaled: bool = False
-    """Divide attention scores by the square root of the dimension, as the authors' code does and the paper does not."""
     max_length: Count = 256
     """Maximum number of tokens of a sentence, including special tokens; longer sentences are truncated."""
     max_name_length: Count = 32

@@ -13,14 +13,13 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-def label_attention(names: Tensor, tokens: Tensor, mask: Tensor, *, scaled: bool = False) -> Tensor:
+def label_attention(names: Tensor, tokens: Tensor, mask: Tensor) -> Tensor:
     """Compute the attention of names to the tokens of texts, equation 2: ``softmax_k(h_e . h_k)``.
 
     h_e is the vector of the name of an entity e, and h_k the vector of token k. The result is float32, whatever the
     precision of the vectors. The weights of a name sum to 1 over the tokens in ``mask``. Other tokens have weight 0, as
     do all tokens of a text with an empty mask. The mask covers only the text's own tokens: not [CLS], which represents
-    the whole text and would draw all attention, nor [SEP], nor padding. ``scaled`` divides inner products by the
-    square root of ``dim``, as the authors' code does.
+    the whole text and would draw all attention, nor [SEP], nor padding.
 
     ``names`` has the shape (..., names, dim), ``tokens`` (..., tokens, dim) and ``mask`` (..., tokens); the result has
     the shape (..., names, tokens). Leading dimensions are broadcast: names of the shape (names, dim) are used for every
@@ -30,8 +29,6 @@ def label_attention(names: Tensor, tokens: Tensor, mask: Tensor, *, scaled: bool
 
     with torch.autocast(names.device.type, enabled=False):  # autocast would round the products
         products = torch.einsum("...nd,...td->...nt", names.float(), tokens.float())
-    if scaled:
-        products = products / tokens.shape[-1] ** 0.5
     counts = mask.bool().unsqueeze(-2)
     weights = torch.softmax(products.masked_fill(~counts, torch.finfo(torch.float32).min), dim=-1)
     return torch.where(counts, weights, 0.0)

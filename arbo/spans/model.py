@@ -29,9 +29,8 @@ from arbo.errors import UsageError
 from arbo.files import PathLike
 from arbo.progress import Announce, quiet
 from arbo.spans.config import LabelAttentionConfig
-from arbo.spans.extraction import spans_of
 from arbo.spans.label_attention import entity_in_text, label_attention, name_scores
-from arbo.text.checks import Span, check_text
+from arbo.text.checks import check_text
 from arbo.text.words import Offsets
 
 if TYPE_CHECKING:
@@ -126,20 +125,6 @@ class LabelAttention(OneTower):
         """The linking head, see `name_scores`."""
         return self.tower.projection
 
-    def spans(
-        self, texts: Sequence[str], kb: KnowledgeBase, text: Ids, entity: Ids, announce: Announce = quiet
-    ) -> list[tuple[Span, ...]]:
-        """Find the spans of the entity in row ``entity[i]`` in ``texts[text[i]]``, assuming that the text names it.
-
-        See `looks`, and `arbo.spans.extraction.spans_of` with the threshold of the configuration.
-        """
-        spans: list[tuple[Span, ...]] = [()] * len(text)
-        for look in self.looks(texts, kb, text, entity, announce):
-            rows = spans_of(texts[look.text], look.tokens, look.weights, self.config.attention_threshold)
-            for pair, row in zip(look.pairs.tolist(), rows, strict=True):
-                spans[pair] = row
-        return spans
-
     def score(
         self, texts: Sequence[str], kb: KnowledgeBase, text: Ids, entity: Ids, announce: Announce = quiet
     ) -> Floats:
@@ -175,7 +160,7 @@ class LabelAttention(OneTower):
                 some = pairs[i][start : start + _PAIRS]
                 name, pair = pairs_of(owner, place[some])
                 with torch.inference_mode():
-                    weights = label_attention(names[name], tokens, mask, scaled=self.config.scaled)
+                    weights = label_attention(names[name], tokens, mask)
                     score = name_scores(self.head, entity_in_text(weights, tokens), names[name])
                 first = np.searchsorted(pair, np.arange(len(some)))
                 count = np.diff(np.append(first, len(name))).astype(np.float32)

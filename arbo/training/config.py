@@ -2,11 +2,9 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from os import PathLike
 from typing import Any, ClassVar, Literal
 
 from arbo.engine import Metric
-from arbo.errors import UsageError
 from arbo.progress import Announce, quiet
 from arbo.settings import Above0, Count, NotBelow0, Number, Settings, Share
 
@@ -27,20 +25,14 @@ Selection = Literal[
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """Options that do not affect the result of training. Raise UsageError if ``checkpoint_every`` is below 1."""
+    """Options that do not affect the result of training."""
 
     checkpoint_every: int = 500
     """Number of steps between two checkpoints; an epoch ends with a checkpoint too."""
-    tensorboard: str | PathLike[str] | None = None
-    """Folder for a second log, in the format of TensorBoard."""
     announce: Announce = quiet
     """Shows progress."""
     on_log: Callable[[dict[str, Any]], None] = lambda figures: None
     """Called with each line of the log: the figures of a step and, at the end of an epoch, the scores on ``dev``."""
-
-    def __post_init__(self) -> None:
-        if self.checkpoint_every < 1:
-            raise UsageError(f"checkpoint_every must be at least 1 step, not {self.checkpoint_every}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +103,6 @@ class TrainingConfig(LoopConfig):
     ``in-batch+knn`` these and as many near ones as this."""
     hard_share: Share = 0.5
     """For ``mixed`` and ``in-batch-mixed``: share of negatives that are near the mention."""
-    document_share: Share = 0.0
-    """For ``knn`` and ``in-batch+knn``: minimum share of the negative mentions that come from the mention's own
-    document, or fewer if the document does not have as many; with 0, the document makes no difference."""
     mixup: Above0 | None = None
     """Maximum weight of the positive added to each negative, see `arbo.training.dual.objective`; None adds nothing."""
     mixup_gradient: bool = True
@@ -184,11 +173,6 @@ class ContrastiveConfig(LoopConfig):
     n_negatives: Count = 100
     """Number of names of other entities to compare each name with, see `arbo.training.oslat.contrastive`."""
 
-    @property
-    def metric(self) -> Metric:
-        """The metric by which the loss compares vectors."""
-        return "cosine"
-
 
 @dataclass(frozen=True, slots=True)
 class SelfAlignmentConfig(ContrastiveConfig):
@@ -210,15 +194,7 @@ class OslatTraining(ContrastiveConfig):
 
     epochs: Count = 10
     learning_rate: Above0 = 2e-4
-    normalized: bool = True
-    """Compare the text's vectors for two names by cosine, as the name of the loss suggests. If False, compare them by
-    inner product, as its formula says."""
     alpha: Share = 0.25
     """For the focal loss of the linking head: weight of the positives."""
     gamma: NotBelow0 = 2.0
     """For the focal loss of the linking head: focusing exponent; larger values reduce the weight of easy examples."""
-
-    @property
-    def metric(self) -> Metric:
-        """The metric by which the loss compares vectors."""
-        return "cosine" if self.normalized else "dot"

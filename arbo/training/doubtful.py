@@ -23,10 +23,10 @@ from arbo.encoders.templates import TokenRow
 from arbo.engine import Ids
 from arbo.errors import DataError
 from arbo.files import PathLike
-from arbo.training.compared import Compared
 from arbo.training.config import DoubtfulConfig, RunOptions
 from arbo.training.frame import training
 from arbo.training.loop import Trainer
+from arbo.training.pairs import Compared
 
 
 @dataclass(eq=False)

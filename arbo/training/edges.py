@@ -25,9 +25,9 @@ from arbo.errors import DataError, UsageError
 from arbo.files import PathLike, real
 from arbo.linker import Linker
 from arbo.retrieval.retrieval import Retrieval
-from arbo.training.compared import Compared
 from arbo.training.config import DoubtfulConfig, RunOptions
 from arbo.training.data import job_of
+from arbo.training.pairs import Compared
 
 Examples = tuple[Matrix, Bools]
 """Features of pairs, (pairs, features), and whether each pair is right."""

@@ -6,7 +6,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sized
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from os import PathLike
 from pathlib import Path
 from typing import Any, Generic, Protocol, Self, TypeVar
 
@@ -16,7 +15,7 @@ from torch import Tensor
 from torch.utils import deterministic
 
 from arbo.engine import Ids
-from arbo.errors import ArboError, UsageError
+from arbo.errors import ArboError
 from arbo.files import json_ready
 from arbo.training.checkpoints import (
     Saveable,
@@ -116,8 +115,6 @@ class Trainer(ABC, Generic[Model, Batch]):
             load_optimizer(saved[-1], self.optimizer.optimizer)
             if self.state.scaler and self.accelerator.scaler:
                 self.accelerator.scaler.load_state_dict(self.state.scaler)
-        is_shown = self.options.tensorboard is not None and self.workplace.is_first
-        self.writer = _summary_writer(self.options.tensorboard, self.state.step) if is_shown else None
 
     @abstractmethod
     def reading(self) -> Callable[..., Tensor]:
@@ -259,10 +256,6 @@ class Trainer(ABC, Generic[Model, Batch]):
             with open(self.folder / LOG, "a", encoding="utf-8") as stream:
                 stream.write(json.dumps(json_ready(figures)) + "\n")
             self.options.on_log(figures)
-        if self.writer is not None:
-            for name, value in figures.items():
-                self.writer.add_scalar(name, value, figures["step"])
-            self.writer.flush()
 
 
 @contextmanager
@@ -286,12 +279,3 @@ def _optimizer(parameters: list[torch.nn.Parameter], config: LoopConfig) -> torc
             parameters, lr=config.learning_rate, eps=1e-6, weight_decay=config.weight_decay, fused=True
         )
     return torch.optim.Adam(parameters, lr=config.learning_rate, fused=True)
-
-
-def _summary_writer(folder: str | PathLike[str] | None, step: int) -> Any:
-    """Return a writer for TensorBoard that discards the entries of later steps."""
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError as error:
-        raise UsageError("TensorBoard is not installed; run: pip install tensorboard") from error
-    return SummaryWriter(folder, purge_step=step + 1)

@@ -33,7 +33,7 @@ from arbo.engine import Bools, Ids, Method, Neighbors, partition
 from arbo.linking.tuning import choose
 from arbo.progress import Announce
 from arbo.retrieval.retrieval import Retrieval
-from arbo.training.compared import thinned
+from arbo.training.pairs import thinned
 from clustering import METHODS
 from library.annotated import Parts
 from library.cells import Cell

@@ -16,8 +16,8 @@ from arbo.encoders.cross import PairEncoder
 from arbo.encoders.pretrained import MINILM
 from arbo.engine import Floats, Ids
 from arbo.progress import Announce, bars, quiet
-from arbo.training.compared import Compared
 from arbo.training.config import DoubtfulConfig
+from arbo.training.pairs import Compared
 from library.annotated import Parts
 from library.cells import hashed
 from library.folders import MODELS

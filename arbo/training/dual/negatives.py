@@ -15,9 +15,7 @@ adaptive mixup (AMH).
 ``random``          entities drawn uniformly from the knowledge base (`random`)         random (PEL)
 ``knn``             the nearest wrong entities and wrong mentions, half of each, by     k-NN (ArboEL);
                     the vectors of the snapshot (`near`); entities alone if the         hard (PEL) has entities
-                    positives are ``entity``, mentions alone without a knowledge base;  alone
-                    a share of at least ``document_share`` of the mentions is from
-                    the mention's own document
+                    positives are ``entity``, mentions alone without a knowledge base   alone
 ``mixed``           entities: a share of them near as in ``knn``, the others as in      mixed-p (PEL)
                     ``random``
 ==================  ==================================================================  =======================
@@ -37,15 +35,11 @@ from arbo.training.data import Rivals, Snapshot
 from arbo.training.dual.positives import nearest_text
 
 
-def near(
-    snapshot: Snapshot, rivals: Rivals, mentions: Ids, *, n_entities: int, n_mentions: int, within: Ids | None = None
-) -> Ids:
+def near(snapshot: Snapshot, rivals: Rivals, mentions: Ids, *, n_entities: int, n_mentions: int) -> Ids:
     """Find the nearest wrong entities and wrong mentions of each mention; (mentions, n_entities + n_mentions).
 
     The search covers the mention's domain. It is exact for pooled vectors; for token vectors a first stage proposes the
-    neighbours, see `clustering.comparison`. The first ``n_entities`` columns are entities, each as its nearest text. In
-    the columns of mentions, those that are given in ``within`` come first: (mentions, any), nodes padded with -1. The
-    nearest others follow.
+    neighbours, see `clustering.comparison`. The first ``n_entities`` columns are entities, each as its nearest text.
     """
     entity = np.full((len(mentions), n_entities), -1)
     mention = np.full((len(mentions), n_mentions), -1)
@@ -59,25 +53,7 @@ def near(
     row, place = np.nonzero(entity >= 0)
     entity[row, place] = nearest_text(snapshot, mentions[row], entity[row, place])[0]
     mention[mention >= 0] += snapshot.n_texts
-    if within is not None:
-        twice = (mention[:, :, None] == within[:, None]).any(axis=2)
-        both = np.hstack([within, np.where(twice, -1, mention)])
-        order = np.argsort(both < 0, axis=1, kind="stable")[:, :n_mentions]
-        mention = np.take_along_axis(both, order, axis=1)
     return np.hstack([entity, mention])
-
-
-def near_within(snapshot: Snapshot, rivals: Rivals, mentions: Ids, group: Ids, n: int) -> Ids:
-    """Find the nearest wrong mentions of each mention in its group, such as its document; (mentions, n).
-
-    ``group`` is the code of the group of each mention of the training data, (all mentions,). Entries without a mention
-    are -1.
-    """
-    found = np.full((len(mentions), n), -1)
-    for code in np.unique(group[mentions]):
-        rows, inside = np.flatnonzero(group[mentions] == code), np.flatnonzero(group == code)
-        found[rows] = _nearest_allowed(snapshot, mentions[rows], snapshot.mentions, inside, n, rivals.are_apart)
-    return np.where(found >= 0, found + snapshot.n_texts, -1)
 
 
 def random(snapshot: Snapshot, rivals: Rivals, mentions: Ids, n: int, rng: np.random.Generator, *, but: Ids) -> Ids:

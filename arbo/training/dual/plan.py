@@ -4,11 +4,10 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from arbo.data.codes import codes_of
 from arbo.engine import Ids
 from arbo.training.config import TrainingConfig
 from arbo.training.data import Snapshot, TrainingSet
-from arbo.training.dual.negatives import in_batch, near, near_within, random
+from arbo.training.dual.negatives import in_batch, near, random
 from arbo.training.dual.positives import Mates, pick_positives
 
 _POSITIVES, _NEGATIVES = 1, 2  # 0 is the order, see `arbo.training.loop.order_of`
@@ -40,12 +39,7 @@ class Plan(NamedTuple):
         chosen = np.empty((len(queries), 0), np.int64)
         if config.negatives in ("knn", "in-batch+knn"):
             n_mentions = n if not len(data.kb) else 0 if config.positives == "entity" else n // 2
-            n_own, within = round(config.document_share * n_mentions), None
-            if n_own:
-                document = codes_of([item.document.id for item in data.inputs])
-                within = near_within(snapshot, data.rivals, queries, document, n_own)
-            others = snapshot, data.rivals, queries
-            chosen = near(*others, n_entities=n - n_mentions, n_mentions=n_mentions, within=within)
+            chosen = near(snapshot, data.rivals, queries, n_entities=n - n_mentions, n_mentions=n_mentions)
         elif config.negatives in ("random", "mixed"):
             n_hard = round(config.hard_share * n) if config.negatives == "mixed" else 0
             hard = near(snapshot, data.rivals, queries, n_entities=n_hard, n_mentions=0)

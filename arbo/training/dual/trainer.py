@@ -205,7 +205,7 @@ def train(
         ArboError: there is not enough memory for the micro-batch.
         UsageError: the folder cannot be written, or is not a model folder of arbo; ``OUT.training`` belongs to another
             training, or another process uses it; the negatives are ``in-batch`` and a batch has one mention; the device
-            does not support the precision; TensorBoard is to be used, but is not installed; the encoder has the pooling
+            does not support the precision; the encoder has the pooling
             ``tokens``, but the positives are not ``entity``, or its inputs cannot be perturbed for ``fgsm``; there is
             an edge model, but the positives are not ``arborescence``; or there is no knowledge base, but the settings
             need one, or the encoder has two towers.

@@ -71,7 +71,7 @@ def contrastive_losses(vectors: Tensor, batch: Contrast, config: ContrastiveConf
 
     ``vectors`` has the shape (queries, 1 + positives + negatives, dim): the anchor, its positives and its negatives.
     """
-    vectors = comparable(vectors.float(), config.metric)
+    vectors = comparable(vectors.float(), "cosine")
     scores = torch.einsum("qd,qkd->qk", vectors[:, 0], vectors[:, 1:])
     exists = torch.from_numpy(batch.name[:, 1:] >= 0).to(scores.device)
     return nt_xent(scores / config.temperature, exists, config.n_positives)

@@ -40,7 +40,7 @@ from arbo.training.oslat.contrastive import (
     contrastive_losses,
     read_names,
 )
-from arbo.training.oslat.synonyms import AnnotatedTexts, Others
+from arbo.training.oslat.synonyms import Contrasts, Others
 
 EVEN, _SCALE = 0.5, 10.0  # in training the logit of a score, a cosine, is ``_SCALE * (score - EVEN)``
 
@@ -50,12 +50,12 @@ class AttentiveReader:
     """Computes the vectors of texts for names (`entity_in_text`) and their scores (`name_scores`), with gradients."""
 
     model: LabelAttention
-    data: AnnotatedTexts
+    data: Contrasts
     names: Texts
     rows: list[TokenRow]  # (texts,)
 
     @classmethod
-    def of(cls, model: LabelAttention, data: AnnotatedTexts) -> Self:
+    def of(cls, model: LabelAttention, data: Contrasts) -> Self:
         """Collect texts and names."""
         return cls(model, data, model.names(data.kb), [row for row, _ in model.token_rows(data.texts)])
 
@@ -64,12 +64,12 @@ class AttentiveReader:
 
         The shape is (queries, names, dim + 1). No gradient flows from scores to vectors.
         """
-        tower, config = self.model.transformer, self.model.config
-        text, place = np.unique(self.data.text[batch.query], return_inverse=True)
+        tower, pooling = self.model.transformer, self.model.config.pooling
+        text, place = np.unique(self.data.context[batch.query], return_inverse=True)
         tokens, mask = self._tokens([self.rows[i] for i in text])
         row = torch.from_numpy(place).to(tokens.device)
-        names = read_names(tower, self.names, self.data.synonyms, batch.name, config.pooling)
-        said = entity_in_text(label_attention(names, tokens[row], mask[row], scaled=config.scaled), tokens[row])
+        names = read_names(tower, self.names, self.data.synonyms, batch.name, pooling)
+        said = entity_in_text(label_attention(names, tokens[row], mask[row]), tokens[row])
         score = name_scores(self.model.head, said.detach(), names.detach())
         return torch.cat([said, score[..., None]], dim=-1)
 
@@ -85,8 +85,8 @@ class AttentiveReader:
 class OslatTrainer(ContrastiveTrainer[LabelAttention]):
     """Trains label attention and its linking head, for `train_oslat`."""
 
-    data: AnnotatedTexts
-    dev: AnnotatedTexts | None
+    data: Contrasts
+    dev: Contrasts | None
     config: OslatTraining
     best = "likelihood"
 
@@ -165,7 +165,7 @@ def train_oslat(
     check_start(out, kb)
     config, corpora, data = config or OslatTraining(), corpora_of(documents, dev), {}
     for name, corpus in corpora.items():
-        data[name] = AnnotatedTexts.of(corpus, kb, purpose=PURPOSES[name])
+        data[name] = Contrasts.of_texts(corpus, kb, purpose=PURPOSES[name])
         check_contrasts(data[name], PURPOSES[name])
     job = job_of(corpora, kb, config=config, model=model.settings, expand_abbreviations=expand_abbreviations)
     with training(out, job, config, options) as workplace:

@@ -23,7 +23,7 @@ from arbo.training.config import RunOptions, SelfAlignmentConfig
 from arbo.training.data import job_of
 from arbo.training.frame import check_start, training
 from arbo.training.oslat.contrastive import Contrast, ContrastiveTrainer, check_contrasts, read_names
-from arbo.training.oslat.synonyms import NamesAlone, Synonyms
+from arbo.training.oslat.synonyms import Contrasts
 
 _HEAD = "head.safetensors"
 
@@ -76,15 +76,14 @@ class Aligning:
 class SelfAlignmentTrainer(ContrastiveTrainer[Aligning]):
     """Trains an encoder by self-alignment, for `train_self_alignment`."""
 
-    data: NamesAlone
+    data: Contrasts
     dev: None
     config: SelfAlignmentConfig
-    kb: KnowledgeBase
 
     def reading(self) -> Callable[..., Tensor]:
         """Collect the names, and return the function that computes the vectors that the loss compares."""
         encoder, head = self.model.encoder, self.model.head
-        tower, texts = encoder.entity_tower, encoder.entity_texts(self.kb)
+        tower, texts = encoder.entity_tower, encoder.entity_texts(self.data.kb)
 
         def read(batch: Contrast) -> Tensor:
             vectors: Tensor = head(read_names(tower, texts, self.data.synonyms, batch.name, encoder.config.pooling))
@@ -117,13 +116,13 @@ def train_self_alignment(
         raise UsageError(
             "self-alignment needs one vector per name; choose entity_view 'names' and a pooling other than 'tokens'"
         )
-    data = NamesAlone(Synonyms.of(kb))
+    data = Contrasts.of_names(kb)
     check_contrasts(data, "align")
     start = encoder.copy()
     start = replace(start, config=replace(start.config, entity_threshold=None, mention_threshold=None))
     with training(out, job_of({}, kb, config=config, encoder=encoder.settings), config, options) as workplace:
         aligning = Aligning.of(start, config.projection, config.seed)
-        trainer = SelfAlignmentTrainer(aligning, data, None, config, workplace, kb)
+        trainer = SelfAlignmentTrainer(aligning, data, None, config, workplace)
         trainer.run()
         if workplace.is_first:
             trainer.kept.encoder.save_pretrained(workplace.target)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, Self
+from typing import Self
 
 import numpy as np
 
@@ -11,28 +11,6 @@ from arbo.data.codes import codes_of
 from arbo.engine import Floats, Ids, ranges
 from arbo.errors import DataError
 from arbo.spans.pieces import Pieces
-
-
-class Contrasts(Protocol):
-    """Training data: queries, each with a correct entity, and with spellings that must not be its negatives."""
-
-    @property
-    def synonyms(self) -> "Synonyms":
-        """The names of all entities."""
-
-    @property
-    def entities(self) -> Ids:
-        """The entities whose names are negatives."""
-
-    @property
-    def queries(self) -> Ids:
-        """The indices of the queries that have positives."""
-
-    def anchors(self, queries: Ids, n: int, rng: np.random.Generator) -> Ids:
-        """Sample a name of each query's entity and up to ``n`` synonyms; (queries, 1 + n), padded with -1."""
-
-    def avoided(self, queries: Ids) -> list[Ids]:
-        """List, for each query, the spellings that must not be its negatives."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -112,46 +90,27 @@ class Others:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class NamesAlone:
-    """The names of a knowledge base; a query is a name."""
+class Contrasts:
+    """Training data: queries, each with a correct entity, whose names must not be its negatives.
 
-    synonyms: Synonyms
-
-    @property
-    def entities(self) -> Ids:
-        """All entities."""
-        return np.arange(len(self.synonyms.size))
-
-    @property
-    def queries(self) -> Ids:
-        """The names that have synonyms."""
-        return np.flatnonzero(self.synonyms.size[self.synonyms.owner] > 1)
-
-    def anchors(self, queries: Ids, n: int, rng: np.random.Generator) -> Ids:
-        """Return each name, followed by up to ``n`` of its synonyms; (queries, 1 + n), padded with -1."""
-        return self.synonyms.draw(self.synonyms.owner[queries], n + 1, rng, queries)
-
-    def avoided(self, queries: Ids) -> list[Ids]:
-        """List, for each name, the spellings of all names of its entity."""
-        return [self.synonyms.spellings(entity[None]) for entity in self.synonyms.owner[queries]]
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class AnnotatedTexts:
-    """Sentences annotated with their entities, and all names of a knowledge base; a query is a pair of both.
-
-    The entities of a sentence are those of its mentions, whose positions in it are not used.
+    A query is a name or, with ``texts``, a sentence and an entity in it. The positions of mentions are not used.
     """
 
-    texts: tuple[str, ...]
     kb: KnowledgeBase
     synonyms: Synonyms
-    text: Ids  # (pairs,) the text of each pair of a text and an entity in it, ascending
-    entity: Ids  # (pairs,) the entity of each pair, by its index in the knowledge base
-    start: Ids  # (texts + 1,) the pairs of text ``t`` are those from ``start[t]`` to ``start[t + 1]``
+    entity: Ids  # (all queries,) the row of the correct entity
+    context: Ids  # (all queries,) ascending; the entities of queries with the same context are never negatives
+    name: Ids | None  # (all queries,) the name that a query is; None to sample one
+    texts: tuple[str, ...] = ()  # with texts, the context of a query is its text
 
     @classmethod
-    def of(cls, corpus: Corpus, kb: KnowledgeBase, *, purpose: str = "train on") -> Self:
+    def of_names(cls, kb: KnowledgeBase) -> Self:
+        """Take all names of a knowledge base as queries."""
+        synonyms = Synonyms.of(kb)
+        return cls(kb, synonyms, synonyms.owner, synonyms.owner, np.arange(len(synonyms.owner)))
+
+    @classmethod
+    def of_texts(cls, corpus: Corpus, kb: KnowledgeBase, *, purpose: str = "train on") -> Self:
         """Collect the sentences of annotated documents; gold ids without an entity in their domain are left out.
 
         Raise DataError ("nothing to ``purpose``") if no document has an entity.
@@ -161,24 +120,28 @@ class AnnotatedTexts:
         if not len(text):
             wrong = f"nothing to {purpose}: no text (of {len(pieces.texts):,}) has an entity of the knowledge base"
             raise DataError(f"{wrong}; check that the ids and the domains match")
-        start = np.searchsorted(text, np.arange(len(pieces.texts) + 1))
-        return cls(pieces.texts, kb, Synonyms.of(kb), text, entity, start)
+        return cls(kb, Synonyms.of(kb), entity, text, None, pieces.texts)
 
     @property
     def entities(self) -> Ids:
-        """The entities that are in at least one text."""
+        """The entities whose names are negatives."""
         return np.unique(self.entity)
 
     @property
     def queries(self) -> Ids:
-        """The pairs to train on: those of an entity with synonyms."""
+        """The queries to train on: those whose entity has synonyms."""
         return np.flatnonzero(self.synonyms.size[self.entity] > 1)
 
     def anchors(self, queries: Ids, n: int, rng: np.random.Generator) -> Ids:
-        """Sample up to ``n + 1`` names of each pair's entity, in random order; (queries, 1 + n), padded with -1."""
-        return self.synonyms.draw(self.entity[queries], n + 1, rng)
+        """Return a name of each query's entity, its own if it has one, and up to ``n`` synonyms, padded with -1.
+
+        The shape is (queries, 1 + n).
+        """
+        name = None if self.name is None else self.name[queries]
+        return self.synonyms.draw(self.entity[queries], n + 1, rng, name)
 
     def avoided(self, queries: Ids) -> list[Ids]:
-        """List, for each pair, the spellings of the names of all entities in its text."""
-        bounds = zip(self.start[self.text[queries]], self.start[self.text[queries] + 1], strict=True)
-        return [self.synonyms.spellings(self.entity[begin:end]) for begin, end in bounds]
+        """List, for each query, the spellings that must not be its negatives."""
+        begin, end = (np.searchsorted(self.context, self.context[queries], side) for side in ("left", "right"))
+        bounds = zip(begin, end, strict=True)
+        return [self.synonyms.spellings(np.unique(self.entity[first:last])) for first, last in bounds]

@@ -1,0 +1,408 @@
+"""Trainings from end to end: what they are taught, that they learn it, and how the best model is chosen."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache, partial
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+from conftest import Run
+from training_builders import (
+    QUICK,
+    QUICK_CROSS,
+    Killed,
+    dying,
+    encoder,
+    log_of,
+    sample,
+    torch,
+    without_dropout,
+)
+
+import arbo
+from arbo.data.inputs import mention_inputs
+from arbo.encoders.cross import CrossEncoder
+from arbo.encoders.cross_config import CrossEncoderConfig
+from arbo.encoders.tower import Tower
+from arbo.engine import Graph, coreference_scores_from_labels, merge_tree, silent
+from arbo.errors import UsageError
+from arbo.retrieval.groups import among_mentions, nearest_within
+from arbo.retrieval.reranking import rerank
+from arbo.training import loop
+from arbo.training.checkpoints import load_plan
+from arbo.training.config import WITHOUT_KB, NegativeStrategy, PositiveStrategy
+from arbo.training.data import Snapshot, TrainingSet
+from arbo.training.dual import trainer as dual
+from arbo.training.dual.plan import Plan
+from arbo.training.dual.positives import Mates
+from arbo.training.dual.trainer import development_scores, train
+from arbo.training.presets import PRESETS
+from clustering.vectors import Vectors
+
+NO_KB = arbo.KnowledgeBase()
+CLUSTERS = replace(WITHOUT_KB, loss="arborescence", epochs=2, batch_size=8, learning_rate=1e-3, warmup=0.0)
+
+
+def assert_learns(out: Path) -> None:
+    assert all(line["loss"] > 0 and line["gradient"] > 0 for line in log_of(out))
+
+
+# Gold ids and gold clusters
+
+
+def corpus(*rows: tuple[Any, str | None], domain: str | None = None, name: str = "d") -> arbo.Corpus:
+    """Make a document with a mention of each pair of gold ids and gold cluster."""
+    text = " ".join(f"w{i:03}" for i in range(len(rows)))
+    mentions = tuple(
+        arbo.Mention(f"{name}{i}", name, ((5 * i, 5 * i + 4),), f"w{i:03}", gold=gold, cluster=cluster)
+        for i, (gold, cluster) in enumerate(rows)
+    )
+    return arbo.Corpus([arbo.Document(name, text, mentions, domain)])
+
+
+def clusters(data: TrainingSet) -> list[list[int]]:
+    """Return the mentions of each group that is trained on."""
+    groups = [np.flatnonzero(data.cluster == number).tolist() for number in np.unique(data.cluster[data.cluster >= 0])]
+    return sorted(groups)
+
+
+def test_gold_ids_or_clusters_are_the_clusters() -> None:
+    rows = [(("A",), "c"), (("A",), None), (None, "c"), (None, "c"), ((), "z"), (None, None), (("B", "A"), None)]
+    data = TrainingSet.of(corpus(*rows), NO_KB, clusters=True)
+    assert len(data.inputs) == 6
+    assert clusters(data) == [[0, 1], [2, 3]]  # the last but one is alone, the last has other ids
+    apart = [[bool(data.rivals.are_apart(np.array([a]), np.array([b]))[0]) for b in range(6)] for a in range(6)]
+    assert {(a, b) for a in range(6) for b in range(a + 1, 6) if apart[a][b]} == {(m, 4) for m in range(4)} | {(4, 5)}
+    same = [(("A",), None), (("A",), None)]
+    documents = [*corpus(*same, domain="a", name="d"), *corpus(*same, domain="b", name="e")]
+    assert clusters(TrainingSet.of(arbo.Corpus(documents), NO_KB, clusters=True)) == [[0, 1], [2, 3]]  # of one domain
+
+
+def test_a_knowledge_base_and_clusters_that_it_lacks() -> None:
+    rows = [(("E0",), "c"), (("E0",), None), (("X",), None), (("X",), None), (None, "k"), (None, "k"), (None, "c")]
+    documents = corpus(*rows)
+    kb = arbo.KnowledgeBase([arbo.Entity("E0", "fever"), arbo.Entity("E1", "cold")])
+    without = TrainingSet.of(documents, kb)
+    assert len(without.inputs) == 4
+    assert without.queries.tolist() == [0, 1]
+    data = TrainingSet.of(documents, kb, clusters=True)
+    assert clusters(data) == [[0, 1], [2, 3], [4, 5]]
+    assert data.cluster[:2].tolist() == [0, 0]
+    assert data.classes[6] not in data.classes[:6]
+    mention, entity = np.array([6, 6, 4]), np.array([0, 1, 0])
+    assert data.rivals.is_wrong(mention, entity).tolist() == [False, True, True]  # its chain has the entity
+
+
+def test_negatives_without_entities_are_mentions() -> None:
+    rows = [(("A",), None), (("A",), None), (("B",), None), (None, "c"), (None, "c")]
+    data = TrainingSet.of(corpus(*rows), NO_KB, clusters=True)
+    mentions = Vectors.of(np.array([[1.0, 0.0], [0.9, 0.1], [0.8, 0.2], [0.5, 0.5], [0.0, 1.0]]))
+    snapshot = Snapshot(Vectors.of(np.zeros((0, 2)), n=0), mentions, data.cluster, "dot")
+    plan = Plan.of(data, snapshot, replace(WITHOUT_KB, n_negatives=3), 0)
+    assert plan.positive.tolist() == [1, 0, -1, 4, 3]
+    assert [sorted(row) for row in plan.negative[data.queries].tolist()] == [[2, 3, 4], [2, 3, 4], [0, 1, 2], [0, 1, 2]]
+
+
+@cache
+def halved() -> arbo.Corpus:
+    """Documents in which half of the mentions have their gold id as a cluster."""
+    return arbo.Corpus(
+        replace(
+            document,
+            mentions=tuple(
+                replace(mention, gold=None, cluster=mention.gold[0]) if place % 2 and mention.gold else mention
+                for place, mention in enumerate(document.mentions)
+            ),
+        )
+        for document in arbo.load_sample()[0][:40]
+    )
+
+
+def test_learnt_edges_of_clusters_are_those_of_linking() -> None:
+    documents, _, _ = sample()
+    edges = arbo.EdgeModel.load("english")
+    data = TrainingSet.of(documents, NO_KB, clusters=True)
+    mates = Mates.of(data, edges)
+    pairs = list(zip(mates.first.tolist(), mates.second.tolist(), strict=True))
+    assert len(set(pairs)) == len(pairs) > 50
+    assert all(data.cluster[a] == data.cluster[b] >= 0 for a, b in pairs)
+    retrieved = arbo.Linker(edges=edges).retrieve(documents, k=500, discover=True)
+    assert [item.mention for item in retrieved.inputs] == [item.mention for item in data.inputs]
+    weight = dict(zip(pairs, mates.weight.tolist(), strict=True))
+    target, place = np.nonzero(retrieved.mentions.ids >= 0)
+    source = retrieved.mentions.ids[target, place]
+    linked = zip(
+        source.tolist(), target.tolist(), retrieved.mentions.dissimilarity[target, place].tolist(), strict=True
+    )
+    for a, b, expected in linked:
+        if data.cluster[a] == data.cluster[b] >= 0:
+            assert weight[(a, b) if (a, b) in weight else (b, a)] == expected
+
+
+@pytest.mark.slow
+def test_learnt_edges_choose_the_positives(bert: Tower, tmp_path: Path) -> None:
+    edges = arbo.EdgeModel.load("english")
+    run = partial(train, encoder(bert), halved(), out=tmp_path / "model", config=replace(CLUSTERS, steps=3))
+    with pytest.raises(Killed):
+        run(edges=edges, options=arbo.RunOptions(checkpoint_every=1, announce=dying(1)))
+    (checkpoint,) = (file.parent for file in (tmp_path / "model.training").glob("**/plan.safetensors"))
+    mates = Mates.of(TrainingSet.of(halved(), NO_KB, clusters=True), edges)
+    positive = load_plan(checkpoint, Plan).positive
+    tied = {frozenset(pair) for pair in zip(mates.first.tolist(), mates.second.tolist(), strict=True)}
+    chosen = {frozenset((m, int(positive[m]))) for m in np.flatnonzero(mates.nearest(len(positive)) >= 0).tolist()}
+    assert len(chosen) > 50
+    assert chosen <= tied
+    with pytest.raises(UsageError, match="belongs to another training run, which differs in edges"):
+        run()
+
+
+# Dual-encoders
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("positives", get_args(PositiveStrategy))
+@pytest.mark.parametrize("negatives", get_args(NegativeStrategy))
+@pytest.mark.parametrize("has_kb", [True, False])
+def test_all_parts_go_together(
+    bert: Tower, tmp_path: Path, positives: PositiveStrategy, negatives: NegativeStrategy, has_kb: bool
+) -> None:
+    if not has_kb and (positives == "entity" or negatives in ("random", "mixed", "in-batch-mixed")):
+        return
+    documents, _, kb = sample()
+    config = replace(QUICK if has_kb else CLUSTERS, positives=positives, negatives=negatives, batch_size=8, steps=2)
+    train(
+        encoder(bert), documents[:6] if has_kb else halved(), kb if has_kb else None, out=tmp_path / "m", config=config
+    )
+    assert_learns(tmp_path / "m")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("negatives", get_args(NegativeStrategy))
+def test_tokens_are_trained_with_all_negatives(bert: Tower, tmp_path: Path, negatives: Any) -> None:
+    documents, dev, kb = sample()
+    config = replace(QUICK, negatives=negatives, batch_size=8, steps=2, scale=1.0, loss="bce", mixup=0.3)
+    start, out = encoder(bert, pooling="tokens", metric="dot"), tmp_path / "model"
+    trained = train(start, documents[:4], kb, dev=dev[:3], config=config, out=out)
+    assert trained.config.pooling == "tokens"
+    assert_learns(out)
+    again = arbo.Linker(kb, arbo.DualEncoder.from_pretrained(out))
+    assert again.link(dev[:3]).link_table == arbo.Linker(kb, trained).link(dev[:3]).link_table
+
+
+@pytest.mark.slow
+def test_a_tiny_model_learns_the_sample(bert: Tower, tmp_path: Path) -> None:
+    documents, kb = arbo.load_sample()
+    reads = arbo.EncoderConfig.in_context(max_length=48, context=5, pooling="mention", metric="cosine")
+    start = arbo.DualEncoder(bert, bert, reads).with_markers()
+    config = replace(PRESETS["arboel"].training, n_negatives=6, epochs=3, batch_size=32, learning_rate=1e-3)
+    trained = train(start, documents[:60], kb, out=tmp_path / "model", dev=documents[60:], config=config)
+
+    def recall(model: arbo.DualEncoder) -> float:
+        linking = arbo.Linker(kb, model).link(documents[60:]).evaluate().linking
+        assert linking is not None
+        return linking.recall[1]
+
+    assert recall(trained) > recall(start) + 0.1
+    again = arbo.DualEncoder.from_pretrained(tmp_path / "model")
+    assert recall(again) == recall(trained)
+    best = max(line["recall@1"] for line in log_of(tmp_path / "model") if "recall@1" in line)
+    assert best == pytest.approx(recall(trained), abs=1e-9)
+
+
+@pytest.mark.slow
+def test_a_tiny_model_learns_clusters(bert: Tower, tmp_path: Path) -> None:
+    documents = arbo.load_sample()[0][:60]
+    trained = train(encoder(bert), documents, out=tmp_path / "m", config=replace(CLUSTERS, epochs=4, batch_size=32))
+    data = TrainingSet.of(documents, NO_KB, clusters=True)
+    before, after = (development_scores(data, Snapshot.of(data, model)) for model in (encoder(bert), trained))
+    assert all(after[name] > before[name] + 0.02 for name in ("ari", "b3", "conll"))
+
+
+@pytest.mark.slow
+def test_the_thresholds_are_those_that_linking_does_best_with(bert: Tower, tmp_path: Path) -> None:
+    documents, dev, kb = sample()
+    trained = train(encoder(bert), documents, kb, dev=dev, out=tmp_path / "model", config=replace(QUICK, steps=2))
+    tuning = arbo.Linker(kb, trained).tune(dev).tuning
+    assert tuning is not None
+    own = arbo.LinkerConfig()
+    best = max(trial.score for trial in tuning.trials if (trial.method, trial.k) == (own.method, own.k))
+    assert arbo.Linker(kb, trained).link(dev).evaluate().accuracy_with_nil == pytest.approx(best)
+
+
+@pytest.mark.slow
+def test_the_best_model_and_its_threshold_are_those_of_discovery(bert: Tower, tmp_path: Path) -> None:
+    dev = sample().dev
+    data = TrainingSet.of(dev, NO_KB, clusters=True)
+    for best in ("ari", "b3", "conll"):
+        trained = train(encoder(bert), halved(), dev=dev, out=tmp_path / best, config=replace(CLUSTERS, best=best))
+        looks = [line for line in log_of(tmp_path / best) if "ari" in line]
+        assert [set(line) >= {"ari", "b3", "conll"} and "recall@1" not in line for line in looks] == [True, True]
+        assert development_scores(data, Snapshot.of(data, trained))[best] == max(line[best] for line in looks)
+    tuning = arbo.Linker(None, trained).tune(dev).tuning
+    assert tuning is not None
+    assert trained.config.entity_threshold is None
+    score = max(trial.score for trial in tuning.trials if trial.k == arbo.LinkerConfig().k)
+    clustering = arbo.Linker(None, trained).discover(dev).evaluate().clustering
+    assert clustering is not None
+    assert clustering["ari"] == pytest.approx(score)
+
+
+def test_conll_is_that_of_the_best_cut() -> None:
+    rng = np.random.default_rng(0)
+    data = TrainingSet.of(corpus(*[((f"E{n}",), None) for n in rng.integers(12, size=300)]), NO_KB, clusters=True)
+    vectors = np.eye(12)[data.classes] + rng.normal(size=(300, 12)) / 2
+    snapshot = Snapshot(Vectors.of(np.zeros((0, 12)), n=0), Vectors.of(vectors), data.cluster, "cosine")
+    scores = development_scores(data, snapshot)
+    search: dict[str, Any] = {"metric": "cosine", "search": "exact", "progress": silent}
+    near = nearest_within(among_mentions([None] * 300), snapshot.mentions, snapshot.mentions, 8, **search)
+    tree = merge_tree(Graph.from_neighbors(near))
+    every = [coreference_scores_from_labels(data.classes, tree.cut(height)) for height in (-np.inf, *tree.height)]
+    assert scores["conll"] == pytest.approx(max(cut["conll"] for cut in every))
+    assert scores["b3"] == pytest.approx(max(cut["b3"]["f1"] for cut in every))
+
+
+@pytest.mark.slow
+def test_what_was_embedded_is_not_embedded_again(
+    bert: Tower, bert_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    documents, dev, kb = sample()
+    embed, n_texts, numbers = Tower.embed, [0], []
+
+    def watched(tower: Tower, rows: Any, *given: Any, **named: Any) -> Any:
+        n_texts[0] += len(rows)
+        return embed(tower, rows, *given, **named)
+
+    def counted(owner: Any, name: str) -> None:
+        act = getattr(owner, name)
+
+        def call(*given: Any, **named: Any) -> Any:
+            result = act(*given, **named)
+            numbers.append((name, n_texts[0]))
+            n_texts[0] = 0
+            return result
+
+        monkeypatch.setattr(owner, name, call)
+
+    cache = arbo.DualEncoder.from_pretrained(bert_folder, cache=tmp_path / "cache")
+    cache.encode_entities(kb)
+    cache.encode_mentions(mention_inputs(documents, expand_abbreviations=True))
+    left, scores, save = [], iter([0.1, 0.3, 0.2]), loop.save_checkpoint
+    monkeypatch.setattr(Tower, "embed", watched)
+    monkeypatch.setattr(dual, "development_scores", lambda *_: {"recall@1": next(scores)})
+    counted(Snapshot, "of")
+    counted(dual, "_with_thresholds")
+
+    def saved(folder: Path, *given: Any) -> None:
+        save(folder, *given)
+        left.append(sorted(int(path.name) for path in (folder / "embeddings").glob("*")))
+
+    monkeypatch.setattr(loop, "save_checkpoint", saved)
+    config = replace(QUICK, epochs=3, batch_size=10**6, negatives="knn")
+    train(encoder(bert), documents[:4], kb, dev=dev[:5], out=tmp_path / "model", config=config)
+    n_names = len({name.casefold() for name in kb.names().names})
+    n_mentions = len(TrainingSet.of(documents[:4], kb).inputs)
+    assert [name for name, _ in numbers] == ["of"] * 6 + ["_with_thresholds"]
+    assert all(numbers[whole][1] > n_names / 2 for whole in (0, 1, 3, 5))  # the first plan, and each look
+    assert all(numbers[plan][1] <= n_mentions for plan in (2, 4))  # the other plans have only mentions to embed
+    assert numbers[6][1] == 0
+    assert left == [[1], [2], [2, 3]]
+    train(cache, documents, kb, out=tmp_path / "cached", config=replace(config, steps=1, micro_batch=4))
+    assert numbers[7:] == [("of", 0)]  # what the start embeds comes from its cache
+
+
+@pytest.mark.slow
+def test_domains_are_apart(bert: Tower, tmp_path: Path) -> None:
+    documents, _, kb = sample()
+    two = arbo.KnowledgeBase([replace(entity, id=d + entity.id, domain=d) for d in "ab" for entity in kb])
+
+    def of(domain: str, ids: str) -> list[arbo.Document]:
+        """Move the documents to a domain; their gold ids are of the entities in the domain ``ids``."""
+        made, key = [], domain + ids
+        for own in documents:
+            mentions = (
+                replace(m, id=key + m.id, document_id=key + own.id, gold=m.gold and tuple(ids + id_ for id_ in m.gold))
+                for m in own.mentions
+            )
+            made.append(replace(own, id=key + own.id, domain=domain, mentions=tuple(mentions)))
+        return made
+
+    alone = TrainingSet.of(arbo.Corpus.of(of("a", "a")), two)
+    data = TrainingSet.of(arbo.Corpus.of([*of("a", "a"), *of("b", "b"), *of("a", "b")]), two)
+    n = len(alone.inputs)
+    assert (data.entity[:n] == alone.entity).all()
+    assert (data.entity[n : 2 * n] == np.where(alone.entity < 0, -1, alone.entity + len(kb))).all()
+    assert (data.entity[2 * n :] == -1).all()  # the entities are in another domain
+    in_one = TrainingSet.of(documents, kb)
+    single, whole, expected = (
+        development_scores(some, Snapshot.of(some, encoder(bert))) for some in (alone, data, in_one)
+    )
+    assert single == expected
+    for k in (1, 64):
+        assert whole[f"recall@{k}"] == pytest.approx(single[f"recall@{k}"] * 2 / 3)
+    config = replace(QUICK, positives="arborescence", negatives="knn", steps=2)
+    train(encoder(bert), of("b", "b"), two, out=tmp_path / "model", config=config)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("precision", ["bfloat16", "float32"])
+def test_each_precision_in_one_process_from_weights_of_any(
+    bert: Tower, bert_folder: Path, tmp_path: Path, precision: Any
+) -> None:
+    documents, _, kb = sample()
+    coarse = arbo.DualEncoder.from_pretrained(bert_folder, device="cpu", precision="bfloat16")
+    config = replace(QUICK, steps=2, precision=precision)
+    trained = train(coarse, documents, kb, out=tmp_path / "model", config=config)
+    assert {value.dtype for value in trained.module.parameters()} == {torch.float32}
+    train(encoder(bert), documents, kb, out=tmp_path / "fine", config=replace(config, precision="float32"))
+    losses = [[line["loss"] for line in log_of(tmp_path / out)] for out in ("model", "fine")]
+    assert losses[0] == pytest.approx(losses[1], rel=0.05)
+
+
+@pytest.mark.slow
+def test_one_entity_with_one_mention(bert: Tower, tmp_path: Path) -> None:
+    kb = arbo.KnowledgeBase([arbo.Entity("E1", "marsh fever")])
+    documents = corpus((("E1",), None))
+    for negatives in get_args(NegativeStrategy):
+        config = replace(QUICK, positives="arborescence", negatives=negatives)
+        train(encoder(bert), documents, kb, dev=documents, out=tmp_path / negatives, config=config)
+        assert log_of(tmp_path / negatives)[-1]["loss"] == 0  # nothing to be pushed away from
+
+
+@pytest.mark.slow
+def test_the_verb_without_a_knowledge_base(bert_folder: Path, tmp_path: Path, run: Run) -> None:
+    halved().to_jsonl(tmp_path / "train.jsonl")
+    sample().dev.to_jsonl(tmp_path / "dev.jsonl")
+    command = ["train", "encoder", tmp_path / "train.jsonl", "--encoder", bert_folder, "--out", tmp_path / "model"]
+    done = run(*command, "--dev", tmp_path / "dev.jsonl", "--set", "steps=2", "--json")
+    assert done.code == 0, done.err
+    assert (done.json["training"]["positives"], done.json["training"]["best"]) == ("arborescence", "ari")
+    assert "mentions without an entity that share a gold id or gold cluster, and are trained on: " in done.err
+    assert f"ari {log_of(tmp_path / 'model')[-1]['ari']:.3f}, b3" in done.err
+    discovered = run("discover", tmp_path / "dev.jsonl", "--encoder", tmp_path / "model", "--out", tmp_path / "run")
+    assert discovered.code == 0, discovered.err
+    assert run(*command, "--set", "positives=entity").code == 2
+    assert run(*command, "--edges", "english", "--set", "steps=1").code == 0
+
+
+# Cross-encoders
+
+
+@pytest.mark.slow
+def test_a_tiny_cross_encoder_learns_the_sample(bert: Tower, tmp_path: Path) -> None:
+    documents, kb = arbo.load_sample()
+    dev, linker, out = documents[60:], arbo.Linker(kb), tmp_path / "cross"
+    reads = CrossEncoderConfig(mention="[CLS] {mention} [SEP]", entity="{name} [SEP]", max_length=32, candidates=4)
+    start = CrossEncoder.of(without_dropout(bert), reads)
+    config = replace(QUICK_CROSS, epochs=2, batch_size=4, micro_batch=4)
+    trained = arbo.train_reranker(start, linker, documents[:60], dev=dev, out=out, config=config)
+    candidates = linker.candidates(dev, k=4)
+    before, after = (rerank(model, candidates, dev, kb).evaluate(dev, kb) for model in (start, trained))
+    assert after.recall[1] > before.recall[1] + 0.1
+    best = max((line for line in log_of(out) if "accuracy" in line), key=lambda line: line["accuracy"])
+    assert best["accuracy"] == pytest.approx(after.accuracy, abs=1e-9)
+    assert best["accuracy_normalized"] == pytest.approx(after.accuracy_normalized, abs=1e-9)
+    assert trained.config == reads
+    assert trained.settings["weights"] == CrossEncoder.from_pretrained(out).settings["weights"]

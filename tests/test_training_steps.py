@@ -1,0 +1,445 @@
+"""A step of each training: which texts it reads, and its loss and gradient against their definitions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from training_builders import (
+    KB,
+    PARTS,
+    READS,
+    cross,
+    cross_trainer,
+    encoder,
+    gradients,
+    of_two_processes,
+    oslat_trainer,
+    sample,
+    torch,
+    trainer_of,
+    without_dropout,
+    workplace,
+)
+
+import arbo
+from arbo.encoders.templates import TokenRow
+from arbo.encoders.tower import Tower
+from arbo.training.config import SelfAlignmentConfig
+from arbo.training.data import TrainingSet
+from arbo.training.dual import batches as dual_batches
+from arbo.training.dual.batches import adversarial_nodes, perturbed
+from arbo.training.dual.objective import chosen
+from arbo.training.losses import LOSSES, comparable, loss_of
+from arbo.training.oslat.contrastive import Contrasts
+from arbo.training.oslat.self_alignment import Aligning, SelfAlignmentTrainer
+
+pytestmark = pytest.mark.slow
+
+ROWS = [TokenRow([2, 7, 9, 8, 3], 1, 4), TokenRow([2, 12, 3], 1, 2)]
+ONE = torch.ones(2, 1, dtype=torch.bool)
+
+
+def assert_near(found: Any, expected: Any, tolerance: float) -> None:
+    assert float((found.double() - expected.double()).norm()) <= tolerance * float(expected.norm())
+
+
+def smooth_sign(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Replace the sign of a gradient, which rounding decides near 0, by something smooth."""
+    monkeypatch.setattr(torch.Tensor, "sign", lambda number: (100 * number).tanh())
+
+
+# Loss and gradient of a dual-encoder
+
+
+def dual_loss(it: Any, batch: Any) -> Any:
+    """Add gradients of equation 8 of the proxy paper, one mention and one node at a time, without any padding."""
+    pooling, metric, config = it.model.config.pooling, it.model.metric, it.config
+    loss, weight = loss_of(config, metric), config.adversarial_weight
+
+    def vector(text: Any, change: Any = 0.0) -> tuple[Any, Any]:
+        model, ids = text.tower.model, torch.tensor([text.row.ids])
+        words = model.get_input_embeddings()(ids) + change
+        hidden = model(inputs_embeds=words).last_hidden_state[0]
+        return words, comparable(hidden if pooling == "tokens" else hidden.mean(0, keepdim=True), metric)
+
+    def score(a: Any, b: Any) -> Any:
+        return (a @ b.T).max(dim=1).values.sum()
+
+    total = torch.zeros(())
+    for mention, nodes, exists in zip(batch.mention, batch.node, batch.exists, strict=True):
+        _, anchor = vector(batch.texts[mention])
+        clean, moved = [], []
+        for place, node in enumerate(nodes[exists]):
+            words, read = vector(batch.texts[node])
+            clean.append(score(anchor, read))
+            if config.regulariser == "fgsm":
+                (gradient,) = torch.autograd.grad(score(anchor.detach(), read), words, retain_graph=True)
+                sign = -gradient.sign() if place == 0 else gradient.sign()
+                moved.append(score(anchor, vector(batch.texts[node], config.epsilon * sign)[1]))
+        for scores, share in ((clean, 1.0), (moved, weight)):
+            if scores:
+                total = total + share * loss(torch.stack(scores)[None], torch.ones(1, len(scores), dtype=torch.bool))[0]
+    total.backward()
+    return float(total.detach())
+
+
+FGSM = {"regulariser": "fgsm", "adversarial_weight": 0.7, "loss": "proxy", "alpha": 4.0}
+PLAIN = {"loss": "cross-entropy", "scale": 0.3}
+
+
+@pytest.mark.parametrize("pooling", ["mean", "tokens"])
+@pytest.mark.parametrize(
+    ("settings", "two_towers", "metric", "micro_batch"),
+    [
+        (FGSM, False, "cosine", 1),
+        (FGSM, True, "cosine", 2),
+        (FGSM, False, "dot", 10**6),
+        (PLAIN, False, "dot", 3),
+        (PLAIN, True, "cosine", 3),
+        (PLAIN, False, "cosine", 10**6),
+    ],
+)
+def test_a_step_of_a_dual_encoder_by_definition(
+    bert: Tower,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    settings: dict[str, Any],
+    two_towers: bool,
+    metric: Any,
+    micro_batch: int,
+    pooling: Any,
+) -> None:
+    smooth_sign(monkeypatch)
+    documents, _, kb = sample()
+    start = encoder(without_dropout(bert), pooling=pooling, metric=metric)
+    start = start.with_two_towers() if two_towers else start
+    changes = {"positives": "entity", "negatives": "in-batch", "micro_batch": micro_batch, **settings}
+    it, batch = trainer_of(start, documents[: 1 if settings is FGSM else 2], kb, tmp_path, **changes)
+    assert len({len(text.row.ids) for text in batch.texts}) > 2
+    loss = it.add_gradients(0, batch, 1.0)
+    own = gradients(it)
+    it.optimizer.zero_grad()
+    assert loss == pytest.approx(dual_loss(it, batch), rel=1e-4)
+    assert_near(own, gradients(it), 1e-3)
+
+
+@pytest.mark.parametrize("pooling", ["mean", "tokens"])
+def test_the_micro_batch_does_not_change_a_step(
+    bert: Tower, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pooling: Any
+) -> None:
+    smooth_sign(monkeypatch)
+    documents, _, kb = sample()
+    steps = []
+    for micro_batch in (2, 10**6):
+        settings = PARTS["all"] | {"micro_batch": micro_batch, "precision": "float32", "positives": "entity"}
+        it, batch = trainer_of(encoder(without_dropout(bert), pooling=pooling), documents[:1], kb, tmp_path, **settings)
+        it.add_gradients(0, batch, 1.0)
+        steps.append(gradients(it))
+    assert_near(*steps, 1e-3)
+
+
+@pytest.mark.parametrize("two_towers", [False, True])
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_gradients_through_their_cache(bert: Tower, tmp_path: Path, two_towers: bool, precision: Any) -> None:
+    """With dropout: as if all parts were in memory at once, each with the dropout that it has."""
+    documents, _, kb = sample()
+    start = encoder(bert).with_two_towers() if two_towers else encoder(bert)
+    n_parts = 3
+    micro_batch = -(-len(TrainingSet.of(documents[:4], kb).queries) // n_parts)
+    it, batch = trainer_of(start, documents[:4], kb, tmp_path, micro_batch=micro_batch, precision=precision)
+    loss = it.add_gradients(5, batch, 1.0)
+    cached = gradients(it)
+    it.optimizer.zero_grad()
+    parts = []
+    for i in range(n_parts):
+        torch.manual_seed(int(np.random.SeedSequence([it.config.seed, 5, i]).generate_state(1)[0]))
+        parts.append(it.prepared(batch, slice(i, None, n_parts)))
+    at_once = torch.stack([parts[i % n_parts][i // n_parts] for i in range(len(batch.texts))])
+    pairs = it.reader.pairs(batch, at_once, slice(None))
+    whole = LOSSES["arborescence"](it.config.scale * pairs.scores, pairs.exists).sum()
+    whole.backward()
+    assert loss == pytest.approx(float(whole.detach()), rel=1e-5)
+    assert_near(cached, gradients(it), 1e-5 if precision == "float32" else 1e-2)
+
+
+@pytest.mark.parametrize("micro_batch", [1, 7, 10**6])
+@pytest.mark.parametrize("negatives", ["in-batch", "knn"])
+def test_a_text_of_a_batch_gets_its_gradient_once(
+    bert: Tower, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, micro_batch: int, negatives: str
+) -> None:
+    documents, _, kb = sample()
+    it, batch = trainer_of(encoder(bert), documents[:4], kb, tmp_path, micro_batch=micro_batch, negatives=negatives)
+    encode, read = Tower.encode, []
+
+    def watched(tower: Tower, rows: Any, pooling: Any) -> Any:
+        if torch.is_grad_enabled():
+            read.append([tuple(row.ids) for row in rows])
+        return encode(tower, rows, pooling)
+
+    monkeypatch.setattr(Tower, "encode", watched)
+    it.add_gradients(0, batch, 1.0)
+    n_texts = len(batch.texts)
+    distinct = [tuple(text.row.ids) for text in batch.texts]
+    assert len(set(distinct)) == n_texts
+    assert sorted(row for rows in read for row in rows) == sorted(distinct)
+    n_parts = min(-(-len(batch.mention) // micro_batch), n_texts)
+    assert max(map(len, read)) <= -(-n_texts // n_parts)  # what is in memory at once
+
+
+# Perturbed copies
+
+
+@pytest.mark.parametrize("metric", ["dot", "cosine"])
+@pytest.mark.parametrize("pooling", ["mean", "tokens"])
+@pytest.mark.parametrize("family", ["bert", "roberta"])
+def test_the_sum_of_embeddings_is_moved_by_the_sign_of_a_numerical_gradient(
+    request: pytest.FixtureRequest, family: str, pooling: Any, metric: Any
+) -> None:
+    tower: Tower = request.getfixturevalue(family)
+    counts = (3, 2) if pooling == "tokens" else (1, 1)  # the second anchor is padded
+    anchor = torch.randn(2, counts[0], 64, generator=torch.Generator().manual_seed(0))
+    anchor_mask = torch.arange(counts[0]) < torch.tensor(counts)[:, None]
+    mask = torch.arange(5) < torch.tensor([[5], [3]]) if pooling == "tokens" else ONE
+    seen: list[Any] = []
+    hook = tower.model.embeddings.LayerNorm.register_forward_hook(lambda _, given, __: seen.append(given[0].detach()))
+    perturbed(tower, ROWS, mask, anchor, anchor_mask, torch.tensor([0.01, -0.02]), pooling, metric, 0)
+    hook.remove()
+    moved = (seen[1] - seen[0]).numpy()
+    assert not moved[1, 3:].any()  # where the second text has no token
+    exact = tower.copy().model.double()
+
+    def similarity(ids: list[int], to: Any, change: Any) -> Any:
+        """Of copies of a text, each changed in its own way; (copies,)."""
+        hook = exact.embeddings.LayerNorm.register_forward_pre_hook(lambda _, given: (given[0] + change,))
+        with torch.no_grad():
+            hidden = exact(input_ids=torch.tensor([ids] * len(change))).last_hidden_state.numpy()
+        hook.remove()
+        if pooling == "mean":
+            hidden = hidden.mean(axis=1, keepdims=True)
+        if metric == "cosine":
+            hidden /= np.linalg.norm(hidden, axis=2, keepdims=True)
+        return (hidden @ to.double().numpy().T).max(axis=1).sum(axis=1)
+
+    rng = np.random.default_rng(0)
+    for i, (row, step) in enumerate(zip(ROWS, (0.01, -0.02), strict=True)):
+        token, number = rng.integers(len(row.ids), size=40), rng.integers(64, size=40)
+        change = torch.zeros(80, len(row.ids), 64, dtype=torch.double)
+        change[range(40), token, number] = 1e-5
+        change[range(40, 80), token, number] = -1e-5
+        higher, lower = np.split(similarity(row.ids, anchor[i, : counts[i]], change), 2)
+        slope = (higher - lower) / 2e-5
+        clear = np.abs(slope) > 1e-4
+        assert clear.sum() > 30
+        np.testing.assert_allclose(moved[i][token, number][clear], (step * np.sign(slope))[clear], rtol=1e-3)
+
+
+def test_a_copy_has_the_dropout_with_which_its_direction_was_computed(bert: Tower) -> None:
+    tower = bert.copy()
+    tower.model.train()
+    anchor = torch.randn(2, 1, 64)
+    torch.manual_seed(5)
+    clean = tower.encode(ROWS, "mean")
+    assert torch.equal(perturbed(tower, ROWS, ONE, anchor, ONE, torch.zeros(2), "mean", "dot", 5), clean)
+    nearer = perturbed(tower, ROWS, ONE, anchor, ONE, torch.tensor([0.001, -0.001]), "mean", "dot", 5)
+    assert (((nearer - clean) * anchor).sum((1, 2)) * torch.tensor([1, -1]) > 0).all()
+
+
+def test_each_mention_has_copies_of_its_own_and_only_of_chosen_negatives(
+    bert: Tower, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    documents, _, kb = sample()
+    it, batch = trainer_of(encoder(without_dropout(bert)), documents[:2], kb, tmp_path, negatives="in-batch")
+    pairs = it.reader.pairs(batch, it.reader.encode(batch, slice(None)), slice(None))
+    nodes = adversarial_nodes(it.reader, batch, pairs, 1e-4, 0)
+    assert not nodes[~pairs.exists].any()
+    moved = ((nodes - pairs.node) * pairs.mention).sum((2, 3))
+    assert (moved[:, 0] < 0).all()
+    assert (moved[:, 1:][pairs.exists[:, 1:]] > 0).all()
+    text = batch.node[0, 1:][batch.exists[0, 1:]][0]
+    is_text = (batch.node == text) & batch.exists
+    assert is_text.sum() > 1
+    assert len(torch.unique(nodes[torch.from_numpy(is_text)], dim=0)) == len(np.unique(batch.mention[is_text.any(1)]))
+    smooth_sign(monkeypatch)
+    nodes = adversarial_nodes(it.reader, batch, pairs, 1e-4, 0)
+    few = chosen(pairs, replace(it.config, negatives="in-batch-hard", n_negatives=2))
+    read: list[Any] = []
+    monkeypatch.setattr(
+        dual_batches, "perturbed", lambda tower, rows, *rest: (read.extend(rows), perturbed(tower, rows, *rest))[1]
+    )
+    hard = adversarial_nodes(it.reader, batch, few, 1e-4, 0)
+    assert hard.shape == few.node.shape
+    assert len(read) == few.exists.sum() < pairs.exists.sum()
+    for mention, place in few.exists.nonzero().tolist():
+        (column,) = ((pairs.text[mention] == few.text[mention, place]) & pairs.exists[mention]).nonzero().ravel()
+        torch.testing.assert_close(hard[mention, place], nodes[mention, column])
+
+
+def test_copies_of_pairs_are_worse(bert: Tower, tmp_path: Path) -> None:
+    documents, _, kb = sample()
+    changes = {"regulariser": "fgsm", "epsilon": 1e-3, "adversarial_weight": 0.5}
+    trainer = cross_trainer(cross(without_dropout(bert)), documents[:1], kb, tmp_path, **changes)
+    batch = trainer.reader.batch(trainer.data.queries)
+    clean, copies = trainer.reader.encode(batch), trainer.reader.perturbed(batch, 1e-3, 0)
+    change = (copies - clean).detach().numpy()
+    assert (change[:, 0] < 0).all()
+    assert (change[:, 1:][batch.exists[:, 1:]] > 0).all()
+    assert torch.equal(trainer.reader.perturbed(batch, 0.0, 0), clean)
+    exists = torch.from_numpy(batch.exists)
+    plain, worse = (LOSSES["cross-entropy"](scores, exists).sum() for scores in (clean, copies))
+    loss = trainer.loss_of(0, trainer.data.queries, slice(0, None))
+    assert float(loss.detach()) == pytest.approx(float((plain + 0.5 * worse).detach()), rel=1e-5)
+    assert worse > plain
+
+
+# Loss and gradient of the other trainings
+
+
+@pytest.mark.parametrize("pooling", ["cls", "mean"])
+@pytest.mark.parametrize(("micro_batch", "budget"), [(1, 10**6), (3, 90), (10**6, 400)])
+def test_a_step_of_a_cross_encoder_by_definition(
+    bert: Tower, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pooling: Any, micro_batch: int, budget: int
+) -> None:
+    """Loss and gradient in float64, one pair at a time, without any padding."""
+    documents, _, kb = sample()
+    start = cross(without_dropout(bert), pooling=pooling)
+    trainer = cross_trainer(start, documents[:2], kb, tmp_path, micro_batch=micro_batch)
+    monkeypatch.setattr(Tower, "tokens_a_batch", budget)
+    queries = trainer.data.queries
+    loss = trainer.add_gradients(0, queries, 1 / len(queries))
+    exact = start.copy()
+    exact.module.double()
+
+    def score(mention: int, entity: int) -> Any:
+        pairs = exact.pairs([trainer.data.inputs[mention]], arbo.KnowledgeBase([kb.entities[entity]]))
+        (row,) = pairs.spell(np.array([0]), np.array([0]))
+        hidden = exact.tower.model(input_ids=torch.tensor([row.ids])).last_hidden_state[0]
+        return exact.tower.projection(hidden[0] if pooling == "cls" else hidden.mean(dim=0))[0]  # type: ignore[misc]
+
+    whole = torch.zeros((), dtype=torch.float64)
+    for mention in queries:
+        scores = [score(mention, entity) for entity in trainer.data.nodes[mention].tolist() if entity >= 0]
+        whole = whole + (torch.stack(scores).exp().sum().log() - scores[0]) / len(queries)
+    whole.backward()
+    expected = torch.cat([weight.grad.flatten() for weight in exact.module.parameters() if weight.grad is not None])
+    assert loss == pytest.approx(float(whole.detach()), rel=1e-5)
+    assert_near(gradients(trainer), expected, 1e-4)
+
+
+@pytest.mark.parametrize("changes", [{}, {"micro_batch": 2, "temperature": 5.0}])
+@pytest.mark.parametrize("reads", [READS, replace(READS, pooling="cls", max_length=6)])
+def test_a_step_of_label_attention_by_definition(bert: Tower, tmp_path: Path, changes: Any, reads: Any) -> None:
+    """Loss and gradient in float64, one text and one name at a time, without any padding."""
+    it = oslat_trainer(without_dropout(bert), reads, tmp_path, **changes)
+    queries, config = it.data.queries, it.config
+    batch = it.batch(0, queries, np.arange(len(queries)))
+    loss = it.add_gradients(0, batch, 1 / len(queries))
+    exact = it.model.copy()
+    exact.module.double()
+
+    def hidden(ids: list[int]) -> Any:
+        return exact.tower.model(input_ids=torch.tensor([ids])).last_hidden_state[0]
+
+    def read(text: int, name: int) -> tuple[Any, Any]:
+        """Return the vector of the name in the text, and the score of the name."""
+        ((row, _),) = exact.token_rows([it.data.texts[text]])
+        tokens = hidden(row.ids)[row.begin : row.end]
+        (row,) = exact.names(KB).spell(exact.names(KB).row[it.data.synonyms.place[[name]]])
+        vector = hidden(row.ids)[0] if reads.pooling == "cls" else hidden(row.ids).mean(dim=0)
+        said = torch.softmax(tokens @ vector, dim=0) @ tokens
+        mapped = (exact.head(one.detach()) for one in (said, vector))  # type: ignore[misc]
+        return said / said.norm(), torch.cosine_similarity(*mapped, dim=0)
+
+    whole = torch.zeros((), dtype=torch.float64)
+    for query, row in zip(batch.query, batch.name, strict=True):
+        text, n = it.data.context[query], 1 + config.n_positives
+        seen = {name: read(text, name) for name in row.tolist() if name >= 0}
+        anchor = seen[row[0]][0]
+        right, wrong = (
+            torch.stack([anchor @ seen[name][0] for name in part.tolist() if name >= 0]) / config.temperature
+            for part in (row[1:n], row[n:])
+        )
+        each = [-torch.log_softmax(torch.cat([score[None], wrong]), dim=0)[0] for score in right]
+        best: dict[int, Any] = {}  # the score of an entity is that of its best name
+        for name, (_, score) in seen.items():
+            owner = int(it.data.synonyms.owner[name])
+            best[owner] = torch.maximum(best.get(owner, score), score)
+        p = {owner: torch.sigmoid(10 * (score - 0.5)) for owner, score in best.items()}
+        there = int(it.data.entity[query])
+        head = [
+            -0.25 * (1 - q) ** 2 * q.log() if owner == there else -0.75 * q**2 * (1 - q).log() for owner, q in p.items()
+        ]
+        whole = whole + (torch.stack(each).mean() + torch.stack(head).mean()) / len(queries)
+    whole.backward()
+    expected = torch.cat([weight.grad.flatten() for weight in exact.module.parameters() if weight.grad is not None])
+    assert loss == pytest.approx(float(whole.detach()), rel=1e-4)
+    assert_near(gradients(it), expected, 1e-3)
+
+
+def test_a_step_of_self_alignment_by_definition(bert: Tower, tmp_path: Path) -> None:
+    config = SelfAlignmentConfig(batch_size=4, n_negatives=4, n_positives=2, micro_batch=3, projection=8)
+    start = arbo.DualEncoder(tower := without_dropout(bert), tower, arbo.EncoderConfig(pooling="cls"))
+    data = Contrasts.of_names(KB)
+    it = SelfAlignmentTrainer(aligning := Aligning.of(start, 8, 0), data, None, config, workplace(tmp_path, config))
+    it.prepared.train()
+    batch = it.batch(0, data.queries[:6], np.arange(6))
+    loss = it.add_gradients(0, batch, 1 / 6)
+    names = start.encode_entities(KB)
+    vectors = torch.from_numpy(names.matrix)[names.row]  # type: ignore[arg-type]
+    with torch.no_grad():
+        made = torch.nn.functional.normalize(aligning.head(vectors[data.synonyms.place]), dim=1).double()
+    whole = 0.0
+    for row in batch.name:
+        right, wrong = ([name for name in part if name >= 0] for part in (row[1:3], row[3:]))
+        rest = torch.exp(made[wrong] @ made[row[0]] / 0.07).sum()
+        own = torch.exp(made[right] @ made[row[0]] / 0.07)
+        whole += float(-torch.log(own / (own + rest)).mean()) / 6
+    assert loss == pytest.approx(whole, rel=1e-4)
+    assert all(weight.grad is not None and weight.grad.any() for weight in it.model.head.parameters())
+
+
+# Several processes
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes"),
+    [
+        ("dual", {"micro_batch": 2, "negatives": "in-batch"}),
+        ("dual", {"micro_batch": 10**6}),
+        ("cross", {"micro_batch": 1}),
+        ("cross", {"micro_batch": 1, "regulariser": "fgsm"}),
+        ("cross", {"micro_batch": 10**6, "regulariser": "fgsm"}),
+        ("oslat", {"micro_batch": 2}),
+    ],
+)
+@pytest.mark.parametrize("n_queries", [1, None])
+def test_the_mean_of_the_gradients_of_processes_is_that_of_the_batch(
+    bert: Tower, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, changes: dict[str, Any], n_queries: Any
+) -> None:
+    """Processes average their gradients before they step; one without a query of the batch takes part too."""
+    smooth_sign(monkeypatch)
+    documents, _, kb = sample()
+    tower = without_dropout(bert)
+    losses = []
+
+    def of_a_step() -> Any:
+        it: Any
+        if kind == "dual":
+            it, _ = trainer_of(encoder(tower), documents[:4], kb, tmp_path, clip=None, **changes)
+        elif kind == "cross":
+            it = cross_trainer(cross(tower), documents[:1], kb, tmp_path, clip=None, **changes)
+        else:
+            it = oslat_trainer(tower, READS, tmp_path, clip=None, **changes)
+        reduce: list[int] = []
+        backward = it.accelerator.backward
+        it.accelerator.backward = lambda loss: reduce.append(1) or backward(loss)
+        losses.append(it.step(0, it.data.queries[:n_queries])["loss"])
+        assert reduce  # without which the other process would wait for ever
+        return gradients(it)
+
+    whole = of_a_step()
+    assert_near(of_two_processes(monkeypatch, of_a_step), whole, 1e-3)
+    assert sum(losses[1:]) == pytest.approx(losses[0], rel=1e-4)
