@@ -3,7 +3,7 @@
 The leaves and their classes are those of the case zipf of `metrics`: classes drawn from Zipf's law (exponent 2.1, at
 most 10,000), a fifth of the leaves in the cluster of a random leaf. The tree joins the leaves of a cluster at heights
 uniform in 0..1, and the clusters at heights uniform in 0.5..1.5, all distinct. `all_cuts` is ARI, pairwise, B-cubed and
-MUC at every height, and dendrogram purity. `dendrogram_purity` is that figure alone; it is made by the same pass.
+MUC at every height, and dendrogram purity.
 `scikit_learn_ari_100` is `sklearn.metrics.adjusted_rand_score` on the labels of a cut, the mean of three cuts, times a
 hundred; cutting the tree is not counted. At these cuts both must agree.
 
@@ -23,7 +23,7 @@ from library.timing import best_of_three, seconds
 from sklearn.metrics import adjusted_rand_score
 
 from clustering import Graph, MergeTree, merge_tree
-from eval import all_cuts, dendrogram_purity
+from eval import all_cuts
 
 
 def tree_of(clusters: Labels, seed: int = 0) -> MergeTree:
@@ -54,18 +54,16 @@ def beside_scikit_learn(prefix: str, key: Labels, tree: MergeTree) -> Figures:
     """Time all cuts, and scikit-learn at three of them."""
     arrays = tree.left, tree.right, tree.height
     ours, cuts = best_of_three(all_cuts, key, *arrays)
-    purity, _ = best_of_three(dendrogram_purity, key, *arrays)
     theirs = 0.0
     for place in (len(cuts.threshold) // 4, len(cuts.threshold) // 2, 3 * len(cuts.threshold) // 4):
         labels = tree.cut(float(cuts.threshold[place]))
         spent, ari = seconds(adjusted_rand_score, key, labels)
         theirs += spent / 3
         assert math.isclose(cuts.ari[place], ari, abs_tol=1e-12), (cuts.ari[place], ari)
-    say(f"  {prefix}: all cuts {ours:.3f} s, purity {purity:.3f} s, one ARI of scikit-learn {theirs:.3f} s")
+    say(f"  {prefix}: all cuts {ours:.3f} s, one ARI of scikit-learn {theirs:.3f} s")
     return {
         f"{prefix}.cuts": len(cuts.threshold),
         f"{prefix}.all_cuts.seconds": ours,
-        f"{prefix}.dendrogram_purity.seconds": purity,
         f"{prefix}.scikit_learn_ari_100.seconds": 100 * theirs,
         f"{prefix}.times_faster_than_100_aris": 100 * theirs / ours,
     }

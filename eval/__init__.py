@@ -15,7 +15,6 @@ Truth comes before prediction in every signature. Metrics whose counts can be ad
 counts first, and then as ratios. The ratio 0/0 counts as 0.
 """
 
-from .cluster_file import read_clusters
 from .clustering import ClusteringScores, PairCounts, adjusted_rand_index, clustering_scores
 from .conll import read_conll
 from .contingency import Contingency
@@ -29,18 +28,26 @@ from .coreference import (
     counts_from_contingency,
     scores_from_counts,
 )
-from .cuts import BestCut, Curves, CutMetric, Cuts, all_cuts, conll_of_cuts, dendrogram_purity
-from .documents import ClusteredDocuments, DocumentCounts, PairedCounts, coreference_by_document
-from .figures import Figure, OfClusters, Summed
+from .cuts import BestCut, Curves, CutMetric, Cuts, all_cuts, conll_of_cuts
+from .documents import ClusteredDocuments, DocumentCounts, PairedCounts, coreference_by_document, read_clusters
+from .figures import Figure, Summed
 from .files import FileFormatError
 from .lines import Line, cluster_lines, coreference_lines
 from .linking import LinkingCounts, LinkingOutcomes, LinkingScores, MacroScores, linking_outcomes, linking_scores
-from .nil import NilCurve, NilScores, gold_is_nil, nil_as_class, nil_curve, nil_scores
+from .nil import (
+    BestThreshold,
+    NilCurve,
+    NilScores,
+    ThresholdCurve,
+    nil_as_class,
+    nil_curve,
+    nil_scores,
+    threshold_curve,
+)
 from .plots import plot_precision_recall, plot_thresholds
 from .ratio import f_measure, proportion
 from .report import Report
 from .spans import SpanCounts, SpanRatios, SpanScores, span_scores
-from .threshold_curve import BestThreshold, ThresholdCurve, threshold_curve
 from .uncertainty import Comparison, Interval, Resampling
 
 # fmt: off
@@ -48,11 +55,11 @@ __all__ = [
     "BestCut", "BestThreshold", "ClusteredDocuments", "ClusteringScores", "Comparison", "Contingency",
     "CoreferenceCounts", "CoreferenceScores", "Curves", "CutMetric", "Cuts", "DocumentCounts", "Figure",
     "FileFormatError", "Interval", "Line", "LinkingCounts", "LinkingOutcomes", "LinkingScores", "MacroScores",
-    "NilCurve", "NilScores", "OfClusters", "PairCounts", "PairedCounts", "Report", "Resampling", "Score", "SpanCounts",
+    "NilCurve", "NilScores", "PairCounts", "PairedCounts", "Report", "Resampling", "Score", "SpanCounts",
     "SpanRatios", "SpanScores", "Summed", "ThresholdCurve", "adjusted_rand_index", "all_cuts",
     "cluster_lines", "clustering_scores", "conll_of_cuts", "coreference_by_document", "coreference_counts",
     "coreference_lines", "coreference_scores", "coreference_scores_from_labels", "counts_from_contingency",
-    "dendrogram_purity", "f_measure", "gold_is_nil", "linking_outcomes", "linking_scores", "nil_as_class", "nil_curve",
+    "f_measure", "linking_outcomes", "linking_scores", "nil_as_class", "nil_curve",
     "nil_scores", "plot_precision_recall", "plot_thresholds", "proportion", "read_clusters",
     "read_conll", "scores_from_counts", "span_scores", "threshold_curve",
 ]

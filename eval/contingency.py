@@ -3,13 +3,19 @@
 Every clustering and coreference metric is a function of this sparse table.
 """
 
+from collections import defaultdict
+from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Self
+from itertools import chain, islice
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 
 from .arrays import Brief, IntArray, Labels, encode_labels
-from .mentions import Clusters, match_mentions
+
+Clusters: TypeAlias = Iterable[Iterable[Hashable]]
+
+_COLLECTIONS = (list, tuple, set, frozenset)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -64,18 +70,27 @@ class Contingency(Brief):
 
     @classmethod
     def from_clusters(cls, key: Clusters, response: Clusters) -> Self:
-        """Count two lists of clusters, whose mentions may differ; see `match_mentions` for the errors.
+        """Count two lists of clusters, whose mentions may differ; empty clusters are left out.
+
+        Raise ValueError if a mention occurs twice on a side, in one cluster or in two, or its id is NaN, and TypeError
+        if a cluster is a string or not iterable, or a mention id cannot be hashed.
 
         >>> table = Contingency.from_clusters([["a", "b", "c"]], [["b", "c"], ["d"]])
         >>> table.count, table.row_size, table.column_size
         (array([2]), array([3]), array([2, 1]))
         """
-        shared = match_mentions(key, response)
-        return cls(
-            *_count_cells(shared.row, shared.column, len(shared.column_size)),
-            row_size=shared.row_size,
-            column_size=shared.column_size,
-        )
+        number: defaultdict[Hashable, int] = defaultdict()
+        number.default_factory = number.__len__  # a new mention gets the next number
+        sizes, numbers = [], []
+        for clusters, side in ((key, "key"), (response, "response")):
+            members = _members(clusters, side)
+            size = np.fromiter(map(len, members), np.int64, len(members))
+            numbers.append(_numbered(members, number, int(size.sum()), side))
+            sizes.append(size[size > 0])
+        row, column = (np.repeat(np.arange(len(size)), size) for size in sizes)
+        shared = np.flatnonzero(numbers[1] < len(row))  # mentions of the key have the first numbers, in their order
+        cells = _count_cells(row[numbers[1][shared]], column[shared], len(sizes[1]))
+        return cls(*cells, row_size=sizes[0], column_size=sizes[1])
 
     @property
     def transposed(self) -> "Contingency":
@@ -107,3 +122,61 @@ def n_pairs(sizes: IntArray) -> int:
     4
     """
     return int((sizes * (sizes - 1) // 2).sum())
+
+
+def _numbered(
+    members: list[Collection[Hashable]], number: defaultdict[Hashable, int], n_mentions: int, side: str
+) -> IntArray:
+    """Return the number of each mention of all clusters, and add those of new mentions."""
+    n_before = len(number)
+    try:
+        numbers = np.fromiter(map(number.__getitem__, chain.from_iterable(members)), np.int64, n_mentions)
+        is_sound = all(mention == mention for mention in islice(number, n_before, None))  # NaN equals nothing
+    except (TypeError, ValueError):
+        raise _fault(members, side) from None
+    if not is_sound or np.bincount(numbers).max(initial=0) > 1:
+        raise _fault(members, side)
+    return numbers
+
+
+def _members(clusters: Clusters, side: str) -> list[Collection[Hashable]]:
+    if isinstance(clusters, Mapping):
+        mend = "for clusters by document use coreference_by_document"
+        raise TypeError(f"{side} is of type {type(clusters).__name__}, not a list of clusters; {mend}")
+    if clusters is None or isinstance(clusters, str | bytes):
+        raise TypeError(f"{side} is of type {type(clusters).__name__}, not a list of clusters")
+    # Not copied if possible, since a million mentions can be in a million clusters.
+    return [
+        cluster if isinstance(cluster, _COLLECTIONS) else _listed(cluster, side, i)
+        for i, cluster in enumerate(clusters)
+    ]
+
+
+def _listed(cluster: Any, side: str, i: int) -> list[Hashable]:
+    if isinstance(cluster, str | bytes):
+        raise TypeError(f"{side}[{i}] is {cluster!r}, a string, not a cluster: write [{cluster!r}]")
+    if isinstance(cluster, np.ndarray):
+        cluster = cluster.tolist()
+    try:
+        return list(cluster)
+    except TypeError:
+        raise TypeError(f"{side}[{i}] is {cluster!r}, not a cluster (an iterable of mention ids)") from None
+
+
+def _fault(members: list[Collection[Hashable]], side: str) -> ValueError | TypeError:
+    for i, cluster in enumerate(members):
+        for mention in cluster:
+            try:
+                hash(mention)
+            except TypeError:
+                kind = type(mention).__name__
+                mend = "give tuples" if kind == "list" else "give strings, numbers or tuples of these"
+                return TypeError(f"{side}[{i}] holds {mention!r}, a {kind}, which cannot be hashed; {mend}")
+    first: dict[Hashable, int] = {}
+    for i, cluster in enumerate(members):
+        for mention in cluster:
+            if mention in first:
+                where = f"clusters {first[mention]} and {i}" if first[mention] != i else f"cluster {i}"
+                return ValueError(f"mention {mention!r} is twice in the {side}: in {where} (from 0); remove one")
+            first[mention] = i
+    return ValueError(f"{side} has a mention whose id is NaN, which does not equal itself; give it another id")

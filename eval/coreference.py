@@ -16,8 +16,7 @@ import numpy as np
 
 from .alignment import best_alignment
 from .arrays import IntArray, Labels
-from .contingency import Contingency, n_pairs
-from .mentions import Clusters
+from .contingency import Clusters, Contingency, n_pairs
 from .ratio import f1, ratio
 
 Counts: TypeAlias = list[float]  # in the order that `Score` describes

@@ -1,9 +1,7 @@
 """Scores of all cuts of a merge tree at once, and dendrogram purity."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, get_args
+from typing import Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -12,9 +10,6 @@ from .arrays import Brief, FloatArray, IntArray, encode_labels, integer_array
 from .contingency import Contingency
 from .coreference import METRICS
 from .ratio import divide, nan_to_zero
-
-if TYPE_CHECKING:
-    from .cut_counts import CutCounts
 
 CutMetric: TypeAlias = Literal["ari", "pairwise", "b3", "muc", "lea"]
 
@@ -57,7 +52,10 @@ class Cuts(Brief):
     muc: Curves
     lea: Curves
     dendrogram_purity: float
-    """See `dendrogram_purity`."""
+    """Mean purity of the smallest cluster with both leaves, over all pairs of leaves of the same class. The purity is
+    ``|A & K| / |A|``, where ``K`` is the class and ``A`` is the first cluster of the tree with both leaves. Merges of
+    equal height are one node with several children. A pair that a forest never joins counts as 0. It is 0 if no class
+    has two leaves. Source: Heller and Ghahramani 2005, Bayesian hierarchical clustering, ICML."""
 
     def best(self, metric: CutMetric) -> BestCut:
         """Return the cut with the best ARI or F1; ties go to the smallest threshold.
@@ -102,8 +100,10 @@ def all_cuts(labels_true: npt.ArrayLike, left: npt.ArrayLike, right: npt.ArrayLi
     >>> all_cuts([0, 0, 1, 1], left, right, height).best("ari")
     BestCut(threshold=2.0, value=1.0, place=2)
     """
+    from .cut_counts import cut_counts  # numba takes longer to import than all of `eval`
+
     tree = _checked(labels_true, left, right, height)
-    counts = _count(tree)
+    counts = cut_counts(tree.label, tree.left, tree.right, tree.step, tree.class_size)
     n, n_classes, pairs = tree.n_known, tree.n_classes, tree.pairs
     shared, found = counts.shared.astype(np.float64), counts.found.astype(np.float64)
     return Cuts(
@@ -116,26 +116,6 @@ def all_cuts(labels_true: npt.ArrayLike, left: npt.ArrayLike, right: npt.ArrayLi
         lea=_curves(counts.lea_recall, n, counts.lea_precision, n),
         dendrogram_purity=counts.purity / pairs if pairs else 0.0,
     )
-
-
-def dendrogram_purity(
-    labels_true: npt.ArrayLike, left: npt.ArrayLike, right: npt.ArrayLike, height: npt.ArrayLike
-) -> float:
-    """Return the mean purity of the smallest cluster with both leaves, over all pairs of leaves of the same class.
-
-    The purity is ``|A & K| / |A|``, where ``K`` is the class and ``A`` is the first cluster of the tree with both
-    leaves. Merges of equal height are one node with several children, so their order does not matter. A pair that a
-    forest never joins counts as 0. The result is 0 if no class has two leaves.
-
-    The arguments are those of `all_cuts`. Source: Heller and Ghahramani 2005, Bayesian hierarchical clustering, ICML.
-
-    >>> dendrogram_purity([0, 0, 1, 1], [0, 2, 4], [1, 3, 5], [1, 2, 3])
-    1.0
-    >>> dendrogram_purity([0, 0, 1, 1], [0, 1, 4], [2, 3, 5], [1, 2, 3])
-    0.5
-    """
-    tree = _checked(labels_true, left, right, height)
-    return _count(tree).purity / tree.pairs if tree.pairs else 0.0
 
 
 def conll_of_cuts(
@@ -241,12 +221,6 @@ def _whole(nodes: npt.ArrayLike) -> npt.ArrayLike:
     array = np.asarray(nodes)
     is_whole = array.dtype.kind == "f" and ((np.abs(array) < 2**53) & (array == np.floor(array))).all()
     return array.astype(np.int64) if is_whole else nodes
-
-
-def _count(tree: _Tree) -> CutCounts:
-    from .cut_counts import cut_counts  # numba takes longer to import than all of `eval`
-
-    return cut_counts(tree.label, tree.left, tree.right, tree.step, tree.class_size)
 
 
 def _adjusted_rand(shared: FloatArray, found: FloatArray, true: float, all_: float) -> FloatArray:

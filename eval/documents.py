@@ -1,20 +1,22 @@
-"""The clusters of many documents, paired and counted by document."""
+"""The clusters of many documents: read from JSON lines, paired and counted by document."""
 
+import json
 import operator
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
+from functools import partial, reduce
 from typing import Any, NamedTuple, Self, TypeAlias
 
-from .contingency import Contingency
+from .contingency import Clusters, Contingency
 from .coreference import CoreferenceCounts, Counts, counts_from_contingency, recall_precision_f1, scores_from_counts
-from .mentions import Clusters
+from .files import FileFormatError, PathLike, read_lines
 
 Mentions: TypeAlias = list[Hashable]
 Notes: TypeAlias = dict[str, int]
 # Yields the names of the documents unchanged; it also gets the number of documents.
 Progress: TypeAlias = Callable[[Iterable[str], int], Iterable[str]]
 
+_KEYS = ("document", "mentions")
 REPEATED = "repeated mentions left out; the first of each counts"
 
 
@@ -118,3 +120,69 @@ def _count(key: Clusters, response: Clusters) -> DocumentCounts:
     shared = table.n_shared
     mentions: Counts = [shared, int(table.row_size.sum()), shared, int(table.column_size.sum())]
     return DocumentCounts(mentions, counts_from_contingency(table))
+
+
+def read_clusters(path: PathLike) -> ClusteredDocuments:
+    """Read JSON lines such as ``{"document": "d1", "mentions": ["m1", "m2"]}``, one cluster per line.
+
+    A mention is named by a string, an integer, or a list of these such as ``[start, end]``, which is read as a tuple;
+    ``1`` and ``"1"`` are two mentions. A cluster whose `document` is missing or null belongs to the document ``""``. A
+    line without mentions adds no cluster, but its document counts even if it has no other line. The first of repeated
+    mentions in a document counts.
+
+    Raise FileFormatError if a line is not a cluster in JSON, or
+    the file is empty or not text, and OSError if it cannot be read. An error in a line names line and column; for
+    valid JSON that is not a cluster, the column is where the object begins.
+    """
+    documents: dict[str, list[Mentions]] = {}
+    for number, line in enumerate(read_lines(path), start=1):
+        if line and not line.isspace():
+            document, mentions = _cluster(line, partial(FileFormatError, path=path, line=number))
+            documents.setdefault(document, []).append(mentions)
+    return ClusteredDocuments.first_of_each(documents)
+
+
+def _cluster(line: str, malformed: Callable[..., FileFormatError]) -> tuple[str, Mentions]:
+    begin = len(line) - len(line.lstrip()) + 1
+    try:
+        record = json.loads(line)
+        if not isinstance(record, dict):
+            example = '{"document": "d1", "mentions": ["m1", "m2"]}'
+            raise TypeError(f"expected an object such as {example}, not {line:.60}")
+        return _document(record), _mentions(record)
+    except json.JSONDecodeError as error:
+        guess = "; is this CoNLL?" if line.startswith("#") else ""
+        problem = f"not JSON: {error.msg}; each line is one complete object{guess}"
+        raise malformed(problem, column=error.colno) from None
+    except TypeError as error:
+        raise malformed(str(error), column=begin) from None
+    except (RecursionError, ValueError):
+        raise malformed("too deeply nested, or a number of thousands of digits", column=begin) from None
+
+
+def _document(record: dict[str, Any]) -> str:
+    for key in record:
+        if key not in _KEYS:
+            raise TypeError(f"unknown key {key!r:.60}; known: {', '.join(_KEYS)}")
+    document = record.get("document")
+    if document is None:
+        return ""
+    if not isinstance(document, str):
+        raise TypeError(f"'document' must be a string (in quotes), not {document!r:.60}")
+    return document
+
+
+def _mentions(record: dict[str, Any]) -> Mentions:
+    mentions = record.get("mentions")
+    if not isinstance(mentions, list):
+        problem = f"must be a list of mentions, not {mentions!r:.60}" if "mentions" in record else "is missing"
+        raise TypeError(f"'mentions' {problem}")
+    return [*map(_mention, mentions)]
+
+
+def _mention(value: Any) -> Hashable:
+    if isinstance(value, list):
+        return tuple(map(_mention, value))
+    if isinstance(value, str | int) and not isinstance(value, bool):
+        return value
+    raise TypeError(f"a mention is a string, an integer or a list of these, not {json.dumps(value):.60}")

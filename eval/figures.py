@@ -9,17 +9,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, Self, TypeAlias
+from typing import NamedTuple, Self
 
 import numpy as np
 
 from . import uncertainty
-from .arrays import BoolArray, Brief, FloatArray, IntArray, encode_labels
+from .arrays import Brief, FloatArray, IntArray
 from .contingency import Contingency
 from .ratio import nan_to_zero, proportion
 from .uncertainty import Comparison, Interval, Ratio, Resampling
-
-ClusterScore: TypeAlias = Callable[[Contingency], float]
 
 
 class Method(NamedTuple):
@@ -177,30 +175,21 @@ class OfClusters(Brief, Figure):
     the collections of 20 to 100 documents. With few documents, or if one entity fills most of them, they are less
     reliable.
 
-    ``labels_true``, ``labels_pred`` and ``document`` hold the true cluster, the predicted cluster and the document of
-    each mention. ``score`` maps the `Contingency` of true and predicted clusters to a score of at most 1, or to NaN if
-    the score is not defined. The errors are those of `clustering_scores`.
+    Make figures with `eval.cluster_lines`, or with `eval.lines.resampled` for other scores.
     """
 
     labels_true: IntArray
-    labels_pred: IntArray
+    """(mentions,) true cluster"""
     document: IntArray
-    score: ClusterScore
-    half_scores: Callable[[Resampling], FloatArray] | None = None
-    """The scores of the half-samples, if figures share them; otherwise ``score`` computes them."""
-
-    def __post_init__(self) -> None:
-        for name in ("labels_true", "labels_pred", "document"):
-            object.__setattr__(self, name, encode_labels(getattr(self, name), name=name).codes)
-        if not len(self.labels_true) == len(self.labels_pred) == len(self.document):
-            raise ValueError(
-                f"labels_true has length {len(self.labels_true)}, labels_pred {len(self.labels_pred)} and document "
-                f"{len(self.document)}; give one value for each mention"
-            )
+    """(mentions,) document, from 0 without gaps"""
+    score: float
+    """score of all mentions, at most 1; NaN for 0/0"""
+    half_scores: Callable[[Resampling], FloatArray]
+    """scores of the half-samples, from `uncertainty.half_samples`"""
 
     @cached_property
     def _score(self) -> float:
-        return self.score(Contingency.from_labels(self.labels_true, self.labels_pred))
+        return self.score
 
     @property
     def n_documents(self) -> int:
@@ -232,14 +221,7 @@ class OfClusters(Brief, Figure):
         return Method(halves, halves)
 
     def _half_scores(self, how: Resampling) -> FloatArray:
-        if self.half_scores is not None:
-            return nan_to_zero(self.half_scores(how))
-
-        def score(half: BoolArray) -> float:
-            drawn = half[self.document]
-            return self.score(Contingency.from_labels(self.labels_true[drawn], self.labels_pred[drawn]))
-
-        return nan_to_zero(np.array([score(half) for half in uncertainty.half_samples(self.n_documents, how)]))
+        return nan_to_zero(self.half_scores(how))
 
 
 def _is_same_partition(one: IntArray, other: IntArray) -> bool:

@@ -111,7 +111,8 @@ def _precision(counts: FloatArray) -> FloatArray:
 def cluster_lines(labels_true: Labels, labels_pred: Labels, document: Labels, *, singletons: bool = True) -> list[Line]:
     """Make the lines of ARI and of `coreference_lines` for clusters across documents.
 
-    The arguments and errors are those of `OfClusters`. Without ``singletons``, clusters of one mention are removed from
+    Each argument holds a label for each mention: its true cluster, its predicted cluster and its document. The errors
+    are those of `clustering_scores`. Without ``singletons``, clusters of one mention are removed from
     either side (see `without_singletons`), and ARI is left out, since it needs the same mentions on both sides. An
     interval takes long for a million mentions, since it scores half of them for every half-sample; `Report.of` with
     ``how=None`` leaves intervals out.
@@ -124,6 +125,9 @@ def cluster_lines(labels_true: Labels, labels_pred: Labels, document: Labels, *,
         encode_labels(labels, name=name).codes
         for labels, name in ((labels_true, "labels_true"), (labels_pred, "labels_pred"), (document, "document"))
     )
+    if not len(true) == len(pred) == len(where):
+        lengths = f"labels_true has length {len(true)}, labels_pred {len(pred)} and document {len(where)}"
+        raise ValueError(f"{lengths}; give one value for each mention")
     if not singletons:
         true, pred = without_singletons(true, pred)
     return lines_of_codes(true, pred, where, ari=singletons)
@@ -150,12 +154,10 @@ def lines_of_codes(true: IntArray, pred: IntArray, document: IntArray, *, ari: b
         agreement = [Line("ARI", Summed(np.array([value]), lambda counts: counts[..., 0]))] if ari else []
         return agreement + coreference_lines([counts_from_contingency(table)])
 
-    return resampled(true, pred, document, of)
+    return resampled(true, document, of)
 
 
-def resampled(
-    true: IntArray, pred: IntArray, document: IntArray, lines_of: Callable[[BoolArray], list[Line]]
-) -> list[Line]:
+def resampled(true: IntArray, document: IntArray, lines_of: Callable[[BoolArray], list[Line]]) -> list[Line]:
     """Return the lines of all mentions; intervals and tests call ``lines_of`` with random halves of the documents."""
 
     def scores(lines: list[Line]) -> list[float]:
@@ -167,7 +169,7 @@ def resampled(
         return np.array([scores(lines_of(half)) for half in drawn])
 
     def figure(place: int, value: float) -> OfClusters:
-        return OfClusters(true, pred, document, lambda _: value, lambda how: halves(how)[:, place])
+        return OfClusters(true, document, value, lambda how: halves(how)[:, place])
 
     whole = lines_of(np.ones(len(true), np.bool_))
     values = zip(whole, scores(whole), strict=True)

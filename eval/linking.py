@@ -8,9 +8,101 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from .arrays import BoolArray, Brief, IntArray, Labels, boolean_array, encode_labels, integer_array
-from .gold import Gold
+from .arrays import BoolArray, Brief, IntArray, Labels, boolean_array, integer_array
 from .ratio import ratio
+
+OUTSIDE = -1
+"""A gold id that the knowledge base does not have."""
+_CELLS = 1 << 20  # number of candidates to compare at once, which bounds the memory
+
+
+@dataclass(frozen=True, eq=False)
+class Gold:
+    """The gold ids of each mention, any of which is correct.
+
+    Mention ``i`` has the ids ``indices[indptr[i] : indptr[i + 1]]``: entities of the knowledge base (KB), or `OUTSIDE`
+    for an id that is not in it. A mention with a gold id has a concept. Four cases follow:
+
+    ============================  ==============================================
+    some id is in the KB          it has a concept, and can be linked
+    all ids are outside           it has a concept, and is NIL
+    no id, but annotated          it has no concept, and is NIL
+    no id, and not annotated      it is unknown, and is left out everywhere
+    ============================  ==============================================
+    """
+
+    indptr: IntArray  # (mentions + 1,) from 0 to ``len(indices)``, never decreasing
+    indices: IntArray  # (gold ids,) entity, or `OUTSIDE`
+    annotated: BoolArray  # (mentions,)
+
+    @classmethod
+    def from_arrays(
+        cls, indptr: npt.ArrayLike, indices: npt.ArrayLike, *, annotated: npt.ArrayLike | None = None
+    ) -> Self:
+        """Check and convert the arrays; without `annotated`, a mention is annotated if it has an id.
+
+        Raise ValueError if ``indptr`` does not fit ``indices``, an index is below -1, or a mention has ids but is not
+        annotated, and TypeError if ids are not integers or ``annotated`` does not hold booleans.
+        """
+        pointers = integer_array(indptr, name="gold_indptr")
+        ids = integer_array(indices, name="gold_indices", low=OUTSIDE)
+        if not len(pointers) or pointers[0] != 0 or pointers[-1] != len(ids):
+            problem = f"goes from {pointers[0]} to {pointers[-1]}" if len(pointers) else "is empty"
+            raise ValueError(f"gold_indptr must go from 0 to {len(ids)}, the number of gold ids, but {problem}")
+        lengths = np.diff(pointers)
+        if (lengths < 0).any():
+            raise ValueError(f"gold_indptr decreases after position {np.argmax(lengths < 0)} (from 0), but must not")
+        if annotated is None:
+            return cls(pointers, ids, lengths > 0)
+        flags = boolean_array(annotated, name="annotated", length=len(lengths))
+        odd = np.flatnonzero(~flags & (lengths > 0))
+        if len(odd):
+            problem = f"annotated is False for mention {odd[0]} (from 0), which has gold ids"
+            raise ValueError(f"{problem} (such mentions: {len(odd)}); set it to True, or remove the ids")
+        return cls(pointers, ids, flags)
+
+    def __len__(self) -> int:
+        return len(self.indptr) - 1
+
+    @property
+    def mention(self) -> IntArray:
+        """(gold ids,) the mention of each gold id."""
+        return np.repeat(np.arange(len(self)), np.diff(self.indptr))
+
+    @property
+    def has_concept(self) -> BoolArray:
+        """(mentions,) whether a mention has a gold id, inside or outside the KB."""
+        return np.diff(self.indptr) > 0
+
+    @property
+    def in_kb(self) -> BoolArray:
+        """(mentions,) whether a mention has a gold id inside the KB."""
+        inside = np.zeros(len(self), np.bool_)
+        inside[self.mention[self.indices != OUTSIDE]] = True
+        return inside
+
+    def accepts(self, entity: IntArray) -> BoolArray:
+        """Return, for each mention, whether its entity in ``entity`` is one of its gold ids."""
+        mention = self.mention
+        right = np.zeros(len(self), np.bool_)
+        right[mention[(entity[mention] == self.indices) & (self.indices != OUTSIDE)]] = True
+        return right
+
+    def first_accepted(self, candidates: IntArray) -> IntArray:
+        """Return the position, from 0, of each mention's first candidate that is a gold id, or ``width`` without one.
+
+        The candidates have the shape (mentions, width). O(gold ids x width) time.
+        """
+        width = candidates.shape[1]
+        position = np.full(len(self), width)
+        inside = self.indices != OUTSIDE
+        mention, entity = self.mention[inside], self.indices[inside]
+        step = max(1, _CELLS // max(1, width))
+        for start in range(0, len(entity), step):
+            block = slice(start, start + step)
+            row, column = np.nonzero(candidates[mention[block]] == entity[block, None])
+            np.minimum.at(position, mention[block][row], column)
+        return position
 
 
 @dataclass(frozen=True)
@@ -130,26 +222,22 @@ class LinkingOutcomes(Brief):
 
         Every label has counts, even if none of its mentions has a concept. The result has the labels in the order in
         which they first occur in ``labels``. ``name`` is the word for the labels in error messages. O(mentions) time
-        for each count, for any number of groups. Raise ValueError if the number of labels is wrong, a label is NaN, or
-        a k is not from 1 to the number of candidates, and TypeError if the labels are an unordered collection or cannot
-        be hashed, or ``k`` is not a list of integers.
+        for each count, for any number of groups. Raise ValueError if the number of labels is wrong, or a k is not from
+        1 to the number of candidates, and TypeError if the labels are an unordered collection or cannot be hashed, or
+        ``k`` is not a list of integers.
 
         >>> outcomes = linking_outcomes([0, 1, 2, 3], [7, 4, 3], [7, 5, 3])
         >>> {label: counts.accuracy for label, counts in outcomes.count_groups(["a", "a", None]).items()}
         {'a': 0.5}
         """
-        given = _mark_none(labels, name)
-        group, n_groups = encode_labels(given, name=name)
-        if len(group) != len(self):
-            raise ValueError(f"{name} has length {len(group)}, not {len(self)}; give one label for each mention")
-        counts = self._count(group, n_groups, k)
-        first = np.sort(np.unique(group, return_index=True)[1])
-        names = given[first].tolist() if isinstance(given, np.ndarray) else [given[i] for i in first]
-        return {
-            label: counts[code]
-            for label, code in zip(names, group[first].tolist(), strict=True)
-            if label is not _NO_GROUP
-        }
+        if isinstance(labels, str | bytes | Set | Mapping | None):
+            raise TypeError(f"{name} is of type {type(labels).__name__}, not an array or a list of labels")
+        given = labels.tolist() if isinstance(labels, np.ndarray) else list(labels)
+        if len(given) != len(self):
+            raise ValueError(f"{name} has length {len(given)}, not {len(self)}; give one label for each mention")
+        number = {label: i for i, label in enumerate(dict.fromkeys(label for label in given if label is not None))}
+        group = np.array([number.get(label, -1) for label in given], np.int64)
+        return dict(zip(number, self._count(group, len(number), k), strict=True))
 
     def macro(self, labels: Labels, *, k: Sequence[int] = (), name: str = "labels") -> MacroScores:
         """Return the means over the groups of `count_groups`, with the same arguments and errors."""
@@ -350,21 +438,6 @@ def linking_outcomes(
             raise ValueError(f"candidates has length {len(table)}, not {len(gold)}; give one row for each mention")
         rank, width = gold.first_accepted(table), table.shape[1]
     return LinkingOutcomes(gold.annotated, gold.has_concept, gold.in_kb, gold.accepts(entity), rank, width)
-
-
-_NO_GROUP = object()
-
-
-def _mark_none(labels: Labels, name: str) -> npt.NDArray[Any] | list[Any]:
-    """Replace None, which `encode_labels` refuses, with `_NO_GROUP`."""
-    if isinstance(labels, str | bytes | Set | Mapping | None):
-        raise TypeError(f"{name} is of type {type(labels).__name__}, not an array or a list of labels")
-    if hasattr(labels, "__array__"):
-        array = np.asanyarray(labels)
-        if array.dtype != np.object_:
-            return array
-        labels = array.tolist()
-    return [_NO_GROUP if label is None else label for label in labels]
 
 
 def _mean(values: list[float]) -> float:

@@ -1,16 +1,14 @@
-"""NIL: how well mentions whose concept is not in the knowledge base are recognised."""
+"""NIL: how well mentions whose concept is not in the knowledge base are recognised; and decisions by any threshold."""
 
 from dataclasses import asdict, dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from .arrays import BoolArray, boolean_array
-from .gold import Gold
+from .arrays import BoolArray, Brief, FloatArray, IntArray, boolean_array
 from .linking import LinkingOutcomes
 from .ratio import f1, ratio
-from .threshold_curve import ThresholdCurve, score_array
 
 
 @dataclass(frozen=True)
@@ -57,8 +55,8 @@ def nil_scores(
 
     If ``G`` are the NIL mentions and ``P`` the mentions predicted to be NIL, precision is ``|G & P| / |P|``, recall is
     ``|G & P| / |G|``, and F1 is their harmonic mean; 0/0 is 0. All arguments are (mentions,) booleans. A mention is NIL
-    if it is annotated as NIL, or if all its gold ids are outside the knowledge base (`gold_is_nil`). Mentions that are
-    not annotated are left out, but counted; by default, all are annotated. Raise ValueError if the lengths differ, and
+    if it is annotated as NIL, or if all its gold ids are outside the knowledge base. Mentions that are not annotated
+    are left out, but counted; by default, all are annotated. Raise ValueError if the lengths differ, and
     TypeError if an argument does not hold booleans. Sources: van Rijsbergen 1979, Information retrieval, chapter 7;
     McNamee and Dang 2009, Overview of the TAC 2009 knowledge base population track (NIL).
 
@@ -75,6 +73,73 @@ def nil_scores(
         correct=int((known & gold & predicted).sum()),
         not_annotated=int((~known).sum()),
     )
+
+
+class BestThreshold(NamedTuple):
+    """The threshold with the highest F1."""
+
+    threshold: float
+    precision: float
+    recall: float
+    f1: float
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ThresholdCurve(Brief):
+    """Counts at every threshold, from no item called positive to all, with a point for each set of decisions."""
+
+    threshold: FloatArray  # (points,) midpoints between neighbouring scores, infinite at both ends
+    predicted: IntArray  # (points,) items called positive, ascending
+    correct: IntArray  # (points,) items called positive that are positive
+    mentions: int  # annotated items
+    gold: int  # annotated items that are positive
+    not_annotated: int = 0  # left out
+
+    @classmethod
+    def below(cls, is_positive: BoolArray, score: FloatArray, annotated: BoolArray) -> Self:
+        """Make the curve that calls an item positive if its score is below the threshold; no score may be inf."""
+        distinct, place = np.unique(score[annotated], return_inverse=True)
+        n_points = len(distinct) + 1
+        return cls(
+            threshold=_between(distinct),
+            predicted=np.cumsum(np.bincount(place + 1, minlength=n_points)),
+            correct=np.cumsum(np.bincount(place[is_positive[annotated]] + 1, minlength=n_points)),
+            mentions=int(annotated.sum()),
+            gold=int((annotated & is_positive).sum()),
+            not_annotated=int((~annotated).sum()),
+        )
+
+    @property
+    def precision(self) -> FloatArray:
+        """(points,) share of predicted items that are correct; 0 if no items are predicted."""
+        return self.correct / np.maximum(self.predicted, 1)
+
+    @property
+    def recall(self) -> FloatArray:
+        """(points,) share of gold items that are predicted, ascending."""
+        return self.correct / max(self.gold, 1)
+
+    @property
+    def f1(self) -> FloatArray:
+        """(points,) harmonic mean of recall and precision."""
+        return 2 * self.correct / np.maximum(self.predicted + self.gold, 1)
+
+    @property
+    def average_precision(self) -> float:
+        """Area under the precision-recall curve: ``sum_i (recall_i - recall_(i-1)) precision_i``.
+
+        This is a sum of steps rather than trapezoids: between two points, precision does not decrease linearly with
+        recall, so trapezoids overestimate the area (Davis and Goadrich 2006, The relationship between precision-recall
+        and ROC curves, ICML). It is 0 without positive items.
+        """
+        return ratio(float((np.diff(self.correct) * self.precision[1:]).sum()), self.gold)
+
+    @property
+    def best(self) -> BestThreshold:
+        """The point with the highest F1; ties go to the point with the fewest items called positive."""
+        place = int(np.argmax(self.f1))
+        ratios = (self.threshold, self.precision, self.recall, self.f1)
+        return BestThreshold(*(float(values[place]) for values in ratios))
 
 
 NilCurve: TypeAlias = ThresholdCurve
@@ -99,13 +164,25 @@ def nil_curve(gold_nil: npt.ArrayLike, score: npt.ArrayLike, *, annotated: npt.A
     0.8333
     """
     gold = boolean_array(gold_nil, name="gold_nil")
-    values = score_array(score, len(gold))
-    odd = np.isnan(values) | (values == np.inf)
-    if odd.any():
-        where = int(np.argmax(odd))
-        mend = "give a finite number, or -inf for a mention without entities"
-        raise ValueError(f"score has {values[where]} at position {where} (from 0); {mend}")
+    values = _scores(score, len(gold), "give a finite number, or -inf for a mention without entities", -np.inf)
     return ThresholdCurve.below(gold, values, _annotated(annotated, len(gold)))
+
+
+def threshold_curve(is_positive: npt.ArrayLike, score: npt.ArrayLike) -> ThresholdCurve:
+    """Compute precision, recall and F1 at every threshold, where items with a higher score are called positive.
+
+    Both arguments are (items,), and thresholds descend. O(n log n) time, O(n) memory. Items with equal scores are
+    called positive together. Raise ValueError if the lengths differ or a score is not finite, and TypeError if
+    ``is_positive`` does not hold booleans or ``score`` does not hold numbers.
+
+    >>> curve = threshold_curve([False, True, True], [0.1, 0.5, 0.9])
+    >>> curve.threshold, curve.recall, curve.best.threshold
+    (array([ inf,  0.7,  0.3, -inf]), array([0. , 0.5, 1. , 1. ]), 0.3)
+    """
+    positive = boolean_array(is_positive, name="is_positive")
+    values = _scores(score, len(positive), "give finite numbers")
+    curve = ThresholdCurve.below(positive, -values, np.ones(len(positive), np.bool_))
+    return replace(curve, threshold=0.0 - curve.threshold)  # 0 rather than -0
 
 
 def _annotated(annotated: npt.ArrayLike | None, n_mentions: int) -> BoolArray:
@@ -114,19 +191,28 @@ def _annotated(annotated: npt.ArrayLike | None, n_mentions: int) -> BoolArray:
     return boolean_array(annotated, name="annotated", length=n_mentions)
 
 
-def gold_is_nil(
-    gold_indptr: npt.ArrayLike, gold_indices: npt.ArrayLike, *, annotated: npt.ArrayLike | None = None
-) -> BoolArray:
-    """Return which mentions are annotated, but have no gold id inside the knowledge base.
+def _scores(score: npt.ArrayLike, length: int, advice: str, allowed: float = 0.0) -> FloatArray:
+    """Return ``length`` numbers as float64, which are finite or the ``allowed`` one."""
+    given = np.asarray(score)
+    if given.dtype.kind not in "fiu" and given.size:
+        raise TypeError(f"score holds {given.dtype}, not numbers")
+    if given.shape != (length,):
+        raise ValueError(f"score has shape {given.shape}, not ({length},); give one score for each item")
+    values = given.astype(np.float64)
+    is_valid = np.isfinite(values) | (values == allowed)
+    if not is_valid.all():
+        where = int(np.argmin(is_valid))
+        raise ValueError(f"score has {values[where]} at position {where} (from 0); {advice}")
+    return values
 
-    The arguments and errors are those of `linking_outcomes`. The example has four mentions: gold 7; gold outside the
-    knowledge base; annotated without an id; not annotated.
 
-    >>> gold_is_nil([0, 1, 2, 2, 2], [7, -1], annotated=[True, True, True, False])
-    array([False,  True,  True, False])
-    """
-    gold = Gold.from_arrays(gold_indptr, gold_indices, annotated=annotated)
-    return gold.annotated & ~gold.in_kb
+def _between(scores: FloatArray) -> FloatArray:
+    """Return a threshold between neighbouring ascending scores, above the lower and at most the upper score."""
+    if not len(scores):
+        return np.array([-np.inf])
+    low, high = scores[:-1], scores[1:]
+    middle = low / 2 + high / 2  # their sum may overflow
+    return np.concatenate([[-np.inf], np.where(middle > low, middle, high), [np.inf]])
 
 
 def nil_as_class(outcomes: LinkingOutcomes, predicted_nil: npt.ArrayLike) -> LinkingOutcomes:

@@ -62,8 +62,6 @@ def plot_precision_recall(curves: Mapping[str, RecallPrecision], path: str | os.
     thresholds. Points with recall 0 are left out, since their precision is 0 or 0/0. Lines between points only guide
     the eye. The file is `.png` or `.svg`; the errors are those of `plot_thresholds`.
     """
-    _check_named(curves)
-    points = {name: _paired(curve.recall, curve.precision, f"curves[{name!r}]") for name, curve in curves.items()}
 
     def draw(axes: Axes) -> Legend:
         for level in (0.2, 0.4, 0.6, 0.8):
@@ -72,7 +70,7 @@ def plot_precision_recall(curves: Mapping[str, RecallPrecision], path: str | os.
             axes.plot([*mirrored[::-1], *half], [*half[::-1], *mirrored], color="0.8", linewidth=0.8, zorder=0.5)
             axes.text(1.015, mirrored[-1], f"F1 {level}", color="0.5", fontsize=8, verticalalignment="center")
         axes.set(xlabel="recall", ylabel="precision", xlim=(0, 1), ylim=(0, 1), box_aspect=1)
-        return [_curve(axes, i, name, *points[name]) for i, name in enumerate(points)]
+        return [_curve(axes, i, name, of.recall, of.precision) for i, (name, of) in enumerate(curves.items())]
 
     _plot(draw, path)
 
@@ -102,17 +100,10 @@ def plot_thresholds(
 
     ``threshold`` ascends; infinite thresholds are drawn at the edges, slightly beyond the finite ones. ``curves`` maps
     the name of each curve to its scores at the thresholds; ``chosen`` is a threshold to mark, or several by name;
-    ``xlabel`` and ``ylabel`` name the axes. The file is `.png` or `.svg`. Raise ValueError if there is no curve or
-    threshold, their lengths differ, the thresholds are not ascending, or the path has another suffix; TypeError if
-    ``curves`` is not a mapping; ImportError if matplotlib is not installed; OSError if the file cannot be written.
+    ``xlabel`` and ``ylabel`` name the axes. The file is `.png` or `.svg`. Raise ValueError for another suffix or
+    different lengths, ImportError if matplotlib is not installed, and OSError if the file cannot be written.
     """
-    _check_named(curves)
-    given = {name: _paired(threshold, values, f"curves[{name!r}]") for name, values in curves.items()}
     at = np.asarray(threshold, np.float64)
-    if not len(at):
-        raise ValueError("threshold is empty; give at least one threshold")
-    if not (at[1:] >= at[:-1]).all():
-        raise ValueError("threshold is not ascending; sort it, and the curves with it")
     low, high = _range(at)
     edge = (high - low) / 25
     x = np.append(at.clip(low - edge, high + edge), high + 2 * edge)
@@ -122,8 +113,8 @@ def plot_thresholds(
         axes.set_xlabel(plain(xlabel), parse_math=False)
         axes.set_ylabel(plain(ylabel), parse_math=False)
         lines = [
-            (axes.step(x, np.append(values, values[-1:]), where="post", clip_on=False, **_look(i))[0], name)
-            for i, (name, (_, values)) in enumerate(given.items())
+            (axes.step(x, np.append(values, np.asarray(values)[-1]), where="post", clip_on=False, **_look(i))[0], name)
+            for i, (name, values) in enumerate(curves.items())
         ]
         marks = {} if chosen is None else chosen if isinstance(chosen, Mapping) else {"chosen": chosen}
         for i, (name, value) in enumerate(marks.items()):
@@ -141,20 +132,6 @@ def _range(threshold: FloatArray) -> tuple[float, float]:
     finite = threshold[np.isfinite(threshold)]
     low, high = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 0.0)
     return (low, high) if low < high else (low - 0.5, high + 0.5)
-
-
-def _check_named(curves: Mapping[str, object]) -> None:
-    if not isinstance(curves, Mapping):
-        raise TypeError(f'curves is of type {type(curves).__name__}, not a mapping; write {{"name": curve}}')
-    if not curves:
-        raise ValueError("curves is empty; give at least one curve by its name")
-
-
-def _paired(x: npt.ArrayLike, y: npt.ArrayLike, name: str) -> tuple[FloatArray, FloatArray]:
-    one, other = np.asarray(x, np.float64), np.asarray(y, np.float64)
-    if one.shape != other.shape or one.ndim != 1:
-        raise ValueError(f"{name} has coordinates of shapes {one.shape} and {other.shape}; give both for each point")
-    return one, other
 
 
 def _look(i: int) -> dict[str, Any]:

@@ -113,8 +113,8 @@ def span_scores(gold: Spans, predicted: Spans) -> SpanScores:
             mention with several fragments is discontinuous; fragments may touch and overlap. An item may be empty.
         predicted: the predicted mentions of the same items.
 
-    Raise ValueError if the numbers of items differ, a mention has no fragment, or a fragment is not two numbers with
-    ``0 <= start < end < 2^32``; TypeError if an item, mention or fragment is not a list, or a number is not an integer.
+    Raise ValueError if the numbers of items differ, a mention has no fragment, or a fragment is not two integers with
+    ``0 <= start < end < 2^32``, and TypeError if an item is not a list.
 
     The first mention is found exactly. The second has two tokens, of which one is found, with two tokens too many.
 
@@ -257,30 +257,20 @@ def _mean_ratio(numerator: IntArray, denominator: IntArray) -> float:
 
 
 def _refusal(items: list[Any], side: str) -> Exception:
+    """Return the error that names the first invalid item or mention."""
     for i, item in enumerate(items):
         if not isinstance(item, Collection):
             return TypeError(f"{side}[{i}] is {item!r}, not an item (a list of mentions)")
         for j, mention in enumerate(item):
-            at = f"{side}[{i}][{j}]"
-            if not isinstance(mention, Collection):
-                return TypeError(f"{at} is {mention!r}, not a mention (a list of fragments)")
-            if not len(mention):
-                return ValueError(f"{at} is a mention without fragments; leave it out")
-            for k, fragment in enumerate(mention):
-                if problem := _problem(fragment, f"{at}[{k}]"):
-                    return problem
+            if not isinstance(mention, Collection) or not mention or not all(map(_is_fragment, mention)):
+                form = f"a list of one or more integer pairs (start, end) with 0 <= start < end < 2^{_BITS}"
+                return ValueError(f"{side}[{i}][{j}] is {mention!r}, not a mention ({form})")
     raise AssertionError("no fragment is invalid")
 
 
-def _problem(fragment: Any, at: str) -> Exception | None:
-    if not isinstance(fragment, Collection):
-        return TypeError(f"{at} is {fragment!r}, not a pair; write a mention of one fragment as [(start, end)]")
-    if len(fragment) != 2:
-        return ValueError(f"{at} is {fragment!r}, not a pair (start, end)")
+def _is_fragment(fragment: Any) -> bool:
     try:
         start, end = map(operator.index, fragment)
-    except TypeError:
-        return TypeError(f"{at} is {fragment!r}, not a pair of integers")
-    if not 0 <= start < end < 1 << _BITS:
-        return ValueError(f"{at} is {fragment!r}, but must satisfy 0 <= start < end < 2^{_BITS}")
-    return None
+    except (TypeError, ValueError):
+        return False
+    return 0 <= start < end < 1 << _BITS

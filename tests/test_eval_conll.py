@@ -8,9 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from eval import coreference_counts, scores_from_counts
-from eval.cluster_file import read_clusters
 from eval.conll import read_conll
-from eval.documents import REPEATED, ClusteredDocuments, coreference_by_document
+from eval.documents import REPEATED, ClusteredDocuments, coreference_by_document, read_clusters
 from eval.files import FileFormatError
 
 BEGIN, END = "#begin document (a); part 000", "#end document"
@@ -290,18 +289,16 @@ def test_of_repeated_mentions_the_first_counts(file):
         ("[]", 1, 'expected an object such as {"document": "d1", "mentions": ["m1", "m2"]}, not []'),
         ('  ["a"]', 3, 'not   ["a"]'),
         ('{"mentions": [], "mention": 1, "document": "d"}', 1, "unknown key 'mention'; known: document, mentions"),
-        ('{"mentions": [], "mentions": ["a"]}', 1, "the key 'mentions' occurs twice"),
         ('{"document": "d"}', 1, "'mentions' is missing"),
         ('{"mentions": "ab"}', 1, "'mentions' must be a list of mentions, not 'ab'"),
         ('{"mentions": null}', 1, "must be a list of mentions"),
         ('{"mentions": [{}], "document": 3}', 1, "'document' must be a string (in quotes), not 3"),
-        ('{"mentions": [], "document": "\\ud800"}', 1, "lone surrogate"),
         *(
             (f'{{"mentions": [{value}]}}', 1, f"a string, an integer or a list of these, not {value}")
             for value in ("true", "null", "1.5", "NaN", '{"a": 1}')
         ),
         ('{"mentions": [["a", [null]]]}', 1, "not null"),
-        ('{"mentions": ' + "[" * 100_000 + "]" * 100_000 + "}", 1, "nested too deeply"),
+        ('{"mentions": ' + "[" * 100_000 + "]" * 100_000 + "}", 1, "too deeply nested"),
         ('{"mentions": [' + "9" * 5_000 + "]}", 1, "thousands of digits"),
     ],
 )

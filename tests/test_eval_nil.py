@@ -125,7 +125,7 @@ def test_what_is_above_a_threshold_is_what_lies_below_its_mirror_image(pairs):
 
 @pytest.mark.parametrize("odd", [float("nan"), float("inf"), -float("inf")])
 def test_scores_of_a_threshold_curve_are_finite(odd):
-    with pytest.raises(ValueError, match=r"at position 1 \(from 0\); scores must be finite"):
+    with pytest.raises(ValueError, match=r"at position 1 \(from 0\); give finite numbers"):
         threshold_curve([True, False], [0.5, odd])
 
 

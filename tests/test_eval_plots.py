@@ -84,26 +84,6 @@ def test_a_missing_matplotlib_names_the_mend(tmp_path, monkeypatch):
             plot(tmp_path / "plot.png")
 
 
-def test_wrong_curves_are_refused(tmp_path):
-    path = tmp_path / "plot.png"
-    with pytest.raises(ValueError, match="curves is empty"):
-        plot_thresholds([0, 1], {}, path)
-    with pytest.raises(ValueError, match="curves is empty"):
-        plot_precision_recall({}, path)
-    with pytest.raises(TypeError, match=r'curves is of type Curves, not a mapping; write {"name": curve}'):
-        plot_precision_recall(CURVE, path)
-    with pytest.raises(TypeError, match="curves is of type list, not a mapping"):
-        plot_thresholds([0, 1], [0.5, 1.0], path)
-    with pytest.raises(ValueError, match=r"curves\['a'\] has coordinates of shapes \(2,\) and \(3,\)"):
-        plot_thresholds([0, 1], {"a": [0, 1, 2]}, path)
-    with pytest.raises(ValueError, match=r"curves\['a'\] has coordinates of shapes \(3,\) and \(2,\)"):
-        plot_precision_recall({"a": CURVE._replace(precision=np.zeros(2))}, path)
-    for threshold, problem in (([1, 0], "not ascending"), ([0, np.nan], "not ascending"), ([], "empty")):
-        with pytest.raises(ValueError, match=f"threshold is {problem}; "):
-            plot_thresholds(threshold, {"a": np.zeros(len(threshold))}, path)
-    assert os.listdir(tmp_path) == []
-
-
 def test_a_score_holds_from_its_threshold_up_to_the_next(tmp_path, drawn):
     plot_thresholds([0.0, 0.5, 1.0], {"a": [0.25, 0.75, 0.5]}, tmp_path / "plot.png", xlabel="$k$")
     (figure,) = drawn

@@ -3,12 +3,13 @@
 import json
 import os
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from markdown_it import MarkdownIt
 
-from eval import Comparison, Interval, Line, OfClusters, Report, Resampling, Summed, proportion
+from eval import Comparison, Interval, Line, Report, Resampling, Summed, cluster_lines, proportion
 from eval.figures import Method
 from eval.table import Cell, Table
 
@@ -131,10 +132,10 @@ def test_what_cannot_be_compared_is_named():
         ValueError, match=r"line 'F' of 'b' cannot be compared with that of 'a': counts has shape \(4, 2\)"
     ):
         Report.of({"a": [short], "b": [long]})
-    clusters = Line("F", OfClusters([0, 0], [0, 1], [0, 1], lambda _: 0.5))
+    clusters = replace(cluster_lines([0, 0], [0, 1], [0, 1])[0], name="F")
     with pytest.raises(ValueError, match="one score is of type OfClusters, the other of type Summed; make both"):
         Report.of({"a": [short], "b": [clusters]})
-    assert Report.of({"a": [short], "b": [clusters]}, how=None).table.rows == [("F", ">1.0000", "0.5000")]
+    assert Report.of({"a": [short], "b": [clusters]}, how=None).table.rows == [("F", ">1.0000", "0.0000")]
 
 
 def test_wrong_systems_are_refused():

@@ -10,7 +10,6 @@ from hypothesis import given, settings, strategies as st
 import eval.uncertainty as uncertainty
 from eval import (
     Line,
-    OfClusters,
     Resampling,
     Summed,
     adjusted_rand_index,
@@ -22,7 +21,6 @@ from eval import (
     proportion,
     scores_from_counts,
 )
-from eval.contingency import Contingency
 from eval.ratio import f1, ratio
 from eval.uncertainty import approximate_randomisation, bootstrap, half_sample_deviations, half_samples
 
@@ -35,9 +33,9 @@ counts_of_documents = st.integers(1, 7).flatmap(
 clusterings = st.integers(0, 8).flatmap(lambda n: st.tuples(*2 * [st.lists(st.integers(0, 3), min_size=n, max_size=n)]))
 
 
-def ari(table: Contingency) -> float:
-    labels = [np.repeat(side, table.count) for side in (table.row, table.column)]
-    return adjusted_rand_index(*labels)
+def clusters(true, predicted, document):
+    """The figure of the adjusted Rand index."""
+    return cluster_lines(true, predicted, document)[0].score
 
 
 def shares(n_documents, rng, *, accuracy=0.7, n_mentions=8):
@@ -134,10 +132,10 @@ def test_fewer_than_two_documents_say_nothing(n_documents):
     assert figure.value == n_documents
     assert figure.interval(HOW) is None
     assert figure.against(figure, HOW) is None
-    clusters = OfClusters([0, 0, 1][: 3 * n_documents], [0, 1, 1][: 3 * n_documents], [0] * 3 * n_documents, ari)
-    assert clusters.n_documents == n_documents
-    assert clusters.interval(HOW) is None
-    assert clusters.against(clusters, HOW) is None
+    figure = clusters([0, 0, 1][: 3 * n_documents], [0, 1, 1][: 3 * n_documents], [0] * 3 * n_documents)
+    assert figure.n_documents == n_documents
+    assert figure.interval(HOW) is None
+    assert figure.against(figure, HOW) is None
 
 
 def test_odd_counts_are_refused():
@@ -178,7 +176,7 @@ def test_a_half_is_scored_by_its_own_mentions():
     how = Resampling(n_half_samples=20)
     drawn = [half[document] for half in half_samples(10, how)]
     scores = np.array([adjusted_rand_index(true[half], predicted[half]) for half in drawn])
-    figure = OfClusters(true, predicted, document, ari)
+    figure = clusters(true, predicted, document)
     low, high = np.quantile(figure.value + scores - scores.mean(), [0.025, 0.975])
     assert figure.interval(how) == pytest.approx((low, high), abs=1e-12)
 
@@ -186,7 +184,7 @@ def test_a_half_is_scored_by_its_own_mentions():
 def test_p_of_clusters_is_that_of_the_centred_differences():
     true, predicted, document = collection(11, np.random.default_rng(10), n_systems=2)
     how = Resampling(n_half_samples=99)
-    one, other = (OfClusters(true, labels, document, ari) for labels in predicted)
+    one, other = (clusters(true, labels, document) for labels in predicted)
     drawn = [half[document] for half in half_samples(11, how)]
     scores = np.array([[adjusted_rand_index(true[half], labels[half]) for labels in predicted] for half in drawn])
     differences = scores[:, 0] - scores[:, 1]
@@ -199,24 +197,24 @@ def test_p_of_clusters_is_that_of_the_centred_differences():
 
 def test_perfect_clusters_are_certain_and_no_interval_passes_one():
     true, (predicted,), document = collection(9, np.random.default_rng(12), noise=0.03)
-    assert OfClusters(true, true, document, ari).interval(FEW) == (1.0, 1.0)
-    interval = OfClusters(true, predicted, document, ari).interval(FEW)
+    assert clusters(true, true, document).interval(FEW) == (1.0, 1.0)
+    interval = clusters(true, predicted, document).interval(FEW)
     assert interval.low < interval.high <= 1
 
 
 def test_clusters_of_other_mentions_are_refused():
-    figure = OfClusters([0, 0, 1], [0, 1, 1], [0, 0, 1], ari)
+    figure = clusters([0, 0, 1], [0, 1, 1], [0, 0, 1])
     for name, other in (
-        ("labels_true", OfClusters([0, 1, 1], [0, 1, 1], [0, 0, 1], ari)),
-        ("document", OfClusters([0, 0, 1], [0, 1, 1], [0, 1, 1], ari)),
-        ("labels_true", OfClusters([0, 0], [0, 1], [0, 1], ari)),
+        ("labels_true", clusters([0, 1, 1], [0, 1, 1], [0, 0, 1])),
+        ("document", clusters([0, 0, 1], [0, 1, 1], [0, 1, 1])),
+        ("labels_true", clusters([0, 0], [0, 1], [0, 1])),
     ):
         with pytest.raises(ValueError, match=f"{name} differs"):
             figure.against(other, HOW)
     with pytest.raises(ValueError, match="labels_true has length 2, labels_pred 3 and document 1"):
-        OfClusters([0, 0], [0, 0, 0], [0], ari)
+        clusters([0, 0], [0, 0, 0], [0])
     with pytest.raises(ValueError, match=r"document has missing labels .*: 1 in all"):
-        OfClusters([0, 0], [0, 0], ["d", None], ari)
+        clusters([0, 0], [0, 0], ["d", None])
 
 
 # What intervals and p-values promise -----------------------------------------------------------------------------
@@ -237,9 +235,7 @@ def test_intervals_of_counts_cover():
 def test_intervals_of_clusters_cover():
     rng = np.random.default_rng(14)
     truth = np.mean([adjusted_rand_index(true, *predicted) for true, predicted, _ in many(rng, 1000)])
-    intervals = [
-        OfClusters(true, *predicted, document, ari).interval(FEW) for true, predicted, document in many(rng, 150)
-    ]
+    intervals = [clusters(true, *predicted, document).interval(FEW) for true, predicted, document in many(rng, 150)]
     assert 0.85 < np.mean([low <= truth <= high for low, high in intervals]) < 0.995
 
 

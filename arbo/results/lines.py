@@ -123,7 +123,7 @@ def kind_lines(truth: Ints, cluster: Ints, document: Ints, kinds: Mapping[str, B
 
     has_intervals = len(truth) <= MOST_WITH_INTERVALS  # with one document there is no interval
     document = np.unique(document, return_inverse=True)[1] if has_intervals else np.zeros_like(document)
-    return engine.resampled(truth, cluster, document, of) if kinds else []
+    return engine.resampled(truth, document, of) if kinds else []
 
 
 def counts_by_document(truth: Ints, cluster: Ints, document: Ints, *, singletons: bool) -> list[CoreferenceCounts]:
