@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import arbo
 from arbo.serve.requests import Limits
-from arbo.serve.service import Service
+
+if TYPE_CHECKING:
+    from arbo.serve.service import Service
 
 KB = arbo.KnowledgeBase(
     [
@@ -27,6 +29,8 @@ def linker() -> arbo.Linker:
 
 
 def service_of(**limits: int) -> Service:
+    from arbo.serve.service import Service
+
     return Service(linker(), limits=Limits(**limits))
 
 

@@ -48,14 +48,14 @@ def explore(
         _write(run, out, texts=not no_texts, as_json=as_json)
         return
     try:
-        from arbo.explore.page import page_of
+        from arbo.explore.page import Page
         from arbo.explore.server import run as serve
     except ImportError as error:
         raise MissingDependency("arbo explore", extra="serve") from error
 
     saved, folder = arbo.open_run(run), real(run)
     target, file = folder.with_name(f"{folder.name}-reviewed"), corrections or saved.corrections
-    page = page_of(saved, target, before=before, file=file, author=author, kb=kb, tell=console.say)
+    page = Page(saved, target, before=before, file=file, author=author, kb=kb, tell=console.say)
     token = secrets.token_urlsafe(24)
     with listening_at("127.0.0.1", port) as listening:
         address = f"http://127.0.0.1:{listening.getsockname()[1]}/#token={token}"

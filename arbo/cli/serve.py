@@ -34,7 +34,8 @@ def serve(
     With a transformer, make an index with the same `--encoder`: a service keeps no embeddings on disk.
     """
     try:
-        from arbo.serve.app import LOCAL, run
+        from arbo.serve.app import run
+        from arbo.serve.web import LOCAL
     except ImportError as error:
         raise MissingDependency("arbo serve", extra="serve") from error
     from arbo.serve.service import Service

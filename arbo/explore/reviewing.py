@@ -2,18 +2,17 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import get_args
+from typing import Literal, get_args
 
 import numpy as np
+from pydantic import BaseModel
 
-from arbo.data.fields import Convert, string
 from arbo.errors import UsageError
 from arbo.explore.views import Answer, Views
 from arbo.files import json_ready
 from arbo.results import review
 from arbo.results.review import Question, Review, Sitting
 from arbo.results.run import Link
-from arbo.serve.requests import only
 
 _SHOWN = 20
 """Number of mentions that are listed of those to which a decision spreads."""
@@ -21,6 +20,14 @@ _ALONE = ("not", "drop", "different")
 """Answers that other mentions of the name do not follow."""
 Search = Callable[[str, Link], list[tuple[str, str, float]]]
 """Returns id, name and similarity of entities with names like the words; see the verb `review`."""
+
+
+class Decision(BaseModel, extra="forbid"):
+    """An answer about a mention, with its value if it has one; also to skip the question, or to undo the last."""
+
+    answer: review.Answer | Literal["skip", "undo"]
+    mention_id: str = ""
+    value: str = ""
 
 
 @dataclass
@@ -49,9 +56,9 @@ class Reviewing:
             "question": None if question is None else self._shown(question),
         }
 
-    def question(self, id_: str) -> Answer:
+    def question(self, id: str) -> Answer:  # noqa: A002
         """Return the question about any mention; raise Refused for an unknown id."""
-        return self._shown(Question.of(self.review.run, self.views.link(id_), 0, 0.0))
+        return self._shown(Question.of(self.review.run, self.views.link(id), 0, 0.0))
 
     def found(self, words: str, mention_id: str) -> Answer:
         """Search entities for a mention by name."""
@@ -59,19 +66,17 @@ class Reviewing:
         self.offered.update(id_ for id_, *_ in rows)
         return {"rows": [_choice(*one) for one in rows]}
 
-    def answer(self, body: object) -> Answer:
+    def answer(self, decision: Decision) -> Answer:
         """Write the correction that an answer means, or skip or undo; return it as ``written``, and `next`.
 
-        Raise UsageError if it does not apply, Refused for an unknown mention, and DataError for another body.
+        Raise UsageError if it does not apply, and Refused for an unknown mention.
         """
-        known: dict[str, Convert] = dict.fromkeys(("mention_id", "answer", "value"), string)
-        given = only(body, "an answer", known, "answer")
-        kind, value = given["answer"], given.get("value")
+        kind, value = decision.answer, decision.value
         if kind in ("new", "same", "different"):
-            value = (value or "").strip()  # as the verb reads words
+            value = value.strip()  # as the verb reads words
         if kind == "skip":
-            now = self.sitting.question
-            if now is not None and now.link.mention.id == given.get("mention_id"):  # no question that nobody saw
+            question = self.sitting.question
+            if question is not None and question.link.mention.id == decision.mention_id:  # no question that nobody saw
                 self.sitting.skip()
             return {"written": None, **self.next()}
         if kind == "undo":
@@ -80,9 +85,7 @@ class Reviewing:
                     "nothing to undo: this sitting wrote nothing, or somebody else wrote to the file since"
                 )
             return {"written": None, **self.next()}
-        link = self.views.link(given.get("mention_id", ""))
-        if kind not in get_args(review.Answer):
-            raise UsageError(f"unknown answer {kind!r:.60}; known are {', '.join(get_args(review.Answer))}, skip, undo")
+        link = self.views.link(decision.mention_id)
         if kind in ("candidate", "new", "same", "different") and not value:
             raise UsageError(f"the answer {kind!r} needs a value")
         if kind == "candidate" and value not in {id_ for id_, _ in link.candidates} | self.offered:
@@ -92,13 +95,13 @@ class Reviewing:
         return {"written": json_ready(written), **self.next()}
 
     def _shown(self, question: Question) -> Answer:
-        link, own = question.link, self.review
+        link = question.link
         return {
             "mention": self.views.mention(link.mention.id),
             "name": link.name,
             "doubt": question.doubt,
             "choices": [_choice(*one) for one in question.choices],
-            "why_not": {kind: own.why_not(link, kind) for kind in get_args(review.Answer)},
+            "why_not": {kind: self.review.why_not(link, kind) for kind in get_args(review.Answer)},
             "nearest": link.nearest,
             "spread": self._spread(link),
         }
@@ -108,10 +111,10 @@ class Reviewing:
 
         The latter may follow too if corrections spread along the graph, which only the new partition tells.
         """
-        own, row = self.review.run, self.review.run.row_of[link.mention.id]
-        spread = own.manifest["config"].get("spread", "graph")
+        run = self.review.run
+        row, spread = run.row_of[link.mention.id], run.manifest["config"].get("spread", "graph")
         rows = np.flatnonzero(self.review.names == self.review.names[row]) if spread != "none" else np.array([row])
-        ids = (id_ for id_ in own.mention_table["mention_id"].take(rows).to_pylist() if id_ not in self.review.decided)
+        ids = (id_ for id_ in run.mention_table["mention_id"].take(rows).to_pylist() if id_ not in self.review.decided)
         others = [id_ for id_ in ids if id_ != link.mention.id]
         below = self.views.below(link.mention.id) if spread == "graph" else 0
         return {"spread": spread, "mentions": len(others), "ids": others[:_SHOWN], "below": below, "alone": _ALONE}

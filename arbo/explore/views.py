@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from functools import lru_cache, partial
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
+from pydantic import Field
 
 from arbo.data import KnowledgeBase
 from arbo.explore.figures import overview
@@ -20,6 +21,8 @@ from arbo.results.views import cluster_view, mention_view
 from arbo.serve.requests import Refused
 
 Answer = dict[str, Any]
+Offset = Annotated[int, Field(ge=0, le=10**9)]
+Limit = Annotated[int, Field(ge=0, le=500)]
 _MEMBERS = 500
 """Number of mentions of a cluster that a view shows."""
 _STEP = ("id", "text", "is_mention", "step")
@@ -71,8 +74,8 @@ class Views:
         entity: str | None = None,
         cluster: str | None = None,
         sort: Literal["order", "margin"] = "order",
-        offset: int = 0,
-        limit: int = 50,
+        offset: Offset = 0,
+        limit: Limit = 50,
     ) -> Answer:
         """Return the mentions that pass all filters, as `Selection` does."""
         rows = self._chosen(nil, words, document, entity, cluster, sort)
@@ -101,8 +104,8 @@ class Views:
         nil: bool | None = None,
         words: str = "",
         sort: Literal["size", "nearness", "name", "order"] = "size",
-        offset: int = 0,
-        limit: int = 50,
+        offset: Offset = 0,
+        limit: Limit = 50,
     ) -> Answer:
         """Return clusters of entities (``nil=False``), discovered ones (True) or all, whose names have words.
 
@@ -115,9 +118,9 @@ class Views:
         places = order[chosen[order]]
         return {"total": len(places), "rows": self._clusters(places[offset : offset + limit])}
 
-    def cluster(self, id_: str) -> Answer:
+    def cluster(self, id: str) -> Answer:  # noqa: A002
         """Return a cluster as a tree: its first 500 mentions, its weakest steps, and the edges that join its parts."""
-        place = self._cluster(id_)
+        place = self._cluster(id)
         tree = self._tree(place)
         order = tree.order(_MEMBERS)
         ids = self.run.mention_table["mention_id"]
@@ -144,16 +147,16 @@ class Views:
             "bridges": edges,
         }
 
-    def mention(self, id_: str) -> Answer:
+    def mention(self, id: str) -> Answer:  # noqa: A002
         """Return a mention with its path, its candidates, and what kept it NIL."""
-        link = self.link(id_)
-        why, (row,) = self.run.explain(link), self._rows(np.array([self.run.row_of[id_]]))
+        link = self.link(id)
+        why, (row,) = self.run.explain(link), self._rows(np.array([self.run.row_of[id]]))
         lines = (line.strip() for line in why.text.splitlines()[1:])
         reasons = [f"{line[:1].upper()}{line[1:]}." for line in lines if not line.startswith("other candidates")]
         steps = [(one.id, one.name, one.document_id is not None, one.dissimilarity) for one in why.path]
         return row | {
-            "cluster_name": self.run.cluster_table["name"][self._place(id_)].as_py(),
-            "path": [dict(zip(_STEP, one, strict=True)) for one in steps] if link.entity else self._nil_path(id_),
+            "cluster_name": self.run.cluster_table["name"][self._place(id)].as_py(),
+            "path": [dict(zip(_STEP, one, strict=True)) for one in steps] if link.entity else self._nil_path(id),
             "candidates": [
                 {"entity_id": near, "name": self._name(near), "score": score} for near, score in link.candidates
             ],
@@ -186,36 +189,36 @@ class Views:
         tree = self._tree(self._place(id_))
         return tree, int(np.searchsorted(tree.rows, self.run.row_of[id_]))
 
-    def document(self, id_: str) -> Answer:
+    def document(self, id: str) -> Answer:  # noqa: A002
         """Return a document with its mentions; their spans count code points."""
-        rows = np.flatnonzero(self._lookups.document == self._document(id_))
+        rows = np.flatnonzero(self._lookups.document == self._document(id))
         spans = self.run.mention_table["spans"].take(rows).to_pylist()
         pieces = [[[one["start"], one["end"]] for one in own] for own in spans]
         shown = [row | {"spans": own} for row, own in zip(self._rows(rows), pieces, strict=True)]
-        return {"document_id": id_, "text": self.run.text_of(id_), "mentions": shown}
+        return {"document_id": id, "text": self.run.text_of(id), "mentions": shown}
 
-    def documents(self, *, words: str = "", offset: int = 0, limit: int = 50) -> Answer:
+    def documents(self, *, words: str = "", offset: Offset = 0, limit: Limit = 50) -> Answer:
         """Return the documents whose id contains words, with the numbers of their mentions."""
         own = self._lookups
         places = np.flatnonzero(own.document_words.having(words)) if words else np.arange(len(own.documents))
         return {"total": len(places), "rows": self._documents(places[offset : offset + limit])}
 
-    def entity(self, id_: str) -> Answer:
+    def entity(self, id: str) -> Answer:  # noqa: A002
         """Return an entity that the run names or the knowledge base has; what the run does not know is empty."""
-        names, known = self.run.names_of(id_), self._kb[id_] if self._kb is not None and id_ in self._kb else None
+        names, known = self.run.names_of(id), self._kb[id] if self._kb is not None and id in self._kb else None
         if not names and known is None:
-            raise Refused(f"the run names no entity {id_!r:.100}", 404)
+            raise Refused(f"the run names no entity {id!r:.100}", 404)
         if known is not None:
             names = [known.name, *known.aliases]
-        place = self._lookups.place_of_cluster(id_, "entity_id")
+        place = self._lookups.place_of_cluster(id, "entity_id")
         return {
-            "entity_id": id_,
+            "entity_id": id,
             "name": names[0],
             "names": names,
             "description": known.definition if known else None,
             "types": list(known.types) if known else [],
             "size": int(self._lookups.sizes[place]) if place >= 0 else 0,
-            "cluster_id": id_ if place >= 0 else None,
+            "cluster_id": id if place >= 0 else None,
         }
 
     def search(self, words: str) -> Answer:
@@ -230,7 +233,7 @@ class Views:
         documents = self.documents(words=words, limit=_FOUND)["rows"]
         return {"mentions": self._rows(rows), "clusters": clusters, "documents": documents}
 
-    def changes(self, *, offset: int = 0, limit: int = 50) -> Answer:
+    def changes(self, *, offset: Offset = 0, limit: Limit = 50) -> Answer:
         """Return the clusters that changed since the run before this one, those that matter most first."""
         rows = () if self._changes is None else self._changes.ranked
         shown = [asdict(row) for row in rows[offset : offset + limit]]

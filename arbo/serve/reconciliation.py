@@ -10,30 +10,28 @@ which is a match.
 https://www.w3.org/community/reports/reconciliation/CG-FINAL-specs-0.2-20230410/
 """
 
-from __future__ import annotations
-
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from html import escape
 from importlib.metadata import version
 from math import inf
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
 
 from arbo.data import Corpus, Entity
-from arbo.data.fields import any_list, number, string
-from arbo.errors import DataError
 from arbo.files import json_ready
-from arbo.serve.requests import only, parsed
-from arbo.serve.service import Answer, Service
-from arbo.settings import check_choice
+from arbo.serve.models import Answer, Extension, Limit, Query, checked
+from arbo.serve.requests import parsed
+from arbo.serve.service import Service
 from arbo.text.names import normalize_name
 
 MARGIN = 10.0
 """A candidate is a match only if its score leads by this much."""
-_LIMIT, _MOST, _DEEP = 5, 100, 100
-"""The default and the largest number of candidates to return, and the number of nearest entities to choose from."""
+_MOST, _DEEP = 100, 100
+"""The largest number of candidates to return, and the number of nearest entities to choose from."""
 _FIELDS = ("aliases", "definition", "types", "alternative_ids", "xrefs")
 
 
@@ -55,22 +53,15 @@ class Reconciliation:
     def properties(self) -> list[str]:
         """The fields of entities, and the keys of their metadata."""
         return list(
-            dict.fromkeys((*_FIELDS, *(key for (kept,) in self.service.kb.columns("metadata") for key in kept)))
+            dict.fromkeys((*_FIELDS, *(key for (record,) in self.service.kb.columns("metadata") for key in record)))
         )
 
     @cached_property
     def threshold(self) -> float:
         """The score from which a candidate may be a match: that from which the linker links a mention on its own."""
         linker = self.service.undivided
-        found = linker.retrieve(Corpus.of([self.service.kb.entities[0].name]), k=0, discover=False)
-        return 100 * (found.offset - linker.config.limits(found.threshold)[0])
-
-    def reconcile(self, form: Mapping[str, str], base: str) -> Answer:
-        """Answer the queries or the request for data in a form, both JSON; without these, return the manifest."""
-        if queries := form.get("queries"):
-            return self.queries(queries)
-        extend = form.get("extend")
-        return self.extend(extend) if extend else self.manifest(base)
+        lists = linker.retrieve(Corpus.of([self.service.kb.entities[0].name]), k=0, discover=False)
+        return 100 * (lists.offset - linker.config.limits(lists.threshold)[0])
 
     def manifest(self, base: str) -> Answer:
         """Return the manifest of a service at the URL ``base``, which ends in a slash."""
@@ -92,37 +83,40 @@ class Reconciliation:
             "defaultTypes": _named(self.types[:20]),
         }
 
-    def queries(self, given: str) -> Answer:
-        """Answer a batch of queries, given as JSON."""
-        batch = parsed(given)
-        if not isinstance(batch, dict):
-            raise DataError("'queries' must be a JSON object of queries by key")
+    def queries(self, text: str) -> Answer:
+        """Answer a batch of queries, an object in JSON."""
+        batch = checked(dict[str, Query], parsed(text), "'queries'")
         self.service.limits.check("texts", len(batch), "queries")
-        read = [_Query.of(query) for query in batch.values()]
-        self.service.limits.check("texts", max((len(query.properties) for query in read), default=0), "properties")
-        read = [replace(query, properties=self._with_evidence(query)) for query in read]
-        found = self.service.nearest([query.name for query in read], _DEEP)
-        answers = (self._ranked(query, near[: query.depth]) for query, near in zip(read, found, strict=True))
-        return {key: {"result": answer} for key, answer in zip(batch, answers, strict=True)}
+        self.service.limits.check(
+            "texts", max((len(one.properties) for one in batch.values()), default=0), "properties"
+        )
+        near = self.service.nearest([query.query for query in batch.values()], _DEEP)
+        return {
+            key: {"result": self._ranked(query, rows)} for (key, query), rows in zip(batch.items(), near, strict=True)
+        }
 
-    def _with_evidence(self, query: _Query) -> list[tuple[str, frozenset[str]]]:
-        """Return the properties that say something: with a value, and in the knowledge base."""
-        return [(name, values) for name, values in query.properties if values and name in self.properties]
-
-    def _ranked(self, query: _Query, near: Sequence[tuple[int, float]]) -> list[Answer]:
-        kb, rated = self.service.kb, []
-        own = kb.index(query.name) if query.name in kb else None
-        if own is not None:
-            near = [(own, 1.0), *(one for one in near if one[0] != own)]
+    def _ranked(self, query: Query, near: Sequence[tuple[int, float]]) -> list[Answer]:
+        kb, rated, types = self.service.kb, [], {*_several(query.type)}
+        limit = int(min(max(query.limit, 1), _MOST))
+        properties = [(one.pid, _folded(_several(one.v))) for one in query.properties if one.pid in self.properties]
+        properties = [(name, values) for name, values in properties if values]
+        if not (types or properties):
+            near = near[: max(limit, 2)]  # two tell a match
+        named = kb.index(query.query) if query.query in kb else None
+        if named is not None:
+            near = [(named, 1.0), *(one for one in near if one[0] != named)]
         for row, similarity in near:
             entity = kb.entities[row]
-            evidence = {**query.agreeing(entity), "name": similarity}
+            evidence = {name: float(bool(values & _folded(_values(entity, name)))) for name, values in properties}
+            evidence["name"] = similarity
             score = 100 * sum(evidence.values()) / len(evidence)
-            if row == own:
+            shared = types & {*entity.types}
+            has_type = shared == types if query.type_strict == "all" or not types else bool(shared)
+            if row == named:
                 rated.append((inf, evidence, entity))
-            elif score > 0 and query.has_type(entity):
+            elif score > 0 and has_type:
                 rated.append((score, evidence, entity))
-            elif score > 0 and query.strict == "should":
+            elif score > 0 and query.type_strict == "should":
                 rated.append((score / 2, evidence, entity))
         rated.sort(key=lambda one: -one[0])
         second = rated[1][0] if len(rated) > 1 else 0.0
@@ -134,10 +128,16 @@ class Reconciliation:
                 "features": [{"id": id_, "value": value} for id_, value in evidence.items()],
                 "match": place == 0 and score >= self.threshold and score - second >= MARGIN,
             }
-            for place, (score, evidence, entity) in enumerate(rated[: query.limit])
+            for place, (score, evidence, entity) in enumerate(rated[:limit])
         ]
 
-    def suggest(self, *, kind: str, prefix: str, cursor: int = 0) -> Answer:
+    def suggest(
+        self,
+        *,
+        kind: Literal["entity", "property", "type"],
+        prefix: str,
+        cursor: Annotated[int, Field(ge=0, le=100)] = 0,
+    ) -> Answer:
         """Return entities, properties or types for a prefix; entities whose names begin with it come first."""
         begin, kb = normalize_name(prefix), self.service.kb
         if kind != "entity":
@@ -148,29 +148,27 @@ class Reconciliation:
             return bool(begin) and any(normalize_name(name).startswith(begin) for name in (one.name, *one.aliases))
 
         near = ((kb.entities[row], score) for row, score in self.service.nearest([prefix], _DEEP)[0])
-        found = [one for one, score in near if score > 0 or begins(one)]  # one letter is similar to no name
-        found.sort(key=lambda one: not begins(one))
+        entities = [one for one, score in near if score > 0 or begins(one)]  # one letter is similar to no name
+        entities.sort(key=lambda one: not begins(one))
         if prefix in kb:
-            own = kb[prefix]
-            found = [own, *(one for one in found if one.id != own.id)]
-        return {"result": [{**_described(one), "notable": _named(one.types)} for one in found[cursor : cursor + 10]]}
+            entities = [kb[prefix], *(one for one in entities if one.id != kb[prefix].id)]
+        page = entities[cursor : cursor + 10]
+        return {"result": [{**_described(one), "notable": _named(one.types)} for one in page]}
 
-    def propose(self, *, type: str | None = None, limit: int = 100) -> Answer:  # noqa: A002
+    def propose(self, *, type: str | None = None, limit: Limit = 100) -> Answer:  # noqa: A002
         """Return the properties that `extend` can fetch, which are the same for all types."""
         of_type = {} if type is None else {"type": type}
         return {**of_type, "limit": limit, "properties": _named(self.properties[:limit])}
 
-    def extend(self, given: str) -> Answer:
+    def extend(self, text: str) -> Answer:
         """Return the values of some properties of some entities; unknown entities and properties have none."""
-        query = only(parsed(given), "'extend'", {"ids": any_list, "properties": any_list}, "ids", "properties")
-        ids, kb = [_string(one, "an id") for one in query["ids"]], self.service.kb
-        names = [
-            _string(one.get("id") if isinstance(one, dict) else None, "'id' of a property")
-            for one in query["properties"]
-        ]
-        self.service.limits.check("mentions", len(ids) * len(names), "values")
-        known = {one: kb[one] for one in ids if one in kb}
-        rows = {one: {name: self._cells(known[one], name) if one in known else [] for name in names} for one in ids}
+        query, kb = checked(Extension, parsed(text), "'extend'"), self.service.kb
+        names = [one.id for one in query.properties]
+        self.service.limits.check("mentions", len(query.ids) * len(names), "values")
+        known = {one: kb[one] for one in query.ids if one in kb}
+        rows = {
+            one: {name: self._cells(known[one], name) if one in known else [] for name in names} for one in query.ids
+        }
         return {"meta": _named(names), "rows": rows}
 
     def _cells(self, entity: Entity, name: str) -> list[Answer]:
@@ -193,57 +191,13 @@ class Reconciliation:
         return f"{head}<body><h3>{title}</h3>{rows}<p>{definition}</p></body></html>"
 
 
-@dataclass(frozen=True, slots=True)
-class _Query:
-    """A query; ``properties`` are names of properties with the values that agree, in lower case."""
-
-    name: str
-    types: frozenset[str]
-    strict: str
-    limit: int
-    properties: Sequence[tuple[str, frozenset[str]]]
-
-    @classmethod
-    def of(cls, given: object) -> _Query:
-        known = {"query": string, "type": _one_or_more, "type_strict": string, "limit": number, "properties": any_list}
-        values = only(given, "a query", known)
-        check_choice("type_strict", strict := values.get("type_strict", "should"), ("any", "should", "all"))
-        limit = int(min(max(values.get("limit", _LIMIT), 1), _MOST))
-        properties = []
-        for one in values.get("properties", ()):
-            own = only(one, "a property", {"pid": string, "v": _one_or_more}, "pid", "v")
-            properties.append((own["pid"], _folded(own["v"])))
-        types = frozenset(_string(one, "a type") for one in values.get("type", ()))
-        return cls(values.get("query", ""), types, strict, limit, properties)
-
-    @property
-    def depth(self) -> int:
-        """The number of candidates to look at; two are needed to tell a match."""
-        return _DEEP if self.types or self.properties else max(self.limit, 2)
-
-    def has_type(self, entity: Entity) -> bool:
-        """Whether the entity has the type that is asked for or, with several, one or all of them."""
-        held = self.types & {*entity.types}
-        return held == self.types if self.strict == "all" or not self.types else bool(held)
-
-    def agreeing(self, entity: Entity) -> dict[str, float]:
-        """Return 1 for each property with a value of the query, and 0 for the others."""
-        return {name: float(bool(values & _folded(_values(entity, name)))) for name, values in self.properties}
-
-
-def _string(value: object, what: str) -> str:
-    if not isinstance(value, str):
-        raise DataError(f"{what} must be a string")
-    return value
-
-
-def _one_or_more(value: object) -> list[object]:
+def _several(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
 def _values(entity: Entity, name: str) -> list[Any]:
     value = json_ready(getattr(entity, name) if name in _FIELDS else entity.metadata.get(name))
-    return [one for one in (value if isinstance(value, list) else [value]) if one is not None]
+    return [one for one in _several(value) if one is not None]
 
 
 def _folded(values: Iterable[Any]) -> frozenset[str]:

@@ -1,4 +1,4 @@
-"""Read the bodies of requests: texts with spans, and PubAnnotation documents; errors never quote a text."""
+"""Read the bodies of requests: JSON, texts with spans, and PubAnnotation documents; errors never quote a text."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -6,14 +6,14 @@ from typing import Any
 
 from arbo.data import Document, Marked
 from arbo.data.documents import marked_document, span_inside
-from arbo.data.fields import Convert, any_list, fields, or_null, string, string_or_null
+from arbo.data.fields import any_list, fields, string
 from arbo.data.objects import parse
 from arbo.errors import DataError, UsageError
 from arbo.formats.pubannotation import spans_of
-from arbo.text.checks import Span, check_text
+from arbo.text.checks import check_text
 
-Given = tuple[Document, bool]
-"""A document, and whether its mentions are given."""
+_DEEPEST = 100
+"""Levels of lists and objects in a body."""
 
 
 class Refused(UsageError):  # noqa: N818
@@ -44,7 +44,7 @@ class Limits:
 
 
 def parsed(text: bytes | str) -> Any:
-    """Parse JSON in UTF-8; raise DataError for NaN, infinity, and strings that `check_text` refuses.
+    """Parse JSON in UTF-8; raise DataError for NaN, infinity, deep nesting, and strings that `check_text` refuses.
 
     >>> parsed(b'{"text": "flu"}')
     {'text': 'flu'}
@@ -55,84 +55,35 @@ def parsed(text: bytes | str) -> Any:
         raise DataError(f"the body is not UTF-8 (byte {error.start}); encode it as UTF-8") from None
     except DataError as error:
         raise DataError(error.problem.removesuffix("; write each object on one line")) from None
-    rest = [value]
-    while rest:
-        item = rest.pop()
-        if isinstance(item, str):
-            check_text(item, "a string of the body")
-        elif isinstance(item, float) and item - item != 0:
-            raise DataError("the body has a number that is NaN or too large")
-        elif isinstance(item, list):
-            rest += item
-        elif isinstance(item, dict):
-            rest += [*item, *item.values()]
+    level, depth = [value], 0
+    while level:
+        for item in level:
+            if isinstance(item, str):
+                check_text(item, "a string of the body")
+            elif isinstance(item, float) and item - item != 0:
+                raise DataError("the body has a number that is NaN or too large")
+        level = [inner for item in level if isinstance(item, (dict, list)) for inner in _inner(item)]
+        if (depth := depth + 1) > _DEEPEST:
+            raise DataError(f"the body is nested more than {_DEEPEST} levels deep")
     return value
 
 
-def value_of(name: str, text: str, schema: Mapping[str, Any]) -> Any:
-    """Return the value of a parameter in an address, as its JSON schema wants it; raise UsageError for another."""
-    message = f"the parameter {name!r} must"
-    if schema.get("type") == "boolean":
-        if text not in ("true", "false"):
-            raise UsageError(f"{message} be true or false")
-        return text == "true"
-    if schema.get("type") == "integer":
-        least, most = schema["minimum"], schema["maximum"]
-        if not (text.isascii() and text.isdecimal() and len(text) < 13 and least <= int(text) <= most):
-            raise UsageError(f"{message} be a number from {least} to {most}")
-        return int(text)
-    if text not in schema.get("enum", (text,)):
-        raise UsageError(f"{message} be one of {', '.join(schema['enum'])}")
-    if len(text) > schema.get("maxLength", len(text)):
-        raise UsageError(f"{message} have at most {schema['maxLength']:,} characters")
-    return text
+def _inner(item: Mapping[str, Any] | list[Any]) -> Sequence[Any]:
+    return item if isinstance(item, list) else [*item, *item.values()]
 
 
-def only(record: object, what: str, known: Mapping[str, Convert], *required: str) -> dict[str, Any]:
-    """Check a JSON object as `fields` does; raise DataError for an unknown key."""
-    values = fields(record, what, known, required=required)
-    if unknown := next(iter(values.pop("metadata")), None):
-        raise DataError(f"unknown key {unknown!r:.60} of {what}; known are {', '.join(known)}")
-    return values
+def text_document(number: int, text: str, pairs: Sequence[Sequence[int]], domain: str | None) -> Document:
+    """Return the document of a text; its id is its number, and ``pairs`` are the start and length of its mentions."""
+    what = f"a span [start, length] of text {number}"
+    marked: list[Marked] = [((span_inside(start, start + n, text, what),), None, None) for start, n in pairs]
+    return replace(marked_document(str(number), text, marked), domain=domain)
 
 
-def texts_of(body: object, limits: Limits) -> list[Given]:
-    """Return the documents of a body, one object or a list; their ids are their numbers, from 1."""
-    records = body if isinstance(body, list) else [body]
-    limits.check("texts", len(records), "texts")
-    read = [_text(record, number) for number, record in enumerate(records, 1)]
-    _check_spans([one for _, _, marked in read for one in marked or ()], limits)
-    return [
-        (replace(marked_document(str(number), text, marked or ()), domain=domain), marked is not None)
-        for number, (text, domain, marked) in enumerate(read, 1)
-    ]
-
-
-def _text(record: object, number: int) -> tuple[str, str | None, list[Marked] | None]:
-    known: dict[str, Convert] = {"text": string, "spans": or_null(any_list), "domain": string_or_null}
-    values = only(record, f"text {number}", known, "text")
-    text, spans = values["text"], values.get("spans")
-    marked: list[Marked] = [((_span(span, text, number),), None, None) for span in spans or ()]
-    return text, values.get("domain"), None if spans is None else marked
-
-
-def _check_spans(marked: Sequence[Marked], limits: Limits) -> None:
-    """Raise Refused for too many spans, or if their texts, which a mention keeps, are longer than a body may be."""
-    limits.check("mentions", len(marked), "spans")
-    limits.check("body", sum(end - start for spans, *_ in marked for start, end in spans), "characters in its spans")
-
-
-def _span(given: object, text: str, number: int) -> Span:
-    pair = given if isinstance(given, list) and len(given) == 2 else [None]
-    whole = all(type(offset) is int for offset in pair)
-    return span_inside(pair[0], sum(pair) if whole else None, text, f"a span [start, length] of text {number}")
-
-
-def annotated_text(body: object, limits: Limits) -> Given:
-    """Return the document of a PubAnnotation object; keys besides its text and denotations are not read."""
+def annotated_document(body: object, limits: Limits) -> tuple[Document, bool]:
+    """Return the document of a PubAnnotation object, and whether it has denotations; other keys are not read."""
     values = fields(body, "a PubAnnotation document", {"text": string, "denotations": any_list}, required=("text",))
-    given = values.get("denotations")
-    limits.check("mentions", len(given or ()), "denotations")
-    marked: list[Marked] = [(*spans_of(one, values["text"])[:2], None) for one in given or ()]
-    _check_spans(marked, limits)
-    return marked_document("1", values["text"], marked), given is not None
+    denotations = values.get("denotations")
+    limits.check("mentions", len(denotations or ()), "denotations")
+    marked: list[Marked] = [(*spans_of(one, values["text"])[:2], None) for one in denotations or ()]
+    limits.check("body", sum(end - start for spans, *_ in marked for start, end in spans), "characters in its spans")
+    return marked_document("1", values["text"], marked), denotations is not None

@@ -5,7 +5,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import version
 from time import monotonic
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from arbo.data import Document, KnowledgeBase
 from arbo.data.objects import entity_line
@@ -15,11 +17,10 @@ from arbo.linker import Linker
 from arbo.progress import quiet
 from arbo.results.result import Result
 from arbo.results.run import Link
-from arbo.serve.requests import Given, Limits, Refused, annotated_text, texts_of
+from arbo.serve.models import Answer, Limit, Text
+from arbo.serve.requests import Limits, Refused, annotated_document, text_document
 from arbo.spans.finding import DictionaryFinder, Finder, find_mentions
 from arbo.text.checks import check_text
-
-Answer = dict[str, Any]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -28,12 +29,13 @@ class Service:
 
     The entities are encoded when it is made, with the progress of the linker; later calls show none.
 
-    Bodies are parsed JSON, answers are ready for JSON. Raise DataError or UsageError for an invalid request, Refused
-    for an unknown entity or beyond a limit.
+    Its methods are the operations of the web application, which reads their parameters from the signatures. Answers are
+    ready for JSON. Raise DataError or UsageError for an invalid request, Refused for an unknown entity or beyond a
+    limit.
 
     >>> import arbo
     >>> service = Service(arbo.Linker(arbo.load_sample()[1]))
-    >>> [link["name"] for link in service.link({"text": "The RV Petrel lay at anchor.", "spans": [[4, 9]]})]
+    >>> [link["name"] for link in service.link(Text(text="The RV Petrel lay at anchor.", spans=[[4, 9]]))]
     ['RV Petrel']
     """
 
@@ -62,25 +64,29 @@ class Service:
     def warm(self) -> None:
         """Load what requests need, such as the finder's names, so that the first one does not wait."""
         first = self.kb.entities[0]
-        twice = {"text": f"{first.name} {first.name}", "domain": first.domain}
-        self.explain(twice)
-        self.link({**twice, "spans": [[0, len(first.name)], [len(first.name) + 1, len(first.name)]]})
+        twice, n = f"{first.name} {first.name}", len(first.name)
+        self.explain(Text(text=twice, domain=first.domain))
+        self.link(Text(text=twice, domain=first.domain, spans=[[0, n], [n + 1, n]]))
 
-    def link(self, body: object, *, collective: bool = False, candidates: int = 5) -> list[Any]:
+    def link(
+        self,
+        body: Text | list[Text],
+        *,
+        collective: bool = False,
+        candidates: Annotated[int, Field(ge=0, le=100)] = 5,
+    ) -> list[Any]:
         """Link a text, or each text of a list; return a list of links for a text, and a list of these for a list.
 
         Texts of a list are linked each alone, or together if ``collective``, so that their mentions help each other.
         Up to ``candidates`` nearest entities are returned with each link, at most those of the configuration.
         """
-        result, linked = self._linked(texts_of(body, self.limits), collective=collective)
+        result, linked = self._linked(self._documents(body), collective=collective)
         answers = _answers(result, linked, candidates)
         return answers if isinstance(body, list) else answers[0]
 
-    def explain(self, body: object) -> list[Answer]:
+    def explain(self, body: Text) -> list[Answer]:
         """Explain the decision on each mention of one text, see `arbo.Result.explain`."""
-        if isinstance(body, list):
-            raise UsageError("explain one text at a time: send an object, not a list")
-        result, (links,) = self._linked(texts_of(body, self.limits))
+        result, (links,) = self._linked(self._documents(body))
         if result is None:
             return []
         answers = []
@@ -90,29 +96,29 @@ class Service:
             answers.append(_place(link) | shown)
         return answers
 
-    def pubannotation(self, body: Any) -> Answer:
+    def pubannotation(self, body: Answer) -> Answer:
         """Return a PubAnnotation document with ids of entities as ``obj`` of its denotations, ``NIL`` without one.
 
         A document without ``denotations`` gets those that the finder finds and links to an entity.
         """
-        given = annotated_text(body, self.limits)
-        _, (links,) = self._linked([given])
+        document, is_marked = annotated_document(body, self.limits)
+        _, (links,) = self._linked([(document, is_marked)])
         spans = ({"begin": link.mention.start, "end": link.mention.end} for link in links)
-        old = body["denotations"] if given[1] else [{"id": f"T{n}", "span": span} for n, span in enumerate(spans, 1)]
-        pairs = [(one, link.entity) for one, link in zip(old, links, strict=True) if given[1] or link.entity]
+        old = body["denotations"] if is_marked else [{"id": f"T{n}", "span": span} for n, span in enumerate(spans, 1)]
+        pairs = [(one, link.entity) for one, link in zip(old, links, strict=True) if is_marked or link.entity]
         return {**body, "denotations": [one | {"obj": entity or "NIL"} for one, entity in pairs]}
 
     def entity(self, *, id: str) -> Answer:  # noqa: A002
         """Return the entity with this id or alternative id, with the keys of arbo's JSON lines."""
         if id not in self.kb:
             raise Refused(f"no entity has the id or alternative id {id!r:.100}", 404)
-        found: Answer = json_ready(json.loads(entity_line(self.kb[id])))
-        return found
+        entity: Answer = json_ready(json.loads(entity_line(self.kb[id])))
+        return entity
 
-    def search(self, *, q: str, limit: int = 10) -> list[Answer]:
+    def search(self, *, q: str, limit: Limit = 10) -> list[Answer]:
         """Return the entities whose names are nearest to ``q``, nearest first, with scores above 0."""
-        found = ((self.kb.entities[row], score) for row, score in self.nearest([q], limit)[0] if score > 0)
-        return [{"id": one.id, "name": one.name, "types": list(one.types), "score": score} for one, score in found]
+        near = ((self.kb.entities[row], score) for row, score in self.nearest([q], limit)[0] if score > 0)
+        return [{"id": one.id, "name": one.name, "types": list(one.types), "score": score} for one, score in near]
 
     def health(self) -> Answer:
         """Return the version of arbo, and the number of entities and the fingerprint of the knowledge base."""
@@ -131,29 +137,44 @@ class Service:
         spelled = [name for name in names if name.strip()]
         if not spelled or k < 1:
             return [[] for _ in names]
-        found = self.undivided.candidates(spelled, k)
+        near = self.undivided.candidates(spelled, k)
         lists = iter(
             [(row, float(score)) for row, score in zip(rows, scores, strict=True) if row >= 0]
-            for rows, scores in zip(found.entities.tolist(), found.scores.tolist(), strict=True)
+            for rows, scores in zip(near.entities.tolist(), near.scores.tolist(), strict=True)
         )
         return [next(lists) if name.strip() else [] for name in names]
 
-    def _linked(self, given: Sequence[Given], *, collective: bool = False) -> tuple[Result | None, list[list[Link]]]:
+    def _documents(self, body: Text | list[Text]) -> list[tuple[Document, bool]]:
+        """Return the document of each text, and whether its mentions are known."""
+        texts = body if isinstance(body, list) else [body]
+        self.limits.check("texts", len(texts), "texts")
+        spans = [span for text in texts for span in text.spans or ()]
+        self.limits.check("mentions", len(spans), "spans")
+        # A mention keeps the text of its span, and spans may overlap.
+        self.limits.check("body", sum(max(length, 0) for _, length in spans), "characters in its spans")
+        return [
+            (text_document(number, one.text, one.spans or (), one.domain), one.spans is not None)
+            for number, one in enumerate(texts, 1)
+        ]
+
+    def _linked(
+        self, documents: Sequence[tuple[Document, bool]], *, collective: bool = False
+    ) -> tuple[Result | None, list[list[Link]]]:
         """Find and link the mentions of documents; return the result, None without mentions, and the links of each."""
         end = monotonic() + self.limits.seconds
-        found: list[Document] = []
-        for document, has_spans in given:
+        marked: list[Document] = []
+        for document, is_marked in documents:
             self._check_time(end)
-            found += [document] if has_spans else find_mentions(self.finder, [document], self.kb)
+            marked += [document] if is_marked else find_mentions(self.finder, [document], self.kb)
         self._check_time(end)
-        self.limits.check("mentions", sum(len(document.mentions) for document in found), "mentions")
-        for one in found:
+        self.limits.check("mentions", sum(len(document.mentions) for document in marked), "mentions")
+        for one in marked:
             if one.mentions and one.domain not in self.domains:
                 raise UsageError(f"no entity is in the domain {one.domain!r:.60} of text {one.id}; correct it")
         linker = self.linker.configured(config=replace(self.linker.config, per_document=not collective))
-        result = linker.link(found) if any(one.mentions for one in found) else None
+        result = linker.link(marked) if any(one.mentions for one in marked) else None
         links = iter(result.links if result else ())
-        return result, [[next(links) for _ in one.mentions] for one in found]
+        return result, [[next(links) for _ in one.mentions] for one in marked]
 
     def _check_time(self, end: float) -> None:
         if monotonic() > end:

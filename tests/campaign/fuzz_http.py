@@ -140,21 +140,21 @@ def _page() -> tuple[Any, list[str]]:
     """Return a client of a served page, and ids that it knows."""
     from starlette.testclient import TestClient
 
-    from arbo.explore.page import page_of
+    from arbo.explore.page import Page
     from arbo.explore.server import app_of
 
     root = Path(_KEPT.name)
     documents, _ = arbo.load_sample()
     result = linker().link(documents[:3])
     result.save(root / "run")
-    page = page_of(arbo.open_run(root / "run"), root / "reviewed", file=root / "answers.jsonl")
+    page = Page(arbo.open_run(root / "run"), root / "reviewed", file=root / "answers.jsonl")
     client = _Client(TestClient(app_of(page, _TOKEN), base_url="http://127.0.0.1:8000"))
     ids = [link.mention.id for link in result.links[:4]] + [link.cluster for link in result.links[:4]]
     return client, [*ids, documents[0].id, "D:1"]
 
 
 def _explore(seed: int, folder: Path) -> None:
-    from arbo.explore.server import _ASKED, _VIEWS
+    from arbo.explore.server import QUESTIONS, VIEWS
 
     chance, (client, ids) = random.Random(seed), _page()
     known = ["words", "document", "entity", "cluster", "nil", "sort", "offset", "limit", "id", "mention_id", "x"]
@@ -162,7 +162,7 @@ def _explore(seed: int, folder: Path) -> None:
     headers = {"x-arbo-token": _TOKEN if chance.random() < 0.95 else quote(_text(chance, _TOKEN)[:99])}
     how = chance.random()
     if how < 0.65:
-        view = chance.choice(sorted(_VIEWS) + [f"review/{name}" for name in _ASKED])
+        view = chance.choice(sorted(VIEWS) + [f"review/{name}" for name in QUESTIONS])
         names = chance.sample(known, chance.choice([0, 1, 1, 2, 3]))
         if view in ("cluster", "mention", "document", "entity", "review/question") and chance.random() < 0.8:
             names = ["id"]

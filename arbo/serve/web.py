@@ -1,0 +1,204 @@
+"""A web application whose operations are methods: limits of bodies, turns, JSON errors, and a log of no contents.
+
+Logs have the path of the operation, the status and the time, and never what was asked.
+"""
+
+import json
+import logging
+import signal
+import socket
+import traceback
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from time import perf_counter
+from typing import Any
+
+import anyio
+import uvicorn
+from anyio.to_thread import run_sync
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.requests import ClientDisconnect
+
+from arbo.errors import DataError, UsageError
+from arbo.serve.models import Error, sentence
+from arbo.serve.requests import Limits, Refused, parsed
+
+logger = logging.getLogger(__name__)
+
+LOCAL = ("127.0.0.1", "localhost", "::1", "[::1]")
+"""The names under which a service for this computer alone may be asked for; pages elsewhere cannot use another."""
+Handler = Callable[[Request], Coroutine[Any, Any, Response]]
+_DRAINED = 10
+"""A body that is too large is read up to this multiple of the limit, so that its sender gets to see the answer."""
+_ERRORS: dict[int | str, dict[str, Any]] = {"default": {"model": Error, "description": "What is wrong with a request."}}
+
+
+def _accept(_: Request) -> None:
+    """Accept all requests."""
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What all operations of an application have in common."""
+
+    limits: Limits
+    hint: str
+    """Where to look after a request for an unknown operation."""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """Headers of all answers."""
+    shared: str = "-"
+    """Beginning of the paths whose answers pages of any origin may read; their unknown parameters are ignored."""
+    check: Callable[[Request], None] = _accept
+    """Raises Refused for requests that are not allowed."""
+
+
+def application(rules: Rules, hosts: Sequence[str] = LOCAL, *, openapi: str | None = None) -> FastAPI:
+    """Return an application without operations; requests whose header names another host than ``hosts`` are refused."""
+    app = FastAPI(
+        title="arbo",
+        version=version("arbo"),
+        openapi_url=openapi,
+        docs_url=None,
+        redoc_url=None,
+        responses=_ERRORS,
+        generate_unique_id_function=lambda route: route.name,
+        exception_handlers=dict.fromkeys((404, 405), _unknown),
+    )
+    app.router.route_class, app.state.rules, app.state.turn = Operation, rules, anyio.Lock()
+    app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(hosts), www_redirect=False)
+    return app
+
+
+class Operation(APIRoute):
+    """An operation, answered at once and in a thread; its body is JSON whatever its type says."""
+
+    takes_turns = False
+
+    def get_route_handler(self) -> Handler:
+        """Return what answers a request."""
+        answer = super().get_route_handler()
+
+        async def respond(request: Request) -> Response:
+            began, rules = perf_counter(), request.app.state.rules
+            try:
+                response = await self._answered(request, rules, answer)
+            except Exception as error:
+                response = _failed(error, self.path_format)
+            response.headers.update(rules.headers)
+            if self.path.startswith(rules.shared):
+                response.headers["Access-Control-Allow-Origin"] = "*"
+            took = 1000 * (perf_counter() - began)
+            logger.info("%s %s %d %.1f ms", request.method, self.path_format, response.status_code, took)
+            return response
+
+        return respond
+
+    async def _answered(self, request: Request, rules: Rules, answer: Handler) -> Response:
+        rules.check(request)
+        known = [one.alias for one in self.dependant.query_params]
+        if not self.path.startswith(rules.shared) and (unknown := sorted({*request.query_params} - {*known})):
+            raise UsageError(f"unknown parameter {unknown[0]!r:.60}; known are {', '.join(known) or 'none'}")
+        body = await _body(request, rules.limits) if request.method == "POST" else b""
+        read = _Read(request.scope, body, await run_sync(parsed, body) if self.body_field else None)
+        if not self.takes_turns:
+            return await answer(read)
+        turn: anyio.Lock = request.app.state.turn
+        with anyio.move_on_after(rules.limits.seconds) as scope:
+            await turn.acquire()
+        if scope.cancelled_caught:
+            raise Refused(f"the service is busy: no turn within {rules.limits.seconds} seconds; try again later", 503)
+        try:
+            return await answer(read)
+        finally:
+            turn.release()
+
+
+class Turn(Operation):
+    """An operation that waits until the one before it is answered."""
+
+    takes_turns = True
+
+
+class _Read(Request):
+    """A request whose body was read."""
+
+    def __init__(self, scope: Mapping[str, Any], content: bytes, value: object) -> None:
+        others = [pair for pair in scope["headers"] if pair[0] != b"content-type"]
+        super().__init__({**scope, "headers": [*others, (b"content-type", b"application/json")]})
+        self._content, self._value = content, value
+
+    async def body(self) -> bytes:
+        """Return the body."""
+        return self._content
+
+    async def json(self) -> Any:
+        """Return the body, parsed."""
+        return self._value
+
+
+async def _body(request: Request, limits: Limits) -> bytes:
+    """Read a body; raise Refused if it is too large or too slow."""
+    body, size = bytearray(), 0
+    with anyio.move_on_after(limits.seconds) as scope:
+        async for chunk in request.stream():
+            size += len(chunk)
+            if size <= limits.body:
+                body += chunk
+            elif size > _DRAINED * limits.body:
+                break
+    if scope.cancelled_caught:
+        raise Refused(f"the body did not arrive within {limits.seconds} seconds", 408)
+    if size > limits.body:
+        raise Refused(f"the body has more than {limits.body:,} bytes; send fewer or shorter texts at a time")
+    return bytes(body)
+
+
+def _failed(error: Exception, path: str) -> Response:
+    if isinstance(error, ClientDisconnect):
+        return Response(status_code=499)
+    if isinstance(error, RequestValidationError):
+        return refusal(400, sentence(error.errors()))
+    if isinstance(error, (DataError, UsageError)):
+        return refusal(getattr(error, "status", 400), str(error))
+    place = "".join(traceback.format_tb(error.__traceback__)[-3:])  # the message may quote a text
+    logger.error("%s in %s\n%s", type(error).__name__, path, place)
+    return refusal(500, "an error of the service; its log names the place")
+
+
+async def _unknown(request: Request, error: Any) -> Response:
+    rules: Rules = request.app.state.rules
+    response = refusal(error.status_code, f"{error.detail}; {rules.hint}")
+    response.headers.update(rules.headers)
+    return response
+
+
+def refusal(status: int, message: str) -> Response:
+    """Return an error with a sentence."""
+    return json_response({"error": message}, status)
+
+
+def json_response(value: object, status: int = 200) -> Response:
+    """Return an answer as JSON in UTF-8."""
+    content = json.dumps(value, ensure_ascii=False, allow_nan=False).encode("utf-8", "backslashreplace")
+    return Response(content, status, media_type="application/json")
+
+
+def serve(app: FastAPI, listening: socket.socket) -> None:
+    """Serve until SIGINT or SIGTERM, with a log on stderr; requests that were begun are answered first."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
+    for stop in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(stop, signal.SIG_IGN)  # the server raises the signal once more when it has stopped
+    config = uvicorn.Config(
+        app,
+        log_config=None,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        limit_concurrency=256,
+        timeout_graceful_shutdown=app.state.rules.limits.seconds,
+    )
+    uvicorn.Server(config).run(sockets=[listening])
