@@ -11,7 +11,6 @@ from dataclasses import replace
 from html import unescape
 from itertools import pairwise
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 from zlib import crc32
 
@@ -24,13 +23,11 @@ from conftest import Run, Sample
 from rerankers import Oracle
 
 import arbo
-from arbo.data.documents import text_of
 from arbo.explore.columns import Columns
 from arbo.explore.cuts import Cuts, cuts_of
 from arbo.explore.payload import payload
 from arbo.explore.report import page, report
 from arbo.explore.trees import Tree
-from arbo.explore.views import Views
 from clustering.methods import METHODS
 
 
@@ -105,16 +102,6 @@ def test_sentences_are_those_of_the_export(result: arbo.Result, content: tuple[A
         assert text[start[row] - columns["before"][row] : stop] == frame["sentence"][row]
 
 
-def test_only_the_parts_of_a_mention_are_marked_in_its_sentence() -> None:
-    text = "A heart and lung cancer."
-    spans = {"gap": [(17, 23), (2, 7)], "one": [(2, 7), (4, 11), (11, 16)]}
-    mentions = tuple(arbo.Mention(id_, "d", tuple(own), text_of(own, text)) for id_, own in spans.items())
-    views = Views(arbo.Linker().discover([arbo.Document("d", text, mentions)]), "parts")
-    rows = {row["mention_id"]: row["sentence"] for row in views.mentions()["rows"]}
-    assert rows["gap"] == {"before": "A ", "pieces": ["heart", " and lung ", "cancer"], "after": "."}
-    assert rows["one"] == {"before": "A ", "pieces": ["heart and lung"], "after": " cancer."}
-
-
 def test_each_new_cluster_is_a_tree_that_its_weakest_join_holds_together(
     result: arbo.Result, content: tuple[Any, Any]
 ) -> None:
@@ -126,27 +113,6 @@ def test_each_new_cluster_is_a_tree_that_its_weakest_join_holds_together(
         assert {columns["parent"][row] for row in rows} <= {*rows, -1}
         if cluster.weakest_join is not None:
             assert max(step[rows]) == np.float32(cluster.weakest_join)
-
-
-def test_weakest_steps_and_bridges_are_those_of_the_served_page(
-    result: arbo.Result, content: tuple[dict[str, Any], dict[str, Any]]
-) -> None:
-    """The file chooses as `static/local.js` does; of equal steps, it may show another."""
-    parent, step, joins = (content[1][name] for name in ("parent", "step", "joins"))
-    views, found = Views(result, "sample"), 0
-    for cluster in result.clusters:
-        rows = [result.row_of[mention.id] for mention in cluster.mentions]
-        steps = [row for row in rows if parent[row] >= 0 and step[row] > 0]
-        weakest = sorted((step[row] for row in steps), reverse=True)[:5]
-        bridges = sorted(((joins[row], step[row]) for row in steps if joins[row] > 1), reverse=True)[:3]
-        told = views.cluster(cluster.id)
-        own = {row["mention_id"]: row for row in told["members"]}
-        assert [np.float32(own[id_]["step"]) for id_ in told["weakest"]] == weakest
-        assert [np.float32(one["step"]) for one in told["bridges"]] == [weight for _, weight in bridges]
-        if cluster.entity is not None and len(set(weakest)) == len(steps):
-            assert [result.row_of[id_] for id_ in told["weakest"]] == sorted(steps, key=lambda row: -step[row])
-        found += len(bridges)
-    assert found
 
 
 def walked(changes: Any, middle: int, own: Any) -> dict[int, Any]:
@@ -327,11 +293,9 @@ def test_the_verb_writes_a_page(sample: Sample, result: arbo.Result, tmp_path: P
         report(result, "/dev/null")
 
 
-def test_a_cluster_that_only_people_joined_is_shown_without_edges() -> None:
-    rows, lists = np.array([0, 2]), (np.full((3, 2), -1), np.full((3, 2), np.inf))
-    lookups: Any = SimpleNamespace(
-        members=lambda place: rows, cluster_nil=[True], lists=(np.arange(3), np.arange(3), lists)
-    )
-    tree = Tree.of(lookups, 0)
-    assert tree.parent.tolist() == [-1, -1]
-    assert np.isnan(tree.step).all()
+def test_a_cluster_that_only_people_joined_has_no_dissimilarity(sample: Sample) -> None:
+    documents = [document("a", "zebra"), document("b", "flu")]
+    ids = [one.mentions[0].id for one in documents]
+    result = linker(sample[1]).link(documents, [{"same": ids}])
+    tree = Tree.of(result, cuts_of(result))
+    assert (tree.parent.tolist(), np.isnan(tree.step).all()) == ([-1, 0], True)

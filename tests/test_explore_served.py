@@ -17,6 +17,7 @@ from builders import linker
 from conftest import Run, Sample
 
 import arbo
+from arbo.data.documents import text_of
 from arbo.results.queue import names_of
 from arbo.results.views import Selection, cluster_view, mention_view
 from arbo.serve.requests import Refused
@@ -172,6 +173,16 @@ def test_a_document_has_its_mentions_with_all_spans(views: Views, result: arbo.R
     assert [row["spans"] for row in told["mentions"]] == [[list(span) for span in mention.spans] for mention in own]
     (row,) = views.documents(words="d01")["rows"]
     assert (row["mentions"], row["nil"]) == (len(own), sum(result.link_of(one.id).entity is None for one in own))
+
+
+def test_only_the_parts_of_a_mention_are_marked_in_its_sentence() -> None:
+    text = "A heart and lung cancer."
+    spans = {"gap": [(17, 23), (2, 7)], "one": [(2, 7), (4, 11), (11, 16)]}
+    mentions = tuple(arbo.Mention(id_, "d", tuple(own), text_of(own, text)) for id_, own in spans.items())
+    views = Views(arbo.Linker().discover([arbo.Document("d", text, mentions)]), "parts")
+    rows = {row["mention_id"]: row["sentence"] for row in views.mentions()["rows"]}
+    assert rows["gap"] == {"before": "A ", "pieces": ["heart", " and lung ", "cancer"], "after": "."}
+    assert rows["one"] == {"before": "A ", "pieces": ["heart and lung"], "after": " cancer."}
 
 
 def test_an_entity_is_described_by_the_knowledge_base(result: arbo.Result, sample: Sample) -> None:

@@ -1,16 +1,13 @@
 """What views look up in a run, computed once, so that a view of 10^6 mentions reads only a few rows."""
 
 from dataclasses import replace
-from functools import cached_property
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from arbo.data.tables import numbered
-from arbo.results.graphs import neighbors_of
+from arbo.explore.cuts import cuts_of
+from arbo.explore.trees import Tree
 from arbo.results.result import Result
 from arbo.results.run import Bools, Floats, Ints
 
@@ -58,7 +55,8 @@ class Lookups:
             "name": pc.sort_indices(pc.utf8_lower(clusters["name"])).to_numpy().astype(np.int64),
         }
         self.members(0)
-        self.run.row_of, self.lists  # noqa: B018 (computed here rather than at the first question)
+        self.tree = Tree.of(run, cuts_of(run))
+        self.run.row_of  # noqa: B018 (computed here rather than at the first question)
 
     def members(self, place: int) -> Ints:
         """Return the rows of the mentions of the cluster at a place, ascending."""
@@ -72,19 +70,6 @@ class Lookups:
     def place_of_document(self, id_: str) -> int:
         """Return the place of a document; -1 for an unknown id."""
         return int(pc.index(self.documents, id_).as_py())
-
-    @cached_property
-    def lists(self) -> tuple[Ints, Ints, tuple[Ints, npt.NDArray[Any]]] | None:
-        """The lists of neighbours that discovered entities were made of; None if the run does not keep them.
-
-        With them come the row of each mention of the lists, and the reverse. Average linkage has no edges, so that such
-        runs have none.
-        """
-        lists = neighbors_of(self.run)
-        if lists is None or self.run.manifest["config"].get("nil_linkage") == "average":
-            return None
-        order = numbered(self.run.mention_table)
-        return order, np.argsort(order), lists
 
     def _nearest(self) -> tuple[pa.Array, Floats]:
         """Return the id of the nearest entity of each NIL cluster, and its dissimilarity.

@@ -6,10 +6,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from arbo.engine import Edges, bridges, ranges
+from arbo.engine import ranges
 from arbo.explore.columns import Columns
-from arbo.explore.cuts import Cuts, cuts_of, nil_edges, rooted
+from arbo.explore.cuts import Cuts, cuts_of
 from arbo.explore.figures import overview
+from arbo.explore.trees import Tree, rows_of
 from arbo.files import json_ready
 from arbo.results.export import sentence_bounds
 from arbo.results.run import Ints, Run
@@ -38,7 +39,10 @@ def payload(run: Run, name: str, *, texts: bool = True) -> Payload:
     known = _Entities(run, None if isinstance(cuts, str) else cuts.entities)
     _add_mentions(columns, run, has_texts)
     _add_links(columns, run, known)
-    _add_tree(columns, run, cuts)
+    tree = Tree.of(run, cuts)
+    columns.numbers("parent", tree.parent)
+    columns.decimals("step", tree.step)
+    columns.numbers("joins", tree.joins)
     _add_names(columns, run, known)
     head = {"name": name, "texts": has_texts, "aliases": _ALIASES, **overview(run)}
     if isinstance(cuts, str):
@@ -111,7 +115,7 @@ def _add_links(columns: Columns, run: Run, known: _Entities) -> None:
     if "corrected" in links.column_names:
         columns.numbers("corrected", links["corrected"].to_numpy())
     if "follows" in links.column_names:
-        columns.numbers("follows", _rows_of(links["follows"], run))
+        columns.numbers("follows", rows_of(links["follows"], run))
     table = np.full((len(known.shown), 2 * _CANDIDATES), -1, np.int64)
     owner, place = np.repeat(np.arange(len(known.shown)), known.shown), ranges(np.zeros_like(known.shown), known.shown)
     table[owner, place] = known.rows(known.candidates)
@@ -121,36 +125,6 @@ def _add_links(columns: Columns, run: Run, known: _Entities) -> None:
     for rank in range(_CANDIDATES):
         columns.numbers(f"near{rank}", lists[:, rank])
         columns.decimals(f"near{rank}.score", lists[:, _CANDIDATES + rank].astype(np.int32).view(np.float32))
-
-
-def _rows_of(ids: pa.ChunkedArray, run: Run) -> Ints:
-    found = pc.index_in(ids, run.mention_table["mention_id"].combine_chunks())
-    rows: Ints = pc.fill_null(found, -1).to_numpy().astype(np.int64)
-    return rows
-
-
-def _add_tree(columns: Columns, run: Run, cuts: Cuts | str) -> None:
-    """Add the tree of each cluster: parents, steps, and the smaller of the two parts that each edge joins.
-
-    A parent is a row of the mentions, -2 for the entity, or -1 without one. NIL clusters have a tree if the graph could
-    be built again.
-    """
-    links = run.link_table
-    on_mention = links["parent_is_mention"].to_numpy()
-    found = _rows_of(links["parent"], run)
-    parent = np.where(on_mention, found, np.where(links["entity_id"].is_null().to_numpy(), -1, -2))
-    step = pc.fill_null(links["step"], float("nan")).to_numpy().astype(np.float64)
-    if not isinstance(cuts, str):
-        child, above, weight = rooted(nil_edges(cuts), len(parent))
-        parent[child], step[child] = above, weight
-    below = np.flatnonzero(parent >= 0)
-    edges = Edges(parent[below].astype(np.int32), below.astype(np.int32), np.nan_to_num(step[below], nan=-1.0))
-    ranked = bridges(edges, n_nodes=len(parent))
-    joins = np.zeros(len(parent), np.int64)
-    joins[ranked.edges.target] = ranked.parts.min(axis=1)
-    columns.numbers("parent", parent)
-    columns.decimals("step", step)
-    columns.numbers("joins", joins)
 
 
 def _add_names(columns: Columns, run: Run, known: _Entities) -> None:

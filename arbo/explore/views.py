@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from functools import lru_cache, partial
+from functools import lru_cache
 from itertools import pairwise
 from typing import Annotated, Any, Literal
 
@@ -12,7 +12,6 @@ from pydantic import Field
 from arbo.data import KnowledgeBase
 from arbo.explore.figures import overview
 from arbo.explore.lookups import Lookups
-from arbo.explore.trees import Tree
 from arbo.results.diff import Diff, diff
 from arbo.results.export import sentence_ends
 from arbo.results.result import Result
@@ -56,7 +55,6 @@ class Views:
         self.run = self._lookups.run
         self._kb = kb
         self._chosen = lru_cache(8)(self._rows_of)
-        self._tree = lru_cache(2)(partial(Tree.of, self._lookups))
         self._since = since
         self._changes: Diff | None = None if before is None else diff(before, run)
         self._overview = overview(self.run) | {"name": name, "changes": before is not None}
@@ -121,30 +119,23 @@ class Views:
     def cluster(self, id: str) -> Answer:  # noqa: A002
         """Return a cluster as a tree: its first 500 mentions, its weakest steps, and the edges that join its parts."""
         place = self._cluster(id)
-        tree = self._tree(place)
-        order = tree.order(_MEMBERS)
-        ids = self.run.mention_table["mention_id"]
-        step = [None if np.isnan(own) else own for own in tree.step.tolist()]
-
-        def parent(at: int) -> str | None:
-            above = int(tree.parent[at])
-            found: str | None = ids[int(tree.rows[above])].as_py() if above >= 0 else head["entity_id"]
-            return found
+        (head,) = self.run.cluster_table.slice(place, 1).to_pylist()
+        rows = self._lookups.members(place)
+        tree, ids = self._lookups.tree.part(rows), self.run.mention_table["mention_id"].take(rows).to_pylist()
 
         def hanging(at: int) -> Answer:
-            return {"parent": parent(at), "parent_is_mention": bool(tree.parent[at] >= 0), "step": step[at]}
+            above = int(tree.parent[at])
+            return {"parent": ids[above] if above >= 0 else head["entity_id"], "step": _or_none(tree.step[at])}
 
-        (head,) = self.run.cluster_table.slice(place, 1).to_pylist()
-        rows = self._rows(tree.rows[order])
-        edges = [
-            {"mention_id": ids[int(tree.rows[at])].as_py(), "parent": parent(at), "step": step[at], "below": below}
-            for at, below in tree.bridges()
-        ]
+        order = tree.order(_MEMBERS)
+        members = zip(self._rows(rows[order]), order.tolist(), strict=True)
         return {
             **{name: head[name] for name in ("cluster_id", "entity_id", "name", "size")},
-            "members": [row | hanging(at) for row, at in zip(rows, order.tolist(), strict=True)],
-            "weakest": ids.take(tree.rows[tree.weakest()]).to_pylist(),
-            "bridges": edges,
+            "members": [row | hanging(at) | {"parent_is_mention": bool(tree.parent[at] >= 0)} for row, at in members],
+            "weakest": [ids[at] for at in tree.weakest()],
+            "bridges": [
+                {"mention_id": ids[at], **hanging(at), "below": tree.below(at) + 1} for at in tree.bridges().tolist()
+            ],
         }
 
     def mention(self, id: str) -> Answer:  # noqa: A002
@@ -155,7 +146,7 @@ class Views:
         reasons = [f"{line[:1].upper()}{line[1:]}." for line in lines if not line.startswith("other candidates")]
         steps = [(one.id, one.name, one.document_id is not None, one.dissimilarity) for one in why.path]
         return row | {
-            "cluster_name": self.run.cluster_table["name"][self._place(id)].as_py(),
+            "cluster_name": self.run.cluster_table["name"][int(self.run.cluster_rows[self.run.row_of[id]])].as_py(),
             "path": [dict(zip(_STEP, one, strict=True)) for one in steps] if link.entity else self._nil_path(id),
             "candidates": [
                 {"entity_id": near, "name": self._name(near), "score": score} for near, score in link.candidates
@@ -167,27 +158,17 @@ class Views:
 
     def _nil_path(self, id_: str) -> list[Answer]:
         """Return the mentions from the root of a discovered cluster's tree to a mention."""
-        tree, at = self._in_tree(id_)
-        places = [at]
-        while (at := int(tree.parent[at])) >= 0:
-            places.append(at)
-        links = [self.run.links[int(tree.rows[at])] for at in reversed(places)]
-        steps = [None if np.isnan(tree.step[at]) else float(tree.step[at]) for at in reversed(places)]
-        rows = ((link.mention.id, link.name, True, step) for link, step in zip(links, steps, strict=True))
-        return [dict(zip(_STEP, one, strict=True)) for one in rows]
+        tree, rows = self._lookups.tree, [self.run.row_of[id_]]
+        while (above := int(tree.parent[rows[-1]])) >= 0:
+            rows.append(above)
+        path = [(self.run.links[row], _or_none(tree.step[row])) for row in reversed(rows)]
+        return [dict(zip(_STEP, (link.mention.id, link.name, True, step), strict=True)) for link, step in path]
 
     def below(self, id_: str) -> int:
         """Return the number of mentions that hang on a mention in the tree of its cluster."""
-        tree, at = self._in_tree(id_)
-        return tree.below(at)
-
-    def _place(self, id_: str) -> int:
-        return int(self.run.cluster_rows[self.run.row_of[id_]])
-
-    def _in_tree(self, id_: str) -> tuple[Tree, int]:
-        """Return the tree of a mention's cluster, and its place there."""
-        tree = self._tree(self._place(id_))
-        return tree, int(np.searchsorted(tree.rows, self.run.row_of[id_]))
+        row = self.run.row_of[id_]
+        rows = self._lookups.members(int(self.run.cluster_rows[row]))
+        return self._lookups.tree.part(rows).below(int(np.searchsorted(rows, row)))
 
     def document(self, id: str) -> Answer:  # noqa: A002
         """Return a document with its mentions; their spans count code points."""
@@ -288,6 +269,10 @@ class Views:
         counts: Sequence[Ints] = [own[places] for own in self._lookups.per_document]
         rows = zip(ids, *(own.tolist() for own in counts), strict=True)
         return [{"document_id": id_, "mentions": n, "nil": n_nil} for id_, n, n_nil in rows]
+
+
+def _or_none(step: float) -> float | None:
+    return None if np.isnan(step) else float(step)
 
 
 def _ends(spans: list[tuple[int, int]]) -> list[int]:
