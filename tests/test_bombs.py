@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import json
-import os
 import re
 import tracemalloc
 from pathlib import Path
@@ -36,13 +34,6 @@ def test_no_reader_unpacks_a_gzip_bomb(tmp_path: Path, format_: str) -> None:
     tracemalloc.stop()
 
 
-def test_a_large_gzip_of_a_real_text_is_read(tmp_path: Path) -> None:
-    line = json.dumps({"id": "d", "text": os.urandom(2**19).hex()})
-    file = tmp_path / "a.jsonl.gz"
-    file.write_bytes(gzip.compress("\n".join(line.replace('"d"', f'"{n}"') for n in range(20)).encode(), 1))
-    assert len(read_documents(file)) == 20
-
-
 def test_xml_that_declares_attributes_is_refused(tmp_path: Path) -> None:
     """A default of 1,000 characters would be given to each of 20,000 elements."""
     file = tmp_path / "a.xml"
@@ -52,18 +43,6 @@ def test_xml_that_declares_attributes_is_refused(tmp_path: Path) -> None:
         arbo.DataError, match=re.escape(f"{file}, line 1: the XML declares an attribute with a default")
     ):
         read_documents(file, "bioc")
-
-
-def test_xml_that_declares_attributes_without_defaults_is_not_refused(tmp_path: Path) -> None:
-    text = '<!DOCTYPE a [<!ATTLIST a key CDATA #IMPLIED><!ENTITY one "1">]><a key="x"/>'
-    files.check_entities(text, tmp_path / "a.xml")
-
-
-def test_a_parquet_file_whose_column_has_a_damaged_name_is_refused(tmp_path: Path) -> None:
-    pq.write_table(pa.table({"id": ["d"], "name": ["flu"]}), file := tmp_path / "kb.parquet", store_schema=False)
-    file.write_bytes(file.read_bytes().replace(b"name", b"na\xeee"))
-    with pytest.raises(arbo.DataError, match="the Parquet file is damaged"):
-        read_knowledge_base(file)
 
 
 def test_a_parquet_file_with_a_long_word_in_its_dictionary_is_refused(tmp_path: Path) -> None:

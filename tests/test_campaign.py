@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 from unittest import SkipTest
 
 import pytest
-from campaign import regexes, runner
+from campaign import runner
 from campaign.runner import PAGE, RECORD, campaigns, table
 
 KNOWN = campaigns()
@@ -99,18 +98,3 @@ class _Pool:
                 self._made.value = 3
                 raise BrokenProcessPool
             yield call(name, batch)
-
-
-def test_a_quadratic_pattern_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    source = tmp_path / "planted.py"
-    source.write_text('import re\n\n_END = re.compile(r"\\s+$")\n\n\ndef end(text):\n    return _END.search(text)\n')
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(regexes, "ROOT", tmp_path)
-    monkeypatch.setattr(regexes, "SOURCES", [source])
-    found = regexes.patterns.__wrapped__()[:1]
-    assert found == (("planted.py:3", r"\s+$", 0, ("search",)),)
-    monkeypatch.setattr(regexes, "patterns", lambda: found)
-    made, failed = runner.failures("regexes.patterns", range(2))
-    assert made == 2
-    assert "characters take" in failed[0][1]
-    assert regexes.grows(re.compile(r"\s$").search, "", " ", "x") is None

@@ -314,7 +314,7 @@ def test_bad_data_is_3_and_names_the_place(score: Run, write: Write, tmp_path: P
         ((bad, key), f"{bad}, line 3, column 11"),
         ((key, key, broken), f"{broken}, line 2, column 1: unknown key 'cluster'; known: document, mentions"),
         ((key, tmp_path / "absent"), f"{tmp_path / 'absent'}: cannot be read: No such file"),
-        ((key, tmp_path), f"{tmp_path}: not a run folder"),
+        ((key, tmp_path), f"{tmp_path}: cannot be read: Is a directory"),
         ((key, tmp_path / "mentions.parquet"), "this is Parquet"),
     ):
         outcome = score(*arguments, "--json")

@@ -85,12 +85,12 @@ def test_mentions_are_those_of_show(views: Views, result: arbo.Result, chosen: d
 
 def test_mentions_of_one_thing(views: Views, result: arbo.Result) -> None:
     link = next(link for link in result.links if link.entity is not None)
-    for name, value, own in (
-        ("document", link.mention.document_id, Selection(documents=(link.mention.document_id,))),
-        ("entity", link.entity, Selection(entities=(str(link.entity),))),
-        ("cluster", result.discovered[0].id, Selection(clusters=(result.discovered[0].id,))),
+    for name, value, of in (
+        ("document", link.mention.document_id, lambda at: at.mention.document_id),
+        ("entity", link.entity, lambda at: at.entity),
+        ("cluster", result.discovered[0].id, lambda at: at.cluster),
     ):
-        wanted = result.mention_table["mention_id"].take(own.rows(result)).to_pylist()
+        wanted = [at.mention.id for at in result.links if of(at) == value]
         assert ids(views.mentions(**{name: value}, limit=500)) == wanted
 
 

@@ -6,10 +6,7 @@ import errno
 import json
 import os
 import sys
-import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -34,13 +31,6 @@ def test_a_json_file_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch:
         files.write_json({"a": 2}, tmp_path / "tuned.json")
     assert files_in(tmp_path) == {"tuned.json"}
     assert json.loads((tmp_path / "tuned.json").read_text("utf-8")) == {"a": 1}
-
-
-@pytest.mark.skipif(os.name != "posix", reason="modes are of POSIX")
-def test_others_may_read_a_file_as_they_may_read_any(tmp_path: Path) -> None:
-    files.write_json({}, tmp_path / "one.json")
-    (tmp_path / "two.json").write_text("")
-    assert (tmp_path / "one.json").stat().st_mode == (tmp_path / "two.json").stat().st_mode
 
 
 def test_a_place_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
@@ -148,23 +138,3 @@ def test_a_file_or_a_link_in_the_way_of_a_folder_leaves_nothing(
         assert os.listdir(tmp_path / name) == ["new"]
     assert sorted(os.listdir(tmp_path)) == ["link", "plain", "precious"]
     assert (tmp_path / "precious" / "file").read_text() == "mine"
-
-
-def test_headers_of_arrays_are_parsed_in_one_thread_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Python 3.11 sometimes fails with "AST constructor recursion depth mismatch" in two."""
-    load, reading, most = np.load, 0, 0
-
-    def counted(*args: Any, **named: Any) -> Any:
-        nonlocal reading, most
-        reading += 1
-        most = max(most, reading)
-        time.sleep(0.01)
-        reading -= 1
-        return load(*args, **named)
-
-    files.save_array(tmp_path / "a.npy", np.arange(3))
-    monkeypatch.setattr(np, "load", counted)
-    with ThreadPoolExecutor(4) as pool:
-        arrays = list(pool.map(files.map_array, [tmp_path / "a.npy"] * 8))
-    assert [array.tolist() for array in arrays] == [[0, 1, 2]] * 8
-    assert most == 1

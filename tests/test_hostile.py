@@ -26,8 +26,6 @@ from arbo.formats.jsonl import read_jsonl
 from arbo.formats.obo import read_obo
 from arbo.formats.pubannotation import read_pubannotation
 from arbo.formats.pubtator import read_pubtator
-from arbo.text.abbreviations import expander
-from arbo.text.names import normalize_name
 
 SECRET = "Zebulon"
 
@@ -95,46 +93,7 @@ def test_a_knowledge_base_that_changed_is_embedded_anew(tmp_path: Path, bert: To
 # Files
 
 
-def test_embeddings_in_a_folder_with_blanks_and_unicode(tmp_path: Path, bert: Tower) -> None:
-    place = tmp_path / "with blank" / "\u75c5\u6c17 \U0001f98a [b] 100%"
-    for _ in range(2):
-        dual_encoder(bert, cache=place).encode_entities(KB)
-    assert len(list(place.rglob("*.safetensors"))) == len(list(place.rglob("*.*"))) == 1
-
-
-def test_documents_in_a_folder_with_blanks_and_unicode(tmp_path: Path) -> None:
-    place = tmp_path / "with blank \u75c5\u6c17 \U0001f98a [b] 100%"
-    place.mkdir()
-    corpus = arbo.Corpus([passage("d", "marsh fever", "marsh fever")])
-    Corpus.of(corpus).to_jsonl(place / "a b.jsonl.gz")
-    assert read_jsonl(place) == corpus
-
-
 # Regular expressions
-
-
-@pytest.mark.parametrize(
-    "unit", ["s", "'s", "\u2019s ", "ae", "our ", "ies ", "- ", "_", " ", "\u0301", "\ufdfa", "(a"]
-)
-def test_no_name_makes_a_regular_expression_run_away(unit: str) -> None:
-    with within(5):
-        normalize_name(unit * (100_000 // len(unit)) + "!")
-
-
-@pytest.mark.parametrize("unit", ["(AB", " (", ") ", "AB (ab) ", "\n \n", ". A", "; ", "or ", "\t", "WD"])
-def test_no_document_makes_abbreviations_run_away(unit: str) -> None:
-    text = f"Wilson disease (WD). {unit * (200_000 // len(unit))}"
-    with within(5):
-        expander(text)(text[:100_000])
-
-
-def test_a_document_that_defines_thousands_of_abbreviations_ends() -> None:
-    shorts = [f"{a}{b}{c}" for a in "ABCDEFGHIJKLM" for b in "NOPQRSTUVWXYZ" for c in "ABCDEFGHIJKLM"]
-    text = " ".join(f"{s[0].lower()}x {s[1].lower()}x {s[2].lower()}x ({s})." for s in shorts)
-    with within(5):
-        expand = expander(text)
-        assert [expand(short) for short in shorts][-1] == "mx zx mx"
-        assert len(expand(" ".join(shorts))) > 3 * len(shorts)
 
 
 @pytest.mark.parametrize("unit", ["(1", "(1)|", "|", "# ", ");part ", "T1\t", " "])
@@ -160,18 +119,6 @@ def test_no_line_makes_a_reader_run_away(tmp_path: Path, name: str, unit: str) -
     }[name]
     with within(5), suppress(arbo.DataError):
         read(file)
-
-
-def test_no_blank_line_makes_a_json_reader_run_away(tmp_path: Path) -> None:
-    (tmp_path / "a.json").write_text(" " * 100_000 + '\n{"text": "flu", "denotations": []}')
-    with within(5):
-        assert len(read_pubannotation(tmp_path / "a.json")) == 1
-
-
-def test_no_blank_line_makes_guessing_run_away(tmp_path: Path) -> None:
-    (tmp_path / "a").write_text("\n" + " " * 65_000 + "x")
-    with within(3), pytest.raises(arbo.DataError):
-        arbo.read_documents(tmp_path / "a")
 
 
 # What is logged

@@ -139,23 +139,6 @@ def test_spans_of_a_group_may_overlap(kb_file: Path, docs: list[Any]) -> None:
     assert len(pipeline(kb_file, spans_key="missing")(docs[0].copy()).spans["arbo"]) == 0
 
 
-def test_a_collective_batch_is_one_graph(
-    sample: tuple[Corpus, arbo.KnowledgeBase], kb_file: Path, docs: list[Any]
-) -> None:
-    linked = list(pipeline(kb_file, collective=True).pipe(copies(docs)))
-    result = arbo.Linker(sample[1]).link(docs)
-    spans = [span for doc in linked for span in doc.ents]
-    assert [span._.arbo["entity"] for span in spans] == [link.entity for link in result.links]
-    clusters = [span._.arbo["cluster"] for span in spans]
-    assert len(set(clusters)) == len(result.clusters)
-    of_documents = [{span._.arbo["cluster"] for span in doc.ents if span.kb_id_ == "NIL"} for doc in linked]
-    assert len(set().union(*of_documents)) < sum(map(len, of_documents))
-    parts = list(pipeline(kb_file, collective=True).pipe(copies([docs[0], docs[0], docs[1]]), batch_size=2))
-    first, second = ([span._.arbo["cluster"] for span in doc.ents] for doc in parts[:2])
-    assert first == second
-    assert len({doc.ents[0]._.arbo["cluster"] for doc in parts}) == 2
-
-
 def test_a_saved_pipeline_is_complete(kb_file: Path, docs: list[Any], tmp_path: Path) -> None:
     nlp = pipeline(kb_file, settings={"k": 2, "mention_threshold": None})
     expected = told(nlp.pipe(copies(docs)))

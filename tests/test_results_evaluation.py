@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
 from builders import document
@@ -15,8 +14,7 @@ from builders import document
 import arbo
 from arbo import compare
 from arbo.results.evaluation import Evaluation
-from arbo.results.lines import kind_lines
-from eval import Line, Resampling, cluster_lines, coreference_counts, nil_scores, scores_from_counts
+from eval import Line, Resampling, coreference_counts, nil_scores, scores_from_counts
 
 KB = arbo.KnowledgeBase([arbo.Entity("E1", "marsh fever", alternative_ids=("X1",)), arbo.Entity("E2", "kelp blight")])
 NAMES = ["marsh fever", "marsh fever", "kelp blight", "zzz qqq", "zzz qqq", "kelp blight", "marsh fever"]
@@ -49,14 +47,6 @@ def test_every_figure() -> None:
     assert evaluation.clustering is not None
     assert evaluation.clustering["ari"] < 0.1
     assert evaluation.mentions == 7
-
-
-def test_an_alternative_id_is_the_entity() -> None:
-    evaluation = arbo.Linker(KB).link([document("d", ("marsh fever", ("X1",)), ("marsh fever", ("E1",)))]).evaluate()
-    assert evaluation.linking is not None
-    assert evaluation.linking.accuracy == 1
-    assert evaluation.coreference is not None
-    assert evaluation.coreference["b3"]["f1"] == 1
 
 
 def test_seen_and_unseen() -> None:
@@ -117,60 +107,6 @@ def test_the_text_shows_the_headline_figures() -> None:
     assert "accuracy" in text
     assert "2 of 5 with a gold id" in text
     assert "CoNLL" in text
-
-
-def test_seen_looks_through_alternative_ids() -> None:
-    kb = arbo.KnowledgeBase([arbo.Entity("E1", "marsh fever", alternative_ids=("OLD:1",))])
-    test, train = document("d", ("marsh fever", ("OLD:1",))), document("t", ("marsh fever", ("E1",)))
-    result = arbo.Linker(kb).link([test])
-    for seen_in in (test, train):
-        linking = result.evaluate(train=[seen_in]).linking
-        assert linking is not None
-        assert linking.seen is not None
-        assert linking.seen.mentions == 1
-
-
-def test_kinds_of_mentions_are_scored_apart_where_there_are_pronouns() -> None:
-    rows = ("Kelp Blight", ("E2",)), ("it", ("E2",)), ("the fever", ("E1",)), ("Kelp Blight", ("E2",))
-    result = arbo.Linker(KB).link([document("a", *rows)])
-    evaluation = result.evaluate()
-    lines = by_name(evaluation)
-    assert lines["accuracy, named"].score.value == 1
-    assert lines["accuracy, pronoun"].score.value == 0
-    assert lines["B-cubed, named"].recall is not None
-    assert lines["B-cubed, named"].recall.value == pytest.approx(2 / 3)  # with the other kelp blight, without "it"
-    parts = [lines[f"B-cubed, {kind}"] for kind in ("named", "nominal", "pronoun")]
-    assert evaluation.coreference is not None
-    for side, place in (("recall", 0), ("precision", 2)):
-        total = sum(getattr(line, side).counts[0, 0] for line in parts)
-        assert total == pytest.approx(evaluation.coreference["b3"]["counts"][place])
-    assert lines["B-cubed, named"].score.n_documents == 1  # so it has no interval
-    within = by_name(result.evaluate(per_document=True))
-    assert within["B-cubed, named"].score.value == lines["B-cubed, named"].score.value
-    assert not any("named" in name for name in by_name(arbo.Linker(KB).link(DOCUMENTS).evaluate()))
-
-
-def test_kinds_of_mentions_have_intervals_and_tests() -> None:
-    rows = ("Kelp Blight", ("E2",)), ("it", ("E2",)), ("Marsh Fever", ("E1",)), ("the fever", ("E1",))
-    documents = [document(f"d{n}", *rows[n % 2 :]) for n in range(8)]
-    how = Resampling(n_half_samples=40)
-    results = {"linked": arbo.Linker(KB).link(documents), "discovered": arbo.Linker().discover(documents)}
-    for per_document in (False, True):
-        ours = by_name(results["linked"].evaluate(per_document=per_document))
-        parts = [name for name in ours if name.startswith("B-cubed, ")]
-        assert len(parts) == 3
-        for name in parts:
-            interval = ours[name].score.interval(how)
-            assert interval is not None
-            assert interval.low <= ours[name].score.value <= interval.high
-    entries = compare(results, how=how).systems["discovered"]
-    assert all(entries[name].comparison is not None for name in parts)
-
-    gold, found = np.array([0, 0, 1, 1, 0, 1]), np.array([0, 0, 0, 1, 0, 1])
-    where, every = np.array([0, 0, 3, 3, 5, 7]), np.ones(6, np.bool_)
-    (alone,) = kind_lines(gold, found, where, {"named": every})
-    whole = next(line for line in cluster_lines(gold, found, where) if line.name == "B-cubed")
-    assert alone.score.interval(how) == pytest.approx(whole.score.interval(how))
 
 
 METRICS: dict[str, Any] = {

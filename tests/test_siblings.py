@@ -6,7 +6,6 @@ import os
 import shutil
 import subprocess
 import sys
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -122,16 +121,3 @@ def test_the_engine_names_what_there_is() -> None:
     assert all(getattr(arbo.engine, name) is not None for own in arbo.engine._NAMES.values() for name in own.split())
     with pytest.raises(AttributeError, match="has no attribute 'nobody'"):
         arbo.engine.nobody  # noqa: B018
-
-
-@pytest.mark.parametrize("end", [".py", ".pyc"])
-def test_arbo_in_a_zip(tmp_path: Path, end: str) -> None:
-    with zipfile.PyZipFile(str(tmp_path / "z.zip"), "w") as archive:
-        for package in ("arbo", "clustering", "eval"):
-            if end == ".pyc":
-                archive.writepy(str(ROOT / package))
-            for file in (ROOT / package).rglob("*.py") if end == ".py" else ():
-                archive.write(file, file.relative_to(ROOT))
-    code = "import arbo.engine\nprint(arbo.engine.Ids is not None, arbo.__all__[0])\n"
-    code += "import clustering, eval\nprint(arbo.engine.Graph is clustering.Graph, arbo.engine.Report is eval.Report)"
-    assert run(tmp_path / "z.zip", tmp_path, "-c", code) == ["True ArboError", "True True"]

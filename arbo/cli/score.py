@@ -12,8 +12,8 @@ from arbo.cli.fields import Chosen, Shown
 from arbo.cli.reporting import SCORING, ScoringConfig
 
 ClusterFormat = Literal["conll", "jsonl"]
-_RESPONSES = "Response files or run folders, one for each system, also as NAME=PATH; each is compared with the first."
-_FORMAT = "Format of all files. [default: jsonl for .jsonl, .jsonl.gz and runs, else conll]"
+_RESPONSES = "Response files, one for each system, also as NAME=PATH; each is compared with the first."
+_FORMAT = "Format of all files. [default: jsonl for .jsonl and .jsonl.gz, else conll]"
 _PER_DOCUMENT = (
     "Also show the scores of each document: for one system, the F1 of all metrics; for several, the CoNLL "
     "F1; with --json, all scores."
@@ -21,9 +21,7 @@ _PER_DOCUMENT = (
 
 
 def score(
-    key: Annotated[
-        Path, Argument(metavar="KEY", help="File with the true clusters, or the run folder of annotated documents.")
-    ],
+    key: Annotated[Path, Argument(metavar="KEY", help="File with the true clusters.")],
     responses: Annotated[list[Path], Argument(metavar="RESPONSE", help=_RESPONSES)],
     how: Annotated[Chosen, Shown((SCORING,))],
     format_: Annotated[ClusterFormat | None, Option("--format", case_sensitive=False, help=_FORMAT)] = None,
@@ -46,9 +44,7 @@ def score(
     integer, or a list such as `[0, 4]`: the span in CoNLL from the first word of a document to the fifth, so that the
     two formats can be mixed.
 
-    A **run folder** as KEY stands for its gold clusters, and as RESPONSE for its predicted clusters. They span
-    documents, as in `arbo export --to clusters`, and intervals come from random halves of the documents of KEY. With
-    `--format conll`, clusters are split by document.
+    `arbo export RUN --to clusters` writes the clusters of a run, and with `--ids gold` the key.
 
     The documents of KEY are scored. A document that is missing from the response counts as an empty response, and a
     document that is missing from KEY is ignored. Only the first of repeated mentions counts. Notes on stderr report

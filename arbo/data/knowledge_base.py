@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -185,11 +184,7 @@ class KnowledgeBase:
         present = {type_ for (own,) in self.columns("types") for type_ in own}
         if missing := sorted(wanted - present):
             known = listed(sorted(present), 12) or "none"
-            wrong = f"no entity has the type {', '.join(map(repr, missing))}; types of entities: {known}"
-            is_id = any(re.fullmatch("T[0-9]{3}", type_) for type_ in missing)
-            mend = "; instead of an id of UMLS give the name of the semantic type, such as Disease or Syndrome" * is_id
-            is_set = any(type_.upper() == "ST21PV" for type_ in missing)
-            raise UsageError(wrong + mend + "; ST21pv chooses among the types of a folder of UMLS" * is_set)
+            raise UsageError(f"no entity has the type {', '.join(map(repr, missing))}; types of entities: {known}")
         return self.changed(entity for entity in self if not wanted.isdisjoint(entity.types))
 
     def through_xrefs(self, *prefixes: str) -> KnowledgeBase:

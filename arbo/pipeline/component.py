@@ -6,15 +6,13 @@ ids to ``doc.spans["arbo"]``, where spans may overlap, and gives each span ``spa
 - ``entity, name``: id and name of the entity; None for NIL;
 - ``score, margin, confidence``: see `arbo.results.run.Link`;
 - ``cluster``: the entity's id, or a new id that all spans of a discovered entity share: ``new-`` and the offsets of the
-  first of them, in a collective pipeline after a hash of its document's text;
+  first of them;
 - ``candidates``: the ids of the nearest entities with their similarities, nearest first;
 - ``path``: the id of the entity and the texts of the mentions on the way to this one; empty for NIL.
 
-By default each document is a graph of its own, so that batches and processes change nothing.
+Each document is a graph of its own, so that batches and processes change nothing.
 """
 
-import hashlib
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Self
@@ -48,8 +46,6 @@ class SpacyLinker:
         encoder: the name of the encoder, see `Linker`.
         settings: fields of `LinkerConfig`, such as the ``config`` of a file of `arbo tune`.
         spans_key: the span group to link; None for ``doc.ents``.
-        collective: whether all documents of a batch are one graph, as in `Linker.link`; then the size of the batches
-            of ``nlp.pipe`` changes the links.
 
     """
 
@@ -62,10 +58,9 @@ class SpacyLinker:
         encoder: str = "ngram",
         settings: dict[str, Any] | None = None,
         spans_key: str | None = None,
-        collective: bool = False,
     ) -> None:
         self.config = LinkerConfig.from_dict(settings or {})
-        self.kb, self.encoder, self.spans_key, self.collective = kb, encoder, spans_key, collective
+        self.kb, self.encoder, self.spans_key = kb, encoder, spans_key
         self._linker: Linker | None = None
         self._on_error: Callable[[str, Any, list[Doc], Exception], None] = raise_error
 
@@ -84,7 +79,7 @@ class SpacyLinker:
     def linker(self, linker: Linker) -> None:
         if linker.kb is None:
             raise UsageError("the linker of a pipe needs a knowledge base: use Linker(kb)")
-        self._linker = linker.configured(config=replace(linker.config, per_document=not self.collective))
+        self._linker = linker.configured(config=replace(linker.config, per_document=True))
 
     def __call__(self, doc: Doc) -> Doc:
         """Link the spans of one `Doc`."""
@@ -109,25 +104,24 @@ class SpacyLinker:
         self.linker = load_linker(path)
         return self
 
-    def _link(self, given: Sequence[Doc]) -> list[Doc]:
+    def _link(self, batch: Sequence[Doc]) -> list[Doc]:
         """Link the spans of `Doc`s, and return the valid ones."""
-        ids = _ids_of_texts(given) if self.collective else map(str, range(len(given)))
         documents: list[Document] = []
         docs = []
-        for id_, doc in zip(ids, given, strict=True):
+        for row, doc in enumerate(batch):
             try:
-                documents += documents_of_docs([(id_, doc)], self.spans_key)
+                documents += documents_of_docs([(str(row), doc)], self.spans_key)
             except DataError as error:
                 self._on_error(NAME, self, [doc], error)
             else:
                 docs.append(doc)
         corpus = Corpus(documents)
-        links = iter(_links(self.linker.link(corpus), per_document=not self.collective) if corpus.mentions else ())
+        links = iter(_links(self.linker.link(corpus)) if corpus.mentions else ())
         for doc in docs:
-            found = [_linked(doc, span, next(links)) for span in spans_of(doc, self.spans_key)]
-            doc.spans[NAME] = found
+            spans = [_linked(doc, span, next(links)) for span in spans_of(doc, self.spans_key)]
+            doc.spans[NAME] = spans
             if self.spans_key is None:
-                for span in found:
+                for span in spans:
                     for token in span:
                         token.ent_kb_id = span.kb_id
         return docs
@@ -138,9 +132,9 @@ def _key(span: Span) -> tuple[str, str, int, int]:
 
 
 def _link_of(span: Span) -> dict[str, Any] | None:
-    """Return what the component found for a span; None if it did not link the span."""
-    found: dict[str, Any] | None = span.doc.user_data.get(_key(span), {}).get(span.label_)
-    return found
+    """Return the link of a span; None if the component did not link the span."""
+    link: dict[str, Any] | None = span.doc.user_data.get(_key(span), {}).get(span.label_)
+    return link
 
 
 def _linked(doc: Doc, span: Span, link: dict[str, Any]) -> Span:
@@ -149,23 +143,14 @@ def _linked(doc: Doc, span: Span, link: dict[str, Any]) -> Span:
     return Span(doc, span.start, span.end, label=span.label, kb_id=link["entity"] or NIL, span_id=span.id)
 
 
-def _ids_of_texts(docs: Iterable[Doc]) -> Iterator[str]:
-    """Yield ids that tell documents of different batches apart."""
-    uses: Counter[str] = Counter()
-    for doc in docs:
-        name = hashlib.sha256(doc.text.encode()).hexdigest()[:16]
-        uses[name] += 1
-        yield name if uses[name] == 1 else f"{name}#{uses[name]}"
-
-
-def _links(result: Result, *, per_document: bool) -> Iterator[dict[str, Any]]:
+def _links(result: Result) -> Iterator[dict[str, Any]]:
     """Yield the link of each mention, with values that spaCy can store."""
     columns = result.link_table.to_pydict()
     document_ids, texts = (result.mention_table[name].to_pylist() for name in ("document_id", "text"))
     confidence = columns.get("confidence") or [None] * len(texts)
     for row, entity in enumerate(columns["entity_id"]):
         cluster, path = columns["cluster_id"][row], result.path_of(row)
-        if per_document and entity is None:
+        if entity is None:
             cluster = f"new-{cluster[len(f'new-{document_ids[row]}:') :]}"
         yield {
             "entity": entity,

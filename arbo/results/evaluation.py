@@ -17,7 +17,7 @@ from arbo.data.gold import RECALL_AT, Bools, Gold, Ints
 from arbo.data.tables import metadata_of
 from arbo.engine import Line, LinkingCounts, LinkingScores, NilCurve, Report, Resampling
 from arbo.errors import UsageError
-from arbo.results.lines import cluster_lines, counts_by_document, kind_lines, kinds_of, linking_lines, nil_lines
+from arbo.results.lines import cluster_lines, counts_by_document, linking_lines, nil_lines
 from arbo.results.run import Run, entities_in
 
 _USUAL = Resampling()
@@ -117,15 +117,12 @@ def evaluate(
     gold, row_of = gold_of(run)
     document = _codes(run.mention_table["document_id"])
     seen = None if train is None else gold.seen(train)
-    kinds = kinds_of(run.mention_table["text"].to_pylist())
     classes = gold.classes if classes is None else classes
     evaluation = Evaluation(len(classes))
     if run.manifest["knowledge_base"] is not None and gold.annotated.any():
-        evaluation = _with_links(evaluation, run, gold, row_of, document, seen, kinds)
+        evaluation = _with_links(evaluation, run, gold, row_of, document, seen)
     if (classes >= 0).any():
-        evaluation = _with_clusters(
-            evaluation, _codes(run.link_table["cluster_id"]), classes, document, seen, how, kinds
-        )
+        evaluation = _with_clusters(evaluation, _codes(run.link_table["cluster_id"]), classes, document, seen, how)
     return evaluation
 
 
@@ -234,7 +231,6 @@ def _with_links(
     row_of: Mapping[str, int],
     document: Ints,
     seen: Bools | None,
-    kinds: Mapping[str, Bools],
 ) -> Evaluation:
     predicted = numbers_of(row_of, run.link_table["entity_id"])
     candidates = _candidates(row_of, run.link_table["candidates"])
@@ -244,7 +240,7 @@ def _with_links(
     is_nil = gold.is_nil
     curve = engine.nil_curve(is_nil, best_scores(run), annotated=gold.annotated)
     with_nil = engine.nil_as_class(outcomes, predicted < 0)
-    lines = linking_lines(outcomes, document, groups, seen, kinds) + nil_lines(
+    lines = linking_lines(outcomes, document, groups, seen) + nil_lines(
         with_nil, is_nil, predicted < 0, document, curve
     )
     return replace(
@@ -264,7 +260,6 @@ def _with_clusters(
     document: Ints,
     seen: Bools | None,
     how: Coreference,
-    kinds: Mapping[str, Bools],
 ) -> Evaluation:
     known = truth >= 0
     if how.per_document:
@@ -289,17 +284,7 @@ def _with_clusters(
         if seen is not None and (new := known & ~seen).any() and how.singletons:
             scored["clustering_unseen"] = engine.clustering_scores(truth[new], cluster[new])
             lines += cluster_lines(truth, cluster, document, new, ", unseen")[:1]
-    if how.singletons:
-        true, predicted = truth[known], cluster[known]
-        if how.per_document:
-            true, predicted = _pairs(document[known], true), _pairs(document[known], predicted)
-        lines += kind_lines(true, predicted, document[known], {kind: rows[known] for kind, rows in kinds.items()})
     return replace(evaluation, **scored, clustered=int(known.sum()), lines=(*evaluation.lines, *lines))
-
-
-def _pairs(document: Ints, cluster: Ints) -> Ints:
-    """Return a code for each pair of a document and a cluster."""
-    return document * (int(cluster.max(initial=0)) + 1) + cluster
 
 
 def _codes(ids: pa.ChunkedArray) -> Ints:

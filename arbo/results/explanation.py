@@ -6,7 +6,6 @@ from difflib import SequenceMatcher
 from typing import Self
 
 from arbo.errors import listed
-from arbo.results.rows import table_of
 from arbo.results.run import Link, Run
 from arbo.text.names import normalize_name
 
@@ -69,10 +68,6 @@ class Explanation:
         return self.text
 
     __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        title, *lines = self.text.splitlines()
-        return table_of([{"why": line.strip()} for line in lines], title).to_html()
 
 
 def explain(result: Run, link: Link) -> Explanation:

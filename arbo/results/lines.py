@@ -1,6 +1,6 @@
 """The headline figures of a run, with the counts from which their intervals are computed."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -9,7 +9,6 @@ import numpy.typing as npt
 from arbo import engine
 from arbo.data.gold import Bools, Ints
 from arbo.engine import CoreferenceCounts, Line, LinkingOutcomes, NilCurve, Summed
-from arbo.text.phrases import KINDS, kind_of
 
 _RECALL_SHOWN = (4, 16, 64)
 _RECALL_WITH_NIL_SHOWN = (1, 64)
@@ -22,9 +21,8 @@ def linking_lines(
     document: Ints,
     groups: Mapping[str, list[str | None]],
     seen: Bools | None,
-    kinds: Mapping[str, Bools],
 ) -> list[Line]:
-    """Return accuracy and recall of links: overall, for seen and unseen entities, by kind, and as means over groups."""
+    """Return accuracy and recall of links: overall, for seen and unseen entities, and as means over groups."""
 
     def line(name: str, right: Bools, among: Bools, what: str) -> Line:
         over = f"{int((right & among).sum()):,} of {int(among.sum()):,} {what}"
@@ -43,7 +41,6 @@ def linking_lines(
     if seen is not None:
         lines += [line("accuracy, seen", correct, concept & seen, "in training")]
         lines += [line("accuracy, unseen", correct, concept & ~seen, "not in training")]
-    lines += [line(f"accuracy, {kind}", correct, concept & of_kind, kind) for kind, of_kind in kinds.items()]
     lines += [
         macro for name, labels in groups.items() if (macro := _macro_line(name, labels, correct, concept, document))
     ]
@@ -97,33 +94,6 @@ def cluster_lines(
         over += f"; no interval above {MOST_WITH_INTERVALS:,}"
     first, *others = engine.cluster_lines(truth[chosen], cluster[chosen], document[chosen], singletons=singletons)
     return [replace(first, name=first.name + suffix, over=over), *others]
-
-
-def kinds_of(texts: Sequence[str]) -> dict[str, Bools]:
-    """Return, by kind, which mentions are named, nominal and pronouns (`kind_of`); empty if none is a pronoun."""
-    distinct, place = np.unique(np.array(texts, object).astype(str), return_inverse=True)
-    kind = np.array([kind_of(text) for text in distinct.tolist()], object)[place]
-    return {name: kind == name for name in KINDS} if (kind == "pronoun").any() else {}
-
-
-def kind_lines(truth: Ints, cluster: Ints, document: Ints, kinds: Mapping[str, Bools]) -> list[Line]:
-    """Return a line of B-cubed for each kind: means over the mentions of the kind, in clusters of all mentions."""
-
-    def of(drawn: Bools) -> list[Line]:
-        true, predicted = truth[drawn], cluster[drawn]
-        cells = true * (int(cluster.max()) + 1) + predicted
-        _, cell, count = np.unique(cells, return_inverse=True, return_counts=True)
-        recall, precision = (count[cell] / np.bincount(side)[side] for side in (true, predicted))
-        lines = []
-        for kind, rows in kinds.items():
-            own, n = rows[drawn], int(rows[drawn].sum())
-            counts = [recall[own].sum(), n, precision[own].sum(), n]
-            lines.append(Line.of_counts(f"B-cubed, {kind}", [counts], over=f"{n:,} mentions"))
-        return lines
-
-    has_intervals = len(truth) <= MOST_WITH_INTERVALS  # with one document there is no interval
-    document = np.unique(document, return_inverse=True)[1] if has_intervals else np.zeros_like(document)
-    return engine.resampled(truth, document, of) if kinds else []
 
 
 def counts_by_document(truth: Ints, cluster: Ints, document: Ints, *, singletons: bool) -> list[CoreferenceCounts]:

@@ -97,10 +97,6 @@ class Cluster:
         own = {"cluster": self.id, "entity": self.entity, "name": self.name, "mentions": len(self.mentions)}
         return own | {"weakest_join": self.weakest_join, "examples": list(texts)[:3]}
 
-    def _repr_html_(self) -> str:
-        rows = [{"mention": one.id, "document": one.document_id, "text": one.text} for one in self.mentions]
-        return table_of(rows, repr(self)).to_html()
-
     def __repr__(self) -> str:
         return f"Cluster({self.id!r}, entity={self.entity!r}, name={self.name!r}, {len(self.mentions)} mentions)"
 

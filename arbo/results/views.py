@@ -16,36 +16,21 @@ _LOOKED_AT = 50
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Filters on the mentions of a run; a mention is selected if it passes all of them.
-
-    The mention is NIL (with ``nil``), is linked to one of ``entities``, is in one of ``clusters``, and in one of
-    ``documents``. These are ids; an empty tuple selects all mentions.
-    """
+    """Filters on the mentions of a run; a mention is selected if it passes all of them."""
 
     nil: bool = False
-    entities: tuple[str, ...] = ()
-    clusters: tuple[str, ...] = ()
-    documents: tuple[str, ...] = ()
+    """Only NIL mentions."""
     words: str | None = None
     """Only mentions with this string in their text, their expansion or their entity's name; case is ignored."""
     lowest_margin: bool = False
     """Sort by the margin between the two nearest entities, lowest first; mentions without a margin come last."""
 
     def rows(self, run: Run) -> Ints:
-        """Return the rows of the selected mentions, in the order of display; raise UsageError for an unknown id."""
+        """Return the rows of the selected mentions, in the order of display."""
         links, mentions = run.link_table, run.mention_table
         chosen = np.ones(links.num_rows, np.bool_)
         if self.nil:
             chosen &= pc.is_null(links["entity_id"]).to_numpy()
-        for what, ids, column, known in (
-            ("entity", self.entities, links["entity_id"], run.cluster_table["entity_id"]),
-            ("cluster", self.clusters, links["cluster_id"], run.cluster_table["cluster_id"]),
-            ("document", self.documents, mentions["document_id"], run.document_ids),
-        ):
-            if ids:
-                if unknown := [id_ for id_ in ids if pc.index(known, id_).as_py() < 0]:
-                    raise UsageError(f"the run has no {what} {', '.join(map(repr, unknown))}; arbo show lists the ids")
-                chosen &= pc.is_in(column, value_set=pa.array(ids, pa.string())).to_numpy()
         if self.words is not None:
             texts = (mentions["text"], links["entity_name"], mentions["expansion"])
             matches = (pc.match_substring(text, self.words, ignore_case=True) for text in texts)

@@ -52,7 +52,6 @@ def head_of(tokens: Sequence[str]) -> str:
     return head or tokens[-1]
 
 
-KINDS = ("named", "nominal", "pronoun")
 _WORDS = frozenset(" ".join(PRONOUNS).split())
 _DEFINITE = {"the", "this", "that", "these", "those", "such", "my", "our", "your", "his", "her", "its", "their"}
 
@@ -76,15 +75,3 @@ def shared_name(text: str) -> str | None:
     ['marsh fever', 'marsh fever', None]
     """
     return None if refers_back(text) else normalize_name(text)
-
-
-def kind_of(text: str) -> str:
-    """Return ``pronoun`` for a pronoun alone, ``named`` for a phrase whose head has a capital letter, else ``nominal``.
-
-    >>> [kind_of(text) for text in ("the President of France", "the capital of France", "Herself")]
-    ['named', 'nominal', 'pronoun']
-    """
-    tokens = tokens_of(text)
-    if len(tokens) == 1 and tokens[0].lower() in _WORDS:
-        return "pronoun"
-    return "named" if any(letter.isupper() for letter in head_of(tokens)) else "nominal"
