@@ -186,8 +186,8 @@ def beside(target: Path, kind: str) -> Path:
 
 def unwritable_work(folder: Path, error: OSError) -> UsageError:
     """Return the error that tells that a work folder cannot be written."""
-    mend = "mend that, and the same command goes on, or choose another --work"
-    return UsageError(f"cannot write {folder}: {error.strerror or error}; {mend}")
+    remedy = "make room or change the rights, and the same command goes on, or choose another work folder"
+    return UsageError(f"cannot write {folder}: {error.strerror or error}; {remedy}")
 
 
 def check_writable(target: Path) -> None:
@@ -228,8 +228,8 @@ def check_replaceable(target: Path, what: str, manifest: str, files_of: Callable
 
 def files_in(folder: Path) -> list[str]:
     """Return the sorted relative paths of all files in a folder and its subfolders."""
-    found = (path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir())
-    return sorted(path.relative_to(folder).as_posix() for path in found)
+    paths = (path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir())
+    return sorted(path.relative_to(folder).as_posix() for path in paths)
 
 
 class Format(NamedTuple):
@@ -251,12 +251,12 @@ class Format(NamedTuple):
         return own | {"versions": versions} if packages else own
 
 
-def read_manifest(file: Path, format_: Format, mend: str) -> dict[str, Any]:
-    """Read a manifest and check its format; raise DataError if it is not JSON or, with ``mend``, cannot be read."""
+def read_manifest(file: Path, format_: Format, remedy: str) -> dict[str, Any]:
+    """Read a manifest and check its format; raise DataError if it is not JSON or, with ``remedy``, cannot be read."""
     try:
         values = json.loads(file.read_bytes())
     except OSError as error:
-        problem = f"not {format_.what}: {file.name} cannot be read ({error.strerror}); {mend}"
+        problem = f"not {format_.what}: {file.name} cannot be read ({error.strerror}); {remedy}"
         raise DataError(problem, file=str(file.parent)) from None
     except (ValueError, RecursionError) as error:
         raise DataError(f"the manifest is not JSON: {error}; {format_.advice}", file=str(file)) from None
@@ -266,18 +266,18 @@ def read_manifest(file: Path, format_: Format, mend: str) -> dict[str, Any]:
 def check_format(values: object, format_: Format, file: PathLike) -> dict[str, Any]:
     """Check that a manifest has the expected format, and return it unchanged; raise DataError if it has another."""
     if not isinstance(values, dict) or values.get("format") != format_.name:
-        found = values.get("format") if isinstance(values, dict) else None
-        wrong = f"this is not {format_.what}: its format is {found!r:.60}, not {format_.name!r}"
+        kind = values.get("format") if isinstance(values, dict) else None
+        wrong = f"this is not {format_.what}: its format is {kind!r:.60}, not {format_.name!r}"
         raise DataError(f"{wrong}; check the path", file=os.fspath(file))
     return values
 
 
-def check_manifest(given: object, format_: Format, file: PathLike) -> dict[str, Any]:
+def check_manifest(content: object, format_: Format, file: PathLike) -> dict[str, Any]:
     """Check the format, the version and the required keys of a manifest, and return it unchanged.
 
     Raise DataError for another format or version, and if the value of a required key is missing or has the wrong type.
     """
-    values, path = check_format(given, format_, file), os.fspath(file)
+    values, path = check_format(content, format_, file), os.fspath(file)
     written_by = values.get("format_version")
     if isinstance(written_by, int) and written_by > format_.version:
         newer = f"a newer arbo wrote this (format {written_by}; the installed one reads up to {format_.version})"
@@ -295,21 +295,21 @@ def checksum(manifest: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
 
 
-def check_hashes(folder: Path, hashes: Mapping[str, str], mend: str) -> None:
+def check_hashes(folder: Path, hashes: Mapping[str, str], remedy: str) -> None:
     """Raise DataError if a file named in `hashes` is missing or unreadable, or has another hash.
 
-    ``mend`` says in the error how to repair the folder.
+    ``remedy`` says in the error how to repair the folder.
     """
     there = set(files_in(folder))
     for name, digest in hashes.items():
         file = folder / name
         try:
             if name not in there or not file.is_file():  # no path such as /dev/zero, nor a link to it, is opened
-                raise DataError(f"the file is missing; {mend}", file=str(file))
+                raise DataError(f"the file is missing; {remedy}", file=str(file))
             if sha256_of(file) != digest:
-                raise DataError(f"the file was changed after it was written; {mend}", file=str(file))
+                raise DataError(f"the file was changed after it was written; {remedy}", file=str(file))
         except OSError as error:
-            raise DataError(f"the file cannot be read ({error.strerror}); {mend}", file=str(file)) from None
+            raise DataError(f"the file cannot be read ({error.strerror}); {remedy}", file=str(file)) from None
 
 
 def sha256_of(file: Path) -> str:

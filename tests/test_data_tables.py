@@ -78,7 +78,7 @@ def test_a_corpus_in_tables_is_the_corpus_of_objects(
     assert [*map(dict, packed.metadata_of("documents"))] == [*map(dict, plain.metadata_of("documents"))]
     assert packed.of_types("T") == plain.of_types("T")
     assert packed.types == plain.types
-    assert packed.found(["d3", "d0", "no"]) == plain.found(["d3", "d0", "no"])
+    assert packed.with_ids(["d3", "d0", "no"]) == plain.with_ids(["d3", "d0", "no"])
     assert Gold.of(packed).classes.tolist() == Gold.of(plain).classes.tolist()
     assert "documents" not in vars(packed)  # nothing so far needed objects
     assert packed == plain

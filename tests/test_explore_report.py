@@ -217,7 +217,7 @@ def test_a_run_whose_graph_is_lost_says_so(sample: Sample, tmp_path: Path) -> No
     result.save(tmp_path / "run", texts=False)
     told = unpacked(payload(arbo.Result.load(tmp_path / "run"), "bare").tables)[0]
     assert ("cuts" in told, told["texts"]) == (True, False)  # the graph has no texts
-    assert "does not keep its graph" in str(cuts_of(replace(result, kept=None)))
+    assert "does not keep its graph" in str(cuts_of(replace(result, arrays=None)))
 
 
 def test_discovery_alone_has_a_page() -> None:

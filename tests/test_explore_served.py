@@ -145,7 +145,7 @@ def test_a_cluster_is_a_tree(views: Views, result: arbo.Result) -> None:
 
 
 def test_without_lists_a_new_entity_has_no_tree(result: arbo.Result, tmp_path: Path) -> None:
-    replace(result, kept=None).save(tmp_path / "run", texts=False)
+    replace(result, arrays=None).save(tmp_path / "run", texts=False)
     views = Views(arbo.Result.load(tmp_path / "run"), "run")
     told = views.cluster(result.discovered[0].id)
     assert {(row["parent"], row["step"]) for row in told["members"]} == {(None, None)}

@@ -157,7 +157,7 @@ def test_an_added_mention_goes_by_a_line_and_a_dropped_one_for_good() -> None:
     assert [link.mention.id for link in without.links] == ["d-1"]
     gone = own.remove(run, (name for name in ["d-0"]))
     assert states(gone) == ["obeyed", "waiting"]
-    assert b"marsh" not in b"".join(array.tobytes() for name, array in gone.kept().items() if "given" in name)
+    assert b"marsh" not in b"".join(array.tobytes() for name, array in gone.arrays().items() if "given" in name)
 
 
 def test_a_new_document_may_take_the_id_of_an_added_mention() -> None:

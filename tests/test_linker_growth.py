@@ -116,8 +116,8 @@ def test_only_a_run_that_can_grow_holds_its_vectors() -> None:
         before = there()
         result = own.configured(config=replace(own.config, search=search)).link(documents)
         assert there() - before == held
-        assert result.kept is not None
-        assert ("vectors" in result.kept()) == bool(held)
+        assert result.arrays is not None
+        assert ("vectors" in result.arrays()) == bool(held)
         del result
 
 
@@ -152,8 +152,8 @@ def test_vectors_that_were_removed_are_not_kept() -> None:
     encoder = arbo.VectorEncoder({"a-0": [1.0, 0.0], "b-0": [0.0, 7.0], "c-0": [1.0, 1.0]})
     own = arbo.Linker(encoder=encoder)
     left = own.remove(own.discover(documents), ["b"])
-    assert left.kept is not None
-    assert left.kept()["vectors"].tolist() == [[1.0, 0.0], [1.0, 1.0]]
+    assert left.arrays is not None
+    assert left.arrays()["vectors"].tolist() == [[1.0, 0.0], [1.0, 1.0]]
     equal(own.add(left, [documents[1]]), own.refit(own.add(left, [documents[1]])))
 
 
@@ -229,7 +229,7 @@ def test_a_result_that_can_grow_can_be_pickled() -> None:
 
 def test_nothing_is_collected_before_a_run_is_saved() -> None:
     documents, kb = arbo.load_sample()
-    kept = arbo.Linker(kb).link(documents[:9]).kept
+    kept = arbo.Linker(kb).link(documents[:9]).arrays
     assert "keys" not in vars(kb)
     assert kept is not None
     assert len(kept()["kb.ids"]) == len(vars(kb)["keys"].ids)

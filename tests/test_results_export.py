@@ -223,7 +223,7 @@ def test_a_corpus_that_was_read_and_linked_is_exported_as_it_was(run: Run, tmp_p
 def test_a_run_without_texts_exports_tables_alone(result: arbo.Result, tmp_path: Path) -> None:
     result.save(tmp_path / "run", texts=False)
     bare = arbo.Result.load(tmp_path / "run")
-    with pytest.raises(arbo.UsageError, match=r"the run has no texts, .*without --no-texts"):
+    with pytest.raises(arbo.UsageError, match=r"the run has no texts, .*without texts=false"):
         bare.export(tmp_path / "out.conll", "conll")
     n = bare.link_table.num_rows
     assert bare.export(tmp_path / "out.csv", "csv") == {"mentions without a sentence: the run has no texts": n}

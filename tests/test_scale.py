@@ -66,7 +66,7 @@ def hashes(result: Any, folder: Path) -> dict[str, str]:
     result.save(folder)
     files = json.loads((folder / "manifest.json").read_text("utf-8"))["files"]
     return {name: digest for name, digest in files.items() if name.endswith(".parquet")} | {
-        name: hashlib.sha256(array.tobytes()).hexdigest() for name, array in result.kept().items()
+        name: hashlib.sha256(array.tobytes()).hexdigest() for name, array in result.arrays().items()
     }
 
 

@@ -101,10 +101,10 @@ class Corpus(Sequence[Document]):
             return documents
         items = items_of(documents)
         if items is None:
-            mend = "put a single document into a list, or choose one split of a DatasetDict"
+            remedy = "put a single document into a list, or choose one split of a DatasetDict"
             if isinstance(documents, (str, os.PathLike)):
-                mend = "read files with arbo.read_documents(path), or put a single name into a list"
-            raise UsageError(f"expected documents, not {type(documents).__name__}; {mend}")
+                remedy = "read files with arbo.read_documents(path), or put a single name into a list"
+            raise UsageError(f"expected documents, not {type(documents).__name__}; {remedy}")
         if are_names(documents, items):
             return cls(documents_of_names(documents, items), None, index_of(documents))
         if items and is_doc(items[0]):
@@ -180,12 +180,12 @@ class Corpus(Sequence[Document]):
         """Return a corpus of these documents, with the notes and index names of this one."""
         return type(self)(documents, self.notes, self.index_names)
 
-    def found(self, ids: Iterable[str]) -> dict[str, Document]:
+    def with_ids(self, ids: Iterable[str]) -> dict[str, Document]:
         """Return the documents with these ids; unknown ids are left out."""
         wanted = {*ids}
         if not wanted:
             return {}
-        some = self.documents if self.tables is None else self.tables.found(wanted)
+        some = self.documents if self.tables is None else self.tables.with_ids(wanted)
         return {document.id: document for document in some if document.id in wanted}
 
     def homes(self, ids: Iterable[str]) -> dict[str, str]:

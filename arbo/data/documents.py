@@ -126,12 +126,12 @@ Marked = tuple[tuple[Span, ...], str | None, tuple[str, ...] | None]
 """The spans, the type and the gold ids of a mention."""
 
 
-def marked_document(document_id: str, text: str, found: Sequence[Marked]) -> Document:
+def marked_document(document_id: str, text: str, marked: Sequence[Marked]) -> Document:
     """Return a document with these mentions; `mention_ids` makes their ids."""
-    names = mention_ids(document_id, [spans for spans, *_ in found])
+    names = mention_ids(document_id, [spans for spans, *_ in marked])
     mentions = (
         Mention(name, document_id, spans, text_of(spans, text), type_, gold)
-        for name, (spans, type_, gold) in zip(names, found, strict=True)
+        for name, (spans, type_, gold) in zip(names, marked, strict=True)
     )
     return Document(document_id, text, tuple(mentions))
 
@@ -180,9 +180,11 @@ def _diagnosis(surface: str, spans: Sequence[Span], text: str) -> str:
         return "the offsets seem to count each line end as one character; save the text with line feeds only"
     first = min(start for start, _ in spans)
     before, after = text.rfind(surface, 0, first + len(surface)), text.find(surface, first)
-    found = min((place for place in (before, after) if place >= 0), key=lambda place: abs(place - first), default=None)
-    if surface and found is not None:
-        return f"the mention's text was found at {found} to {found + len(surface)}; correct the offsets"
+    nearest = min(
+        (place for place in (before, after) if place >= 0), key=lambda place: abs(place - first), default=None
+    )
+    if surface and nearest is not None:
+        return f"the mention's text was found at {nearest} to {nearest + len(surface)}; correct the offsets"
     return "offsets count the Unicode code points of the text, and the end is exclusive"
 
 

@@ -69,7 +69,7 @@ class Gold:
     @classmethod
     def of_lists(
         cls,
-        given: Sequence[Sequence[str] | None],
+        ids: Sequence[Sequence[str] | None],
         labels: Sequence[Sequence[str] | None],
         domains: Sequence[str | None],
         kb: KnowledgeBase | None,
@@ -84,8 +84,8 @@ class Gold:
         if kb is None:
             return cls(labels, labels, np.zeros(len(labels) + 1, np.int64), np.empty(0, np.int64), entity_of)
         rows_within = cache(base.rows_within)
-        rows = [rows_within(tuple(own or ()), domain) for own, domain in zip(given, domains, strict=True)]
-        return cls(given, labels, *_joined(rows), entity_of)
+        rows = [rows_within(tuple(own or ()), domain) for own, domain in zip(ids, domains, strict=True)]
+        return cls(ids, labels, *_joined(rows), entity_of)
 
     @classmethod
     def of_ids(
@@ -101,9 +101,9 @@ class Gold:
         mention, as the knowledge base writes them; ``row_of`` maps the id of each entity in the run to its row.
         """
         known = dict(row_of)
-        for given, inside in zip(ids, entities, strict=True):
-            if given and len(inside) == 1:
-                known[given[0]] = row_of[inside[0]]
+        for own, inside in zip(ids, entities, strict=True):
+            if own and len(inside) == 1:
+                known[own[0]] = row_of[inside[0]]
         return cls(ids, labels, *_joined([[row_of[id_] for id_ in inside] for inside in entities]), known.get)
 
     def taken(self, rows: Ints) -> Self:

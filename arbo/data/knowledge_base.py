@@ -70,8 +70,8 @@ class KnowledgeBase:
 
     def __init__(self, entities: Iterable[Entity] = (), notes: Mapping[str, int] | None = None) -> None:
         counts = Counter(entities.notes if notes is None and isinstance(entities, Records) else notes)
-        kept = _distinct((_without_empty_aliases(entity, counts) for entity in entities), counts)
-        self._set(kept, *_rows(kept, counts), dict(counts), None)
+        distinct = _distinct((_without_empty_aliases(entity, counts) for entity in entities), counts)
+        self._set(distinct, *_rows(distinct, counts), dict(counts), None)
 
     def _set(self, *values: object) -> None:
         for own, value in zip(fields(self), values, strict=True):
@@ -87,11 +87,11 @@ class KnowledgeBase:
             return entities
         items = items_of(entities)
         if items is None:
-            mend = "put a single entity into a list, or choose one split of a DatasetDict"
+            remedy = "put a single entity into a list, or choose one split of a DatasetDict"
             if isinstance(entities, (str, os.PathLike)):
-                mend = "read files with arbo.read_knowledge_base(path)"
+                remedy = "read files with arbo.read_knowledge_base(path)"
             kind = type(entities).__name__
-            raise UsageError(f"the knowledge base must be a KnowledgeBase, entities or rows, not {kind}; {mend}")
+            raise UsageError(f"the knowledge base must be a KnowledgeBase, entities or rows, not {kind}; {remedy}")
         if not (items and isinstance(items[0], Mapping)):
             return cls(items)
         return cls(entities_of(numbered(items)))

@@ -69,8 +69,8 @@ def from_mentions(rows: Iterable[tuple[str, Row]], records: Records[Document]) -
             for column, own in (("text", draft.text), ("domain", draft.domain)):
                 if values.get(column) not in (None, own):
                     problem = f"the {column!r} differs from that in {draft.place} for the same document"
-                    mend = "; 'text' is the whole document, 'mention_text' the mention" if column == "text" else ""
-                    raise DataError(problem + mend, id=document_id)
+                    remedy = "; 'text' is the whole document, 'mention_text' the mention" if column == "text" else ""
+                    raise DataError(problem + remedy, id=document_id)
             if "start" in values:
                 draft.mentions.append((place, values))
             else:

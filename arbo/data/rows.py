@@ -83,12 +83,12 @@ def documents_of_names(table: Any, names: Sequence[Any]) -> Iterator[Document]:
     labels = ["/".join(map(str, level.values())) for level in metadata]
     if "" in labels or len(set(labels)) < len(names):
         labels = list(map(str, range(len(names))))
-    for row, (name, label, kept) in enumerate(zip(names, labels, metadata, strict=True)):
+    for row, (name, label, level) in enumerate(zip(names, labels, metadata, strict=True)):
         if not isinstance(name, str) or not name.strip():
             problem = f"a name must be a non-blank string, not {name!r:.60}; fill it in, or drop the row"
             raise DataError(problem, file=f"row {row}", id=label)
         text = str(name)  # not numpy's
-        yield Document(label, text, (Mention(label, label, ((0, len(text)),), text, metadata=_plain(kept)),))
+        yield Document(label, text, (Mention(label, label, ((0, len(text)),), text, metadata=_plain(level)),))
 
 
 def documents_of(rows: Iterable[Placed], on_error: OnError = "fail") -> DocumentRecords:
@@ -152,11 +152,11 @@ def _checked(row: object, ids: tuple[str, ...]) -> dict[str, Any]:
 
 def _number_as_id(column: str, value: float) -> str:
     if isinstance(value, int):
-        mend = f'write it in quotes, or convert the column of a frame: frame["{column}"].astype(str)'
-        return f"{column!r} must be a string, not a number; {mend}"
+        remedy = f'write it in quotes, or convert the column of a frame: frame["{column}"].astype(str)'
+        return f"{column!r} must be a string, not a number; {remedy}"
     # pandas turns a column with an empty cell into floats, and `str` would turn 7 into "7.0".
-    mend = f'frame["{column}"].astype("Int64").astype("string")'
-    return f"{column!r} must be a string, not {value}; convert whole numbers and empty cells with {mend}"
+    remedy = f'frame["{column}"].astype("Int64").astype("string")'
+    return f"{column!r} must be a string, not {value}; convert whole numbers and empty cells with {remedy}"
 
 
 def _plain(value: Any) -> Any:

@@ -82,7 +82,7 @@ class Tables(NamedTuple):
         sizes = np.bincount(home[pc.fill_null(chosen, False).to_numpy()], minlength=len(self.sizes))
         return type(self)(self.documents, without_empty(self.mentions.filter(chosen)), sizes)
 
-    def found(self, ids: Iterable[str]) -> Iterator[Document]:
+    def with_ids(self, ids: Iterable[str]) -> Iterator[Document]:
         """Yield the documents with these ids, in their own order; unknown ids are left out."""
         is_wanted = pc.is_in(self.documents["document_id"], strings([*ids])).to_numpy()
         rows, first = np.flatnonzero(is_wanted), np.cumsum(self.sizes) - self.sizes
@@ -189,12 +189,12 @@ def metadata_of(row: Mapping[str, Any]) -> dict[str, Any]:
 def object_in(text: str | None) -> dict[str, Any]:
     """Return the JSON object in a cell of the column ``metadata``; raise DataError if there is none."""
     try:
-        found = json.loads(text) if text else {}
+        value = json.loads(text) if text else {}
     except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
+        value = None
+    if not isinstance(value, dict):
         raise DataError("the metadata are not a JSON object; run the job again", file="the run")
-    return found
+    return value
 
 
 def labels_in(mentions: pa.Table) -> list[list[str] | None]:

@@ -123,7 +123,7 @@ def kept_arrays(
 
 def arrays_of(run: Run) -> Arrays:
     """Return the arrays that a run keeps; raise UsageError if it has none."""
-    arrays = {} if run.kept is None else run.kept()
+    arrays = {} if run.arrays is None else run.arrays()
     if not any(name == "vectors" or name.startswith(FROZEN) for name in arrays):
         raise UsageError(
             "the run cannot grow: it was made with approximate search or token vectors, or saved without texts; link "

@@ -161,4 +161,4 @@ class Procedure:
         with clock("describe"):
             result = describe(mentions.content(), self.kb, weighed, clusters, config, decided)
         arrays = kept_arrays(mentions, nearest, self.encoder, self.kb, others, scores)
-        return replace(result, manifest={**result.manifest, "seconds": clock.seconds}, kept=arrays)
+        return replace(result, manifest={**result.manifest, "seconds": clock.seconds}, arrays=arrays)

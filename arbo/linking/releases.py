@@ -103,9 +103,9 @@ def _replaced(before: Run, kb: KnowledgeBase) -> dict[str, str]:
 
 def _drift(before: Run, after: Result, encoder: Encoder, kb: KnowledgeBase | None) -> dict[str, float]:
     """Return the shares of unseen n-grams in the names of new mentions and, after an exchange, of entities."""
-    if not isinstance(encoder, NgramEncoder) or after.kept is None:
+    if not isinstance(encoder, NgramEncoder) or after.arrays is None:
         return {}
-    fitted = frozen(encoder, after.kept())
+    fitted = frozen(encoder, after.arrays())
     assert isinstance(fitted, NgramEncoder)
     names = compared_in(after.mention_table.take(numbers(np.flatnonzero(rows_in(before, after) < 0))))
     drift = {"mentions": fitted.unseen(pc.unique(names).to_pylist())}

@@ -44,7 +44,7 @@ class RunDocuments:
         """Return all documents of a run; raise UsageError without texts, and DataError for tables that do not fit."""
         table = run.document_table
         if not run.has_texts:
-            raise UsageError("the run has no texts, which are needed here; link again without --no-texts")
+            raise UsageError("the run has no texts, which are needed here; link again without texts=false")
         ids = table["document_id"].combine_chunks()
         home = pc.fill_null(pc.index_in(run.mention_table["document_id"], ids), -1).to_numpy()
         if (np.diff(home, prepend=0) < 0).any():
@@ -57,7 +57,7 @@ class RunDocuments:
         begin: Ids = np.cumsum(self.count) - self.count
         return begin
 
-    def found(self, ids: Iterable[str]) -> dict[str, Document]:
+    def with_ids(self, ids: Iterable[str]) -> dict[str, Document]:
         """Return the documents with these ids; unknown ids are left out."""
         places = self._places(ids)
         rows = self.rows[[*places.values()]].tolist()
@@ -94,7 +94,7 @@ class RunDocuments:
                 id=again[0],
             )
         if homes := self.homes(mention.id for mention in more.mentions):
-            Corpus([*self.found(homes.values()).values(), *more])  # raises
+            Corpus([*self.with_ids(homes.values()).values(), *more])  # raises
         rows = np.append(self.rows, -1 - len(self.others) - np.arange(len(more)))
         return replace(self, rows=rows, others=(*self.others, *more))
 
@@ -117,7 +117,7 @@ class RunDocuments:
             raise UsageError(f"{both[0]!r} is a document and a mention of {homes[both[0]]!r}; give all mentions of one")
         fewer = {
             id_: replace(one, mentions=tuple(mention for mention in one.mentions if mention.id not in gone))
-            for id_, one in self.found({*homes.values()} - gone).items()
+            for id_, one in self.with_ids({*homes.values()} - gone).items()
         }
         other = self.replaced(fewer)
         return replace(other, rows=np.delete(other.rows, [*places.values()]))

@@ -51,7 +51,7 @@ def uncorrected(documents: RunDocuments, arrays: Mapping[str, npt.NDArray[Any]])
     if _AS_CAME not in arrays:
         return documents
     mentions = json.loads(arrays[_AS_CAME].tobytes())
-    edited = documents.found(mentions).items()
+    edited = documents.with_ids(mentions).items()
     return documents.replaced({id_: replace(one, mentions=tuple(map(_mention, mentions[id_]))) for id_, one in edited})
 
 
@@ -65,7 +65,7 @@ def edit_spans(documents: Documents, corrections: Sequence[Correction]) -> Edite
     of_spans = [line for line in corrections if line.document is not None]
     if not of_spans:
         return Edited(documents, corrections, {})
-    known = documents.found(dict.fromkeys(line.document for line in of_spans if line.document is not None))
+    known = documents.with_ids(dict.fromkeys(line.document for line in of_spans if line.document is not None))
 
     def claims(line: Correction) -> Iterator[tuple[Hashable, Claim]]:
         if line.document is not None:

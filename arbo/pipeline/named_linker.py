@@ -41,8 +41,8 @@ def encoder_like(
     """
     model = settings.get("model", NGRAM) if model is None else model
     if model == NGRAM:
-        if given := next(iter(fields or ()), None) or (cache and "cache"):
-            raise UsageError(f"{given} needs a transformer, not ngram; choose a transformer, or leave {given} out")
+        if setting := next(iter(fields or ()), None) or (cache and "cache"):
+            raise UsageError(f"{setting} needs a transformer, not ngram; choose a transformer, or leave {setting} out")
         return NgramEncoder()
     check_model_name(model)
     config = None  # the model's own

@@ -65,8 +65,8 @@ def read_base(
 
     kb = formats.read_knowledge_base(path, format_, announce_format=announce, columns=columns, types=types or None)
     source = kb.source
-    given = {"kb_xrefs": xrefs, "kb_types": types, "generic_names": not generic_names}
-    changed = next((name for name, value in given.items() if value), None)
+    changes = {"kb_xrefs": xrefs, "kb_types": types, "generic_names": not generic_names}
+    changed = next((name for name, value in changes.items() if value), None)
     if changed and source and source["format"] == "index":
         tell(
             f"{path.name}: {changed} changes the knowledge base, so that its entities are encoded again; give it to "
@@ -97,14 +97,14 @@ class SavedRun:
         """The manifest of the run."""
         return self.result.manifest
 
-    def knowledge_base(self, path: Path | None = None, *, tell: Tell = ignore, **given: Any) -> KnowledgeBase | None:
+    def knowledge_base(self, path: Path | None = None, *, tell: Tell = ignore, **how: Any) -> KnowledgeBase | None:
         """Read the knowledge base of the run again, or another one in the same way; None if the run has none.
 
-        ``given`` arguments of `read_base` replace those of the run. Raise UsageError if the knowledge base is not where
+        ``how``: arguments of `read_base` replace those of the run. Raise UsageError if the knowledge base is not where
         it was, or has changed though no ``path`` is given.
         """
         known, source = self.manifest["knowledge_base"], {**(self.manifest.get("kb_source") or {})}
-        is_given = path is not None or bool(given)
+        is_given = path is not None or bool(how)
         if known is None:
             if is_given:
                 raise UsageError(f"{self.folder} has no knowledge base; leave --kb and its settings out")
@@ -118,9 +118,9 @@ class SavedRun:
         place = path or Path(source["path"])
         if not (is_given or place.exists()):
             raise UsageError(f"the knowledge base of {self.folder} is no longer at {place}; give it to --kb")
-        how: dict[str, Any] = {"generic_names": not source.get("no_generic_names", False)}
-        how |= {name: source.get(name) for name in ("xrefs", "types")} | given
-        kb = read_base(place, source.get("format"), tell=tell, **how)
+        known_how: dict[str, Any] = {"generic_names": not source.get("no_generic_names", False)}
+        known_how |= {name: source.get(name) for name in ("xrefs", "types")} | how
+        kb = read_base(place, source.get("format"), tell=tell, **known_how)
         if not is_given and kb.fingerprint != known["fingerprint"]:
             raise UsageError(
                 f"the knowledge base {place} has changed since {self.folder} was made; `arbo add {self.folder} --kb "
@@ -248,9 +248,9 @@ def search_of(run: Result, read: Callable[[], KnowledgeBase] | None) -> Search:
         row = run.row_of[link.mention.id]
         domain = None if read is None else run.mention_table["domain"][row].as_py()  # a run's entities have none
         asked = {"id": "search", "text": words, "domain": domain, "mentions": [{"spans": [[0, len(words)]]}]}
-        found = known.candidates([asked], k=_SHOWN)
-        entities = [known.kb.entities[row] for row in found.entities[0] if row >= 0]
-        named = ((one.id, one.name, float(score)) for one, score in zip(entities, found.scores[0], strict=False))
+        nearest = known.candidates([asked], k=_SHOWN)
+        entities = [known.kb.entities[row] for row in nearest.entities[0] if row >= 0]
+        named = ((one.id, one.name, float(score)) for one, score in zip(entities, nearest.scores[0], strict=False))
         return [one for one in named if one[2] > 0]
 
     return search

@@ -103,8 +103,8 @@ def _read(path: Path, format_: ClusterFormat | None, *, singletons: bool, tell: 
     except FileFormatError as error:
         raise DataError(str(error)) from None
     except OSError as error:
-        mend = "check the path; of a run, arbo export --to clusters writes the file"
-        raise DataError(f"cannot be read: {error.strerror}; {mend}", file=str(path)) from error
+        remedy = "check the path; of a run, arbo export --to clusters writes the file"
+        raise DataError(f"cannot be read: {error.strerror}; {remedy}", file=str(path)) from error
     for note, count in clustered.notes.items():
         tell(f"{path.name}: {count:,} {note}")
     if not any(clustered.documents.values()):
@@ -141,12 +141,8 @@ def _tell_unpaired(name: str, pair: PairedCounts, tell: Tell, warn: Tell) -> Non
         )
     if pair.ignored:
         tell(f"{name}: {_counted(len(pair.ignored))} ignored, not in the key: {_some(pair.ignored)}")
-    stripped = {document.strip() for document in pair.ignored}
-    alike = [document for document in pair.missing if document.strip() in stripped]
     right, in_key, _, in_response = pair.total.mentions
-    if alike:
-        warn(f"{name}: names that differ from the key's only in blanks do not match: {_some(alike)}")
-    elif not right and in_key and in_response:
+    if not right and in_key and in_response:
         warn(f"{name}: no mention is in the key; check that both files have the same documents and words")
     elif n_missing == n_documents:
         warn(f"{name}: all documents of the key are missing; check that the names of the documents agree")

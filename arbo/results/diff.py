@@ -177,7 +177,7 @@ def _exchange_of(a: Run, b: Run) -> Exchange | None:
     was, now = (run.manifest["knowledge_base"] for run in (a, b))
     if was is None or now is None or was["fingerprint"] == now["fingerprint"]:
         return None
-    arrays = [{} if run.kept is None else run.kept() for run in (a, b)]
+    arrays = [{} if run.arrays is None else run.arrays() for run in (a, b)]
     if not all("kb.ids" in own for own in arrays):
         return None
     before, after = (Keys(own["kb.ids"], own["kb.contents"]) for own in arrays)
@@ -252,7 +252,7 @@ def _cluster_changes(before: _Clusters, after: _Clusters, pairs: Ints) -> Iterat
     for old, new in np.unique(pairs, axis=0).tolist():
         sources[new].append(old)
         targets[old].append(new)
-    n_kept = np.bincount(pairs[:, 1], minlength=len(after))
+    n_shared = np.bincount(pairs[:, 1], minlength=len(after))
     heir = _heirs(before, after, sources, targets)
     origin = {new: old for old, new in heir.items()}
     for new, now in enumerate(after):
@@ -272,10 +272,10 @@ def _cluster_changes(before: _Clusters, after: _Clusters, pairs: Ints) -> Iterat
             kind = "split"
         elif into or any(source in heir for source in of):
             kind = "moved"
-        elif n_kept[new] < now["size"] or of:
+        elif n_shared[new] < now["size"] or of:
             kind = "grown"
         else:
-            kind = "shrunk" if n_kept[new] < size else None
+            kind = "shrunk" if n_shared[new] < size else None
         if kind is not None:
             others = _ids(before, of), _ids(after, into)
             yield ClusterChange(now["cluster_id"], kind, now["name"], size, now["size"], *others)
@@ -304,15 +304,15 @@ def _heirs(
 
 
 def _mention_changes(a: Run, b: Run, row_in_a: Ints) -> Iterator[MentionChange]:
-    kept = row_in_a >= 0
-    changed = ~kept
-    old = pa.array(row_in_a, mask=~kept)
+    shared = row_in_a >= 0
+    changed = ~shared
+    old = pa.array(row_in_a, mask=~shared)
     links = [run.link_rows.select(["entity_id", "cluster_id", "parent", "step"]) for run in (a, b)]
     for name in ("entity_id", "cluster_id"):
         was, now = links[0][name].take(old), links[1][name]
         same = pc.or_(pc.fill_null(pc.equal(was, now), False), pc.and_(pc.is_null(was), pc.is_null(now)))
         changed |= ~same.to_numpy(zero_copy_only=False)
-    left = np.flatnonzero(np.bincount(row_in_a[kept], minlength=a.mention_table.num_rows) == 0)
+    left = np.flatnonzero(np.bincount(row_in_a[shared], minlength=a.mention_table.num_rows) == 0)
     rows = np.flatnonzero(changed)
     in_a, in_b = np.append(row_in_a[rows], left), np.append(rows, np.full(len(left), -1))
     before, after = (

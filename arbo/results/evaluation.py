@@ -162,7 +162,7 @@ def evaluate_topics(
     if lacking := [document for document, topic in topics.items() if topic is None]:
         raise UsageError(
             f"{name}: {len(lacking):,} documents, such as {lacking[0]!r}, have no topic in their metadata (a run "
-            "made with --no-texts has no metadata); leave --by-topic out"
+            "saved with texts=false has no metadata); leave by_topic out"
         )
     of_mentions = np.array([str(topics[document]) for document in first.mention_table["document_id"].to_pylist()])
     return {
@@ -175,8 +175,8 @@ def evaluate_topics(
 
 def _part(run: Run, mentions: Bools) -> Run:
     """Return the run of some of the mentions."""
-    kept = pa.array(mentions)
-    return replace(run, mention_table=run.mention_table.filter(kept), link_rows=run.link_table.filter(kept))
+    chosen = pa.array(mentions)
+    return replace(run, mention_table=run.mention_table.filter(chosen), link_rows=run.link_table.filter(chosen))
 
 
 def compare(

@@ -58,7 +58,9 @@ def documents_of(run: Run, ids: Ids, *, as_classes: bool = False) -> Corpus:
         elif as_classes:
             row["gold"] = row["gold_entities"] or row["gold"]
     if not run.has_texts:
-        raise UsageError("the run has no texts, which are needed here; link again without --no-texts, or export as csv")
+        raise UsageError(
+            "the run has no texts, which are needed here; link again without texts=false, or export as csv"
+        )
     return Corpus(documents_in(run.document_table, rows), run.manifest["notes"]["documents"], run.manifest.get("index"))
 
 

@@ -1,7 +1,7 @@
 """The graph that a run was partitioned from, as the arrays that the run keeps.
 
 Without a model that weighs edges and without corrections, the lists of neighbours are the graph. Otherwise the edges
-are kept as ``graph.source``, ``graph.target``, ``graph.weight`` and ``graph.entities`` (their number), and what people
+are ``graph.source``, ``graph.target``, ``graph.weight`` and ``graph.entities`` (their number), and what people
 decided as ``decided.*``, the fields of `Decisions`. Mentions have the order of `Corpus.order`.
 """
 
@@ -38,23 +38,23 @@ def only_graph(arrays: Mapping[str, Array]) -> dict[str, Array]:
 
 
 def graph_of(run: Run) -> tuple[Graph, Decisions | None] | None:
-    """Return the graph of a run and the decisions that it obeys; None if the run, perhaps an older one, lacks it."""
+    """Return the graph of a run and the decisions that it obeys; None if the run lacks it."""
     from arbo.engine import Decisions, Graph  # which takes a while; most verbs need no graph
 
-    kept = {} if run.kept is None else run.kept()
-    if "graph.source" in kept:
-        n_entities = int(kept["graph.entities"])
-        edges, n_nodes = (kept[name] for name in _EDGES), n_entities + run.mention_table.num_rows
+    arrays = {} if run.arrays is None else run.arrays()
+    if "graph.source" in arrays:
+        n_entities = int(arrays["graph.entities"])
+        edges, n_nodes = (arrays[name] for name in _EDGES), n_entities + run.mention_table.num_rows
         graph = Graph.from_edges(*edges, n_entities=n_entities, n_nodes=n_nodes)
-        if "decided.root" not in kept:
+        if "decided.root" not in arrays:
             return graph, None
-        return graph, Decisions(*(kept[f"decided.{key}"] for key in Decisions._fields))
+        return graph, Decisions(*(arrays[f"decided.{key}"] for key in Decisions._fields))
     weighed = {"edges", "reranker"} & run.manifest["encoder"].keys()
-    if "mentions" not in kept or weighed or run.correction_table is not None:
+    if "mentions" not in arrays or weighed or run.correction_table is not None:
         return None
     k = run.manifest["config"]["k"]
-    near, weight = (kept[name][:, :k] for name in _MENTIONS)
-    entity, own = (kept[name][:, :1] for name in _ENTITIES)
+    near, weight = (arrays[name][:, :k] for name in _MENTIONS)
+    entity, own = (arrays[name][:, :1] for name in _ENTITIES)
     return Graph.from_neighbors((near, weight), (entity, own), n_entities=int(entity.max(initial=-1)) + 1), None
 
 
@@ -63,18 +63,18 @@ def neighbors_of(run: Run) -> tuple[Array, Array] | None:
 
     Empty places are -1 and infinity. None if the run lacks its graph.
     """
-    kept = {} if run.kept is None else run.kept()
-    if "graph.source" in kept:
-        first = int(kept["graph.entities"])
-        between = np.flatnonzero(kept["graph.source"] >= first)  # in the order of the targets
-        source, target, weight = (kept[name][between] for name in _EDGES)
+    arrays = {} if run.arrays is None else run.arrays()
+    if "graph.source" in arrays:
+        first = int(arrays["graph.entities"])
+        between = np.flatnonzero(arrays["graph.source"] >= first)  # in the order of the targets
+        source, target, weight = (arrays[name][between] for name in _EDGES)
         source, target = source - first, target - first
         place = np.arange(len(target)) - np.searchsorted(target, target)
         shape = run.mention_table.num_rows, int(place.max(initial=-1)) + 1
         ids, weights = np.full(shape, -1, source.dtype), np.full(shape, np.inf, weight.dtype)
         ids[target, place], weights[target, place] = source, weight
         return ids, weights
-    if "mentions" not in kept or "edges" in run.manifest["encoder"]:
+    if "mentions" not in arrays or "edges" in run.manifest["encoder"]:
         return None
-    ids, weights = (kept[name][:, : run.manifest["config"]["k"]] for name in _MENTIONS)
+    ids, weights = (arrays[name][:, : run.manifest["config"]["k"]] for name in _MENTIONS)
     return ids, weights

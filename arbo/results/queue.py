@@ -70,9 +70,9 @@ def names_of(run: Run) -> Ints:
     Mentions such as "she" or "the company" name nothing, and have a number each.
     """
     table = run.mention_table
-    given, distinct = _coded(compared_in(table))
+    code, distinct = _coded(compared_in(table))
     names = [shared_name(name) for name in distinct.to_pylist()]
-    number, is_name = codes_of(names)[given], np.array([name is not None for name in names], np.bool_)[given]
+    number, is_name = codes_of(names)[code], np.array([name is not None for name in names], np.bool_)[code]
     for column in ("type", "domain", *["document_id"] * (run.manifest["config"].get("per_document") is True)):
         if column in table.column_names:
             code, values = _coded(table[column])

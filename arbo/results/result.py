@@ -91,7 +91,7 @@ class Result(Run):
         if not texts:
             for name, private in {"documents": {"text", "metadata"}, "mentions": {"metadata"}}.items():
                 tables[name] = tables[name].drop_columns([*private.intersection(tables[name].column_names)])
-        arrays = None if self.kept is None else self.kept()
+        arrays = None if self.arrays is None else self.arrays()
         save_run(tables, self.manifest, folder, arrays if texts or arrays is None else only_graph(arrays))
 
     def export(self, path: PathLike, to: ExportFormat, *, ids: Ids = "links") -> dict[str, int]:

@@ -86,7 +86,7 @@ class Review:
         ``value`` is the id of the entity (`candidate`), the name of a `new` entity, or the id of the other mention
         (`same`, `different`). Raise UsageError if the answer does not apply to the mention, or for an unknown id.
         """
-        given = {"mention": link.mention.id}
+        about = {"mention": link.mention.id}
         if problem := self.why_not(link, answer):
             raise UsageError(problem)
         if answer == "accept":
@@ -94,12 +94,12 @@ class Review:
         if answer == "drop":
             return {"document": link.mention.document_id, "spans": link.mention.spans, "drop": True}
         if answer in ("nil", "not"):
-            return given | ({"entity": None} if answer == "nil" else {"not": link.entity})
+            return about | ({"entity": None} if answer == "nil" else {"not": link.entity})
         if answer in ("same", "different"):
             if value not in self.run.row_of or value == link.mention.id:
                 raise UsageError(f"no other mention has the id {value}; arbo show lists the ids")
             return {answer: [link.mention.id, value]}
-        return given | {"entity" if answer == "candidate" else "new": value}
+        return about | {"entity" if answer == "candidate" else "new": value}
 
     def why_not(self, link: Link, answer: Answer) -> str | None:
         """Return why an answer does not apply to a mention; None if it does."""

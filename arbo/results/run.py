@@ -137,18 +137,18 @@ class Run:
     """The entities that are links or candidates."""
     correction_table: pa.Table | None = None
     """The corrections and what became of them; None without corrections."""
-    kept: Callable[[], Mapping[str, npt.NDArray[Any]]] | None = None
+    arrays: Callable[[], Mapping[str, npt.NDArray[Any]]] | None = None
     """Returns the graph of the run, and the arrays by which it can grow, see `arbo.linking.growth`; None without."""
 
     @classmethod
     def read(cls, folder: PathLike) -> Self:
         """Read a run folder, see `arbo.results.run_folder.load_run`."""
         tables, manifest = load_run(folder)
-        kept = partial(load_arrays, folder, manifest) if ARRAYS in manifest["files"] else None
+        arrays = partial(load_arrays, folder, manifest) if ARRAYS in manifest["files"] else None
         mentions, links, clusters, documents, entities = (
             tables[name] for name in ("mentions", "links", "clusters", "documents", "entities")
         )
-        return cls(mentions, links, clusters, manifest, documents, entities, tables.get(CORRECTIONS), kept)
+        return cls(mentions, links, clusters, manifest, documents, entities, tables.get(CORRECTIONS), arrays)
 
     @property
     def link_table(self) -> pa.Table:

@@ -120,7 +120,7 @@ def _damage(folder: Path, names: list[str], chance: random.Random) -> str:
 
 
 def _load(folder: Path) -> None:
-    kept = arbo.Result.load(folder).kept
+    kept = arbo.Result.load(folder).arrays
     assert kept is not None
     kept()
 
