@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import pickle
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import FrozenInstanceError, fields, replace
 from typing import Any
@@ -14,7 +13,7 @@ from builders import NAMES, texts
 from hypothesis import given, strategies as st
 
 from arbo.data.corpus import Corpus
-from arbo.data.documents import Document, Mention, compare, mention_ids, text_of
+from arbo.data.documents import Document, Mention, mention_ids, text_of
 from arbo.data.entities import Entity
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.errors import ArboError, DataError, UsageError
@@ -86,11 +85,6 @@ def test_text_that_cannot_be_stored_is_refused_without_being_quoted(text: str) -
         Document("d1", text)
     assert caught.value.id == "d1"
     assert text not in str(caught.value)
-
-
-def test_a_wrong_text_beside_a_surrogate_is_told() -> None:
-    with pytest.raises(DataError, match="the text of the mention is 'flu', but the text at 0 to 3"):
-        compare("flu", ((0, 3),), "a\ud800b", Counter(), of="m")
 
 
 def test_offsets_count_code_points() -> None:

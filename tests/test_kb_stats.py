@@ -4,13 +4,12 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
 from hypothesis import given, strategies as st
 
 from arbo.data.entities import Entity
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.formats import read_knowledge_base
-from arbo.kb.names import Example, homonyms, spellings
+from arbo.kb.names import homonyms, spellings
 from arbo.text.names import normalize_name
 
 KB = KnowledgeBase(
@@ -58,10 +57,3 @@ def test_the_real_dictionary(shared: Callable[[str], Path]) -> None:
     stats = read_knowledge_base(shared("data/medic/medic_06Jul2012.txt"), "medic").stats()
     assert (stats.entities, stats.names, stats.definitions) == (11_915, 76_237, 0)
     assert stats.ambiguous_names == 1_037
-
-
-@pytest.mark.parametrize("hostile", ["[bold]x[/bold]", "=cmd()", "a\nb", 'say "no"'])
-def test_names_are_shown_as_one_quoted_line(hostile: str) -> None:
-    shown = str(Example((hostile,), ("A",)))
-    assert "\n" not in shown
-    assert json.loads(shown.removesuffix(": A")) == hostile

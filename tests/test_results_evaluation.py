@@ -59,12 +59,6 @@ def test_seen_and_unseen() -> None:
     assert (linking.unseen.mentions, linking.unseen.correct) == (2, 1)
 
 
-def test_without_training_documents_nothing_is_said_of_seen() -> None:
-    linking = arbo.Linker(KB).link(DOCUMENTS).evaluate().linking
-    assert linking is not None
-    assert linking.seen is linking.unseen is None
-
-
 def test_without_gold_annotations_there_is_nothing_to_score() -> None:
     evaluation = arbo.Linker(KB).link([document("d", "marsh fever")]).evaluate()
     assert (evaluation.linking, evaluation.nil, evaluation.clustering, evaluation.coreference) == (None,) * 4
@@ -100,13 +94,6 @@ def test_all_figures_are_json() -> None:
         }
     assert "ari" in figures["clustering"]
     assert "conll" in figures["coreference"]
-
-
-def test_the_text_shows_the_headline_figures() -> None:
-    text = str(arbo.Linker(KB).link(DOCUMENTS).evaluate())
-    assert "accuracy" in text
-    assert "2 of 5 with a gold id" in text
-    assert "CoNLL" in text
 
 
 METRICS: dict[str, Any] = {

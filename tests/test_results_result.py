@@ -271,17 +271,6 @@ def test_a_saved_result_is_the_same_again(result: arbo.Result, tmp_path: Path) -
     assert repr(again) == repr(result)
 
 
-@pytest.mark.parametrize("limit", [None, 0.1])
-def test_a_saved_result_without_limits_is_the_same_again(tmp_path: Path, limit: float | None) -> None:
-    documents, kb = arbo.load_sample()
-    config = arbo.LinkerConfig(entity_threshold=limit, mention_threshold=None)
-    made = arbo.Linker(kb, config=config).link(documents[:20])
-    made.save(tmp_path / "run")
-    again = arbo.Result.load(tmp_path / "run")
-    assert [str(again.explain(link)) for link in again.links] == [str(made.explain(link)) for link in made.links]
-    assert again.manifest["threshold"] == made.manifest["threshold"]
-
-
 def test_the_columns_are_the_documented_ones(result: arbo.Result) -> None:
     from arbo.linking import links, tables
 

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import typer
 from builders import linker
 from conftest import Run, Sample
 
@@ -155,14 +154,6 @@ def test_a_mention_is_different_from_another(typed: Keys, result: arbo.Result) -
     assert [outcome.out.count(f"no other mention has the id {id_}") for id_ in ("nobody", own)] == [1, 1]
 
 
-def test_keys_that_do_not_apply_say_why(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    arbo.Linker().discover(["Paris", "Paris"]).save(tmp_path / "run")
-    monkeypatch.setattr(sys, "stdin", io.StringIO("n1/x"))
-    told = run("review", tmp_path / "run").out
-    assert [told.count(f"'{key}': the run has no knowledge base") for key in "n1/"] == [1, 1, 1]
-    assert "'x': the mention has no entity" in told
-
-
 def test_a_dropped_mention_is_not_asked_again_but_others_of_its_name_are(typed: Keys, result: arbo.Result) -> None:
     row = next(int(row) for row, twins in zip(*Queue.of(result)[:2], strict=True) if twins > 1)
     place = Queue.of(result).rows.tolist().index(row)
@@ -191,15 +182,6 @@ def test_an_interrupt_says_what_is_kept(typed: Keys, tmp_path: Path, monkeypatch
     assert f"1 corrections written to {tmp_path / 'run.corrections.jsonl'}" in outcome.out.replace("\n", "")
 
 
-def test_an_interrupt_at_a_question_for_words_ends_the_review(typed: Keys, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(*args: Any, **options: Any) -> str:
-        raise typer.Abort
-
-    monkeypatch.setattr(typer, "prompt", interrupted)
-    outcome, lines = typed("ae" + "a" * 9)
-    assert (outcome.code, len(lines)) == (130, 1)
-
-
 def test_what_corrections_of_the_run_decided_is_not_asked(
     sample: Sample, run: Run, tmp_path: Path, result: arbo.Result
 ) -> None:
@@ -226,15 +208,6 @@ def test_of_a_name_with_a_wrong_link_the_other_mentions_are_asked(tmp_path: Path
     assert run("review", tmp_path / "run2", "--json").json["questions"] == []
 
 
-def test_undo_says_where_earlier_answers_are(typed: Keys) -> None:
-    typed("aq")
-    outcome, lines = typed("u")
-    assert "nothing to undo: this sitting wrote nothing yet; earlier answers are lines of" in " ".join(
-        outcome.out.split()
-    )
-    assert len(lines) == 1
-
-
 def test_a_search_offers_its_entities(typed: Keys, result: arbo.Result, sample: Sample) -> None:
     entity = sample[1].entities[3]
     _, lines = typed(f"/{entity.name}\n1")
@@ -243,27 +216,10 @@ def test_a_search_offers_its_entities(typed: Keys, result: arbo.Result, sample: 
     }
 
 
-def test_the_questions_are_there_for_programs(typed: Keys, result: arbo.Result) -> None:
-    outcome, lines = typed("", "--json", "--limit", 2)
-    questions = outcome.json["questions"]
-    assert [one["link"]["mention"]["id"] for one in questions] == [asked(result, i).mention.id for i in (0, 1)]
-    assert lines == []
-
-
 def test_a_line_without_an_end_is_ended_first(typed: Keys, tmp_path: Path) -> None:
     (tmp_path / "run.corrections.jsonl").write_text('{"mention": "x", "entity": null}')
     _, lines = typed("aq")
     assert [line["mention"] == "x" for line in lines] == [True, False]
-
-
-def test_undo_takes_no_line_of_another_away(result: arbo.Result, tmp_path: Path) -> None:
-    one, other = (Review(result, tmp_path / "corrections.jsonl", ()) for _ in range(2))
-    one.write({"mention": "a", "entity": None})
-    other.write({"mention": "b", "entity": None})
-    assert not one.undo()
-    assert other.undo()
-    assert one.undo()
-    assert (tmp_path / "corrections.jsonl").read_text("utf-8") == ""
 
 
 def test_undo_takes_no_line_of_another_away_that_came_between(
