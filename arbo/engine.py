@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from eval import plots, report
     from eval.arrays import Brief
     from eval.conll import BracketError, Chains, columns_of, is_comment
-    from eval.lines import lines_of_codes, resampled, without_singletons
+    from eval.lines import without_singletons
     from eval.ratio import ratio
     from eval.report import Value
     from eval.table import Cell, Table
@@ -69,7 +69,7 @@ _NAMES = {
     "clustering.vectors": "Csr Vectors csr offset_of",
     "eval.arrays": "Brief",
     "eval.conll": "BracketError Chains columns_of is_comment",
-    "eval.lines": "lines_of_codes resampled without_singletons",
+    "eval.lines": "without_singletons",
     "eval.ratio": "ratio",
     "eval.report": "Value",
     "eval.table": "Cell Table",
