@@ -46,6 +46,8 @@ class Settings:
 
     called: ClassVar[str] = "the configuration"
     """Name of the settings in errors."""
+    format: ClassVar[str] = ""
+    """Name of the kind of model in manifests, for the settings of a model."""
 
     def __new__(cls, *_: object, **values: object) -> Self:
         """Raise UsageError for an unknown field, and name the most similar known one."""

@@ -16,11 +16,10 @@ from arbo.encoders.tower import Tower
 CONFIG = arbo.EncoderConfig.in_context(max_length=40, entity_threshold=-0.25, mention_threshold=1, context=7)
 
 HF = {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"}
-HF |= {"modules.json", "1_Pooling/config.json", "sentence_bert_config.json", "config_sentence_transformers.json"}
 HF |= {"special_tokens_map.json"} if transformers.__version__.startswith("4.") else set()
-PROJECTED = {*HF, "projection.safetensors", "2_Dense/config.json", "2_Dense/model.safetensors"}
+PROJECTED = {*HF, "projection.safetensors"}
 TWO = {f"{tower}/{file}" for tower in ("mention", "entity") for file in PROJECTED}
-OWN = {"arbo.json", "README.md"}
+OWN = {"arbo.json"}
 
 
 def shared(bert: Tower) -> arbo.DualEncoder:

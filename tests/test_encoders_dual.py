@@ -215,7 +215,7 @@ def test_no_text_becomes_a_marker(marked: arbo.DualEncoder, left: list[str], nam
     ("changes", "problem"),
     [
         ({"mention": "[CLS]"}, r"leaves out \{mention\}"),
-        ({"entity": "{mention}"}, r"\{mention\} is unknown"),
+        ({"entity": "{mention}"}, r"\{mention\} is no plain field"),
         ({"mention": None}, "mention must be a string"),
         ({"entity": 5}, "entity must be a string"),
         ({"entity_view": "name"}, "entity_view 'name' is not one of names, whole"),

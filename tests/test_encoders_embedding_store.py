@@ -137,26 +137,18 @@ def test_a_killed_run_goes_on_to_the_same_vectors(
 # Broken files
 
 
-def flip(content: bytes) -> bytes:
-    return content[:-5] + bytes([content[-5] ^ 1]) + content[-4:]
-
-
-@pytest.mark.parametrize("damage", [flip, lambda _: pickle.dumps(Bomb(Path("trap")))])
 def test_damaged_files_are_made_again(
-    tmp_path: Path, bert: Tower, batches: Batches, caplog: pytest.LogCaptureFixture, damage: Callable[[bytes], bytes]
+    tmp_path: Path, bert: Tower, batches: Batches, caplog: pytest.LogCaptureFixture
 ) -> None:
     whole = embed(bert, tmp_path)
     victim = files(tmp_path)[1]
-    victim.write_bytes(damage(victim.read_bytes()))
+    victim.write_bytes(pickle.dumps(Bomb(tmp_path / "trap")))
     with batches(bert) as seen:
         assert embed(bert, tmp_path).tobytes() == whole.tobytes()
     assert sum(n for n, _ in seen) == 8
     (said,) = caplog.messages
     assert said.startswith(f"{victim} is ignored")
-    caplog.clear()
-    with batches(bert) as seen:
-        assert embed(bert, tmp_path).tobytes() == whole.tobytes()
-    assert (seen, caplog.messages) == ([], [])
+    assert not (tmp_path / "trap").exists()
 
 
 # Folders that cannot be written

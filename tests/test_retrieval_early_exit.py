@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -63,16 +62,3 @@ def test_the_margin_is_the_best_of_all(mentions: list[tuple[float, bool, bool, b
     allowed = [margin for margin in possible if accuracy(None) - accuracy(margin) <= most_lost + 1e-9]
     assert chosen.margin == (min(allowed) if allowed else None)
     assert chosen.skipped == sum(margin >= min(allowed, default=9) for margin, *_ in mentions) / len(mentions)
-
-
-def test_early_exit_of_nothing_and_of_others() -> None:
-    found = small([[0.9], [0.9]])[2]
-    gold = np.array([[0], [1]])
-    assert skipping(found, found, gold) == (None, 0.0, 0.5, 0.0)
-    with pytest.raises(ValueError, match="2 in retrieved, 2 in reranked, 1 in gold"):
-        skipping(found, found, gold[:1])
-    with pytest.raises(ValueError, match=r"reranked candidates were made with other documents .*elsewhere"):
-        skipping(found, replace(found, documents="elsewhere"), gold)
-    for most_lost in (-0.1, 1.1, np.nan):
-        with pytest.raises(ValueError, match="most_lost must be between 0 and 1"):
-            skipping(found, found, gold, most_lost=most_lost)

@@ -91,14 +91,12 @@ def test_a_function_chooses_among_all_candidates_of_a_mention_that_has_a_new_one
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (None, r"returned NoneType; return a list of scores for each mention"),
-        (iter([[1.0, 2.0], [1.0, 2.0]]), r"returned list_iterator; return a list"),
-        ([[1.0, 2.0]], r"returned 1 lists for 2 mentions; return a list"),
-        ([[1.0, 2.0], [1.0]], r"m1.*shape \(1,\) for 2 candidates; return one for each"),
-        ([[1.0, 2.0], 3.0], r"m1.*shape \(\) for 2 candidates"),
-        ([[1.0, float("nan")], [1.0, 2.0]], r"m0.*\[1.0, nan\]; scores must be finite"),
-        ([["yes", "no"], [1.0, 2.0]], r"m0.*\['yes', 'no'\]; scores must be finite"),
-        ([[[1.0], [2.0, 3.0]], [1.0, 2.0]], r"m0.*scores must be finite"),
+        (None, "returned None; return 2 lists, one for each mention"),
+        ([[1.0, 2.0]], r"returned \[\[1.0, 2.0\]\]; return 2 lists"),
+        ([[1.0, 2.0], [1.0]], r"m1.*returned \[1.0\] for 2 candidates; return a finite number for each"),
+        ([[1.0, 2.0], 3.0], r"m1.*returned 3.0 for 2 candidates"),
+        ([[1.0, float("nan")], [1.0, 2.0]], r"m0.*\[1.0, nan\] for 2 candidates"),
+        ([["yes", "no"], [1.0, 2.0]], r"m0.*\['yes', 'no'\] for 2 candidates"),
     ],
 )
 def test_wrong_scores(given: Any, said: str) -> None:
@@ -109,12 +107,9 @@ def test_wrong_scores(given: Any, said: str) -> None:
 
 def test_what_cannot_score_is_refused() -> None:
     kb = arbo.load_sample()[1]
-    with pytest.raises(UsageError, match="an object of int; give a function"):
-        arbo.Linker(kb, reranker=1)  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match=r"reranker=arbo\.CrossEncoder\.from_pretrained\('cross'\)"):
-        arbo.Linker(kb, reranker="cross")  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match="is the class CrossEncoder; give a function"):
-        arbo.Linker(kb, reranker=arbo.CrossEncoder)
+    for wrong in (1, "cross", arbo.CrossEncoder):
+        with pytest.raises(UsageError, match="cannot score candidates; give a function of mentions"):
+            arbo.Linker(kb, reranker=wrong)  # type: ignore[arg-type]
     assert arbo.Linker(kb, reranker=indifferent()).reranker is not None
 
 

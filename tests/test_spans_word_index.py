@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import arbo
-from arbo import Corpus, DataError, Document, Entity, KnowledgeBase
+from arbo import Corpus, Document, Entity, KnowledgeBase
 from arbo.encoders.word_index import WordIndex
 from arbo.spans.dictionary import Dictionary
 from arbo.spans.finding import DictionaryFinder
@@ -52,14 +52,3 @@ def test_an_index_holds_the_words_of_its_names(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(WordIndex, "of", None)
     found = arbo.find_mentions(arbo.DictionaryFinder(), [Document("d", "fever of the liver fever")], stored)
     assert [mention.text for mention in found.mentions] == ["fever", "liver fever"]
-
-
-@pytest.mark.parametrize(
-    "damaged", [{"row": [0]}, {"row": [0, 2]}, {"always": [-1]}, {"items": [9] * 3}, {"first": 3}, {"start": None}]
-)
-def test_a_damaged_index_of_words_is_refused(damaged: dict[str, object]) -> None:
-    arrays = WordIndex.of(KnowledgeBase([Entity("D1", "liver fever"), Entity("D2", "fever")])).arrays()
-    assert WordIndex.from_arrays(arrays, 2).rows_with(["fever"]).tolist() == [1]
-    changed = {name: value if value is None else np.array(value) for name, value in damaged.items()}
-    with pytest.raises(DataError, match="damaged"):
-        WordIndex.from_arrays({name: one for name, one in (arrays | changed).items() if one is not None}, 2)

@@ -46,9 +46,9 @@ class Reader:
         columns = _columns(log_odds, scores)
 
         def loss(factors: LogOdds) -> tuple[float, LogOdds]:
-            told = log_odds + columns @ factors
-            lost = np.logaddexp(0, np.where(correct, -told, told)).sum() + _RIDGE * factors @ factors
-            return float(lost), columns.T @ (expit(told) - correct) + 2 * _RIDGE * factors
+            corrected = log_odds + columns @ factors
+            lost = np.logaddexp(0, np.where(correct, -corrected, corrected)).sum() + _RIDGE * factors @ factors
+            return float(lost), columns.T @ (expit(corrected) - correct) + 2 * _RIDGE * factors
 
         a, b, c = minimize(loss, np.zeros(3), jac=True).x.tolist()
         return cls(encoder, (a, b, c))

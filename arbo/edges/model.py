@@ -244,10 +244,10 @@ def lists_of(source: Ids, target: Ids, weight: Floats, rank: Ids, k: int) -> Nei
     order = np.lexsort((rank[source], weight, target))
     source, target, weight = source[order], target[order], weight[order]
     place = np.arange(len(target)) - np.searchsorted(target, target)
-    is_kept: Bools = place < k
+    is_listed: Bools = place < k
     lists = Neighbors.empty(n, k)
-    lists.ids[target[is_kept], place[is_kept]] = source[is_kept]
-    lists.dissimilarity[target[is_kept], place[is_kept]] = weight[is_kept]
+    lists.ids[target[is_listed], place[is_listed]] = source[is_listed]
+    lists.dissimilarity[target[is_listed], place[is_listed]] = weight[is_listed]
     return lists
 
 

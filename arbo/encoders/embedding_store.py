@@ -1,9 +1,9 @@
 """A store of embeddings on disk, whose keys are hashes of texts and of the model.
 
 Each model with its configuration has a folder; each file holds some embeddings and their keys. A file is written
-completely, and its name is the hash of its content. So an interruption leaves only complete files, two processes can
-write at the same time, and a damaged file is recognised. A process that is killed while writing leaves a hidden
-`.arbo-partial-*` file, which is never read and can be deleted.
+completely, and its name is the hash of its content. So an interruption leaves only complete files, and two processes
+can write at the same time. A process that is killed while writing leaves a hidden `.arbo-partial-*` file, which is
+never read and can be deleted.
 """
 
 from __future__ import annotations
@@ -60,10 +60,10 @@ class EmbeddingStore:
             return known
         order = np.argsort(keys)
         ordered = keys[order]
-        for own, vectors in self._files():
-            place = np.searchsorted(ordered, own)
+        for stored, vectors in self._files():
+            place = np.searchsorted(ordered, stored)
             place[place == len(ordered)] = 0
-            here = ordered[place] == own
+            here = ordered[place] == stored
             rows = order[place[here]]
             if into is not None:
                 into[rows] = vectors[here]
@@ -87,18 +87,15 @@ class EmbeddingStore:
             raise _unwritable(self.folder, error) from error
 
     def _files(self) -> Iterator[tuple[Keys, Floats]]:
-        """Read all files whose content matches their name; the embeddings of other files are computed again."""
+        """Read all files; the embeddings of a file that cannot be read are computed again."""
         from safetensors import SafetensorError
-        from safetensors.numpy import load
+        from safetensors.numpy import load_file
 
         for file in sorted(self.folder.glob("*.safetensors")):
             try:
-                content = file.read_bytes()
-                if hashlib.sha256(content).hexdigest() != file.stem:
-                    raise ValueError("its content was changed")
-                tensors = load(content)
+                tensors = load_file(file)
                 keys, vectors = tensors["keys"], tensors["vectors"]
-            except (OSError, ValueError, KeyError, SafetensorError) as error:
+            except (OSError, KeyError, SafetensorError) as error:
                 logger.warning("%s is ignored (%s); delete it: its embeddings are computed again", file, error)
                 continue
             yield np.ascontiguousarray(keys).view(f"S{KEY_BYTES}").ravel(), vectors

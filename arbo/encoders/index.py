@@ -98,11 +98,9 @@ def word_index(kb: KnowledgeBase) -> WordIndex:
     if kb.stored is None or not (arrays := kb.stored.arrays("words")):
         return WordIndex.of(kb)
     try:
-        return WordIndex.from_arrays(arrays, len(kb))
-    except DataError as error:
-        raise error.at(str(kb.stored.folder)) from None
+        return WordIndex.from_arrays(arrays)
     except KeyError as error:
-        raise DataError(f"the words of names have no array {error}; {ADVICE}", file=str(kb.stored.folder)) from None
+        raise _damaged(kb.stored, error) from None
 
 
 def _state(fitted: Encoder, encoder: Encoder) -> Arrays:

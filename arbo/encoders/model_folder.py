@@ -8,36 +8,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, Unpack
 
 from arbo import files
 from arbo.encoders.encoder_config import EncoderConfig
-from arbo.encoders.model_card import CARD
-from arbo.encoders.pretrained import MANIFEST, TOWERS, find_folder, first_line
-from arbo.encoders.sentence_transformers import load_modules
+from arbo.encoders.pretrained import MANIFEST, MODULES, TOWERS, find_folder, first_line
+from arbo.encoders.sentence_transformers import read_modules
 from arbo.encoders.tower import Loading, Tower
 from arbo.errors import DataError, UsageError
 from arbo.files import real
-from arbo.settings import read_json
+from arbo.settings import Settings, read_json
 
 if TYPE_CHECKING:
     import torch
 
 
-class ModelConfig(Protocol):
-    """The settings of a kind of model, and the `format` that identifies its folders."""
-
-    format: ClassVar[str]
-    """Name of the kind in manifests."""
-
-    @classmethod
-    def from_dict(cls, values: object, *, file: str | None = None) -> Self:
-        """Make settings from a dict."""
-
-
-Config = TypeVar("Config", bound=ModelConfig)
+Config = TypeVar("Config", bound=Settings)
 
 FORMATS = {
     "arbo-model": "a dual-encoder",
@@ -45,28 +32,22 @@ FORMATS = {
     "arbo-edges": "an edge model with a cross-encoder",
     "arbo-label-attention": "a label-attention model (of arbo train finder)",
 }
-"""All values of `ModelConfig.format`, and the name of each kind of model in errors."""
+"""The kinds of models by their `format` in manifests, and their names in errors."""
 _VERSIONS = ("arbo", "safetensors", "tokenizers", "torch", "transformers")
 _KEYS = {"versions": dict, "config": dict, "shared": bool, "files": dict}
 _MEND = "save the model again, or fetch it again"
 
 
-class _Manifest(NamedTuple, Generic[Config]):
-    config: Config
-    shared: bool
-    files: dict[str, str]  # SHA-256 of each file by its relative path
-
-
 def save_model(
     mention: Tower,
     entity: Tower,
-    config: ModelConfig,
+    config: Settings,
     folder: files.PathLike,
     more: Callable[[Path], object] | None = None,
 ) -> None:
     """Write towers and configuration, completely or not at all, replacing a model that arbo saved earlier.
 
-    ``more`` writes further files of the model into the folder that it is given; the file `CARD` may change later.
+    ``more`` writes further files of the model into the folder that it is given.
     Raise UsageError if the folder has any other content, or cannot be written, and DataError if its manifest is
     damaged.
     """
@@ -81,9 +62,9 @@ def save_model(
                 more(partial)
             manifest = {
                 **_format(config.format).head(*_VERSIONS),
-                "config": asdict(config),  # type: ignore[call-overload]  # all of them are dataclasses
+                "config": config.as_dict(),
                 "shared": shared,
-                "files": {name: files.sha256_of(partial / name) for name in files.files_in(partial) if name != CARD},
+                "files": {name: files.sha256_of(partial / name) for name in files.files_in(partial)},
             }
             (partial / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", "utf-8")
     except Exception as error:  # transformers and safetensors let any error of their parts through
@@ -117,8 +98,8 @@ class OneTower:
     @property
     def settings(self) -> dict[str, Any]:
         """The values that identify the model in a manifest."""
-        own = {"encoder": self.kind, "model": self.name, "weights": [self.tower.fingerprint]}
-        return {**own, "config": asdict(self.config)}
+        model = {"encoder": self.kind, "model": self.name, "weights": [self.tower.fingerprint]}
+        return {**model, "config": self.config.as_dict()}
 
 
 def load_model(
@@ -132,17 +113,23 @@ def load_model(
     saved, a model of another ``kind`` (any other transformer is a dual-encoder), or one that a newer arbo saved.
     """
     folder = find_folder(name, how.pop("revision", None))
-    manifest = _manifest_of(folder, kind)
-    if manifest is None and kind.format != EncoderConfig.format:
+    places: tuple[Path, ...] = (folder,)
+    config: Any = None
+    if (folder / MANIFEST).is_file():
+        manifest = _read_manifest(folder)
+        if manifest["format"] != kind.format:
+            problem = f"this is {FORMATS[manifest['format']]}, not {FORMATS[kind.format]}"
+            raise DataError(f"{problem}; choose another folder", file=str(folder))
+        files.check_hashes(folder, manifest["files"], _MEND)
+        places = _places(folder, manifest["shared"])
+        config = kind.from_dict(manifest["config"], file=str(folder / MANIFEST))
+    elif kind is not EncoderConfig:
         problem = f"this is not {FORMATS[kind.format]} that arbo saved: it has no {MANIFEST}"
         raise DataError(f"{problem}; choose another folder", file=str(folder))
-    if manifest is not None:
-        files.check_hashes(folder, manifest.files, _MEND)
-    elif modules := load_modules(folder, **how):
-        return (modules[0],), cast("Config", modules[1])  # it is a dual-encoder
-    places = _places(folder, manifest is None or manifest.shared)
-    towers = tuple(Tower.load(place, **how) for place in places)
-    return towers, None if manifest is None else manifest.config
+    elif (folder / MODULES).is_file():
+        place, config = read_modules(folder)
+        places = (place,)
+    return tuple(Tower.load(place, **how) for place in places), config
 
 
 def load_single(name: files.PathLike, kind: type[Config], **how: Unpack[Loading]) -> tuple[Tower, Config]:
@@ -158,26 +145,13 @@ def check_model_replaceable(target: Path) -> None:
     def files_of(folder: Path) -> list[str]:
         if not (folder / MANIFEST).is_file():  # another process may have moved it since
             return []
-        return [*_read_manifest(folder)["files"], CARD]
+        return [*_read_manifest(folder)["files"]]
 
     files.check_replaceable(target, "model folder of arbo", MANIFEST, files_of)
 
 
 def _places(folder: Path, shared: bool) -> tuple[Path, ...]:
     return (folder,) if shared else tuple(folder / tower for tower in TOWERS)
-
-
-def _manifest_of(folder: Path, kind: type[Config]) -> _Manifest[Config] | None:
-    """Read the manifest of a model of this kind; None for a model that arbo did not save."""
-    path = folder / MANIFEST
-    if not path.is_file():
-        return None
-    manifest = _read_manifest(folder)
-    if manifest["format"] != kind.format:
-        mend = "choose another folder"
-        raise DataError(f"this is {FORMATS[manifest['format']]}, not {FORMATS[kind.format]}; {mend}", file=str(folder))
-    config = kind.from_dict(manifest["config"], file=str(path))
-    return _Manifest(config, manifest["shared"], manifest["files"])
 
 
 def _format(name: str) -> files.Format:

@@ -1,6 +1,6 @@
 """The normalised words of many names at once."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -9,27 +9,23 @@ from arbo.engine import Bools, Ids, kernel
 from arbo.text.names import normalize_name
 
 
-def words_of(
-    names: Sequence[str], normalize: Callable[[str], str] = normalize_name
-) -> tuple[StringTable, tuple[Ids, Ids]]:
-    """Return the distinct words of ``normalize(name).split()``, in order of first appearance, and those of each name.
+def words_of(names: Sequence[str]) -> tuple[StringTable, tuple[Ids, Ids]]:
+    """Return the distinct words of ``normalize_name(name).split()`` by first appearance, and those of each name.
 
     The words of name ``i`` have the numbers ``items[start[i]:start[i + 1]]``, each once. `normalize_name` changes the
-    parts of a name between blanks independently, so it is called once for each distinct part; another function is
-    called for each name.
+    parts of a name between blanks independently, so it is called once for each distinct part.
 
     >>> words, (start, items) = words_of(["Wilson's Disease", "", "Diseases of Wilson"])
     >>> words.strings(), start.tolist(), items.tolist()
     (['wilson', 'disease', 'of'], [0, 2, 2, 5], [0, 1, 1, 2, 0])
     """
-    by_part = normalize is normalize_name
-    spans, start = _parts(names if by_part else [" ".join(normalize(name).split()) for name in names])
+    spans, start = _parts(names)
     table, items = StringTable.of(spans)
-    normalized = [normalize(part) for part in table.strings()] if by_part else table.strings()
+    normalized = [normalize_name(part) for part in table.strings()]
     spans, first = _parts(normalized)
     words, numbers = StringTable.of(spans)
     # A part such as "+++" is a word only in a name of such parts; what follows an apostrophe is no word either.
-    is_mark = np.array([by_part and not word[:1].isalnum() for word in normalized], np.bool_)
+    is_mark = np.array([not word[:1].isalnum() for word in normalized], np.bool_)
     start, items, order = _distinct_words(start, items, first, numbers, is_mark, len(words))
     text, begin, end = words.spans
     return StringTable.of(Spans(text, begin[order], end[order]))[0], (start, items)
@@ -74,13 +70,13 @@ def _distinct_words(
     most = 0
     for part in parts:
         most += first[part + 1] - first[part]
-    items, kept, n = np.empty(most, np.int32), np.zeros_like(start), 0
+    items, begins, n = np.empty(most, np.int32), np.zeros_like(start), 0
     number, order, n_used = np.full(n_words, -1, np.int32), np.empty(n_words, np.int64), 0
     last = np.full(n_words, -1, np.int64)
     for row in range(len(start) - 1):
-        own_parts = parts[start[row] : start[row + 1]]
-        is_bare = is_mark[own_parts].all()
-        for part in own_parts:
+        row_parts = parts[start[row] : start[row + 1]]
+        is_bare = is_mark[row_parts].all()
+        for part in row_parts:
             for word in words[first[part] : first[part + 1]]:
                 if is_mark[part] != is_bare or last[word] == row:
                     continue
@@ -90,5 +86,5 @@ def _distinct_words(
                     n_used += 1
                 items[n] = number[word]
                 n += 1
-        kept[row + 1] = n
-    return kept, items[:n].copy(), order[:n_used].copy()
+        begins[row + 1] = n
+    return begins, items[:n].copy(), order[:n_used].copy()

@@ -1,4 +1,4 @@
-"""Names that may be near others, is_near by their words, so that the vectors of all others are never made.
+"""Names that may be near others, recognised by their words, so that the vectors of all others are never made.
 
 The vector of a name is the sum of those of its words, which have no negative value: it is at least as long as if these
 were orthogonal. So the cosine with a unit vector is at most the sum of the products with the words, divided by the root
@@ -14,7 +14,7 @@ from arbo.engine import Bools, Csr, csr, in_parallel, kernel
 
 _WORDS, _NAMES = 1 << 12, 1 << 16  # numbers of words and of names that a thread takes at once
 _LEAST = 0.1
-"""Smaller cosines of a word are not kept, but count as this: then few are kept, and few names too many are is_near."""
+"""Smaller cosines of a word are not kept, but count as this: then few are kept, and few names too many are marked."""
 _ROUNDING = 1e-5  # more than the rounding of vectors to float32
 
 

@@ -1,6 +1,6 @@
 """The default encoder: character n-grams of names, without trained weights."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import count
@@ -16,9 +16,7 @@ from arbo.encoders.near_names import may_be_near
 from arbo.encoders.ngram_sums import Items, grams_of, n_holders, name_vectors
 from arbo.encoders.string_table import Spans, StringTable
 from arbo.engine import Ids, Metric, New, Vectors, in_parallel
-from arbo.errors import DataError
 from arbo.progress import Announce, quiet
-from arbo.text.names import normalize_name
 
 Floats = npt.NDArray[np.float64]
 
@@ -53,14 +51,9 @@ class Frequencies:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
-        """Return frequencies that use these arrays, uncopied; raise DataError if they do not fit together."""
+        """Return frequencies that use these arrays, uncopied; raise KeyError if one is missing."""
         words, grams = (StringTable.from_arrays(arrays, name) for name in ("words", "grams"))
-        counts = [np.asarray(arrays.get(name)) for name in ("word_count", "gram_count", "names")]
-        if [count.shape for count in counts] != [(len(words),), (len(grams),), (1,)] or any(
-            count.dtype.kind not in "if" or not ((count >= 0) & (count <= counts[2])).all() for count in counts
-        ):
-            raise DataError("the counts of words or n-grams are damaged; make the index or run with them again")
-        return cls(int(counts[2][0]), words, grams, *counts[:2])
+        return cls(int(arrays["names"][0]), words, grams, arrays["word_count"], arrays["gram_count"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +76,6 @@ class NgramEncoder:
     decay: float = 0.9
     floor: float = 0.3
     alias_weight: float = 0.045
-    normalize: Callable[[str], str] = normalize_name
     frequencies: Frequencies | None = None
     new: New = field(default=np.empty, repr=False, compare=False)
     """Makes the arrays of the vectors, see `arbo.scale.work.Work.new`."""
@@ -101,7 +93,7 @@ class NgramEncoder:
 
         Only a fitted encoder can encode; another raises RuntimeError.
         """
-        words, in_name = words_of(names, self.normalize)
+        words, in_name = words_of(names)
         seen: dict[str, int] = {}
         is_first = np.fromiter(map(seen.setdefault, names, count()), np.int64, len(names)) == np.arange(len(names))
         spans, start, _ = grams_of(words, self.sizes, 0, len(words))
@@ -132,7 +124,7 @@ class NgramEncoder:
         """
         if within >= 1 or self.floor < 0 or not len(sought):
             return np.arange(len(names)) if len(sought) else sought
-        words, in_name = words_of(names, self.normalize)
+        words, in_name = words_of(names)
         vectors = self._encode([names[row] for row in sought.tolist()])
         is_near = may_be_near(in_name, self._vectors_of(words), vectors[:, :-1], within)
         is_near[sought] = True
@@ -141,7 +133,7 @@ class NgramEncoder:
     def unseen(self, names: Iterable[str]) -> float:
         """Return the share of the n-grams in the distinct words of names that the fitted names do not have."""
         assert self.frequencies is not None  # the encoder of a run is fitted
-        words, _ = words_of(list(names), self.normalize)
+        words, _ = words_of(list(names))
         grams, _, _ = grams_of(words, self.sizes, 0, len(words))
         number = self.frequencies.grams.find(grams)
         return float((number < 0).mean()) if len(number) else 0.0
@@ -155,14 +147,13 @@ class NgramEncoder:
             "decay": self.decay,
             "floor": self.floor,
             "alias_weight": self.alias_weight,
-            "normalize": f"{self.normalize.__module__}.{self.normalize.__qualname__}",
         }
 
     def _encode(self, names: Sequence[str], is_alias: npt.NDArray[np.bool_] | None = None) -> sp.csr_array:
         """Return unit vectors of names: (names, n-grams + unseen + 1); the last dimension marks aliases."""
         fitted, words, in_name = self._read.pop() if self._read else (None, None, None)
         if words is None or in_name is None or fitted != tuple(names):
-            words, in_name = words_of(names, self.normalize)
+            words, in_name = words_of(names)
         alias = np.zeros(len(names))
         if is_alias is not None:
             alias[is_alias] = self.alias_weight

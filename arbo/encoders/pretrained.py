@@ -34,8 +34,7 @@ TOWERS = ("mention", "entity")
 _HUB_NAME = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?", re.ASCII)
 _HUB_FILES = ["*.json", "*.txt", "*.model", "*.jinja", "model*.safetensors", PROJECTION]
 _TOWER_FILES = [f"{tower}/{pattern}" for tower in TOWERS for pattern in _HUB_FILES]
-_MODULE_FILES = ["*_Pooling/config.json", "*_Dense/config.json", "*_Dense/model.safetensors"]
-_MODULE_FILES += [f"0_*/{pattern}" for pattern in _HUB_FILES]
+_MODULE_FILES = ["*_Pooling/config.json", *(f"0_*/{pattern}" for pattern in _HUB_FILES)]
 _VOCABULARIES = ("tokenizer.json", "vocab.txt", "vocab.json", "*.model")
 
 MINILM = "all-MiniLM-L6-v2"
@@ -183,22 +182,17 @@ def _quiet() -> Iterator[None]:
             logging.enable_progress_bar()  # type: ignore[no-untyped-call]
 
 
-def load_linear(file: Path) -> torch.nn.Linear:
-    """Read a linear layer, such as a projection; raise DataError if that fails."""
-    from safetensors.torch import load_file
-
-    try:
-        return linear_of({name.removeprefix("linear."): value for name, value in load_file(file).items()})
-    except Exception as error:  # from the file, safetensors or torch
-        raise DataError(f"cannot load the projection: {first_line(error)}", file=str(file)) from error
-
-
 def load_projection(file: Path, hidden: int) -> torch.nn.Linear:
     """Read the projection of vectors of length ``hidden``, or `BOTH` times that length.
 
     Raise DataError if the projection is damaged, or for vectors of another length.
     """
-    linear = load_linear(file)
+    from safetensors.torch import load_file
+
+    try:
+        linear = linear_of(load_file(file))
+    except Exception as error:  # from the file, safetensors or torch
+        raise DataError(f"cannot load the projection: {first_line(error)}", file=str(file)) from error
     if linear.in_features not in (hidden, BOTH * hidden):
         problem = f"the projection needs vectors of {linear.in_features} dimensions, but the model returns {hidden}"
         raise DataError(f"{problem}; save the model again, or fetch it again", file=str(file))

@@ -29,7 +29,7 @@ MENTION_FIELDS = ("left", "mention", "right")
 ENTITY_FIELDS = ("name", "description", "definition", "aliases", "types")
 
 # Literals for tokens whose names depend on the model.
-_OWN_NAMES = ("[CLS]", "[SEP]")
+_MODEL_TOKENS = ("[CLS]", "[SEP]")
 
 # Number of characters to tokenise at first for each token that fits; if too few, four times as many.
 _CHARACTERS_A_TOKEN = 6
@@ -65,10 +65,7 @@ class Template:
 
     @classmethod
     def parse(cls, text: str, fields: Sequence[str], *, focus: str) -> Self:
-        """Parse a template.
-
-        Raise UsageError if its braces do not match, a field is unknown, repeated or formatted, or the focus is missing.
-        """
+        """Parse a template; raise UsageError for an unknown, repeated or formatted field, or a missing focus."""
         parts: list[Part] = []
         literals = ""
         try:
@@ -81,10 +78,9 @@ class Template:
             if field is None:  # after a doubled brace
                 continue
             if field not in fields or Part(field, True) in parts or spec or conversion:
-                formatted = "is formatted" if spec or conversion else "occurs twice"
+                known = ", ".join(f"{{{name}}}" for name in fields)
                 raise UsageError(
-                    f"template {text!r}: {{{field}}} {'is unknown' if field not in fields else formatted}; fields are "
-                    + ", ".join(f"{{{name}}}" for name in fields)
+                    f"template {text!r}: {{{field}}} is no plain field; write each of {known} at most once"
                 )
             parts += [*(Part(word, False) for word in literals.split()), Part(field, True)]
             literals = ""
@@ -125,10 +121,10 @@ class Speller:
         backend.encode_special_tokens = True
         added = backend.get_added_tokens_decoder()
         names = (tokenizer.cls_token or tokenizer.bos_token, tokenizer.sep_token or tokenizer.eos_token)
-        own = dict(zip(_OWN_NAMES, names, strict=True))
+        model_names = dict(zip(_MODEL_TOKENS, names, strict=True))
 
         def spell(literal: str) -> list[int]:
-            name = own.get(literal, literal)
+            name = model_names.get(literal, literal)
             token = None if name is None else backend.token_to_id(name)
             if token is not None:
                 return [token]
@@ -153,7 +149,7 @@ class Speller:
             text: ids
             for text, ids in self.literals.items()
             if ids
-            and text not in _OWN_NAMES
+            and text not in _MODEL_TOKENS
             and not (text[0].isalnum() or text[-1].isalnum())
             and self.tokenizer.token_to_id(text) is None
         }
@@ -247,8 +243,8 @@ def _share(wanted: Mapping[str, int], focus: str, room: int) -> dict[str, int]:
     shares: dict[str, int] = {}
     for name in (focus, "left", "right", *wanted):
         if name in wanted and name not in shares:
-            kept = min(wanted.get("right", 0), room - room // 2) if name == "left" else 0
-            shares[name] = min(wanted[name], room - kept)
+            reserved = min(wanted.get("right", 0), room - room // 2) if name == "left" else 0
+            shares[name] = min(wanted[name], room - reserved)
             room -= shares[name]
     return shares
 

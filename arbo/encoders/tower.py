@@ -275,9 +275,9 @@ class Tower:
         vectors[ranges((np.cumsum(count) - count)[read], count[read])] = embedded[:end].cpu().numpy()
         bad = np.repeat(np.arange(len(rows)), count)[~np.isfinite(vectors).all(axis=1)]
         if len(bad):
-            mend = "choose another model" if self.model.dtype == torch.float32 else "use precision='float32'"
+            advice = "choose another model" if self.model.dtype == torch.float32 else "use precision='float32'"
             n_bad = len(np.unique(bad))
-            raise DataError(f"the model gives NaN or infinity for {n_bad:,} of {len(rows):,} texts; {mend}")
+            raise DataError(f"the model gives NaN or infinity for {n_bad:,} of {len(rows):,} texts; {advice}")
         return vectors
 
     def _in_batches(
@@ -304,8 +304,8 @@ class Tower:
                 if not _is_out_of_memory(error):
                     raise
                 if end - begin == 1:
-                    mend = "choose a smaller max_length, or another device"
-                    raise ArboError(f"not enough memory to embed one text of {longest} tokens; {mend}") from error
+                    advice = "choose a smaller max_length, or another device"
+                    raise ArboError(f"not enough memory to embed one text of {longest} tokens; {advice}") from error
             else:
                 yield order[begin:end], vectors
                 begin = end

@@ -1,11 +1,9 @@
 """Precomputed vectors, looked up by the ids of mentions and entities, or by their rows."""
 
 import hashlib
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -14,10 +12,11 @@ import numpy.typing as npt
 from arbo.data import KnowledgeBase, MentionInput
 from arbo.encoders.encoder import DEFAULT_THRESHOLD
 from arbo.engine import Metric, Vectors
-from arbo.errors import DataError, UsageError
+from arbo.errors import DataError
 from arbo.progress import Announce, quiet
+from arbo.settings import check_choice
 
-Given = Mapping[str, npt.ArrayLike] | npt.ArrayLike
+VectorSource = Mapping[str, npt.ArrayLike] | npt.ArrayLike
 """Vectors by id, or a matrix."""
 
 
@@ -34,25 +33,20 @@ class VectorEncoder:
         limits: default thresholds on entity and mention edges. The defaults (0.35 and 0.2 for cosine, 0 for dot) are a
             guess; choose thresholds with `Linker.tune`, or by inspection.
 
-    Raise UsageError if the metric is unknown, or ``limits`` are not two numbers.
+    Raise UsageError if the metric is unknown.
 
     >>> encoder = VectorEncoder({"d:0-3": [1.0, 0.0]}, {"D1": [[0.9, 0.1], [0.0, 1.0]]})
     >>> encoder.metric
     'cosine'
     """
 
-    mentions: Given = field(repr=False)
-    entities: Given = field(default_factory=dict, repr=False)
+    mentions: VectorSource = field(repr=False)
+    entities: VectorSource = field(default_factory=dict, repr=False)
     metric: Metric = "cosine"
     limits: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
-        if self.metric not in DEFAULT_THRESHOLD:
-            raise UsageError(f"metric {self.metric!r} is not one of {', '.join(DEFAULT_THRESHOLD)}")
-        if self.limits is not None and (
-            len(self.limits) != 2 or not all(isinstance(x, Real) and not math.isnan(x) for x in self.limits)
-        ):
-            raise UsageError(f"limits must be two numbers, for entity and mention edges, not {self.limits!r}")
+        check_choice("metric", self.metric, tuple(DEFAULT_THRESHOLD))
 
     @property
     def threshold(self) -> tuple[float, float]:
@@ -78,8 +72,9 @@ class VectorEncoder:
     @property
     def dim(self) -> int:
         """The length of all vectors, taken from the first one; 0 without vectors."""
-        both = [given.values() if isinstance(given, Mapping) else [given] for given in (self.mentions, self.entities)]
-        return next((size for given in chain(*both) for size in reversed(_array(given).shape)), 0)
+        sources = self.mentions, self.entities
+        both = [one.values() if isinstance(one, Mapping) else [one] for one in sources]
+        return next((size for vector in chain(*both) for size in reversed(_array(vector).shape)), 0)
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -92,51 +87,48 @@ class VectorEncoder:
         }
 
 
-def _stacked(kind: str, ids: Sequence[str], given: Given, dim: int) -> Vectors:
-    if not isinstance(given, Mapping):
-        matrix = _array(given)
+def _stacked(kind: str, ids: Sequence[str], source: VectorSource, dim: int) -> Vectors:
+    if not isinstance(source, Mapping):
+        matrix, owner = _array(source), None
         if matrix.shape != (len(ids), dim):
             raise DataError(
                 f"the matrix of {kind} vectors has the shape {matrix.shape}, not {(len(ids), dim)}: give one row for "
                 f"each {kind}, in order, or a dict of vectors by {kind} id"
             )
-        try:
-            return Vectors.of(matrix, n=len(ids))
-        except ValueError as error:
-            raise DataError(f"the matrix of {kind} vectors: {error}") from None
-    if missing := [id_ for id_ in ids if id_ not in given]:
-        problem = f"no vector for {len(missing):,} of {len(ids):,} {kind} ids, the first of them {missing[0]!r}"
-        raise DataError(f"{problem}; give one for each id")
-    rows = [_checked(kind, id_, _array(given[id_]), dim) for id_ in ids]
-    matrix = np.concatenate(rows) if rows else np.empty((0, dim), np.float32)
-    return Vectors.of(matrix, np.repeat(np.arange(len(rows)), [len(row) for row in rows]), n=len(ids))
+    else:
+        if missing := [id_ for id_ in ids if id_ not in source]:
+            problem = f"no vector for {len(missing):,} of {len(ids):,} {kind} ids, the first of them {missing[0]!r}"
+            raise DataError(f"{problem}; give one for each id")
+        rows = [_vectors_of(kind, id_, _array(source[id_]), dim) for id_ in ids]
+        matrix = np.concatenate(rows) if rows else np.empty((0, dim), np.float32)
+        owner = np.repeat(np.arange(len(rows)), [len(row) for row in rows])
+    try:
+        return Vectors.of(matrix, owner, n=len(ids))
+    except ValueError as error:
+        raise DataError(f"the {kind} vectors: {error}") from None
 
 
-def _checked(kind: str, id_: str, array: npt.NDArray[Any], dim: int) -> npt.NDArray[np.float32]:
-    """Return the vectors of a mention or an entity as float32; (vectors, dim)."""
-    most = 1 if kind == "mention" else np.inf
-    vectors = array[None] if array.ndim == 1 else array
-    if vectors.shape[1:] != (dim,) or not 1 <= len(vectors) <= most or array.dtype.kind not in "iuf":
+def _vectors_of(kind: str, id_: str, array: npt.NDArray[Any], dim: int) -> npt.NDArray[Any]:
+    """Return the vectors of a mention or an entity; (vectors, dim)."""
+    vectors = np.atleast_2d(array)
+    is_one = len(vectors) == 1 if kind == "mention" else len(vectors) > 0
+    if vectors.shape[1:] != (dim,) or not is_one or array.dtype.kind not in "iuf":
         expected = f"({dim},)" + (f" or (vectors, {dim})" if kind == "entity" else "")
         problem = f"the {kind} has {array.dtype} of the shape {array.shape}; expected numbers of the shape {expected}"
         raise DataError(problem, id=id_)
-    with np.errstate(over="ignore"):
-        vectors = vectors.astype(np.float32)
-    if not np.isfinite(vectors).all():
-        raise DataError("the vector has NaN, infinity or a number too large for float32", id=id_)
     return vectors
 
 
-def _array(given: npt.ArrayLike) -> npt.NDArray[Any]:
+def _array(values: npt.ArrayLike) -> npt.NDArray[Any]:
     try:
-        return np.asarray(given)
+        return np.asarray(values)
     except ValueError:  # without a regular shape: an array of objects, which is refused later
         return np.array(None)
 
 
-def _fingerprint(given: Given) -> str:
+def _fingerprint(source: VectorSource) -> str:
     digest = hashlib.sha256()
-    for id_, vectors in sorted(given.items()) if isinstance(given, Mapping) else [(None, given)]:
+    for id_, vectors in sorted(source.items()) if isinstance(source, Mapping) else [(None, source)]:
         array = _array(vectors)
         digest.update(repr((id_, array.shape)).encode())
         if array.dtype.kind in "iuf":

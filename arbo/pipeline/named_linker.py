@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from arbo.encoders.by_name import NGRAM, check_model_name
+from arbo.encoders.by_name import NGRAM
 from arbo.encoders.dual import DualEncoder
 from arbo.encoders.encoder_config import EncoderConfig
 from arbo.encoders.model_folder import same_model
@@ -44,7 +44,6 @@ def encoder_like(
         if setting := next(iter(fields or ()), None) or (cache and "cache"):
             raise UsageError(f"{setting} needs a transformer, not ngram; choose a transformer, or leave {setting} out")
         return NgramEncoder()
-    check_model_name(model)
     config = None  # the model's own
     if "model" in settings and not fields:
         config = EncoderConfig.from_dict(settings.get("config"), file=str(file))

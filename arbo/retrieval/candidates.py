@@ -12,20 +12,17 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from os import fspath
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from arbo.data import Corpus, KnowledgeBase
 from arbo.engine import Bools, Floats, Ids, LinkingScores
-from arbo.errors import DataError, UsageError
+from arbo.errors import DataError
 from arbo.files import Format, PathLike, check_manifest, json_ready, write_whole
 from arbo.results.evaluation import evaluate_candidates
-from arbo.results.run import Run
 
 _MEND = "make the candidates again"
 _ORIGIN = {"documents": str, "knowledge_base": str, "made_by": dict}
@@ -37,8 +34,7 @@ _COLUMNS = ("candidates", "candidate_scores")
 class Candidates:
     """The candidates of each mention of some documents, best first, and their origin.
 
-    Raise ValueError if the arrays differ in shape, an entity is not an integer of at least -1, a score is NaN or +inf,
-    a mention has a candidate twice, scores do not descend, or an empty place has a score or precedes a candidate.
+    Raise ValueError if the arrays differ in shape, or entities are no integers.
     """
 
     entities: Ids
@@ -60,40 +56,8 @@ class Candidates:
             raise ValueError(f"entities and scores must have one shape (mentions, k), not {shapes}")
         if entities.dtype.kind not in "iu":
             raise ValueError(f"entities must be integers, rows of the knowledge base, not {entities.dtype}")
-        is_filled = entities >= 0
-        with np.errstate(invalid="ignore"):
-            problems = {
-                "has an entity below -1": (entities < -1).any(axis=1),
-                "has a score that is NaN or +inf": (np.isnan(scores) | (scores == np.inf)).any(axis=1),
-                "has a score in an empty place": (~is_filled & (scores != -np.inf)).any(axis=1),
-                "has an entity after an empty place": (is_filled[:, 1:] & ~is_filled[:, :-1]).any(axis=1),
-                "has the same entity twice": repeated(entities).any(axis=1),
-                "has scores that do not descend": (scores[:, 1:] > scores[:, :-1]).any(axis=1),
-            }
-        for problem, bad in problems.items():
-            if bad.any():
-                row = int(np.argmax(bad))
-                raise ValueError(f"mention {row} {problem}: {entities[row].tolist()}, scores {scores[row].tolist()}")
         object.__setattr__(self, "entities", entities.astype(np.int32, copy=False))
         object.__setattr__(self, "scores", scores)
-
-    @classmethod
-    def of_result(cls, result: Run, kb: KnowledgeBase) -> Self:
-        """Return the candidates in a run, for each mention up to `LinkerConfig.candidates`.
-
-        A reranker's candidates are in its order, with its probabilities; `made_by` names it, and trainings refuse them.
-        Raise UsageError if the run was made without a knowledge base, or with another one than ``kb``.
-        """
-        made_with, documents = result.manifest["knowledge_base"], result.manifest["documents"]["fingerprint"]
-        if made_with is None:
-            raise UsageError("the run was made without a knowledge base, so it has no candidates; link with one")
-        if other := other_origin((documents, made_with["fingerprint"]), (documents, kb.fingerprint)):
-            raise UsageError(f"the run was made with {other}; give that knowledge base, or link again")
-        ids, scores = (result.link_table[name].combine_chunks() for name in _COLUMNS)
-        rows = pc.index_in(ids.flatten(), pa.array([id_ for (id_,) in kb.columns("id")], pa.string()))
-        k = min(result.manifest["config"]["candidates"], len(kb))
-        lists = _padded(rows, scores.flatten(), ids.value_lengths(), k)
-        return cls(*lists, documents, kb.fingerprint, result.manifest["encoder"])
 
     @property
     def k(self) -> int:
@@ -113,10 +77,6 @@ class Candidates:
             digest.update(array.tobytes())
         return digest.hexdigest()
 
-    def first(self, k: int) -> Self:
-        """Return the best ``k`` candidates of each mention."""
-        return replace(self, entities=self.entities[:, :k], scores=self.scores[:, :k])
-
     def __len__(self) -> int:
         return len(self.entities)
 
@@ -127,11 +87,6 @@ class Candidates:
         """Raise DataError unless the candidates belong to these documents and this knowledge base."""
         if other := other_origin(self.origin, (documents.fingerprint, kb.fingerprint)):
             raise DataError(f"the candidates were made with {other}; {_MEND}")
-        if len(self) != documents.n_mentions or self.entities.max(initial=-1) >= len(kb):
-            raise DataError(
-                f"the candidates have {len(self):,} mentions and entity rows up to {self.entities.max(initial=-1):,}; "
-                f"there are {documents.n_mentions:,} mentions and {len(kb):,} entities: {_MEND}"
-            )
 
     def evaluate(
         self, documents: Iterable[Any], kb: KnowledgeBase, *, train: Iterable[Any] | None = None
@@ -145,15 +100,8 @@ class Candidates:
         """Write one Parquet file with a row for each mention, completely or not at all.
 
         Its columns are two lists: ``candidates``, as rows of the knowledge base, and ``candidate_scores``. The metadata
-        of the schema contains the origin of the candidates. Raise UsageError if the file cannot be written, or exists
-        and is not a file of candidates.
+        of the schema contains the origin of the candidates. Raise UsageError if the file cannot be written.
         """
-        target = Path(path)
-        if target.exists():
-            try:
-                _manifest(target)
-            except DataError as error:
-                raise UsageError(f"{error}; choose another file, or remove this one first") from None
         is_filled = self.entities >= 0
         start = pa.array(np.concatenate([[0], np.cumsum(is_filled.sum(axis=1))]), pa.int32())
         lists = [
@@ -161,7 +109,7 @@ class Candidates:
         ]
         manifest = {**FORMAT.head(), "k": self.k, **{name: json_ready(getattr(self, name)) for name in _ORIGIN}}
         table = pa.table(dict(zip(_COLUMNS, lists, strict=True)), metadata={FORMAT.name: json.dumps(manifest)})
-        write_whole(target, lambda file: pq.write_table(table, file, write_page_checksum=True))
+        write_whole(path, lambda file: pq.write_table(table, file, write_page_checksum=True))
 
     @classmethod
     def load(cls, path: PathLike) -> Self:
@@ -169,14 +117,15 @@ class Candidates:
 
         Raise DataError if the file is missing, truncated, changed, of another kind or of a newer version.
         """
-        manifest = _manifest(Path(path))
         try:
             table = pq.read_table(path, partitioning=None, page_checksum_verification=True)
+            values = json.loads(table.schema.metadata[FORMAT.name.encode()])
             entities, scores = (table[name].combine_chunks() for name in _COLUMNS)
-            lists = _padded(entities.flatten(), scores.flatten(), entities.value_lengths(), manifest["k"])
-            return cls(*lists, *(manifest[name] for name in _ORIGIN))
-        except (OSError, KeyError, AttributeError, ValueError, TypeError, pa.ArrowException) as error:
-            raise DataError(f"the candidates cannot be read: {error}; {_MEND}", file=fspath(path)) from None
+        except (OSError, KeyError, ValueError, TypeError, pa.ArrowException) as error:
+            raise DataError(f"not a readable file of candidates: {error}; {_MEND}", file=fspath(path)) from None
+        manifest = check_manifest(values, FORMAT, path)
+        lists = _padded(entities.flatten(), scores.flatten(), entities.value_lengths(), manifest["k"])
+        return cls(*lists, *(manifest[name] for name in _ORIGIN))
 
 
 def _padded(entities: pa.Array, scores: pa.Array, length: pa.Array, k: int) -> tuple[Ids, Floats]:
@@ -187,14 +136,6 @@ def _padded(entities: pa.Array, scores: pa.Array, length: pa.Array, k: int) -> t
     return rows, values
 
 
-def _manifest(file: Path) -> dict[str, Any]:
-    try:
-        values = json.loads((pq.read_schema(file).metadata or {})[FORMAT.name.encode()])
-    except (OSError, KeyError, ValueError, RecursionError, pa.ArrowException) as error:
-        raise DataError(f"not a readable file of candidates ({error!r:.200})", file=str(file)) from None
-    return check_manifest(values, FORMAT, file)
-
-
 def with_gold(candidates: Candidates, gold: Ids) -> Candidates:
     """Add the gold entity as the last candidate of each mention that has no gold candidate (the oracle SELF).
 
@@ -202,8 +143,8 @@ def with_gold(candidates: Candidates, gold: Ids) -> Candidates:
     the correct entities of each mention, (mentions, any number), padded with -1; the first is added, see
     `arbo.data.gold.Gold.entities`. Raise ValueError if ``gold`` has another shape.
 
-    >>> found = Candidates([[3, 1], [2, -1], [0, 1]], [[0.9, 0.5], [0.7, -np.inf], [0.8, 0.1]], "d", "kb", {})
-    >>> with_gold(found, np.array([[1, -1], [5, 4], [-1, -1]])).entities.tolist()
+    >>> candidates = Candidates([[3, 1], [2, -1], [0, 1]], [[0.9, 0.5], [0.7, -np.inf], [0.8, 0.1]], "d", "kb", {})
+    >>> with_gold(candidates, np.array([[1, -1], [5, 4], [-1, -1]])).entities.tolist()
     [[3, 1], [2, 5], [0, 1]]
     """
     if gold.ndim != 2 or len(gold) != len(candidates):
@@ -229,21 +170,12 @@ def gaps_filled(scores: Floats) -> Floats:
     return np.where(np.isfinite(scores), scores, np.where(np.isfinite(lowest), lowest, np.float32(0)))
 
 
-def other_origin(own: tuple[str, str], given: tuple[str, str]) -> str | None:
-    """Describe, for errors, how one `Candidates.origin` differs from the ``given`` one; None if they are equal."""
-    for what, one, other in zip(("other documents", "another knowledge base"), own, given, strict=True):
-        if one != other:
-            return f"{what} (fingerprint {one}, not {other})"
+def other_origin(one: tuple[str, str], other: tuple[str, str]) -> str | None:
+    """Describe, for errors, how one `Candidates.origin` differs from another; None if they are equal."""
+    for what, first, second in zip(("other documents", "another knowledge base"), one, other, strict=True):
+        if first != second:
+            return f"{what} (fingerprint {first}, not {second})"
     return None
-
-
-def repeated(entities: Ids) -> Bools:
-    """Mark the entities that repeat an earlier candidate of the same mention; (mentions, k)."""
-    order = np.argsort(entities, axis=1, kind="stable")
-    ordered = np.take_along_axis(entities, order, axis=1)
-    again = np.zeros(entities.shape, np.bool_)
-    np.put_along_axis(again, order[:, 1:], (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0), axis=1)
-    return again
 
 
 def is_gold(entities: Ids, gold: Ids) -> Bools:

@@ -6,7 +6,7 @@ import numpy as np
 
 from arbo.engine import Floats, Ids
 from arbo.errors import UsageError
-from arbo.retrieval.candidates import Candidates, is_gold, other_origin
+from arbo.retrieval.candidates import Candidates, is_gold
 
 
 def check_skip_margin(margin: float | None) -> None:
@@ -44,23 +44,13 @@ def skipping(retrieved: Candidates, reranked: Candidates, gold: Ids, *, most_los
     mentions. Report scores on documents other than those used for this choice.
 
     ``reranked`` are the ``retrieved`` candidates after `rerank` without a margin. ``gold`` holds the rows of the
-    correct entities of each mention, (mentions, any number), padded with -1, see `arbo.data.gold.Gold.entities`. Raise
-    ValueError if the numbers of mentions or the origins differ, or ``most_lost`` is not between 0 and 1.
+    correct entities of each mention, (mentions, any number), padded with -1, see `arbo.data.gold.Gold.entities`.
 
     >>> before = Candidates([[0, 1], [0, 1], [0, 1]], [[0.9, 0.1], [0.6, 0.5], [0.8, 0.1]], "d", "kb", {})
     >>> after = Candidates([[0, 1], [1, 0], [0, 1]], [[0.9, 0.1]] * 3, "d", "kb", {})
     >>> skipping(before, after, np.array([[0], [1], [0]]))
     Skipping(margin=0.699999988079071, skipped=0.6666666666666666, accuracy=1.0, lost=0.0)
     """
-    if not len(retrieved) == len(reranked) == len(gold):
-        raise ValueError(
-            f"the numbers of mentions differ: {len(retrieved):,} in retrieved, {len(reranked):,} in reranked, "
-            f"{len(gold):,} in gold"
-        )
-    if other := other_origin(reranked.origin, retrieved.origin):
-        raise ValueError(f"the reranked candidates were made with {other}; rerank the retrieved ones")
-    if not 0 <= most_lost <= 1:
-        raise ValueError(f"most_lost must be between 0 and 1, not {most_lost!r}")
     margin = margins(retrieved.scores)
     before, after = (np.any(is_gold(one.entities[:, :1], gold), axis=1).astype(int) for one in (retrieved, reranked))
     n_gold = max(1, int((gold >= 0).any(axis=1).sum()))

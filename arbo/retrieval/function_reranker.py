@@ -49,37 +49,29 @@ class FunctionReranker:
         if not items:
             return np.empty(0, np.float32)
         answers = self.function([*items], [[*some] for some in candidates])  # the function may change its copies
-        n = len(answers) if hasattr(answers, "__len__") else None
-        if n != len(items):
-            problem = type(answers).__name__ if n is None else f"{n:,} lists for {len(items):,} mentions"
-            raise DataError(f"the reranker returned {problem}; return a list of scores for each mention")
+        if not hasattr(answers, "__len__") or len(answers) != len(items):
+            raise DataError(f"the reranker returned {answers!r:.80}; return {len(items):,} lists, one for each mention")
         return np.concatenate([_scores(*each) for each in zip(items, candidates, answers, strict=True)])
 
 
 def reranker_of(reranker: Any) -> Any:
     """Return a reranker, or make one of a function; raise UsageError if it is neither, or a class."""
-    if isinstance(reranker, str):
-        load = f"arbo.CrossEncoder.from_pretrained({reranker!r:.100})"
-        raise UsageError(f"the reranker is the name {reranker!r:.100}; load the model: reranker={load}")
-    if not isinstance(reranker, type):
-        if hasattr(reranker, "score"):
-            return reranker
-        if callable(reranker):
-            return FunctionReranker(reranker)
-    kind = f"the class {reranker.__name__}" if isinstance(reranker, type) else f"an object of {type(reranker).__name__}"
-    mend = "give a function of mentions and their candidates, or an object with a method `score`"
-    raise UsageError(f"the reranker must score candidates, but is {kind}; {mend}")
+    if hasattr(reranker, "score") and not isinstance(reranker, type):
+        return reranker
+    if callable(reranker) and not isinstance(reranker, type):
+        return FunctionReranker(reranker)
+    expected = (
+        "a function of mentions and their candidates, or a model such as arbo.CrossEncoder.from_pretrained(folder)"
+    )
+    raise UsageError(f"the reranker {reranker!r:.100} cannot score candidates; give {expected}")
 
 
 def _scores(item: MentionInput, candidates: Sequence[Entity], answer: Any) -> Floats:
     """Check the scores of a mention, and return them as an array."""
-    scores = np.full(len(candidates), np.nan, np.float32)
+    scores = np.empty(0, np.float32)
     with suppress(TypeError, ValueError, OverflowError):
         scores = np.asarray(answer, np.float32)
-    if scores.shape != (len(candidates),):
-        problem = f"scores of the shape {scores.shape} for {len(candidates)} candidates; return one for each"
-    elif not np.isfinite(scores).all():
-        problem = f"{answer!r:.80}; scores must be finite numbers"
-    else:
-        return scores
-    raise DataError(f"the reranker returned {problem}", id=item.mention.id)
+    if scores.shape != (len(candidates),) or not np.isfinite(scores).all():
+        problem = f"the reranker returned {answer!r:.80} for {len(candidates)} candidates"
+        raise DataError(f"{problem}; return a finite number for each", id=item.mention.id)
+    return scores

@@ -171,8 +171,8 @@ def with_entities(groups: Sequence[Hashable], entities: Mapping[Hashable, Rows])
     ``entities`` are the rows of the entities of each group, see `rows_by`. Raise UsageError if no mention has an entity
     in its domain, for example if only the documents have domains.
 
-    >>> found = with_entities(["lego", "yugioh", "lego"], rows_by(["muppets", "lego", "lego"]))
-    >>> [(group.queries.tolist(), group.things.tolist()) for group in found]
+    >>> groups = with_entities(["lego", "yugioh", "lego"], rows_by(["muppets", "lego", "lego"]))
+    >>> [(group.queries.tolist(), group.things.tolist()) for group in groups]
     [([0, 2], [1, 2]), ([1], [])]
     """
     if len(groups) and len(entities) and {*map(_domain_of, groups)}.isdisjoint(map(_domain_of, entities)):
@@ -244,10 +244,10 @@ def recall_within(
     """
     n_neighbors, n_right = 0, 0.0
     for group in groups:
-        own = lists.of(group.queries)
-        if n := int((own.ids >= 0).sum()):
+        neighbors = lists.of(group.queries)
+        if n := int((neighbors.ids >= 0).sum()):
             some, others, self_ids = _search(group, queries, things)
-            n_right += n * engine.measured_recall(own, some, others, metric=metric, self_ids=self_ids)
+            n_right += n * engine.measured_recall(neighbors, some, others, metric=metric, self_ids=self_ids)
             n_neighbors += n
     return n_right / n_neighbors if n_neighbors else 1.0
 

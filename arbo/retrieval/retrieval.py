@@ -127,19 +127,19 @@ def retrieve(
         groups_of = list(zip(groups_of, (item.document.id for item in inputs), strict=True))
     vectors: Any = encode() if find is None else None  # with `find` the search is exact
     if settings.search != "exact" and issparse(vectors.matrix):
-        mend = "those of the encoder are sparse, so use search='exact'"
-        raise UsageError(f"search={settings.search!r} needs dense vectors, such as a transformer's; {mend}")
+        advice = "those of the encoder are sparse, so use search='exact'"
+        raise UsageError(f"search={settings.search!r} needs dense vectors, such as a transformer's; {advice}")
     recall: dict[str, float] = {}
 
-    def nearest(name: str, own_groups: Sequence[Group], things: Any, k: int, within: float | None = None) -> Neighbors:
+    def nearest(name: str, its_groups: Sequence[Group], things: Any, k: int, within: float | None = None) -> Neighbors:
         """Search the ``k`` nearest things, and measure the recall of an approximate search."""
         lists = Neighbors.empty(len(inputs), 0)
         if inputs:
             search = find or partial(groups.nearest_within, queries=vectors, search_all=search_all)
             how: Any = {"metric": encoder.metric, "search": settings.search, "progress": announce(f"nearest {name}")}
-            lists = search(own_groups, things=things, k=k, within=within, **how)
+            lists = search(its_groups, things=things, k=k, within=within, **how)
         if not engine.is_exact(things.whole if isinstance(things, GroupedEntities) else things, settings.search):
-            recall[name] = groups.recall_within(own_groups, lists, vectors, things, metric=encoder.metric)
+            recall[name] = groups.recall_within(its_groups, lists, vectors, things, metric=encoder.metric)
         return lists
 
     whole, candidates = None, Neighbors.empty(len(inputs), 0)

@@ -43,15 +43,15 @@ def definitions(text: str) -> list[Definition]:
     if "(" not in text and "[" not in text:
         return []
     ends = sorted((0, *(match.end() for end in (_SENTENCE_END, _BLANK_LINE) for match in end.finditer(text))))
-    found = []
+    defined = []
     for opening, closing in _brackets(text):
         begin = _window_begin(text, ends[bisect_right(ends, opening) - 1], opening)
         definition = _short_in_brackets(text, begin, opening, closing) or _long_in_brackets(
             text, begin, opening, closing
         )
         if definition and not _BLANK_LINE.search(text, min(definition)[0], max(definition)[1]):
-            found.append(definition)
-    return found
+            defined.append(definition)
+    return defined
 
 
 def expander(text: str) -> Callable[[str], str]:
@@ -80,8 +80,8 @@ def expander(text: str) -> Callable[[str], str]:
         word, bracketed = _patterns(forms)
         name = bracketed.sub(lambda match: "" if match.start() else match[0], name)
         folded = " ".join(name.split()).casefold()
-        found = set(word.findall(name))
-        written = {short: short if long_of[short].casefold() in folded else long_of[short] for short in found}
+        short_forms = set(word.findall(name))
+        written = {short: short if long_of[short].casefold() in folded else long_of[short] for short in short_forms}
         return word.sub(lambda match: written[match[0]], name)
 
     return write_out

@@ -98,9 +98,9 @@ def _between(text: str, gaps: Iterator[Span] | tuple[()]) -> Offsets:
     begin = 0
     for end, after in (*gaps, (len(text), len(text))):
         piece = text[begin:end]
-        if kept := piece.strip():
+        if stripped := piece.strip():
             first = begin + len(piece) - len(piece.lstrip())
-            pieces.append((first, first + len(kept)))
+            pieces.append((first, first + len(stripped)))
         begin = after
     return offsets_of(pieces)
 

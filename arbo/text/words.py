@@ -74,14 +74,14 @@ def content_words(text: str) -> list[Span]:
     >>> [text[begin:end] for begin, end in content_words(text)]
     ['Crohn', 'disease', 'colon', 'iléite']
     """
-    found = [match.span() for match in _word().finditer(text)]
-    in_capitals = text.isupper() and sum(sum(map(str.isalpha, text[begin:end])) > 1 for begin, end in found) > 2
+    spans = [match.span() for match in _word().finditer(text)]
+    in_capitals = text.isupper() and sum(sum(map(str.isalpha, text[begin:end])) > 1 for begin, end in spans) > 2
 
     def is_content(begin: int, end: int) -> bool:
         word, around = text[begin:end], text[begin - 1 : begin] + text[end : end + 1]
         return not is_stop_word(word.lower() if in_capitals and len(word) > 1 and not around.strip() else word)
 
-    return [span for span in found if is_content(*span) and not _is_clitic(text, *span)]
+    return [span for span in spans if is_content(*span) and not _is_clitic(text, *span)]
 
 
 def capital_stop_words(text: str) -> list[Span]:
@@ -128,8 +128,8 @@ def windows(text: str, most: int) -> Offsets:
     for length in range(min(most, len(begin))):
         last = slice(length, None)
         first = slice(len(begin) - length)
-        kept = is_content[first] & is_content[last] & (phrase[first] == phrase[last])
-        runs.append(np.stack([begin[first][kept], end[last][kept]], axis=1))
+        is_run = is_content[first] & is_content[last] & (phrase[first] == phrase[last])
+        runs.append(np.stack([begin[first][is_run], end[last][is_run]], axis=1))
     return np.concatenate(runs) if runs else offsets_of(())
 
 

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from arbo.retrieval.candidates import Candidates, best_first, other_origin, repeated
+from arbo.engine import Bools, Ids
+from arbo.retrieval.candidates import Candidates, best_first, other_origin
 
 
 def union(*candidates: Candidates) -> Candidates:
@@ -31,3 +32,12 @@ def union(*candidates: Candidates) -> Candidates:
     entities, scores = best_first(np.where(again, -1, entities), np.where(again, -np.inf, scores))
     settings = {"union": [one.made_by for one in candidates]}
     return Candidates(entities, scores, first.documents, first.knowledge_base, settings)
+
+
+def repeated(entities: Ids) -> Bools:
+    """Mark the entities that repeat an earlier candidate of the same mention; (mentions, k)."""
+    order = np.argsort(entities, axis=1, kind="stable")
+    ordered = np.take_along_axis(entities, order, axis=1)
+    again = np.zeros(entities.shape, np.bool_)
+    np.put_along_axis(again, order[:, 1:], (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0), axis=1)
+    return again

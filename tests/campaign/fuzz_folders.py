@@ -94,7 +94,7 @@ def _others() -> dict[str, Path]:
     base = arbo.formats.read_knowledge_base(files["kb.jsonl"])
     arbo.build_index(base, root / "index")
     model_folders.shared(Tower.load(tiny_models.bert(root / "bert"), device="cpu")).save_pretrained(root / "model")
-    arbo.Candidates.of_result(arbo.Result.load(files["plain"]), base).save(root / "candidates.parquet")
+    arbo.Linker(base).candidates(arbo.read_documents(files["docs.jsonl"]), k=3).save(root / "candidates.parquet")
     linked = asked(*_linked(root / "w"), "--set", f"work={root / 'work'}", "--workers", 1)
     assert not isinstance(linked, (int, arbo.ArboError))
     return {name: root / name for name in ("index", "model", "candidates.parquet", "work")}

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,6 @@ from arbo.data.gold import RECALL_AT
 from arbo.edges.model import EdgeModel
 from arbo.encoders.dual import DualEncoder
 from arbo.encoders.encoder import NO_LIMIT
-from arbo.encoders.model_card import ModelCard
 from arbo.engine import Graph, Ids, all_cuts, conll_of_cuts, linking_scores, merge_tree, silent
 from arbo.errors import UsageError
 from arbo.linker import Linker
@@ -246,8 +245,7 @@ def train(
                 own = LinkerConfig(expand_abbreviations=expand_abbreviations)
                 linker = Linker(kb if has_kb else None, trained, own, workplace.options.announce)
                 trained = _with_thresholds(trained, linker.tune(corpora["dev"]))
-            best = {} if trainer.state.best is None else {trainer.best: trainer.state.best}
-            trained.save_pretrained(workplace.target, ModelCard(encoder.name, (), asdict(config), best))
+            trained.save_pretrained(workplace.target)
     return DualEncoder.from_pretrained(workplace.target)
 
 
