@@ -13,10 +13,9 @@ from sklearn.utils.validation import validate_data
 
 from .arrays import Ids, Threshold
 from .graph import Graph
-from .growth import updated
-from .knn import Neighbors, nearest
+from .knn import nearest
 from .methods import METHODS, NIL_LINKAGES, Method, NilLinkage
-from .partitions import Partition, partition
+from .partitions import partition
 from .vectors import METRICS, Metric, Vectors
 
 # `Vectors.of` refuses values that are not finite, and names their rows.
@@ -131,61 +130,23 @@ class ArborescenceClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         if self.nil_linkage == "average" and self.metric != "cosine":
             raise ValueError("nil_linkage='average' needs similarities of at most 1; use metric='cosine'")
         samples = Vectors.of(validate_data(self, X, **_CHECKS))
-        self._entities = None if entities is None else self._entity_vectors(entities, samples)
-        self._searched = self.n_neighbors, self.metric
         k = min(self.n_neighbors, samples.n - 1)
         others = nearest(samples, samples, k, metric=self.metric, self_ids=np.arange(samples.n))
-        return self._clustered(samples, others, self._nearest_entity(samples))
-
-    @_fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X: Any, y: None = None, *, entities: Any = None) -> Self:  # noqa: N803
-        """Add samples after those of earlier calls; the clusters are those that `fit` gives for all samples at once.
-
-        Only the new samples are searched; then all samples are clustered again, which is much faster than the search.
-        The parameters are those of `fit`; `entities` are given only in the first call.
-        """
-        if not hasattr(self, "partition_"):
-            return self.fit(X, entities=entities)  # type: ignore[no-any-return]
-        if entities is not None:
-            raise ValueError("entities are fixed by the first call; leave them out, or fit all samples again")
-        new, old = self._like_samples(X), self._samples
-        stacked = [one.matrix[one.row] for one in (old, new)]
-        samples = Vectors.of(sp.vstack(stacked) if sp.issparse(old.matrix) else np.vstack(stacked))
-        lists = self._others.of_width(min(self.n_neighbors, samples.n - 1))
-        place = np.arange(samples.n)
-        others = updated(lists, samples, np.where(place < old.n, place, -1), metric=self.metric)
-        entity = self._nearest_entity(new)
-        return self._clustered(samples, others, _joined(self._nearest, entity))
-
-    def _clustered(self, samples: Vectors, others: Neighbors, entity: Neighbors | None) -> Self:
-        self._samples, self._others, self._nearest = samples, others, entity  # for later samples
-        self.partition_ = self._partition(others, entity)
-        self.entity_: Ids = self.partition_.entity
-        self.labels_ = _in_order_of_appearance(self.partition_.labels[self.partition_.n_entities :])
-        return self
-
-    def _partition(self, others: Neighbors, entity: Neighbors | None) -> Partition:
-        n_entities = 0 if self._entities is None else self._entities.n
-        return partition(
-            Graph.from_neighbors(others, entity, n_entities=n_entities),
+        known = None if entities is None else self._entity_vectors(entities, samples)
+        self.partition_ = partition(
+            Graph.from_neighbors(
+                others,
+                None if known is None else nearest(samples, known, 1, metric=self.metric),
+                n_entities=0 if known is None else known.n,
+            ),
             self.method,
             self.threshold,
             nil_linkage=self.nil_linkage,
             nil_threshold=self.nil_threshold,
         )
-
-    def _nearest_entity(self, samples: Vectors) -> Neighbors | None:
-        return None if self._entities is None else nearest(samples, self._entities, 1, metric=self.metric)
-
-    def _like_samples(self, X: Any) -> Vectors:  # noqa: N803
-        given = validate_data(self, X, reset=False, **_CHECKS)
-        if self._searched != (self.n_neighbors, self.metric):
-            raise ValueError(
-                "n_neighbors and metric are fixed by the first call; set them back, or fit all samples again"
-            )
-        if sp.issparse(given) != sp.issparse(self._samples.matrix):
-            raise ValueError("X and the fitted samples must both be dense or both be sparse; convert one of them")
-        return Vectors.of(given)
+        self.entity_: Ids = self.partition_.entity
+        self.labels_ = _in_order_of_appearance(self.partition_.labels[self.partition_.n_entities :])
+        return self
 
     def _entity_vectors(self, entities: Any, samples: Vectors) -> Vectors:
         given = check_array(entities, ensure_min_samples=0, input_name="entities", estimator=self, **_CHECKS)
@@ -202,10 +163,6 @@ class ArborescenceClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
-
-
-def _joined(some: Neighbors | None, others: Neighbors | None) -> Neighbors | None:
-    return None if some is None or others is None else some.followed_by(others)
 
 
 def _in_order_of_appearance(labels: Ids) -> npt.NDArray[np.int64]:

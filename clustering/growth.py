@@ -4,21 +4,31 @@ A list holds the nearest things without a gap. If it is full, its last place pro
 if not, it holds everything within the limit of the search. The things keep their order when some are added or removed,
 so that ties are decided as before. A new thing can enter a full list only before its last place. A full list that loses
 a thing is searched again. Dissimilarities are the same in both directions, see `clustering.vectors.dot`.
+
+Few new things join the others in one pass: each thing is scored with every new one, for the lists of both. This takes
+less than an index of all things, and one product of vectors instead of two. Sparse scores are exact, and dense ones
+bound those that are computed exactly.
 """
 
+import os
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import numpy as np
+import scipy.sparse as sp
 
-from .arrays import Ids
-from .joining import join
-from .knn import Neighbors, nearest
+from .arrays import Bools, Floats, Ids, Weights
+from .dense_search import product_rounding
+from .kernels import in_parallel, kernel
+from .knn import Neighbors, check_products, merged, nearest
 from .progress import Progress, silent
-from .vectors import Metric, Vectors
+from .search import Owners, offer
+from .vectors import Csr, Metric, Vectors, csr, dissimilarity, dot, lengths, offset_of, unit
 
 FEW, _FEW_SHARE = 4096, 16
 """Up to this number, or one for this number of things, new things are joined to the others in a pass over all."""
+_SCORES = 1 << 20  # scores in memory at once, of each worker
+_ROUNDING = 2e-6  # more than what counts as 1 in `clustering.vectors.dissimilarity`, and than float32 changes a limit
 
 
 def updated(
@@ -34,7 +44,7 @@ def updated(
     """Return the nearest others of each thing, from the lists of earlier things, of which some are still there.
 
     The lists are those of a search from scratch, with as many places as before. The cost is that of a pass over all
-    things with the new ones, see `clustering.joining`, or of a search from scratch if many are new; and of a search of
+    things with the new ones, or of a search from scratch if many are new; and of a search of
     the things whose full list lost one.
 
     Raise ValueError if ``row`` has another length than ``things``, does not ascend, or is beyond the lists.
@@ -60,9 +70,9 @@ def updated(
         n = len(lists.ids)
         raise ValueError(f"row must have an ascending row below {n}, or -1 if new, for each of {things.n} things")
     k = lists.ids.shape[1]
-    found = Neighbors.empty(things.n, k)
+    result = Neighbors.empty(things.n, k)
     if not k:
-        return found
+        return result
     place = np.full(len(lists.ids), -1)
     place[row[old]] = old
     how: Any = {"metric": metric, "within": within, "progress": progress}
@@ -70,12 +80,12 @@ def updated(
         return find(things, things, k, **how, self_ids=np.arange(things.n))
     earlier = renumbered(lists.of(row[old]), place)
     torn = old[(lists.ids[row[old], -1] >= 0) & (earlier.ids[:, -1] < 0)]
-    found.ids[old], found.dissimilarity[old] = earlier
+    result.ids[old], result.dissimilarity[old] = earlier
     if len(new):
-        join(found, things, new, np.inf if within is None else within, metric, progress)
+        _join(result, things, new, np.inf if within is None else within, metric, progress)
     if len(torn):
-        found.ids[torn], found.dissimilarity[torn] = find(things.taken(torn), things, k, **how, self_ids=torn)
-    return found
+        result.ids[torn], result.dissimilarity[torn] = find(things.taken(torn), things, k, **how, self_ids=torn)
+    return result
 
 
 def renumbered(lists: Neighbors, number: Ids) -> Neighbors:
@@ -87,3 +97,152 @@ def renumbered(lists: Neighbors, number: Ids) -> Neighbors:
     for array in (ids, dissimilarity):
         array[torn] = np.take_along_axis(array[torn], order, axis=1)
     return Neighbors(ids, dissimilarity)
+
+
+class _Lists(NamedTuple):
+    """Lists of neighbours, the number of places taken in each, and the largest dissimilarity to list."""
+
+    ids: Ids
+    dissimilarity: Floats
+    taken: Ids
+    within: np.float32
+
+    @classmethod
+    def of(cls, lists: Neighbors, within: float) -> Self:
+        return cls(*lists, (lists.ids >= 0).sum(axis=1), np.float32(within))
+
+
+class _New(NamedTuple):
+    """The rows of new things, ready to be scored."""
+
+    rows: Any
+    """(new rows, dim) the dense vectors; without any if they are sparse."""
+    postings: Csr
+    """The new rows that have a feature, for each feature; nothing if they are dense."""
+    longest: float
+    things: Ids
+    """(new things,) their ids, ascending."""
+    owners: Owners
+    """The places of the new things of each row."""
+
+
+def _join(
+    lists: Neighbors, things: Vectors, new: Ids, within: float, metric: Metric, progress: Progress = silent
+) -> None:
+    """Enter new things into the lists of all, and fill their own empty lists, in place.
+
+    ``lists`` are the nearest others of each thing without the new ones; those of the new things are empty. ``things``
+    and ``within`` are those of `updated`; ``new``, ascending, are the ids of the new things; the items of ``progress``
+    are threads.
+    """
+    used, row = np.unique(things.row, return_inverse=True)
+    owners = Owners.of(row, things.owner, len(used))
+    fresh = _prepared(things, new, metric)
+    check_products(things.matrix, fresh.longest, metric)
+    is_new = np.zeros(things.n, np.bool_)
+    is_new[new] = True
+    step = max(1, _SCORES // max(1, len(fresh.owners.start) - 1))
+    workers = min(os.cpu_count() or 1, -(-len(used) // step))
+    every = _Lists.of(lists, within)
+
+    def search(worker: int) -> Neighbors:
+        of_new = lists.of(new)
+        found = _Lists.of(of_new, within)
+        reach = np.full(len(fresh.owners.start) - 1, np.float32(within))
+        for begin in range(worker * step, len(used), workers * step):
+            rows: Any = things.matrix[used[begin : begin + step]]
+            rows = unit(rows) if metric == "cosine" else rows
+            slack = 4e-7 * lengths(rows) * fresh.longest + _ROUNDING
+            if sp.issparse(rows):
+                scores, dense = _scored(csr(rows), fresh.postings, len(reach)), fresh.rows
+            else:
+                scores, dense = rows @ fresh.rows.T, rows
+                slack += product_rounding(rows, fresh.longest)
+            _enter(scores, slack, begin, dense, fresh, owners, is_new, every, found, reach, offset_of(metric))
+        return of_new
+
+    parts = in_parallel(search, range(workers), progress=progress)
+    lists.ids[new], lists.dissimilarity[new] = merged(parts, lists.ids.shape[1])
+
+
+def _prepared(things: Vectors, new: Ids, metric: Metric) -> _New:
+    used, row = np.unique(things.row[np.searchsorted(things.owner, new)], return_inverse=True)
+    rows: Any = unit(things.matrix[used]) if metric == "cosine" else things.matrix[used]
+    owners = Owners.of(row, np.arange(len(new), dtype=np.int32), len(used))
+    longest = float(lengths(rows).max(initial=0))
+    if sp.issparse(rows):
+        postings = csr(sp.csr_array(rows.T))
+        return _New(np.empty((0, 0), np.float32), postings, longest, new, owners)
+    nothing = Csr(np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0, np.float32))
+    return _New(rows, nothing, longest, new, owners)
+
+
+@kernel
+def _scored(rows: Csr, postings: Csr, n: int) -> Weights:
+    """Return the exact inner products of rows with ``n`` new rows, summed in the order of the features."""
+    scores = np.zeros((len(rows.indptr) - 1, n), np.float64)
+    for row in range(len(scores)):
+        for i in range(rows.indptr[row], rows.indptr[row + 1]):
+            feature, weight = rows.indices[i], np.float64(rows.data[i])
+            for p in range(postings.indptr[feature], postings.indptr[feature + 1]):
+                scores[row, postings.indices[p]] += weight * np.float64(postings.data[p])
+    return scores
+
+
+@kernel
+def _enter(
+    scores: Any,
+    slack: Weights,
+    first: int,
+    dense: Floats,
+    new: _New,
+    owners: Owners,
+    is_new: Bools,
+    lists: _Lists,
+    found: _Lists,
+    reach: Floats,
+    offset: float,
+) -> None:
+    """Offer the things of rows from ``first`` on to the new things, and the new things to those that are not new.
+
+    ``reach`` is the largest dissimilarity that the lists of a new row's things still take.
+    """
+    for r in range(len(scores)):
+        things = owners.by_row[owners.start[first + r] : owners.start[first + r + 1]]
+        farthest = -np.float32(np.inf)
+        for thing in things:
+            if not is_new[thing]:
+                farthest = max(farthest, _limit(lists, thing))
+        for j in range(scores.shape[1]):
+            if scores[r, j] + slack[r] < offset - max(farthest, reach[j]):
+                continue
+            score = np.float64(scores[r, j]) if len(dense) == 0 else dot(dense[r], new.rows[j])
+            value = dissimilarity(score, offset)
+            if value > max(farthest, reach[j]) or value > lists.within:
+                continue
+            _offer_both(value, things, j, new, is_new, lists, found)
+            at = new.owners.by_row[new.owners.start[j] : new.owners.start[j + 1]]
+            reach[j] = -np.float32(np.inf)
+            for place in at:
+                reach[j] = max(reach[j], _limit(found, place))
+
+
+@kernel
+def _offer_both(value: np.float32, things: Ids, j: int, new: _New, is_new: Bools, lists: _Lists, found: _Lists) -> None:
+    for place in new.owners.by_row[new.owners.start[j] : new.owners.start[j + 1]]:
+        other = new.things[place]
+        for thing in things:
+            if thing != other:
+                ids, values = found.ids[place], found.dissimilarity[place]
+                found.taken[place] = offer(ids, values, found.taken[place], thing, value, False)
+                if not is_new[thing]:
+                    ids, values = lists.ids[thing], lists.dissimilarity[thing]
+                    lists.taken[thing] = offer(ids, values, lists.taken[thing], other, value, False)
+
+
+@kernel
+def _limit(lists: _Lists, thing: int) -> np.float32:
+    """Return the largest dissimilarity that a list still takes."""
+    if lists.taken[thing] < lists.ids.shape[1]:
+        return lists.within
+    return min(lists.dissimilarity[thing, -1], lists.within)

@@ -78,11 +78,6 @@ class Neighbors(NamedTuple):
         """Return the lists of these queries."""
         return Neighbors(self.ids[queries], self.dissimilarity[queries])
 
-    def followed_by(self, others: "Neighbors") -> "Neighbors":
-        """Return these lists and those of further queries."""
-        ids = np.concatenate([self.ids, others.ids])
-        return Neighbors(ids, np.concatenate([self.dissimilarity, others.dissimilarity]))
-
 
 def nearest(
     queries: Vectors,
