@@ -170,7 +170,7 @@ def test_cuts_are_the_links_at_these_thresholds(
     for kind in ("entity", "mention"):
         values, changes = cuts.changes(kind)
         assert len(values) <= 33
-        roots = alone[kind] = walked(changes, values.index(limits[kind]), cuts.roots(cuts.own))
+        roots = alone[kind] = walked(changes, values.index(limits[kind]), cuts.roots(cuts.base))
         for place in (0, 5, len(values) - 1):
             check(roots[place], **{kind: values[place]})
     places, values = ({kind: ask(kind) for kind in limits if kind != "nil"} for ask in (cuts.paired, cuts.thresholds))

@@ -364,7 +364,7 @@ def test_twenty_decisions_write_what_the_verb_writes(
         asked = client.get("/api/review/next").json()["question"]
         body = {"mention_id": asked["mention"]["mention_id"]}
         if key == "/":
-            found = client.get(f"/api/review/found?words={value}&mention_id={body['mention_id']}").json()
+            found = client.get(f"/api/review/entities?words={value}&mention_id={body['mention_id']}").json()
             offered = [one["entity_id"] for one in found["rows"]]
             continue
         if key.isdecimal():
@@ -459,7 +459,7 @@ def test_applying_obeys_a_given_knowledge_base(
     with pytest.raises(arbo.UsageError, match="has changed since"):
         page_of(run, None, file, None, None, tmp_path / "run2").applied()
     page = page_of(run, None, file, None, kb, tmp_path / "run2")
-    assert page.reviewing.found("far away", found.links[0].mention.id)["rows"][0]["entity_id"] == "far"
+    assert page.reviewing.entities("far away", found.links[0].mention.id)["rows"][0]["entity_id"] == "far"
     assert page.applied()["corrections"]["obeyed"] == 1
     assert arbo.Result.load(tmp_path / "run2").links[0].entity == "far"
     assert page_of(tmp_path / "run2", None, file, None, None, run).views.changes() == page.views.changes()

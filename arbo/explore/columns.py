@@ -26,15 +26,17 @@ class Columns:
 
     def numbers(self, name: str, values: npt.ArrayLike, *, sorted_: bool = False) -> None:
         """Add integers; with ``sorted_``, as differences, which compress better if neighbours are alike."""
-        given = np.asarray(values, np.int64)
-        self._add(name, "d" if sorted_ else "i", len(given), _planes(np.diff(given, prepend=0) if sorted_ else given))
+        integers = np.asarray(values, np.int64)
+        self._add(
+            name, "d" if sorted_ else "i", len(integers), _planes(np.diff(integers, prepend=0) if sorted_ else integers)
+        )
 
     def decimals(self, name: str, values: pa.ChunkedArray | npt.NDArray[Any]) -> None:
         """Add numbers as float32; null and infinities become null."""
-        given = values if isinstance(values, np.ndarray) else pc.fill_null(values, float("nan")).to_numpy()
-        own = given.astype(np.float32)
-        own[~np.isfinite(own)] = np.nan
-        self._add(name, "f", len(own), _planes(own.view(np.int32)))
+        doubles = values if isinstance(values, np.ndarray) else pc.fill_null(values, float("nan")).to_numpy()
+        floats = doubles.astype(np.float32)
+        floats[~np.isfinite(floats)] = np.nan
+        self._add(name, "f", len(floats), _planes(floats.view(np.int32)))
 
     def strings(self, name: str, values: Sequence[str | None]) -> None:
         """Add strings; None becomes the empty string."""

@@ -47,20 +47,20 @@ class Cuts:
         )
 
     @cached_property
-    def own(self) -> Partition:
+    def base(self) -> Partition:
         """The partition of the run."""
         threshold = self.run.manifest["threshold"]
         return self.at(threshold["entity"], threshold["mention"])
 
-    def roots(self, found: Partition) -> Ints:
+    def roots(self, cut: Partition) -> Ints:
         """Return the root of each row of the tables, (mentions,).
 
         It is the row of the entity in the knowledge base or, for NIL, -1 minus the row of the first mention.
         """
-        labels = found.labels[found.n_entities :].astype(np.int64)
-        is_nil = labels >= found.n_entities
+        labels = cut.labels[cut.n_entities :].astype(np.int64)
+        is_nil = labels >= cut.n_entities
         root = np.empty_like(labels)
-        root[self.order] = np.where(is_nil, -1 - self.order[np.where(is_nil, labels - found.n_entities, 0)], labels)
+        root[self.order] = np.where(is_nil, -1 - self.order[np.where(is_nil, labels - cut.n_entities, 0)], labels)
         return root
 
     @cached_property
@@ -73,66 +73,70 @@ class Cuts:
         place = candidates.offsets.to_numpy().astype(np.int64)[self.order[target - self.graph.n_entities]] + rank
         place_of, row_of = (np.full(self.graph.n_entities, -1) for _ in range(2))
         place_of[self.graph.source[edge]] = place
-        linked = self.own.entity >= 0
-        row_of[self.own.entity[linked]] = self.order[linked]
-        near, own = (pa.array(rows, mask=rows < 0) for rows in (place_of, row_of))
-        return pc.coalesce(links.combine_chunks().take(own), candidates.values.take(near))
+        linked = self.base.entity >= 0
+        row_of[self.base.entity[linked]] = self.order[linked]
+        near, link = (pa.array(rows, mask=rows < 0) for rows in (place_of, row_of))
+        return pc.coalesce(links.combine_chunks().take(link), candidates.values.take(near))
 
     def thresholds(self, kind: str) -> list[float]:
         """Return the values of a threshold, ascending, at most `STEPS`; the run's own is one of them.
 
         Beyond what the search of the run recorded, it is blind, so that no value lies there.
         """
-        is_entity, own = self.graph.source < self.graph.n_entities, float(self.run.manifest["threshold"][kind])
+        is_entity, limit = self.graph.source < self.graph.n_entities, float(self.run.manifest["threshold"][kind])
         weight = self.graph.weight[is_entity if kind == "entity" else ~is_entity]
         within = self.run.manifest["search"].get("within") if kind == "mention" else None
         if not len(weight):
-            return [own]
+            return [limit]
         low, high = float(weight.min()), float(weight.max())
         grid = np.unique(np.round(np.linspace(low, high, STEPS - 1), 3))
         grid = grid[grid <= (np.inf if within is None else within)]
-        return sorted({*grid[np.abs(grid - own) > 5e-4].tolist(), own})  # none that an address would not tell from it
+        return sorted(
+            {*grid[np.abs(grid - limit) > 5e-4].tolist(), limit}
+        )  # none that an address would not tell from it
 
     def changes(self, kind: str) -> tuple[list[float], list[tuple[Ints, Ints]]]:
         """Return the values of a threshold, and for each the rows that change there and their new roots."""
-        values, own = self.thresholds(kind), _limits(self.run.manifest["threshold"])
-        return values, self._differences(values, values.index(own[kind]), own, kind)
+        values, limits = self.thresholds(kind), _limits(self.run.manifest["threshold"])
+        return values, self._differences(values, values.index(limits[kind]), limits, kind)
 
     def paired(self, kind: str) -> list[int]:
         """Return the places, among the values of a threshold, of those that it has where both move; its own is one."""
-        values, own = self.thresholds(kind), float(self.run.manifest["threshold"][kind])
+        values, limit = self.thresholds(kind), float(self.run.manifest["threshold"][kind])
         every = np.linspace(0, len(values) - 1, min(PAIRED, len(values))).round().astype(int)
-        return sorted({*every.tolist(), values.index(own)})
+        return sorted({*every.tolist(), values.index(limit)})
 
     def pair_changes(self) -> list[tuple[Ints, Ints]]:
         """Return, for each pair of `paired` values, the rows that change there and their new roots, as `changes` does.
 
         The mention threshold moves within a row of pairs; that of the run's own entity threshold is empty.
         """
-        own = _limits(self.run.manifest["threshold"])
-        values = {kind: self.thresholds(kind) for kind in own}
+        limits = _limits(self.run.manifest["threshold"])
+        values = {kind: self.thresholds(kind) for kind in limits}
         mention = [values["mention"][place] for place in self.paired("mention")]
-        found: list[tuple[Ints, Ints]] = []
+        changes: list[tuple[Ints, Ints]] = []
         for entity in (values["entity"][place] for place in self.paired("entity")):
-            if entity == own["entity"]:
-                found += [_NONE] * len(mention)
+            if entity == limits["entity"]:
+                changes += [_NONE] * len(mention)
             else:
-                found += self._differences(mention, mention.index(own["mention"]), {**own, "entity": entity}, "mention")
-        return found
+                changes += self._differences(
+                    mention, mention.index(limits["mention"]), {**limits, "entity": entity}, "mention"
+                )
+        return changes
 
     def _differences(
         self, values: list[float], middle: int, limits: dict[str, float], kind: str
     ) -> list[tuple[Ints, Ints]]:
         """Return the changes at values of one of two thresholds, from the one ``middle`` on."""
-        found = [_NONE] * len(values)
+        changes = [_NONE] * len(values)
         begin = self.roots(self.at(**{**limits, kind: values[middle]})) if len(values) > 1 else None
         for side in (range(middle + 1, len(values)), range(middle - 1, -1, -1)):
             before = begin
             for place in side:
                 now = self.roots(self.at(**{**limits, kind: values[place]}))
                 rows = np.flatnonzero(now != before)
-                found[place], before = (rows, now[rows]), now
-        return found
+                changes[place], before = (rows, now[rows]), now
+        return changes
 
 
 def _limits(threshold: dict[str, Any]) -> dict[str, float]:
@@ -143,16 +147,16 @@ def cuts_of(run: Run) -> Cuts | str:
     """Return the cuts of a run, or a sentence that says why there are none."""
     if not run.mention_table.num_rows:
         return "The run has no mentions."
-    if (kept := graph_of(run)) is None:
+    if (graph := graph_of(run)) is None:
         return "The run does not keep its graph; link again to see more."
-    return Cuts(run, *kept, numbered(run.mention_table))
+    return Cuts(run, *graph, numbered(run.mention_table))
 
 
 def nil_edges(cuts: Cuts) -> Edges:
     """Return the edges of the trees of the NIL clusters, between rows of the tables."""
-    tree, labels = cuts.own.tree(), cuts.own.labels[cuts.own.n_entities :]
+    tree, labels = cuts.base.tree(), cuts.base.labels[cuts.base.n_entities :]
     inside = labels[tree.source] == labels[tree.target]
-    source, target = (cuts.order[own[inside]] for own in (tree.source, tree.target))
+    source, target = (cuts.order[ends[inside]] for ends in (tree.source, tree.target))
     return Edges(source, target, tree.height[inside])
 
 

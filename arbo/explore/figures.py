@@ -42,7 +42,7 @@ def overview(run: Run) -> dict[str, Any]:
 
 def _scores(run: Run) -> list[dict[str, Any]]:
     """Return the headline figures with the ends of their intervals."""
-    if all(own is None for own in run.labels):
+    if all(gold is None for gold in run.labels):
         return []
     (entries,) = evaluate(run).report("run").systems.values()
     return [
@@ -60,16 +60,16 @@ def _scores(run: Run) -> list[dict[str, Any]]:
 def _histogram(run: Run) -> dict[str, list[Any]]:
     """Count, in equal ranges, the dissimilarities of the nearest entities and of the steps between mentions."""
     links = run.link_table
-    given = {
+    dissimilarities = {
         "entity": to_nearest(run),
         "mention": links["step"].filter(links["parent_is_mention"]).to_numpy(),
     }
-    given = {name: values[np.isfinite(values.astype(np.float64))] for name, values in given.items()}
-    every = np.concatenate([*given.values()])
+    dissimilarities = {name: values[np.isfinite(values.astype(np.float64))] for name, values in dissimilarities.items()}
+    every = np.concatenate([*dissimilarities.values()])
     if not len(every):
         return {"bounds": [], "entity": [], "mention": []}
     bounds: npt.NDArray[np.float64] = np.histogram_bin_edges(every, _BINS)
-    counts = {name: np.histogram(values, bounds)[0].tolist() for name, values in given.items()}
+    counts = {name: np.histogram(values, bounds)[0].tolist() for name, values in dissimilarities.items()}
     return {"bounds": bounds.tolist(), **counts}
 
 

@@ -23,8 +23,8 @@ class Words:
     def having(self, words: str) -> Bools:
         """Return which rows have a string in one of the columns; case is ignored."""
         pattern = pc.utf8_lower(pa.scalar(words)).as_py()
-        found: Bools = pc.match_substring(self._values, pattern).to_numpy(zero_copy_only=False)[self._codes]
-        return found
+        rows: Bools = pc.match_substring(self._values, pattern).to_numpy(zero_copy_only=False)[self._codes]
+        return rows
 
 
 class Lookups:
@@ -37,7 +37,7 @@ class Lookups:
         self.nil: Bools = pc.is_null(links["entity_id"]).to_numpy()
         self.documents = run.document_ids
         self.document: Ints = pc.index_in(mentions["document_id"], self.documents).to_numpy().astype(np.int64)
-        counts = (np.bincount(own, minlength=len(self.documents)) for own in (self.document, self.document[self.nil]))
+        counts = (np.bincount(rows, minlength=len(self.documents)) for rows in (self.document, self.document[self.nil]))
         self.per_document: tuple[Ints, ...] = tuple(counts)
         """The numbers of mentions and of NIL mentions of each document."""
         margin = pc.fill_null(links["margin"], float("inf")).to_numpy()

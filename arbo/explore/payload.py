@@ -51,9 +51,9 @@ def payload(run: Run, name: str, *, texts: bool = True) -> Payload:
         head |= _add_cuts(columns, cuts, known)
     if not has_texts:
         return Payload(columns.packed(head), None)
-    own = Columns()
-    own.strings("text", run.document_table["text"].to_pylist())
-    return Payload(columns.packed(head), own.packed({}))
+    content = Columns()
+    content.strings("text", run.document_table["text"].to_pylist())
+    return Payload(columns.packed(head), content.packed({}))
 
 
 class _Entities:
@@ -74,8 +74,8 @@ class _Entities:
 
     def rows(self, ids: pa.Array | pa.ChunkedArray) -> Ints:
         """Return the number on the page of each entity; -1 for null."""
-        found: Ints = pc.fill_null(pc.index_in(ids, self.ids, skip_nulls=True), -1).to_numpy().astype(np.int64)
-        return found
+        rows: Ints = pc.fill_null(pc.index_in(ids, self.ids, skip_nulls=True), -1).to_numpy().astype(np.int64)
+        return rows
 
 
 def _add_mentions(columns: Columns, run: Run, has_texts: bool) -> None:
@@ -138,21 +138,22 @@ def _add_names(columns: Columns, run: Run, known: _Entities) -> None:
     columns.strings("entity", known.ids.to_pylist())
     columns.strings("entity.name", table["name"].take(place).to_pylist())
     aliases = table["aliases"].take(place.slice(0, known.n_linked)).to_pylist()
-    columns.numbers("aliases.all", [len(own or ()) for own in aliases])
-    columns.strings("alias", [name for own in aliases for name in (own or ())[:_ALIASES]])
+    columns.numbers("aliases.all", [len(names or ()) for names in aliases])
+    columns.strings("alias", [name for names in aliases for name in (names or ())[:_ALIASES]])
 
 
 def _add_cuts(columns: Columns, cuts: Cuts, known: _Entities) -> dict[str, dict[str, Any]]:
     """Add the differences of the partitions at other thresholds; return the thresholds, and the places of pairs."""
     page_row = np.append(known.rows(cuts.entities), -1)
     changes = {kind: cuts.changes(kind) for kind in ("entity", "mention")}
-    for kind, found in (*((kind, found) for kind, (_, found) in changes.items()), ("pair", cuts.pair_changes())):
-        columns.numbers(f"cut.{kind}", [len(rows) for rows, _ in found])
-        columns.numbers(f"cut.{kind}.row", np.concatenate([rows for rows, _ in found]), sorted_=True)
-        roots = np.concatenate([roots for _, roots in found])
+    differences = {kind: rows for kind, (_, rows) in changes.items()} | {"pair": cuts.pair_changes()}
+    for kind, steps in differences.items():
+        columns.numbers(f"cut.{kind}", [len(rows) for rows, _ in steps])
+        columns.numbers(f"cut.{kind}.row", np.concatenate([rows for rows, _ in steps]), sorted_=True)
+        roots = np.concatenate([roots for _, roots in steps])
         columns.numbers(f"cut.{kind}.root", np.where(roots >= 0, page_row[np.maximum(roots, 0)], roots))
-    own = cuts.roots(cuts.own)  # of a known entity, its row on the page
+    base = cuts.roots(cuts.base)  # of a known entity, its row on the page
     members, start = cuts.run.rows_of_cluster
-    columns.numbers("discovered.root", -1 - own[members[start[known.n_linked : -1]]])
-    values = {kind: json_ready(own) for kind, (own, _) in changes.items()}
+    columns.numbers("discovered.root", -1 - base[members[start[known.n_linked : -1]]])
+    values = {kind: json_ready(limits) for kind, (limits, _) in changes.items()}
     return {"cuts": values, "pairs": {kind: cuts.paired(kind) for kind in changes}}

@@ -60,7 +60,7 @@ class Reviewing:
         """Return the question about any mention; raise Refused for an unknown id."""
         return self._shown(Question.of(self.review.run, self.views.link(id), 0, 0.0))
 
-    def found(self, words: str, mention_id: str) -> Answer:
+    def entities(self, words: str, mention_id: str) -> Answer:
         """Search entities for a mention by name."""
         rows = self.search(words, self.views.link(mention_id))
         self.offered.update(id_ for id_, *_ in rows)

@@ -26,7 +26,7 @@ VIEWS = (
     *("overview", "mentions", "clusters", "documents", "search", "changes"),
     *("cluster", "mention", "document", "entity"),
 )
-QUESTIONS = ("next", "question", "found")
+QUESTIONS = ("next", "question", "entities")
 """Methods of the review; they take turns, as what writes does."""
 _POLICY = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "

@@ -83,18 +83,18 @@ class Views:
         self, nil: bool, words: str, document: str | None, entity: str | None, cluster: str | None, sort: str
     ) -> Ints:
         """Return the rows of `mentions`; `_chosen` remembers the last ones, since pages of a list are asked in turn."""
-        own = self._lookups
-        chosen: Bools = own.words.having(words) if words else np.ones(len(own.nil), np.bool_)
+        lookups = self._lookups
+        chosen: Bools = lookups.words.having(words) if words else np.ones(len(lookups.nil), np.bool_)
         if nil:
-            chosen &= own.nil
+            chosen &= lookups.nil
         if document is not None:
-            chosen &= own.document == self._document(document)
+            chosen &= lookups.document == self._document(document)
         for id_, column in ((cluster, "cluster_id"), (entity, "entity_id")):
             if id_ is not None:
                 inside = np.zeros(len(chosen), np.bool_)
-                inside[own.members(self._cluster(id_, column))] = True
+                inside[lookups.members(self._cluster(id_, column))] = True
                 chosen &= inside
-        return np.flatnonzero(chosen) if sort == "order" else own.by_margin[chosen[own.by_margin]]
+        return np.flatnonzero(chosen) if sort == "order" else lookups.by_margin[chosen[lookups.by_margin]]
 
     def clusters(
         self,
@@ -174,14 +174,14 @@ class Views:
         """Return a document with its mentions; their spans count code points."""
         rows = np.flatnonzero(self._lookups.document == self._document(id))
         spans = self.run.mention_table["spans"].take(rows).to_pylist()
-        pieces = [[[one["start"], one["end"]] for one in own] for own in spans]
-        shown = [row | {"spans": own} for row, own in zip(self._rows(rows), pieces, strict=True)]
+        pieces = [[[one["start"], one["end"]] for one in parts] for parts in spans]
+        shown = [row | {"spans": parts} for row, parts in zip(self._rows(rows), pieces, strict=True)]
         return {"document_id": id, "text": self.run.text_of(id), "mentions": shown}
 
     def documents(self, *, words: str = "", offset: Offset = 0, limit: Limit = 50) -> Answer:
         """Return the documents whose id contains words, with the numbers of their mentions."""
-        own = self._lookups
-        places = np.flatnonzero(own.document_words.having(words)) if words else np.arange(len(own.documents))
+        lookups = self._lookups
+        places = np.flatnonzero(lookups.document_words.having(words)) if words else np.arange(len(lookups.documents))
         return {"total": len(places), "rows": self._documents(places[offset : offset + limit])}
 
     def entity(self, id: str) -> Answer:  # noqa: A002
@@ -205,8 +205,8 @@ class Views:
     def search(self, words: str) -> Answer:
         """Return the first mentions, clusters and documents whose names contain words, and those with this id."""
         rows = self._chosen(False, words, None, None, None, "order")[:_FOUND]
-        if (own := self.run.row_of.get(words)) is not None:
-            rows = np.append(own, rows[rows != own])[:_FOUND]
+        if (named := self.run.row_of.get(words)) is not None:
+            rows = np.append(named, rows[rows != named])[:_FOUND]
         clusters = self.clusters(words=words, sort="order", limit=_FOUND)["rows"]
         if (place := self._lookups.place_of_cluster(words)) >= 0:
             one = self._clusters(np.array([place]))
@@ -246,11 +246,11 @@ class Views:
         bounds = zip(*(ends.tolist() for ends in sentence_ends(self.run, flat)), strict=True)
         shown: list[Answer] = flat.to_pylist()
         spans = self.run.mention_table["spans"].take(rows).to_pylist()
-        for row, own, (begin, stop) in zip(shown, spans, bounds, strict=True):
+        for row, parts, (begin, stop) in zip(shown, spans, bounds, strict=True):
             text = self.run.text_of(row["document_id"])
             row["sentence"] = None
             if text is not None:
-                ends = _ends([(one["start"], one["end"]) for one in own])
+                ends = _ends([(one["start"], one["end"]) for one in parts])
                 pieces = [text[one:other] for one, other in pairwise(ends)]
                 row["sentence"] = {"before": text[begin : ends[0]], "pieces": pieces, "after": text[ends[-1] : stop]}
         return shown
@@ -266,8 +266,8 @@ class Views:
 
     def _documents(self, places: Ints) -> list[Answer]:
         ids = self._lookups.documents.take(places).to_pylist()
-        counts: Sequence[Ints] = [own[places] for own in self._lookups.per_document]
-        rows = zip(ids, *(own.tolist() for own in counts), strict=True)
+        counts: Sequence[Ints] = [numbers[places] for numbers in self._lookups.per_document]
+        rows = zip(ids, *(numbers.tolist() for numbers in counts), strict=True)
         return [{"document_id": id_, "mentions": n, "nil": n_nil} for id_, n, n_nil in rows]
 
 

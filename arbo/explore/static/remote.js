@@ -48,7 +48,7 @@ function remoteSource() {
     review: {
       next: () => ask("review/next"),
       question: (id) => ask("review/question", { id }),
-      found: (words, mention_id) => ask("review/found", { words, mention_id }),
+      found: (words, mention_id) => ask("review/entities", { words, mention_id }),
       answer: (body) => ask("review/answer", {}, body),
       apply: () => ask("apply", {}, {}),
     },
