@@ -81,7 +81,7 @@ def model(folder: Path) -> EdgeModel:
 def test_only_doubtful_pairs_have_other_weights(model: EdgeModel) -> None:
     documents, _ = arbo.load_sample()
     pairs = Compared.of(arbo.Linker(), documents[70:80])
-    inputs, log_odds = pairs.found.inputs, model.mentions.scores(pairs.features)
+    inputs, log_odds = pairs.retrieval.inputs, model.mentions.scores(pairs.features)
     trees = replace(model, reader=None)
     weights = [own.weights(inputs, pairs.facts, pairs.first, pairs.second) for own in (model, trees)]
     differing = np.flatnonzero(weights[0] != weights[1])
@@ -138,7 +138,7 @@ def test_trees_that_choose_pairs_have_not_seen_them() -> None:
     )
     pairs = Compared.of(arbo.Linker(), halved)
     log_odds = unseen(pairs, pairs)
-    topic = np.array([item.document.metadata["topic"] for item in pairs.found.inputs])
+    topic = np.array([item.document.metadata["topic"] for item in pairs.retrieval.inputs])
     assert (np.isnan(log_odds) == (topic[pairs.first] != topic[pairs.second])).all()
     seen = np.flatnonzero(topic[pairs.first] + topic[pairs.second] == 0)
     swapped = pairs._replace(correct=np.where(topic[pairs.first] == 0, pairs.correct[::-1], pairs.correct))

@@ -88,14 +88,14 @@ class Dictionary:
         """Add the names of a knowledge base, or of some of its rows; see `of`."""
         ends: dict[int, dict[int, None]] = {}
         known: dict[str, str] = {}
-        own: Iterable[tuple[Any, ...]]
+        entities: Iterable[tuple[Any, ...]]
         if rows is None:
-            own = ((row, *names) for row, names in enumerate(kb.columns("name", "aliases")))
+            entities = ((row, *names) for row, names in enumerate(kb.columns("name", "aliases")))
         else:
             chosen = np.fromiter(rows, np.int64)
             columns = [column.to_pylist() for column in kb.taken(["name", "aliases"], chosen)]
-            own = zip(chosen.tolist(), *columns, strict=True)
-        for row, name, aliases in own:
+            entities = zip(chosen.tolist(), *columns, strict=True)
+        for row, name, aliases in entities:
             paths = [self._path(form, known) for form in (name, *aliases)]
             others = {path for path, _ in paths}
             for place, (path, gaps) in enumerate(paths):
@@ -103,7 +103,7 @@ class Dictionary:
                     continue
                 for form in dict.fromkeys((path, _with_gaps(path, gaps, others))):
                     ends.setdefault(self._added(form), {})[row] = None
-        self.ends.update((node, tuple(sorted({*found, *self.ends.get(node, ())}))) for node, found in ends.items())
+        self.ends.update((node, tuple(sorted({*rows, *self.ends.get(node, ())}))) for node, rows in ends.items())
 
     def matches(self, text: str) -> list[Match]:
         """Find all names in a text, including nested ones, ordered by start, then by length.
@@ -120,13 +120,13 @@ class Dictionary:
         word = [known[form] for form in surface]
         gaps = _gaps(unwrapped(text), spans)
         sentence_ends = sentences(text)[:, 1].tolist()
-        found: list[Match] = []
+        matches: list[Match] = []
         for first, (begin, _) in enumerate(spans):
             last = bisect(spans, (sentence_ends[bisect(sentence_ends, begin)],))
             if capitals := _capitals(surface[first]):
-                found += self._along(spans[first : first + 1], [capitals], [""], range(1))
-            found += self._along(spans, word, gaps, range(first, last))
-        return sorted(set(found))
+                matches += self._along(spans[first : first + 1], [capitals], [""], range(1))
+            matches += self._along(spans, word, gaps, range(first, last))
+        return sorted(set(matches))
 
     def _along(self, spans: list[Span], word: list[str], gaps: list[str], places: range) -> Iterator[Match]:
         """Yield the names that begin at the first of the places; ``gaps`` stand before the words."""

@@ -54,7 +54,7 @@ def run_scores(run: Run, gold: Corpus, kb: KnowledgeBase) -> FoundScores:
     if extra := sorted(known - links.keys()):
         wrong = f"{len(extra):,} of the {len(gold):,} annotated documents are not in the run, such as {extra[0]!r}"
         raise UsageError(f"{wrong}; give only the annotated documents that were linked, or link the others too")
-    if missing := sorted(id_ for id_, own in links.items() if own and id_ not in known):
+    if missing := sorted(id_ for id_, of_document in links.items() if of_document and id_ not in known):
         wrong = f"{len(missing):,} of the {len(links):,} documents of the run are not annotated, such as {missing[0]!r}"
         raise UsageError(f"{wrong}; give their annotations too, or link only annotated documents")
     found = Corpus(replace(of, mentions=tuple(link.mention for link in links[of.id])) for of in gold)

@@ -47,9 +47,9 @@ def word_weights(words: Offsets, tokens: Offsets, weight: Floats) -> Floats:
     return sums
 
 
-def _joined(words: Offsets, tied: Bools, kept: Bools) -> tuple[Span, ...]:
-    """Join the kept words into spans; ``tied`` marks each word, except the last, that is joined with the next."""
-    chosen = np.flatnonzero(kept)
+def _joined(words: Offsets, tied: Bools, is_chosen: Bools) -> tuple[Span, ...]:
+    """Join the chosen words into spans; ``tied`` marks each word, except the last, that is joined with the next."""
+    chosen = np.flatnonzero(is_chosen)
     if not len(chosen):
         return ()
     parted = (np.diff(chosen) > 1) | ~tied[chosen[:-1]]

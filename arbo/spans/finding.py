@@ -68,10 +68,12 @@ def find(finder: Finder, documents: Iterable[Any], kb: KnowledgeBase, *, announc
     for proposal in finder.propose(corpus, kb, announce):
         if kb.entities[proposal.entity].domain == corpus[proposal.document].domain:
             proposed[proposal.document].append(proposal)
-    kept = [best_of(own) for own in proposed]
-    marked = (_marked(document, own, kb) for document, own in zip(corpus, kept, strict=True))
+    best = [best_of(proposals) for proposals in proposed]
+    marked = (_marked(document, proposals, kb) for document, proposals in zip(corpus, best, strict=True))
     notes = {**corpus.notes, LEFT_OUT: len(corpus.mentions)} if corpus.mentions else corpus.notes
-    return Found(Corpus(marked, notes, corpus.index_names), tuple(proposal for own in kept for proposal in own))
+    return Found(
+        Corpus(marked, notes, corpus.index_names), tuple(proposal for proposals in best for proposal in proposals)
+    )
 
 
 def find_mentions(finder: Finder, documents: Iterable[Any], kb: KnowledgeBase, *, announce: Announce = quiet) -> Corpus:
@@ -149,9 +151,9 @@ class _Names:
 
 def _forms(text: str) -> set[str]:
     """Return the words of a text; names in capitals match with and without a plural s."""
-    found = {text[begin:end] for begin, end in words(text).tolist()}
-    singular = {form for form in map(singular_form, found) if form.isupper()}
-    return found | singular | {f"{form}s" for form in singular}
+    forms = {text[begin:end] for begin, end in words(text).tolist()}
+    singular = {form for form in map(singular_form, forms) if form.isupper()}
+    return forms | singular | {f"{form}s" for form in singular}
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,13 +182,13 @@ class DictionaryFinder:
 
     def _matches(self, dictionary: Dictionary, kb: KnowledgeBase, text: str) -> Iterator[Match]:
         defined = definitions(text) if self.abbreviations else []
-        found = dictionary.matches(text)
+        matches = dictionary.matches(text)
         if defined:
-            found = sorted({*found, *dictionary.matches(_without_brackets(text, defined))})
-        long_of = _abbreviated(text, defined, found)
+            matches = sorted({*matches, *dictionary.matches(_without_brackets(text, defined))})
+        long_of = _abbreviated(text, defined, matches)
         meant = {text[slice(*short)]: self._words(text[slice(*long)]) for short, long in reversed(defined)}
         add_other_number(meant)
-        for match in found:
+        for match in matches:
             if (surface := text[match.begin : match.end]) not in meant:
                 yield match
             elif surface not in long_of:

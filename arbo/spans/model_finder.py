@@ -51,10 +51,10 @@ class ModelFinder:
         limit = self.model.config.attention_threshold
         for look in self.model.looks(pieces.texts, kb, text, entity, announce):
             likely = np.flatnonzero(look.score >= self.model.threshold)
-            own, origin = pieces.texts[look.text], int(pieces.begin[look.text])
-            rows = spans_of(own, look.tokens, look.weights[likely], limit)
+            sentence, origin = pieces.texts[look.text], int(pieces.begin[look.text])
+            rows = spans_of(sentence, look.tokens, look.weights[likely], limit)
             for place, spans in zip(likely.tolist(), rows, strict=True):
-                for mention in without_repetition(own, spans):
+                for mention in without_repetition(sentence, spans):
                     moved = tuple((origin + begin, origin + end) for begin, end in mention)
                     row = int(entity[look.pairs[place]])
                     yield Proposal(int(pieces.document[look.text]), moved, row, float(look.score[place]))
@@ -154,5 +154,5 @@ def _best(text: Ids, entity: Ids, dissimilarity: Weights, n: int) -> tuple[Ids, 
     pairs = np.column_stack([text, entity])[order]
     first = np.sort(np.unique(pairs, axis=0, return_index=True)[1])
     text, entity = pairs[first].T
-    kept = np.arange(len(text)) - np.searchsorted(text, text) < n
-    return text[kept], entity[kept]
+    nearest = np.arange(len(text)) - np.searchsorted(text, text) < n
+    return text[nearest], entity[nearest]

@@ -23,16 +23,16 @@ def without_overlaps(spans: Sequence[Spans], score: Sequence[float]) -> list[int
         return -score[place], -sum(end - begin for begin, end in spans[place]), spans[place]
 
     taken: list[Span] = []
-    kept = []
+    best = []
     for place in sorted(range(len(spans)), key=rank):
         if all(_is_free(taken, span) for span in spans[place]):
-            kept.append(place)
+            best.append(place)
             covered = 0
             for begin, end in sorted(spans[place]):  # they may overlap each other
                 if covered < end:
                     insort(taken, (max(begin, covered), end))
                     covered = end
-    return sorted(kept)
+    return sorted(best)
 
 
 def _is_free(taken: Sequence[Span], span: Span) -> bool:

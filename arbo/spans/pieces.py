@@ -28,7 +28,7 @@ class Pieces:
     def of(cls, documents: Corpus) -> Self:
         """Cut documents into sentences."""
         offsets = [passages(document.text) for document in documents]
-        home = np.repeat(np.arange(len(offsets)), [len(own) for own in offsets])
+        home = np.repeat(np.arange(len(offsets)), [len(some) for some in offsets])
         places = np.concatenate([offsets_of(()), *offsets])
         texts = (
             documents[row].text[begin:end] for row, (begin, end) in zip(home.tolist(), places.tolist(), strict=True)

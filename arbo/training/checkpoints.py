@@ -67,8 +67,8 @@ def save_checkpoint(
             save_file(tensors, partial / "optimizer.safetensors")
             save_arrays(dict(plan), partial / "plan.safetensors")
             (partial / "state.json").write_text(json.dumps(asdict(state)) + "\n", "utf-8")
-            kept = {target, best_model(folder, state)}
-            earlier = [old for old in (*checkpoints(folder), *folder.glob("best-*")) if old not in kept]
+            current = {target, best_model(folder, state)}
+            earlier = [old for old in (*checkpoints(folder), *folder.glob("best-*")) if old not in current]
             found_again = {embeddings(folder, state.best_step), embeddings(folder, state.step)}
             earlier += [old for old in (folder / "embeddings").glob("*") if old not in found_again]
     except (OSError, SafetensorError) as error:

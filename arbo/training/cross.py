@@ -62,8 +62,10 @@ class RerankingSet:
         compared = with_gold(retrieved.candidates, positive)
         negatives = np.where(is_gold(compared.entities, gold.entities), -1, compared.entities)
         scores = gaps_filled(compared.scores)
-        own = np.where(compared.entities == positive, scores, -np.inf).max(axis=1, initial=-np.inf, keepdims=True)
-        nodes, retrieval = np.hstack([positive, negatives]), np.hstack([np.where(positive >= 0, own, 0), scores])
+        gold_score = np.where(compared.entities == positive, scores, -np.inf).max(
+            axis=1, initial=-np.inf, keepdims=True
+        )
+        nodes, retrieval = np.hstack([positive, negatives]), np.hstack([np.where(positive >= 0, gold_score, 0), scores])
         return cls(data.inputs, kb, nodes[gold.has_id], retrieval[gold.has_id].astype(np.float32))
 
     @property
@@ -112,16 +114,16 @@ class PairReader:
 
     def encode(self, batch: PairBatch) -> Tensor:
         """Score the pairs of a batch, reading pairs of similar length together; (mentions, 1 + k)."""
-        return self._scattered(batch, [self._score(batch.rows[own]) for own in self._packs(batch)])
+        return self._scattered(batch, [self._score(batch.rows[part]) for part in self._packs(batch)])
 
     def perturbed(self, batch: PairBatch, epsilon: float, seed: int) -> Tensor:
         """Score perturbed copies of the pairs, see `arbo.training.fgsm`; (mentions, 1 + k)."""
-        tower, found = self.encoder.tower, []
-        for i, own in enumerate(self._packs(batch)):
-            step = torch.from_numpy(np.where(batch.place[own] == 0, -epsilon, epsilon)).float()
-            score = partial(self._score, batch.rows[own])
-            found.append(in_worst_direction(tower, score, lambda scores: scores, step.to(tower.model.device), seed + i))
-        return self._scattered(batch, found)
+        tower, parts = self.encoder.tower, []
+        for i, part in enumerate(self._packs(batch)):
+            step = torch.from_numpy(np.where(batch.place[part] == 0, -epsilon, epsilon)).float()
+            score = partial(self._score, batch.rows[part])
+            parts.append(in_worst_direction(tower, score, lambda scores: scores, step.to(tower.model.device), seed + i))
+        return self._scattered(batch, parts)
 
     def _packs(self, batch: PairBatch) -> Iterator[slice]:
         return packs([len(row.ids) for row in batch.rows], self.encoder.tower.tokens_a_batch)
@@ -130,10 +132,10 @@ class PairReader:
         return self.encoder.tower.encode(rows, self.encoder.config.pooling)[:, 0, 0]
 
     def _scattered(self, batch: PairBatch, scores: list[Tensor]) -> Tensor:
-        found = torch.cat(scores)
-        mention, place = (torch.from_numpy(array).to(found.device) for array in (batch.mention, batch.place))
-        retrieval = torch.from_numpy(batch.retrieval).to(found)
-        return retrieval.index_put((mention, place), found, accumulate=True)
+        values = torch.cat(scores)
+        mention, place = (torch.from_numpy(array).to(values.device) for array in (batch.mention, batch.place))
+        retrieval = torch.from_numpy(batch.retrieval).to(values)
+        return retrieval.index_put((mention, place), values, accumulate=True)
 
 
 @dataclass(eq=False)
@@ -170,7 +172,7 @@ class RerankingTrainer(Trainer[CrossEncoder, Ids]):
         """Score the reranked candidates of the development documents."""
         assert self.dev is not None
         documents, kb = self.dev.documents, self.dev.kb
-        found = rerank(
+        scores = rerank(
             self.model,
             self.dev.candidates,
             documents,
@@ -178,7 +180,7 @@ class RerankingTrainer(Trainer[CrossEncoder, Ids]):
             expand_abbreviations=self.dev.expand_abbreviations,
             announce=self.options.announce,
         ).evaluate(documents, kb)
-        return {"accuracy": found.accuracy, "accuracy_normalized": found.accuracy_normalized or 0.0}
+        return {"accuracy": scores.accuracy, "accuracy_normalized": scores.accuracy_normalized or 0.0}
 
 
 def train_reranker(
@@ -204,12 +206,9 @@ def train_reranker(
     assert kb is not None  # since `check_start`
     if linker.reranker is not None:
         raise UsageError("this linker has a reranker; use a linker with an encoder alone")
-    if k < 2:
-        raise UsageError(f"a cross-encoder needs at least 2 candidates, not candidates={k}; set 2 or more")
-    if len(kb) < 2:
-        raise UsageError(
-            f"a cross-encoder needs at least 2 entities to choose from, not {len(kb)}; give a larger knowledge base"
-        )
+    if min(k, len(kb)) < 2:
+        wrong = f"a cross-encoder chooses from at least 2 candidates, not {min(k, len(kb))}"
+        raise UsageError(f"{wrong}; set candidates to 2 or more, or give a larger knowledge base")
     if config.regulariser == "fgsm":
         check_perturbable(reranker.tower)
     corpora = corpora_of(documents, dev)
@@ -217,12 +216,12 @@ def train_reranker(
     retrieval: dict[str, Any] = {"k": k, "encoder": linker.encoder.settings, "search": linker.config.search}
     what = {"reranker": reranker.settings, "candidates": retrieval, "expand_abbreviations": expand}
     with training(out, job_of(corpora, kb, config=config, **what), config, options) as workplace:
-        found = _retrieved(linker, corpora, k, workplace)
-        data = RerankingSet.of(found["documents"])
-        trainer = RerankingTrainer(reranker, data, found.get("dev"), config, workplace)
+        retrieved = _retrieved(linker, corpora, k, workplace)
+        data = RerankingSet.of(retrieved["documents"])
+        trainer = RerankingTrainer(reranker, data, retrieved.get("dev"), config, workplace)
         trainer.run()
         if workplace.is_first:
-            trainer.kept.save_pretrained(workplace.target)
+            trainer.final.save_pretrained(workplace.target)
     return CrossEncoder.from_pretrained(workplace.target)
 
 
@@ -235,7 +234,7 @@ def _retrieved(linker: Linker, corpora: Mapping[str, Corpus], k: int, workplace:
             if not file.is_file():
                 linker.candidates(corpora[name], k=k).save(file)
     workplace.accelerator.wait_for_everyone()
-    found = {}
+    retrieved = {}
     for name, file in files.items():
         try:
             candidates = Candidates.load(file)
@@ -243,5 +242,5 @@ def _retrieved(linker: Linker, corpora: Mapping[str, Corpus], k: int, workplace:
         except DataError as error:  # they are stale or damaged
             mend = "to find the candidates again, delete the file and train again"
             raise DataError(f"{error.problem}; {mend}", file=str(file)) from error
-        found[name] = Retrieved(corpora[name], linker.kb, candidates, linker.config.expand_abbreviations)
-    return found
+        retrieved[name] = Retrieved(corpora[name], linker.kb, candidates, linker.config.expand_abbreviations)
+    return retrieved

@@ -30,9 +30,11 @@ class Rivals(NamedTuple):
         """Make rivals from the gold ids of each mention, and the domains of mentions and entities."""
         distinct = [list(dict.fromkeys(row)) for row in rows]
         number = {name: place for place, name in enumerate(dict.fromkeys([*domains, *entity_domains]))}
-        own, others = (np.array([number[name] for name in names], np.int64) for names in (domains, entity_domains))
+        domain, entity_domain = (
+            np.array([number[name] for name in names], np.int64) for names in (domains, entity_domains)
+        )
         ids = np.array([id_ for row in distinct for id_ in row], np.int64)
-        return cls(np.cumsum([0, *map(len, distinct)]), ids, own, others)
+        return cls(np.cumsum([0, *map(len, distinct)]), ids, domain, entity_domain)
 
     def is_wrong(self, mention: Ids, entity: Ids) -> Bools:
         """Return whether ``entity[i]`` is in the domain of ``mention[i]`` and not among its gold ids; (pairs,)."""
@@ -51,8 +53,8 @@ class Rivals(NamedTuple):
     def _holds(self, mention: Ids, id_: Ids) -> Bools:
         """Return, for each pair, whether the id is among the mention's gold ids; (pairs,)."""
         width = np.int64(1 + max(self.id.max(initial=0), id_.max(initial=0)))
-        own = np.repeat(np.arange(len(self.indptr) - 1), np.diff(self.indptr)) * width + self.id
-        return np.isin(mention * width + id_, own)
+        pairs = np.repeat(np.arange(len(self.indptr) - 1), np.diff(self.indptr)) * width + self.id
+        return np.isin(mention * width + id_, pairs)
 
 
 PURPOSES = {"documents": "train on", "dev": "choose the best model by"}
@@ -127,13 +129,13 @@ def _codes(gold: Gold, kb: KnowledgeBase, inputs: Sequence[MentionInput]) -> lis
     rows: list[Iterable[int]] = []
     for entities, ids, item in zip(gold.lists, gold.ids, inputs, strict=True):
         outside = (("id", id_) for id_ in ids or () if not kb.rows_within((id_,), item.document.domain))
-        own = [*entities, *(len(kb) + number.setdefault(id_, len(number)) for id_ in outside)]
+        numbers = [*entities, *(len(kb) + number.setdefault(id_, len(number)) for id_ in outside)]
         if (name := item.mention.cluster) is not None:
             shared = clusters.setdefault(name, {})
-            shared.update(dict.fromkeys([*own, len(kb) + number.setdefault(("cluster", name), len(number))]))
+            shared.update(dict.fromkeys([*numbers, len(kb) + number.setdefault(("cluster", name), len(number))]))
             rows.append(shared)
         else:
-            rows.append(own)
+            rows.append(numbers)
     return rows
 
 
@@ -185,8 +187,8 @@ def training_sets(
     corpora: Mapping[str, Corpus], kb: KnowledgeBase, *, clusters: bool = False, expand_abbreviations: bool
 ) -> dict[str, TrainingSet]:
     """Collect the mentions of each corpus from `corpora_of`; for ``clusters`` see `TrainingSet.of`."""
-    own: dict[str, bool] = {"clusters": clusters, "expand_abbreviations": expand_abbreviations}
-    return {name: TrainingSet.of(corpus, kb, **own, purpose=PURPOSES[name]) for name, corpus in corpora.items()}
+    how: dict[str, bool] = {"clusters": clusters, "expand_abbreviations": expand_abbreviations}
+    return {name: TrainingSet.of(corpus, kb, **how, purpose=PURPOSES[name]) for name, corpus in corpora.items()}
 
 
 def job_of(corpora: Mapping[str, Corpus], kb: KnowledgeBase, **what: Any) -> dict[str, Any]:

@@ -37,7 +37,7 @@ class PairTrainer(Trainer[PairEncoder, Ids]):
 
     def reading(self) -> Callable[..., Tensor]:
         """Collect the texts of the mentions, and return the function that scores rows."""
-        self.pairs = self.model.mention_pairs(self.data.found.inputs)
+        self.pairs = self.model.mention_pairs(self.data.retrieval.inputs)
         return self._scores
 
     def batch(self, step: int, mentions: Ids, rows: Ids) -> Ids:
@@ -80,11 +80,11 @@ def with_reader(
         trainer = PairTrainer(start, train.taken(chosen), None, config, workplace)
         trainer.run()
         if workplace.is_first:
-            encoder = trainer.kept.copy()
-            scores = encoder.compare(dev.found.inputs, dev.first[read], dev.second[read], options.announce)
-            told = {"model": start.name, "pairs": len(chosen), "doubtful": len(doubtful(log_odds)) / len(log_odds)}
+            encoder = trainer.final.copy()
+            scores = encoder.compare(dev.retrieval.inputs, dev.first[read], dev.second[read], options.announce)
+            summary = {"model": start.name, "pairs": len(chosen), "doubtful": len(doubtful(log_odds)) / len(log_odds)}
             reader = Reader.fit(encoder, log_odds[read], scores, dev.correct[read])
-            replace(model, trained={**model.trained, "cross": told}, reader=reader).save(workplace.target)
+            replace(model, trained={**model.trained, "cross": summary}, reader=reader).save(workplace.target)
     return EdgeModel.load(workplace.target)
 
 
@@ -94,21 +94,21 @@ def unseen(pairs: Compared, dev: Compared) -> LogOdds:
     The log-odds of a pair with a mention in each half are NaN. ``dev`` calibrates the trees. Raise DataError if the
     pairs of one half are all correct or all wrong.
     """
-    documents = [item.document for item in pairs.found.inputs]
+    documents = [item.document for item in pairs.retrieval.inputs]
     groups = [str(document.metadata.get("topic", document.id)) for document in documents]
     if len(set(groups)) < 2:
         groups = [document.id for document in documents]
     half = np.unique(groups, return_inverse=True)[1] % 2
     within = [np.flatnonzero((half[pairs.first] == part) & (half[pairs.second] == part)) for part in (0, 1)]
     log_odds = np.full(len(pairs.first), np.nan)
-    for own, others in (within, within[::-1]):
-        correct = pairs.correct[own]
+    for learnt, others in (within, within[::-1]):
+        correct = pairs.correct[learnt]
         if correct.all() or not correct.any():
             raise DataError(
                 "a cross-encoder learns from both halves of the training documents (or of their topics), and each half "
                 "needs pairs that mean the same and pairs that do not; give more documents, or leave it out (--cross)"
             )
-        trees = Trees.fit(pairs.features[own], correct).calibrated(dev.features, dev.correct)
+        trees = Trees.fit(pairs.features[learnt], correct).calibrated(dev.features, dev.correct)
         log_odds[others] = trees.scores(pairs.features[others])
     return log_odds
 

@@ -70,19 +70,19 @@ def train_edges(
         UsageError: ``cross`` is given without ``out``, or is no transformer, or ``out`` has other files.
     """
     start = None if cross is None else _start(cross, out)
-    own = (linker or Linker()).configured(kb=kb, reranker=None, edges=None)
+    searching = (linker or Linker()).configured(kb=kb, reranker=None, edges=None)
     train, held_out = Corpus.of(documents), Corpus.of(dev)
-    compared = Compared.of(own, train, _MOST), Compared.of(own, held_out)
-    parts = [_examples(pairs, corpus, own.kb) for pairs, corpus in zip(compared, (train, held_out), strict=True)]
+    compared = Compared.of(searching, train, _MOST), Compared.of(searching, held_out)
+    parts = [_examples(pairs, corpus, searching.kb) for pairs, corpus in zip(compared, (train, held_out), strict=True)]
     if kb is not None and names:
-        for part, more in zip(parts, named_examples(own, train, held_out), strict=True):
+        for part, more in zip(parts, named_examples(searching, train, held_out), strict=True):
             features, correct = zip(part[1], *more, strict=True)
             part[1] = np.concatenate(features), np.concatenate(correct)
     forests = [Trees.fit(*train).calibrated(*other) for train, other in zip(*parts, strict=True)]
     trained = {
         "pairs": [len(correct) for _, correct in parts[0]],
         "recall": recall(compared[1], held_out),
-        "encoder": own.encoder.settings,
+        "encoder": searching.encoder.settings,
     }
     model = EdgeModel(forests[0], forests[1] if kb is not None else None, trained)
     if start is None or out is None:
@@ -92,7 +92,7 @@ def train_edges(
     config = config or DoubtfulConfig()
     corpora = {"documents": train, "dev": held_out}
     job = job_of(corpora, kb or KnowledgeBase(), config=config, cross=start.settings, trees=model.settings)
-    options = RunOptions(announce=own.announce)
+    options = RunOptions(announce=searching.announce)
     return with_reader(model, start, *compared, out=out, job=job, config=config, options=options)
 
 
@@ -118,7 +118,7 @@ def examples(linker: Linker, corpus: Corpus) -> list[Examples]:
 def _examples(pairs: Compared, corpus: Corpus, kb: KnowledgeBase | None) -> list[Examples]:
     parts = [(pairs.features, pairs.correct)]
     if kb is not None:
-        parts.append(_entity_examples(pairs.found, pairs.facts, corpus, kb))
+        parts.append(_entity_examples(pairs.retrieval, pairs.facts, corpus, kb))
     for (_, correct), what in zip(parts, ("two mentions", "a mention and an entity"), strict=False):
         if correct.all() or not correct.any():
             raise DataError(
@@ -129,8 +129,8 @@ def _examples(pairs: Compared, corpus: Corpus, kb: KnowledgeBase | None) -> list
     return parts
 
 
-def _entity_examples(found: Retrieval, facts: Facts, corpus: Corpus, kb: KnowledgeBase) -> Examples:
-    gold, pairs = Gold.of(corpus, kb), CandidatePairs.of(found, kb)
+def _entity_examples(retrieval: Retrieval, facts: Facts, corpus: Corpus, kb: KnowledgeBase) -> Examples:
+    gold, pairs = Gold.of(corpus, kb), CandidatePairs.of(retrieval, kb)
     features = pairs.features(facts, slice(None))
     right = gold.mention * len(kb) + gold.rows
     known = gold.annotated[pairs.mention]
@@ -150,8 +150,8 @@ def named_examples(linker: Linker, train: Corpus, dev: Corpus) -> tuple[list[Exa
     parts = []
     for corpus, others in ((halves[0], halves[1]), (halves[1], halves[0]), (dev, train)):
         named = linker.kb.with_names_of(others, expand_abbreviations=linker.config.expand_abbreviations)
-        found = linker.configured(kb=named).retrieve(corpus, k=0, discover=False)
-        parts.append(_entity_examples(found, Facts.of(found.inputs), corpus, named))
+        retrieval = linker.configured(kb=named).retrieve(corpus, k=0, discover=False)
+        parts.append(_entity_examples(retrieval, Facts.of(retrieval.inputs), corpus, named))
     return parts[:2], parts[2:]
 
 
@@ -160,12 +160,12 @@ def recall(compared: Compared, corpus: Corpus) -> dict[str, float]:
 
     The name ``all`` stands for all searches together; see `arbo.edges.pairs.searched`.
     """
-    found, facts = compared.found, compared.facts
-    label, group = Gold.of(corpus).classes, codes_of(found.groups)
+    retrieval, facts = compared.retrieval, compared.facts
+    label, group = Gold.of(corpus).classes, codes_of(retrieval.groups)
     cluster = codes_of(zip(label.tolist(), group.tolist(), strict=True))
     size = np.bincount(cluster[label >= 0])
     shares = {}
-    searches = searched(facts, found.mentions)
+    searches = searched(facts, retrieval.mentions)
     first, second = (np.concatenate(sides) for sides in zip(*searches.values(), strict=True))
     for name, pairs in (searches | {"all": (first, second)}).items():
         first, second = distinct(pairs[0], pairs[1], len(facts))

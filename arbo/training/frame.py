@@ -96,7 +96,7 @@ def accelerator_of(config: LoopConfig) -> Accelerator:
 def _begun(folder: Path, target: Path, job: dict[str, Any]) -> Iterator[None]:
     """Create the folder of a training run, or reopen it to resume, and lock it for the duration of the block."""
     file, log = folder / "job.json", _log_of(target)
-    own = hashlib.sha256(json.dumps(job, sort_keys=True).encode()).hexdigest()
+    digest = hashlib.sha256(json.dumps(job, sort_keys=True).encode()).hexdigest()
     if not file.is_file():
         names = (path.name for path in folder.iterdir()) if folder.is_dir() else ()
         if any(name != LOCK and not name.startswith(".arbo-partial-") for name in names):
@@ -105,8 +105,8 @@ def _begun(folder: Path, target: Path, job: dict[str, Any]) -> Iterator[None]:
             raise UsageError(f"{log} exists without its model, and would be overwritten; move it")
     with locked(folder):
         if not file.is_file():
-            write_json({"hash": own, **job}, file)
-        elif (other := json.loads(file.read_text("utf-8"))).get("hash") != own:
+            write_json({"hash": digest, **job}, file)
+        elif (other := json.loads(file.read_text("utf-8"))).get("hash") != digest:
             raise UsageError(
                 f"{folder} belongs to another training run, which differs in {_differing(other, job)} "
                 f"(see its {file.name}); repeat that run, delete the folder, or choose another --out"
@@ -121,9 +121,9 @@ def _begun(folder: Path, target: Path, job: dict[str, Any]) -> Iterator[None]:
 
 def _differing(there: dict[str, Any], here: dict[str, Any]) -> str:
     names: list[str] = []
-    own = json_ready(here)
-    for name in dict.fromkeys([*own, *there]):
-        value, other = own.get(name), there.get(name)
+    values = json_ready(here)
+    for name in dict.fromkeys([*values, *there]):
+        value, other = values.get(name), there.get(name)
         if isinstance(value, dict) and isinstance(other, dict):
             names += [key for key in dict.fromkeys([*value, *other]) if value.get(key) != other.get(key)]
         elif value != other and name != "hash":
@@ -135,8 +135,8 @@ def _shorten(log: Path, step: int) -> None:
     """Remove the lines of steps that will be repeated."""
     if log.is_file():
         lines = [line for line in log.read_text("utf-8").splitlines() if line.endswith("}")]
-        kept = [line for line in lines if json.loads(line)["step"] <= step]
-        write_lines(kept, log)
+        completed = [line for line in lines if json.loads(line)["step"] <= step]
+        write_lines(completed, log)
 
 
 def _finish(folder: Path, target: Path) -> None:

@@ -171,7 +171,7 @@ class Trainer(ABC, Generic[Model, Batch]):
         return nullcontext() if is_last else self.accelerator.no_sync(self.prepared)
 
     @property
-    def kept(self) -> Model:
+    def final(self) -> Model:
         """The final model: the best one on the development documents if there are any, otherwise the last one."""
         if self.dev is None:
             return self.model
@@ -195,7 +195,7 @@ class Trainer(ABC, Generic[Model, Batch]):
                 figures |= self.look()
             self.log({"step": step + 1, "epoch": epoch, **figures})
             if ends or (step + 1) % self.options.checkpoint_every == 0 or place + 1 == self.steps_an_epoch:
-                self.keep()
+                self.checkpoint()
 
     def step(self, step: int, mentions: Ids) -> dict[str, float]:
         """Take one optimisation step; return its loss, the norm of its gradient and its learning rate, by name.
@@ -242,7 +242,7 @@ class Trainer(ABC, Generic[Model, Batch]):
                 self.model.save_pretrained(best_model(self.folder, self.state))
         return scores
 
-    def keep(self) -> None:
+    def checkpoint(self) -> None:
         """Write a checkpoint."""
         scaler = self.accelerator.scaler
         self.state = replace(self.state, scaler=None if scaler is None else scaler.state_dict())

@@ -60,6 +60,6 @@ def of_doubtful(model: arbo.EdgeModel, corpus: Corpus) -> dict[str, float]:
     chosen = doubtful(log_odds)
     correct, told = pairs.correct[chosen], log_odds[chosen]
     if model.reader is not None:
-        told = told + model.reader.change(pairs.found.inputs, pairs.first[chosen], pairs.second[chosen], told)
+        told = told + model.reader.change(pairs.retrieval.inputs, pairs.first[chosen], pairs.second[chosen], told)
     figures = {"pairs": len(log_odds), "doubtful": len(chosen), "correct": int(correct.sum())}
     return figures | {"precision": average_precision_score(correct, told), "loss": log_loss(correct, expit(told))}

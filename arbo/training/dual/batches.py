@@ -97,19 +97,19 @@ class Reader:
         texts, width = batch.texts[part], batch.mask.shape[1]
         places: list[int] = []
         parts = []
-        for tower, own in self.batches(texts):
-            found = tower.encode([texts[i].row for i in own], self.encoder.config.pooling)
-            parts.append(pad(found, (0, 0, 0, width - found.shape[1])))
-            places += own
+        for tower, rows in self.batches(texts):
+            encoded = tower.encode([texts[i].row for i in rows], self.encoder.config.pooling)
+            parts.append(pad(encoded, (0, 0, 0, width - encoded.shape[1])))
+            places += rows
         vectors = torch.cat(parts)
         return vectors[torch.from_numpy(np.argsort(places)).to(vectors.device)]
 
     def batches(self, texts: Sequence[Text]) -> Iterator[tuple[Tower, list[int]]]:
         """Yield the tower and the text indices of each batch (`Tower.tokens_a_batch`); ``texts`` ascend by length."""
         for tower in dict.fromkeys(text.tower for text in texts):
-            own = [i for i, text in enumerate(texts) if text.tower is tower]
-            for part in packs([len(texts[i].row.ids) for i in own], tower.tokens_a_batch):
-                yield tower, own[part]
+            rows = [i for i, text in enumerate(texts) if text.tower is tower]
+            for part in packs([len(texts[i].row.ids) for i in rows], tower.tokens_a_batch):
+                yield tower, rows[part]
 
     def pairs(self, batch: Batch, vectors: Tensor, rows: slice) -> Pairs:
         """Take the vectors of the mentions in ``rows`` and of their nodes from ``vectors``, which has all texts."""
@@ -134,11 +134,11 @@ def adversarial_nodes(reader: Reader, batch: Batch, pairs: Pairs, epsilon: float
     order = np.argsort(text, kind="stable")  # the shortest first
     texts = [batch.texts[i] for i in text[order]]
     nodes = torch.zeros_like(pairs.node)
-    for i, (tower, own) in enumerate(reader.batches(texts)):
-        at, column = (torch.from_numpy(array[order[own]]).to(nodes.device) for array in (mention, place))
+    for i, (tower, rows) in enumerate(reader.batches(texts)):
+        at, column = (torch.from_numpy(array[order[rows]]).to(nodes.device) for array in (mention, place))
         copies = perturbed(
             tower,
-            [texts[j].row for j in own],
+            [texts[j].row for j in rows],
             pairs.node_mask[at, column],
             pairs.mention[at, 0],
             pairs.mention_mask[at, 0],
@@ -171,7 +171,7 @@ def perturbed(
     return in_worst_direction(
         tower,
         lambda: comparable(tower.encode(rows, pooling), metric),
-        lambda found: sum_of_max(anchor, anchor_mask, found, mask[:, : found.shape[1]]),
+        lambda vectors: sum_of_max(anchor, anchor_mask, vectors, mask[:, : vectors.shape[1]]),
         step,
         seed,
     )

@@ -46,10 +46,10 @@ def near(snapshot: Snapshot, rivals: Rivals, mentions: Ids, *, n_entities: int, 
     domain = rivals.domain[mentions]
     for part in np.unique(domain):
         rows = np.flatnonzero(domain == part)
-        own, inside = mentions[rows], np.flatnonzero(rivals.entity_domain == part)
-        entity[rows] = _nearest_allowed(snapshot, own, snapshot.entities, inside, n_entities, rivals.is_wrong)
+        queries, inside = mentions[rows], np.flatnonzero(rivals.entity_domain == part)
+        entity[rows] = _nearest_allowed(snapshot, queries, snapshot.entities, inside, n_entities, rivals.is_wrong)
         inside = np.flatnonzero(rivals.domain == part)
-        mention[rows] = _nearest_allowed(snapshot, own, snapshot.mentions, inside, n_mentions, rivals.are_apart)
+        mention[rows] = _nearest_allowed(snapshot, queries, snapshot.mentions, inside, n_mentions, rivals.are_apart)
     row, place = np.nonzero(entity >= 0)
     entity[row, place] = nearest_text(snapshot, mentions[row], entity[row, place])[0]
     mention[mention >= 0] += snapshot.n_texts
@@ -106,18 +106,18 @@ def _nearest_allowed(
     snapshot: Snapshot, mentions: Ids, embeddings: Embeddings, things: Ids, n: int, allowed: Callable[[Ids, Ids], Bools]
 ) -> Ids:
     """Find the nearest allowed nodes, widening the search until there are enough; (mentions, n), padded with -1."""
-    found = np.full((len(mentions), n), -1)
+    nodes = np.full((len(mentions), n), -1)
     corpus = embeddings.taken(things)
     todo, width = np.arange(len(mentions) if n and len(things) else 0), n + 8
     while len(todo):
         width = min(width, len(things))
-        own = mentions[todo]
-        queries = snapshot.mentions.taken(own)
+        asking = mentions[todo]
+        queries = snapshot.mentions.taken(asking)
         ids = nearest(queries, corpus, width, metric=snapshot.metric, scanner=best_scanner()).ids
         ids, fits = things[ids], ids >= 0
-        fits[fits] = allowed(np.repeat(own, width)[fits.ravel()], ids[fits])
+        fits[fits] = allowed(np.repeat(asking, width)[fits.ravel()], ids[fits])
         order = np.argsort(~fits, axis=1, kind="stable")[:, :n]
-        found[todo, : order.shape[1]] = np.take_along_axis(np.where(fits, ids, -1), order, axis=1)
+        nodes[todo, : order.shape[1]] = np.take_along_axis(np.where(fits, ids, -1), order, axis=1)
         todo = todo[(fits.sum(axis=1) < n) & (width < len(things))]
         width *= 4
-    return found
+    return nodes

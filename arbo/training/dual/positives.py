@@ -60,8 +60,8 @@ class Mates(NamedTuple):
         first = np.repeat(np.arange(len(order)), count)
         second = ranges(1 + np.arange(len(order)), count)
         first, second = order[first], order[second]
-        kept = (document[first] == document[second]) | ~(facts.nameless[first] | facts.nameless[second])
-        first, second = first[kept], second[kept]
+        compared = (document[first] == document[second]) | ~(facts.nameless[first] | facts.nameless[second])
+        first, second = first[compared], second[compared]
         return cls(first, second, edges.weights(data.inputs, facts, first, second))
 
     def nearest(self, n: int) -> Ids:
@@ -69,9 +69,9 @@ class Mates(NamedTuple):
         target, source = np.concatenate([self.first, self.second]), np.concatenate([self.second, self.first])
         order = np.lexsort((source, np.tile(self.weight, 2), target))
         mention, place = np.unique(target[order], return_index=True)
-        found = np.full(n, -1)
-        found[mention] = source[order][place]
-        return found
+        nearest = np.full(n, -1)
+        nearest[mention] = source[order][place]
+        return nearest
 
 
 def pick_positives(
@@ -154,8 +154,8 @@ def _random_other(gold: Ids, rng: np.random.Generator) -> Ids:
 def _nearest_other(snapshot: Snapshot) -> Ids:
     """Find the nearest other mention of the cluster, ties to the first; -1 for a mention that is alone."""
     clusters, mentions = [Group(rows, rows, None) for rows in _clusters(snapshot.gold)], snapshot.mentions
-    found = nearest_within(clusters, mentions, mentions, 1, metric=snapshot.metric, search="exact", progress=silent)
-    return found.ids[:, 0].astype(np.int64)
+    near = nearest_within(clusters, mentions, mentions, 1, metric=snapshot.metric, search="exact", progress=silent)
+    return near.ids[:, 0].astype(np.int64)
 
 
 def _hang_in_one_graph(mentions: Ids, root: Floats, a: Ids, b: Ids, step: Floats) -> Ids:

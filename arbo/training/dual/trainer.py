@@ -97,8 +97,8 @@ class DualTrainer(Trainer[DualEncoder, Batch]):
         with torch.no_grad():
             encoded = [self._encoded(step, batch, part) for part in parts]
         vectors = encoded[0].new_empty(len(batch.texts), *encoded[0].shape[1:])
-        for part, own in zip(parts, encoded, strict=True):
-            vectors[part] = own
+        for part, some in zip(parts, encoded, strict=True):
+            vectors[part] = some
         vectors.requires_grad_()
         begins = range(0, len(batch), size)
         total = sum(self._differentiate(step, batch, vectors, slice(i, i + size), share) for i in begins)
@@ -141,8 +141,8 @@ class DualTrainer(Trainer[DualEncoder, Batch]):
         """Return the current model, with a cache if its embeddings were kept: at the start, or by an evaluation."""
         cache = self.cache
         if self.state.step:
-            kept = embeddings(self.folder, self.state.step)
-            cache = kept if self.workplace.is_first and kept.is_dir() else None
+            folder = embeddings(self.folder, self.state.step)
+            cache = folder if self.workplace.is_first and folder.is_dir() else None
         return self.model if cache is None else replace(self.model.copy(), cache=cache)
 
     @property
@@ -158,7 +158,7 @@ class DualTrainer(Trainer[DualEncoder, Batch]):
         return development_scores(self.dev, Snapshot.of(self.dev, self.as_it_is(), self.options.announce))
 
     @property
-    def kept(self) -> DualEncoder:
+    def final(self) -> DualEncoder:
         """The model to write, with its cache of embeddings if ``dev`` selected it."""
         if self.dev is None:
             return self.model
@@ -240,10 +240,10 @@ def train(
         trainer = DualTrainer(encoder, data["documents"], data.get("dev"), config, workplace, mates)
         trainer.run()
         if workplace.is_first:
-            trained = trainer.kept
+            trained = trainer.final
             if dev is not None:
-                own = LinkerConfig(expand_abbreviations=expand_abbreviations)
-                linker = Linker(kb if has_kb else None, trained, own, workplace.options.announce)
+                linking = LinkerConfig(expand_abbreviations=expand_abbreviations)
+                linker = Linker(kb if has_kb else None, trained, linking, workplace.options.announce)
                 trained = _with_thresholds(trained, linker.tune(corpora["dev"]))
             trained.save_pretrained(workplace.target)
     return DualEncoder.from_pretrained(workplace.target)
@@ -266,9 +266,9 @@ def _check_without_kb(encoder: DualEncoder, config: TrainingConfig) -> None:
 
 def _with_thresholds(encoder: DualEncoder, linker: Linker) -> DualEncoder:
     """Return the encoder with the best thresholds that tuning found for the default method and k of linking."""
-    own = LinkerConfig()
+    defaults = LinkerConfig()
     assert linker.tuning is not None
-    tried = [trial for trial in linker.tuning.trials if (trial.method, trial.k) == (own.method, own.k)]
+    tried = [trial for trial in linker.tuning.trials if (trial.method, trial.k) == (defaults.method, defaults.k)]
     best = max(tried, key=lambda trial: trial.score)
     far = NO_LIMIT[encoder.metric]
     entity, mention = (far if limit is None else limit for limit in (best.entity_threshold, best.mention_threshold))
@@ -288,8 +288,8 @@ def development_scores(data: TrainingSet, snapshot: Snapshot, n_neighbours: int 
     if len(data.kb):
         grouped = GroupedEntities(entities, rows_of_entities(data.kb, None))
         groups = with_entities(domains, grouped.rows)
-        found = nearest_within(groups, mentions, grouped, RECALL_AT[-1], **search).ids
-        recall = linking_scores(*data.gold.accepted, found[:, 0], candidates=found, k=RECALL_AT).recall
+        candidates = nearest_within(groups, mentions, grouped, RECALL_AT[-1], **search).ids
+        recall = linking_scores(*data.gold.accepted, candidates[:, 0], candidates=candidates, k=RECALL_AT).recall
         scores = {f"recall@{k}": value for k, value in recall.items()}
     near = nearest_within(among_mentions(domains), mentions, mentions, n_neighbours, **search)
     tree = merge_tree(Graph.from_neighbors(near))

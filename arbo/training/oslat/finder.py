@@ -77,7 +77,7 @@ class AttentiveReader:
         """Encode the tokens of texts, (texts, tokens, dim), and return which of them exist."""
         vectors = self.model.transformer.encode_apart(rows, "tokens")
         length = torch.tensor([row.end - row.begin for row in rows], device=vectors.device)
-        tokens = pad_sequence([own[row.begin : row.end] for own, row in zip(vectors, rows, strict=True)], True)
+        tokens = pad_sequence([text[row.begin : row.end] for text, row in zip(vectors, rows, strict=True)], True)
         return tokens, torch.arange(tokens.shape[1], device=tokens.device) < length[:, None]
 
 
@@ -173,7 +173,7 @@ def train_oslat(
         trainer = OslatTrainer(start, data["documents"], data.get("dev"), config, workplace)
         trainer.run()
         if workplace.is_first:
-            finder = ModelFinder(trainer.kept, abbreviations=expand_abbreviations)
+            finder = ModelFinder(trainer.final, abbreviations=expand_abbreviations)
             if dev is not None:
                 finder = finder.tuned(corpora["dev"], kb, announce=workplace.options.announce)
             finder.model.save_pretrained(workplace.target)

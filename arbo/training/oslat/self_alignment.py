@@ -47,8 +47,8 @@ class Aligning:
     def from_pretrained(cls, model: Path, config: EncoderConfig, /) -> Self:
         """Load what `save_pretrained` wrote."""
         encoder, weights = DualEncoder.from_pretrained(model / "encoder", config), load_file(model / _HEAD)
-        (width, own), (dim, _) = (weights[f"{layer}.weight"].shape for layer in (0, 2))
-        head = _head(own, width, dim)
+        (width, inputs), (dim, _) = (weights[f"{layer}.weight"].shape for layer in (0, 2))
+        head = _head(inputs, width, dim)
         head.load_state_dict(weights)
         return cls(encoder, head.to(encoder.entity_tower.model.device))
 
@@ -125,9 +125,9 @@ def train_self_alignment(
         trainer = SelfAlignmentTrainer(aligning, data, None, config, workplace)
         trainer.run()
         if workplace.is_first:
-            trainer.kept.encoder.save_pretrained(workplace.target)
+            trainer.final.encoder.save_pretrained(workplace.target)
     return DualEncoder.from_pretrained(workplace.target)
 
 
-def _head(own: int, width: int, dim: int) -> torch.nn.Sequential:
-    return torch.nn.Sequential(torch.nn.Linear(own, width), torch.nn.ReLU(), torch.nn.Linear(width, dim))
+def _head(inputs: int, width: int, dim: int) -> torch.nn.Sequential:
+    return torch.nn.Sequential(torch.nn.Linear(inputs, width), torch.nn.ReLU(), torch.nn.Linear(width, dim))
