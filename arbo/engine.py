@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from clustering.vectors import Csr, Vectors, csr, offset_of
     from eval import *
     from eval import plots, report
-    from eval.arrays import Brief
     from eval.conll import BracketError, Chains, columns_of, is_comment
     from eval.lines import without_singletons
     from eval.ratio import ratio
@@ -67,7 +66,6 @@ _NAMES = {
     "clustering.methods": "Method Metric NilLinkage SearchMethod",
     "clustering.progress": "Progress T silent",
     "clustering.vectors": "Csr Vectors csr offset_of",
-    "eval.arrays": "Brief",
     "eval.conll": "BracketError Chains columns_of is_comment",
     "eval.lines": "without_singletons",
     "eval.ratio": "ratio",

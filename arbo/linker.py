@@ -163,9 +163,9 @@ class Linker:
         """Choose k, method and thresholds on documents with gold annotations, and return a linker that uses them.
 
         With a knowledge base, the settings are chosen for `link`; without one, only k and the mention threshold are
-        chosen, for `discover`. The attribute `tuning` of the new linker holds the scores of all trials, the curves of
-        the score over a threshold (with a knowledge base, ``arborescence`` has none) and, for `link`, the confidence of
-        links and its reliability if there are enough links to fit it (see `arbo.linking.confidence`).
+        chosen, for `discover`. The attribute `tuning` of the new linker holds the scores of all trials and, for
+        `link`, the confidence of links and its reliability if there are enough links to fit it (see
+        `arbo.linking.confidence`).
         With ``nil_linkage="average"``, ``nil_threshold`` is chosen too: for `link`, at the end, by the ARI of the
         mentions that no entity reaches; for `discover`, by the objective, instead of the mention threshold.
 

@@ -88,9 +88,6 @@ def test_curves_are_drawn(run: Run, folder: Path, tmp_path: Path) -> None:
     run("link", *linking(folder), "--out", tmp_path / "run")
     assert run("evaluate", tmp_path / "run", "--plot", tmp_path / "nil.svg").code == 0
     assert (tmp_path / "nil.svg").read_text("utf-8").startswith("<?xml")
-    tuned = run("tune", *linking(folder), "--out", tmp_path / "tuned.json", "--plot", tmp_path / "tuned.png")
-    assert tuned.code == 0
-    assert (tmp_path / "tuned.png").read_bytes().startswith(b"\x89PNG")
 
 
 @pytest.mark.parametrize(

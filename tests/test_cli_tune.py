@@ -51,7 +51,7 @@ def test_tune_discovery(run: Run, folder: Path, tmp_path: Path) -> None:
 
 def test_objective_and_method_are_chosen(run: Run, folder: Path, tmp_path: Path) -> None:
     docs, out = [folder / "train.jsonl", "--format", "jsonl"], ["--out", tmp_path / "tuned.json", "--json"]
-    tuned = run("tune", *docs, "--objective", "conll", *out, "--plot", tmp_path / "conll.svg")
+    tuned = run("tune", *docs, "--objective", "conll", *out)
     assert tuned.json["objective"] == "conll"
     run("discover", *docs, "--config", tmp_path / "tuned.json", "--out", tmp_path / "run")
     scored = run("evaluate", tmp_path / "run", "--json").json["coreference"]
@@ -114,16 +114,6 @@ def test_tune_replaces_an_earlier_tuning_and_nothing_else(run: Run, folder: Path
     assert (tmp_path / "thesis.txt").read_text("utf-8") == "mine"
     for _ in range(2):
         assert run("tune", *linking(folder, docs="train.jsonl"), "--out", tmp_path / "tuned.json").code == 0
-
-
-def test_the_plot_of_a_confidence_is_checked_before_the_search(run: Run, folder: Path, tmp_path: Path) -> None:
-    file = tmp_path / "tuned.json"
-    docs = [folder / "train.jsonl", "--format", "jsonl", "--out", file, "--plot"]
-    without = run("tune", *docs, tmp_path / "confidence.png")
-    assert (without.code, "a plot of confidence needs --kb" in without.told) == (2, True)
-    wrong = run("tune", *docs, tmp_path / "confidence.pdf", "--kb", folder / "kb.jsonl")
-    assert (wrong.code, f"--plot {tmp_path / 'confidence.pdf'}: the file's ending" in wrong.told) == (2, True)
-    assert not file.exists()
 
 
 def test_topics_are_not_compared(run: Run, tmp_path: Path) -> None:

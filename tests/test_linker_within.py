@@ -132,4 +132,4 @@ def test_complete_lists_where_edges_beyond_the_threshold_count(sample: Sample) -
     assert Linker(kb).retrieve(few, k=4, discover=False).within is None, "tuning needs all"
     tuned = Linker(kb).tune(documents)
     assert tuned.tuning is not None
-    assert max(curve.threshold.max() for curve in tuned.tuning.curves) > 0.4
+    assert max(trial.mention_threshold or 0 for trial in tuned.tuning.trials) > 0.4

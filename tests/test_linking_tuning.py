@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from arbo.files import write_json
 from arbo.linking import tuning
 from arbo.linking.config import tuned_model
 from arbo.linking.objectives import Objective
-from arbo.linking.tuning import Curve, Trial, _Steps
+from arbo.linking.tuning import Trial, _Steps
 from arbo.retrieval.retrieval import Retrieval
 from clustering import Graph, Method, Partition, merge_tree, partition
 from clustering.methods import METHODS
@@ -149,32 +148,7 @@ def score_at(
     return sum(right) / len(right)
 
 
-def points(curve: Curve) -> Iterator[tuple[float, float]]:
-    """Thresholds at which a point begins and amid which it holds, with its score."""
-    ends = [*curve.threshold[1:].tolist(), INF]
-    for begin, end, score in zip(curve.threshold.tolist(), ends, curve.score.tolist(), strict=True):
-        yield begin, score
-        yield float(np.nextafter(np.float32(end), np.float32(-INF))), score
-    yield INF, curve.score[-1]
-
-
-def test_curves_are_exact(tuned: arbo.Linker, retrieval: Retrieval) -> None:
-    assert tuned.tuning is not None
-    assert tuned.kb is not None
-    assert {(curve.best.method, curve.best.k) for curve in tuned.tuning.curves} == {
-        ("independent", 4),
-        *product(("minimax", "undirected"), (1, 2, 4, 8)),
-    }
-    for curve in tuned.tuning.curves:
-        best = curve.best
-        other = best.mention_threshold if curve.varies == "entity" else best.entity_threshold
-        fixed = INF if other is None else other
-        for threshold, score in points(curve):
-            pair = (threshold, fixed) if curve.varies == "entity" else (fixed, threshold)
-            assert score_at(retrieval, tuned.kb, best.method, best.k, *pair) == score
-
-
-def test_no_threshold_is_better_than_the_best_of_a_curve(tuned: arbo.Linker, retrieval: Retrieval) -> None:
+def test_no_threshold_is_better_than_the_best_trial(tuned: arbo.Linker, retrieval: Retrieval) -> None:
     """Over all pairs of a fine grid, some edges' weights among them."""
     assert tuned.tuning is not None
     assert tuned.kb is not None
@@ -225,50 +199,46 @@ def test_the_chosen_threshold_has_the_best_score(steps: dict[float, int], from_b
         threshold[0] = -np.inf
     made = _Steps.of(threshold, score)
     start = Trial("minimax", 1, None, None, 0.0)
-    entity, mention = made.curve_of_entity_thresholds(start), made.curve_of_mention_thresholds(start, own)
+    entity, mention = made.best_entity_threshold(start), made.best_mention_threshold(start, own)
 
     def at(value: float) -> float:
         return float(score[np.searchsorted(threshold, np.float32(value), side="right") - 1])
 
-    limit = entity.best.entity_threshold
-    assert at(INF if limit is None else limit) == entity.best.score == score.max()
+    limit = entity.entity_threshold
+    assert at(INF if limit is None else limit) == entity.score == score.max()
     assert (limit is None) == (score[-1] == score.max())
-    assert mention.best.mention_threshold is not None
-    assert at(mention.best.mention_threshold) == mention.best.score == score.max()
-    assert np.isfinite(mention.best.mention_threshold)
+    assert mention.mention_threshold is not None
+    assert at(mention.mention_threshold) == mention.score == score.max()
+    assert np.isfinite(mention.mention_threshold)
     if own >= threshold[0] and at(own) == score.max():
-        assert mention.best.mention_threshold == own
+        assert mention.mention_threshold == own
 
 
 def test_the_chosen_threshold_is_in_the_middle() -> None:
     """From 0.25 up to 0.75 is best, and again from 1 up to 1.5, which entity thresholds prefer."""
     steps = _Steps.of(np.array([-np.inf, 0.25, 0.375, 0.75, 1.0, 1.5], np.float32), np.array([0, 1, 1, 0, 1, 0.5]))
     start = Trial("minimax", 1, None, None, 0.0)
-    assert steps.curve_of_mention_thresholds(start, 2.0).best.mention_threshold == 0.5
-    assert steps.curve_of_entity_thresholds(start).best.entity_threshold == 1.25
+    assert steps.best_mention_threshold(start, 2.0).mention_threshold == 0.5
+    assert steps.best_entity_threshold(start).entity_threshold == 1.25
     lowest = _Steps.of(np.array([-np.inf, 0.25], np.float32), np.array([1, 0]))
-    assert lowest.curve_of_entity_thresholds(start).best.entity_threshold == -0.75
+    assert lowest.best_entity_threshold(start).entity_threshold == -0.75
 
 
 def test_discovery_finds_the_best_of_all_cuts(sample: Sample) -> None:
     documents = sample[0]
     tuned = arbo.Linker().tune(documents)
     assert tuned.tuning is not None
-    assert [curve.best for curve in tuned.tuning.curves] == list(tuned.tuning.trials)
     retrieval = tuned.retrieve(documents, k=8, discover=True)
     classes = [frozenset(mention.gold or ()) for mention in documents.mentions]
     known = np.array([bool(ids) for ids in classes])
     truth = [ids for ids in classes if ids]
-    for curve in tuned.tuning.curves:
-        tree = merge_tree(retrieval.graph(curve.best.k))
+    for trial in tuned.tuning.trials:
+        tree = merge_tree(retrieval.graph(trial.k))
         at = {height: adjusted_rand_index(truth, tree.cut(height)[known]) for height in np.unique(tree.height).tolist()}
-        assert curve.best.score == pytest.approx(max(at.values()), abs=1e-12)
-        chosen = curve.best.mention_threshold
+        assert trial.score == pytest.approx(max(at.values()), abs=1e-12)
+        chosen = trial.mention_threshold
         assert chosen is not None
-        assert adjusted_rand_index(truth, tree.cut(chosen)[known]) == pytest.approx(curve.best.score, abs=1e-12)
-        for height, expected in at.items():
-            score = curve.score[np.searchsorted(curve.threshold, height, side="right") - 1]
-            assert score == pytest.approx(expected, abs=1e-12)
+        assert adjusted_rand_index(truth, tree.cut(chosen)[known]) == pytest.approx(trial.score, abs=1e-12)
 
 
 def test_each_objective_of_discovery_is_what_discovery_then_reaches(dev: arbo.Corpus) -> None:
@@ -303,32 +273,11 @@ def test_tuning_can_be_held_to_one_method(sample: Sample, dev: arbo.Corpus) -> N
         arbo.Linker().tune(dev, method="minimax")
 
 
-def test_a_curve_holds_from_its_points_up_to_the_next() -> None:
-    points = np.array([-np.inf, 0.2, 0.5])
-    curve = Curve(Trial("minimax", 1, None, 0.3, 0.7), "entity", points, np.array([0.1, 0.7, 0.4]), 1)
-    assert curve.at(np.array([-np.inf, 0.1, 0.2, 0.3, 0.5, np.inf])).tolist() == [0.1, 0.1, 0.7, 0.7, 0.4, 0.4]
-    later = replace(curve, threshold=points[1:], score=curve.score[1:], place=0)
-    assert np.isnan(later.at(np.array([0.1]))).all()
-
-
-@pytest.mark.parametrize("n", [1, 199, 200, 201, 100_000])
-def test_a_curve_is_written_with_few_points_and_its_best(n: int) -> None:
-    score = np.random.default_rng(n).permutation(n) / n
-    curve = _Steps.of(np.arange(n) - 5.0, score).curve_of_entity_thresholds(Trial("minimax", 1, None, None, 0.0))
-    written = curve.as_dict()
-    assert written["points"] == n
-    assert len(written["threshold"]) == len(written["score"]) <= 200
-    assert len(written["score"]) >= min(n, 199)
-    assert max(written["score"]) == curve.best.score == written["best"]["score"]
-    assert (written["threshold"][0], written["threshold"][-1]) == (-5, n - 6)
-    assert json.loads(json.dumps(written)) == written
-
-
 def test_the_record_is_ready_for_json(tuned: arbo.Linker) -> None:
     assert tuned.tuning is not None
     written = json.dumps(tuned.tuning.as_dict(), allow_nan=False)
     assert len(written) < 200_000
-    assert json.loads(written)["curves"][0]["threshold"][0] is None
+    assert json.loads(written)["best"] == asdict(tuned.tuning.best)
 
 
 def test_the_linker_that_is_tuned_stays_as_it_is(sample: Sample, dev: arbo.Corpus) -> None:

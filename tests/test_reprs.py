@@ -44,7 +44,6 @@ def shown() -> dict[str, object]:
         evaluation.report(),
         arbo.diff(tuned.link(documents[:20]), result),
         kb.names(),
-        tuned.tuning.curves[0],
         tuned.tuning.reliability,
         tuned.candidates(documents),
         graph,

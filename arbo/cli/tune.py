@@ -12,7 +12,6 @@ from arbo.cli import console, options
 from arbo.cli.fields import ENCODER, JOB, LINKER, READING, Chosen, Shown
 from arbo.cli.inputs import Docs, OptionalKb, ReadingConfig, read_gold
 from arbo.cli.models import LinkingModels, load_linker
-from arbo.cli.reporting import check_outputs, drawing
 from arbo.engine import Method
 from arbo.errors import DataError, UsageError
 from arbo.linking.objectives import Objective, objective_of
@@ -20,10 +19,6 @@ from arbo.linking.objectives import Objective, objective_of
 if TYPE_CHECKING:
     from arbo.linking.tuning import Tuning as Tuned
 
-_PLOT = (
-    "Draw the score against the threshold, with --kb for each method except arborescence; if the name of the file "
-    "contains `confidence`, the share of correct links against their confidence. To .png or .svg; may be repeated."
-)
 _OBJECTIVE = (
     "The score to maximise. With --kb: accuracy_with_nil (default) or nil_f1. Without: ari (default), b3, conll or lea."
 )
@@ -44,7 +39,6 @@ def tune(
     edges: options.Edges = None,
     objective: _Objective = None,
     method: _Method = None,
-    plot: Annotated[list[Path] | None, Option(metavar="FILE", help=_PLOT)] = None,
     as_json: options.Json = False,
 ) -> None:
     """Choose k, method and thresholds on documents with gold annotations.
@@ -54,15 +48,10 @@ def tune(
     link --config` then writes for each link. Without a knowledge base, tuning maximises the ARI or, with `--objective`,
     the F1 of B-cubed, CoNLL or LEA, over all thresholds.
     """
-    plots = [(file, "confidence" in file.name.lower()) for file in plot or ()]
     if reranker and kb.path is None:
         raise UsageError("--reranker needs --kb, since it compares mentions with entities")
-    if kb.path is None and any(of_confidence for _, of_confidence in plots):
-        raise UsageError("a plot of confidence needs --kb, since it is the probability that a link is correct")
     objective_of(objective, method, discovers=kb.path is None)
     _check_output(out)
-    for file, _ in plots:
-        check_outputs(docs.paths, None, file)
     reading = how.of(READING, ReadingConfig())
     linker = load_linker(LinkingModels(encoder=encoder, reranker=reranker, edges=edges), how).configured(
         kb=kb.read(reading)
@@ -72,19 +61,7 @@ def tune(
     linker = linker.tune(documents, objective=objective, method=method)
     assert linker.tuning is not None
     _write(linker, linker.tuning, out)
-    for file, of_confidence in plots:
-        _draw(linker.tuning, file, of_confidence)
     _report(linker, linker.tuning, out, as_json=as_json)
-
-
-def _draw(tuning: Tuned, file: Path, of_confidence: bool) -> None:
-    if of_confidence and tuning.reliability is None:
-        raise UsageError(
-            f"--plot {file}: no confidence was fitted; that takes at least 20 links of annotated mentions, some "
-            "correct and some wrong, in several documents"
-        )
-    with drawing(file):
-        (tuning.reliability if of_confidence else tuning).plot(file)  # type: ignore[union-attr]
 
 
 def _check_output(out: Path) -> None:

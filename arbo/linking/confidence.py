@@ -6,7 +6,6 @@ BC5CDR and NCBI disease, the length of the path and its weakest step do not impr
 """
 
 from dataclasses import dataclass
-from os import PathLike
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -14,7 +13,7 @@ import numpy.typing as npt
 import scipy  # its modules are imported when they are used
 
 from arbo.data.gold import Bools, Ints
-from arbo.engine import Ids, plot_thresholds
+from arbo.engine import Ids
 from arbo.files import json_ready
 from arbo.results.rows import table_of
 from arbo.retrieval.retrieval import Retrieval
@@ -88,12 +87,6 @@ class Reliability(NamedTuple):
         error = f"expected calibration error {self.expected_error:.3f}"
         title = f"confidence of {self.links.sum():,} links, from fits that leave out their documents: {error}"
         return str(table_of(rows, title))
-
-    def plot(self, path: str | PathLike[str]) -> None:
-        """Plot the share of correct links against the confidence, to a PNG or SVG file; see `eval.plot_thresholds`."""
-        curves = {name: np.append(getattr(self, name), np.nan) for name in ("correct", "predicted")}
-        said = f"confidence, expected calibration error {self.expected_error:.3f}"
-        plot_thresholds(np.arange(_BINS + 1) / _BINS, curves, path, xlabel=said, ylabel="share of links")
 
 
 def calibrate(given: Floats, right: Bools, document: Ints) -> tuple[Confidence, Reliability] | None:

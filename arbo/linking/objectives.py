@@ -8,8 +8,8 @@ from arbo.errors import UsageError
 Objective = Literal["accuracy_with_nil", "nil_f1", "ari", "b3", "conll", "lea"]
 """The score to maximise: with a knowledge base, the share of correct links and NIL decisions, or F1 of NIL decisions;
 without one, ARI of the clusters, or F1 of B-cubed, CoNLL or LEA."""
-LINKING: dict[Objective, str] = {"accuracy_with_nil": "accuracy with NIL", "nil_f1": "NIL F1"}
-DISCOVERY: dict[Objective, str] = {"ari": "ARI", "b3": "B-cubed F1", "conll": "CoNLL F1", "lea": "LEA F1"}
+LINKING: tuple[Objective, ...] = ("accuracy_with_nil", "nil_f1")
+DISCOVERY: tuple[Objective, ...] = ("ari", "b3", "conll", "lea")
 
 
 def objective_of(objective: Objective | None, method: Method | None = None, *, discovers: bool) -> Objective:
@@ -22,7 +22,7 @@ def objective_of(objective: Objective | None, method: Method | None = None, *, d
         raise UsageError(f"without a knowledge base, all methods give the same clusters; leave method {method!r} out")
     if method is not None and method not in get_args(Method):
         raise UsageError(f"method {method!r} is not one of {', '.join(get_args(Method))}")
-    possible = [*(DISCOVERY if discovers else LINKING)]
+    possible = DISCOVERY if discovers else LINKING
     if objective is None:
         return possible[0]
     if objective not in possible:

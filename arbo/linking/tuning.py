@@ -13,8 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, fields, replace
 from itertools import product
-from os import PathLike
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +21,6 @@ import numpy.typing as npt
 from arbo.data.codes import codes_of
 from arbo.data.gold import Gold
 from arbo.engine import (
-    Brief,
     MergeTree,
     Method,
     Neighbors,
@@ -33,22 +31,17 @@ from arbo.engine import (
     conll_of_cuts,
     merge_tree,
     partition,
-    plot_thresholds,
     silent,
 )
 from arbo.errors import DataError
 from arbo.linking.confidence import Confidence, Reliability, calibrate, evidence
 from arbo.linking.config import LinkerConfig
-from arbo.linking.objectives import DISCOVERY, LINKING, Objective
+from arbo.linking.objectives import LINKING, Objective
 from arbo.retrieval.retrieval import Retrieval
 
 _K = (1, 2, 4, 8)
 _ENTITY_THRESHOLDS = 24
 _MENTION_THRESHOLDS = 6
-_POINTS_WRITTEN = 200
-
-Kind = Literal["entity", "mention", "nil"]
-"""What a threshold limits: edges from entities, edges between mentions, or average linkage."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,48 +63,6 @@ class Trial:
         return np.inf if entity is None else entity, np.inf if mention is None else mention
 
 
-@dataclass(frozen=True, eq=False, slots=True, repr=False)
-class Curve(Brief):
-    """The exact score at every value of one threshold; all other settings are taken from ``best``.
-
-    Of CoNLL, only the scores that could be the best are computed; the others are NaN.
-    """
-
-    best: Trial
-    varies: Kind
-    """The threshold that varies."""
-    threshold: npt.NDArray[np.floating[Any]]
-    """(points,) ascending thresholds: first the smallest of the curve (-inf if it is below every edge), then each at
-    which the score changes. A score holds up to the next point, and the last without a limit."""
-    score: npt.NDArray[np.float64]
-    """(points,) the score from each threshold on."""
-    place: int
-    """Index of the point that ``best`` describes."""
-
-    def at(self, threshold: npt.NDArray[np.floating[Any]]) -> npt.NDArray[np.float64]:
-        """Return the score at each given threshold; NaN below the first point."""
-        place = np.searchsorted(self.threshold, threshold, side="right") - 1
-        return np.where(place >= 0, self.score[np.maximum(place, 0)], np.nan)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the curve, ready for JSON; a threshold of -inf becomes None.
-
-        A curve of more than 200 points is thinned evenly, but keeps its best point; ``points`` is the number of points
-        before thinning.
-        """
-        known = np.flatnonzero(~np.isnan(self.score))
-        n = len(known)
-        kept = np.union1d(known[np.linspace(0, n - 1, min(n, _POINTS_WRITTEN - 1)).astype(np.int64)], [self.place])
-        threshold = [None if value == -np.inf else value for value in self.threshold[kept].tolist()]
-        return {
-            "best": asdict(self.best),
-            "varies": self.varies,
-            "points": n,
-            "threshold": threshold,
-            "score": self.score[kept].tolist(),
-        }
-
-
 @dataclass(frozen=True, slots=True)
 class Tuning:
     """The result of tuning: the chosen configuration and all trials."""
@@ -120,22 +71,19 @@ class Tuning:
     """The score that was maximised."""
     best: Trial
     trials: tuple[Trial, ...] = field(repr=False)
-    """All trials; for a curve, its best point."""
-    curves: tuple[Curve, ...] = field(repr=False)
-    """The best curve for each method and k; with a knowledge base, ``arborescence`` has none."""
+    """All trials; of trials that differ in one threshold only, the best if one partition has them all."""
     confidence: Confidence | None = None
     """The confidence fitted to the links of ``best``; None in discovery, or with too few links, see `calibrate`."""
     reliability: Reliability | None = None
     """How well fits of the confidence predict the links of documents that they leave out."""
 
     def as_dict(self) -> dict[str, Any]:
-        """Return all fields but ``confidence``, ready for JSON: trials as columns, curves thinned to 200 points."""
+        """Return all fields but ``confidence``, ready for JSON; trials as columns."""
         columns = {field.name: [getattr(trial, field.name) for trial in self.trials] for field in fields(Trial)}
         return {
             "objective": self.objective,
             "best": asdict(self.best),
             "trials": columns,
-            "curves": [curve.as_dict() for curve in self.curves],
             "reliability": self.reliability and self.reliability.as_dict(),
         }
 
@@ -149,30 +97,6 @@ class Tuning:
         if config.nil_linkage == "average":
             chosen["nil_threshold"] = self.best.nil_threshold
         return replace(config, **chosen, confidence=self.confidence)
-
-    def plot(self, path: str | PathLike[str]) -> None:
-        """Plot the score against the threshold that varies in the best curve, for each method.
-
-        The file ends in .png or .svg. Raise ValueError if there is no curve, since only ``arborescence`` was tried with
-        a knowledge base, and the errors of `eval.plot_thresholds`.
-        """
-        if not self.curves:
-            raise ValueError("only arborescence was tried, which has no curve; tune another method, or all of them")
-        top = max(self.curves, key=lambda curve: curve.best.score)
-        shown: dict[Method, Curve] = {}
-        for curve in sorted(self.curves, key=lambda curve: -curve.best.score):
-            if curve.varies == top.varies:
-                shown.setdefault(curve.best.method, curve)
-        known = [curve.threshold[~np.isnan(curve.score)] for curve in shown.values()]
-        threshold = np.unique(np.concatenate(known))
-        name = (LINKING | DISCOVERY)[self.objective]
-        plot_thresholds(
-            threshold,
-            {f"{name}, {method}, k={curve.best.k}": curve.at(threshold) for method, curve in shown.items()},
-            path,
-            chosen=np.inf if (limit := getattr(top.best, f"{top.varies}_threshold")) is None else limit,
-            xlabel="average dissimilarity" if top.varies == "nil" else f"largest dissimilarity of {top.varies} edges",
-        )
 
 
 def choose(
@@ -195,18 +119,12 @@ def choose(
         plan = _discovery_plan(retrieval, gold, ks_of(config), config, objective)
     else:
         plan = _linking_plan(retrieval, scoring, ks_of(config), config.k, own, method)
-    trials: list[Trial] = []
-    curves: dict[tuple[Method, int], Curve] = {}
-    for tried in progress(*plan):
-        trials.append(tried.best if isinstance(tried, Curve) else tried)
-        if isinstance(tried, Curve):
-            key = tried.best.method, tried.best.k
-            curves[key] = max(curves.get(key, tried), tried, key=lambda curve: curve.best.score)
+    trials = tuple(progress(*plan))
     best = max(trials, key=lambda trial: trial.score)  # ties go to the first
     if scoring and config.nil_linkage == "average":
         best = replace(best, nil_threshold=_nil_threshold(retrieval, gold, best, config.nil_limit(retrieval.threshold)))
     calibrated = scoring and _calibrated(retrieval, scoring, best)
-    return Tuning(objective, best, tuple(trials), tuple(curves.values()), *calibrated or ())
+    return Tuning(objective, best, trials, *calibrated or ())
 
 
 def _calibrated(retrieval: Retrieval, scoring: _Scoring, best: Trial) -> tuple[Confidence, Reliability] | None:
@@ -223,14 +141,14 @@ def ks_of(config: LinkerConfig) -> list[int]:
 
 def _linking_plan(
     retrieval: Retrieval, scoring: _Scoring, ks: list[int], own_k: int, own: tuple[float, float], method: Method | None
-) -> tuple[Iterator[Trial | Curve], int]:
+) -> tuple[Iterator[Trial], int]:
     """Plan and count trials of each method (or only ``method``), k and pair of thresholds; the first best is chosen.
 
     `independent`, whose links do not depend on k, comes before the other methods, and small k before large k. The
     linker's own mention threshold comes first, then the smallest; no entity threshold comes first, then the largest.
     The linker's ``own`` thresholds are included, so that tuning over all methods never chooses a worse configuration
-    than the linker's own. Each nested method has a curve over entity thresholds above each mention threshold, and a
-    curve over mention thresholds above each entity threshold.
+    than the linker's own. Of each nested method, one partition has all entity thresholds above a mention
+    threshold, or all mention thresholds above an entity threshold; its best threshold is a trial.
     """
     entity_limits = _limits(retrieval.entities.dissimilarity[:, :1], _ENTITY_THRESHOLDS, own[0])[::-1]
     mention_limits = _limits(retrieval.mentions.dissimilarity, _MENTION_THRESHOLDS, own[1])
@@ -243,17 +161,17 @@ def _linking_plan(
     retrieval, scoring = _nearest_alone(retrieval, scoring)
     graphs = {k: retrieval.graph(k) for k in ks}
 
-    def entity_curve(method: Method, k: int, limit: float, *, least: float) -> Curve:
+    def best_entity_threshold(method: Method, k: int, limit: float, *, least: float) -> Trial:
         steps = scoring.steps(partition(graphs[k], method, (np.inf, limit)), least=least)
-        return steps.curve_of_entity_thresholds(Trial(method, k, None, _finite(limit), 0))
+        return steps.best_entity_threshold(Trial(method, k, None, _finite(limit), 0))
 
-    def mention_curve(method: Method, k: int, limit: float) -> Curve:
+    def best_mention_threshold(method: Method, k: int, limit: float) -> Trial:
         steps = scoring.steps(partition(graphs[k], method, (limit, np.inf)), least=limit)
-        return steps.curve_of_mention_thresholds(Trial(method, k, limit, None, 0), own[1])
+        return steps.best_mention_threshold(Trial(method, k, limit, None, 0), own[1])
 
-    def run() -> Iterator[Trial | Curve]:
+    def run() -> Iterator[Trial]:
         for one in alone:
-            yield entity_curve(one, own_k, own[1], least=-np.inf)
+            yield best_entity_threshold(one, own_k, own[1], least=-np.inf)
         for k in ks:
             for mention in mention_limits:
                 for one, entity in product(trees, entity_limits):
@@ -261,9 +179,9 @@ def _linking_plan(
                     yield Trial(one, k, _finite(entity), _finite(mention), scoring.score(linked))
             for one in nested:
                 for mention in mention_limits:
-                    yield entity_curve(one, k, mention, least=mention)
+                    yield best_entity_threshold(one, k, mention, least=mention)
                 for entity in finite:
-                    yield mention_curve(one, k, entity)
+                    yield best_mention_threshold(one, k, entity)
 
     n_trees, n_nested = len(trees) * len(mention_limits) * len(entity_limits), len(mention_limits) + len(finite)
     return run(), len(alone) + len(ks) * (n_trees + len(nested) * n_nested)
@@ -284,7 +202,7 @@ def _nearest_alone(retrieval: Retrieval, scoring: _Scoring) -> tuple[Retrieval, 
 
 def _discovery_plan(
     retrieval: Retrieval, gold: Gold, ks: list[int], config: LinkerConfig, objective: Objective
-) -> tuple[Iterator[Trial | Curve], int]:
+) -> tuple[Iterator[Trial], int]:
     """Plan and count a tree for each k; ties go to small k, then the threshold of ``config``, then a small one."""
     classes = gold.classes
     if (classes < 0).all():
@@ -292,12 +210,12 @@ def _discovery_plan(
     average = config.nil_linkage == "average"
     own = config.nil_limit(retrieval.threshold) if average else config.limits(retrieval.threshold)[1]
 
-    def run() -> Iterator[Curve]:
+    def run() -> Iterator[Trial]:
         for k in ks:
             tree = average_tree(retrieval.graph(k)) if average else merge_tree(retrieval.graph(k))
             steps = _steps_of_tree(tree, classes, objective)
             start = Trial("arborescence", k, None, None, 0)
-            yield steps.curve_of_mention_thresholds(start, own, "nil" if average else "mention")
+            yield steps.best_mention_threshold(start, own, "nil_threshold" if average else "mention_threshold")
 
     return run(), len(ks)
 
@@ -315,7 +233,7 @@ def _nil_threshold(retrieval: Retrieval, gold: Gold, best: Trial, own: float) ->
     clusters = partition(retrieval.graph(best.k), best.method, best.limits, nil_linkage="average")
     assert clusters.nil_tree is not None
     steps = _steps_of_tree(clusters.nil_tree, np.where(clusters.entity < 0, gold.classes, -1), "ari")
-    return steps.curve_of_mention_thresholds(best, own, "nil").best.nil_threshold
+    return steps.best_mention_threshold(best, own, "nil_threshold").nil_threshold
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -396,21 +314,19 @@ class _Steps(NamedTuple):
         changes = np.append(True, score[1:] != score[:-1])
         return cls(threshold[changes], score[changes])
 
-    def curve_of_entity_thresholds(self, start: Trial) -> Curve:
-        """Return the curve over entity thresholds; of the ranges with the best score, choose the last.
+    def best_entity_threshold(self, start: Trial) -> Trial:
+        """Return the trial with the best entity threshold; of the ranges with the best score, choose the last.
 
-        The threshold of ``best`` is the middle of this range, or None for the range without an end.
+        Its threshold is the middle of this range, or None for the range without an end.
         """
         place = int(np.flatnonzero(self.score == self.score.max())[-1])
         chosen = None if place + 1 == len(self.score) else self._middle(place)
-        best = replace(start, entity_threshold=chosen, score=float(self.score[place]))
-        return Curve(best, "entity", self.threshold, self.score, place)
+        return replace(start, entity_threshold=chosen, score=float(self.score[place]))
 
-    def curve_of_mention_thresholds(self, start: Trial, own: float, varies: Kind = "mention") -> Curve:
-        """Return the curve over mention thresholds; choose ``own`` if it has the best score.
+    def best_mention_threshold(self, start: Trial, own: float, name: str = "mention_threshold") -> Trial:
+        """Return the trial with the best mention threshold, which is ``own`` if that has the best score.
 
-        Otherwise choose the middle of the first range with the best score. ``varies`` can name another threshold with
-        the same rule.
+        Otherwise, it is the middle of the first range with the best score. ``name`` may be another threshold.
         """
         with np.errstate(over="ignore"):
             own_place = int(np.searchsorted(self.threshold, self.threshold.dtype.type(own), side="right")) - 1
@@ -419,8 +335,7 @@ class _Steps(NamedTuple):
             place, chosen = own_place, _finite(own)
         else:
             chosen = self._middle(place)
-        given: dict[str, Any] = {f"{varies}_threshold": chosen, "score": float(self.score[place])}
-        return Curve(replace(start, **given), varies, self.threshold, self.score, place)
+        return replace(start, **{name: chosen, "score": float(self.score[place])})  # type: ignore[arg-type]
 
     def _middle(self, place: int) -> float:
         """Return the middle of the thresholds with this point's score, or the smallest if they have no upper limit."""
