@@ -1,38 +1,58 @@
-"""The linker: a knowledge base, an encoder and settings, with which documents are linked."""
+"""The linker: a knowledge base, an encoder and settings, with which documents are linked.
+
+The recipe of linking and of discovery: correct the spans of mentions, encode, search neighbours, weigh the edges,
+partition the graph, describe the result. A run grows by the same steps, but begins with the neighbours that it keeps.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from arbo.data import Corpus, KnowledgeBase
+from arbo.data import Corpus, KnowledgeBase, mention_inputs
 from arbo.data.gold import Gold
+from arbo.data.inputs import names_of
 from arbo.encoders.by_name import encoder_of
 from arbo.encoders.encoder import Encoder
 from arbo.encoders.ngrams import NgramEncoder
-from arbo.engine import Method, Partition
+from arbo.engine import Decisions, Ids, Method, Partition, partition
 from arbo.errors import UsageError
 from arbo.linking.config import LinkerConfig
-from arbo.linking.corrections import corrections_of
-from arbo.linking.procedure import Procedure, partition_here
-from arbo.progress import Announce, quiet
+from arbo.linking.corrections import Correction, continued, corrections_kept, corrections_of
+from arbo.linking.description import Content, describe
+from arbo.linking.growth import Mentions, arrays_of, check_same, kept_arrays, remembered_mentions
+from arbo.linking.mention_decisions import mention_decisions
+from arbo.linking.releases import fitted_to, frozen, with_release_notes
+from arbo.linking.run_documents import RunDocuments
+from arbo.linking.span_edits import Edited, edit_spans, uncorrected
+from arbo.progress import Announce, Stopwatch, quiet
+from arbo.results.graphs import graph_arrays
 from arbo.results.result import Result
 from arbo.results.run import Run
 from arbo.retrieval.candidates import Candidates
 from arbo.retrieval.encoded_kb import EncodedKb
 from arbo.retrieval.function_reranker import reranker_of
-from arbo.retrieval.groups import SearchAll, search_all
-from arbo.retrieval.reranking import Reranker
-from arbo.retrieval.retrieval import Retrieval
+from arbo.retrieval.groups import SearchAll, groups_of_mentions, search_all
+from arbo.retrieval.reranking import Reranker, Score, reranked
+from arbo.retrieval.retrieval import Retrieval, SearchSettings, retrieve
+from arbo.retrieval.score_memory import ScoreMemory
 
 if TYPE_CHECKING:
     from arbo.edges.model import EdgeModel
     from arbo.linking.objectives import Objective
     from arbo.linking.tuning import Tuning
+
+
+def partition_here(
+    retrieval: Retrieval, k: int, announce: Announce, *, decisions: Decisions | None, **how: Any
+) -> Partition:
+    """Partition the graph of a retrieval in this process, see `arbo.engine.partition`."""
+    return partition(retrieval.listed(k, decisions).graph(), decisions=decisions, **how)
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +109,7 @@ class Linker:
             kb, known = KnowledgeBase.of(self.kb), self._entities
             object.__setattr__(self, "kb", kb)
             if known is None or known.kb is not kb or known.encoder is not self.encoder:
-                object.__setattr__(self, "_entities", EncodedKb(kb, self.encoder, self.announce))
+                object.__setattr__(self, "_entities", EncodedKb(kb, self.encoder, self.announce) if kb else None)
         if isinstance(self.edges, (str, PathLike)):
             from arbo.edges.model import EdgeModel
 
@@ -118,14 +138,14 @@ class Linker:
         """
         if self.kb is None:
             raise UsageError("linking needs a knowledge base: use Linker(kb), or discover() to work without one")
-        return self.procedure().link(Corpus.of(documents), corrections_of(corrections))
+        return self._linked(Corpus.of(documents), corrections_of(corrections))
 
     def discover(self, documents: Iterable[Any], corrections: Any = ()) -> Result:
         """Cluster mentions, or names alone, without a knowledge base; each cluster is a discovered entity.
 
         For the corrections and further errors, see `link`. The reranker is not used.
         """
-        return self.procedure(discover=True).link(Corpus.of(documents), corrections_of(corrections))
+        return self._without_kb()._linked(Corpus.of(documents), corrections_of(corrections))
 
     def add(self, result: Run, documents: Iterable[Any] = (), corrections: Any = ()) -> Result:
         """Return a new result with further documents; its tables are those of `refit` on all documents.
@@ -138,7 +158,7 @@ class Linker:
         same id: names alone, whose ids are numbers from 0, need ids of their own.
         """
         more = corrections_of(corrections)
-        return self._growing(result).grow(result, lambda before: before.extended(documents), more, exchange=True)
+        return self._grown(result, lambda before: before.extended(documents), more, exchange=True)
 
     def remove(self, result: Run, ids: Iterable[str]) -> Result:
         """Return a new result without the documents and mentions with these ids; see `add`.
@@ -147,7 +167,7 @@ class Linker:
         Raise UsageError for an unknown id, one of both a document and a mention, a mention that a correction added or
         another knowledge base, and as `add` does.
         """
-        return self._growing(result).grow(result, lambda before: before.without(ids))
+        return self._grown(result, lambda before: before.without(ids))
 
     def refit(self, result: Run) -> Result:
         """Return the result of searching all documents of a result again, with its mentions and its fitted encoder.
@@ -155,7 +175,7 @@ class Linker:
         Dense vectors and scores of rerankers are not made again, since transformers repeat them only to rounding. Raise
         UsageError as `remove` does.
         """
-        return self._growing(result).grow(result, lambda before: before, anew=True)
+        return self._grown(result, lambda before: before, anew=True)
 
     def tune(
         self, documents: Iterable[Any], *, objective: Objective | None = None, method: Method | None = None
@@ -217,9 +237,9 @@ class Linker:
         edges between mentions, keeps the ``k`` lightest edges into each mention and, if it was trained with a knowledge
         base, sets the weights of the edges from entities too.
         """
-        procedure = self.procedure(discover=discover)
-        mentions = procedure.mentions(corpus, corpus.order if in_order else np.arange(corpus.n_mentions))
-        return procedure.weigh(procedure.search(mentions, k), k)
+        linker = self._without_kb() if discover else self
+        mentions = linker._mentions(corpus, corpus.order if in_order else np.arange(corpus.n_mentions))
+        return linker._weighed(linker._searched(mentions, k), k)
 
     def configured(self, **changes: Any) -> Self:
         """Return a copy with changed fields; only a new ``kb`` or ``encoder`` makes it encode the entities again."""
@@ -230,15 +250,113 @@ class Linker:
 
         Domains and types are ignored, so that mentions must have no domain.
         """
-        assert self._entities is not None
-        return self.configured(config=replace(self.config, map_types=None), _entities=self._entities.in_one_group())
+        entities = None if self._entities is None else self._entities.in_one_group()
+        return self.configured(config=replace(self.config, map_types=None), _entities=entities)
 
-    def procedure(self, *, discover: bool = False) -> Procedure:
-        """Return the steps of `link` or of `discover`."""
-        kb = None if discover else self.kb
-        entities, reranker = (self._entities, self.reranker) if kb else (None, None)
-        elsewhere = self.search_all, self.partition
-        return Procedure(kb, entities, self.encoder, self.config, reranker, self.edges, self.announce, *elsewhere)
+    def _without_kb(self) -> Self:
+        return self if self.kb is None else self.configured(kb=None, _entities=None)
 
-    def _growing(self, result: Run) -> Procedure:
-        return self.procedure(discover=result.manifest["knowledge_base"] is None)
+    @property
+    def _reranker(self) -> Reranker | None:
+        """The reranker if it has entities to score."""
+        return self.reranker if self.kb else None
+
+    def _linked(self, corpus: Corpus, corrections: Sequence[Correction]) -> Result:
+        clock, edited = Stopwatch(), edit_spans(corpus, corrections)
+        with clock("encode and search"):
+            mentions = self._mentions(edited.documents, edited.documents.order)
+            nearest = self._searched(mentions, self.config.k, within_threshold=True)
+        return self._result(mentions, nearest, edited, clock)
+
+    def _grown(
+        self,
+        run: Run,
+        change: Callable[[RunDocuments], RunDocuments],
+        corrections: Sequence[Correction] = (),
+        *,
+        anew: bool = False,
+        exchange: bool = False,
+    ) -> Result:
+        """Link the changed documents of a run, with the neighbours that it keeps unless all are searched ``anew``.
+
+        ``change`` gets the documents as they came, before any correction. The corrections of the run are obeyed again,
+        then further ones. With ``exchange``, the run may have another knowledge base.
+        """
+        linker = self if run.manifest["knowledge_base"] is not None else self._without_kb()
+        arrays, edges = arrays_of(run), {} if self.edges is None else {"edges": self.edges.settings}
+        kb, reranker = linker.kb, linker._reranker
+        check_same(run, self.config, {**self.encoder.settings, **edges}, reranker, kb, exchange=exchange)
+        if linker._entities is not None and fitted_to(run) != linker._entities.kb.fingerprint:
+            fitted = frozen(self.encoder, arrays)
+            if fitted is not self.encoder:
+                linker = replace(linker, _entities=linker._entities.with_fitted(fitted))
+        encoder = self.encoder if linker._entities is None else linker._entities.fitted
+        documents = change(uncorrected(RunDocuments.of(run), arrays))
+        clock, lines = Stopwatch(), continued(corrections_kept(run.correction_table), corrections)
+        edited = edit_spans(documents, lines)
+        with clock("encode and search"):
+            how: Any = (encoder, kb, self.announce, self.search_all)
+            mentions = remembered_mentions(run, edited.documents, arrays, *how, anew=anew)
+            nearest = linker._searched(mentions, self.config.k, within_threshold=True)
+        return with_release_notes(run, linker._result(mentions, nearest, edited, clock), self.encoder, kb)
+
+    def _mentions(self, corpus: Corpus, order: Ids) -> Mentions:
+        """Return the mentions of documents in an order, with the fitted encoder."""
+        inputs = mention_inputs(corpus, expand_abbreviations=self.config.expand_abbreviations)
+        names = names_of(inputs)
+        encoder = self.encoder.fit([names[row] for row in order]) if self._entities is None else self._entities.fitted
+        return Mentions.of(inputs, order, encoder, self.announce, partial(Content.of, corpus, names, order))
+
+    def _searched(self, mentions: Mentions, k: int, *, within_threshold: bool = False) -> Retrieval:
+        """Search the ``k`` nearest mentions of each mention and, with a knowledge base, its nearest entities.
+
+        With ``within_threshold``, mentions beyond the mention threshold are left out, which is faster; but all are kept
+        if an edge model or average linkage needs them.
+        """
+        encoder, inputs, encode, _, find, _ = mentions
+        limit = self.config.mention_limit(encoder.threshold, learnt=self.edges is not None)
+        compared = max(k, self.edges.neighbors) if self.edges and k else k
+        within = limit if within_threshold else None
+        settings = SearchSettings(
+            compared, self.config.candidates, self.config.search, within, self.config.per_document
+        )
+        entities = None if self._entities is None else self._entities.by_group(self.config.map_types)
+        groups = groups_of_mentions(inputs, self.config.map_types, check=not self.config.per_document)
+        return retrieve(encoder, inputs, encode, entities, groups, settings, self.announce, find, self.search_all)
+
+    def _weighed(self, nearest: Retrieval, k: int, score: Score | None = None) -> Retrieval:
+        """Weigh the edges with the edge model or the reranker, if there is one; see `reranked`."""
+        if self.edges is not None:
+            learnt: Retrieval = self.edges.applied(nearest, self.kb or None, k, self.announce)
+            return learnt
+        if self._reranker is None or self.kb is None:
+            return nearest
+        how: Any = {"skip_margin": self.config.skip_margin, "announce": self.announce, "score": score}
+        return reranked(nearest, self._reranker, self.kb, **how)
+
+    def _result(self, mentions: Mentions, nearest: Retrieval, edited: Edited[Any], clock: Stopwatch) -> Result:
+        """Weigh, partition and describe: the steps that linking and growing share."""
+        config, k = self.config, self.config.k
+        with clock("encode and search"):
+            scores = None if self._reranker is None else ScoreMemory(self._reranker, mentions.known)
+            weighed = self._weighed(nearest, k, scores.score if scores else None)
+        with clock("partition"):
+            decided = mention_decisions(edited.lines, weighed.inputs, self.kb, config) if edited.lines else None
+            decisions = None if decided is None else decided.decisions
+            clusters = self.partition(
+                weighed,
+                k,
+                self.announce,
+                method=config.method,
+                threshold=config.limits(weighed.threshold),
+                nil_linkage=config.nil_linkage,
+                nil_threshold=config.nil_limit(weighed.threshold),
+                decisions=decisions,
+            )
+            others = edited.arrays()
+            if weighed is not nearest or decisions is not None:
+                others |= graph_arrays(weighed.listed(k, decisions).graph(), decisions)
+        with clock("describe"):
+            result = describe(mentions.content(), self.kb, weighed, clusters, config, decided)
+        arrays = kept_arrays(mentions, nearest, self.encoder, self.kb, others, scores)
+        return replace(result, manifest={**result.manifest, "seconds": clock.seconds}, arrays=arrays)

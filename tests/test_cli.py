@@ -238,7 +238,7 @@ def test_the_installed_command(tmp_path: Path) -> None:
 
 _HANG = """
 import sys, time
-import arbo.linking.procedure
+import arbo.linker
 from arbo.cli import main
 from arbo.results import run_folder
 
@@ -247,7 +247,7 @@ def hang(seconds):
     time.sleep(seconds)
 
 if sys.argv.pop(1) == "searching":
-    arbo.linking.procedure.retrieve = lambda *_: hang(60)
+    arbo.linker.retrieve = lambda *_: hang(60)
 else:  # tables are written in threads, which an interrupt waits for
     write = run_folder.write_table
     run_folder.write_table = lambda file, table: hang(3) if "links" in file.name else write(file, table)

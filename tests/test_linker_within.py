@@ -52,9 +52,9 @@ def problem(form: type[VectorEncoder], metric: Metric, seed: int) -> tuple[Corpu
 
 
 def searched(linker: Linker, corpus: Corpus, k: int, *, discover: bool = False) -> Retrieval:
-    procedure = linker.procedure(discover=discover)
-    mentions = procedure.mentions(corpus, np.arange(len(corpus.mentions)))
-    return procedure.weigh(procedure.search(mentions, k, within_threshold=True), k)
+    linker = linker._without_kb() if discover else linker
+    mentions = linker._mentions(corpus, np.arange(len(corpus.mentions)))
+    return linker._weighed(linker._searched(mentions, k, within_threshold=True), k)
 
 
 def decided(linker: Linker, corpus: Corpus, *, discover: bool) -> tuple[Any, ...]:

@@ -13,7 +13,7 @@ from hypothesis import given, settings, strategies as st
 import arbo
 from arbo.data.fingerprint import fingerprint_of
 from arbo.data.tables import Tables
-from arbo.linking.content import Content
+from arbo.linking.description import Content
 
 KB = arbo.KnowledgeBase(
     [arbo.Entity("x", "plain"), arbo.Entity("E2", "naïve", domain="x"), arbo.Entity("E3", "pl", domain="")]

@@ -14,9 +14,9 @@ from conftest import Sample
 
 import arbo
 from arbo.edges.model import EdgeModel
-from arbo.linking import content, tables
+from arbo.linking import tables
 from arbo.linking.confidence import Confidence
-from arbo.linking.description import describe
+from arbo.linking.description import Content, describe
 from clustering import Graph, graph, partition, pruning
 from clustering.forest import no_entity_edges
 from clustering.pruning import surviving_edges
@@ -61,7 +61,7 @@ def test_besides_the_tables_little_is_in_memory(monkeypatch: pytest.MonkeyPatch)
     made = linker(kb)
     found = made.retrieve(corpus, k=4, discover=False, in_order=True)
     clusters = partition(found.graph(4), "arborescence", made.config.limits(found.threshold))
-    given = content.Content.of(corpus, [mention.text for mention in corpus.mentions], corpus.order)
+    given = Content.of(corpus, [mention.text for mention in corpus.mentions], corpus.order)
     monkeypatch.setattr("arbo.data.tables._TOGETHER", 10)
     monkeypatch.setattr(tables, "_SLICE", 500)
     usual, pool = pa.default_memory_pool(), pa.system_memory_pool()  # of which no other test raises the peak

@@ -10,8 +10,7 @@ import pytest
 
 import arbo
 from arbo.data.inputs import mention_inputs
-from arbo.linking.content import Content
-from arbo.linking.description import describe
+from arbo.linking.description import Content, describe
 from arbo.retrieval.retrieval import Retrieval
 from clustering import METHODS, Method, partition
 

@@ -35,7 +35,7 @@ from arbo.retrieval.groups import Search
 from arbo.scale import executors
 from arbo.scale.parts import MANIFEST, Part, read_manifest
 from arbo.scale.search import _shards
-from arbo.scale.work import MARKER, opened
+from arbo.scale.work import opened
 
 METHODS = ["arborescence", "minimax", "undirected", "independent"]
 
@@ -369,17 +369,10 @@ def test_a_failure_leaves_what_is_of_others(tmp_path: Path) -> None:
         assert len([*(tmp_path / "run.work").iterdir()]) > 1
 
 
-def test_wrong_documents_leave_no_folder_and_a_day_later_no_file_of_a_kill(tmp_path: Path) -> None:
+def test_wrong_documents_leave_no_folder(tmp_path: Path) -> None:
     (tmp_path / "wrong.jsonl").write_text("{}\n", "utf-8")
     told = arbo_process("discover", tmp_path / "wrong.jsonl", "--out", tmp_path / "run", "--set", "shard_size=200")
     assert (told.returncode, [*tmp_path.iterdir()]) == (3, [tmp_path / "wrong.jsonl"])
-    with opened(tmp_path / "work"):
-        pass
-    for seconds, left in ((60, True), (2 * 24 * 60 * 60, False)):
-        (file := tmp_path / "work" / ".arbo-partial-1").write_text("documents", "utf-8")
-        os.utime(file, (time.time() - seconds,) * 2)
-        with opened(tmp_path / "work"):
-            assert file.exists() == left
 
 
 def test_the_folder_stands_beside_a_run_without_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -438,22 +431,9 @@ def test_shards_do_not_change_runs_of_real_corpora(shared: Any, tmp_path: Path, 
         assert hashes(one, tmp_path / "one") == hashes(other, tmp_path / "other")
 
 
-def test_what_a_killed_process_left_is_removed_after_a_day(tmp_path: Path) -> None:
-    with opened(tmp_path):
-        pass
-    for name in (".arbo-partial-old", ".arbo-partial-new"):
-        (tmp_path / name).mkdir()
-    os.utime(tmp_path / ".arbo-partial-old", (time.time() - 100_000,) * 2)
-    with opened(tmp_path):
-        assert {path.name for path in tmp_path.iterdir()} == {MARKER, ".arbo-partial-new"}
-
-
 def test_a_folder_with_other_content_is_refused(tmp_path: Path) -> None:
     (tmp_path / "note.txt").write_text("mine", "utf-8")
     with pytest.raises(UsageError, match="not a work folder"), opened(tmp_path):
         pass
     with pytest.raises(UsageError, match="at least 1"), opened(tmp_path / "new", 0):
         pass
-    three: Any = 3
-    with pytest.raises(UsageError, match="pool=3 has no method submit"), opened(tmp_path / "new", pool=three):
-        raise AssertionError

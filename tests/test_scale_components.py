@@ -79,7 +79,7 @@ class Failing(Serial):
 
     def submit(self, call: Any, /, *args: Any, **named: Any) -> Future[Any]:
         """Make the call unless it is one too many."""
-        self.left -= call.call.__self__.folder.name.startswith("partition")
+        self.left -= call.__self__.folder.name.startswith("partition")
         if self.left < 0:
             raise KeyboardInterrupt
         return super().submit(call, *args, **named)

@@ -15,8 +15,6 @@ from test_scale import Shuffled, few, hashes, parts_of
 import arbo
 from arbo.encoders import dual
 from arbo.encoders.tower import Tower
-from arbo.errors import DataError
-from arbo.scale import embedding
 from arbo.scale.parts import Part, code, read_manifest
 from arbo.scale.work import opened, search_memory
 
@@ -125,15 +123,6 @@ def test_tasks_use_the_device_of_their_pool_and_parts_name_its_kind(
     assert [device for _, device in asked] == ["cuda:0", "cuda:1", "cpu"]
     assert asked[0][0] == asked[1][0] != asked[2][0]
     assert search_memory(1 << 19) == 986_432_000
-
-
-def test_a_tower_that_was_exchanged_is_refused(bert: Tower, tmp_path: Path) -> None:
-    part = Part.of(tmp_path, "tower", weights="other")
-    part.written(bert.save)
-    with pytest.raises(DataError, match="not that of the job"):
-        embedding.embed(part.folder, ("other", "cpu"), "float32", [], "mean")
-    known = bert.fingerprint, "cpu"
-    assert embedding._read(part.folder, known, bert.precision).fingerprint == bert.fingerprint
 
 
 def test_a_finished_part_is_not_replaced(tmp_path: Path) -> None:

@@ -10,9 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import BrokenExecutor, Future
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -29,7 +27,7 @@ from arbo.errors import ArboError, DataError, UsageError
 from arbo.scale import cluster, executors, parts
 from arbo.scale.cluster import Cluster, connected
 from arbo.scale.executors import completed
-from arbo.scale.parts import Heavy, Part, Task
+from arbo.scale.parts import Part
 from arbo.scale.work import opened
 
 pytestmark = pytest.mark.slow
@@ -125,64 +123,7 @@ def test_two_nodes_embed_as_one_process(
 
 
 def make(number: int) -> dict[str, Any]:
-    time.sleep(0.1)
-    return {"number": np.array([number, os.getppid()])}  # the parent is the node
-
-
-def test_a_node_that_ends_in_the_middle(tmp_path: Path, nodes: Any, pool: Cluster) -> None:
-    third = nodes.add_node(num_cpus=2, object_store_memory=80_000_000)
-    pid = third.all_processes["raylet"][0].process.pid
-    asked: list[Part] = []
-    before: dict[str, int] = {}
-
-    def calls() -> Iterator[tuple[Any, ...]]:
-        while not before or len(asked) < 60:
-            asked.append(Part.of(tmp_path, "part", number=len(asked)))
-            yield asked[-1].make, make, len(asked) - 1
-
-    for _ in completed(pool, calls()):
-        if not before and pid in {
-            node for part in asked if part.is_finished() for _, node in [part.arrays()["number"]]
-        }:
-            before = {part.name: stamp(part) for part in asked if part.is_finished()}
-            nodes.remove_node(third, allow_graceful=False)
-    made = [part.arrays()["number"] for part in asked]
-    assert [number for number, _ in made] == [*range(len(asked))]
-    assert pid in {node for _, node in made}
-    assert {part["made"] for part in parts_of(tmp_path).values()} == {1}
-    assert {part.name: stamp(part) for part in asked if part.name in before} == before
-
-
-def stamp(part: Part) -> int:
-    return (part.folder / "part.json").stat().st_mtime_ns
-
-
-def test_a_run_whose_node_ends(sample: Sample, tmp_path: Path, nodes: Any, pool: Cluster) -> None:
-    plain, third = linker(sample[1]), nodes.add_node(num_cpus=2, object_store_memory=80_000_000)
-    expected = hashes(plain.link(few(sample)), tmp_path / "plain")
-
-    finished: list[int] = []
-
-    def n_finished() -> int:
-        return sum(name.startswith("search") for name in parts_of(tmp_path / "work"))
-
-    def end() -> None:
-        until = time.monotonic() + 60
-        while n_finished() < 10 and time.monotonic() < until:
-            time.sleep(0.02)
-        nodes.remove_node(third, allow_graceful=False)
-        finished.append(n_finished())
-
-    (tmp_path / "work").mkdir()
-    ends = threading.Thread(target=end, daemon=True)
-    with opened(tmp_path / "work", shard_size=7, pool=pool) as work:
-        ends.start()
-        found = work.over(plain).link(few(sample))
-    ends.join(60)
-    assert finished
-    assert finished[0] < n_finished()
-    assert hashes(found, tmp_path / "run") == expected
-    assert {part["made"] for part in parts_of(tmp_path / "work").values()} == {1}
+    return {"number": np.array([number])}
 
 
 def test_a_cluster_that_was_not_started_here_stays(
@@ -262,15 +203,6 @@ def test_what_a_cluster_lacks_is_told(pool: Cluster, monkeypatch: pytest.MonkeyP
         pool.submit(abs, -1).result()
 
 
-def test_an_error_between_two_nodes_ends_the_call(pool: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    lost: Future[Any] = Future()
-    lost.set_exception(pool._ray.exceptions.NodeDiedError("lost"))
-    answers = iter([SimpleNamespace(future=lambda: lost)])
-    monkeypatch.setattr(pool, "_task", SimpleNamespace(remote=lambda *_: next(answers)))
-    with pytest.raises(BrokenExecutor):
-        pool.submit(abs, -1).result(5)
-
-
 def test_embedding_asks_for_a_gpu_if_a_node_has_all_of_it(nodes: Any, pool: Cluster) -> None:
     assert pool.for_texts(1).device == "cpu"
     how = {"num_cpus": 1, "num_gpus": 1, "memory": 200_000_000, "object_store_memory": 80_000_000}
@@ -282,24 +214,6 @@ def test_embedding_asks_for_a_gpu_if_a_node_has_all_of_it(nodes: Any, pool: Clus
     assert told.submit(given_gpus).result(120) == 0
     assert told.for_texts(300_000_000).device == "cpu"
     nodes.remove_node(third)
-
-
-def test_a_large_bin_gets_its_own_memory(tmp_path: Path, nodes: Any, pool: Cluster) -> None:
-    third = nodes.add_node(num_cpus=1, memory=900_000_000, object_store_memory=80_000_000)
-    told = Cluster(1000)
-    for own, memory in ((0, told.memory), (500_000_000, 500_000_000), (10**18, told._most)):
-        given = told.submit(*Task(Part.of(tmp_path, "part", own=own), lambda: (given_memory,), own).submitted())
-        given.result(120)
-        assert Part.of(tmp_path, "part", own=own).arrays()["memory"] == memory
-    assert pool.memory == 0
-    pool.submit(Heavy(abs, 10**18), -1).result(60)  # nothing is asked for
-    nodes.remove_node(third)
-
-
-def given_memory() -> dict[str, Any]:
-    import ray
-
-    return {"memory": np.array(ray.get_runtime_context().get_assigned_resources()["memory"])}
 
 
 def given_gpus() -> int:

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import reduce
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from arbo.data import Corpus
 from arbo.data.arrow import numbers
+from arbo.data.fingerprint import fingerprint_of
 from arbo.data.gold import Gold
 from arbo.data.knowledge_base import KnowledgeBase
-from arbo.data.tables import labels_in
+from arbo.data.tables import Tables, labels_in, with_names
 from arbo.engine import Ids, Partition
 from arbo.linking.chaining import describe_giants
 from arbo.linking.config import LinkerConfig
-from arbo.linking.content import Content
 from arbo.linking.corrections import correction_table
 from arbo.linking.links import links_of
 from arbo.linking.mention_decisions import MentionDecisions
@@ -32,6 +34,31 @@ from arbo.linking.tables import (
 from arbo.results.result import Result
 from arbo.retrieval.groups import unmapped
 from arbo.retrieval.retrieval import Retrieval
+
+
+class Content(NamedTuple):
+    """The documents and mentions of a run, and what else its manifest says of them."""
+
+    documents: pa.Table
+    mentions: pa.Table
+    """The table of `mention_table`, without the entities of the gold ids."""
+    order: Ids
+    """(mentions,) the rows of the mentions in the order in which they were searched."""
+    sizes: Ids
+    """(documents,) the number of mentions of each."""
+    notes: Mapping[str, int]
+    index_names: Mapping[str, str | None]
+
+    @classmethod
+    def of(cls, corpus: Corpus, names: Sequence[str], order: Ids) -> Self:
+        """Return the content of documents, with the names of mentions that are compared."""
+        documents, mentions, sizes = corpus.tables or Tables.of(corpus.documents)
+        return cls(documents, with_names(mentions, names), order, sizes, corpus.notes, corpus.index_names)
+
+    @property
+    def fingerprint(self) -> str:
+        """The `fingerprint` of the corpus."""
+        return fingerprint_of(Tables(self.documents, self.mentions, self.sizes))
 
 
 def describe(

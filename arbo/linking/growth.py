@@ -24,7 +24,7 @@ from arbo.encoders.ngrams import NgramEncoder
 from arbo.engine import Embeddings, Ids, Neighbors, Vectors
 from arbo.errors import UsageError
 from arbo.linking.config import LinkerConfig
-from arbo.linking.content import Content
+from arbo.linking.description import Content
 from arbo.linking.releases import FROZEN, Arrays, entity_rows_now, frozen, is_same, key_arrays
 from arbo.linking.run_documents import RunDocuments
 from arbo.progress import Announce

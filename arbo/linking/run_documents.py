@@ -15,7 +15,7 @@ from arbo.data.inputs import Inputs
 from arbo.data.tables import documents_in
 from arbo.engine import Ids, ranges
 from arbo.errors import DataError, UsageError
-from arbo.linking.content import Content
+from arbo.linking.description import Content
 from arbo.results.run import Run, compared_in
 
 

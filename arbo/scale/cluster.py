@@ -10,13 +10,13 @@ import os
 import secrets
 import socket
 from collections.abc import Iterator
-from concurrent.futures import BrokenExecutor, Executor, Future, InvalidStateError
-from contextlib import contextmanager, suppress
+from concurrent.futures import BrokenExecutor, Executor, Future
+from contextlib import contextmanager
 from typing import Any
 
 from arbo.errors import MissingDependency, UsageError
 from arbo.scale.executors import be_worker
-from arbo.scale.parts import Heavy, code
+from arbo.scale.parts import code
 
 LOCAL = "local"
 _TOKEN = "~/.ray/auth_token"
@@ -24,8 +24,6 @@ _OTHER = (
     "{} has another version of arbo, numpy, scipy, numba, faiss-cpu or torch; install the same on all nodes of the Ray "
     "cluster"
 )
-_NODES = 4
-"""Most nodes on which a task begins, if one after the other ends under it."""
 _STORE = 80_000_000
 """Bytes of the object store of a node that is started here; it stays empty."""
 
@@ -33,7 +31,7 @@ _STORE = 80_000_000
 class Cluster(Executor):
     """The cluster to which this process is connected; a task has one CPU, ``gpus`` GPUs and ``memory`` bytes or more.
 
-    If a task's node ends, it is made again on another. If its worker ends, for example because memory does, it is not.
+    A task whose node or worker ends, for example because memory does, is not made again.
     """
 
     def __init__(self, memory: int = 0, gpus: int = 0) -> None:
@@ -50,7 +48,6 @@ class Cluster(Executor):
                 "search with a smaller --shard-size"
             )
         self._max_workers = int(sum(node.get("GPU" if gpus else "CPU", 0) for node in nodes))
-        self._most = max(node.get("memory", 0) for node in nodes if node.get("CPU", 0) >= 1)
 
     def for_texts(self, memory: int) -> Cluster:
         """Return the cluster for tasks of so much memory with a GPU each; without, if no node has all of it.
@@ -64,40 +61,22 @@ class Cluster(Executor):
             return Cluster(needed)
 
     def submit(self, call: Any, /, *args: Any, **named: Any) -> Future[Any]:
-        """Submit a call; the future has the error of the function, or BrokenExecutor if its worker ended.
-
-        If it needs more memory than others, see `Heavy`, it gets that, or all of the node that has most.
-        """
-        future, task = Future[Any](), self._task
-        if isinstance(call, Heavy) and call.memory > self.memory > 0:
-            task = task.options(memory=min(call.memory, self._most))
-        self._begin(future, _NODES, task, code(), call, args, named)
-        return future
-
-    def _begin(self, future: Future[Any], nodes: int, task: Any, *arguments: Any) -> None:
-        errors = self._ray.exceptions
+        """Submit a call; the future has the error of the function, or BrokenExecutor if its node or worker ended."""
+        future = Future[Any]()
 
         def end(made: Future[Any]) -> None:
-            try:
-                settle(made)
-            except Exception as error:  # Ray is gone, for example; nobody else would end the future
-                with suppress(InvalidStateError):
-                    future.set_exception(BrokenExecutor(str(error)))
-
-        def settle(made: Future[Any]) -> None:
             error = made.exception()
             if error is None:
                 future.set_result(made.result())
-            elif isinstance(error, errors.NodeDiedError) and nodes > 1:
-                self._begin(future, nodes - 1, task, *arguments)
-            elif isinstance(error, errors.RayTaskError) and "import on the worker" in str(error.cause):
-                future.set_exception(UsageError(_OTHER.format("a node")))
-            elif isinstance(error, errors.RayTaskError):
-                future.set_exception(error.cause)
-            else:
+            elif not isinstance(error, self._ray.exceptions.RayTaskError):
                 future.set_exception(BrokenExecutor(str(error)))
+            elif "import on the worker" in str(error.cause):
+                future.set_exception(UsageError(_OTHER.format("a node")))
+            else:
+                future.set_exception(error.cause)
 
-        task.remote(*arguments).future().add_done_callback(end)
+        self._task.remote(code(), call, args, named).future().add_done_callback(end)
+        return future
 
 
 @contextmanager

@@ -130,24 +130,10 @@ class Task(NamedTuple):
     part: Part
     call: Callable[[], tuple[Any, ...]]
     """Returns a function of a module and its arguments, by which any process can make the arrays of the part."""
-    memory: int = 0
-    """Bytes that a process needs for it, if that may be more than for tasks of other stages."""
 
     def submitted(self) -> tuple[Any, ...]:
         """Return what to submit: a function that makes the part, and its arguments."""
-        make = self.part.make
-        return Heavy(make, self.memory) if self.memory else make, *self.call()
-
-
-class Heavy(NamedTuple):
-    """A function that needs so much memory, which an executor may see to, as `arbo.scale.cluster.Cluster` does."""
-
-    call: Callable[..., Any]
-    memory: int
-
-    def __call__(self, *args: Any) -> Any:
-        """Call the function."""
-        return self.call(*args)
+        return self.part.make, *self.call()
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:

@@ -4,9 +4,9 @@ The folder keeps finished parts, so that a job that was interrupted goes on when
 ``arbo-work.json`` marks the folder.
 """
 
+import json
 import os
 import tempfile
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager, nullcontext, suppress
@@ -22,8 +22,12 @@ from arbo.encoders.dual import DualEncoder, Texts
 from arbo.encoders.ngrams import NgramEncoder
 from arbo.encoders.pooling import RowPooling
 from arbo.engine import (
+    Bin,
     Bins,
+    Decisions,
+    Edges,
     Floats,
+    Graph,
     Ids,
     Index,
     Limit,
@@ -33,6 +37,7 @@ from arbo.engine import (
     Progress,
     SearchMethod,
     Vectors,
+    described,
     is_exact,
     joined,
     partition,
@@ -44,9 +49,8 @@ from arbo.progress import Announce, Rest
 from arbo.retrieval.groups import Search, search_all
 from arbo.retrieval.retrieval import Retrieval
 from arbo.scale import embedding
-from arbo.scale.components import tasks_of, too_large
 from arbo.scale.executors import Serial, completed, executor
-from arbo.scale.parts import MANIFEST as PART, Task
+from arbo.scale.parts import MANIFEST as PART, Arrays, Part, Task
 from arbo.scale.search import Grid, forget
 
 FORMAT = Format("arbo-work", 2, {}, "the marker of a work folder", "choose another folder (--work)")
@@ -57,8 +61,8 @@ _BYTES = 200_000_000, 1500
 """Memory that a search needs at most: in all, and for each vector of a shard."""
 _UNFINISHED = ".arbo-partial-", ".arbo-old-"
 """Begin the names of folders and files that nobody has finished, see `arbo.files.beside`."""
-_DAY = 24 * 60 * 60
-"""Seconds after which no process can still write them."""
+_BIN_BYTES = 100, 70
+"""Memory that a partition needs at most, for each mention, and for each edge."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -130,16 +134,16 @@ class Work:
                 yield from search_all([grid], k, search=search, progress=progress, **how)
 
     def partition(self, found: Retrieval, k: int, announce: Announce, **how: Any) -> Partition:
-        """Partition as `arbo.linking.procedure.in_memory` does, but in bins, if there are mentions for more than one.
+        """Partition as `arbo.linker.partition_here` does, but in bins, if there are mentions for more than one.
 
         A component that is larger than a bin is reported first.
         """
         lists = found.listed(k, how["decisions"])
         if lists.n_mentions > (size := self.per_bin * self.shard_size):
             bins = Bins.of(lists, size, **how)
-            if warning := too_large(bins, size):
-                self.tell(warning)
-            made = tasks_of(self.folder, bins, how) if bins.n_bins > 1 else []
+            if (largest := np.diff(bins.begin)).max() > size:
+                self.tell(_too_large(bins, int(largest.argmax()), size))
+            made = self._tasks_of(bins, how) if bins.n_bins > 1 else []
             del bins
             if made:
                 self._finish("partition", [task for *_, task in made], announce("partition"), self.pool)
@@ -147,6 +151,22 @@ class Work:
                     lists.without_edges, lambda: ((own, of, task.part.arrays()) for own, of, task in made), self.new
                 )
         return partition(lists.graph(), **how)
+
+    def _tasks_of(self, bins: Bins, how: dict[str, Any]) -> list[tuple[Ids, Ids, Task]]:
+        """Write the bins, and plan their partitions; return the mentions and the entities of each, and its task.
+
+        ``how`` are arguments of `partition`.
+        """
+        how = {name: value for name, value in how.items() if name != "decisions"}
+        known = json.loads(json.dumps(how))  # as a part has it when it is read again
+
+        def task(one: Bin) -> Task:
+            graph = Part.given(self.folder, "graph", _arrays(one))
+            return Task(
+                Part.of(self.folder, "partition", graph=graph.name, **known), lambda: (_partitioned, graph.folder, how)
+            )
+
+        return [(one.mentions, one.entities, task(one)) for one in map(bins.taken, range(bins.n_bins))]
 
     def new(self, shape: tuple[int, ...], dtype: Any) -> npt.NDArray[Any]:
         """Return an array in a file of the folder, which ends with the array; raise UsageError if that fails."""
@@ -186,6 +206,32 @@ def _can_be_divided(one: Search, search: SearchMethod) -> bool:
     return is_vectors and is_exact(things, search) and np.array_equal(queries.owner, np.arange(queries.n))
 
 
+def _partitioned(folder: Path, how: dict[str, Any]) -> Arrays:
+    """Partition a bin for `joined`; the first argument is the folder of its part."""
+    arrays = Part(folder, {}).arrays()
+    edges = Edges(*(arrays[name] for name in Edges._fields))
+    decisions = Decisions(*(arrays[name] for name in Decisions._fields)) if "root" in arrays else None
+    return described(partition(Graph(*edges, *arrays["counts"].tolist()), **how, decisions=decisions))
+
+
+def _arrays(one: Bin) -> Arrays:
+    graph, decisions = one.graph, one.decisions
+    counts = np.array([graph.n_entities, graph.n_nodes])
+    edges = {"source": graph.source, "target": graph.target, "weight": graph.weight, "counts": counts}
+    return edges if decisions is None else edges | decisions._asdict()
+
+
+def _too_large(bins: Bins, which: int, size: int) -> str:
+    """Describe a bin, which is a component of more mentions than ``size``."""
+    n_mentions = bins.begin[which + 1] - bins.begin[which]
+    needed = (_BIN_BYTES[0] * n_mentions + _BIN_BYTES[1] * bins.n_edges(which)) / 1e9
+    return (
+        f"partition: the largest group of connected mentions has {n_mentions:,}, more than a bin of {size:,}; it is "
+        f"partitioned at once in about {needed:.2f} GB; a lower --mention-threshold may split it, a smaller "
+        "--shard-size does not"
+    )
+
+
 @contextmanager
 def opened(
     folder: PathLike,
@@ -207,8 +253,7 @@ def opened(
         tell: receives messages, such as how many parts an earlier job has finished.
 
     Raises:
-        UsageError: the folder has other content or cannot be written, a number is below 1, or ``pool`` cannot
-            ``submit``.
+        UsageError: the folder has other content or cannot be written, or a number is below 1.
 
     >>> import arbo, tempfile
     >>> documents, kb = arbo.load_sample()
@@ -220,16 +265,10 @@ def opened(
     path, size = real(folder), SHARD_SIZE if shard_size is None else shard_size
     if workers < 1 or size < 1:
         raise UsageError(f"workers={workers} and shard_size={size} must be at least 1")
-    if pool is not None and not callable(getattr(pool, "submit", None)):
-        raise UsageError(f"pool={pool!r} has no method submit; a number of processes is workers=...")
     if not (path / MARKER).is_file():
         if path.exists() and not (path.is_dir() and all(own.name.startswith(_UNFINISHED) for own in path.iterdir())):
             raise UsageError(f"{path} exists and is not a work folder; choose another folder (--work)")
         write_json(FORMAT.head(), path / MARKER)
-    for left in path.iterdir():
-        with suppress(OSError):
-            if left.name.startswith(_UNFINISHED) and time.time() - left.stat().st_mtime > _DAY:
-                discard(left)
     with executor(workers) if pool is None else nullcontext(pool) as chosen:
         token = kept_tables.set(lambda part: part.mapped(path))
         try:

@@ -4,8 +4,7 @@ import numpy as np
 
 import arbo
 from arbo.data.corpus import Corpus
-from arbo.linking.content import Content
-from arbo.linking.description import describe
+from arbo.linking.description import Content, describe
 from arbo.results.result import Result
 from arbo.retrieval.retrieval import Retrieval
 from clustering import partition
