@@ -25,9 +25,17 @@ from arbo.errors import UsageError
 from arbo.linking.config import LinkerConfig
 from arbo.linking.corrections import Correction, continued, corrections_kept, corrections_of
 from arbo.linking.description import Content, describe
-from arbo.linking.growth import Mentions, arrays_of, check_same, kept_arrays, remembered_mentions
+from arbo.linking.growth import (
+    Mentions,
+    arrays_of,
+    check_same,
+    fitted_to,
+    frozen,
+    kept_arrays,
+    remembered_mentions,
+    with_release_notes,
+)
 from arbo.linking.mention_decisions import mention_decisions
-from arbo.linking.releases import fitted_to, frozen, with_release_notes
 from arbo.linking.run_documents import RunDocuments
 from arbo.linking.span_edits import Edited, edit_spans, uncorrected
 from arbo.progress import Announce, Stopwatch, quiet
@@ -44,7 +52,7 @@ from arbo.retrieval.score_memory import ScoreMemory
 
 if TYPE_CHECKING:
     from arbo.edges.model import EdgeModel
-    from arbo.linking.objectives import Objective
+    from arbo.linking.config import Objective
     from arbo.linking.tuning import Tuning
 
 
@@ -76,8 +84,8 @@ class Linker:
         partition: partitions the graph; as with the search, `arbo.scale.work.Work.partition` does so in several.
 
     Raises:
-        UsageError: the configuration has ``skip_margin``, but there is no reranker; it has a
-            threshold above 2, but the encoder compares by cosines; it has average linkage, but the encoder compares by
+        UsageError: the configuration has ``skip_margin``, but there is no reranker; it has
+            average linkage, but the encoder compares by
             inner products and there is no edge model; there are both a reranker and an edge model; ``reranker`` is
             neither a reranker nor a function; or ``encoder`` is neither an encoder nor a name, or its name is a
             misspelt ``ngram`` or ``all-MiniLM-L6-v2``.
@@ -151,7 +159,7 @@ class Linker:
         """Return a new result with further documents; its tables are those of `refit` on all documents.
 
         Only what is new is encoded, searched and reranked. The linker must be as it was when it made ``result``, which
-        does not change; but its knowledge base may be a new release, see `arbo.linking.releases`. For ``documents`` see
+        does not change; but its knowledge base may be a new release, see `arbo.linking.growth`. For ``documents`` see
         `link`. The corrections of ``result`` are obeyed again, as if the new ``corrections`` were lines after them;
         those that waited for a new document or mention are obeyed now. Raise UsageError if the result cannot grow, or
         was made with another configuration, encoder, reranker or edge model; DataError if it has a document with the
@@ -203,7 +211,7 @@ class Linker:
             DataError: no mention is annotated; with a knowledge base, no mention has a gold entity in it, or none is
                 NIL for ``nil_f1``.
         """
-        from arbo.linking.objectives import objective_of
+        from arbo.linking.config import objective_of
         from arbo.linking.tuning import choose, ks_of
 
         corpus, discovers = Corpus.of(documents), self.kb is None

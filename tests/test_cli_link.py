@@ -95,7 +95,6 @@ def test_an_encoder_that_cannot_be(run: Run, folder: Path, bert_folder: Path, tm
         (("--encoder", bert_folder, "--set", f"@{config}"), 2, "'median' is not one of cls, mean, mention"),
         (("--set", "search=hnsw"), 2, "dense vectors"),
         (("--threshold", "0,35"), 2, "write 0.35 with a decimal point; for a limit of 0 on entity edges write 0.0,35"),
-        (("--threshold", "35"), 2, "entity_threshold is 35, but 1 - cosine is at most 2; write a decimal point"),
         (("--encoder", "ngrams"), 2, "did you mean ngram?"),
         (("--encoder", "MiniLM-L6-v2"), 2, "did you mean all-MiniLM-L6-v2?"),
         (("--set", f"cache={tmp_path}"), 2, "choose a transformer, or leave"),

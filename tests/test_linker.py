@@ -314,12 +314,3 @@ def test_links_compare_and_print_as_sequences() -> None:
     assert one.links != one.links[:1]
     assert "marsh fever" in repr(one.links)
     assert "(2 in all)" in repr(one.links)
-
-
-@pytest.mark.parametrize("name", ["entity_threshold", "mention_threshold"])
-def test_a_threshold_beyond_all_cosines_is_refused(name: str) -> None:
-    with pytest.raises(arbo.UsageError, match=rf"{name} is 35, but 1 - cosine is at most 2; write a decimal point, as"):
-        arbo.Linker(config=arbo.LinkerConfig(**{name: 35}))  # type: ignore[arg-type]
-    for value in (2, -1, None, float("inf")):
-        arbo.Linker(config=arbo.LinkerConfig(**{name: value}))  # type: ignore[arg-type]
-    arbo.Linker(None, arbo.VectorEncoder({}, metric="dot"), arbo.LinkerConfig(**{name: 35}))  # type: ignore[arg-type]

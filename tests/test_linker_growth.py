@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from builders import document, linker
-from hypothesis import given, settings, strategies as st
+from histories import KB, NAMES, equal
 
 import arbo
 from arbo.engine import Vectors
@@ -18,17 +18,6 @@ from arbo.errors import DataError, UsageError
 from arbo.files import sha256_of
 from arbo.retrieval.growth import updated
 from clustering import METHODS
-
-NAMES = ["marsh fever", "marsh fevers", "fever", "kelp blight", "kelp", "zzz", "zzz fever", "marsh kelp"]
-KB = arbo.KnowledgeBase(
-    [
-        arbo.Entity("E1", "marsh fever"),
-        arbo.Entity("E2", "marsh fever"),
-        arbo.Entity("E3", "kelp blight"),
-        arbo.Entity("E4", "zzz", domain="x"),
-    ]
-)
-GROWN = ("mention_table", "link_table", "cluster_table", "document_table", "entity_table")
 
 
 def pool(seed: int, n: int) -> list[arbo.Document]:
@@ -52,43 +41,6 @@ def drawn_linker(seed: int, documents: list[arbo.Document], *, dense: bool, kb: 
     metric = "cosine" if average else ["cosine", "dot"][rng.integers(2)]
     entities = {entity.id: rng.integers(1, 4, 3).astype(float) for entity in KB}
     return own.configured(encoder=arbo.VectorEncoder(vectors, entities, metric))
-
-
-def equal(one: arbo.Result, other: arbo.Result) -> None:
-    for name in GROWN:
-        assert getattr(one, name).equals(getattr(other, name)) or str(getattr(one, name).to_pylist()) == str(
-            getattr(other, name).to_pylist()
-        ), name
-
-
-def clusters(result: arbo.Result) -> set[frozenset[str]]:
-    return {frozenset(mention.id for mention in cluster.mentions) for cluster in result.clusters}
-
-
-@pytest.mark.parametrize("dense", [False, True])
-@pytest.mark.parametrize("kb", [False, True])
-@settings(max_examples=60, deadline=None)
-@given(seed=st.integers(0, 2**32 - 1))
-def test_any_history_ends_in_the_refit_and_in_the_same_partition(dense: bool, kb: bool, seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    documents = pool(seed, 9)
-    own = drawn_linker(seed, documents, dense=dense, kb=kb)
-    first = rng.permutation(9)[: rng.integers(1, 9)].tolist()
-    result = (own.link if kb else own.discover)([documents[i] for i in first])
-    there = list(first)
-    for _ in range(3):
-        gone = [i for i in there if rng.random() < 0.3]
-        result = own.remove(result, [documents[i].id for i in gone])
-        there = [i for i in there if i not in gone]
-        new = [int(i) for i in rng.permutation(9) if i not in there and rng.random() < 0.5]
-        result = own.add(result, [documents[i] for i in new])
-        there += new
-        equal(result, own.refit(result))
-    assert [link.mention.id for link in result.links] == [m.id for i in there for m in documents[i].mentions]
-    if kb or dense:  # the encoder does not depend on the first documents
-        whole = (own.link if kb else own.discover)([documents[i] for i in there])
-        equal(result, whole)
-        assert clusters(result) == clusters((own.link if kb else own.discover)([documents[i] for i in sorted(there)]))
 
 
 def test_saved_runs_grow_and_do_not_change(tmp_path: Path) -> None:

@@ -8,65 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 from builders import document, linker
-from hypothesis import given, settings, strategies as st
-from test_linker_growth import clusters, equal
+from histories import equal
 
 import arbo
 from arbo.data.releases import Exchange
 from arbo.engine import Neighbors
 from arbo.retrieval.groups import Search, search_all
-
-NAMES = ["marsh fever", "marsh fevers", "fever", "kelp blight", "kelp", "zzz", "zzz fever", "marsh kelp", "quagga rot"]
-
-
-def release(rng: np.random.Generator) -> arbo.KnowledgeBase:
-    """Draw some of eight entities, in any order, with names that change from one release to the next."""
-    entities = []
-    for i in rng.permutation(8)[: rng.integers(3, 9)].tolist():
-        names = [NAMES[i], *(rng.choice(NAMES, rng.integers(0, 2)).tolist() if rng.random() < 0.3 else [])]
-        entities.append(arbo.Entity(f"E{i}", names[0], tuple(names[1:]), domain="x" if i in (2, 5) else None))
-    if rng.random() < 0.5:
-        entities.sort(key=lambda entity: entity.id)
-    return arbo.KnowledgeBase([*entities, arbo.Entity("E9", "dew lung", domain="x"), arbo.Entity("E8", "sea lung")])
-
-
-@pytest.mark.parametrize("kind", ["ngram", "vectors"])
-@settings(max_examples=60, deadline=None)
-@given(seed=st.integers(0, 2**32 - 1))
-def test_releases_and_documents_in_any_order_end_in_the_refit(kind: str, seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    documents = [
-        document(f"d{i}", *rng.choice(NAMES, rng.integers(1, 4)), domain=[None, "x"][i % 3 == 2]) for i in range(9)
-    ]
-    releases = [release(rng) for _ in range(3)]
-    options: dict[str, Any] = {"candidates": int(rng.integers(1, 6)), "k": 2}
-
-    def own(kb: arbo.KnowledgeBase) -> arbo.Linker:
-        made = linker(kb, **options)
-        if kind != "vectors":
-            return made
-        ids = [mention.id for one in documents for mention in one.mentions]
-        draw = np.random.default_rng(seed)
-        vectors = {id_: draw.integers(1, 4, 3).astype(float) for id_ in (*ids, *(f"E{i}" for i in range(10)))}
-        return made.configured(encoder=arbo.VectorEncoder(vectors, {one.id: vectors[one.id] for one in kb}))
-
-    result, there = own(releases[0]).link(documents[:3]), [0, 1, 2]
-    for kb in (*releases, *releases):
-        new = [i for i in range(9) if i not in there and rng.random() < 0.4]
-        result = own(kb).add(result, [documents[i] for i in new])
-        there += new
-        equal(result, own(kb).refit(result))
-        gone = [i for i in there if rng.random() < 0.2]
-        result = own(kb).remove(result, [documents[i].id for i in gone])
-        there = [i for i in there if i not in gone]
-        equal(result, own(kb).refit(result))
-    if kind == "vectors":  # they do not depend on the first release
-        equal(result, own(releases[-1]).link([documents[i] for i in there]))
-    back = own(releases[0]).add(result)
-    back = own(releases[0]).add(back, [one for i, one in enumerate(documents) if i not in there])
-    assert clusters(back) == clusters(own(releases[0]).link(documents))
 
 
 def test_what_a_release_changed_is_told() -> None:

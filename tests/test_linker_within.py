@@ -130,6 +130,3 @@ def test_complete_lists_where_edges_beyond_the_threshold_count(sample: Sample) -
         np.testing.assert_array_equal(found.mentions.ids, whole.mentions.ids)
         assert linker.link(few).manifest["search"]["within"] is None
     assert Linker(kb).retrieve(few, k=4, discover=False).within is None, "tuning needs all"
-    tuned = Linker(kb).tune(documents)
-    assert tuned.tuning is not None
-    assert max(trial.mention_threshold or 0 for trial in tuned.tuning.trials) > 0.4

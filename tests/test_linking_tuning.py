@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from itertools import product
 from pathlib import Path
@@ -10,21 +11,20 @@ from typing import Any
 
 import numpy as np
 import pytest
-from builders import document
-from conftest import Sample
+from builders import document, save_data
+from conftest import Run, Sample
 from hypothesis import given, settings, strategies as st
 
 import arbo
 from arbo.errors import DataError, UsageError
 from arbo.files import write_json
 from arbo.linking import tuning
-from arbo.linking.config import tuned_model
-from arbo.linking.objectives import Objective
+from arbo.linking.config import Objective, tuned_model
 from arbo.linking.tuning import Trial, _Steps
 from arbo.retrieval.retrieval import Retrieval
 from clustering import Graph, Method, Partition, merge_tree, partition
 from clustering.methods import METHODS
-from eval import adjusted_rand_index
+from eval import adjusted_rand_index, nil_curve
 
 INF = float("inf")
 
@@ -37,6 +37,12 @@ def dev(sample: Sample) -> arbo.Corpus:
 @pytest.fixture(scope="module")
 def tuned(sample: Sample, dev: arbo.Corpus) -> arbo.Linker:
     return arbo.Linker(sample[1]).tune(dev)
+
+
+@pytest.fixture(scope="module")
+def tuned_for(sample: Sample, dev: arbo.Corpus, tuned: arbo.Linker) -> dict[Objective, arbo.Linker]:
+    """Linkers that are tuned for each objective of linking."""
+    return {"accuracy_with_nil": tuned, "nil_f1": arbo.Linker(sample[1]).tune(dev, objective="nil_f1")}
 
 
 def share_right(result: arbo.Result) -> float:
@@ -54,13 +60,30 @@ def ari(result: arbo.Result) -> float:
     return clustering["ari"]
 
 
-def test_the_objective_is_what_linking_then_reaches(tuned: arbo.Linker, dev: arbo.Corpus) -> None:
+def nil_f1(result: arbo.Result) -> float:
+    nil = result.evaluate().nil
+    assert nil is not None
+    return nil.f1
+
+
+SCORES: dict[Objective, Callable[[arbo.Result], float]] = {"accuracy_with_nil": share_right, "nil_f1": nil_f1}
+
+
+@pytest.mark.parametrize("objective", SCORES)
+def test_the_objective_is_what_linking_then_reaches(
+    objective: Objective, tuned_for: dict[Objective, arbo.Linker], dev: arbo.Corpus
+) -> None:
+    tuned, score = tuned_for[objective], SCORES[objective]
     assert tuned.tuning is not None
-    assert tuned.tuning.objective == "accuracy_with_nil"
-    assert share_right(tuned.link(dev)) == pytest.approx(tuned.tuning.best.score)
-    assert tuned.tuning.best.score == max(trial.score for trial in tuned.tuning.trials)
+    assert tuned.tuning.objective == objective
+    assert score(tuned.link(dev)) == pytest.approx(tuned.tuning.best.score)
+    assert 0 < tuned.tuning.best.score == max(trial.score for trial in tuned.tuning.trials)
+    for trial in tuned.tuning.trials[:: len(tuned.tuning.trials) // 12]:
+        config = arbo.LinkerConfig(trial.method, trial.k, trial.entity_threshold, trial.mention_threshold)
+        assert score(tuned.configured(config=config).link(dev)) == pytest.approx(trial.score)
 
 
+@pytest.mark.parametrize("objective", SCORES)
 @pytest.mark.parametrize(
     "config",
     [
@@ -70,23 +93,17 @@ def test_the_objective_is_what_linking_then_reaches(tuned: arbo.Linker, dev: arb
         arbo.LinkerConfig(k=0, entity_threshold=0.41),
     ],
 )
-def test_never_worse_than_what_it_began_with(sample: Sample, dev: arbo.Corpus, config: arbo.LinkerConfig) -> None:
-    before = arbo.Linker(sample[1], config=config)
-    after = before.tune(dev[:8])
-    assert share_right(after.link(dev[:8])) >= share_right(before.link(dev[:8]))
+def test_never_worse_than_what_it_began_with(
+    sample: Sample, dev: arbo.Corpus, config: arbo.LinkerConfig, objective: Objective
+) -> None:
+    before, few, score = arbo.Linker(sample[1], config=config), dev[8:20], SCORES[objective]
+    assert score(before.tune(few, objective=objective).link(few)) >= score(before.link(few))
 
 
-def test_each_trial_is_what_linking_gives(sample: Sample, dev: arbo.Corpus, tuned: arbo.Linker) -> None:
-    assert tuned.tuning is not None
-    for trial in tuned.tuning.trials[:: len(tuned.tuning.trials) // 12]:
-        config = arbo.LinkerConfig(
-            method=trial.method,
-            k=trial.k,
-            entity_threshold=trial.entity_threshold,
-            mention_threshold=trial.mention_threshold,
-        )
-        result = tuned.configured(config=config).link(dev)
-        assert share_right(result) == pytest.approx(trial.score)
+@pytest.mark.parametrize(("with_kb", "objective"), [(True, "ari"), (False, "nil_f1"), (True, "f1")])
+def test_an_objective_that_does_not_fit(sample: Sample, dev: arbo.Corpus, with_kb: bool, objective: Any) -> None:
+    with pytest.raises(UsageError, match=f"objective '{objective}': with"):
+        arbo.Linker(sample[1] if with_kb else None).tune(dev, objective=objective)
 
 
 NESTED: tuple[Method, ...] = ("independent", "minimax", "undirected")
@@ -417,3 +434,56 @@ def test_entities_near_no_mention_take_no_time(
     assert tuned.tuning is not None
     assert again.trials == tuned.tuning.trials
     assert max(found[:-1]) <= len(dev.mentions) < found[-1], "the last one is for the confidence"
+
+
+def test_independent_linking_is_the_threshold_on_the_best_entity(
+    tuned_for: dict[Objective, arbo.Linker], dev: arbo.Corpus
+) -> None:
+    """It finds the best of `nil_curve` over the similarities of the nearest entities."""
+    tuned = tuned_for["nil_f1"]
+    assert tuned.tuning is not None
+    assert tuned.kb is not None
+    retrieval = tuned.retrieve(dev, k=1, discover=False)
+    nearest = retrieval.entities.dissimilarity[:, 0]
+    annotated = np.array([mention.gold is not None for mention in dev.mentions])
+    is_nil = np.array([not any(id_ in tuned.kb for id_ in mention.gold or ()) for mention in dev.mentions])
+    truth = nil_curve(is_nil & annotated, -nearest.astype(np.float64), annotated=annotated)
+    (trial,) = (trial for trial in tuned.tuning.trials if trial.method == "independent")
+    assert trial.score == pytest.approx(truth.best.f1)
+
+
+def test_links_play_no_part(sample: Sample, dev: arbo.Corpus) -> None:
+    """With another right entity for every mention the NIL decisions, and so the choice, stay the same."""
+    kb = sample[1]
+
+    def moved(mention: arbo.Mention) -> arbo.Mention:
+        if mention.gold is None:
+            return mention
+        return replace(mention, gold=tuple(kb.entities[0].id if id_ in kb else id_ for id_ in mention.gold))
+
+    documents = [replace(one, mentions=tuple(map(moved, one.mentions))) for one in dev]
+    tuned, others = (arbo.Linker(kb).tune(these, objective="nil_f1").config for these in (dev, documents))
+    assert (
+        replace(others, confidence=None)  # that one is about links
+        == replace(tuned, confidence=None)
+    )
+
+
+def test_without_nil_mentions_there_is_nothing_to_tune_on(sample: Sample, dev: arbo.Corpus) -> None:
+    kb = sample[1]
+    entity = kb.entities[0]
+    with pytest.raises(arbo.DataError, match=r"tuning for NIL needs NIL mentions.*withhold"):
+        arbo.Linker(kb).tune([document("d", (entity.name, (entity.id,)))], objective="nil_f1")
+
+
+def test_the_verb_tunes_for_nil(
+    run: Run, sample: Sample, dev: arbo.Corpus, tuned_for: dict[Objective, arbo.Linker], tmp_path: Path
+) -> None:
+    data = save_data(tmp_path, dev, sample[1])
+    docs, base = data[:3], data[3:]
+    out = tmp_path / "tuned.json"
+    found = run("tune", *docs, *base, "--objective", "nil_f1", "--out", out, "--json")
+    assert found.code == 0
+    assert found.json["objective"] == "nil_f1"
+    assert found.json["config"] == tuned_for["nil_f1"].config.as_dict()
+    assert json.loads(out.read_text("utf-8"))["tuning"]["objective"] == "nil_f1"

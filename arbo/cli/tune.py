@@ -14,7 +14,7 @@ from arbo.cli.inputs import Docs, OptionalKb, ReadingConfig, read_gold
 from arbo.cli.models import LinkingModels, load_linker
 from arbo.engine import Method
 from arbo.errors import DataError, UsageError
-from arbo.linking.objectives import Objective, objective_of
+from arbo.linking.config import Objective, objective_of
 
 if TYPE_CHECKING:
     from arbo.linking.tuning import Tuning as Tuned

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from os import fspath
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, get_args
 
 from arbo.engine import Method, Metric, NilLinkage, SearchMethod
 from arbo.errors import DataError, UsageError
@@ -17,8 +17,13 @@ Limit = float | Literal["default"] | None
 """Largest dissimilarity of an edge; None for no limit, and ``"default"`` for the threshold of the model that weighs the
 edge: the encoder, a reranker or an edge model."""
 
+Objective = Literal["accuracy_with_nil", "nil_f1", "ari", "b3", "conll", "lea"]
+"""The score to maximise: with a knowledge base, the share of correct links and NIL decisions, or F1 of NIL decisions;
+without one, ARI of the clusters, or F1 of B-cubed, CoNLL or LEA."""
+LINKING: tuple[Objective, ...] = ("accuracy_with_nil", "nil_f1")
+DISCOVERY: tuple[Objective, ...] = ("ari", "b3", "conll", "lea")
+
 _THRESHOLDS = ("entity_threshold", "mention_threshold", "nil_threshold")
-_MOST = 2.001  # 1 - cosine, and what rounding adds
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,20 +106,11 @@ class LinkerConfig(Settings):
         return _limit(self.nil_threshold, defaults[1])
 
     def check_limits(self, metric: Metric, *, learnt: bool = False) -> None:
-        """Raise UsageError for average linkage of inner products or, with cosines, a finite threshold above 2.
-
-        ``learnt`` means that an edge model gives the edges between mentions, so that average linkage is possible.
-        """
+        """Raise UsageError for average linkage of inner products, unless edges are ``learnt`` by a model."""
         if self.nil_linkage == "average" and metric != "cosine" and not learnt:
             wrong = "average linkage needs similarities of at most 1, but the encoder compares by inner products"
             remedy = "choose an encoder with the metric cosine, an edge model, or nil_linkage 'single'"
             raise UsageError(f"{wrong}; {remedy}")
-        for name in _THRESHOLDS:
-            value = getattr(self, name)
-            if metric == "cosine" and isinstance(value, (int, float)) and _MOST < value < float("inf"):
-                none = "None" if name == "nil_threshold" else "None (--threshold none)"
-                remedy = f"write a decimal point, as in 0.35, or {none} for no limit"
-                raise UsageError(f"{name} is {value:g}, but 1 - cosine is at most 2; {remedy}")
 
     @classmethod
     def from_json(cls, path: PathLike) -> Self:
@@ -141,3 +137,24 @@ def _tuned(path: PathLike) -> dict[str, Any]:
     if not isinstance(content, dict) or not isinstance(content.get("config"), dict):
         raise DataError('the file has no {"config": {...}}; give a file that `arbo tune` wrote', file=fspath(path))
     return content
+
+
+def objective_of(objective: Objective | None, method: Method | None = None, *, discovers: bool) -> Objective:
+    """Return the objective, or the default one for None; ``discovers`` means that there is no knowledge base.
+
+    Raise UsageError if the objective does not exist with (or without) a knowledge base, if ``method`` is unknown, or if
+    a method is given without a knowledge base.
+    """
+    if method is not None and discovers:
+        raise UsageError(f"without a knowledge base, all methods give the same clusters; leave method {method!r} out")
+    if method is not None and method not in get_args(Method):
+        raise UsageError(f"method {method!r} is not one of {', '.join(get_args(Method))}")
+    possible = DISCOVERY if discovers else LINKING
+    if objective is None:
+        return possible[0]
+    if objective not in possible:
+        kind = "without" if discovers else "with"
+        raise UsageError(
+            f"objective {objective!r}: {kind} a knowledge base, it must be {', '.join(possible[:-1])} or {possible[-1]}"
+        )
+    return objective

@@ -5,36 +5,51 @@ mentions; ``entities`` and ``entity_dissimilarity``, the nearest rows of the kno
 ``vector_row`` or, with n-grams, whose vectors are made again in little time, the fitted state ``encoder.*``; and
 ``kb.*``, hashes of the entities of the knowledge base. Further arrays are those of `arbo.linking.span_edits`,
 `arbo.retrieval.score_memory` and `arbo.results.graphs`. A run that cannot grow keeps its graph.
+
+The n-grams of a run stay those that it was fitted to, so that growing it equals its refit. A run whose knowledge base
+was exchanged for another release therefore differs from a new one in the weights of n-grams; the drift says when a new
+one is advisable.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache, partial
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow.compute as pc
 from scipy.sparse import issparse
 
 from arbo.data import KnowledgeBase, MentionInput, names_of
+from arbo.data.arrow import numbers
 from arbo.data.inputs import Inputs
+from arbo.data.releases import Exchange, Keys
 from arbo.data.tables import numbered
 from arbo.encoders.encoder import Encoder
 from arbo.encoders.model_folder import same_model
-from arbo.encoders.ngrams import NgramEncoder
+from arbo.encoders.ngrams import Frequencies, NgramEncoder
 from arbo.engine import Embeddings, Ids, Neighbors, Vectors
 from arbo.errors import UsageError
 from arbo.linking.config import LinkerConfig
 from arbo.linking.description import Content
-from arbo.linking.releases import FROZEN, Arrays, entity_rows_now, frozen, is_same, key_arrays
 from arbo.linking.run_documents import RunDocuments
 from arbo.progress import Announce
 from arbo.results.graphs import only_graph
-from arbo.results.run import Run
+from arbo.results.result import Result
+from arbo.results.run import Run, compared_in, rows_in
 from arbo.retrieval.groups import SearchAll
 from arbo.retrieval.growth import EarlierSearch
 from arbo.retrieval.reranking import Reranker
 from arbo.retrieval.retrieval import Find, Retrieval
 from arbo.retrieval.score_memory import PairScores, ScoreMemory, known_scores
+
+Arrays = Mapping[str, npt.NDArray[Any]]
+
+_FROZEN = "encoder."
+"""What the names of the arrays of an encoder's state begin with."""
+_MOST_UNSEEN = 0.25
+"""A new run is advised if more of the n-grams in added names are unseen, see `benchmarks/growth.py`."""
 
 
 class Mentions(NamedTuple):
@@ -105,14 +120,14 @@ def kept_arrays(
             "mention_dissimilarity": lists.dissimilarity,
             "entities": candidates.ids,
             "entity_dissimilarity": candidates.dissimilarity,
-            **({} if kb is None else key_arrays(kb)),
+            **({} if kb is None else _key_arrays(kb)),
             **others,
             **({} if reranker is None else reranker.arrays()),
         }
         if not grows:
             return only_graph(arrays)
         if counts is not None:
-            return arrays | {f"{FROZEN}{name}": array for name, array in counts.arrays().items()}
+            return arrays | {f"{_FROZEN}{name}": array for name, array in counts.arrays().items()}
         assert dense is not None
         used, row = np.unique(dense.row, return_inverse=True)  # without the vectors of removed mentions
         matrix = dense.matrix if len(used) == len(dense.matrix) else dense.matrix[used]
@@ -124,7 +139,7 @@ def kept_arrays(
 def arrays_of(run: Run) -> Arrays:
     """Return the arrays that a run keeps; raise UsageError if it has none."""
     arrays = {} if run.arrays is None else run.arrays()
-    if not any(name == "vectors" or name.startswith(FROZEN) for name in arrays):
+    if not any(name == "vectors" or name.startswith(_FROZEN) for name in arrays):
         raise UsageError(
             "the run cannot grow: it was made with approximate search or token vectors, or saved without texts; link "
             "or discover all documents again"
@@ -146,7 +161,7 @@ def check_same(
     ``settings`` are those of the encoder and the edge model; with ``exchange``, the knowledge base may be another one.
     """
     made, was = run.manifest["encoder"], run.manifest["knowledge_base"]
-    is_other = was is not None and kb is not None and not is_same(was, kb)
+    is_other = was is not None and kb is not None and not _is_same(was, kb)
     if is_other and not exchange:
         raise UsageError("the run was made with another knowledge base; use the same, or `add` with the new one first")
     free = {"mentions": None, **({"entities": None} if is_other else {})}
@@ -188,7 +203,7 @@ def remembered_mentions(
     encoder = frozen(encoder, arrays)
     content, inputs, earlier = documents.mentions(expand_abbreviations=run.manifest["config"]["expand_abbreviations"])
     row = _rows_in_lists(run, earlier[content.order])
-    entity_rows = entity_rows_now(run, arrays, encoder, kb)
+    entity_rows = _entity_rows_now(run, arrays, encoder, kb)
     mentions = Mentions.of(inputs, content.order, encoder, announce, lambda: content)
     mentions = mentions._replace(known=known_scores(arrays, row, entity_rows))
     vectors: Callable[[Ids], Vectors]
@@ -231,3 +246,88 @@ def _kept_and_new_vectors(
         rows[row < 0] = len(matrix) + vectors.row[np.searchsorted(new, order[row < 0])]
         matrix = np.vstack([matrix, vectors.matrix])
     return Vectors(matrix, rows, np.arange(len(row), dtype=np.int32), len(row))
+
+
+def _key_arrays(kb: KnowledgeBase) -> Arrays:
+    """Return the hashes of a knowledge base, as arrays that a run keeps."""
+    return {f"kb.{name}": array for name, array in kb.keys._asdict().items()}
+
+
+def _is_same(was: Mapping[str, Any] | None, kb: KnowledgeBase) -> bool:
+    """Return whether a run's manifest describes this knowledge base."""
+    return was is not None and was["fingerprint"] == kb.fingerprint
+
+
+def _entity_rows_now(run: Run, arrays: Arrays, encoder: Encoder, kb: KnowledgeBase | None) -> Ids:
+    """Return the row of each entity of a run in the present knowledge base, ascending; -1 if it must be searched again.
+
+    With n-grams, these are entities that are gone or have changed; with another encoder, which may not give the same
+    vector twice, all entities of another knowledge base.
+    """
+    if kb is None:
+        return np.empty(0, np.int64)
+    was = run.manifest["knowledge_base"]
+    if _is_same(was, kb):
+        return np.arange(len(kb))
+    if not isinstance(encoder, NgramEncoder):
+        return np.full(was["entities"], -1)
+    return Exchange(Keys(arrays["kb.ids"], arrays["kb.contents"]), kb.keys).unchanged()
+
+
+def frozen(encoder: Encoder, arrays: Arrays) -> Encoder:
+    """Return an encoder of n-grams with the state that a run keeps; another encoder has no such state."""
+    state = {name.removeprefix(_FROZEN): array for name, array in arrays.items() if name.startswith(_FROZEN)}
+    if not (state and isinstance(encoder, NgramEncoder)):
+        return encoder
+    return replace(encoder, frequencies=Frequencies.from_arrays(state))
+
+
+def fitted_to(run: Run) -> str | None:
+    """Return the fingerprint of the knowledge base to whose names the encoder of a run was fitted."""
+    was = run.manifest["knowledge_base"]
+    return None if was is None else was.get("fitted", was["fingerprint"])
+
+
+def with_release_notes(before: Run, after: Result, encoder: Encoder, kb: KnowledgeBase | None) -> Result:
+    """Return a grown run whose manifest has the release of its n-grams, the replaced ids, and the drift.
+
+    ``encoder`` is that of the linker, which is not fitted.
+    """
+    manifest = dict(after.manifest)
+    if kb is not None:
+        was, now = (dict(run.manifest["knowledge_base"]) for run in (before, after))
+        if (fitted := fitted_to(before)) != kb.fingerprint:
+            now["fitted"] = fitted
+        replaced = was.get("replaced", {}) if _is_same(was, kb) else _replaced(before, kb)
+        if replaced:
+            now["replaced"] = replaced
+        manifest["knowledge_base"] = now
+    if drift := _drift(before, after, encoder, kb):
+        manifest["drift"] = drift
+        if (most := max(drift.values())) > _MOST_UNSEEN:
+            verb = "discover" if kb is None else "link"
+            unseen = f"{most:.0%} of the n-grams in added names are unseen, so that their weights no longer fit; "
+            manifest["warnings"] = [*manifest["warnings"], f"{unseen}`arbo {verb}` all documents again"]
+    return replace(after, manifest=manifest)
+
+
+def _replaced(before: Run, kb: KnowledgeBase) -> dict[str, str]:
+    """Return the ids that a run names and one entity of a release has as alternative ids, and the ids of these."""
+    named = before.entity_table["entity_id"].to_pylist()
+    known = (*before.manifest["knowledge_base"].get("replaced", ()), *named)
+    ids = [id_ for id_ in known if len(kb.rows(id_)) == 1]  # of several, none replaces it
+    (own,) = kb.taken(("id",), np.array([kb.index(id_) for id_ in ids], np.int64))
+    return {id_: other for id_, other in zip(ids, own.to_pylist(), strict=True) if id_ != other}
+
+
+def _drift(before: Run, after: Result, encoder: Encoder, kb: KnowledgeBase | None) -> dict[str, float]:
+    """Return the shares of unseen n-grams in the names of new mentions and, after an exchange, of entities."""
+    if not isinstance(encoder, NgramEncoder) or after.arrays is None:
+        return {}
+    fitted = frozen(encoder, after.arrays())
+    assert isinstance(fitted, NgramEncoder)
+    names = compared_in(after.mention_table.take(numbers(np.flatnonzero(rows_in(before, after) < 0))))
+    drift = {"mentions": fitted.unseen(pc.unique(names).to_pylist())}
+    if kb is not None and fitted_to(before) != kb.fingerprint:
+        drift["entities"] = fitted.unseen(kb.names().names)
+    return drift

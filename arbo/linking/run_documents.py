@@ -101,18 +101,15 @@ class RunDocuments:
     def without(self, ids: Iterable[str]) -> Self:
         """Return the documents without the documents and mentions that have these ids.
 
-        Raise UsageError for an unknown id, an id of both a document and a mention of another document, and the id of a
-        mention that a correction added.
+        Raise UsageError for an unknown id, as that of a mention that a correction added, and for an id of both a
+        document and a mention of another document.
         """
         gone = {ids} if isinstance(ids, str) else {*ids}
         places, homes = self._places(gone), self.homes(gone)
-        in_run = _rows_of(gone, self.run.mention_table["mention_id"])
-        if added := sorted(in_run.keys() - homes.keys()):
-            remedy = "add a later correction with 'drop'"
-            raise UsageError(f"a correction added the mention {added[0]!r}, and would add it again; {remedy}")
         if unknown := sorted(gone - places.keys() - homes.keys(), key=str):
             some = ", ".join(map(repr, unknown[:3]))
-            raise UsageError(f"the run has no document or mention {some}; arbo show lists the ids")
+            hint = "arbo show lists the ids, and a correction with 'drop' removes a mention that another one added"
+            raise UsageError(f"the run has no document or mention {some}; {hint}")
         if both := sorted(id_ for id_ in places if homes.get(id_, id_) != id_):
             raise UsageError(f"{both[0]!r} is a document and a mention of {homes[both[0]]!r}; give all mentions of one")
         fewer = {

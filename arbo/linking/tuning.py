@@ -35,8 +35,7 @@ from arbo.engine import (
 )
 from arbo.errors import DataError
 from arbo.linking.confidence import Confidence, Reliability, calibrate, evidence
-from arbo.linking.config import LinkerConfig
-from arbo.linking.objectives import LINKING, Objective
+from arbo.linking.config import LINKING, LinkerConfig, Objective
 from arbo.retrieval.retrieval import Retrieval
 
 _K = (1, 2, 4, 8)
