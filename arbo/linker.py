@@ -232,10 +232,10 @@ class Linker:
             raise UsageError("candidates are entities of a knowledge base, but this linker has none; use Linker(kb)")
         corpus = Corpus.of(documents)
         config = replace(self.config, candidates=k)
-        found = self.configured(config=config).retrieve(corpus, k=0, discover=False)
-        ids, dissimilarity = found.entities
-        scores = found.similarity(dissimilarity)
-        return Candidates(ids, scores, corpus.fingerprint, self.kb.fingerprint, found.settings)
+        nearest = self.configured(config=config).retrieve(corpus, k=0, discover=False)
+        ids, dissimilarity = nearest.entities
+        scores = nearest.similarity(dissimilarity)
+        return Candidates(ids, scores, corpus.fingerprint, self.kb.fingerprint, nearest.settings)
 
     def retrieve(self, corpus: Corpus, *, k: int, discover: bool, in_order: bool = False) -> Retrieval:
         """Find the ``k`` nearest mentions of each mention and, unless ``discover``, its nearest entities.

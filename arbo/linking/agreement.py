@@ -42,12 +42,14 @@ class Agreement:
 
     def roots(self) -> dict[str, Root]:
         """Return the root (`Root`) of each group of mentions that has one, by the name that `group_of` returns."""
-        of_mentions = ((mention, claim) for mention, own in self.claims.items() for claim in own if claim[0] == "root")
+        of_mentions = (
+            (mention, claim) for mention, claims in self.claims.items() for claim in claims if claim[0] == "root"
+        )
         return {self.group_of(mention): claim[1:] for mention, claim in of_mentions}
 
     def wrong(self) -> list[tuple[str, int]]:
         """Return pairs of a mention and the row of an entity that it is not."""
-        return [(mention, claim[2]) for mention, own in self.claims.items() for claim in own if claim[0] == "not"]
+        return [(mention, claim[2]) for mention, claims in self.claims.items() for claim in claims if claim[0] == "not"]
 
 
 def settled(
@@ -62,7 +64,7 @@ def settled(
     for place, line in enumerate(lines):
         for subject, claim in claims_of(line):
             about[subject].append((place, claim))
-    found = list(lines)
+    outcomes = list(lines)
     for claims in about.values():
         later: defaultdict[str | None, dict[Claim, int]] = defaultdict(dict)
         current: defaultdict[Claim, list[int]] = defaultdict(list)
@@ -73,12 +75,12 @@ def settled(
             if by is None:
                 current[claim].append(place)
             else:
-                found[place] = lines[place].but("replaced", f"replaced by {lines[by]}")
+                outcomes[place] = lines[place].but("replaced", f"replaced by {lines[by]}")
         for claim, places in current.items():
-            others = [own[-1] for held, own in current.items() if _contradict(held, claim)]
+            others = [at[-1] for held, at in current.items() if _contradict(held, claim)]
             for place in places if others else ():
-                found[place] = lines[place].but("conflict", f"contradicts {lines[min(others)]}")
-    return found
+                outcomes[place] = lines[place].but("conflict", f"contradicts {lines[min(others)]}")
+    return outcomes
 
 
 def _contradict(one: Claim, other: Claim) -> bool:
@@ -99,23 +101,23 @@ def agree(lines: Sequence[Correction], domain_of: Mapping[str, str | None], kb: 
         else:
             yield line.mentions[0], _claim(line, domain_of, kb)
 
-    found = Agreement(settled(lines, claims))
-    for place, line in enumerate(found.lines):
+    agreement = Agreement(settled(lines, claims))
+    for place, line in enumerate(agreement.lines):
         if line.status == "obeyed" and line.kind in ("entity", "new", "not"):
             claim = _claim(line, domain_of, kb)
             if claim[1] == "entity" and isinstance(claim[2], str):
-                found.lines[place] = line.but("waiting", _why_waiting(line, domain_of, kb))
+                agreement.lines[place] = line.but("waiting", _why_waiting(line, domain_of, kb))
             else:
-                found.claims[line.mentions[0]][claim] = line
-    _join(found, domain_of)
-    _part(found)
-    for place, line in enumerate(found.lines):
+                agreement.claims[line.mentions[0]][claim] = line
+    _join(agreement, domain_of)
+    _part(agreement)
+    for place, line in enumerate(agreement.lines):
         missing = [mention for mention in line.mentions if mention not in domain_of]
         if line.status == "obeyed" and missing:
             enough = line.kind == "same" and len(line.mentions) - len(missing) > 1
             reason = f"no mention has the id {', '.join(map(repr, missing[:3]))}; check it, or leave the line for later"
-            found.lines[place] = line.but("obeyed" if enough else "waiting", reason)
-    return found
+            agreement.lines[place] = line.but("obeyed" if enough else "waiting", reason)
+    return agreement
 
 
 def _claim(line: Correction, domain_of: Mapping[str, str | None], kb: KnowledgeBase | None) -> Claim:
@@ -144,9 +146,9 @@ def _why_waiting(line: Correction, domain_of: Mapping[str, str | None], kb: Know
     return f"{where}: {line.value!r}; check it, or use the key 'new'"
 
 
-def _join(found: Agreement, domain_of: Mapping[str, str | None]) -> None:
+def _join(agreement: Agreement, domain_of: Mapping[str, str | None]) -> None:
     """Join the mentions that are the same to groups, but for groups that are a conflict."""
-    same = {i: line for i, line in enumerate(found.lines) if line.kind == "same" and line.status == "obeyed"}
+    same = {i: line for i, line in enumerate(agreement.lines) if line.kind == "same" and line.status == "obeyed"}
     up: dict[str, str] = {}
 
     def top(mention: str) -> str:
@@ -162,33 +164,35 @@ def _join(found: Agreement, domain_of: Mapping[str, str | None]) -> None:
     members: defaultdict[str, list[str]] = defaultdict(list)
     for mention in sorted(up):
         members[top(mention)].append(mention)
-    problems = {name: reason for name, own in members.items() if (reason := _problem(found, own, domain_of))}
-    found.group.update({m: name for name, own in members.items() if name not in problems for m in own})
+    problems = {name: reason for name, names in members.items() if (reason := _problem(agreement, names, domain_of))}
+    agreement.group.update({m: name for name, names in members.items() if name not in problems for m in names})
     for place, line in same.items():
         if reason := problems.get(top(line.mentions[0])):
-            found.lines[place] = line.but("conflict", reason)
+            agreement.lines[place] = line.but("conflict", reason)
 
 
-def _problem(found: Agreement, members: Sequence[str], domain_of: Mapping[str, str | None]) -> str | None:
+def _problem(agreement: Agreement, members: Sequence[str], domain_of: Mapping[str, str | None]) -> str | None:
     """Say why these mentions cannot be the same, if they cannot."""
-    claimed = {claim: line for mention in members for claim, line in found.claims.get(mention, {}).items()}
+    claimed = {claim: line for mention in members for claim, line in agreement.claims.get(mention, {}).items()}
     if bad := next((pair for pair in combinations(claimed, 2) if _contradict(*pair)), None):
         return "joins mentions, directly or through others, of: " + "; ".join(str(claimed[claim]) for claim in bad)
     domains = {domain_of[mention]: mention for mention in members if mention in domain_of}
     return f"joins mentions of different domains: {', '.join(domains.values())}" if len(domains) > 1 else None
 
 
-def _part(found: Agreement) -> None:
+def _part(agreement: Agreement) -> None:
     """Keep the pairs that differ, but for those that are a conflict."""
-    roots = found.roots()
-    for place, line in enumerate(found.lines):
+    roots = agreement.roots()
+    for place, line in enumerate(agreement.lines):
         if line.kind != "different" or line.status != "obeyed":
             continue
-        one, other = map(found.group_of, line.mentions)
+        one, other = map(agreement.group_of, line.mentions)
         if one != other and (roots.get(one, NO_ENTITY) == NO_ENTITY or roots.get(one) != roots.get(other)):
-            found.different.append((line.mentions[0], line.mentions[1]))
+            agreement.different.append((line.mentions[0], line.mentions[1]))
             continue
-        about = [own for own in found.lines if own.status == "obeyed" and own.kind in ("entity", "new", "same")]
-        about = [own for own in about if {found.group_of(own.mentions[0])} <= {one, other}]
+        about = [line for line in agreement.lines if line.status == "obeyed" and line.kind in ("entity", "new", "same")]
+        about = [line for line in about if {agreement.group_of(line.mentions[0])} <= {one, other}]
         lines = "; ".join(map(str, about[:4]))
-        found.lines[place] = line.but("conflict", f"both mentions have one entity, directly or through others: {lines}")
+        agreement.lines[place] = line.but(
+            "conflict", f"both mentions have one entity, directly or through others: {lines}"
+        )

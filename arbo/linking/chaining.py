@@ -43,8 +43,8 @@ def describe_giants(
     cluster = label[tree.source]
     inside = (cluster == label[tree.target]) & np.isfinite(tree.height)  # without what people joined
     described = []
-    for own in giants:
-        rows = large[own]
+    for members in giants:
+        rows = large[members]
         merges = np.flatnonzero(inside & (cluster == label[rows[0]]))
         if not len(merges):  # people decided on the whole cluster
             continue
@@ -53,8 +53,8 @@ def describe_giants(
                 "cluster": ids[int(place[rows[0]])].as_py(),
                 "mentions": len(rows),
                 "share": len(rows) / n,
-                "names": len(np.unique(name[own])),
-                "splits_below": _splits_below(tree, merges, rows, name[own], n),
+                "names": len(np.unique(name[members])),
+                "splits_below": _splits_below(tree, merges, rows, name[members], n),
                 "bridges": [
                     {"mentions": names.ids_of(np.array(ends)).to_pylist(), "dissimilarity": height, "sides": sides}
                     for *ends, height, sides in (bridges_of(tree, merges) if clusters.nil_tree is None else ())
@@ -103,4 +103,4 @@ def bridges_of(
     """Yield the first bridges among some merges of a tree: two leaves, the height, and the leaves on each side."""
     edges = Edges(tree.source, tree.target, tree.height).take(merges)
     ranked = bridges(edges, n_nodes=tree.n_leaves).first(_BRIDGES)
-    return zip(*(own.tolist() for own in (*ranked.edges, ranked.sides)), strict=True)
+    return zip(*(column.tolist() for column in (*ranked.edges, ranked.sides)), strict=True)

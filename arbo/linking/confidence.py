@@ -89,12 +89,12 @@ class Reliability(NamedTuple):
         return str(table_of(rows, title))
 
 
-def calibrate(given: Floats, right: Bools, document: Ints) -> tuple[Confidence, Reliability] | None:
+def calibrate(features: Floats, right: Bools, document: Ints) -> tuple[Confidence, Reliability] | None:
     """Fit the confidence of links, and measure its reliability.
 
     Return the confidence fitted to all links, and its reliability. For the latter, the documents are divided into at
     most five parts; further fits leave out one part each, and predict its links. Return None if there are fewer than 20
-    links, or only one document, or if the links of one of these fits are all correct or all wrong. ``given`` has the
+    links, or only one document, or if the links of one of these fits are all correct or all wrong. ``features`` has the
     shape (links, 2), see `evidence`; ``right`` says which links are correct, and ``document`` is a code for the
     document of each, both (links,).
     """
@@ -104,17 +104,17 @@ def calibrate(given: Floats, right: Bools, document: Ints) -> tuple[Confidence, 
     n_folds = min(_FOLDS, len(np.unique(document)))
     if len(right) < _FEWEST or n_folds < 2:
         return None
-    parts = list(GroupKFold(n_folds).split(given, right, document))
+    parts = list(GroupKFold(n_folds).split(features, right, document))
     if any(right[train].all() or not right[train].any() for train, _ in parts):
         return None
 
     def fitted(links: Ints) -> Confidence:
-        mean, spread = given[links].mean(axis=0), np.maximum(given[links].std(axis=0), 1e-6)
-        model = LogisticRegression().fit((given[links] - mean) / spread, right[links])
+        mean, spread = features[links].mean(axis=0), np.maximum(features[links].std(axis=0), 1e-6)
+        model = LogisticRegression().fit((features[links] - mean) / spread, right[links])
         weights = model.coef_[0] / spread  # of inner products, too, which have any scale
         return Confidence(float(model.intercept_[0] - weights @ mean), *weights.tolist())
 
     held_out = np.empty(len(right))
     for train, test in parts:
-        held_out[test] = fitted(train).of(given[test])
+        held_out[test] = fitted(train).of(features[test])
     return fitted(np.arange(len(right))), Reliability.of(held_out, right)

@@ -84,29 +84,29 @@ class Correction:
         return replace(self, status=status, reason=reason)
 
 
-def corrections_of(given: str | OsPathLike[str] | Iterable[Any]) -> tuple[Correction, ...]:
+def corrections_of(source: str | OsPathLike[str] | Iterable[Any]) -> tuple[Correction, ...]:
     """Return the corrections in a file of JSON lines, or those that objects describe.
 
     Raise DataError, with the file and the line, for an object that is no correction, or if the file cannot be read; and
     UsageError for a single object instead of a list.
     """
-    if isinstance(given, Mapping):
+    if isinstance(source, Mapping):
         raise UsageError("corrections must be a file or a list of objects; put a single object into a list")
     file = "corrections"
-    if isinstance(given, (str, OsPathLike)):
-        file, given = fspath(given), read_lines(Path(given))
+    if isinstance(source, (str, OsPathLike)):
+        file, source = fspath(source), read_lines(Path(source))
     else:
-        given = enumerate(given, start=1)
-    found = []
-    for number, item in given:
+        source = enumerate(source, start=1)
+    corrections = []
+    for number, item in source:
         if isinstance(item, Correction):
-            found.append(replace(item, status="obeyed", reason=None))
+            corrections.append(replace(item, status="obeyed", reason=None))
         elif not isinstance(item, str) or item.strip():
             try:
-                found.append(_correction(parse(item) if isinstance(item, str) else item, file, number))
+                corrections.append(_correction(parse(item) if isinstance(item, str) else item, file, number))
             except DataError as error:
                 raise error.at(file, number) from None
-    return tuple(found)
+    return tuple(corrections)
 
 
 def corrections_kept(table: pa.Table | None) -> tuple[Correction, ...]:
@@ -115,14 +115,14 @@ def corrections_kept(table: pa.Table | None) -> tuple[Correction, ...]:
     return tuple(_correction(json.loads(row["record"]), row["file"], row["line"]) for row in rows)
 
 
-def continued(kept: Sequence[Correction], more: Sequence[Correction]) -> tuple[Correction, ...]:
+def continued(earlier: Sequence[Correction], more: Sequence[Correction]) -> tuple[Correction, ...]:
     """Return the corrections of a run, and then more; a line that comes again stands only at its later place."""
 
     def said(line: Correction) -> str:
         return json.dumps(line.record, sort_keys=True)
 
     again = {said(line) for line in more}
-    return (*(line for line in kept if said(line) not in again), *more)
+    return (*(line for line in earlier if said(line) not in again), *more)
 
 
 def correction_table(lines: Iterable[Correction]) -> pa.Table:
@@ -138,8 +138,8 @@ def _correction(record: object, file: str, line: int) -> Correction:
     of = record.get("mention", record.get("document")) if isinstance(record, Mapping) else None
     of = of if isinstance(of, str) else None
     if isinstance(record, Mapping) and len(kinds) != 1:
-        found = f"the keys {' and '.join(kinds)}" if kinds else "none of them"
-        raise DataError(f"a correction has exactly one of the keys {', '.join(_KINDS)}; this one has {found}", id=of)
+        present = f"the keys {' and '.join(kinds)}" if kinds else "none of them"
+        raise DataError(f"a correction has exactly one of the keys {', '.join(_KINDS)}; this one has {present}", id=of)
     kind = kinds[0] if kinds else ""
     required = ("mention",) if kind in _OF_MENTIONS else ("document", "spans") if kind in _OF_SPANS else ()
     values = fields(record, "a correction", _KEYS, required=required, of=of)

@@ -123,10 +123,10 @@ def describe(
 
 def _gold(mentions: pa.Table, kb: KnowledgeBase | None) -> tuple[Gold, Ids]:
     """Return the annotations of the mentions with gold ids or a gold cluster, and the rows of these mentions."""
-    given = [name for name in ("gold", "cluster") if name in mentions.column_names]
-    has_gold = reduce(pc.or_, (mentions[name].is_valid() for name in given))
+    columns = [name for name in ("gold", "cluster") if name in mentions.column_names]
+    has_gold = reduce(pc.or_, (mentions[name].is_valid() for name in columns))
     annotated: Any = np.from_dlpack(pc.indices_nonzero(has_gold.combine_chunks()))  # pyarrow 15 crashes without chunks
-    some = mentions.select([*given, "domain"]).take(numbers(annotated))
+    some = mentions.select([*columns, "domain"]).take(numbers(annotated))
     return Gold.of_lists(some["gold"].to_pylist(), labels_in(some), some["domain"].to_pylist(), kb), annotated
 
 

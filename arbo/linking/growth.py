@@ -78,8 +78,8 @@ class Mentions(NamedTuple):
     ) -> Self:
         """Make mentions in ``order``; the encoder encodes them in the order of ``inputs``."""
         encode = cache(lambda: encoder.encode_mentions(inputs, announce).taken(order))
-        own = inputs.taken(order) if isinstance(inputs, Inputs) else [inputs[row] for row in order.tolist()]
-        return cls(encoder, own, encode, content)
+        ordered = inputs.taken(order) if isinstance(inputs, Inputs) else [inputs[row] for row in order.tolist()]
+        return cls(encoder, ordered, encode, content)
 
 
 class _KeptArrays:
@@ -97,7 +97,7 @@ class _KeptArrays:
 
 def kept_arrays(
     mentions: Mentions,
-    found: Retrieval,
+    nearest: Retrieval,
     encoder: Encoder,
     kb: KnowledgeBase | None,
     others: Arrays,
@@ -109,10 +109,10 @@ def kept_arrays(
     """
     fitted = mentions.encoder
     counts = fitted.frequencies if isinstance(fitted, NgramEncoder) else None
-    vectors = mentions.encode() if counts is None and found.search == "exact" else None
+    vectors = mentions.encode() if counts is None and nearest.search == "exact" else None
     dense = vectors if fitted is encoder and isinstance(vectors, Vectors) and not issparse(vectors.matrix) else None
-    grows = found.search == "exact" and (counts is not None or dense is not None)
-    lists, candidates = found.mentions, found.entities
+    grows = nearest.search == "exact" and (counts is not None or dense is not None)
+    lists, candidates = nearest.mentions, nearest.entities
 
     def collect() -> Arrays:
         arrays = {
@@ -316,8 +316,8 @@ def _replaced(before: Run, kb: KnowledgeBase) -> dict[str, str]:
     named = before.entity_table["entity_id"].to_pylist()
     known = (*before.manifest["knowledge_base"].get("replaced", ()), *named)
     ids = [id_ for id_ in known if len(kb.rows(id_)) == 1]  # of several, none replaces it
-    (own,) = kb.taken(("id",), np.array([kb.index(id_) for id_ in ids], np.int64))
-    return {id_: other for id_, other in zip(ids, own.to_pylist(), strict=True) if id_ != other}
+    (current,) = kb.taken(("id",), np.array([kb.index(id_) for id_ in ids], np.int64))
+    return {id_: other for id_, other in zip(ids, current.to_pylist(), strict=True) if id_ != other}
 
 
 def _drift(before: Run, after: Result, encoder: Encoder, kb: KnowledgeBase | None) -> dict[str, float]:

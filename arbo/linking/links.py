@@ -66,8 +66,8 @@ class Links:
 
     def slice(self, begin: int = 0, length: int | None = None) -> pa.Table:
         """Make so many rows from one on; by default, all that follow."""
-        own = self.mention[begin : None if length is None else begin + length]
-        return self._made(self.ids.slice(begin, len(own)), own, self.column_names)
+        mentions = self.mention[begin : None if length is None else begin + length]
+        return self._made(self.ids.slice(begin, len(mentions)), mentions, self.column_names)
 
     def take(self, rows: Ids) -> pa.Table:
         """Make some rows."""
@@ -79,9 +79,9 @@ class Links:
 
     def _made(self, ids: pa.Array, mention: Ids, names: Sequence[str]) -> pa.Table:
         """Make columns of mentions with these ids, in slices, so that besides it nothing as long is in memory."""
-        own = [mention[some] for some in slices(len(mention))]
+        mentions = [mention[some] for some in slices(len(mention))]
         make = {name: self.columns[name] for name in names if name != "mention_id"}
-        made = {name: pa.chunked_array([*map(column, own)]) for name, column in make.items()}
+        made = {name: pa.chunked_array([*map(column, mentions)]) for name, column in make.items()}
         return pa.table({name: made.get(name, ids) for name in names})
 
 
@@ -112,11 +112,11 @@ def links_of(
     if retrieval.reasons is not None:
         columns |= _reason_columns(nodes, retrieval, clusters)
     if probability is not None:
-        columns["confidence"] = lambda own: numbers(probability[own], missing=clusters.entity[own] < 0)
+        columns["confidence"] = lambda mentions: numbers(probability[mentions], missing=clusters.entity[mentions] < 0)
     if followed is not None:
         corrected, follows = followed
-        columns["corrected"] = lambda own: numbers(corrected[own])
-        columns["follows"] = lambda own: nodes.of_mentions(follows[own])
+        columns["corrected"] = lambda mentions: numbers(corrected[mentions])
+        columns["follows"] = lambda mentions: nodes.of_mentions(follows[mentions])
     return Links(names.ids, mention, columns)
 
 
@@ -146,11 +146,11 @@ def _decision_columns(
 ) -> dict[str, Column]:
     entity, near, (ids, place) = clusters.entity, retrieval.entities.dissimilarity, cluster_ids
     return {
-        "entity_id": lambda own: known.column("id", entity[own]),
-        "entity_name": lambda own: known.column("name", entity[own]),
-        "cluster_id": lambda own: ids.take(numbers(place[own])),
-        "score": lambda own: numbers(score[own], missing=entity[own] < 0),
-        "margin": lambda own: _margin(near[own, :2]),
+        "entity_id": lambda mentions: known.column("id", entity[mentions]),
+        "entity_name": lambda mentions: known.column("name", entity[mentions]),
+        "cluster_id": lambda mentions: ids.take(numbers(place[mentions])),
+        "score": lambda mentions: numbers(score[mentions], missing=entity[mentions] < 0),
+        "margin": lambda mentions: _margin(near[mentions, :2]),
     }
 
 
@@ -158,10 +158,10 @@ def _path_columns(nodes: _NodeIds, clusters: Partition) -> dict[str, Column]:
     n, parent = clusters.n_entities, clusters.parent[clusters.n_entities :]
     weight, heaviest = clusters.weight[n:], clusters.bottleneck[n:]
     return {
-        "parent": lambda own: nodes.of(parent[own]),
-        "parent_is_mention": lambda own: numbers(parent[own] >= n),
-        "step": lambda own: _floats(weight[own], ~np.isfinite(weight[own])),
-        "bottleneck": lambda own: _bottleneck(heaviest[own], clusters.entity[own] >= 0),
+        "parent": lambda mentions: nodes.of(parent[mentions]),
+        "parent_is_mention": lambda mentions: numbers(parent[mentions] >= n),
+        "step": lambda mentions: _floats(weight[mentions], ~np.isfinite(weight[mentions])),
+        "bottleneck": lambda mentions: _bottleneck(heaviest[mentions], clusters.entity[mentions] >= 0),
     }
 
 
@@ -169,23 +169,25 @@ def _candidate_columns(known: NamedEntities, retrieval: Retrieval) -> dict[str, 
     ids, dissimilarity = retrieval.entities
     offset = np.float32(retrieval.offset)
 
-    def lists(own: Ids, values: Callable[[Bools], pa.Array]) -> pa.Array:
+    def lists(mentions: Ids, values: Callable[[Bools], pa.Array]) -> pa.Array:
         """Return a list for each mention, with the values of its candidates, of which it may have fewer than others."""
-        is_there = ids[own] >= 0
+        is_there = ids[mentions] >= 0
         return pa.ListArray.from_arrays(starts(is_there.sum(axis=1)), values(is_there))
 
     return {
-        "candidates": lambda own: lists(own, lambda there: known.column("id", ids[own][there])),
-        "candidate_scores": lambda own: lists(own, lambda there: numbers((offset - dissimilarity[own])[there])),
+        "candidates": lambda mentions: lists(mentions, lambda there: known.column("id", ids[mentions][there])),
+        "candidate_scores": lambda mentions: lists(
+            mentions, lambda there: numbers((offset - dissimilarity[mentions])[there])
+        ),
     }
 
 
 def _reason_columns(nodes: _NodeIds, retrieval: Retrieval, clusters: Partition) -> dict[str, Column]:
     source, reasons, log_odds = _why(retrieval, clusters)
     return {
-        "nearest": lambda own: nodes.of(source[own]),
-        "reasons": lambda own: reasons.take(numbers(own)),
-        "reason_log_odds": lambda own: log_odds.take(numbers(own)),
+        "nearest": lambda mentions: nodes.of(source[mentions]),
+        "reasons": lambda mentions: reasons.take(numbers(mentions)),
+        "reason_log_odds": lambda mentions: log_odds.take(numbers(mentions)),
     }
 
 
@@ -195,12 +197,12 @@ def _scores(
     """Return the similarity of each mention and its entity, and the confidence; undefined for NIL."""
     score, probability = np.empty(len(entity), np.float32), np.empty(len(entity), np.float32)
     for some in slices(len(mention)):
-        own = mention[some]
-        given = evidence(retrieval, entity[own], own)
-        score[own] = given[:, 0]
+        mentions = mention[some]
+        features = evidence(retrieval, entity[mentions], mentions)
+        score[mentions] = features[:, 0]
         if confidence is not None:
-            given[entity[own] < 0] = 0
-            probability[own] = confidence.of(given)
+            features[entity[mentions] < 0] = 0
+            probability[mentions] = confidence.of(features)
     return score, None if confidence is None else probability
 
 
@@ -227,13 +229,13 @@ def _why(retrieval: Retrieval, clusters: Partition) -> tuple[Ids, pa.Array, pa.A
     alone = np.flatnonzero((source < 0) & together.any(axis=1))
     source[alone] = near[alone, first[alone]]
     joined = np.flatnonzero((source >= 0) & ~np.isneginf(clusters.weight[n_entities:]))
-    found = retrieval.reasons(source[joined], joined)
-    known = np.zeros((n, found.features.shape[1]), np.bool_)
-    known[joined] = np.isfinite(found.log_odds)
+    why = retrieval.reasons(source[joined], joined)
+    known = np.zeros((n, why.features.shape[1]), np.bool_)
+    known[joined] = np.isfinite(why.log_odds)
     start = starts(known.sum(axis=1))
-    kept = known[joined]
-    reasons, log_odds = strings(found.features[kept].tolist()), _floats(found.log_odds[kept])
-    return source, *(pa.ListArray.from_arrays(start, own) for own in (reasons, log_odds))
+    counted = known[joined]
+    reasons, log_odds = strings(why.features[counted].tolist()), _floats(why.log_odds[counted])
+    return source, *(pa.ListArray.from_arrays(start, column) for column in (reasons, log_odds))
 
 
 def _floats(values: Weights, missing: npt.NDArray[np.bool_] | None = None) -> pa.Array:

@@ -40,25 +40,25 @@ class MentionDecisions:
 
     def named(self, clusters: Partition) -> dict[int, tuple[int, str]]:
         """Return the first corrected mention and the name of each cluster of a new entity, by the cluster's label."""
-        found: dict[int, tuple[int, str]] = {}
+        named: dict[int, tuple[int, str]] = {}
         labels = clusters.labels[clusters.n_entities :]
-        own = (self.decisions.root <= NEW) & ~self.decisions.passed_on
-        for mention in np.flatnonzero(own).tolist():
-            found.setdefault(int(labels[mention]), (mention, self.names[NEW - int(self.decisions.root[mention])]))
-        return found
+        is_new = (self.decisions.root <= NEW) & ~self.decisions.passed_on
+        for mention in np.flatnonzero(is_new).tolist():
+            named.setdefault(int(labels[mention]), (mention, self.names[NEW - int(self.decisions.root[mention])]))
+        return named
 
     def follows(self, clusters: Partition) -> Ids:
         """Return, for each mention, the corrected mention whose decision it follows, (mentions,); -1 for none."""
         assert clusters.follows is not None
         chain = self.namesake[clusters.follows]  # where that mention follows another by its name
-        found = np.where((clusters.follows >= 0) & (chain >= 0), chain, clusters.follows)
-        found = np.where(self.namesake >= 0, self.namesake, found)
-        found[self.corrected | (found == np.arange(len(found)))] = -1
+        followed = np.where((clusters.follows >= 0) & (chain >= 0), chain, clusters.follows)
+        followed = np.where(self.namesake >= 0, self.namesake, followed)
+        followed[self.corrected | (followed == np.arange(len(followed)))] = -1
         # A namesake that `different` or `not` cut off does not follow; neither do mentions that hang below it.
         together = clusters.labels[clusters.n_entities :]
         outside = self.decisions.root == OUTSIDE
-        cut = (found >= 0) & (together[found] != together) & ~(outside[found] & (clusters.entity < 0))
-        return np.where(cut, -1, found)
+        cut = (followed >= 0) & (together[followed] != together) & ~(outside[followed] & (clusters.entity < 0))
+        return np.where(cut, -1, followed)
 
     def counts(self, follows: Ids) -> dict[str, int]:
         """Count the corrections by status, and the mentions that are corrected or follow."""
@@ -115,7 +115,7 @@ def _pairs(agreed: Agreement, there: Mapping[str, int]) -> Iterator[Ids]:
         if mention in there:
             members[group].append(there[mention])
     for pairs in (
-        [pair for own in members.values() for pair in pairwise(own)],
+        [pair for group in members.values() for pair in pairwise(group)],
         [(there[one], there[other]) for one, other in agreed.different if one in there and other in there],
         [(there[mention], entity) for mention, entity in agreed.wrong() if mention in there],
     ):
@@ -149,20 +149,20 @@ def _namesakes(
         group = agreed.group_of(inputs[row].mention.id)
         if row not in root and (agree_on or group in agreed.group):
             members[group].append(row)
-            if (found := agree_on.get(name_of(row))) is not None:
-                proposed[group].setdefault(*found)
-    kept = {group: next(iter(keys)) for group, keys in proposed.items() if len(keys) == 1}
-    for group in _overruling(agreed, kept):
-        del kept[group]
-    return {row: (proposed[group][key], key) for group, key in kept.items() for row in members[group]}
+            if (proposal := agree_on.get(name_of(row))) is not None:
+                proposed[group].setdefault(*proposal)
+    chosen = {group: next(iter(keys)) for group, keys in proposed.items() if len(keys) == 1}
+    for group in _overruling(agreed, chosen):
+        del chosen[group]
+    return {row: (proposed[group][key], key) for group, key in chosen.items() for row in members[group]}
 
 
 def _overruling(agreed: Agreement, proposed: Mapping[str, Root]) -> set[str]:
     """Return the groups whose proposed root would violate a `not` or a `different`."""
     wrong = ((agreed.group_of(mention), entity) for mention, entity in agreed.wrong())
-    found = {group for group, entity in wrong if proposed.get(group) == ("entity", entity)}
+    groups = {group for group, entity in wrong if proposed.get(group) == ("entity", entity)}
     roots = {**proposed, **agreed.roots()}
     for one, other in (map(agreed.group_of, pair) for pair in agreed.different):
         if roots.get(one, NO_ENTITY) == roots.get(other) != NO_ENTITY:
-            found |= {one, other} & proposed.keys()
-    return found
+            groups |= {one, other} & proposed.keys()
+    return groups

@@ -17,7 +17,7 @@ def new_entities(result: Result) -> list[Entity]:
     lines = (row["record"] for row in result.corrections if row["status"] == "obeyed")
     named = [result.row_of[record["mention"]] for record in lines if "new" in record]
     order, start = result.rows_of_cluster
-    found = []
+    entities = []
     for place in np.unique(result.cluster_rows[named]).tolist():
         mentions = result.mention_table.take(order[start[place] : start[place + 1]])
         cluster = {name: result.cluster_table[name][place].as_py() for name in ("cluster_id", "name")}
@@ -25,5 +25,7 @@ def new_entities(result: Result) -> list[Entity]:
         aliases = dict.fromkeys(name for name in names if name != cluster["name"] and not refers_back(name))
         types = sorted(set(mentions["type"].drop_null().to_pylist()))
         domain = mentions["domain"][0].as_py()
-        found.append(Entity(cluster["cluster_id"], cluster["name"], tuple(aliases), types=tuple(types), domain=domain))
-    return found
+        entities.append(
+            Entity(cluster["cluster_id"], cluster["name"], tuple(aliases), types=tuple(types), domain=domain)
+        )
+    return entities

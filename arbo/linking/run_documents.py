@@ -149,12 +149,12 @@ class RunDocuments:
     def _places(self, ids: Iterable[str]) -> dict[str, int]:
         """Return the places of the documents with these ids; unknown ids are left out."""
         chosen, new = [*dict.fromkeys(ids)], np.flatnonzero(self.rows < 0).tolist()
-        own = {one.id: place for one, place in zip(self._others_in_use(), new, strict=True)}
+        new_places = {one.id: place for one, place in zip(self._others_in_use(), new, strict=True)}
         place_of = np.full(len(self.begin), -1)
         there = np.flatnonzero(self.rows >= 0)
         place_of[self.rows[there]] = there
         rows = _rows_of(chosen, self.run.document_table["document_id"])
-        places = {id_: int(place_of[row]) for id_, row in rows.items()} | own
+        places = {id_: int(place_of[row]) for id_, row in rows.items()} | new_places
         return {id_: places[id_] for id_ in chosen if places.get(id_, -1) >= 0}
 
     def _read(self, row: int) -> Document:
@@ -170,13 +170,13 @@ class RunDocuments:
         for document in used:
             row = rows.get(document.id)
             known = self._known_names(row) if row is not None else {}
-            own = [known.get((one.id, one.spans, one.type), ("", -1)) for one in document.mentions]
-            earlier += [place for _, place in own]
-            if any(place < 0 for _, place in own):
+            known_names = [known.get((one.id, one.spans, one.type), ("", -1)) for one in document.mentions]
+            earlier += [place for _, place in known_names]
+            if any(place < 0 for _, place in known_names):
                 inputs = mention_inputs(Corpus([document]), expand_abbreviations=expand)
                 names += [item.name for item in inputs]
             else:
-                names += [name for name, _ in own]
+                names += [name for name, _ in known_names]
         return names, earlier
 
     def _known_names(self, row: int) -> dict[tuple[Any, ...], tuple[str, int]]:

@@ -93,7 +93,7 @@ def _new_id(line: Correction) -> list[str]:
 
 def _by_first_spans(documents: Iterable[Document], lines: Sequence[Correction]) -> list[Correction]:
     """Return the lines with the spans with which their mentions came, if only one line resized these to the spans."""
-    came: set[Hashable] = {(one.id, own.spans) for one in documents for own in one.mentions}
+    came: set[Hashable] = {(one.id, mention.spans) for one in documents for mention in one.mentions}
     came |= {(line.document, line.spans) for line in lines if line.kind == "add"}
     first: defaultdict[Hashable, set[tuple[Span, ...]]] = defaultdict(set)
     for line in lines:
@@ -135,5 +135,5 @@ def _edited(document: Document, lines: list[Correction], places: list[int], used
                 text = text_of(spans, document.text) if line.kind == "resize" else ""
                 edited[one.id] = replace(one, spans=spans, text=text) if text else None
     used |= added.keys()
-    kept = (edited.get(mention.id, mention) for mention in document.mentions)
-    return replace(document, mentions=(*(mention for mention in kept if mention is not None), *added.values()))
+    mentions = (edited.get(mention.id, mention) for mention in document.mentions)
+    return replace(document, mentions=(*(mention for mention in mentions if mention is not None), *added.values()))

@@ -55,8 +55,8 @@ class NamedEntities(NamedTuple):
         """Read the entities in these rows."""
         base = KnowledgeBase() if kb is None else kb
         is_named = np.zeros(len(base) + 1, np.bool_)
-        for own in rows:
-            is_named[own] = True
+        for used in rows:
+            is_named[used] = True
         used, names = np.flatnonzero(is_named), ("id", "name", "aliases")
         place = np.cumsum(is_named, dtype=np.int32) - 1
         return cls(dict(zip(names, base.taken(names, used), strict=True)), place)
@@ -113,15 +113,15 @@ def with_gold_entities(mentions: pa.Table, gold: Gold, annotated: Ids, known: Na
 
 def named_entities(retrieval: Retrieval, clusters: Partition) -> Ids:
     """Return the rows of the entities that are links or candidates, in order of first appearance."""
-    is_known, found = np.zeros(retrieval.n_entities, np.bool_), []
+    is_known, parts = np.zeros(retrieval.n_entities, np.bool_), []
     for lists in (clusters.entity, retrieval.entities.ids):
         for some in slices(len(lists)):
-            own = lists[some]
-            own = own[own >= 0]
-            distinct: Any = np.from_dlpack(numbers(own[~is_known[own]]).unique())
+            used = lists[some]
+            used = used[used >= 0]
+            distinct: Any = np.from_dlpack(numbers(used[~is_known[used]]).unique())
             is_known[distinct] = True
-            found.append(distinct)
-    return np.concatenate(found)
+            parts.append(distinct)
+    return np.concatenate(parts)
 
 
 def entity_table(known: NamedEntities, rows: Ids) -> pa.Table:
@@ -143,26 +143,26 @@ def cluster_table(
     name.
     """
     n_entities, order = clusters.n_entities, mentions.order
-    own = clusters.labels[n_entities:]
-    size = np.bincount(own)
+    label_of = clusters.labels[n_entities:]
+    size = np.bincount(label_of)
     label = np.flatnonzero(size)
     size, is_new = size[label], label >= n_entities
     ranked = np.lexsort((label, np.where(is_new, -size, 0), is_new))
     label, size, is_new = label[ranked], size[ranked], is_new[ranked]
     rank = np.empty_like(clusters.labels)
     rank[label] = np.arange(len(label))
-    place = rank[own]
+    place = rank[label_of]
     entities, entity_names = (known.column(name, label[~is_new]) for name in ("id", "name"))
     first = np.full(len(label), len(order), order.dtype)
     np.minimum.at(first, place, order)
     ids, first = mentions.ids, first[is_new]
     usual = _usual_names(mentions, place, len(entities), len(label))
     if named:
-        new, given = {node: row for row, node in enumerate(label[is_new].tolist())}, usual.to_pylist()
+        new, names = {node: row for row, node in enumerate(label[is_new].tolist())}, usual.to_pylist()
         for node in named.keys() & new.keys():
-            mention, given[new[node]] = named[node]
+            mention, names[new[node]] = named[node]
             first[new[node]] = order[mention]
-        usual = strings(given)
+        usual = strings(names)
     ids = pa.concat_arrays([entities, _new_ids(ids.take(numbers(first)), kb)])
     joins = clusters.weakest_joins()
     weakest = np.full(len(clusters.labels), -np.inf, np.float32)
@@ -183,8 +183,8 @@ def cluster_table(
 def _new_ids(mention_ids: pa.Array, kb: KnowledgeBase | None) -> pa.Array:
     """Make the ids of discovered entities from their first mentions; all differ from each other and from known ids."""
     usual = pc.binary_join_element_wise(*strings(["new-"]), mention_ids, *strings([""]))  # `str` would import pandas
-    given = chain.from_iterable(usual[some].to_pylist() for some in slices(len(usual)))
-    if len(mention_ids) == len(mention_ids.unique()) and (kb is None or not any(name in kb for name in given)):
+    names = chain.from_iterable(usual[some].to_pylist() for some in slices(len(usual)))
+    if len(mention_ids) == len(mention_ids.unique()) and (kb is None or not any(name in kb for name in names)):
         return usual
     first = mention_ids.to_pylist()
     name_of: dict[str, str] = {}
@@ -201,8 +201,8 @@ def _new_ids(mention_ids: pa.Array, kb: KnowledgeBase | None) -> pa.Array:
 
 def _usual_names(mentions: MentionNames, place: Ids, begin: int, end: int) -> pa.Array:
     """Return the most frequent name in each of the clusters ``begin .. end - 1``; ties go to the first name."""
-    size, found = np.bincount(place, minlength=end), np.empty(end, np.int64)
-    found[place] = np.arange(len(place))  # that of a cluster of one mention
+    size, row_of = np.bincount(place, minlength=end), np.empty(end, np.int64)
+    row_of[place] = np.arange(len(place))  # that of a cluster of one mention
     rows = np.flatnonzero((place >= begin) & (size[place] > 1))
     parts = [mentions.names_of(rows[some]).dictionary_encode() for some in slices(len(rows))]
     coded = pa.chunked_array(parts).unify_dictionaries().chunks
@@ -211,5 +211,5 @@ def _usual_names(mentions: MentionNames, place: Ids, begin: int, end: int) -> pa
     pair, row, count = np.unique(place[rows] * np.int64(n_names) + code, return_index=True, return_counts=True)
     order = np.lexsort((row, -count, pair // n_names))
     cluster, first = np.unique(pair[order] // n_names, return_index=True)
-    found[cluster] = rows[row[order[first]]]
-    return mentions.names_of(found[begin:])
+    row_of[cluster] = rows[row[order[first]]]
+    return mentions.names_of(row_of[begin:])

@@ -112,12 +112,12 @@ def choose(
     to small k, and to the mention threshold of ``config``. ``objective`` is the score to maximise, see `objective_of`.
     ``method`` is the only method to try, or None for all of them; discovery has none to choose.
     """
-    own = config.limits(retrieval.threshold)
+    usual = config.limits(retrieval.threshold)
     scoring = _Scoring.of(gold, objective) if objective in LINKING else None
     if scoring is None:
         plan = _discovery_plan(retrieval, gold, ks_of(config), config, objective)
     else:
-        plan = _linking_plan(retrieval, scoring, ks_of(config), config.k, own, method)
+        plan = _linking_plan(retrieval, scoring, ks_of(config), config.k, usual, method)
     trials = tuple(progress(*plan))
     best = max(trials, key=lambda trial: trial.score)  # ties go to the first
     if scoring and config.nil_linkage == "average":
@@ -139,19 +139,24 @@ def ks_of(config: LinkerConfig) -> list[int]:
 
 
 def _linking_plan(
-    retrieval: Retrieval, scoring: _Scoring, ks: list[int], own_k: int, own: tuple[float, float], method: Method | None
+    retrieval: Retrieval,
+    scoring: _Scoring,
+    ks: list[int],
+    usual_k: int,
+    usual: tuple[float, float],
+    method: Method | None,
 ) -> tuple[Iterator[Trial], int]:
     """Plan and count trials of each method (or only ``method``), k and pair of thresholds; the first best is chosen.
 
     `independent`, whose links do not depend on k, comes before the other methods, and small k before large k. The
     linker's own mention threshold comes first, then the smallest; no entity threshold comes first, then the largest.
-    The linker's ``own`` thresholds are included, so that tuning over all methods never chooses a worse configuration
+    The linker's ``usual`` thresholds are included, so that tuning over all methods never chooses a worse configuration
     than the linker's own. Of each nested method, one partition has all entity thresholds above a mention
     threshold, or all mention thresholds above an entity threshold; its best threshold is a trial.
     """
-    entity_limits = _limits(retrieval.entities.dissimilarity[:, :1], _ENTITY_THRESHOLDS, own[0])[::-1]
-    mention_limits = _limits(retrieval.mentions.dissimilarity, _MENTION_THRESHOLDS, own[1])
-    mention_limits.sort(key=lambda limit: limit != own[1])
+    entity_limits = _limits(retrieval.entities.dissimilarity[:, :1], _ENTITY_THRESHOLDS, usual[0])[::-1]
+    mention_limits = _limits(retrieval.mentions.dissimilarity, _MENTION_THRESHOLDS, usual[1])
+    mention_limits.sort(key=lambda limit: limit != usual[1])
     every: tuple[Method, ...] = ("independent", "arborescence", "minimax", "undirected")
     tried = [one for one in every if method in (None, one)]
     nested = [one for one in tried if one in ("minimax", "undirected")]
@@ -166,11 +171,11 @@ def _linking_plan(
 
     def best_mention_threshold(method: Method, k: int, limit: float) -> Trial:
         steps = scoring.steps(partition(graphs[k], method, (limit, np.inf)), least=limit)
-        return steps.best_mention_threshold(Trial(method, k, limit, None, 0), own[1])
+        return steps.best_mention_threshold(Trial(method, k, limit, None, 0), usual[1])
 
     def run() -> Iterator[Trial]:
         for one in alone:
-            yield best_entity_threshold(one, own_k, own[1], least=-np.inf)
+            yield best_entity_threshold(one, usual_k, usual[1], least=-np.inf)
         for k in ks:
             for mention in mention_limits:
                 for one, entity in product(trees, entity_limits):
@@ -189,14 +194,14 @@ def _linking_plan(
 def _nearest_alone(retrieval: Retrieval, scoring: _Scoring) -> tuple[Retrieval, _Scoring]:
     """Leave out the entities that are nearest to no mention, since each partition takes time for every entity."""
     ids, dissimilarity = retrieval.entities.first(1)
-    kept = np.unique(ids[ids >= 0])
-    if len(kept) == 0:
+    near = np.unique(ids[ids >= 0])
+    if len(near) == 0:
         return retrieval, scoring
-    place = np.minimum(np.searchsorted(kept, scoring.entity), len(kept) - 1)
-    entity = np.where(kept[place] == scoring.entity, place, -2)
-    ids = np.where(ids >= 0, np.searchsorted(kept, ids), -1).astype(np.int32)
+    place = np.minimum(np.searchsorted(near, scoring.entity), len(near) - 1)
+    entity = np.where(near[place] == scoring.entity, place, -2)
+    ids = np.where(ids >= 0, np.searchsorted(near, ids), -1).astype(np.int32)
     nearest = Neighbors(ids, dissimilarity)
-    return replace(retrieval, entities=nearest, n_entities=len(kept)), replace(scoring, entity=entity)
+    return replace(retrieval, entities=nearest, n_entities=len(near)), replace(scoring, entity=entity)
 
 
 def _discovery_plan(
@@ -207,14 +212,14 @@ def _discovery_plan(
     if (classes < 0).all():
         raise DataError("tuning needs mentions with gold ids or clusters, but these documents have none")
     average = config.nil_linkage == "average"
-    own = config.nil_limit(retrieval.threshold) if average else config.limits(retrieval.threshold)[1]
+    usual = config.nil_limit(retrieval.threshold) if average else config.limits(retrieval.threshold)[1]
 
     def run() -> Iterator[Trial]:
         for k in ks:
             tree = average_tree(retrieval.graph(k)) if average else merge_tree(retrieval.graph(k))
             steps = _steps_of_tree(tree, classes, objective)
             start = Trial("arborescence", k, None, None, 0)
-            yield steps.best_mention_threshold(start, own, "nil_threshold" if average else "mention_threshold")
+            yield steps.best_mention_threshold(start, usual, "nil_threshold" if average else "mention_threshold")
 
     return run(), len(ks)
 
@@ -227,12 +232,12 @@ def _steps_of_tree(tree: MergeTree, classes: npt.NDArray[np.integer[Any]], objec
     return _Steps.of(cuts.threshold.astype(tree.height.dtype), score)
 
 
-def _nil_threshold(retrieval: Retrieval, gold: Gold, best: Trial, own: float) -> float | None:
+def _nil_threshold(retrieval: Retrieval, gold: Gold, best: Trial, usual: float) -> float | None:
     """Choose the threshold of average linkage by the ARI of the mentions that are NIL."""
     clusters = partition(retrieval.graph(best.k), best.method, best.limits, nil_linkage="average")
     assert clusters.nil_tree is not None
     steps = _steps_of_tree(clusters.nil_tree, np.where(clusters.entity < 0, gold.classes, -1), "ari")
-    return steps.best_mention_threshold(best, own, "nil_threshold").nil_threshold
+    return steps.best_mention_threshold(best, usual, "nil_threshold").nil_threshold
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -322,16 +327,16 @@ class _Steps(NamedTuple):
         chosen = None if place + 1 == len(self.score) else self._middle(place)
         return replace(start, entity_threshold=chosen, score=float(self.score[place]))
 
-    def best_mention_threshold(self, start: Trial, own: float, name: str = "mention_threshold") -> Trial:
-        """Return the trial with the best mention threshold, which is ``own`` if that has the best score.
+    def best_mention_threshold(self, start: Trial, usual: float, name: str = "mention_threshold") -> Trial:
+        """Return the trial with the best mention threshold, which is ``usual`` if that has the best score.
 
         Otherwise, it is the middle of the first range with the best score. ``name`` may be another threshold.
         """
         with np.errstate(over="ignore"):
-            own_place = int(np.searchsorted(self.threshold, self.threshold.dtype.type(own), side="right")) - 1
+            own_place = int(np.searchsorted(self.threshold, self.threshold.dtype.type(usual), side="right")) - 1
         place = int(np.nanargmax(self.score))
         if own_place >= 0 and self.score[own_place] == self.score[place]:
-            place, chosen = own_place, _finite(own)
+            place, chosen = own_place, _finite(usual)
         else:
             chosen = self._middle(place)
         return replace(start, **{name: chosen, "score": float(self.score[place])})  # type: ignore[arg-type]
@@ -348,9 +353,9 @@ class _Steps(NamedTuple):
         return float(middle if middle < end else begin)
 
 
-def _limits(dissimilarity: npt.NDArray[np.float32], n: int, own: float) -> list[float]:
-    """Return quantiles of the dissimilarities, ``own``, and infinity (no threshold), ascending."""
-    chosen = {own, np.inf}
+def _limits(dissimilarity: npt.NDArray[np.float32], n: int, usual: float) -> list[float]:
+    """Return quantiles of the dissimilarities, ``usual``, and infinity (no threshold), ascending."""
+    chosen = {usual, np.inf}
     finite = dissimilarity[np.isfinite(dissimilarity)]
     if len(finite):
         chosen |= set(np.quantile(finite, np.linspace(0, 1, n + 1), method="inverted_cdf").tolist())

@@ -34,9 +34,9 @@ def tasks_of(
     Vectors depend on its kind, and not on its number.
     """
     tower, model = texts.tower, texts.identity(pooling)
-    own = str(tower.model.device)
-    _AT_HAND[tower.fingerprint, own] = tower
-    place = device or own
+    device_here = str(tower.model.device)
+    _AT_HAND[tower.fingerprint, device_here] = tower
+    place = device or device_here
     kind = place.partition(":")[0]
     stored = Part.of(work, "tower", weights=tower.fingerprint, precision=tower.precision)
     if elsewhere:

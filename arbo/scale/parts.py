@@ -48,7 +48,7 @@ class Part(NamedTuple):
         return cls(work / f"{stage}-{digest[:32]}", known)
 
     @classmethod
-    def given(cls, work: Path, stage: str, arrays: Arrays) -> Self:
+    def with_arrays(cls, work: Path, stage: str, arrays: Arrays) -> Self:
         """Write arrays that no task makes, unless they are there, and return their part."""
         digest = hashlib.sha256()
         for name, array in arrays.items():

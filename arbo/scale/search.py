@@ -60,10 +60,10 @@ class Grid(NamedTuple):
         rows, shards = np.unique(queries.row), _shards(others, size)
         width = min(k, others.n) + (self_ids is not None)
         chunks = [rows[begin : begin + size] for begin in range(0, len(rows), size)]
-        parts = [(Part.given(work, "vectors", _arrays(queries.matrix, chunk)), len(chunk)) for chunk in chunks]
+        parts = [(Part.with_arrays(work, "vectors", _arrays(queries.matrix, chunk)), len(chunk)) for chunk in chunks]
         limit = None if within is None else float(np.max(within, initial=-np.inf))  # lists are cut when they are merged
         how = {"k": width, "metric": metric, "within": limit}
-        places = [Part.given(work, "things", _things(others.taken(shard))) for shard in shards]
+        places = [Part.with_arrays(work, "things", _things(others.taken(shard))) for shard in shards]
 
         def task(part: Part, span: list[int], shared: Part) -> Task:
             made = Part.of(work, "search", queries=[part.name, *span], things=[shared.name, scaled], **how)
@@ -79,8 +79,8 @@ class Grid(NamedTuple):
         def fill(rows: Ids, lists: Any) -> None:
             begin = 0
             for tasks in zip(*self.tasks, strict=True):
-                own = zip(tasks, self.shards, strict=True)
-                parts = [renumbered(Neighbors(**task.part.arrays()), shard) for task, shard in own]
+                pairs = zip(tasks, self.shards, strict=True)
+                parts = [renumbered(Neighbors(**task.part.arrays()), shard) for task, shard in pairs]
                 end = begin + len(parts[0].ids)
                 lists.ids[begin:end], lists.dissimilarity[begin:end] = merged(parts, lists.ids.shape[1])
                 begin = end
@@ -126,14 +126,14 @@ def _shards(things: Vectors, size: int) -> list[Ids]:
     shard = ((np.cumsum(vectors) - 1) // size).astype(np.int64)[group]
     order = np.argsort(shard, kind="stable")
     bounds = np.flatnonzero(np.diff(shard[order])) + 1
-    return [own for own in np.split(owner[order], bounds) if len(own)]
+    return [ids for ids in np.split(owner[order], bounds) if len(ids)]
 
 
 def _arrays(matrix: Any, rows: Ids | None = None) -> dict[str, npt.NDArray[Any]]:
-    own = matrix if rows is None or len(rows) == matrix.shape[0] else matrix[rows]
-    if not sp.issparse(own):
-        return {"matrix": np.ascontiguousarray(own)}
-    return {"start": own.indptr, "feature": own.indices, "value": own.data, "width": np.array(own.shape[1])}
+    chosen = matrix if rows is None or len(rows) == matrix.shape[0] else matrix[rows]
+    if not sp.issparse(chosen):
+        return {"matrix": np.ascontiguousarray(chosen)}
+    return {"start": chosen.indptr, "feature": chosen.indices, "value": chosen.data, "width": np.array(chosen.shape[1])}
 
 
 def _things(things: Vectors) -> dict[str, npt.NDArray[Any]]:

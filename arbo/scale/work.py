@@ -101,8 +101,8 @@ class Work:
         how: Any = {"elsewhere": not isinstance(pool, Serial), "device": getattr(pool, "device", None)}
         made = embedding.tasks_of(self.folder, texts, slices, pooling, **how)
         self._finish(f"embedding {what}", made[::-1], progress, pool)
-        for place, own in enumerate(made):
-            yield place, own.part.arrays()["vectors"]
+        for place, task in enumerate(made):
+            yield place, task.part.arrays()["vectors"]
 
     def search_all(
         self,
@@ -123,7 +123,7 @@ class Work:
         for one in searches:
             divided = k > 0 and _can_be_divided(one, search)
             grids.append(Grid.of(self.folder, one, k, size=self.shard_size, **how) if divided else one)
-        tasks = [task for grid in grids if isinstance(grid, Grid) for own in grid.tasks for task in own]
+        tasks = [task for grid in grids if isinstance(grid, Grid) for row in grid.tasks for task in row]
         what = "mentions" if any(isinstance(grid, Grid) and grid.self_ids is not None for grid in grids) else "entities"
         self._finish(f"nearest {what}", tasks, progress, self.pool)
         forget()
@@ -133,12 +133,12 @@ class Work:
             else:
                 yield from search_all([grid], k, search=search, progress=progress, **how)
 
-    def partition(self, found: Retrieval, k: int, announce: Announce, **how: Any) -> Partition:
+    def partition(self, retrieval: Retrieval, k: int, announce: Announce, **how: Any) -> Partition:
         """Partition as `arbo.linker.partition_here` does, but in bins, if there are mentions for more than one.
 
         A component that is larger than a bin is reported first.
         """
-        lists = found.listed(k, how["decisions"])
+        lists = retrieval.listed(k, how["decisions"])
         if lists.n_mentions > (size := self.per_bin * self.shard_size):
             bins = Bins.of(lists, size, **how)
             if (largest := np.diff(bins.begin)).max() > size:
@@ -148,7 +148,9 @@ class Work:
             if made:
                 self._finish("partition", [task for *_, task in made], announce("partition"), self.pool)
                 return joined(
-                    lists.without_edges, lambda: ((own, of, task.part.arrays()) for own, of, task in made), self.new
+                    lists.without_edges,
+                    lambda: ((mentions, of, task.part.arrays()) for mentions, of, task in made),
+                    self.new,
                 )
         return partition(lists.graph(), **how)
 
@@ -161,7 +163,7 @@ class Work:
         known = json.loads(json.dumps(how))  # as a part has it when it is read again
 
         def task(one: Bin) -> Task:
-            graph = Part.given(self.folder, "graph", _arrays(one))
+            graph = Part.with_arrays(self.folder, "graph", _arrays(one))
             return Task(
                 Part.of(self.folder, "partition", graph=graph.name, **known), lambda: (_partitioned, graph.folder, how)
             )
@@ -266,7 +268,9 @@ def opened(
     if workers < 1 or size < 1:
         raise UsageError(f"workers={workers} and shard_size={size} must be at least 1")
     if not (path / MARKER).is_file():
-        if path.exists() and not (path.is_dir() and all(own.name.startswith(_UNFINISHED) for own in path.iterdir())):
+        if path.exists() and not (
+            path.is_dir() and all(entry.name.startswith(_UNFINISHED) for entry in path.iterdir())
+        ):
             raise UsageError(f"{path} exists and is not a work folder; choose another folder (--work)")
         write_json(FORMAT.head(), path / MARKER)
     with executor(workers) if pool is None else nullcontext(pool) as chosen:
