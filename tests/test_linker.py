@@ -216,12 +216,6 @@ def test_the_order_of_documents_only_relabels() -> None:
     assert decisions[0] == decisions[1]
 
 
-def test_the_same_again() -> None:
-    documents, kb = arbo.load_sample()
-    first, second = (linker(kb).link(documents) for _ in range(2))
-    assert tables(first) == tables(second)
-
-
 _DIGEST = """
 import hashlib, sys, arbo, pyarrow as pa
 documents, kb = arbo.load_sample()

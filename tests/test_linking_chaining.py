@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -179,11 +179,6 @@ def test_mice_are_no_giant(shared: Callable[[str], Path]) -> None:
 def test_giants_are_part_of_a_run(loose: arbo.Result, tmp_path: Path) -> None:
     loose.save(tmp_path / "run")
     assert arbo.Result.load(tmp_path / "run").giants == loose.giants
-
-
-def test_a_run_without_a_word_about_giants_has_none(loose: arbo.Result) -> None:
-    before = {key: value for key, value in loose.manifest.items() if key != "giants"}
-    assert replace(loose, manifest=before).giants == ()
 
 
 def test_a_giant_is_text_for_people_and_json_for_machines(loose: arbo.Result) -> None:
