@@ -147,7 +147,7 @@ def _join(
 
     def search(worker: int) -> Neighbors:
         of_new = lists.of(new)
-        found = _Lists.of(of_new, within)
+        new_lists = _Lists.of(of_new, within)
         reach = np.full(len(fresh.owners.start) - 1, np.float32(within))
         for begin in range(worker * step, len(used), workers * step):
             rows: Any = things.matrix[used[begin : begin + step]]
@@ -158,7 +158,7 @@ def _join(
             else:
                 scores, dense = rows @ fresh.rows.T, rows
                 slack += product_rounding(rows, fresh.longest)
-            _enter(scores, slack, begin, dense, fresh, owners, is_new, every, found, reach, offset_of(metric))
+            _enter(scores, slack, begin, dense, fresh, owners, is_new, every, new_lists, reach, offset_of(metric))
         return of_new
 
     parts = in_parallel(search, range(workers), progress=progress)
@@ -199,7 +199,7 @@ def _enter(
     owners: Owners,
     is_new: Bools,
     lists: _Lists,
-    found: _Lists,
+    new_lists: _Lists,
     reach: Floats,
     offset: float,
 ) -> None:
@@ -220,21 +220,23 @@ def _enter(
             value = dissimilarity(score, offset)
             if value > max(farthest, reach[j]) or value > lists.within:
                 continue
-            _offer_both(value, things, j, new, is_new, lists, found)
+            _offer_both(value, things, j, new, is_new, lists, new_lists)
             at = new.owners.by_row[new.owners.start[j] : new.owners.start[j + 1]]
             reach[j] = -np.float32(np.inf)
             for place in at:
-                reach[j] = max(reach[j], _limit(found, place))
+                reach[j] = max(reach[j], _limit(new_lists, place))
 
 
 @kernel
-def _offer_both(value: np.float32, things: Ids, j: int, new: _New, is_new: Bools, lists: _Lists, found: _Lists) -> None:
+def _offer_both(
+    value: np.float32, things: Ids, j: int, new: _New, is_new: Bools, lists: _Lists, new_lists: _Lists
+) -> None:
     for place in new.owners.by_row[new.owners.start[j] : new.owners.start[j + 1]]:
         other = new.things[place]
         for thing in things:
             if thing != other:
-                ids, values = found.ids[place], found.dissimilarity[place]
-                found.taken[place] = offer(ids, values, found.taken[place], thing, value, False)
+                ids, values = new_lists.ids[place], new_lists.dissimilarity[place]
+                new_lists.taken[place] = offer(ids, values, new_lists.taken[place], thing, value, False)
                 if not is_new[thing]:
                     ids, values = lists.ids[thing], lists.dissimilarity[thing]
                     lists.taken[thing] = offer(ids, values, lists.taken[thing], other, value, False)

@@ -121,8 +121,8 @@ def integer_array(values: npt.ArrayLike, *, name: str, n_axes: int = 1, low: int
     try:
         array = np.asarray(values)
     except ValueError:
-        mend = f"pad short rows with {low}" if n_axes > 1 else "give a flat list of integers"
-        raise ValueError(f"{name} has rows of different lengths; {mend}") from None
+        advice = f"pad short rows with {low}" if n_axes > 1 else "give a flat list of integers"
+        raise ValueError(f"{name} has rows of different lengths; {advice}") from None
     if array.ndim != n_axes:
         raise ValueError(f"{name} has shape {array.shape}; give an array of {n_axes} dimension{'s' * (n_axes != 1)}")
     if array.dtype.kind not in "iu" and array.size:

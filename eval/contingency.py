@@ -141,8 +141,8 @@ def _numbered(
 
 def _members(clusters: Clusters, side: str) -> list[Collection[Hashable]]:
     if isinstance(clusters, Mapping):
-        mend = "for clusters by document use coreference_by_document"
-        raise TypeError(f"{side} is of type {type(clusters).__name__}, not a list of clusters; {mend}")
+        advice = "for clusters by document use coreference_by_document"
+        raise TypeError(f"{side} is of type {type(clusters).__name__}, not a list of clusters; {advice}")
     if clusters is None or isinstance(clusters, str | bytes):
         raise TypeError(f"{side} is of type {type(clusters).__name__}, not a list of clusters")
     # Not copied if possible, since a million mentions can be in a million clusters.
@@ -170,8 +170,8 @@ def _fault(members: list[Collection[Hashable]], side: str) -> ValueError | TypeE
                 hash(mention)
             except TypeError:
                 kind = type(mention).__name__
-                mend = "give tuples" if kind == "list" else "give strings, numbers or tuples of these"
-                return TypeError(f"{side}[{i}] holds {mention!r}, a {kind}, which cannot be hashed; {mend}")
+                advice = "give tuples" if kind == "list" else "give strings, numbers or tuples of these"
+                return TypeError(f"{side}[{i}] holds {mention!r}, a {kind}, which cannot be hashed; {advice}")
     first: dict[Hashable, int] = {}
     for i, cluster in enumerate(members):
         for mention in cluster:

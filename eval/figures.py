@@ -204,8 +204,8 @@ class OfClusters(Brief, Figure):
     def _check_comparable(self, other: Self) -> None:
         for name in ("labels_true", "document"):
             if not _is_same_partition(getattr(self, name), getattr(other, name)):
-                mend = "give both the same mentions, true clusters and documents in the same order"
-                raise ValueError(f"{name} differs between the systems; {mend}")
+                advice = "give both the same mentions, true clusters and documents in the same order"
+                raise ValueError(f"{name} differs between the systems; {advice}")
 
     def _comparison(self, other: Self, how: Resampling) -> Comparison:
         difference = self.value - other.value

@@ -51,8 +51,8 @@ def read_lines(path: PathLike) -> list[str]:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
         line, column = _place(data[: error.start].decode("utf-8"))
-        mend = "save the file as UTF-8: from Latin-1, `iconv -f LATIN1 -t UTF-8` does it"
-        problem = f"not UTF-8: byte 0x{data[error.start]:02x}; {mend}"
+        advice = "save the file as UTF-8: from Latin-1, `iconv -f LATIN1 -t UTF-8` does it"
+        problem = f"not UTF-8: byte 0x{data[error.start]:02x}; {advice}"
         raise FileFormatError(problem, path=path, line=line, column=column) from None
     if (nul := text.find("\0")) >= 0:
         line, column = _place(text[:nul])
