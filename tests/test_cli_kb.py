@@ -1,18 +1,18 @@
-"""The verbs of `arbo kb`."""
+"""The verbs of `arbo kb`, and the verbs that read an index."""
 
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pyarrow.parquet as pq
 import pytest
-from cli_builders import arbo_process, sample_files
+from cli_builders import linking, sample_files
 from conftest import Run
-from hypothesis import given, settings, strategies as st
 
 import arbo
+from arbo.results.result import Result
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +29,7 @@ def test_kb_validate_tells_errors_from_warnings(run: Run, tmp_path: Path) -> Non
     shown = run(*command)
     assert (shown.code, shown.err) == (0, "")
     assert shown.out.startswith("entities")
-    assert shown.out.endswith("\nProblems\nno problems found\n")
+    assert shown.out.endswith("\nno problems found\n")
     counts = json.loads(json.dumps(arbo.read_knowledge_base(path, "jsonl").stats().as_dict()))
     assert run(*command, "--json").json == counts | {"errors": 0, "warnings": 0, "problems": []}
 
@@ -48,34 +48,8 @@ def test_kb_validate_tells_errors_from_warnings(run: Run, tmp_path: Path) -> Non
     assert (failed.json["entities"], failed.json["errors"], failed.json["warnings"]) == (3, 2, 2)
     text = run(*command)
     assert text.code == 3
-    assert "\nProblems\nerror (1): malformed entities skipped" in text.out
+    assert "\nerror (1): malformed entities skipped" in text.out
     assert '"[bold]x[/bold]": B,  D' in text.out
-
-
-def test_kb_that_cannot_be_read(run: Run, folder: Path, tmp_path: Path) -> None:
-    for verb in ("check",):
-        for arguments, code in (
-            ([tmp_path / "absent", "--kb-format", "obo"], 3),
-            ([folder / "kb.jsonl", "--kb-format", "word"], 2),
-            ([folder / "kb.jsonl", "--kb-format", "obo"], 3),
-        ):
-            outcome = run("kb", verb, *arguments)
-            assert (outcome.code, outcome.out) == (code, ""), arguments
-            assert outcome.err
-            assert "Traceback" not in outcome.err
-    bad = tmp_path / "kb.tsv"
-    bad.write_text("D1\tflu\nD2\n")
-    assert f"{bad}, line 2, 'D2'" in run("kb", "convert", bad, "--kb-format", "tsv", "--out", tmp_path / "x.jsonl").err
-    assert run("kb").code == 2
-
-
-def test_where_the_malformed_entities_stand_is_said_on_stderr(tmp_path: Path) -> None:
-    path = tmp_path / "kb.obo"
-    path.write_text("[Term]\nid: A\nname: a flu\nsynonym: bare EXACT []\n[Term]\nid: B\nbroken\n")
-    done = arbo_process("kb", "check", path, "--kb-format", "obo", "--json")
-    assert done.returncode == 3
-    assert done.stderr == f"skipped: {path}, line 7, 'B': expected a line of the form `tag: value`\n"
-    assert [p["kind"] for p in json.loads(done.stdout)["problems"]] == ["malformed-synonym", "malformed-entity"]
 
 
 def test_kb_convert_writes_the_format_of_the_ending(run: Run, tmp_path: Path) -> None:
@@ -92,37 +66,16 @@ def test_kb_convert_writes_the_format_of_the_ending(run: Run, tmp_path: Path) ->
     assert arbo.KnowledgeBase.of(pq.read_table(tmp_path / "new.parquet")) == kb
     lossy = run(*command, tmp_path / "new.tsv")
     assert "new.tsv cannot hold types (1), alternative ids (1), xrefs (1), domains (1), aliases with" in lossy.err
-    assert lossy.out == f"2 entities; written to {tmp_path / 'new.tsv'}\n"
+    assert lossy.out == f"entities: 2; written to {tmp_path / 'new.tsv'}\n"
     assert list(arbo.read_knowledge_base(tmp_path / "new.tsv", "tsv")) == [
         arbo.Entity("A", "flu", ("grippe",), "A fever.\nIt spreads."),
         arbo.Entity("B", "cold"),
     ]
-    assert "must be .jsonl, .jsonl.gz, .tsv, .tsv.gz or .parquet" in run(*command, tmp_path / "new.csv").err
     assert "would change the input" in run(*command, tmp_path / "kb.jsonl").err
     with pytest.raises(arbo.UsageError, match=r"new\.csv: the file's ending must be one of \.jsonl"):
         kb.save(tmp_path / "new.csv")
     with pytest.raises(arbo.DataError, match=r"' ab': TSV cannot hold the white space around this id"):
         arbo.KnowledgeBase([arbo.Entity(" ab", "x")]).save(tmp_path / "new.tsv")
-
-
-_CELLS = st.text("ab\"'\t\n\r |=", max_size=6)
-_NAMES = _CELLS.filter(str.strip)
-
-
-@given(
-    kb=st.builds(arbo.Entity, _NAMES, _NAMES, st.lists(_CELLS, max_size=3).map(tuple), st.none() | _CELLS).map(
-        lambda entity: arbo.KnowledgeBase([entity])
-    )
-)
-@settings(max_examples=200, deadline=None)
-def test_tsv_is_read_as_it_was_or_its_losses_are_counted(kb: arbo.KnowledgeBase) -> None:
-    with TemporaryDirectory() as folder:
-        try:
-            lost = kb.save(Path(folder, "kb.tsv"))
-        except arbo.DataError:
-            assert kb.entities[0].id != kb.entities[0].id.strip()
-            return
-        assert (list(arbo.read_knowledge_base(Path(folder, "kb.tsv"), "tsv")) == list(kb)) == (not lost), lost
 
 
 def test_kb_remove_names(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,7 +93,7 @@ def test_kb_remove_names(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPat
         "--set",
         "generic_names=false",
     )
-    assert "3 names removed, 1 entity without a name left out; written to" in removed.out
+    assert "names removed: 3, entities left out: 1; written to" in removed.out
     assert "not names of the knowledge base: 'sneezes'" in removed.err
     new = arbo.KnowledgeBase.from_jsonl(tmp_path / "new.jsonl")
     assert "A" not in new
@@ -148,31 +101,10 @@ def test_kb_remove_names(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert "nothing to edit: give --add-names" in run(*command).err
     monkeypatch.chdir(tmp_path)
     (tmp_path / "x").write_text("colds\n")
-    assert "20 names removed" in run(*command, "--remove-names", "x").out  # the name, although a file has it too
+    assert "names removed: 20" in run(*command, "--remove-names", "x").out  # the name, although a file has it too
     assert "missing.txt: cannot be read: No such file" in run(*command, "--remove-names", "@missing.txt").err
     with pytest.raises(arbo.DataError, match="no entity would keep a name"):
         arbo.KnowledgeBase(kb.entities[:1]).without_names("fever")
-
-
-@pytest.mark.parametrize(
-    ("n", "name", "others", "generic"),
-    [
-        (20, "Diseases", "{} disease", ["Diseases"]),
-        (20, "disease", "Disease, {}", ["disease"]),
-        (19, "disease", "{} disease", []),  # too few
-        (20, "disease", "{} disease 7", []),  # not the head
-        (20, "old disease", "{} old disease", []),  # more than a word
-        (260, "disease", "{} disease", ["disease"]),
-    ],
-)
-def test_a_generic_name_heads_the_names_of_many_others(n: int, name: str, others: str, generic: list[str]) -> None:
-    heads = [arbo.Entity(f"E{row}", others.format(f"x{row}")) for row in range(n)]
-    kb = arbo.KnowledgeBase([arbo.Entity("A", name), *heads, *(arbo.Entity(f"F{row}", "flu") for row in range(200))])
-    assert kb.generic_names() == generic
-    found = [problem for problem in kb.problems() if problem.kind == "generic-name"]
-    assert [problem.examples[0].entities for problem in found] == ([("A",)] if generic else [])
-    few = arbo.KnowledgeBase([*kb, *(arbo.Entity(f"G{row}", "flu") for row in range(4000))])  # less than 8 %
-    assert few.generic_names() == []
 
 
 def test_kb_convert_of_a_table_with_other_columns(run: Run, tmp_path: Path) -> None:
@@ -185,3 +117,74 @@ def test_kb_convert_of_a_table_with_other_columns(run: Run, tmp_path: Path) -> N
     told = run(*command, "--columns", "id")
     assert told.code == 2
     assert "--columns must be KEY=COLUMN" in told.err
+
+
+_BOTH = ("kb.jsonl", "kb.index")
+
+
+@pytest.fixture(scope="module")
+def indexed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The indexed of `sample_files`, with the index `kb.index`."""
+    indexed = sample_files(tmp_path_factory.mktemp("files"))
+    arbo.build_index(arbo.load_sample()[1], indexed / "kb.index")
+    return indexed
+
+
+def test_an_index_is_built_and_read(run: Run, indexed: Path, tmp_path: Path) -> None:
+    made = run("kb", "index", indexed / "kb.jsonl", "--out", tmp_path / "index")
+    assert (made.code, made.err) == (0, "kb.jsonl: read as jsonl (--kb-format overrides)\n")
+    assert made.out.startswith("120 entities, ")
+    again = run("kb", "index", indexed / "kb.jsonl", "--out", tmp_path / "index", "--json")
+    assert again.json["entities"] == 120
+    assert again.json["index"] == str(tmp_path / "index")
+    assert again.json["bytes"] == sum(file.stat().st_size for file in (tmp_path / "index").rglob("*.*"))
+
+    linked = run("link", indexed / "all.jsonl", "--kb", tmp_path / "index", "--out", tmp_path / "run")
+    assert linked.code == 0
+    assert "index: read as index (--kb-format overrides)" in linked.err
+    assert run("link", *linking(indexed), "--out", tmp_path / "other").code == 0
+    one, other = (Result.load(tmp_path / name) for name in ("run", "other"))
+    assert one.link_table == other.link_table
+    assert one.manifest["knowledge_base"] == other.manifest["knowledge_base"]
+
+
+@pytest.mark.parametrize(
+    "verb",
+    [
+        ["kb", "check", "KB"],
+        ["find", "test.jsonl", "--kb", "KB"],
+        ["tune", "train.jsonl", "--kb", "KB", "--method", "minimax", "--out", "tuned.json"],
+        ["link", "test.jsonl", "--kb", "KB", "--find-mentions", "dictionary", "--out", "run"],
+        ["kb", "convert", "KB", "--out", "kb.tsv"],
+        ["kb", "edit", "KB", "--add-names", "train.jsonl", "--out", "kb.parquet"],
+        ["kb", "edit", "KB", "--remove-names", "flu", "--out", "kb.parquet"],
+    ],
+)
+def test_every_verb_answers_as_without_an_index(
+    verb: list[str], run: Run, indexed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(indexed, tmp_path, dirs_exist_ok=True)
+    told = [run(*(kb if word == "KB" else word for word in verb), "--json") for kb in ("kb.jsonl", "kb.index")]
+    assert told[0].code == told[1].code == 0
+    one, other = ({**shown.json, "seconds": None, "kb": None} for shown in told)
+    assert one == other
+
+
+def test_damage_is_found(run: Run, indexed: Path, tmp_path: Path) -> None:
+    index = tmp_path / "index"
+    shutil.copytree(indexed / "kb.index", index)
+    file = index / "vectors" / "matrix.1.npy"
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+    checked = run("kb", "check", index)
+    assert checked.code == 3
+    assert "matrix.1.npy: the file was changed after it was written; build the index again" in checked.told
+    file.write_bytes(content[:-1])
+    for verb in (["kb", "check", index], ["link", indexed / "all.jsonl", "--kb", index, "--out", tmp_path / "run"]):
+        refused = run(*verb)
+        assert (refused.code, refused.out) == (3, "")
+        assert "matrix.1.npy: the file has" in refused.told
+    file.unlink()
+    assert "matrix.1.npy: the file cannot be read" in run("kb", "check", index).told

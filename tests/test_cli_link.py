@@ -1,23 +1,127 @@
-"""`arbo link` and `arbo discover`: what is written, what people see, what is told by the way."""
+"""`arbo demo`, `link`, `discover` and `tune`: what is written, what people see, what stderr says."""
 
 from __future__ import annotations
 
 import gzip
 import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+from io import StringIO
 from pathlib import Path
 
+import numpy as np
 import pytest
+from builders import document, save_lines
 from cli_builders import arbo_process, linking, sample_files
 from conftest import Run
+from rich.console import Console
 
 import arbo
+from arbo import Entity, KnowledgeBase
+from arbo.cli import console
 from arbo.data.corpus import Corpus
+from arbo.results.views import mention_view
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of `sample_files`."""
     return sample_files(tmp_path_factory.mktemp("files"))
+
+
+def test_demo(run: Run, tmp_path: Path) -> None:
+    shown = run("demo", "--files", tmp_path / "sample", "--out", tmp_path / "demo run")
+    assert shown.code == 0
+    assert "compiles" in shown.err.splitlines()[0]
+    commands = [shlex.split(line) for line in shown.out.splitlines() if line.startswith("  arbo ")]
+    assert [words[1] for words in commands] == ["show", "explain", "export", "link", "explore"]
+    assert run(*commands[0][1:]).out
+    assert run(*commands[1][1:]).out.strip() in shown.out
+    assert run(*commands[2][1:-1], tmp_path / "links.csv").code == 0
+    assert "weakest step" in shown.out
+    assert "new-D09" in shown.out
+    assert "accuracy" in shown.out
+    assert arbo.read_jsonl(tmp_path / "sample" / "documents.jsonl") == arbo.load_sample()[0]
+    assert run("demo", "--json", "--out", tmp_path / "demo run").json["linking"] is not None
+
+
+def test_bad_data_is_3_and_names_the_place(run: Run, folder: Path, tmp_path: Path) -> None:
+    good = (folder / "all.jsonl").read_text("utf-8").splitlines()
+    bad = tmp_path / "bad.jsonl"
+    bad.write_text("\n".join([*good[:2], '{"id": "D99", "text": 5}', good[3]]), "utf-8")
+    outcome = run("link", bad, *linking(folder)[1:], "--out", tmp_path / "run")
+    assert (outcome.code, outcome.out) == (3, "")
+    assert f"{bad}, line 3, 'D99'" in outcome.err
+    assert not (tmp_path / "run").exists()
+
+    skipped = run("link", bad, *linking(folder)[1:], "--out", tmp_path / "run", "--set", "on_error=skip", "--json")
+    assert skipped.code == 0
+    assert "1 malformed documents skipped" in skipped.err
+    assert arbo.Result.load(tmp_path / "run").manifest["notes"]["documents"] == {"malformed documents skipped": 1}
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="/dev/full is of Linux")
+def test_output_that_cannot_be_written_is_told(folder: Path, tmp_path: Path) -> None:
+    arguments = ["-m", "arbo", "kb", "check", str(folder / "kb.jsonl"), "--json"]
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run([sys.executable, *arguments], stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 1
+    assert "error: cannot read or write standard output: No space left" in done.stderr
+    assert "Traceback" not in done.stderr
+    reading, writing = os.pipe()
+    os.close(reading)
+    with open(writing, "wb") as closed:
+        done = subprocess.run([sys.executable, *arguments], stdout=closed, stderr=subprocess.PIPE, text=True)
+    assert (done.returncode, "rror" in done.stderr) == (1, False)
+
+
+_HANG = """
+import sys, time
+import arbo.linker
+from arbo.cli import main
+from arbo.results import run_folder
+
+def hang(seconds):
+    print("hanging", file=sys.stderr, flush=True)
+    time.sleep(seconds)
+
+if sys.argv.pop(1) == "searching":
+    arbo.linker.retrieve = lambda *_: hang(60)
+else:  # tables are written in threads, which an interrupt waits for
+    write = run_folder.write_table
+    run_folder.write_table = lambda file, table: hang(3) if "links" in file.name else write(file, table)
+main()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name != "posix", reason="signals are of POSIX")
+@pytest.mark.parametrize("stage", ["searching", "saving"])
+def test_an_interrupt_is_130_and_leaves_nothing(folder: Path, tmp_path: Path, stage: str) -> None:
+    arguments = ["link", *map(str, linking(folder)), "--out", str(tmp_path / "out" / "run"), "--json"]
+    with subprocess.Popen(
+        [sys.executable, "-c", _HANG, stage, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stderr is not None
+        while (line := process.stderr.readline()) not in ("hanging\n", ""):
+            pass
+        assert line == "hanging\n"
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=30)
+    assert (process.returncode, out) == (130, "")
+    assert "Traceback" not in err
+    assert not (tmp_path / "out").exists() or list((tmp_path / "out").iterdir()) == []
+
+
+def test_the_version(run: Run) -> None:
+    shown = run("--version")
+    assert (shown.code, shown.out.split()[0]) == (0, "arbo")
 
 
 def test_link_evaluate_explain(run: Run, folder: Path, tmp_path: Path) -> None:
@@ -50,23 +154,6 @@ def test_link_evaluate_explain(run: Run, folder: Path, tmp_path: Path) -> None:
     ]
 
 
-def test_text_for_people(run: Run, folder: Path, tmp_path: Path) -> None:
-    out = tmp_path / "run"
-    linked = run("link", *linking(folder), "--out", out)
-    assert "linked" in linked.out
-    assert f"arbo evaluate {out}" in linked.out
-    scored = run("evaluate", out)
-    assert "accuracy" in scored.out
-    assert "CoNLL" in scored.out
-    assert "95% interval" in scored.out
-
-
-def test_notes_go_to_stderr(run: Run, folder: Path, tmp_path: Path) -> None:
-    linked = run("link", *linking(folder), "--out", tmp_path / "run", "--json")
-    assert "gold ids are not in the knowledge base" in linked.err
-    assert linked.json["mentions"] > 500  # type: ignore[operator]
-
-
 def test_discover(run: Run, folder: Path, tmp_path: Path) -> None:
     found = run("discover", folder / "all.jsonl", "--format", "jsonl", "--out", tmp_path / "run", "--json")
     assert found.code == 0
@@ -84,27 +171,6 @@ def test_types(run: Run, folder: Path, tmp_path: Path) -> None:
     assert set(arbo.Result.load(out).mention_table["type"].to_pylist()) == {"Species", "Disease"}
 
 
-@pytest.mark.slow
-def test_an_encoder_that_cannot_be(run: Run, folder: Path, bert_folder: Path, tmp_path: Path) -> None:
-    job = ("link", *linking(folder), "--out", tmp_path / "run")
-    config = tmp_path / "encoder.json"
-    config.write_text('{"pooling": "median"}')
-    for options, code, told in (
-        (("--encoder", tmp_path / "nowhere"), 3, "nowhere"),
-        (("--set", f"@{config}"), 2, "choose a transformer, or leave"),
-        (("--encoder", bert_folder, "--set", f"@{config}"), 2, "'median' is not one of cls, mean, mention"),
-        (("--set", "search=hnsw"), 2, "dense vectors"),
-        (("--threshold", "0,35"), 2, "write 0.35 with a decimal point; for a limit of 0 on entity edges write 0.0,35"),
-        (("--encoder", "ngrams"), 2, "did you mean ngram?"),
-        (("--encoder", "MiniLM-L6-v2"), 2, "did you mean all-MiniLM-L6-v2?"),
-        (("--set", f"cache={tmp_path}"), 2, "choose a transformer, or leave"),
-    ):
-        done = run(*job, *options)
-        assert done.code == code, done.err
-        assert told in " ".join(done.err.split())
-    assert not (tmp_path / "run").exists()
-
-
 def test_an_approximate_search_says_what_it_found(run: Run, folder: Path, bert_folder: Path, tmp_path: Path) -> None:
     model = ("--encoder", bert_folder, "--set", f"cache={tmp_path / 'cache'}", "--set", "search=hnsw")
     linked = run("link", *linking(folder), *model, "--out", tmp_path / "run")
@@ -113,45 +179,6 @@ def test_an_approximate_search_says_what_it_found(run: Run, folder: Path, bert_f
     manifest = arbo.Result.load(tmp_path / "run").manifest
     assert manifest["search"] == {"method": "hnsw", "recall": {"entities": 1.0, "mentions": 1.0}, "within": None}
     assert manifest["config"]["search"] == "hnsw"
-
-
-def test_a_first_stage_says_what_it_found(
-    run: Run, folder: Path, bert_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("clustering.comparison.CANDIDATES", 16)
-    config = tmp_path / "encoder.json"
-    config.write_text('{"pooling": "tokens"}')
-    model = ("--encoder", bert_folder, "--set", f"@{config}")
-    linked = run("link", *linking(folder), *model, "--out", tmp_path / "run")
-    assert linked.code == 0
-    search = arbo.Result.load(tmp_path / "run").manifest["search"]
-    assert search["method"] == "exact"
-    for what in ("entities", "mentions"):
-        assert 0 < search["recall"][what] < 1
-        assert f"the first stage found {search['recall'][what]:.1%} of the nearest {what}" in " ".join(
-            linked.err.split()
-        )
-
-
-def test_a_folder_that_is_no_run_is_refused_before_anything_is_read(run: Run, folder: Path, tmp_path: Path) -> None:
-    (tmp_path / "thesis.txt").write_text("precious")
-    for place in (tmp_path, tmp_path / "thesis.txt", tmp_path / "thesis.txt" / "run"):
-        outcome = run("link", "absent.jsonl", *linking(folder)[1:], "--out", place)
-        assert outcome.code == 2
-        assert str(tmp_path) in outcome.err
-    assert (tmp_path / "thesis.txt").read_text() == "precious"
-
-
-def test_documents_without_mentions_say_how_to_find_some(run: Run, folder: Path, tmp_path: Path) -> None:
-    docs = tmp_path / "docs.jsonl"
-    docs.write_text('{"id": "d", "text": "no mention", "entities": []}\n')
-    for verb in (["link", *linking(folder)[3:]], ["discover"], ["tune", *linking(folder)[3:]]):
-        outcome = run(*verb, docs, "--out", tmp_path / "run")
-        assert outcome.code == 3
-        assert f"error: {docs}: the documents have no mentions; if they should have some, check --format" in outcome.err
-        assert "docs.jsonl: read as jsonl (--format overrides)" in outcome.err
-        assert "docs.jsonl: further columns of documents kept: entities" in outcome.err
-    assert run("link", *linking(folder)[3:], docs, "--find-mentions", "Dictionary", "--out", tmp_path / "run").code == 0
 
 
 def test_formats_are_guessed_and_told_and_inputs_may_be_several(run: Run, folder: Path, tmp_path: Path) -> None:
@@ -192,35 +219,131 @@ def test_types_are_proposed_if_they_explain_missing_ids(run: Run, tmp_path: Path
     )
 
 
-def test_ids_that_do_not_match_are_told_and_xrefs_mend_it(run: Run, tmp_path: Path) -> None:
-    kb = arbo.KnowledgeBase([arbo.Entity("DOID:8", "marsh fever", xrefs=("MSH:D1",))])
-    kb.to_jsonl(tmp_path / "kb.jsonl")
-    mention = arbo.Mention("m", "d", ((0, 11),), "marsh fever", gold=("D1",))
-    Corpus.of([arbo.Document("d", "marsh fever", (mention,))]).to_jsonl(tmp_path / "docs.jsonl")
-    command = ["link", tmp_path / "docs.jsonl", "--format", "jsonl", "--kb", tmp_path / "kb.jsonl"]
-    command += ["--kb-format", "jsonl", "--out", tmp_path / "run"]
-    assert "try --set kb_xrefs=MSH" in run(*command).told
-    assert "kb_xrefs" not in run(*command, "--kb-xrefs", "MSH").err
-    assert run("evaluate", tmp_path / "run", "--json").json["linking"]["accuracy"] == 1  # type: ignore[index]
-    assert run(*command, "--kb-xrefs", "UMLS").code == 2
+# Ids
 
 
-def test_what_is_read_as_gold_and_what_is_doubtful(run: Run, tmp_path: Path) -> None:
-    arbo.KnowledgeBase([arbo.Entity(f"E{row}", "flu") for row in range(3)]).to_jsonl(tmp_path / "kb.jsonl")
-    mentions = [
-        {"spans": [[4 * row, 4 * row + 3]], "entities": [id_]} for row, id_ in enumerate(("<NIL>", "<NIL>", "E0"))
-    ]
-    (tmp_path / "docs.jsonl").write_text(json.dumps({"id": "d", "text": "flu flu flu", "mentions": mentions}))
-    docs = (tmp_path / "docs.jsonl", "--format", "jsonl")
-    kb = ("--kb", tmp_path / "kb.jsonl", "--kb-format", "jsonl")
-    gold = "3 mentions have gold ids (`entities`), which are only used to score the links; if arbo made these"
-    doubt = "warning: 2 of 3 mentions with gold ids have the id '<NIL>'"
-    for verb, *options in (("link", *docs, *kb), ("discover", *docs)):
-        told = run(verb, *options, "--out", tmp_path / "run").err
-        assert gold in told
-        assert doubt in told
-        assert ("warning: 3 of 3 links have the margin 0" in told) == (verb == "link")
-    for options in (kb, ()):
-        assert doubt in run("tune", *docs, *options, "--out", tmp_path / "tuned.json").err
-    (tmp_path / "docs.jsonl").write_text(json.dumps({"id": "d", "text": "flu", "mentions": [{"spans": [[0, 3]]}]}))
-    assert run("discover", *docs, "--out", tmp_path / "run").err == ""
+def test_only_listed_documents_are_read(run: Run, folder: Path, tmp_path: Path) -> None:
+    ids = save_lines(tmp_path / "ids.txt", "# a split", "", " D03 ", "D01", "D03", "Z9", "Z8", "Z7", "Z6")
+    done = run("link", *linking(folder), "--ids", ids, "--out", tmp_path / "run")
+    assert done.code == 0
+    assert "ids.txt: no documents with the ids 'Z9', 'Z8', 'Z7' and 1 more" in done.told
+    result = arbo.Result.load(tmp_path / "run")
+    assert {link.mention.document_id for link in result.links} == {"D01", "D03"}
+
+
+# Types of entities
+
+
+def test_entities_of_other_types_are_left_out(run: Run, folder: Path, tmp_path: Path) -> None:
+    kb = KnowledgeBase.from_jsonl(folder / "kb.jsonl")
+    kept = kb.of_types("Species")
+    assert 0 < len(kept) < len(kb)
+    assert {entity.id for entity in kept} == {entity.id for entity in kb if "Species" in entity.types}
+    assert run("link", *linking(folder), "--kb-types", "Species", "--out", tmp_path / "run").code == 0
+    result = arbo.Result.load(tmp_path / "run")
+    assert {link.entity for link in result.links} - {None} <= {entity.id for entity in kept}
+    assert result.manifest["knowledge_base"]["fingerprint"] == kept.fingerprint
+    assert result.manifest["kb_source"]["types"] == ["Species"]
+    assert run("add", "--anew", tmp_path / "run", "--out", tmp_path / "again").code == 0
+    wrong = run("kb", "convert", folder / "kb.jsonl", "--set", "kb_types=Specie", "--out", tmp_path / "x.jsonl")
+    assert (wrong.code, "no entity has the type 'Specie'; types of entities: " in wrong.told) == (2, True)
+
+
+# Abbreviations
+
+DOCS = [document("d", ("quartz fever (QF)", None), ("QF", None))]
+NAMES = KnowledgeBase([Entity("A", "quartz fever"), Entity("B", "QF")])
+
+
+@pytest.mark.parametrize(
+    ("options", "entity"), [([], "A"), (["--set", "expand_abbreviations=false"], "B")], ids=["expanded", "plain"]
+)
+def test_abbreviations_stay_as_they_are(run: Run, tmp_path: Path, options: list[str], entity: str) -> None:
+    Corpus.of(DOCS).to_jsonl(tmp_path / "docs.jsonl")
+    NAMES.to_jsonl(tmp_path / "kb.jsonl")
+    job = [tmp_path / "docs.jsonl", "--kb", tmp_path / "kb.jsonl", *options]
+    assert run("link", *job, "--method", "independent", "--out", tmp_path / "run").code == 0
+    result = arbo.Result.load(tmp_path / "run")
+    assert [link.entity for link in result.links][1] == entity
+    assert result.manifest["config"]["expand_abbreviations"] is not bool(options)
+    found = run("find", *job, "--json").json["found"]
+    assert {one["entity"] for one in found if one["text"] == "QF"} == {entity}  # type: ignore[attr-defined]
+    assert run("link", *job, "--find-mentions", "dictionary", "--out", tmp_path / "found").code == 0
+    links = arbo.Result.load(tmp_path / "found").links
+    assert {link.entity for link in links if link.mention.text == "QF"} == {entity}
+
+
+def test_tune_then_link(run: Run, folder: Path, tmp_path: Path) -> None:
+    file = tmp_path / "new folder" / "tuned.json"
+    tuned = run("tune", *linking(folder, docs="train.jsonl"), "--out", file, "--json")
+    assert tuned.code == 0
+    content = json.loads(file.read_text("utf-8"))
+    assert content["config"] == tuned.json["config"]
+    assert content["tuning"]["objective"] == tuned.json["objective"] == "accuracy_with_nil"
+    run("link", *linking(folder, docs="test.jsonl"), "--config", file, "--out", tmp_path / "run")
+    config = arbo.LinkerConfig.from_json(file)
+    assert arbo.Result.load(tmp_path / "run").manifest["config"] == config.as_dict()
+    documents, kb = arbo.load_sample()
+    assert (
+        arbo.Result.load(tmp_path / "run").link_table == arbo.Linker(kb, config=config).link(documents[45:]).link_table
+    )
+
+    options = ["--k", 1, "--method", "undirected", "--threshold", "0.3,none"]
+    run("link", *linking(folder), "--config", file, "--out", tmp_path / "run", *options)
+    manifest = arbo.Result.load(tmp_path / "run").manifest
+    changed = {"k": 1, "method": "undirected", "entity_threshold": 0.3, "mention_threshold": None}
+    assert manifest["config"] == config.as_dict() | changed
+
+
+def test_tune_discovery(run: Run, folder: Path, tmp_path: Path) -> None:
+    docs = [folder / "all.jsonl", "--format", "jsonl"]
+    tuned = run("tune", *docs, "--out", tmp_path / "tuned.json", "--json")
+    assert tuned.json["objective"] == "ari"
+    run("discover", *docs, "--config", tmp_path / "tuned.json", "--out", tmp_path / "run")
+    scored = run("evaluate", tmp_path / "run", "--json")
+    assert scored.json["clustering"]["ari"] == pytest.approx(tuned.json["score"])  # type: ignore[index]
+
+
+def test_objective_and_method_are_chosen(run: Run, folder: Path, tmp_path: Path) -> None:
+    docs, out = [folder / "train.jsonl", "--format", "jsonl"], ["--out", tmp_path / "tuned.json", "--json"]
+    tuned = run("tune", *docs, "--objective", "conll", *out, "--plot", tmp_path / "conll.svg")
+    assert tuned.json["objective"] == "conll"
+    run("discover", *docs, "--config", tmp_path / "tuned.json", "--out", tmp_path / "run")
+    scored = run("evaluate", tmp_path / "run", "--json").json["coreference"]
+    assert scored["conll"] == pytest.approx(tuned.json["score"])  # type: ignore[index]
+    held = run("tune", *linking(folder, docs="train.jsonl"), "--method", "undirected", *out)
+    assert held.json["config"]["method"] == "undirected"  # type: ignore[index]
+    for wrong in (["--method", "minimax"], ["--objective", "nil_f1"]):
+        assert run("tune", *docs, *wrong, *out).code == 2
+
+
+def test_names_cannot_steer_the_terminal(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "ghost\x1b[2J\x9b31m\x07\u202etsohg\u2066"
+    mention = arbo.Mention("m", "d", ((0, len(name)),), name)
+    Corpus.of([arbo.Document("d", name, (mention,))]).to_jsonl(tmp_path / "docs.jsonl")
+    found = run("discover", tmp_path / "docs.jsonl", "--format", "jsonl", "--out", tmp_path / "run")
+    explained = run("explain", tmp_path / "run", "m")
+    for shown in (found.out, explained.out):
+        assert "ghost\\x1b[2J\\x9b31m\\x07\\u202etsohg\\u2066" in " ".join(shown.split())
+        assert not {"\x1b", "\x9b", "\x07", "\u202e", "\u2066"} & set(shown)
+    shown = run("explain", tmp_path / "run", "m", "--json").out
+    assert not {"\x1b", "\x9b", "\x07", "\u202e", "\u2066"} & set(shown)
+    assert json.dumps(name)[1:-1] in json.dumps(json.loads(shown))
+    monkeypatch.setattr(sys, "stdin", StringIO("e\n"))
+    asked = run("review", tmp_path / "run")
+    assert "name of the new entity [ghost\\x1b" in asked.out
+    assert not {"\x1b", "\x9b", "\x07", "\u202e", "\u2066"} & set(asked.out)
+
+
+def test_a_view_of_mentions_fits_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    documents, kb = arbo.load_sample()
+    shown = StringIO()
+    monkeypatch.setattr(console, "out", Console(file=shown, width=80, highlight=False))
+    result = arbo.Linker(kb).link(documents)
+    ids = result.mention_table["mention_id"].to_pylist()
+    console.print_view(mention_view(result, np.array([ids.index("D06-3"), ids.index("D05-4")])), as_table=True)
+    lines = shown.getvalue().splitlines()
+    assert lines[0].split() == ["mention", "id", "text", "type", "link", "score", "margin"]
+    assert "DS:0001 fungal root rot" in shown.getvalue()
+    assert "NIL, new-D05-4" in shown.getvalue()
+    assert len(lines) <= 4

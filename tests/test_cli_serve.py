@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from urllib.request import Request, urlopen
+from urllib.request import urlopen
 
 import pytest
 from conftest import Run
@@ -74,22 +74,6 @@ def test_a_stopped_service_answers_first(kb_file: Path) -> None:
     assert "stopped" in log
     assert "fever" not in log
     assert "Traceback" not in log
-
-
-@pytest.mark.slow
-def test_ten_megabytes_are_refused_with_an_answer(kb_file: Path) -> None:
-    with served(kb_file) as (process, address):
-        with pytest.raises(OSError, match="413"):
-            urlopen(Request(f"{address}/link", b"x" * 10_000_000), timeout=60)
-        process.send_signal(signal.SIGINT)
-        assert process.wait(60) == 0
-
-
-def test_a_taken_port_is_told(run: Run, kb_file: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        told = run("serve", "--kb", kb_file, "--port", taken.getsockname()[1])
-    assert told.code == 2
-    assert "choose another --port" in told.told
 
 
 def test_without_the_extra_the_verb_says_what_to_install(

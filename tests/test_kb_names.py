@@ -127,3 +127,24 @@ def test_the_command_writes_a_knowledge_base(tmp_path: Path, run: Run) -> None:
         refused = run(*command, str(wrong))
         assert (refused.code, "--out" in refused.err) == (2, True)
     assert kb.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("n", "name", "others", "generic"),
+    [
+        (20, "Diseases", "{} disease", ["Diseases"]),
+        (20, "disease", "Disease, {}", ["disease"]),
+        (19, "disease", "{} disease", []),  # too few
+        (20, "disease", "{} disease 7", []),  # not the head
+        (20, "old disease", "{} old disease", []),  # more than a word
+        (260, "disease", "{} disease", ["disease"]),
+    ],
+)
+def test_a_generic_name_heads_the_names_of_many_others(n: int, name: str, others: str, generic: list[str]) -> None:
+    heads = [arbo.Entity(f"E{row}", others.format(f"x{row}")) for row in range(n)]
+    kb = arbo.KnowledgeBase([arbo.Entity("A", name), *heads, *(arbo.Entity(f"F{row}", "flu") for row in range(200))])
+    assert kb.generic_names() == generic
+    found = [problem for problem in kb.problems() if problem.kind == "generic-name"]
+    assert [problem.examples[0].entities for problem in found] == ([("A",)] if generic else [])
+    few = arbo.KnowledgeBase([*kb, *(arbo.Entity(f"G{row}", "flu") for row in range(4000))])  # less than 8 %
+    assert few.generic_names() == []

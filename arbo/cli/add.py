@@ -13,7 +13,7 @@ import arbo
 from arbo.cli import console, options
 from arbo.cli.fields import JOB, READING, Chosen, Shown
 from arbo.cli.inputs import Reading, ReadingConfig
-from arbo.cli.run import tell_corrections
+from arbo.cli.link import say_corrections
 from arbo.cli.work import JobConfig
 from arbo.errors import UsageError
 from arbo.progress import bars
@@ -25,14 +25,8 @@ _KB = (
     "The knowledge base of the run, if its file has moved, or a new release of it; read like that of the run, but for "
     "the options given."
 )
-_Kb = Annotated[Path | None, Option("--kb", help=_KB)]
-_Documents = Annotated[
-    list[Path] | None, Argument(metavar="[DOCS]", help="Files, folders, patterns in quotes, or `-`.")
-]
-_Remove = Annotated[
-    list[str] | None, Option(metavar="ID", help="Remove the document or mention with this id; may be repeated.")
-]
-_Anew = Annotated[bool, Option("--anew", help="Search all documents of the run again; nothing should change.")]
+_DOCS = "Files, folders, patterns in quotes, or `-`."
+_REMOVE = "Remove the document or mention with this id; may be repeated."
 
 
 def add(
@@ -40,10 +34,12 @@ def add(
     out: Annotated[Path, Option(help="Run folder to write; RUN is not changed.")],
     formats: Reading,
     how: Annotated[Chosen, Shown((READING, JOB), {"Processes": "workers ray"})],
-    docs: _Documents = None,
-    remove: _Remove = None,
-    anew: _Anew = False,
-    kb: _Kb = None,
+    docs: Annotated[list[Path] | None, Argument(metavar="[DOCS]", help=_DOCS)] = None,
+    remove: Annotated[list[str] | None, Option(metavar="ID", help=_REMOVE)] = None,
+    anew: Annotated[
+        bool, Option("--anew", help="Search all documents of the run again; nothing should change.")
+    ] = False,
+    kb: Annotated[Path | None, Option("--kb", help=_KB)] = None,
     corrections: options.Corrections = None,
     edges: options.Edges = None,
     as_json: options.Json = False,
@@ -64,45 +60,42 @@ def add(
     saved = arbo.open_run(run)
     saved.check_out(out)
     before, reading, job = saved.result, how.of(READING, ReadingConfig()), how.of(JOB, JobConfig())
-    given: dict[str, Any] = {"xrefs": reading.kb_xrefs, "types": reading.kb_types}
-    given |= {} if reading.generic_names else {"generic_names": False}
-    given = {name: value for name, value in given.items() if value is not None}
-    base = saved.knowledge_base(kb, tell=console.say, **given)
+    changes: dict[str, Any] = {"xrefs": reading.kb_xrefs, "types": reading.kb_types}
+    changes["generic_names"] = None if reading.generic_names else False
+    changes = {name: value for name, value in changes.items() if value is not None}
+    base = saved.knowledge_base(kb, tell=console.say, **changes)
     linker = saved.linker(base, edges=edges, cache=None if job.cache is None else Path(job.cache), announce=bars)
-    if remove:
-        _save(saved, linker.remove(before, remove), out, as_json=as_json)
-        return
     with job.over(linker, out, run) as linker:
-        if anew:
-            _save(saved, linker.refit(before), out, as_json=as_json)
-            return
-        documents = formats.corpus(docs, reading) if docs else None
-        if documents and not formats.types:
-            _warn_of_types(saved, documents)
-        _save(saved, linker.add(before, documents or (), corrections or ()), out, as_json=as_json)
+        if remove:
+            after = linker.remove(before, remove)
+        elif anew:
+            after = linker.refit(before)
+        else:
+            documents = formats.read_from(docs, reading) if docs else None
+            if documents and not formats.types:
+                _warn_of_types(saved, documents)
+            after = linker.add(before, documents or (), corrections or ())
+        _save(saved, after, out, as_json=as_json)
 
 
 def _save(saved: SavedRun, after: arbo.Result, out: Path, *, as_json: bool) -> None:
     """Save the run that was made of another, and print what changed."""
-    from arbo.results.diff import diff
-
-    before = saved.result
     with ThreadPoolExecutor(1) as pool:
         saving = pool.submit(saved.save_child, after, out)
-        changes = diff(before, after)  # meanwhile
+        changes = arbo.diff(saved.result, after)  # meanwhile
         saving.result()
-    tell_corrections(after, before)
+    say_corrections(after)
     for warning in after.warnings:
         console.warn(warning)
     if as_json:
-        told: dict[str, Any] = {
+        figures: dict[str, Any] = {
             name: after.manifest[name] for name in ("corrections", "seconds") if name in after.manifest
         }
-        console.print_json({"run": str(out), **told, **changes.as_dict()})
+        console.print_json({"run": str(out), **figures, **changes.as_dict()})
         return
     console.print_summary(after)
     console.show(changes)
-    console.print_next(out, ["show", "--nil"], before=saved.folder)
+    console.print_next(out, ["diff"], ["show", "--nil"])
 
 
 def _warn_of_types(saved: SavedRun, documents: arbo.Corpus) -> None:

@@ -6,7 +6,8 @@ import json
 import re
 import shlex
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -20,11 +21,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from arbo.kb.names import Example
-    from arbo.kb.problems import Problem
-    from arbo.kb.stats import KnowledgeBaseStats
     from arbo.results.diff import Diff
-    from arbo.spans.finding import Found
 
 # Names and paths are printed as plain text, without markup such as [b] or emoji codes such as :b:.
 # In a pipe, no row of a table is wrapped.
@@ -50,13 +47,9 @@ def escaped(text: str) -> str:
     return text.translate(_CONTROL)
 
 
-def counted(n: int, noun: str) -> str:
-    """Return a number with its noun, of which one ends in a consonant and y, or takes an s, in the singular or plural.
-
-    >>> counted(1, "entity"), counted(2_000, "entity"), counted(0, "name")
-    ('1 entity', '2,000 entities', '0 names')
-    """
-    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun.removesuffix('y')}{'ies' if noun.endswith('y') else 's'}"
+def on_one_line(text: str) -> str:
+    """Replace each white space character by a blank."""
+    return re.sub(r"\s", " ", text)
 
 
 def show(text: object, style: str = "") -> None:
@@ -100,37 +93,60 @@ def answer(value: Mapping[str, Any], text: object, *, as_json: bool) -> None:
         show(text)
 
 
-def print_next(run: Path, *verbs: Sequence[str], before: Path | None = None) -> None:
-    """Print where a run was written, and commands to try on it: ``verbs``, each with its arguments, and export.
-
-    ``before`` is the run from which it was made, to compare it with.
-    """
-    out.print(f"\nwritten to {run}; next:")
-    if before is not None:
-        show(f"  arbo {shlex.join(['diff', str(before), str(run)])}")
-    for verb, *words in (*verbs, ["export", "--to", "csv", "--out", "links.csv"]):
-        show(f"  arbo {shlex.join([verb, str(run), *words])}")
-
-
 def print_title(title: str) -> None:
     """Print a heading."""
     out.print()
     show(title, style="bold")
 
 
+def print_table(
+    columns: Sequence[str],
+    rows: Iterable[Sequence[str | Text]],
+    *,
+    limit: int | None = None,
+    total: int = 0,
+    fold: bool = False,
+) -> None:
+    """Print a table without borders, and how many of the ``total`` rows are left out.
+
+    ``limit`` is the number of rows to print, None for all. Columns of numbers are right-aligned. A cell that does not
+    fit is folded, or cut.
+    """
+    cells = [[plain(cell) if isinstance(cell, str) else cell for cell in row] for row in islice(rows, limit)]
+    made = [Column(name, overflow="fold" if fold else "ellipsis") for name in columns]
+    for place, column in enumerate(made):
+        if all(re.fullmatch(r"[\d.,]*", row[place].plain) for row in cells):
+            column.justify = "right"
+    table = Table(*made, box=None, pad_edge=False, header_style="bold", show_header=any(columns))
+    for row in cells:
+        table.add_row(*row)
+    out.print(table)
+    if total > len(cells):
+        out.print(f"and {total - len(cells):,} more; --limit shows more, --json prints all")
+
+
+def rows_shown(limit: int | None) -> int | None:
+    """Return the number of rows for `--limit`: by default 20 on a terminal, and all (None) elsewhere."""
+    return 20 if limit is None and sys.stdout.isatty() else limit
+
+
+def print_next(run: Path, *verbs: Sequence[str]) -> None:
+    """Print where a run was written, and commands to try on it: ``verbs``, each with its arguments, and export."""
+    out.print(f"\nwritten to {run}; next:")
+    for verb, *words in (*verbs, ["export", "--to", "csv", "--out", "links.csv"]):
+        show(f"  arbo {shlex.join([verb, str(run), *words])}")
+
+
 def print_summary(result: arbo.Result) -> None:
     """Print the numbers of mentions and of discovered entities on one line."""
-    nil = result.n_nil
-    linked = result.mention_table.num_rows - nil
+    n, nil, discovered = result.mention_table.num_rows, result.n_nil, f"{len(result.discovered):,} discovered entities"
     if result.manifest["knowledge_base"] is None:
         import pyarrow.compute as pc
 
         alone = pc.sum(pc.equal(result.cluster_table["size"], 1)).as_py() or 0
-        out.print(f"{nil:,} mentions in {len(result.discovered):,} discovered entities, {alone:,} with one mention")
-        return
-    out.print(
-        f"{linked + nil:,} mentions: {linked:,} linked, {nil:,} NIL in {len(result.discovered):,} discovered entities"
-    )
+        out.print(f"{n:,} mentions in {discovered}, {alone:,} with one mention")
+    else:
+        out.print(f"{n:,} mentions: {n - nil:,} linked, {nil:,} NIL in {discovered}")
 
 
 def print_links(result: arbo.Result, links: Sequence[arbo.Link]) -> None:
@@ -141,30 +157,16 @@ def print_links(result: arbo.Result, links: Sequence[arbo.Link]) -> None:
 
 def print_clusters(clusters: Sequence[arbo.Cluster]) -> None:
     """Print a table of clusters: id, name, number of mentions, weakest join and examples."""
-    table = _table(("cluster", "name", "mentions", "weakest join", "for instance"), ("mentions", "weakest join"))
+    rows = []
     for cluster in clusters:
         texts = list(dict.fromkeys(f"{mention.text} ({mention.document_id})" for mention in cluster.mentions))
         join = "" if cluster.weakest_join is None else f"{cluster.weakest_join:.3f}"
-        example = ", ".join(texts[:3]) + (", ..." if len(texts) > 3 else "")
-        table.add_row(plain(cluster.id), plain(cluster.name), str(len(cluster.mentions)), join, plain(example))
-    out.print(table)
+        examples = ", ".join(texts[:3]) + ", ..." * (len(texts) > 3)
+        rows.append((cluster.id, cluster.name, str(len(cluster.mentions)), join, examples))
+    print_table(("cluster", "name", "mentions", "weakest join", "for instance"), rows)
 
 
-def _table(columns: Sequence[str], right: Collection[str] = (), *, fold: bool = False) -> Table:
-    """Return an empty table without borders; columns in ``right`` are right-aligned."""
-    made = (
-        Column(name, justify="right" if name in right else "left", overflow="fold" if fold else "ellipsis")
-        for name in columns
-    )
-    return Table(*made, box=None, pad_edge=False, header_style="bold")
-
-
-def rows_shown(limit: int | None) -> int | None:
-    """Return the number of rows for `--limit`: by default 20 on a terminal, and all (None) elsewhere."""
-    return 20 if limit is None and sys.stdout.isatty() else limit
-
-
-def print_view(view: pa.Table, *, as_table: bool) -> None:
+def print_view(view: pa.Table, *, as_table: bool, total: int = 0) -> None:
     """Print a view of a run as a table, or as tab-separated lines for other programs."""
     from arbo.results.rows import cell
 
@@ -176,11 +178,8 @@ def print_view(view: pa.Table, *, as_table: bool) -> None:
     if "mention_id" in view.column_names:
         named = all(row["mention_id"].startswith(row["document_id"]) for row in rows)
         rows = [_shorter(row, {"start", "end", "cluster_id", "entity_name", *["document_id"] * named}) for row in rows]
-    names = rows[0] if rows else view.column_names
-    table = _table([name.replace("_", " ") for name in names], _NUMBERS, fold=True)
-    for row in rows:
-        table.add_row(*map(plain, map(cell, row.values())))
-    out.print(table)
+    names = [name.replace("_", " ") for name in (rows[0] if rows else view.column_names)]
+    print_table(names, ([cell(value) for value in row.values()] for row in rows), total=total, fold=True)
 
 
 def _shorter(row: Mapping[str, Any], but: Collection[str]) -> dict[str, Any]:
@@ -194,87 +193,17 @@ def _shorter(row: Mapping[str, Any], but: Collection[str]) -> dict[str, Any]:
     }
 
 
-_NUMBERS = {"start", "end", "score", "margin", "confidence", "size", "weakest join"}
-"""Columns with numbers, which are right-aligned."""
-
-
-def print_changes(changes: Diff, limit: int, more: str = "--limit shows more, --json prints all") -> None:
+def print_changes(changes: Diff, limit: int) -> None:
     """Print the first changes of clusters, those that matter most first, and of mentions as tables."""
-    clusters = _table(("change", "cluster", "name", "before", "after", "from", "into", "cause"), ("before", "after"))
-    for row in changes.ranked[:limit]:
-        sizes = f"{row.before:,}", f"{row.after:,}"
-        others = ", ".join(row.of), ", ".join(row.into)
-        clusters.add_row(*map(plain, (row.change, row.cluster, row.name, *sizes, *others, row.cause or "")))
-    for title, n in (("Clusters", len(changes.clusters)), ("Mentions", len(changes.mentions))):
-        if not min(n, limit):
-            continue
-        print_title(title)
-        if title == "Clusters":
-            out.print(clusters)
-        else:
-            print_view(changes.mention_view(limit).drop_columns("document"), as_table=True)
-        if n > limit:
-            out.print(f"and {n - limit:,} more; {more}")
-
-
-def print_found(found: Found, kb: arbo.KnowledgeBase, limit: int | None) -> None:
-    """Print the number of found mentions, and the first ``limit`` (None: all) in brackets in their context."""
-    documents = {document.id: document for document in found.corpus}
-    n_found, entities = len(found.proposals), len({proposal.entity for proposal in found.proposals})
-    out.print(f"{n_found:,} mentions of {entities:,} entities found in {len(documents):,} documents")
-    most = n_found if limit is None else limit
-    if not n_found or not most:
-        return
-    scored = any(proposal.score != 1 for proposal in found.proposals)
-    table = _table(("document", "in context", "found as", "", *(["score"] if scored else [])), ("score",))
-    for mention, proposal in list(zip(found.corpus.mentions, found.proposals, strict=True))[:most]:
-        entity = kb.entities[proposal.entity]
-        context = _context(documents[mention.document_id].text, mention)
-        score = [f"{proposal.score:.3f}"] if scored else []
-        table.add_row(plain(mention.document_id), context, plain(entity.name), plain(entity.id), *score)
-    out.print(table)
-    if n_found > most:
-        out.print(f"and {n_found - most:,} more; --limit shows more, --json prints all")
-
-
-def _context(text: str, mention: arbo.Mention, width: int = 30) -> Text:
-    """Return a mention in brackets, with ``width`` characters of context on either side, on one line."""
-    place = max(0, mention.start - width)
-    shown = Text("..." if place else "")
-    for begin, end in sorted(mention.spans):
-        shown.append_text(plain(on_one_line(text[place:begin])))
-        shown.append_text(plain(f"[{on_one_line(text[max(begin, place) : end])}]", "bold"))
-        place = max(place, end)
-    shown.append_text(plain(on_one_line(text[place : place + width])))
-    return shown.append("..." if place + width < len(text) else "")
-
-
-def on_one_line(text: str) -> str:
-    """Replace each white space character by a blank."""
-    return re.sub(r"\s", " ", text)
-
-
-def print_stats(stats: KnowledgeBaseStats) -> None:
-    """Print the counts of a knowledge base as a table."""
-    table = Table("", Column(justify="right"), Column(style="dim"), box=None, pad_edge=False, show_header=False)
-    for row in stats.rows():
-        table.add_row(*map(plain, row))
-    out.print(table)
-
-
-def print_problems(problems: Sequence[Problem]) -> None:
-    """Print each problem with its solution and examples."""
-    for problem in problems:
-        style = "bold red" if problem.severity == "error" else "bold yellow"
-        out.print(Text.assemble((problem.severity, style), f" ({problem.count:,}): ", (problem.wrong, "bold")))
-        show(f"  {problem.solution}")
-        _print_examples(problem.examples)
-        out.print()
-    errors = sum(problem.severity == "error" for problem in problems)
-    counts = f"kinds of errors: {errors}, kinds of warnings: {len(problems) - errors}"
-    out.print(counts if problems else "no problems found")
-
-
-def _print_examples(examples: Sequence[Example]) -> None:
-    for example in examples:
-        show(f"    {example}", style="dim")
+    if changes.clusters and limit:
+        print_title("Clusters")
+        columns = ("change", "cluster", "name", "before", "after", "from", "into", "cause")
+        rows = []
+        for row in changes.ranked[:limit]:
+            sizes, others = (f"{row.before:,}", f"{row.after:,}"), (", ".join(row.of), ", ".join(row.into))
+            rows.append((row.change, row.cluster, row.name, *sizes, *others, row.cause or ""))
+        print_table(columns, rows, total=len(changes.clusters))
+    if changes.mentions and limit:
+        print_title("Mentions")
+        view = changes.mention_view(limit).drop_columns("document")
+        print_view(view, as_table=True, total=len(changes.mentions))

@@ -11,11 +11,11 @@ from typer import Option
 import arbo
 from arbo.cli import console, options
 
+_FILES = "Folder to write the sample to, as documents.jsonl and entities.jsonl."
+
 
 def demo(
-    files: Annotated[
-        Path | None, Option(help="Folder to write the sample to, as documents.jsonl and entities.jsonl.")
-    ] = None,
+    files: Annotated[Path | None, Option(help=_FILES)] = None,
     out: options.Out = Path("demo-run"),
     as_json: options.Json = False,
 ) -> None:
@@ -25,14 +25,12 @@ def demo(
     and no model weights.
     """
     console.say("linking the embedded sample; the first run compiles the engine, which takes about 20 seconds")
-    from arbo.files import check_writable
     from arbo.progress import bars
     from arbo.results.run_folder import check_replaceable
 
     check_replaceable(out)
     documents, kb = arbo.load_sample()
     if files is not None:
-        check_writable(files / "documents.jsonl")
         files.mkdir(parents=True, exist_ok=True)
         documents.to_jsonl(files / "documents.jsonl")
         kb.to_jsonl(files / "entities.jsonl")
@@ -48,7 +46,7 @@ def demo(
     console.print_title("Scores against the gold annotations")
     console.show(evaluation)
     console.print_title("Three linked mentions, and why")
-    links = _telling_links(result)
+    links = _different_links(result)
     console.print_links(result, links)
     console.print_title("Three discovered entities")
     console.print_clusters(result.discovered[:3])
@@ -58,20 +56,16 @@ def demo(
     console.show(f"  arbo {page}  (a page to open in a browser)")
 
 
-def _telling_links(result: arbo.Result) -> list[arbo.Link]:
+def _different_links(result: arbo.Result) -> list[arbo.Link]:
     """Choose three links: one through mentions with other names, one of an abbreviation, and one by its name alone."""
 
-    def variety(link: arbo.Link) -> int:
+    def n_names(link: arbo.Link) -> int:
         return len({step.name.casefold() for step in result.explain(link).path})
 
-    linked = [link for link in result.links if link.entity is not None]
-    shown = [max(linked, key=variety)]
+    links = [link for link in result.links if link.entity is not None]
+    chosen = [max(links, key=n_names)]
     for is_abbreviation in (True, False):
-        shown += [
-            link
-            for link in linked
-            if (link.expansion is not None) == is_abbreviation
-            and link.entity not in {other.entity for other in shown}
-            and 0.7 < (link.score or 0) < 0.99
-        ][:1]
-    return shown
+        entities = {link.entity for link in chosen}
+        plain = (link for link in links if link.entity not in entities and 0.7 < (link.score or 0) < 0.99)
+        chosen += [link for link in plain if (link.expansion is not None) == is_abbreviation][:1]
+    return chosen

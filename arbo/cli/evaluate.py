@@ -1,27 +1,65 @@
-"""The verb `evaluate`."""
+"""The verbs `evaluate` and `score`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from typer import Argument, Option
 
 import arbo
-from arbo.cli import console, options, reporting
+from arbo.cli import console, options
 from arbo.cli.fields import READING, Chosen, Group, Shown
-from arbo.cli.inputs import ReadingConfig, read_documents
-from arbo.cli.reporting import SCORING, ScoringConfig
+from arbo.cli.inputs import Reading, ReadingConfig, save as save_file
 from arbo.errors import UsageError
-from arbo.formats import DocumentFormat
-from arbo.settings import Settings
+from arbo.settings import Number, Settings
 
 if TYPE_CHECKING:
-    from arbo.engine import Table
+    from arbo.engine import Line, Table
     from arbo.results.evaluation import Evaluation
     from arbo.spans.evaluation import FoundScores
+
+_SAVE = "Also write the table to FILE, in the format of its ending: .md, .tex, .csv, .txt or .json; may be repeated."
+Save = Annotated[list[Path] | None, Option("--save", metavar="FILE", help=_SAVE)]
+
+
+@dataclass(frozen=True, slots=True)
+class ScoringConfig(Settings):
+    """How clusters are scored."""
+
+    remove_singletons: bool = False
+    """Leave out clusters of one mention, both true and predicted ones, as the CorefUD scorer does, and coval with
+    `remove_singletons`."""
+    seed: Number = 0
+    """Random seed of confidence intervals and significance tests."""
+
+
+SCORING = Group("scoring", __name__, "ScoringConfig")
+
+
+def _name_systems(paths: Sequence[Path]) -> dict[str, Path]:
+    """Return the path of each system by its name: the NAME of `NAME=PATH`, or else the name of the file or folder.
+
+    If two files or folders have the same name, their paths are the names. Raise UsageError if two systems get the same
+    name.
+    """
+    pairs = [str(path).partition("=")[::2] if "=" in str(path) and not path.exists() else ("", path) for path in paths]
+    files = [Path(place).name for _, place in pairs]
+    plain = [
+        name if name and files.count(name) == 1 else str(place) for name, (_, place) in zip(files, pairs, strict=True)
+    ]
+    named = [name or other for (name, _), other in zip(pairs, plain, strict=True)]
+    if twice := next((name for name in named if named.count(name) > 1), None):
+        raise UsageError(f"two systems are named {twice}; leave one out, or rename it as NAME=PATH")
+    return {name: Path(place) for name, (_, place) in zip(named, pairs, strict=True)}
+
+
+def _of_systems(scores: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """Return the scores of one system; those of several systems are under the key ``systems``, by name."""
+    return {"systems": scores} if len(scores) > 1 else next(iter(scores.values()))
+
 
 _GOLD = "Annotated documents against which to score the spans and links of found mentions; clusters are not scored."
 _KB = "The knowledge base of the runs, for --gold. [default: the file that the first run names]"
@@ -31,6 +69,7 @@ _PLOT = (
     "or .svg file."
 )
 _RUNS = "Run folders, written by `arbo link` or `arbo discover`, also as NAME=PATH; each is compared with the first."
+_TRAIN = "Training documents, to score seen and unseen entities separately too."
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,21 +83,17 @@ class EvaluationConfig(Settings):
     by topic has only CoNLL F1."""
 
 
-_EVALUATION = Group("evaluation", __name__, "EvaluationConfig")
-_SETTINGS = Shown((_EVALUATION, SCORING, READING))
+EVALUATION = Group("evaluation", __name__, "EvaluationConfig")
 
 
 def evaluate(
     runs: Annotated[list[Path], Argument(metavar="RUN", help=_RUNS)],
-    how: Annotated[Chosen, _SETTINGS],
-    train: Annotated[
-        Path | None, Option(help="Training documents, to score seen and unseen entities separately too.")
-    ] = None,
+    annotated: Reading,
+    how: Annotated[Chosen, Shown((EVALUATION, SCORING, READING))],
+    train: Annotated[Path | None, Option(help=_TRAIN)] = None,
     gold: Annotated[Path | None, Option(help=_GOLD)] = None,
     kb: Annotated[Path | None, Option("--kb", help=_KB)] = None,
-    format_: Annotated[DocumentFormat | None, options.document_format("--train or --gold")] = None,
-    types: options.Types = None,
-    save: reporting.Save = None,
+    save: Save = None,
     plot: Annotated[Path | None, Option(metavar="FILE", help=_PLOT)] = None,
     as_json: options.Json = False,
 ) -> None:
@@ -71,79 +106,147 @@ def evaluate(
     differ significantly from those of the first run.
     """
     from arbo.engine import Report, Resampling
-    from arbo.pipeline.saved_run import SavedRun
     from arbo.results.evaluation import Coreference, evaluate_together, evaluate_topics
-    from arbo.spans.evaluation import run_scores
 
+    if gold and train:
+        raise UsageError("--train and --gold exclude each other; leave one out")
+    names = _name_systems(runs)
     reading, scoring = how.of(READING, ReadingConfig()), how.of(SCORING, ScoringConfig())
-    evaluation = how.of(_EVALUATION, EvaluationConfig())
-    _check(train, gold, kb, plot, {"--format": format_, "--types": types, "ids": reading.ids})
-    names = reporting.name_systems(runs)
-    reporting.check_outputs([*names.values(), train, gold, kb], save, plot)
+    evaluation = how.of(EVALUATION, EvaluationConfig())
     results = {name: arbo.Result.load(run) for name, run in names.items()}
-    annotated = None if (given := train or gold) is None else read_documents(given, format_, types, reading)
+    path = train or gold
+    documents = None if path is None else annotated.read_from([path], reading)
     evaluations: Mapping[str, Evaluation | FoundScores]
     topics: Mapping[str, Mapping[str, Evaluation]] = {}
-    if gold and annotated is not None:
-        run, result = next(iter(results.items()))
-        base = SavedRun(names[run], result).knowledge_base(kb, tell=console.say)
-        if base is None:
-            raise UsageError(f"--gold needs runs with a knowledge base, and {run} has none")
-        evaluations = {name: run_scores(result, annotated, base) for name, result in results.items()}
+    if gold and documents:
+        evaluations = _found_scores(results, names, documents, kb)
     else:
-        counted = Coreference(evaluation.per_document, singletons=not scoring.remove_singletons)
-        evaluations = evaluate_together(results, train=annotated, how=counted)
-        topics = evaluate_topics(results, train=annotated, how=counted) if evaluation.by_topic else {}
-    report = Report.of(
-        {name: evaluation.lines for name, evaluation in evaluations.items()}, how=Resampling(seed=scoring.seed)
-    )
-    reporting.save_report(report, save)
+        coreference = Coreference(evaluation.per_document, singletons=not scoring.remove_singletons)
+        evaluations = evaluate_together(results, train=documents, how=coreference)
+        topics = evaluate_topics(results, train=documents, how=coreference) if evaluation.by_topic else {}
+    report = Report.of({name: one.lines for name, one in evaluations.items()}, how=Resampling(seed=scoring.seed))
     if as_json:
-        told = {"topics": {topic: _figures(own) for topic, own in topics.items()}} if topics else {}
-        console.print_json({**_figures(evaluations), "report": report.as_dict(), **told})
+        by_topic = {"topics": {topic: _figures(scores) for topic, scores in topics.items()}} if topics else {}
+        console.print_json({**_figures(evaluations), "report": report.as_dict(), **by_topic})
     else:
-        empty = [evaluation for evaluation in evaluations.values() if not evaluation.lines]
-        console.show(empty[0] if empty else report)
+        console.show(next((one for one in evaluations.values() if not one.lines), report))
         if topics:
             console.show(f"\n{_by_topic(topics)}")
+    for file in save or ():
+        save_file(report.save, file, *names.values(), train, gold)
     if plot is not None:
         _plot(evaluations, plot)
 
 
+def _found_scores(
+    results: Mapping[str, arbo.Result], folders: Mapping[str, Path], gold: arbo.Corpus, kb: Path | None
+) -> dict[str, FoundScores]:
+    from arbo.pipeline.saved_run import SavedRun
+    from arbo.spans.evaluation import run_scores
+
+    name, result = next(iter(results.items()))
+    base = SavedRun(folders[name], result).knowledge_base(kb, tell=console.say)
+    if base is None:
+        raise UsageError(f"--gold needs runs with a knowledge base, and {name} has none")
+    return {name: run_scores(result, gold, base) for name, result in results.items()}
+
+
 def _figures(evaluations: Mapping[str, Evaluation | FoundScores]) -> dict[str, Any]:
-    return reporting.of_systems({name: one.as_dict() for name, one in evaluations.items()})
+    return _of_systems({name: one.as_dict() for name, one in evaluations.items()})
 
 
 def _by_topic(topics: Mapping[str, Mapping[str, Evaluation]]) -> Table:
-    shown = {
-        topic: {name: [line for line in one.lines if line.name in _BY_TOPIC_SHOWN] for name, one in of.items()}
-        for topic, of in topics.items()
+    lines = {
+        topic: {name: [line for line in one.lines if line.name in _BY_TOPIC_SHOWN] for name, one in systems.items()}
+        for topic, systems in topics.items()
     }
-    several = any(len(systems) > 1 for systems in shown.values())
-    return reporting.table_of_groups(shown, "CoNLL by topic" if several else "Scores by topic", "CoNLL")
-
-
-def _check(
-    train: Path | None, gold: Path | None, kb: Path | None, plot: Path | None, reading: Mapping[str, object]
-) -> None:
-    """Raise UsageError for options that exclude each other or need another one; those of ``reading`` need documents."""
-    lost = next((option for option, given in reading.items() if given and not (train or gold)), None)
-    refused = {
-        "--train and --gold exclude each other; leave one out": train and gold,
-        f"{lost} needs --train or --gold; give one of them, or leave {lost} out": lost,
-        "--kb is used only with --gold; give --gold, or leave --kb out": kb and not gold,
-        "--plot needs annotated runs, and cannot be used with --gold; leave one of them out": gold and plot,
-    }
-    if problem := next((problem for problem, is_so in refused.items() if is_so), None):
-        raise UsageError(problem)
+    return _table_of_groups(lines, "topic")
 
 
 def _plot(evaluations: Mapping[str, Evaluation | FoundScores], path: Path) -> None:
     from arbo.engine import plot_precision_recall
 
-    found = {name: getattr(evaluation, "nil_curve", None) for name, evaluation in evaluations.items()}
-    curves = {name: curve for name, curve in found.items() if curve}
+    curves = {name: curve for name, one in evaluations.items() if (curve := getattr(one, "nil_curve", None))}
     if not any(curve.gold for curve in curves.values()):
         raise UsageError("--plot needs a run of `arbo link` with gold mentions that are NIL; leave --plot out")
-    with reporting.drawing(path):
-        plot_precision_recall(curves, path)
+    save_file(lambda file: plot_precision_recall(curves, file), path)
+
+
+ClusterFormat = Literal["conll", "jsonl"]
+_RESPONSES = "Response files, one for each system, also as NAME=PATH; each is compared with the first."
+_FORMAT = "Format of all files. [default: jsonl for .jsonl and .jsonl.gz, else conll]"
+_PER_DOCUMENT = (
+    "Also show the scores of each document: for one system, the F1 of all metrics; for several, the CoNLL "
+    "F1; with --json, all scores."
+)
+
+
+def score(
+    key: Annotated[Path, Argument(metavar="KEY", help="File with the true clusters.")],
+    responses: Annotated[list[Path], Argument(metavar="RESPONSE", help=_RESPONSES)],
+    how: Annotated[Chosen, Shown((SCORING,))],
+    format_: Annotated[ClusterFormat | None, Option("--format", case_sensitive=False, help=_FORMAT)] = None,
+    per_document: Annotated[bool, Option("--per-document", help=_PER_DOCUMENT)] = False,
+    save: Save = None,
+    as_json: options.Json = False,
+) -> None:
+    """Score coreference: MUC, B-cubed, CEAF, LEA, BLANC and CoNLL F1 of one system or several.
+
+    `arbo score key.conll ours.conll`, or `arbo score key.conll baseline.conll ours.conll --save table.md`.
+
+    The values equal those of the CoNLL reference scorer 8.01 and, for LEA, of its authors' scorer. With several
+    systems, stars mark scores that differ significantly from those of the first.
+
+    A file is in the layout of CoNLL-2011/2012, or has a cluster on each line: `{"document": "d1", "mentions": ["m1",
+    "m2"]}`. A mention is a string, an integer, or a span such as `[0, 4]`, from the first word to the fifth. `arbo
+    export RUN --to clusters` writes the clusters of a run, and with `--ids gold` the key.
+
+    The documents of KEY are scored. One that is missing from the response counts as an empty response; others are
+    ignored, as is all but the first of repeated mentions. Notes on stderr report such cases.
+    """
+    from arbo.progress import bars
+    from arbo.results.coreference_files import score_files
+
+    names = _name_systems(responses)
+    scoring = how.of(SCORING, ScoringConfig())
+    scores = score_files(
+        key,
+        names,
+        format_,
+        singletons=not scoring.remove_singletons,
+        seed=scoring.seed,
+        tell=console.say,
+        warn=console.warn,
+        announce=bars,
+    )
+    if as_json:
+        systems = _of_systems(scores.as_dict(names, per_document))
+        console.print_json({"key": str(key), **systems, "report": scores.report.as_dict()})
+    else:
+        console.show(scores.report)
+        if per_document:
+            console.show(f"\n{_table_of_groups(scores.by_document(), 'document')}")
+    for file in save or ():
+        save_file(scores.report.save, file, key, *names.values())
+
+
+def _table_of_groups(groups: Mapping[str, Mapping[str, Sequence[Line]]], title: str) -> Table:
+    """Make a table with a row for each group of documents: all scores of one system, or the CoNLL F1 of several.
+
+    ``groups`` are the lines of each system, by group.
+    """
+    from arbo.engine import Table, Value
+
+    rows: dict[str, dict[str, Line]] = {}
+    for group, systems in groups.items():
+        if len(systems) > 1:
+            rows[group] = {name: line for name, lines in systems.items() for line in lines if line.name == "CoNLL"}
+        else:
+            rows[group] = {line.name: line for lines in systems.values() for line in lines}
+    columns = list(dict.fromkeys(name for row in rows.values() for name in row))
+    cells = [
+        (group, *(str(Value.of(row[name].score)) if name in row else "" for name in columns))
+        for group, row in rows.items()
+    ]
+    several = any(len(systems) > 1 for systems in groups.values())
+    return Table.of_texts(f"{'CoNLL F1' if several else 'Scores'} by {title}", ("", *columns), cells)

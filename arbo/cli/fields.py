@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from difflib import get_close_matches
 from functools import wraps
 from inspect import Parameter, Signature, signature
-from itertools import chain
 from typing import Annotated, Any, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
 import typer
@@ -19,11 +17,12 @@ from arbo.errors import UsageError
 from arbo.settings import FieldText, Settings, field_texts, read_json
 
 S = TypeVar("S", bound=Settings)
-_PANEL = "Settings"
+_PANEL, QUOTES = "Settings", "\"'"
 _SET = (
     "Set a field of the settings, such as `k=8`; see `--settings`. `@FILE` reads a JSON object of fields; may be "
     "repeated."
 )
+_METAVARS = {"k": "N", "ids": "FILE", "kb_types": "TYPE", "kb_xrefs": "PREFIX", "workers": "N", "ray": "ADDRESS"}
 
 
 class Group(NamedTuple):
@@ -39,8 +38,6 @@ class Group(NamedTuple):
         return field_texts(self.module, self.settings)
 
 
-QUOTES = "\"'"
-_METAVARS = {"k": "N", "ids": "FILE", "kb_types": "TYPE", "kb_xrefs": "PREFIX", "workers": "N", "ray": "ADDRESS"}
 LINKER = Group("linker", "arbo.linking.config", "LinkerConfig")
 ENCODER = Group("encoder", "arbo.encoders.encoder_config", "EncoderConfig")
 READING = Group("reading", "arbo.cli.inputs", "ReadingConfig")
@@ -55,19 +52,17 @@ class Shown(NamedTuple):
     """The names of the fields by the panel of the help in which their options stand."""
 
     @property
-    def options(self) -> Iterator[str]:
-        """The names of the fields that are options of their own."""
-        return chain.from_iterable(map(str.split, self.panels.values()))
+    def options(self) -> dict[str, str]:
+        """The panel of each field that is an option of its own."""
+        return {name: panel for panel, names in self.panels.items() for name in names.split()}
 
-    def group_of(self, name: str) -> tuple[Group, str] | None:
+    def place(self, name: str) -> tuple[Group, str] | None:
         """Return the group that a name such as `k` or `encoder.context` means, with the field; None if unknown.
 
         A name without a group means the first group that has it.
         """
-        prefix, dot, rest = name.partition(".")
-        if not dot:
-            return next(((group, name) for group in self.groups if name in group.texts), None)
-        return next(((group, rest) for group in self.groups if group.name == prefix and rest in group.texts), None)
+        prefix, _, key = name.rpartition(".")
+        return next(((group, key) for group in self.groups if prefix in ("", group.name) and key in group.texts), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,58 +71,47 @@ class Chosen:
 
     values: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
-    def given(self, group: Group) -> Mapping[str, Any]:
+    def changes(self, group: Group) -> Mapping[str, Any]:
         """Return the fields of a group that are set, as texts or JSON."""
         return self.values.get(group.name, {})
 
     def of(self, group: Group, base: S, **more: Any) -> S:
         """Return settings with the fields that are set, and those of ``more`` that are not None."""
-        changes = {**self.given(group), **{name: value for name, value in more.items() if value is not None}}
+        changes = {**self.changes(group), **{name: value for name, value in more.items() if value is not None}}
         return base.changed_by_words(changes)
 
     @classmethod
     def parsed(cls, shown: Shown, pairs: Sequence[str], options: Mapping[str, Any]) -> Chosen:
         """Read the values of `--set`, and then those of options; raise UsageError for an unknown field."""
-        found: dict[str, dict[str, Any]] = {}
-
-        def put(name: str, value: Any) -> None:
-            if (place := shown.group_of(name)) is None:
+        values: dict[str, dict[str, Any]] = {}
+        items = [item for pair in pairs for item in _items(pair)]
+        for name, value in [*items, *options.items()]:
+            if (place := shown.place(name)) is None:
                 raise UsageError(_unknown(name, shown))
             group, key = place
-            own = found.setdefault(group.name, {})
-            is_list = isinstance(value, str) and _is_list(group.texts[key])
-            own[key] = [*own.get(key, ()), value] if is_list else value
-
-        for pair in pairs:
-            name, sign, value = pair.partition("=")
-            if pair.startswith("@"):
-                for key, one in _flat(read_json(pair[1:], "the settings"), pair[1:], shown):
-                    put(key, one)
-            elif not sign:
-                raise UsageError(f"--set {shlex.quote(pair)}: write NAME=VALUE, such as k=8, or @FILE")
-            else:
-                put(name.strip(), value.strip())
-        for name, word in options.items():
-            if word is not None:
-                put(name, word)
-        return cls(found)
+            group_values = values.setdefault(group.name, {})
+            adds = isinstance(value, str) and _is_list(group.texts[key])
+            group_values[key] = [*group_values.get(key, ()), value] if adds else value
+        return cls(values)
 
 
-def _flat(values: Any, file: str, shown: Shown) -> Iterator[tuple[str, Any]]:
-    """Yield the fields of a JSON object by name, and those of an object of a group as `GROUP.FIELD`."""
-    if not isinstance(values, dict):
-        raise UsageError(f"--set @{file}: the file must have a JSON object of fields")
-    for name, value in values.items():
-        if isinstance(value, dict) and name in {group.name for group in shown.groups}:
-            yield from ((f"{name}.{key}", one) for key, one in value.items())
-        else:
-            yield name, value
+def _items(pair: str) -> list[tuple[str, Any]]:
+    """Return the names and values of `NAME=VALUE` or `@FILE`."""
+    name, sign, value = pair.partition("=")
+    if pair.startswith("@"):
+        content = read_json(pair[1:], "the settings")
+        if not isinstance(content, dict):
+            raise UsageError(f"--set {pair}: the file must have a JSON object of fields")
+        return list(content.items())
+    if not sign:
+        raise UsageError(f"--set {pair}: write NAME=VALUE, such as k=8, or @FILE")
+    return [(name.strip(), value.strip())]
 
 
 def _unknown(name: str, shown: Shown) -> str:
     known = list(dict.fromkeys(key for group in shown.groups for key in group.texts))
     near = get_close_matches(name.rpartition(".")[2], known, 3, 0.5)
-    hint = f"did you mean {' or '.join(map(repr, near))}?" if near else f"known: {', '.join(known)}"
+    hint = f"did you mean {' or '.join(map(repr, near))}?" if near else f"known: {', '.join(known)};"
     return f"unknown setting {name!r}; {hint} `--settings` explains all"
 
 
@@ -137,10 +121,10 @@ def _explain(shown: Shown) -> None:
 
     for group in shown.groups:
         console.print_title(f"{group.name} (arbo.{group.settings})")
-        for one in group.texts.values():
-            taken = "" if shown.group_of(one.name) == (group, one.name) else f"{group.name}."
-            console.show(f"{taken}{one.name}={one.default}   {one.kind}", style="bold cyan")
-            console.show(f"    {one.text.replace('``', '`')}")
+        for text in group.texts.values():
+            prefix = "" if shown.place(text.name) == (group, text.name) else f"{group.name}."
+            console.show(f"{prefix}{text.name}={text.default}   {text.kind}", style="bold cyan")
+            console.show(f"    {text.text.replace('``', '`')}")
     sys.stdout.flush()
     raise typer.Exit
 
@@ -152,28 +136,30 @@ def spread(verb: Callable[..., None]) -> Callable[..., None]:
     Shown(...)]`` for `--set`, `--settings` and the options of the fields that are shown. Options that a dataclass adds
     to those of another come before these.
     """
-    own = signature(verb, eval_str=True).parameters
-    shown = {name: get_args(one.annotation)[1] for name, one in own.items() if _is_chosen(one.annotation)}
-    groups: dict[str, Any] = {name: one.annotation for name, one in own.items() if is_dataclass(one.annotation)}
+    parameters = signature(verb, eval_str=True).parameters
+    settings = {name: get_args(one.annotation)[1] for name, one in parameters.items() if _is_chosen(one.annotation)}
+    groups: dict[str, Any] = {name: one.annotation for name, one in parameters.items() if is_dataclass(one.annotation)}
 
     @wraps(verb)
-    def called(**given: Any) -> None:
-        for name, one in shown.items():
-            pairs, _ = given.pop("set_") or (), given.pop("settings_")
-            given[name] = Chosen.parsed(one, pairs, {option: given.pop(option) for option in one.options})
+    def flat(**values: Any) -> None:
+        for name, shown in settings.items():
+            pairs, _ = values.pop("set_") or (), values.pop("settings_")
+            options = {option: values.pop(option) for option in shown.options}
+            options = {option: value for option, value in options.items() if value is not None}
+            values[name] = Chosen.parsed(shown, pairs, options)
         for name, group in groups.items():
-            given[name] = group(**{field.name: given.pop(field.name) for field in fields(group)})
-        verb(**given)
+            values[name] = group(**{field.name: values.pop(field.name) for field in fields(group)})
+        verb(**values)
 
     options: list[Parameter] = []
-    for name, one in own.items():
-        options += _fields(one) if name in groups else _settings(shown[name]) if name in shown else [one]
+    for name, one in parameters.items():
+        options += _fields(one) if name in groups else _settings(settings[name]) if name in settings else [one]
     options = [one.replace(kind=Parameter.KEYWORD_ONLY) for one in options]
-    vars(called)["__signature__"] = Signature(sorted(options, key=_place))
-    return called
+    vars(flat)["__signature__"] = Signature(sorted(options, key=_order))
+    return flat
 
 
-def _place(option: Parameter) -> tuple[bool, bool]:
+def _order(option: Parameter) -> tuple[bool, bool]:
     """Return the key of the order of options: the required first, `--set` and `--settings` last."""
     return option.default is not Parameter.empty, option.name in ("set_", "settings_")
 
@@ -185,41 +171,40 @@ def _is_chosen(annotation: Any) -> bool:
 def _fields(parameter: Parameter) -> Iterator[Parameter]:
     group = parameter.annotation
     hints = get_type_hints(group, include_extras=True)
-    own = {field.name: field.default for field in fields(group)}
+    defaults = {field.name: field.default for field in fields(group)}
     for name in dict.fromkeys(name for base in group.__mro__ for name in vars(base).get("__annotations__", ())):
-        default = Parameter.empty if own[name] is MISSING else own[name]
+        default = Parameter.empty if defaults[name] is MISSING else defaults[name]
         yield Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=hints[name])
 
 
 def _settings(shown: Shown) -> Iterator[Parameter]:
     """Yield the options of fields, whose help is the first sentence of their docstring, `--set` and `--settings`."""
-    for panel, names in shown.panels.items():
-        for name in names.split():
-            text = next(group.texts[name] for group in shown.groups if name in group.texts)
-            default = "" if text.default == "None" else f" [default: {text.default.strip(QUOTES)}]"
-            option = Option(f"--{name.replace('_', '-')}", help=f"{text.summary}{default}", rich_help_panel=panel)
-            if text.kind == "bool":
-                option.help, option.callback = text.summary, lambda given: "true" if given else None
-                yield _parameter(name, bool, False, option)
-                continue
+    for name, panel in shown.options.items():
+        text = next(group.texts[name] for group in shown.groups if name in group.texts)
+        value = text.default.strip(QUOTES)
+        default = "" if value in ("None", "False") else f" [default: {value}]"
+        option = Option(f"--{name.replace('_', '-')}", help=f"{text.summary}{default}", rich_help_panel=panel)
+        if text.kind == "bool":
+            option.callback = lambda wanted: "true" if wanted else None
+            yield _parameter(name, bool, False, option)
+        else:
             option.metavar = _METAVARS.get(name, name.upper())
             yield _parameter(name, list[str] | None if _is_list(text) else str | None, None, option)
-    yield _parameter(
-        "set_", list[str] | None, None, Option("--set", metavar="NAME=VALUE", help=_SET, rich_help_panel=_PANEL)
-    )
+    set_ = Option("--set", metavar="NAME=VALUE", help=_SET, rich_help_panel=_PANEL)
+    yield _parameter("set_", list[str] | None, None, set_)
 
     def explain(wanted: bool) -> None:
         if wanted:
             _explain(shown)
 
-    listed = Option(
+    settings = Option(
         "--settings",
         help="Explain all fields of `--set`, and exit.",
         is_eager=True,
         callback=explain,
         rich_help_panel=_PANEL,
     )
-    yield _parameter("settings_", bool, False, listed)
+    yield _parameter("settings_", bool, False, settings)
 
 
 def _is_list(text: FieldText) -> bool:

@@ -10,14 +10,12 @@ from typer import Option
 import arbo
 from arbo.cli import console, options
 from arbo.cli.fields import READING, Chosen, Shown
-from arbo.cli.finding import ABBREVIATIONS, FINDING, AbbreviationConfig, FindingConfig, find_in
-from arbo.cli.inputs import Docs, Kb, ReadingConfig
-from arbo.cli.reporting import check_jsonl_output
+from arbo.cli.inputs import Docs, Kb, ReadingConfig, check_output
+from arbo.cli.models import ABBREVIATIONS, FINDING, expands_abbreviations, load_finder
 
 if TYPE_CHECKING:
     from arbo.spans.evaluation import FoundScores
-    from arbo.spans.finding import Found
-
+    from arbo.spans.finding import Finder, Found
 
 _OUT = "File to write the documents with the found mentions to, as JSON lines for `arbo link`."
 
@@ -39,26 +37,23 @@ def find(
     If DOCS have mentions already, these are only used to score the found mentions. `--types` limits the mentions to
     score against, not the found mentions.
     """
-    from arbo.spans.by_name import finder_of
     from arbo.spans.evaluation import found_scores
 
     if out is not None:
-        check_jsonl_output(out, kb.path, *docs.paths)
-    expand = how.of(ABBREVIATIONS, AbbreviationConfig()).expand_abbreviations
-    threshold = how.of(FINDING, FindingConfig()).find_threshold
-    chosen = finder_of(finder, threshold, abbreviations=expand, option="--finder")
+        check_output(out, (".jsonl", ".jsonl.gz"), kb.path, *docs.paths)
+    model = load_finder(finder, how, "--finder", expand_abbreviations=expands_abbreviations(how))
     reading = how.of(READING, ReadingConfig())
     base = kb.read(reading)
     documents = docs.read(reading, mentions=False)
-    found = find_in(documents, base, chosen)
-    entities = [base.entities[at.entity].id for at in found.proposals]
+    found = find_in(documents, base, model)
+    entities = [base.entities[proposal.entity].id for proposal in found.proposals]
     scores = found_scores(documents, found.corpus, base, entities) if documents.n_mentions else None
     if out is not None:
         found.corpus.to_jsonl(out)
     if as_json:
-        console.print_json(_as_dict(found, base, out, scores))
+        console.print_json(_as_dict(found, entities, out, scores))
         return
-    console.print_found(found, base, console.rows_shown(limit))
+    _print(found, base, console.rows_shown(limit))
     if scores:
         console.print_title("Scores against the mentions of the documents, with the entities that the finder proposes")
         console.show(scores)
@@ -66,11 +61,27 @@ def find(
         console.show(f"\nwritten to {out}; next: arbo link {out} --kb {kb.path} --out run")
 
 
-def _as_dict(found: Found, kb: arbo.KnowledgeBase, out: Path | None, scores: FoundScores | None) -> dict[str, Any]:
+def find_in(documents: arbo.Corpus, kb: arbo.KnowledgeBase, finder: Finder) -> Found:
+    """Find mentions in documents; print how many existing mentions are left out, and warn if no mention is found."""
+    from arbo.progress import bars
+    from arbo.spans.finding import LEFT_OUT, find as find_mentions
+
+    found = find_mentions(finder, documents, kb, announce=bars)
+    if LEFT_OUT in found.corpus.notes:
+        console.say(f"{found.corpus.notes[LEFT_OUT]:,} {LEFT_OUT}")
+    if not found.proposals:
+        console.warn(
+            "no mentions found; check that the texts are not empty, and have the language of the knowledge base, or "
+            "lower find_threshold"
+        )
+    return found
+
+
+def _as_dict(found: Found, entities: list[str], out: Path | None, scores: FoundScores | None) -> dict[str, Any]:
     mentions = [
         {"document": mention.document_id, "mention": mention.id, "spans": mention.spans, "text": mention.text}
-        | {"entity": kb.entities[at.entity].id, "score": at.score}
-        for mention, at in zip(found.corpus.mentions, found.proposals, strict=True)
+        | {"entity": entity, "score": proposal.score}
+        for mention, entity, proposal in zip(found.corpus.mentions, entities, found.proposals, strict=True)
     ]
     return {
         "documents": len(found.corpus),
@@ -79,3 +90,23 @@ def _as_dict(found: Found, kb: arbo.KnowledgeBase, out: Path | None, scores: Fou
         "found": mentions,
         "against_annotated": scores.as_dict() if scores else None,
     }
+
+
+def _print(found: Found, kb: arbo.KnowledgeBase, limit: int | None) -> None:
+    """Print the number of found mentions, and the first ``limit`` (None: all) in brackets in their context."""
+    documents, n = {document.id: document for document in found.corpus}, len(found.proposals)
+    entities = len({proposal.entity for proposal in found.proposals})
+    console.out.print(f"{n:,} mentions of {entities:,} entities found in {len(documents):,} documents")
+    rows = []
+    for mention, proposal in zip(found.corpus.mentions, found.proposals, strict=True):
+        entity, context = kb.entities[proposal.entity], _context(documents[mention.document_id].text, mention)
+        rows.append((mention.document_id, context, entity.name, entity.id, f"{proposal.score:.3f}"))
+    if n and limit != 0:
+        console.print_table(("document", "in context", "found as", "", "score"), rows, limit=limit, total=n)
+
+
+def _context(text: str, mention: arbo.Mention, width: int = 30) -> str:
+    """Return a mention in brackets, with ``width`` characters of context on either side, on one line."""
+    end = mention.spans[-1][1]
+    before, after = text[max(0, mention.start - width) : mention.start], text[end : end + width]
+    return console.on_one_line(f"{before}[{text[mention.start : end]}]{after}")

@@ -1,4 +1,4 @@
-"""Read the knowledge base and documents that options name; print guessed formats and irregularities on stderr."""
+"""Read the files that options name, print guessed formats and irregularities on stderr, and check output files."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from arbo import formats
 from arbo.cli import console, options
 from arbo.data import OnError
 from arbo.errors import DataError, UsageError, listed
+from arbo.files import check_writable, real
 from arbo.formats.files import read_lines
 from arbo.settings import Settings
 
 if TYPE_CHECKING:
     from arbo.data import Corpus, KnowledgeBase
     from arbo.data.gold import Gold
-    from arbo.formats import DocumentFormat, KnowledgeBaseFormat
+    from arbo.formats import KnowledgeBaseFormat
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +79,38 @@ class Reading:
     format_: options.Format = None
     types: options.Types = None
 
-    def corpus(self, docs: Path | Sequence[Path], how: ReadingConfig, **more: Any) -> Corpus:
-        """Read documents as `read_documents` does."""
-        return read_documents(docs, self.format_, self.types, how, **more)
+    def read_from(
+        self, docs: Sequence[Path], how: ReadingConfig, *, mentions: bool = True, column: str | None = None
+    ) -> Corpus:
+        """Read documents, or the names in a ``column`` of a table.
+
+        Raise DataError if the documents have no mentions, unless ``mentions`` is false.
+        """
+        name = docs[0].name if len(docs) == 1 else f"{len(docs)} inputs"
+        if column is None:
+            say = say_format(name, "--format")
+            documents = formats.read_documents(
+                docs, self.format_, types=self.types, on_error=how.on_error, announce_format=say
+            )
+        else:
+            from arbo.formats.table import read_column
+
+            if len(docs) > 1:
+                raise UsageError("--text-column reads one table at a time; give one file")
+            documents = read_column(docs[0], column, on_error=how.on_error)
+            documents = documents if self.types is None else documents.of_types(self.types)
+        if how.ids is not None:
+            documents = _of_ids(documents, Path(how.ids))
+        console.say_notes(documents.notes, f"{name}: " if how.ids is None else f"{name}, in all documents: ")
+        _say_columns("documents", documents.metadata_of("documents"), name)
+        _say_columns("mentions", documents.metadata_of("mentions"), name)
+        if mentions and not documents.n_mentions:
+            raise DataError(
+                "the documents have no mentions; if they should have some, check --format, --types and the names of "
+                "columns or keys; to link plain text, find mentions with `arbo link --find-mentions dictionary`",
+                file=str(docs[0]),
+            )
+        return documents.by_topic() if how.by_topic else documents
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,14 +124,14 @@ class Docs(Reading):
         object.__setattr__(self, "paths", [*map(Path, formats.expanded(self.paths))])
 
     def read(self, how: ReadingConfig, **more: Any) -> Corpus:
-        """Read them as `read_documents` does."""
-        return self.corpus(self.paths, how, **more)
+        """Read them as `read_from` does."""
+        return self.read_from(self.paths, how, **more)
 
     def dev(self, path: Path | None, how: ReadingConfig) -> Corpus | None:
         """Read the documents of --dev likewise, if they are given; raise UsageError for ids without documents."""
         if path is None and how.dev_ids is not None:
             raise UsageError("dev_ids needs --dev; add it, or leave dev_ids out")
-        return None if path is None else self.corpus(path, replace(how, ids=how.dev_ids))
+        return None if path is None else self.read_from([path], replace(how, ids=how.dev_ids))
 
 
 def read_kb(
@@ -116,76 +146,31 @@ def read_kb(
 
     more: Any = {"xrefs": how.kb_xrefs, "types": how.kb_types, "generic_names": how.generic_names}
     kb = read_base(path, format_, columns=columns, tell=console.say, **more)
-    _tell_kept("entities", (kept for (kept,) in kb.columns("metadata")), path.name)
+    _say_columns("entities", (metadata for (metadata,) in kb.columns("metadata")), path.name)
     return kb
-
-
-def read_documents(
-    docs: Path | Sequence[Path],
-    format_: DocumentFormat | None,
-    types: list[str] | None,
-    how: ReadingConfig = ReadingConfig(),
-    *,
-    mentions: bool = True,
-    column: str | None = None,
-) -> Corpus:
-    """Read documents, with all mentions or only mentions of ``types``, or the names in a ``column`` of a table.
-
-    Raise DataError if the documents have no mentions, unless ``mentions`` is false.
-    """
-    first = docs if isinstance(docs, Path) else docs[0]
-    ids = None if how.ids is None else Path(how.ids)
-    name = first.name if isinstance(docs, Path) or len(docs) == 1 else f"{len(docs)} inputs"
-    if column is None:
-        documents = formats.read_documents(
-            docs, format_, types=types, on_error=how.on_error, announce_format=tell_format(name, "--format")
-        )
-    else:
-        from arbo.formats.table import read_column
-
-        if docs not in (first, [first]):
-            raise UsageError("--text-column reads one table at a time; give one file")
-        documents = read_column(first, column, on_error=how.on_error)
-        documents = documents if types is None else documents.of_types(types)
-    documents = documents if ids is None else _of_ids(documents, ids)
-    console.say_notes(documents.notes, f"{name}: " if ids is None else f"{name}, in all documents: ")
-    _tell_kept("documents", documents.metadata_of("documents"), name)
-    _tell_kept("mentions", documents.metadata_of("mentions"), name)
-    if mentions and not documents.n_mentions:
-        raise DataError(
-            "the documents have no mentions; if they should have some, check --format, --types and the names of "
-            "columns or keys; to link plain text, find mentions with `arbo link --find-mentions dictionary`",
-            file=str(first),
-        )
-    return documents.by_topic() if how.by_topic else documents
 
 
 def _of_ids(documents: Corpus, file: Path) -> Corpus:
     """Return the documents whose ids a file lists, and warn of unknown ids; lines with `#` first are comments."""
     lines = (line.strip() for _, line in read_lines(file))
-    wanted = dict.fromkeys(line for line in lines if line and not line.startswith("#"))
-    if not wanted:
-        raise DataError("the file has no ids; write one on each line, or leave `ids` out", file=str(file))
+    ids = dict.fromkeys(line for line in lines if line and not line.startswith("#"))
     known = {document.id for document in documents}
-    unknown = [id_ for id_ in wanted if id_ not in known]
-    shown = ", ".join(f"{id_!r:.60}" for id_ in unknown[:3]) + ", ..." * (len(unknown) > 3)
-    told = f"no documents for {len(unknown):,} of the {len(wanted):,} ids{': ' * bool(unknown)}{shown}"
-    if len(unknown) == len(wanted):
-        there = f"the documents have {documents[0].id!r:.60}, for example" if documents else "there are no documents"
-        raise DataError(f"{told}; {there}; check the ids", file=str(file))
+    unknown = listed((f"{id_!r:.60}" for id_ in ids if id_ not in known), 3)
+    if not ids.keys() & known:
+        raise DataError(f"no document has one of these ids: {unknown or 'there are none'}; check them", file=str(file))
     if unknown:
-        console.warn(f"{file.name}: {told}")
-    return documents.of_ids(wanted.keys() & known)
+        console.warn(f"{file.name}: no documents with the ids {unknown}")
+    return documents.of_ids(ids.keys() & known)
 
 
-def tell_format(place: str, option: str) -> Callable[[str], None]:
+def say_format(place: str, option: str) -> Callable[[str], None]:
     """Return a function that prints the guessed format of an input, and the option that overrides it."""
     return lambda name: console.say(f"{place}: read as {name} ({option} overrides)")
 
 
-def _tell_kept(what: str, items: Iterable[Mapping[str, object]], name: str) -> None:
-    if kept := dict.fromkeys(key for item in items for key in item):
-        console.say(f"{name}: further columns of {what} kept: {listed(kept, 10)}")
+def _say_columns(what: str, items: Iterable[Mapping[str, object]], name: str) -> None:
+    if columns := dict.fromkeys(key for item in items for key in item):
+        console.say(f"{name}: further columns of {what} kept: {listed(columns, 10)}")
 
 
 def read_gold(documents: Corpus, kb: KnowledgeBase | None) -> Gold:
@@ -198,11 +183,44 @@ def read_gold(documents: Corpus, kb: KnowledgeBase | None) -> Gold:
     return gold
 
 
-def tell_known(documents: Corpus, kb: KnowledgeBase) -> None:
-    """Print how many mentions of the training documents have an entity in the knowledge base."""
+def print_known(documents: Corpus, kb: KnowledgeBase | None) -> None:
+    """Print how many mentions of the training documents have an entity in the knowledge base, if there is one."""
     gold = read_gold(documents, kb)
+    if kb is None:
+        return
     known, annotated = int(gold.in_kb.sum()), int(gold.has_id.sum())
     trained = "mentions with a gold id have an entity of the knowledge base, and are trained on"
     console.say(f"{known:,} of {annotated:,} {trained}")
     if problem := gold.missing(documents, kb):
         console.warn(problem)
+
+
+def check_output(out: Path, endings: Sequence[str], *inputs: Path | None) -> None:
+    """Create the folder of an output file.
+
+    Raise UsageError if the file has another ending than ``endings``, cannot be written, or is an input.
+    """
+    if not out.name.lower().endswith(tuple(endings)):
+        raise UsageError(f"--out {out}: the file's ending must be {' or '.join(endings)}")
+    check_no_input(out, *inputs)
+    check_writable(out)
+    if out.is_dir():
+        raise UsageError(f"cannot write {out}: it is a folder; choose another path")
+    out.parent.mkdir(parents=True, exist_ok=True)
+
+
+def check_no_input(file: Path, *inputs: Path | None) -> None:
+    """Raise UsageError if an output is an input, matches the pattern of one, or lies in an input folder."""
+    target = real(file)
+    for path in (Path(name) for pattern in inputs if pattern is not None for name in formats.expanded(pattern)):
+        if real(path) in {target, *target.parents}:
+            raise UsageError(f"{file} would change the input {path}; choose another file")
+
+
+def save(write: Callable[[Path], None], file: Path, *inputs: Path | None) -> None:
+    """Write a report or draw a plot; raise UsageError if that fails, or the file is an input."""
+    check_no_input(file, *inputs)
+    try:
+        write(file)
+    except (ImportError, ValueError) as error:
+        raise UsageError(f"cannot write {file}: {error}") from None

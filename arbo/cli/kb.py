@@ -12,28 +12,20 @@ from typer import Option
 
 import arbo
 from arbo.cli import console, options
-from arbo.cli.console import counted
 from arbo.cli.fields import ENCODER, JOB, READING, Chosen, Shown, spread
-from arbo.cli.finding import ABBREVIATIONS, AbbreviationConfig
-from arbo.cli.inputs import KbFile, ReadingConfig, read_documents, tell_format
-from arbo.cli.models import load_encoder
-from arbo.cli.reporting import check_jsonl_output
+from arbo.cli.inputs import KbFile, Reading, ReadingConfig, check_output, say_format
+from arbo.cli.models import ABBREVIATIONS, expands_abbreviations, load_encoder
 from arbo.cli.work import JobConfig
 from arbo.errors import UsageError, listed
 from arbo.formats import read_knowledge_base
 from arbo.formats.files import read_lines
+from arbo.kb.saving import ENDINGS
 from arbo.text.names import normalize_name
 
 app = typer.Typer(help="Inspect, convert or change a knowledge base.", no_args_is_help=True)
 
 _OUTPUT = "File to write, in the format of its ending: .jsonl, .jsonl.gz, .tsv, .tsv.gz or .parquet."
 Output = Annotated[Path, Option("--out", help=_OUTPUT)]
-_ADD_NAMES = "Add the names that these annotated documents use for entities to them as aliases; may be repeated."
-_ADD_DISCOVERED = (
-    "Make entities of the discovered entities of this run that corrections name as new. Their ids are those of their "
-    "clusters, and the names of their mentions become aliases."
-)
-_REMOVE_NAMES = "Remove this name from all entities, or the names in @FILE, one on each line; may be repeated."
 
 
 def check(
@@ -50,32 +42,43 @@ def check(
     """
     from arbo.encoders.index import check_index
 
-    tell = tell_format(kb.name, "--kb-format")
-    base = read_knowledge_base(kb, kb_format, on_error="skip", announce_format=tell)
+    base = read_knowledge_base(kb, kb_format, on_error="skip", announce_format=say_format(kb.name, "--kb-format"))
     check_index(base)
-    counts, found = base.stats(), base.problems()
-    errors = sum(problem.severity == "error" for problem in found)
+    stats, problems = base.stats(), base.problems()
+    errors = sum(problem.severity == "error" for problem in problems)
+    warnings = len(problems) - errors
     if as_json:
-        sums = {"errors": errors, "warnings": len(found) - errors}
-        console.print_json({**counts.as_dict(), **sums, "problems": [problem.as_dict() for problem in found]})
+        counts = stats.as_dict() | {"errors": errors, "warnings": warnings}
+        console.print_json(counts | {"problems": [problem.as_dict() for problem in problems]})
     else:
-        console.print_stats(counts)
-        console.print_title("Problems")
-        console.print_problems(found)
+        console.print_table(("", "", ""), stats.rows())
+        for problem in problems:
+            console.print_title(f"{problem.severity} ({problem.count:,}): {problem.wrong}")
+            console.show(f"  {problem.solution}")
+            for example in problem.examples:
+                console.show(f"    {example}", style="dim")
+        counted = f"kinds of errors: {errors}, kinds of warnings: {warnings}" if problems else "no problems found"
+        console.show(f"\n{counted}")
     if errors:
         raise typer.Exit(3)
 
 
+_ADD_NAMES = "Add the names that these annotated documents use for entities to them as aliases; may be repeated."
 _Docs = Annotated[list[Path] | None, Option("--add-names", metavar="DOCS", help=_ADD_NAMES)]
+_ADD_DISCOVERED = (
+    "Make entities of the discovered entities of this run that corrections name as new. Their ids are those of their "
+    "clusters, and the names of their mentions become aliases."
+)
 _Discovered = Annotated[Path | None, Option("--add-discovered", metavar="RUN", help=_ADD_DISCOVERED)]
+_REMOVE_NAMES = "Remove this name from all entities, or the names in @FILE, one on each line; may be repeated."
 _Names = Annotated[list[str] | None, Option("--remove-names", metavar="NAME|@FILE", help=_REMOVE_NAMES)]
 
 
 def edit(
     kb: KbFile,
     out: Output,
+    annotated: Reading,
     how: Annotated[Chosen, Shown((READING, ABBREVIATIONS))],
-    format_: options.Format = None,
     docs: _Docs = None,
     discovered: _Discovered = None,
     names: _Names = None,
@@ -95,72 +98,64 @@ def edit(
     differ in case, plural or punctuation. If an entity loses its preferred name, its first remaining alias becomes its
     name. An entity that loses all names is left out, and its mentions count as NIL.
     """
-    reading = how.of(READING, ReadingConfig())
+    from arbo.linking.new_entities import new_entities
+
+    reading, changes = how.of(READING, ReadingConfig()), dict[str, int]()
     if not (docs or discovered or names or not reading.generic_names):
         wrong = "nothing to edit: give --add-names, --add-discovered or --remove-names"
         raise UsageError(f"{wrong}, or `--set generic_names=false`")
-    files = [Path(given[1:]) for given in names or () if given.startswith("@")]
-    _check_output(out, kb.path, discovered, *(docs or ()), *files)
-    base, changes, said = kb.read(replace(reading, generic_names=True)), dict[str, int](), list[str]()
+    check_output(out, ENDINGS, kb.path, discovered, *(docs or ()))
+    base = kb.read(replace(reading, generic_names=True))
     if docs:
-        expand = how.of(ABBREVIATIONS, AbbreviationConfig()).expand_abbreviations
-        named = base.with_names_of(read_documents(docs, format_, None, reading), expand_abbreviations=expand)
-        before, after = set(zip(*base.names(), strict=True)), set(zip(*named.names(), strict=True))
-        base = named
+        corpus, before = annotated.read_from(docs, reading), set(zip(*base.names(), strict=True))
+        base = base.with_names_of(corpus, expand_abbreviations=expands_abbreviations(how))
+        after = set(zip(*base.names(), strict=True))
         changes |= {"names_added": len(after - before), "names_moved": len(before - after)}
-        moved = f"{changes['names_moved']:,} removed as names of another entity"
-        said.append(f"{counted(changes['names_added'], 'name')} added, {moved}")
     if discovered:
-        added = _discovered(discovered)
+        added = new_entities(arbo.Result.load(discovered))
+        if not added:
+            wrong = f"corrections of {discovered} name no new entity"
+            raise UsageError(f"{wrong}; write some with the key `new`, and link again")
         base = base.changed([*base, *added])
-        changes |= {"entities_added": len(added)}
-        said.append(f"{counted(len(added), 'entity')} added")
+        changes["entities_added"] = len(added)
     if names or not reading.generic_names:
         generic = () if reading.generic_names else base.generic_names()
         fewer = base.without_names([*_listed_names(base, names or ()), *generic])
-        n_names, n_entities = len(base.names().names) - len(fewer.names().names), len(base) - len(fewer)
+        changes["names_removed"] = len(base.names().names) - len(fewer.names().names)
+        changes["entities_left_out"] = len(base) - len(fewer)
         base = fewer
-        changes |= {"names_removed": n_names, "entities_left_out": n_entities}
-        said.append(f"{counted(n_names, 'name')} removed, {counted(n_entities, 'entity')} without a name left out")
-    _write(base, out, "; ".join(said), changes, as_json=as_json)
+    _write(base, out, changes, as_json=as_json)
 
 
-def _discovered(run: Path) -> list[arbo.Entity]:
-    from arbo.linking.new_entities import new_entities
-
-    added = new_entities(arbo.Result.load(run))
-    if not added:
-        raise UsageError(f"corrections of {run} name no new entity; write some with the key `new`, and link again")
-    return list(added)
-
-
-def _listed_names(kb: arbo.KnowledgeBase, given: Sequence[str]) -> list[str]:
+def _listed_names(kb: arbo.KnowledgeBase, words: Sequence[str]) -> list[str]:
     """Return names, and those in the files of names like `@FILE`; warn of names that no entity has."""
-    names = [name for name in given if not name.startswith("@")]
-    for file in (Path(name[1:]) for name in given if name.startswith("@")):
+    names = [word for word in words if not word.startswith("@")]
+    for file in (Path(word[1:]) for word in words if word.startswith("@")):
         names += [line.strip() for _, line in read_lines(file) if line.strip()]
-    held = set(map(normalize_name, kb.names().names))
-    if unknown := [name for name in names if normalize_name(name) not in held]:
+    known = set(map(normalize_name, kb.names().names))
+    if unknown := [name for name in names if normalize_name(name) not in known]:
         console.warn(f"not names of the knowledge base: {listed(map(repr, unknown), 3)}")
     return names
+
+
+_COLUMNS = "Columns of CSV or TSV, e.g. id=code,name=label."
 
 
 def convert(
     kb: KbFile,
     out: Output,
     how: Annotated[Chosen, Shown((READING,))],
-    columns: Annotated[
-        str | None, Option(metavar="KEY=COLUMN,...", help="Columns of CSV or TSV, e.g. id=code,name=label.")
-    ] = None,
+    columns: Annotated[str | None, Option(metavar="KEY=COLUMN,...", help=_COLUMNS)] = None,
     as_json: options.Json = False,
 ) -> None:
     """Write a knowledge base in another format, which the ending of --out chooses."""
-    pairs = [pair.partition("=") for pair in (columns or "").split(",") if pair]
-    if wrong := next((key for key, sign, column in pairs if not (key and sign and column)), None):
-        raise UsageError(f"--columns must be KEY=COLUMN,..., but {wrong!r:.60} has no column")
-    _check_output(out, kb.path)
-    base = kb.read(how.of(READING, ReadingConfig()), columns={key.strip(): column.strip() for key, _, column in pairs})
-    _write(base, out, counted(len(base), "entity"), {"entities": len(base)}, as_json=as_json)
+    pairs = [pair.partition("=") for pair in columns.split(",")] if columns else []
+    names = {key.strip(): column.strip() for key, _, column in pairs}
+    if not all(names.values()):
+        raise UsageError(f"--columns must be KEY=COLUMN,..., not {columns!r}")
+    check_output(out, ENDINGS, kb.path)
+    base = kb.read(how.of(READING, ReadingConfig()), columns=names)
+    _write(base, out, {"entities": len(base)}, as_json=as_json)
 
 
 def index(
@@ -183,30 +178,25 @@ def index(
     from arbo.progress import bars
 
     check_index_replaceable(out)
-    maker, job = load_encoder(encoder, how), how.of(JOB, JobConfig())
-    if job.shard_size:
-        raise UsageError("a transformer reads slices of one size; leave out shard_size")
-    if job.is_spread and isinstance(maker, arbo.NgramEncoder):
-        raise UsageError("an index is spread only for a transformer (--encoder); leave out workers, work and ray")
+    model, job = load_encoder(encoder, how), how.of(JOB, JobConfig())
+    if job.is_spread and (job.shard_size or isinstance(model, arbo.NgramEncoder)):
+        raise UsageError(
+            "only a transformer shares the work of an index, in slices of one size; leave out job settings"
+        )
     base = kb.read(how.of(READING, ReadingConfig()))
-    with job.over(arbo.Linker(encoder=maker), out) as linker:
+    with job.over(arbo.Linker(encoder=model), out) as linker:
         arbo.build_index(base, out, encoder=linker.encoder, announce=bars)
     size = sum(file.stat().st_size for file in out.rglob("*") if file.is_file())
-    told = {"index": str(out), "entities": len(base), "bytes": size}
-    console.answer(told, f"{counted(len(base), 'entity')}, {size / 1e6:,.1f} MB; written to {out}", as_json=as_json)
+    value = {"index": str(out), "entities": len(base), "bytes": size}
+    console.answer(value, f"{len(base):,} entities, {size / 1e6:,.1f} MB; written to {out}", as_json=as_json)
 
 
-def _check_output(out: Path, *inputs: Path | None) -> None:
-    from arbo.kb.saving import ENDINGS
-
-    check_jsonl_output(out, *inputs, endings=ENDINGS)
-
-
-def _write(kb: arbo.KnowledgeBase, out: Path, said: str, changes: Mapping[str, int], *, as_json: bool) -> None:
+def _write(kb: arbo.KnowledgeBase, out: Path, changes: Mapping[str, int], *, as_json: bool) -> None:
     """Write a knowledge base; print the changes, and warn of items that the format cannot hold."""
     if lost := ", ".join(f"{what} ({count:,})" for what, count in kb.save(out).items()):
         console.warn(f"{out.name} cannot hold {lost}; .jsonl and .parquet can")
-    console.answer({"kb": str(out), **changes}, f"{said}; written to {out}", as_json=as_json)
+    text = ", ".join(f"{name.replace('_', ' ')}: {count:,}" for name, count in changes.items())
+    console.answer({"kb": str(out), **changes}, f"{text}; written to {out}", as_json=as_json)
 
 
 for _verb in (check, edit, convert, index):

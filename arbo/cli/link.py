@@ -1,17 +1,49 @@
-"""The verb `link`."""
+"""The verbs `link` and `discover`."""
 
-from typing import Annotated
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import arbo
-from arbo.cli import options
-from arbo.cli.fields import ENCODER, JOB, LINKER, READING, Chosen, Shown
-from arbo.cli.finding import FINDING, FindingConfig, find_in
+from arbo.cli import console, options
+from arbo.cli.fields import ENCODER, JOB, LINKER, READING, Chosen, Group, Shown
+from arbo.cli.find import find_in
 from arbo.cli.inputs import Docs, Kb, ReadingConfig
-from arbo.cli.models import LinkingModels, load_linker
-from arbo.cli.run import PREVIEW, Output, run
+from arbo.cli.models import FINDING, LinkingModels, Models, load_finder, load_linker
+from arbo.cli.work import JobConfig
 from arbo.errors import UsageError
+from arbo.settings import Settings
 
-_SETTINGS = Shown(
+if TYPE_CHECKING:
+    from arbo.spans.evaluation import FoundScores
+
+
+@dataclass(frozen=True, slots=True)
+class PreviewConfig(Settings):
+    """What a run shows."""
+
+    preview: bool = False
+    """Show what --corrections changes, and write nothing."""
+
+
+PREVIEW = Group("preview", __name__, "PreviewConfig")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """Where a run goes, and how it is made."""
+
+    out: options.Out
+    corrections: options.Corrections = None
+    as_json: options.Json = False
+
+
+_LINKING = Shown(
     (LINKER, ENCODER, READING, FINDING, JOB, PREVIEW),
     {
         "Documents": "ids",
@@ -29,7 +61,7 @@ def link(
     *,
     text_column: options.TextColumn = None,
     find_mentions: options.FindMentions = None,
-    how: Annotated[Chosen, _SETTINGS],
+    how: Annotated[Chosen, _LINKING],
     threshold: options.Threshold = None,
     models: LinkingModels,
     output: Output,
@@ -44,21 +76,149 @@ def link(
 
     Then look at the links: `arbo show run`, or `arbo explore run`.
     """
-    from arbo.results.run_folder import check_replaceable
-    from arbo.spans.by_name import finder_of
-
-    check_replaceable(output.out)
-    linker = load_linker(models, how, threshold)
-    if find_mentions is None and how.given(FINDING):
-        raise UsageError("find_threshold needs --find-mentions with a model")
-    reading, finder = how.of(READING, ReadingConfig()), None
+    linker, finder = load_linker(models, how, threshold), None
     if find_mentions is not None:
-        expand, least = linker.config.expand_abbreviations, how.of(FINDING, FindingConfig()).find_threshold
-        finder = finder_of(find_mentions, least, abbreviations=expand, option="--find-mentions")
+        expand = linker.config.expand_abbreviations
+        finder = load_finder(find_mentions, how, "--find-mentions", expand_abbreviations=expand)
+    reading = how.of(READING, ReadingConfig())
     base = kb.read(reading)
 
     def read() -> tuple[arbo.Corpus, arbo.Corpus | None]:
         documents = docs.read(reading, mentions=finder is None, column=text_column)
         return (documents, None) if finder is None else (find_in(documents, base, finder).corpus, documents)
 
-    run(linker.configured(kb=base), read, output, how)
+    _run(linker.configured(kb=base), read, output, how)
+
+
+_DISCOVERY = Shown((LINKER, ENCODER, READING, JOB, PREVIEW), {"Clustering": "k", "Processes": "workers ray"})
+
+
+def discover(
+    docs: Docs,
+    *,
+    text_column: options.TextColumn = None,
+    how: Annotated[Chosen, _DISCOVERY],
+    threshold: options.Threshold = None,
+    models: Models,
+    output: Output,
+) -> None:
+    """Cluster mentions across documents without a knowledge base; each cluster is a discovered entity."""
+    from arbo.linking.config import tuned_model
+
+    if tuned_model(models.config, "reranker"):
+        wrong = f"{models.config} was tuned with a reranker, but discover uses none, so its thresholds would not fit"
+        raise UsageError(f"{wrong}; tune again without --kb and --reranker")
+    reading = how.of(READING, ReadingConfig())
+
+    def read() -> tuple[arbo.Corpus, None]:
+        return docs.read(reading, column=text_column), None
+
+    _run(load_linker(models, how, threshold), read, output, how)
+
+
+def _run(
+    linker: arbo.Linker, read: Callable[[], tuple[arbo.Corpus, arbo.Corpus | None]], output: Output, how: Chosen
+) -> None:
+    """Read documents and perhaps the same with annotations, link them or, without a base, discover entities; save that.
+
+    With ``preview``, only show what ``corrections`` change, and save nothing. If the annotated documents have mentions,
+    score the found mentions against them.
+    """
+    from arbo.results.run_folder import check_replaceable
+    from arbo.spans.evaluation import run_scores
+
+    check_replaceable(output.out)
+    job, preview = how.of(JOB, JobConfig()), how.of(PREVIEW, PreviewConfig()).preview
+    if preview and output.corrections is None:
+        raise UsageError("--preview shows what corrections change; give them to --corrections")
+    with nullcontext(linker) if preview else job.over(linker, output.out) as linker:
+        documents, annotated = read()
+        decide = linker.discover if linker.kb is None else linker.link
+        result = decide(documents, output.corrections or ())
+        if preview:
+            _print_preview(decide(documents), result, as_json=output.as_json)
+            return
+        result.save(output.out, texts=job.texts)  # before links are made to score them
+    scores = None
+    if annotated is not None and annotated.mentions and linker.kb is not None:
+        scores = run_scores(result, annotated, linker.kb)
+    _say_notes(result, documents, linker.kb)
+    if output.as_json:
+        console.print_json(_summary(result, output.out, scores))
+    else:
+        _print(result, output.out, scores)
+
+
+def _print_preview(before: arbo.Result, after: arbo.Result, *, as_json: bool) -> None:
+    """Print what corrections change."""
+    say_corrections(after)
+    changes = arbo.diff(before, after)
+    if as_json:
+        console.print_json({"corrections": after.manifest["corrections"], **changes.as_dict()})
+    else:
+        console.show(changes)
+        console.print_changes(changes, 20)
+
+
+def say_corrections(result: arbo.Result) -> None:
+    """Print how many corrections were obeyed and what followed, and each that waits or contradicts another."""
+    if (counts := result.manifest.get("corrections")) is None:
+        return
+    numbers = ", ".join(f"{counts[name]:,} {name}" for name in ("obeyed", "replaced", "waiting", "conflict"))
+    console.say(
+        f"{counts['corrections']:,} corrections: {numbers}; they name {counts['mentions']:,} mentions, "
+        f"{counts['same_name']:,} follow by their name and {counts['graph']:,} by the graph"
+    )
+    for row in result.corrections:
+        if row["status"] in ("conflict", "waiting"):
+            line = json.dumps(row["record"], ensure_ascii=False)
+            console.warn(f"{row['file']}, line {row['line']}: {line}: {row['status']}: {row['reason']}")
+
+
+def _say_notes(result: arbo.Result, documents: arbo.Corpus, kb: arbo.KnowledgeBase | None) -> None:
+    from arbo.data.gold import Gold
+
+    say_corrections(result)
+    gold = result.mention_table["gold"]
+    if annotated := len(gold) - gold.null_count:
+        console.say(
+            f"{annotated:,} mentions have gold ids (`entities`), which are only used to score the links; if arbo made "
+            "these ids, remove them"
+        )
+    console.say_notes(result.manifest["notes"]["gold"])
+    search = result.manifest["search"]
+    method = "the first stage" if search["method"] == "exact" else search["method"]
+    for what, recall in search["recall"].items():
+        console.say(f"{method} found {recall:.1%} of the nearest {what} (on a sample)")
+    for warning in (*result.warnings, *result.giants):
+        console.warn(str(warning))
+    if kb is not None and (problem := Gold.of(documents, kb).missing(documents, kb)):
+        console.warn(problem)
+
+
+def _summary(result: arbo.Result, folder: Path, scores: FoundScores | None) -> dict[str, Any]:
+    manifest, n, nil = result.manifest, result.mention_table.num_rows, result.n_nil
+    return {
+        "run": str(folder),
+        "mentions": n,
+        "linked": n - nil,
+        "nil": nil,
+        "discovered": len(result.discovered),
+        **{name: manifest[name] for name in ("corrections", "giants", "seconds") if name in manifest},
+        **({"against_annotated": scores.as_dict()} if scores else {}),
+    }
+
+
+def _print(result: arbo.Result, folder: Path, scores: FoundScores | None) -> None:
+    console.print_summary(result)
+    if len(result.discovered):
+        console.print_title("Largest discovered entities")
+        console.print_clusters(result.discovered[:5])
+    if scores:
+        console.print_title("Scores against the mentions of the documents")
+        console.show(scores)
+    look = "--clusters" if result.manifest["knowledge_base"] is None else "--lowest-margin"
+    first, annotated = result.mention_table["mention_id"][:1].to_pylist(), any(gold for gold in result.labels)
+    console.print_next(
+        folder, ["show", look], *(["explain", id_] for id_ in first), *([["evaluate"]] if annotated else [])
+    )

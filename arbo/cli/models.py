@@ -1,4 +1,4 @@
-"""The linkers and encoders that options name."""
+"""The linkers, encoders and finders that options name."""
 
 from __future__ import annotations
 
@@ -9,14 +9,34 @@ from typing import TYPE_CHECKING
 
 import arbo
 from arbo.cli import options
-from arbo.cli.fields import ENCODER, JOB, LINKER, Chosen
+from arbo.cli.fields import ENCODER, JOB, LINKER, Chosen, Group
 from arbo.errors import UsageError
+from arbo.settings import Finite, Settings
 
 if TYPE_CHECKING:
     from arbo import Linker
     from arbo.encoders.encoder import Encoder
+    from arbo.spans.finding import Finder
 
-_NUMBER = r"none|[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?|[+-]?inf(inity)?"
+
+@dataclass(frozen=True, slots=True)
+class FindingConfig(Settings):
+    """Which proposed mentions are kept."""
+
+    find_threshold: Finite | None = None
+    """Minimum score of a mention that a model proposes; None means that of the model."""
+
+
+@dataclass(frozen=True, slots=True)
+class AbbreviationConfig(Settings):
+    """How abbreviations are read."""
+
+    expand_abbreviations: bool = True
+    """Whether to replace abbreviations that a document defines by their long forms."""
+
+
+FINDING = Group("finding", __name__, "FindingConfig")
+ABBREVIATIONS = Group("abbreviations", __name__, "AbbreviationConfig")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,16 +64,17 @@ def load_linker(models: Models, how: Chosen, threshold: str | None = None) -> Li
     from arbo.pipeline.named_linker import check_reranking, tuned_edges, tuned_reranker
     from arbo.progress import bars
 
-    tuned = models.config
+    tuned, limits = models.config, [None] if threshold is None else [part.strip() for part in threshold.split(",")]
+    if threshold and re.fullmatch(r"0,\d*[1-9]\d*", threshold):
+        raise UsageError(f"--threshold {threshold}: write {threshold.replace(',', '.')} with a decimal point")
+    if len(limits) > 2:
+        raise UsageError(f"--threshold {threshold!r}: expected a number or `none`, or two of them separated by a comma")
     base = arbo.LinkerConfig() if tuned is None else arbo.LinkerConfig.from_json(tuned)
-    entity, mention = (None, None) if threshold is None else _limits(threshold)
-    settings = how.of(LINKER, base, entity_threshold=entity, mention_threshold=mention)
+    settings = how.of(LINKER, base, entity_threshold=limits[0], mention_threshold=limits[-1])
     check_reranking(tuned, base, settings)
-    encoder, reranker = (
-        load_encoder(models.encoder, how, tuned),
-        tuned_reranker(tuned, getattr(models, "reranker", None)),
-    )
-    if reranker and tuned is None and "candidates" not in how.given(LINKER):
+    encoder = load_encoder(models.encoder, how, tuned)
+    reranker = tuned_reranker(tuned, getattr(models, "reranker", None))
+    if reranker and tuned is None and "candidates" not in how.changes(LINKER):
         settings = replace(settings, candidates=reranker.config.candidates)
     edges = tuned_edges(tuned, models.edges)
     return arbo.Linker(None, encoder, settings, announce=bars, reranker=reranker, edges=edges)
@@ -63,16 +84,18 @@ def load_encoder(model: str | None, how: Chosen, tuned: Path | None = None) -> E
     """Return the chosen encoder with the chosen settings, see `arbo.pipeline.named_linker.tuned_encoder`."""
     from arbo.pipeline.named_linker import tuned_encoder
 
-    cache = how.given(JOB).get("cache")
-    return tuned_encoder(tuned, model, how.given(ENCODER), cache and Path(cache))
+    cache = how.changes(JOB).get("cache")
+    return tuned_encoder(tuned, model, how.changes(ENCODER), cache and Path(cache))
 
 
-def _limits(text: str) -> tuple[str, str]:
-    """Return the thresholds of `--threshold` on entity edges and mention edges."""
-    if re.fullmatch(r"0,\d*[1-9]\d*", text):
-        mend = f"for a limit of 0 on entity edges write {text.replace('0,', '0.0,', 1)}"
-        raise UsageError(f"--threshold {text}: write {text.replace(',', '.')} with a decimal point; {mend}")
-    parts = [part.strip() for part in text.split(",")]
-    if len(parts) > 2 or not all(re.fullmatch(_NUMBER, part, re.IGNORECASE) for part in parts):
-        raise UsageError(f"--threshold {text!r}: expected a number or `none`, or two of them separated by a comma")
-    return parts[0], parts[-1]
+def load_finder(name: str, how: Chosen, option: str, *, expand_abbreviations: bool) -> Finder:
+    """Return the finder that an option names, with the chosen threshold."""
+    from arbo.spans.by_name import finder_of
+
+    threshold = how.of(FINDING, FindingConfig()).find_threshold
+    return finder_of(name, threshold, abbreviations=expand_abbreviations, option=option)
+
+
+def expands_abbreviations(how: Chosen) -> bool:
+    """Whether to replace abbreviations by their long forms."""
+    return how.of(ABBREVIATIONS, AbbreviationConfig()).expand_abbreviations

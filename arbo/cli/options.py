@@ -16,12 +16,6 @@ def _formats(choices: Any) -> str:
     return f"{', '.join(sorted(get_args(choices)))}. [default: guessed]"
 
 
-def document_format(what: str) -> Any:
-    """Return the option that names the format of documents."""
-    text = f"Format of {what}: {_formats(DocumentFormat)}"
-    return option("--format", metavar="FORMAT", show_default=False, help=text, rich_help_panel="Documents")
-
-
 _read = partial(option, rich_help_panel="Documents")
 _base = partial(option, rich_help_panel="Knowledge base")
 _model = partial(option, rich_help_panel="Models")
@@ -32,7 +26,8 @@ Documents = Annotated[
     list[Path], typer.Argument(metavar="DOCS", help="Files, folders, patterns in quotes, or `-` for standard input.")
 ]
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, written by `arbo link` or `arbo discover`.")]
-Format = Annotated[DocumentFormat | None, document_format("DOCS")]
+_FORMAT = f"Format of documents: {_formats(DocumentFormat)}"
+Format = Annotated[DocumentFormat | None, _read("--format", metavar="FORMAT", show_default=False, help=_FORMAT)]
 Types = Annotated[list[str] | None, _read(metavar="TYPE", help="Keep only mentions of this type; may be repeated.")]
 TextColumn = Annotated[str | None, _read(metavar="NAME", help="Column of a table whose cells are mentions.")]
 _FIND_MENTIONS = (
@@ -82,7 +77,6 @@ Answers = Annotated[Path | None, option("--corrections", metavar="FILE", show_de
 Author = Annotated[str | None, option(help="Your name, to write into each correction.")]
 
 Out = Annotated[Path, option(metavar="RUN", help="Run folder to write; replaces an earlier run.")]
-NoTexts = Annotated[bool, option("--no-texts", help="Leave out the texts of documents; mentions keep theirs.")]
 _LIMIT = "Number of rows to show. [default: 20 on a terminal, else all]"
 Limit = Annotated[int | None, option("--limit", metavar="N", min=0, help=_LIMIT, show_default=False)]
 Json = Annotated[bool, option("--json", help="Print only JSON on stdout.")]
@@ -94,4 +88,8 @@ _START = (
     "Model to start from: a local folder, `all-MiniLM-L6-v2` from its pip package, or a name on the Hugging Face Hub."
 )
 Start = Annotated[str, _model("--encoder", metavar="MODEL", help=_START)]
-ModelOut = Annotated[Path, option(metavar="MODEL", help="Model folder to write or replace.")]
+_MODEL_OUT = (
+    "Model folder to write or replace. Repeat the command to resume an interrupted training from MODEL.training; "
+    "at the end, the log is in MODEL.log.jsonl."
+)
+ModelOut = Annotated[Path, option(metavar="MODEL", help=_MODEL_OUT)]

@@ -15,25 +15,23 @@ from typer import Option
 import arbo
 from arbo.cli import console, options
 from arbo.cli.inputs import read_kb
-from arbo.errors import ArboError
+from arbo.errors import UsageError
 
 if TYPE_CHECKING:
     from arbo.pipeline.saved_run import Search
     from arbo.results.explanation import Explanation
     from arbo.results.review import Answer, Question, Review
-    from arbo.results.run import Link
 
 
 class _Key(NamedTuple):
-    told: str
+    meaning: str
     answer: Answer | None = None
-    asked: str = ""
-    """What to ask for."""
+    prompt: str = ""
 
 
 _KEYS = {
     "a": _Key("accept", "accept"),
-    "1-9": _Key("this candidate"),
+    "1-9": _Key("this candidate", "candidate"),
     "/": _Key("search"),
     "n": _Key("NIL", "nil"),
     "e": _Key("new entity", "new", "name of the new entity"),
@@ -46,8 +44,8 @@ _KEYS = {
     "u": _Key("undo"),
     "q": _Key("quit"),
 }
-_FOUND = 9
-"""Number of entities that a search shows."""
+_SHOWN = 9
+"""Number of entities that have a key."""
 
 
 def review(
@@ -68,19 +66,17 @@ def review(
     from arbo.pipeline.saved_run import search_of
 
     saved = arbo.open_run(run)
-    result, file = saved.result, corrections or saved.corrections
+    file = corrections or saved.corrections
     ongoing = saved.review(file, author)
     if as_json:
         console.print_json({"questions": [asdict(question) for question in islice(ongoing.questions(), limit)]})
         return
     try:
-        read = None if kb is None else partial(read_kb, kb)
-        _ask_all(ongoing, result, limit, search_of(result, read))
+        _ask_all(ongoing, saved.result, limit, search_of(saved.result, None if kb is None else partial(read_kb, kb)))
     except (KeyboardInterrupt, typer.Abort):
         raise typer.Exit(130) from None
     finally:
-        kept = f"{len(ongoing.written):,} corrections written to {file}"
-        console.show(f"\n{kept}; the same command goes on from there")
+        console.show(f"\n{len(ongoing.written):,} corrections written to {file}; the same command goes on from there")
 
 
 def _ask_all(ongoing: Review, result: arbo.Result, limit: int, search: Search) -> None:
@@ -89,7 +85,7 @@ def _ask_all(ongoing: Review, result: arbo.Result, limit: int, search: Search) -
 
     sitting = Sitting(ongoing, limit)
     while question := sitting.question:
-        _show(question, f"{sitting.place + 1:,} of {sitting.total:,}", result.explain(question.link))
+        _print(question, f"{sitting.place + 1:,} of {sitting.total:,}", result.explain(question.link))
         answer = _answer(ongoing, result, question, search)
         if answer == "q":
             break
@@ -98,11 +94,11 @@ def _ask_all(ongoing: Review, result: arbo.Result, limit: int, search: Search) -
         elif answer == "s":
             sitting.skip()
         elif not sitting.undo():
-            told = "somebody else wrote to the file since" if sitting.answered else "this sitting wrote nothing yet"
-            console.show(f"  nothing to undo: {told}; earlier answers are lines of {ongoing.file}")
+            cause = "somebody else wrote to the file since" if sitting.answered else "this sitting wrote nothing yet"
+            console.show(f"  nothing to undo: {cause}; earlier answers are lines of {ongoing.file}")
 
 
-def _show(question: Question, place: str, explained: Explanation) -> None:
+def _print(question: Question, place: str, explanation: Explanation) -> None:
     link = question.link
     name = f"{question.twins:,} mentions of this name" if question.twins > 1 else "the only mention of this name"
     console.print_title(f"{place}: {link.name}")
@@ -110,13 +106,13 @@ def _show(question: Question, place: str, explained: Explanation) -> None:
     sentence = console.plain(console.on_one_line(question.before))
     sentence.append_text(console.plain(f"[{console.on_one_line(link.mention.text)}]", "bold"))
     console.out.print(sentence.append_text(console.plain(console.on_one_line(question.after))))
-    now = "NIL" if link.entity is None else f"{link.entity} {link.entity_name}"
-    console.show(f"  now  {now}, in cluster {link.cluster}" if link.entity is None else f"  now  {now}")
+    decision = f"NIL, in cluster {link.cluster}" if link.entity is None else f"{link.entity} {link.entity_name}"
+    console.show(f"  now  {decision}")
     _list(question.choices)
 
 
 def _list(entities: Sequence[tuple[str, str, float]]) -> None:
-    for number, (id_, name, score) in enumerate(entities[:_FOUND], start=1):
+    for number, (id_, name, score) in enumerate(entities[:_SHOWN], start=1):
         console.show(f"  {number}    {id_} {name} ({score:.3f})")
 
 
@@ -124,48 +120,39 @@ def _answer(ongoing: Review, result: arbo.Result, question: Question, search: Se
     """Read keys until one of them decides: return a correction, or the key that skips, undoes or quits."""
     link = question.link
     choices: Sequence[tuple[str, str, float]] = question.choices
-    keys = "  ".join(f"{key} {of.told}" for key, of in _KEYS.items() if _why_not(key[0], ongoing, link, 1) is None)
+    usable = (
+        f"{key} {of.meaning}" for key, of in _KEYS.items() if not (of.answer and ongoing.why_not(link, of.answer))
+    )
+    keys = "  ".join(usable)
     while True:
         console.show(keys, style="dim")
-        key = _key()
-        if why_not := _why_not(key, ongoing, link, len(choices)):
-            console.show(f"  {key!r}: {why_not}")
-        elif key in "suq":
-            return key
-        elif key.isdecimal():
-            return ongoing.correction(link, "candidate", choices[int(key) - 1][0])
-        elif (of := _KEYS.get(key, _Key(""))).answer and not of.asked:
-            return ongoing.correction(link, of.answer)
-        elif of.answer and (words := _words(of.asked, {"e": link.name, "=": link.nearest or ""}.get(key, ""))):
-            try:
-                return ongoing.correction(link, of.answer, words)
-            except ArboError as error:
-                console.show(error)
-        elif key == "/" and (words := _words("words", link.name)):
-            try:
-                choices = search(words, link)
-                _list(choices)
-                if not choices:
-                    console.show(f"  no entity has a name like {words!r}")
-            except ArboError as error:
-                console.show(error)
-        elif key == "w":
-            console.print_links(result, [link])
+        key = _read_key()
+        try:
+            if key in "suq":
+                return key
+            if key.isdecimal():
+                if not 0 < int(key) <= min(len(choices), _SHOWN):
+                    raise UsageError("no entity above has this number")
+                return ongoing.correction(link, "candidate", choices[int(key) - 1][0])
+            if key == "w":
+                console.print_links(result, [link])
+            elif key == "/":
+                if words := _ask_words("words", link.name):
+                    choices = search(words, link)
+                    _list(choices)
+                    if not choices:
+                        raise UsageError(f"no entity has a name like {words!r}")
+            elif (of := _KEYS.get(key)) and of.answer:
+                default = {"e": link.name, "=": link.nearest or ""}.get(key, "")
+                if (reply := _ask_words(of.prompt, default) if of.prompt else None) != "":
+                    return ongoing.correction(link, of.answer, reply)
+            elif not key.isspace():
+                raise UsageError("unknown key")
+        except UsageError as error:
+            console.show(f"  {key!r}: {error}")
 
 
-def _why_not(key: str, ongoing: Review, link: Link, choices: int) -> str | None:
-    """Return why a key cannot be used for a mention, None if it can."""
-    if not (key in _KEYS or key.isdecimal() or key.isspace()):
-        return "unknown key"
-    answer: Answer | None = "candidate" if key == "/" or key.isdecimal() else _KEYS.get(key, _Key("")).answer
-    if answer and (told := ongoing.why_not(link, answer)):
-        return told
-    if key.isdecimal() and not 0 < int(key) <= min(choices, _FOUND):
-        return "no entity above has this number"
-    return None
-
-
-def _key() -> str:
+def _read_key() -> str:
     """Read a key, from a pipe too; the end of the input is `q`."""
     try:
         return (typer.getchar() if sys.stdin.isatty() else sys.stdin.read(1)) or "q"
@@ -173,6 +160,6 @@ def _key() -> str:
         return "q"
 
 
-def _words(what: str, default: str) -> str:
+def _ask_words(what: str, default: str) -> str:
     shown = f" [{console.escaped(default)}]" if default else ""  # click would show it as it is
     return str(typer.prompt(f"  {what}{shown}", default=default, show_default=False)).strip()

@@ -1,18 +1,25 @@
-"""The verb `serve`."""
+"""The verbs `serve` and `explore`, which answer a browser or other programs."""
 
+from __future__ import annotations
+
+import secrets
 import socket
 import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import Annotated
 
 from typer import Option
 
+import arbo
 from arbo.cli import console, options
 from arbo.cli.fields import ENCODER, LINKER, READING, Chosen, Shown
-from arbo.cli.finding import FINDING, FindingConfig
-from arbo.cli.inputs import Kb, ReadingConfig
-from arbo.cli.models import LinkingModels, load_linker
+from arbo.cli.inputs import Kb, ReadingConfig, check_output
+from arbo.cli.models import FINDING, LinkingModels, load_finder, load_linker
 from arbo.errors import MissingDependency, UsageError
+from arbo.files import real
+
+Port = Annotated[int, Option(min=0, max=65535, help="Port to listen at; 0 for any free one.")]
 
 
 def serve(
@@ -23,7 +30,7 @@ def serve(
     host: Annotated[
         str, Option(help="Address to listen at; `0.0.0.0` lets other computers in, without a password.")
     ] = "127.0.0.1",
-    port: Annotated[int, Option(min=0, max=65535, help="Port to listen at; 0 for any free one.")] = 8000,
+    port: Port = 8000,
     as_json: options.Json = False,
 ) -> None:
     """Answer requests over HTTP: links, explanations, entities, searches, PubAnnotation, and OpenRefine.
@@ -39,16 +46,14 @@ def serve(
     except ImportError as error:
         raise MissingDependency("arbo serve", extra="serve") from error
     from arbo.serve.service import Service
-    from arbo.spans.by_name import finder_of
 
     linker = load_linker(models, how)
-    threshold, expand = how.of(FINDING, FindingConfig()).find_threshold, linker.config.expand_abbreviations
-    found = finder_of(finder, threshold, abbreviations=expand, option="--finder")
+    model = load_finder(finder, how, "--finder", expand_abbreviations=linker.config.expand_abbreviations)
     base = kb.read(how.of(READING, ReadingConfig()))
     if getattr(linker.encoder, "cache", None) is not None:
         linker = linker.configured(encoder=replace(linker.encoder, cache=None))  # type: ignore[type-var]
-    with listening_at(host, port) as listening:
-        service = Service(linker.configured(kb=base), found)
+    with _listening_at(host, port) as listening:
+        service = Service(linker.configured(kb=base), model)
         service.warm()
         address = f"[{host}]" if ":" in host else host
         address = f"http://{address}:{listening.getsockname()[1]}"
@@ -60,11 +65,76 @@ def serve(
     console.say("stopped")
 
 
-def listening_at(host: str, port: int) -> socket.socket:
+def _listening_at(host: str, port: int) -> socket.socket:
     """Listen at an address; raise UsageError if another program does."""
     try:
-        made = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
-        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # or each answer waits 40 ms for the client's ACK
-        return made
+        listening = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # or answers wait 40 ms for the client's ACK
+        return listening
     except OSError as error:
         raise UsageError(f"cannot listen at {host}, port {port}: {error.strerror}; choose another --port") from None
+
+
+_BEFORE = "Show what changed since this run. [default: the run of which RUN was made]"
+_OUT = "Write one HTML file with all that the page shows, instead of serving it."
+_NO_TEXTS = (
+    "Leave the texts of documents and the long forms of abbreviations out of --out. Texts, types and gold ids of "
+    "mentions stay, and names and aliases of entities."
+)
+
+
+def explore(
+    run: options.Run,
+    before: Annotated[Path | None, Option(metavar="RUN0", show_default=False, help=_BEFORE)] = None,
+    corrections: options.Answers = None,
+    author: options.Author = None,
+    kb: options.OptionalKb = None,
+    out: Annotated[Path | None, Option(metavar="FILE", show_default=False, help=_OUT)] = None,
+    no_texts: Annotated[bool, Option("--no-texts", help=_NO_TEXTS)] = False,
+    port: Port = 0,
+    as_json: options.Json = False,
+) -> None:
+    """Open a run in the browser: look at it, search it, and review it.
+
+    Open the address that is printed; it has a secret, and only this computer can reach it. The review asks and writes
+    as `arbo review` does; `apply` makes RUN-reviewed as `arbo add RUN --corrections FILE --out RUN-reviewed` makes it,
+    with `--kb` if it is given here, and shows what changed. With `--kb`, entities have their descriptions, and the
+    review searches all of them. Ctrl-C stops.
+
+    `arbo explore run --out run.html` writes the page as one file, which asks for nothing from anywhere.
+    """
+    if out is not None:
+        _write(run, out, texts=not no_texts, as_json=as_json)
+        return
+    try:
+        from arbo.explore.page import Page
+        from arbo.explore.server import run as serve
+    except ImportError as error:
+        raise MissingDependency("arbo explore", extra="serve") from error
+
+    saved, folder = arbo.open_run(run), real(run)
+    target, file = folder.with_name(f"{folder.name}-reviewed"), corrections or saved.corrections
+    page = Page(saved, target, before=before, file=file, author=author, kb=kb, tell=console.say)
+    token = secrets.token_urlsafe(24)
+    with _listening_at("127.0.0.1", port) as listening:
+        address = f"http://127.0.0.1:{listening.getsockname()[1]}/#token={token}"
+        if as_json:
+            console.print_json({"address": address, "run": str(run), "corrections": str(file)})
+        else:
+            console.show(address)
+            console.say("open this address in a browser; Ctrl-C stops")
+        sys.stdout.flush()
+        serve(page, listening, token)
+    console.say("stopped")
+
+
+def _write(run: Path, out: Path, *, texts: bool, as_json: bool) -> None:
+    """Write the page of a run as one file."""
+    from arbo.explore.report import report
+
+    check_output(out, (".html", ".htm"), run)
+    result = arbo.Result.load(run)
+    size = report(result, out, name=real(run).name, texts=texts)
+    n = result.link_table.num_rows
+    value = {"out": str(out), "mentions": n, "bytes": size, "texts": texts}
+    console.answer(value, f"page of {n:,} mentions ({size / 1e6:.1f} MB) written to {out}", as_json=as_json)

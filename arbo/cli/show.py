@@ -1,17 +1,18 @@
-"""The verb `show`."""
+"""The verbs that read runs: `show`, `explain`, `diff` and `export`."""
 
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, NoReturn
 
 from typer import Argument, Option
 
 import arbo
 from arbo.cli import console, options
-
-if TYPE_CHECKING:
-    from arbo.results.run import Ints
+from arbo.errors import UsageError
+from arbo.formats import WRITERS, ExportFormat, Ids
 
 _TEXT = "Only mentions whose text, long form or entity name contains WORDS."
 _WHAT = "Only mentions given by their id, document, entity, cluster or text. [default: all]"
@@ -47,17 +48,112 @@ def show(
         views = {"mentions": mention_view(result, rows[:limit])}
         views["clusters"] = cluster_view(result, clusters_of(result, rows)[:limit])
         console.print_json({name: view.to_pylist() for name, view in views.items()})
-    else:
-        _print(result, clusters_of(result, rows) if clusters else rows, clusters, limit)
-
-
-def _print(result: arbo.Result, rows: Ints, clusters: bool, limit: int | None) -> None:
-    from arbo.results.views import cluster_view, mention_view
-
+        return
+    if clusters:
+        rows = clusters_of(result, rows)
     on_terminal = sys.stdout.isatty()
-    shown = (cluster_view if clusters else mention_view)(result, rows[: console.rows_shown(limit)])
+    view = (cluster_view if clusters else mention_view)(result, rows[: console.rows_shown(limit)])
     if on_terminal:
         console.print_summary(result)
-    console.print_view(shown, as_table=on_terminal)
-    if on_terminal and len(shown) < len(rows):
-        console.out.print(f"and {len(rows) - len(shown):,} more; --limit shows more, --json prints all")
+    console.print_view(view, as_table=on_terminal, total=len(rows))
+
+
+_MENTIONS = "Mentions, given by id, document, entity, cluster or text."
+
+
+def explain(
+    run: options.Run,
+    what: Annotated[list[str], Argument(metavar="MENTION...", help=_MENTIONS)],
+    as_json: options.Json = False,
+) -> None:
+    """Explain decisions on mentions of a run: the path from the entity, or why no entity was reached.
+
+    `arbo explain run D06-3` explains one mention. If a document, an entity, a cluster or a text has several mentions,
+    they are listed, and you choose one by its id; `--json` explains all of them.
+    """
+    from arbo.results.views import mention_view, rows_called
+
+    result = arbo.Result.load(run)
+    rows = {name: rows_called(result, name) for name in what}
+    if as_json:
+        links = [result.links[row] for name in rows for row in rows[name]]
+        console.print_json({"explanations": [asdict(result.explain(link)) for link in links]})
+        return
+    console.print_links(result, [result.links[rows[name][0]] for name in rows if len(rows[name]) == 1])
+    for name in rows:
+        if len(rows[name]) > 1:
+            console.say(f"{len(rows[name]):,} mentions of {name}; choose one by its mention_id:")
+            console.print_view(mention_view(result, rows[name]), as_table=sys.stdout.isatty())
+
+
+def diff(
+    run: options.Run,
+    other: Annotated[
+        Path | None,
+        Argument(metavar="[RUN2]", help="The run folder to compare with RUN; without it, RUN is the later one."),
+    ] = None,
+    limit: options.Limit = None,
+    as_json: options.Json = False,
+) -> None:
+    """Compare two runs, and show the clusters and mentions that changed from RUN to RUN2.
+
+    Without RUN2, what changed in RUN since the run of which `arbo add` made it. The runs may differ in
+    settings, model or documents. Mentions are matched by id. Both predictions of a mention are
+    shown side by side, with its gold ids and its sentence. In a pipe, the output is only the table of changed mentions,
+    tab-separated. `--json` prints all rows of both tables.
+    """
+    changes = arbo.diff(_parent(run), run) if other is None else arbo.diff(run, other)
+    if as_json:
+        console.print_json(changes.as_dict())
+    elif sys.stdout.isatty():
+        console.show(changes)
+        console.print_changes(changes, 20 if limit is None else limit)
+    else:
+        console.say(str(changes))
+        console.print_view(changes.mention_view(limit), as_table=False)
+
+
+def _parent(run: Path) -> Path:
+    """Return the run of which a run was made."""
+    from arbo.pipeline.saved_run import parent_of
+    from arbo.results.run import Run
+
+    def refuse(problem: str) -> NoReturn:
+        raise UsageError(f"{problem}; give its place: `arbo diff PLACE {run}`")
+
+    before = parent_of(run, Run.read(run).manifest, refuse)
+    if before is None:
+        raise UsageError(f"give two runs: {run} was not made of another run")
+    return before
+
+
+_TO = f"Format to write: {', '.join(WRITERS)}."
+_IDS = (
+    "Ids to write in documents and clusters: links (for NIL, the discovered entity), or gold (the annotated ids). "
+    "Tables have both."
+)
+
+
+def export(
+    run: options.Run,
+    to: Annotated[ExportFormat, Option(metavar="FORMAT", case_sensitive=False, help=_TO)],
+    out: Annotated[Path, Option(metavar="PATH", help="File to write or replace; for brat, a new folder.")],
+    ids: Annotated[Ids, Option(case_sensitive=False, help=_IDS)] = "links",
+    as_json: options.Json = False,
+) -> None:
+    """Write a run for a spreadsheet, for other programs, or for scoring.
+
+    `arbo export run --to csv --out links.csv`, or `arbo export run --to brat --out folder`.
+
+    The tables **csv** and **tsv** have a row for each mention, with its sentence, its link and the runner-up;
+    **clusters** are clusters across documents, and **conll** those of each document, for `arbo score`; the other
+    formats hold the documents, with links in place of gold ids unless `--ids gold`.
+
+    Notes on stderr count the items that a format cannot hold, for example discontinuous mentions in PubTator.
+    """
+    result = arbo.Result.load(run)
+    notes = result.export(out, to, ids=ids)
+    console.say_notes(notes)
+    n = result.link_table.num_rows
+    value = {"out": str(out), "to": to, "mentions": n, "notes": notes}
+    console.answer(value, f"run of {n:,} mentions written to {out}", as_json=as_json)

@@ -10,14 +10,15 @@ from typer import Option
 import arbo
 from arbo.cli import console, options
 from arbo.cli.fields import ENCODER, JOB, LINKER, READING, Chosen, Shown
-from arbo.cli.inputs import Docs, OptionalKb, ReadingConfig, read_gold
+from arbo.cli.inputs import Docs, OptionalKb, ReadingConfig, check_output, read_gold
 from arbo.cli.models import LinkingModels, load_linker
 from arbo.engine import Method
-from arbo.errors import DataError, UsageError
+from arbo.errors import UsageError
+from arbo.files import write_json
 from arbo.linking.config import Objective, objective_of
 
 if TYPE_CHECKING:
-    from arbo.linking.tuning import Tuning as Tuned
+    from arbo.linking.tuning import Tuning
 
 _OBJECTIVE = (
     "The score to maximise. With --kb: accuracy_with_nil (default) or nil_f1. Without: ari (default), b3, conll or lea."
@@ -51,7 +52,7 @@ def tune(
     if reranker and kb.path is None:
         raise UsageError("--reranker needs --kb, since it compares mentions with entities")
     objective_of(objective, method, discovers=kb.path is None)
-    _check_output(out)
+    check_output(out, (".json",), *docs.paths)
     reading = how.of(READING, ReadingConfig())
     linker = load_linker(LinkingModels(encoder=encoder, reranker=reranker, edges=edges), how).configured(
         kb=kb.read(reading)
@@ -59,29 +60,8 @@ def tune(
     documents = docs.read(reading)
     read_gold(documents, linker.kb)
     linker = linker.tune(documents, objective=objective, method=method)
-    assert linker.tuning is not None
-    _write(linker, linker.tuning, out)
-    _report(linker, linker.tuning, out, as_json=as_json)
-
-
-def _check_output(out: Path) -> None:
-    """Raise UsageError, before the work, if the file cannot be written, or exists and is not a tuned file."""
-    from arbo.files import check_writable
-
-    check_writable(out)
-    if out.is_dir():
-        raise UsageError(f"--out {out} is a folder; choose a file")
-    if out.exists():
-        try:
-            arbo.LinkerConfig.from_json(out)
-        except DataError as error:
-            raise UsageError(f"--out {out} exists, and `arbo tune` did not write it; choose another file") from error
-
-
-def _write(linker: arbo.Linker, tuning: Tuned, out: Path) -> None:
-    """Write the file for `--config`: configuration, models, and trials."""
-    from arbo.files import write_json
-
+    tuning = linker.tuning
+    assert tuning is not None
     content = {
         "config": linker.config.as_dict(),
         "encoder": linker.encoder.settings,
@@ -90,27 +70,23 @@ def _write(linker: arbo.Linker, tuning: Tuned, out: Path) -> None:
         "tuning": tuning.as_dict(),
     }
     write_json(content, out)
+    value: dict[str, Any] = {"config": content["config"], "objective": tuning.objective, "score": tuning.best.score}
+    value["reliability"] = tuning.reliability and tuning.reliability.as_dict()
+    reliability = "" if tuning.reliability is None else f"\n{tuning.reliability}\n\n"
+    console.answer(value, f"{_summary(linker, tuning)}\n{reliability}written to {out}", as_json=as_json)
 
 
-def _report(linker: arbo.Linker, tuning: Tuned, out: Path, *, as_json: bool) -> None:
-    reliability = tuning.reliability
-    scored: dict[str, Any] = {"config": linker.config.as_dict(), "objective": tuning.objective}
-    scored |= {"score": tuning.best.score, "reliability": reliability and reliability.as_dict()}
-    calibrated = "" if reliability is None else f"\n{reliability}\n\n"
-    told = _told(tuning, discovery=linker.kb is None, average=linker.config.nil_linkage == "average")
-    console.answer(scored, f"{told}\n{calibrated}written to {out}", as_json=as_json)
-
-
-def _told(tuning: Tuned, *, discovery: bool, average: bool) -> str:
+def _summary(linker: arbo.Linker, tuning: Tuning) -> str:
     """Describe the best configuration; discovery has neither methods nor entity edges."""
-    best = tuning.best
-    kinds = {"entity edges": best.entity_threshold, "mention edges": best.mention_threshold}
+    best, method = tuning.best, "" if linker.kb is None else f"{tuning.best.method}, "
+    average = linker.config.nil_linkage == "average"
+    kinds = {"entity edges": best.entity_threshold} if linker.kb is not None else {}
+    if linker.kb is not None or not average:
+        kinds["mention edges"] = best.mention_threshold
     if average:
         kinds["average linkage"] = best.nil_threshold
-    told = list(kinds.items())[1 + average :] if discovery else kinds.items()
-    limits = ", ".join(f"no limit on {kind}" if limit is None else f"{kind} up to {limit:.3f}" for kind, limit in told)
-    method = "" if discovery else f"{best.method}, "
+    limits = (f"no limit on {kind}" if limit is None else f"{kind} up to {limit:.3f}" for kind, limit in kinds.items())
     return (
-        f"{tuning.objective} {best.score:.4f}: {method}k={best.k}, {limits} "
+        f"{tuning.objective} {best.score:.4f}: {method}k={best.k}, {', '.join(limits)} "
         f"({len(tuning.trials):,} trials; a trial can cover all thresholds)"
     )

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import arbo
 from arbo.cli import console
@@ -54,23 +53,22 @@ class JobConfig(Settings):
 
         run = real(out)
         folder = Path(self.work) if self.work else run.with_name(f"{run.name}.work")
-        if real(folder).is_relative_to(run):
-            raise UsageError("the work folder is in the folder of --out, which is replaced; choose another folder")
-        if before is not None and real(folder).is_relative_to(real(before)):
-            raise UsageError(f"the work folder is in the run {before}, which is not changed; choose another folder")
+        if any(real(folder).is_relative_to(real(kept)) for kept in (run, before) if kept is not None):
+            raise UsageError(f"the work folder {folder} is in a run folder; choose another folder")
         if self.workers > 1 and self.ray not in (None, LOCAL):
             raise UsageError("--workers is for --ray local; a cluster has the workers that its nodes have CPUs for")
-        how: Any = {"shard_size": self.shard_size, "tell": console.say}
         several = self.workers if self.workers > 1 else None
         cluster = connected(self.ray, several, search_memory(self.shard_size)) if self.ray else nullcontext()
         is_new, is_done, work = not folder.exists(), False, None
         try:
-            with cluster as pool, opened(folder, self.workers, pool=pool, **how) as work:
+            with (
+                cluster as pool,
+                opened(folder, self.workers, pool=pool, shard_size=self.shard_size, tell=console.say) as work,
+            ):
                 yield work.over(linker)
             is_done = True
         finally:
-            is_kept = work is not None and not is_done and work.has_parts()
-            if is_kept:
+            if work is not None and not is_done and work.has_parts():
                 console.say(f"finished parts are kept in {folder}, and the same command takes them")
             elif self.work is None and (is_done or is_new):
                 remove(folder)

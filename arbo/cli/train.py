@@ -1,0 +1,338 @@
+"""The verbs of `arbo train`: encoder, names, edges, finder and reranker."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import typer
+from typer import Option
+
+import arbo
+from arbo.cli import console, options
+from arbo.cli.fields import ENCODER, JOB, LINKER, READING, Chosen, Group, Shown, spread
+from arbo.cli.inputs import Docs, Kb, OptionalKb, ReadingConfig, check_no_input, print_known
+from arbo.cli.models import ABBREVIATIONS, Models, expands_abbreviations, load_encoder, load_linker
+from arbo.errors import UsageError
+from arbo.settings import Count, Settings
+from arbo.training import config
+from arbo.training.config import FinderPresetName, PresetName, RerankingPresetName
+
+app = typer.Typer(help="Train an encoder, names, edges, a finder or a reranker.", no_args_is_help=True)
+_SCORES = ("recall@1", "recall@64", "ari", "b3", "conll", "likelihood", "accuracy", "accuracy_normalized")
+"""Scores of models on the development documents; each kind of model has some."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogConfig(Settings):
+    """What a training writes besides the model."""
+
+    checkpoint_every: Count = 500
+    """Number of steps between two checkpoints; an epoch ends with a checkpoint too."""
+
+
+@dataclass(frozen=True, slots=True)
+class StartConfig(Settings):
+    """The transformer at the start."""
+
+    two_towers: bool | None = None
+    """One transformer for mentions and one for entities (needs --kb), or one for both; None means two with --preset
+    and --kb, and otherwise as in --encoder. Two in --encoder stay."""
+
+
+@dataclass(frozen=True, slots=True)
+class NamesConfig(Settings):
+    """What is learnt besides."""
+
+    names: bool = False
+    """Also learn to link with a knowledge base to which `arbo kb edit --add-names` added the names of DOCS."""
+
+
+TRAINING, ALIGNMENT, RERANKING, OSLAT = (
+    Group("training", "arbo.training.config", name)
+    for name in ("TrainingConfig", "SelfAlignmentConfig", "RerankingConfig", "OslatTraining")
+)
+LOG = Group("log", __name__, "LogConfig")
+START = Group("start", __name__, "StartConfig")
+LEARNT = Group("learnt", __name__, "NamesConfig")
+CROSS_ENCODER = Group("reranker", "arbo.encoders.cross_config", "CrossEncoderConfig")
+LABEL_ATTENTION = Group("model", "arbo.spans.config", "LabelAttentionConfig")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Training:
+    """The model that a training starts from, and that which it writes."""
+
+    out: options.ModelOut
+    encoder: options.Start
+    as_json: options.Json = False
+
+    def options(self, how: Chosen, *scores: str) -> arbo.RunOptions:
+        """Return the options of a run that shows its progress, and the scores of the model after each epoch.
+
+        ``scores`` are names of further scores to show.
+        """
+        from arbo.progress import bars
+
+        def print_scores(figures: dict[str, Any]) -> None:
+            values = {name: figures[name] for name in (*_SCORES, *scores) if name in figures}
+            if values:
+                place = f"epoch {figures['epoch'] + 1}, step {figures['step']:,}: loss {figures['loss']:.3f}"
+                text = ", ".join(f"{name} {value:.3f}" for name, value in values.items())
+                console.say(f"{place}; on the development documents {text}")
+
+        log = how.of(LOG, LogConfig())
+        return arbo.RunOptions(log.checkpoint_every, announce=bars, on_log=print_scores)
+
+    def report(self, settings: Mapping[str, Any], training: Settings, text: str) -> None:
+        """Print where the model was written, and what to do next."""
+        value = {"model": str(self.out), "settings": settings, "training": training.as_dict()}
+        written = f"written to {self.out}; log of all steps: {self.out}.log.jsonl\n{text}"
+        console.answer(value, written, as_json=self.as_json)
+
+
+class _Data(NamedTuple):
+    """What a model learns from."""
+
+    documents: arbo.Corpus
+    kb: Any
+    """The knowledge base, or None."""
+    dev: arbo.Corpus | None
+
+    @classmethod
+    def read(cls, docs: Docs, kb: Kb | OptionalKb, dev: Path | None, how: Chosen) -> _Data:
+        """Read the files; print how many mentions have an entity in the knowledge base."""
+        reading = how.of(READING, ReadingConfig())
+        data = cls(docs.read(reading), kb.read(reading), docs.dev(dev, reading))
+        print_known(data.documents, data.kb)
+        return data
+
+
+def _preset(text: str) -> Any:
+    return options.option("--preset", metavar="PRESET", help=f"Start from the settings of a paper: {text}")
+
+
+_ENCODER_PRESET = (
+    "arboel; pel or pel-fgsm, with proxies; amh-dual, amh-mean or amh-som, with adaptive mixup. [default: none]"
+)
+
+
+def encoder(
+    docs: Docs,
+    kb: OptionalKb,
+    training: Training,
+    how: Annotated[Chosen, Shown((TRAINING, ENCODER, READING, START, ABBREVIATIONS, LOG))],
+    dev: options.Dev = None,
+    preset: Annotated[PresetName | None, _preset(_ENCODER_PRESET)] = None,
+    edges: options.Edges = None,
+) -> None:
+    """Train a dual-encoder on annotated documents, for `arbo link --encoder` and `arbo discover --encoder`.
+
+    Without --kb, it learns from gold clusters alone: sets of mentions with the same gold id or gold cluster.
+
+    `arbo train encoder train.txt --dev dev.txt --kb doid.obo --encoder all-MiniLM-L6-v2 --out model`, then `arbo link
+    test.txt --kb doid.obo --encoder model --out run`.
+
+    Without a preset, a transformer that arbo did not train reads only names, of mentions and entities alike. --dev
+    selects the best model and its default thresholds. --edges replaces similarities between mentions with
+    `positives=arborescence`.
+    """
+    from arbo.encoders.encoder import NO_LIMIT
+    from arbo.pipeline.named_linker import changed_encoder, tuned_edges
+    from arbo.training.presets import PRESETS
+
+    if "best" in how.changes(TRAINING) and dev is None:
+        raise UsageError("best chooses the model by its score on --dev; add --dev, or leave best out")
+    base = None if preset is None else PRESETS[preset]
+    defaults = base.training if base else config.WITHOUT_KB if kb.path is None else config.TrainingConfig()
+    if kb.path is None:
+        defaults = replace(defaults, best=config.WITHOUT_KB.best)
+    settings = how.of(TRAINING, defaults)
+    start = arbo.DualEncoder.from_pretrained(training.encoder, base and base.encoder)
+    start = changed_encoder(start, how.changes(ENCODER)).with_markers()
+    two_towers = how.of(START, StartConfig()).two_towers
+    if (preset is not None and kb.path is not None) if two_towers is None else two_towers:
+        start = start.with_two_towers()
+    data, expand = _Data.read(docs, kb, dev, how), expands_abbreviations(how)
+    if dev is None:
+        console.warn(
+            "without --dev the last model is kept, its thresholds are not tuned; run `arbo tune` before linking"
+        )
+    more: Any = {"edges": tuned_edges(None, edges), "expand_abbreviations": expand, "dev": data.dev}
+    run = training.options(how, settings.best)
+    trained = arbo.train(start, data.documents, data.kb, out=training.out, config=settings, options=run, **more)
+    entity, mention = ("none" if limit >= NO_LIMIT[trained.metric] else f"{limit:.3f}" for limit in trained.threshold)
+    verb = f"arbo {'discover' if kb.path is None else 'link'} DOCS --encoder {training.out}"
+    verb += " --set expand_abbreviations=false" * (not expand)
+    text = f"default thresholds {entity} (entity) and {mention} (mention)\nnext: {verb} ..."
+    training.report(trained.settings, settings, text)
+
+
+def names(
+    kb: Kb,
+    training: Training,
+    how: Annotated[Chosen, Shown((ALIGNMENT, ENCODER, READING, LOG))],
+    preset: Annotated[FinderPresetName | None, _preset("oslat, at a rate that does not rise. [default: none]")] = None,
+) -> None:
+    """Train an encoder to map all names of an entity to similar vectors.
+
+    `arbo train names --kb doid.obo --encoder all-MiniLM-L6-v2 --out aligned`. The result is an encoder like any other
+    and a good start for `arbo train encoder` and `arbo train finder`.
+    """
+    from arbo.pipeline.named_linker import changed_encoder
+    from arbo.training.presets import FINDER_PRESETS
+
+    defaults = config.SelfAlignmentConfig() if preset is None else FINDER_PRESETS[preset].alignment
+    settings = how.of(ALIGNMENT, defaults)
+    # OSLAT, section 3.1: the first token's vector is aligned.
+    start = arbo.DualEncoder.from_pretrained(training.encoder, arbo.EncoderConfig(pooling="cls"))
+    start, entities = changed_encoder(start, how.changes(ENCODER)), kb.read(how.of(READING, ReadingConfig()))
+    console.say(f"aligning the names of {len(entities):,} entities")
+    trained = arbo.train_self_alignment(
+        start, entities, out=training.out, config=settings, options=training.options(how)
+    )
+    words = f"DOCS --encoder {training.out} ..."
+    training.report(trained.settings, settings, f"next: arbo train finder {words}, or arbo link {words}")
+
+
+_EDGES_OUT = "JSON file to write, or with --cross a folder, which `--edges` of other verbs reads."
+_CROSS = (
+    "Also train a cross-encoder, which reads the pairs of mentions that are doubtful; it starts from this model: a "
+    "local folder, `all-MiniLM-L6-v2` from its pip package, or a name on the Hugging Face Hub. [default: none]"
+)
+
+
+def edges(
+    docs: Docs,
+    kb: OptionalKb,
+    how: Annotated[Chosen, Shown((LINKER, ENCODER, READING, LEARNT, JOB))],
+    dev: Annotated[Path, Option(metavar="DOCS", help="Annotated documents to calibrate the probabilities on.")],
+    out: Annotated[Path, Option(help=_EDGES_OUT)],
+    cross: Annotated[str | None, Option(metavar="MODEL", help=_CROSS)] = None,
+    encoder: options.Encoder = None,
+    as_json: options.Json = False,
+) -> None:
+    """Train an edge model for `--edges` of link, discover, tune and train: it says whether two mentions mean the same.
+
+    `arbo train edges train.jsonl --dev dev.jsonl --out edges.json`, then `arbo discover test.jsonl --edges edges.json
+    --out run`. With --kb the edge model also says whether a mention means an entity. Gold ids and gold clusters both
+    say which mentions mean the same. Training takes about a minute for a million pairs, and needs no GPU.
+
+    With --cross, training takes some minutes more. Repeat the command to resume it from OUT.training.
+    """
+    from arbo.files import check_writable
+
+    learns_names = how.of(LEARNT, NamesConfig()).names
+    if learns_names and not kb.path:
+        raise UsageError("names needs --kb, the knowledge base that gets the names; give --kb, or leave names out")
+    check_no_input(out, *docs.paths, dev, kb.path)
+    check_writable(out)
+    linker, reading = load_linker(Models(encoder=encoder), how), how.of(READING, ReadingConfig())
+    documents, held_out = docs.read(reading), docs.dev(dev, reading)
+    assert held_out is not None
+    more: dict[str, Any] = {} if cross is None else {"cross": cross, "out": out}
+    model = arbo.train_edges(documents, held_out, kb.read(reading), linker=linker, names=learns_names, **more)
+    if cross is None:
+        model.save(out)
+    pairs = ", ".join(f"{count:,}" for count in model.trained["pairs"])
+    recall = {name: f"{share:.1%}" for name, share in model.trained["recall"].items()}
+    text = (
+        f"of the pairs of mentions in --dev that mean the same, {recall['all']} are compared: found by place "
+        f"{recall['near']}, by shared words {recall['words']}, by similar names in other documents {recall['names']}\n"
+        f"trained on {pairs} pairs; written to {out}\nnext: arbo discover DOCS --edges {out} ..."
+    )
+    console.answer({"edges": str(out), **model.settings}, text, as_json=as_json)
+
+
+_FINDER_PRESET = "oslat, at a rate that does not rise, names as means of their tokens. [default: none]"
+
+
+def finder(
+    docs: Docs,
+    kb: Kb,
+    training: Training,
+    how: Annotated[Chosen, Shown((OSLAT, LABEL_ATTENTION, READING, ABBREVIATIONS, LOG))],
+    dev: options.Dev = None,
+    preset: Annotated[FinderPresetName | None, _preset(_FINDER_PRESET)] = None,
+) -> None:
+    """Train a model that finds mentions in unmarked texts (OSLAT), for `arbo find --finder`.
+
+    First `arbo train names --kb doid.obo --encoder all-MiniLM-L6-v2 --out aligned`, then `arbo train finder train.txt
+    --dev dev.txt --kb doid.obo --encoder aligned --out model`.
+
+    Training reads the entities of each sentence of DOCS, but not their positions. The model learns where a name occurs
+    in a text, and whether the entity occurs at all. --dev selects the best model and the minimum score of an entity.
+    """
+    from arbo.training.presets import FINDER_PRESETS
+
+    base = None if preset is None else FINDER_PRESETS[preset]
+    settings = how.of(OSLAT, config.OslatTraining() if base is None else base.training)
+    start = _label_attention(training.encoder, how, base and base.model)
+    data, expand = _Data.read(docs, kb, dev, how), expands_abbreviations(how)
+    if dev is None:
+        console.warn("without --dev the last model is kept, and find_threshold is not tuned; set it with `arbo find`")
+    more: Any = {"expand_abbreviations": expand, "dev": data.dev, "options": training.options(how)}
+    trained = arbo.train_oslat(start, data.documents, data.kb, out=training.out, config=settings, **more)
+    text = (
+        f"minimum score of an entity: {trained.threshold:.3f}\n"
+        f"next: arbo find DOCS --finder {training.out} ..., or arbo link DOCS --find-mentions {training.out} ..."
+    )
+    training.report(trained.settings, settings, text)
+
+
+def _label_attention(model: str, how: Chosen, config: arbo.LabelAttentionConfig | None) -> arbo.LabelAttention:
+    """Start from the transformer of an encoder; without ``config``, with its pooling if label attention supports it."""
+    from arbo.spans.config import POOLINGS
+
+    encoder = arbo.DualEncoder.from_pretrained(model)
+    if not encoder.shared:
+        wrong = f"{model} has two transformers, but label attention reads names and texts with one"
+        raise UsageError(f"{wrong}; start from another encoder, e.g. from `arbo train names`")
+    pooling = encoder.config.pooling
+    if config is None:
+        config = arbo.LabelAttentionConfig(pooling=pooling) if pooling in POOLINGS else arbo.LabelAttentionConfig()
+    return arbo.LabelAttention.of(encoder.mention_tower, how.of(LABEL_ATTENTION, config))
+
+
+_CANDIDATES_OF = "Encoder that finds the candidates: `ngram` or a transformer, as in `arbo link --encoder`."
+_RERANKER_PRESET = (
+    "arboel (64 candidates, score of the first token) or pel (16 candidates, score of the mean of all tokens, batches "
+    "of 4)."
+)
+
+
+def reranker(
+    docs: Docs,
+    kb: Kb,
+    training: Training,
+    how: Annotated[Chosen, Shown((RERANKING, CROSS_ENCODER, READING, ABBREVIATIONS, JOB, LOG))],
+    dev: options.Dev = None,
+    candidates_of: Annotated[str, options.option(metavar="MODEL", help=_CANDIDATES_OF)] = "ngram",
+    preset: Annotated[RerankingPresetName, _preset(_RERANKER_PRESET)] = "arboel",
+) -> None:
+    """Train a cross-encoder to choose among the candidates of an encoder, for `arbo link --reranker`.
+
+    `arbo train reranker train.txt --dev dev.txt --kb doid.obo --candidates-of ngram
+    --encoder all-MiniLM-L6-v2 --out cross`, then `arbo link test.txt --kb doid.obo
+    --reranker cross --out run`.
+    """
+    from arbo.encoders.cross_config import CROSS_PRESETS
+    from arbo.progress import bars
+    from arbo.training.presets import RERANKING_PRESETS
+
+    settings, reads = how.of(RERANKING, RERANKING_PRESETS[preset]), how.of(CROSS_ENCODER, CROSS_PRESETS[preset])
+    start = arbo.CrossEncoder.of(arbo.DualEncoder.from_pretrained(training.encoder).mention_tower, reads).with_markers()
+    candidates, data = load_encoder(candidates_of, how), _Data.read(docs, kb, dev, how)
+    linker_config = arbo.LinkerConfig(expand_abbreviations=expands_abbreviations(how))
+    linker = arbo.Linker(data.kb, candidates, linker_config, announce=bars)
+    more: Any = {"dev": data.dev, "out": training.out, "options": training.options(how)}
+    trained = arbo.train_reranker(start, linker, data.documents, config=settings, **more)
+    model = candidates.settings.get("model", "ngram")
+    text = f"next: arbo link DOCS --encoder {model} --reranker {training.out} ..."
+    training.report(trained.settings, settings, f"{text}; if mentions can be NIL, run arbo tune first")
+
+
+for _verb in (encoder, names, edges, finder, reranker):
+    app.command()(spread(_verb))

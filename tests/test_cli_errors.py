@@ -1,0 +1,174 @@
+"""Errors of the command line: a command, its exit code, and words of the message; nothing is written."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import pytest
+from cli_builders import sample_files
+from conftest import Run
+
+_LINK = "link test.jsonl --kb kb.jsonl --out out"
+_DATA = {
+    "bad.jsonl": '{"id": "D98", "text": "a"}\n{"id": "D99", "text": 5}\n',
+    "bare.jsonl": '{"id": "d", "text": "no mention", "entities": []}\n',
+    "nogold.jsonl": '{"id": "d", "text": "abc", "mentions": [{"spans": [[0, 3]]}]}\n',
+    "noname.jsonl": '{"id": "E1", "name": " "}\n',
+    "kb.tsv": "D1\tflu\nD2\n",
+    "ids": "Z9\nZ8\n",
+    "empty": "# none\n",
+    "tuned.json": '{"config": {"treshold": 1}}',
+    "list.json": "[1]",
+    "notes.json": "precious",
+    "key.conll": "#begin document d\nd\t0\tw\t(1)\n#end document\n",
+    "odd.conll": "#begin document d\nd\t0\tw\t(1)|2)\n#end document\n",
+    "odd.jsonl": '{"mentions": ["a"]}\n{"mentions": ["a"], "cluster": 3}\n',
+    "spoilt/manifest.json": "{}",
+    "thesis/chapter.txt": "precious",
+}
+"""Files beside those of `sample_files`."""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = sample_files(tmp_path_factory.mktemp("errors"))
+    for name, text in _DATA.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(text, "utf-8")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "words"),
+    [
+        # the command line itself
+        ("nothing", 2, "No such command 'nothing'"),
+        ("link", 2, "Missing"),
+        ("kb", 2, ""),
+        ("link test.jsonl --kb kb.jsonl", 2, "Missing option '--out'"),
+        (f"{_LINK} --bogus", 2, "No such option: --bogus"),
+        ("discover test.jsonl --kb kb.jsonl --out out", 2, "No such option: --kb"),
+        ("train finder --edges x", 2, "No such option: --edges"),
+        ("link test.jsonl --format word --kb kb.jsonl --out out", 2, "'word' is not one of"),
+        ("export run --to xlsx --out x", 2, "'--to': 'xlsx' is not one of"),
+        ("train encoder --preset proxies", 2, "'--preset': 'proxies' is not one of"),
+        # settings
+        (f"{_LINK} --k -1", 2, "k must be an integer of at least 0, not -1"),
+        (f"{_LINK} --k many", 2, "k must be an integer of at least 0, not 'many'"),
+        (f"{_LINK} --method kmeans", 2, "'kmeans' is not one of arborescence, minimax, undirected, independent"),
+        (f"{_LINK} --threshold low", 2, "entity_threshold"),
+        (f"{_LINK} --threshold 0.1,0.2,0.3", 2, "expected a number or `none`, or two of them"),
+        (f"{_LINK} --threshold nan", 2, "entity_threshold"),
+        (f"{_LINK} --threshold 0,35", 2, "write 0.35 with a decimal point"),
+        (f"{_LINK} --set treshold=1", 2, "unknown setting 'treshold'; did you mean "),
+        (f"{_LINK} --set k", 2, "--set k: write NAME=VALUE, such as k=8, or @FILE"),
+        (f"{_LINK} --set @list.json", 2, "must have a JSON object of fields"),
+        (f"{_LINK} --set search=hnsw", 2, "dense vectors"),
+        (f"{_LINK} --set context=5", 2, "choose a transformer, or leave context out"),
+        (f"{_LINK} --set find_threshold=0.5 --find-mentions dictionary", 2, "`dictionary` has no scores"),
+        (f"{_LINK} --preview", 2, "give them to --corrections"),
+        (f"{_LINK} --config absent.json", 3, "cannot read the configuration: No such file or directory"),
+        (f"{_LINK} --config tuned.json", 3, "tuned.json: unknown setting: 'treshold'; did you mean 'nil_threshold'"),
+        # models
+        (f"{_LINK} --encoder ngrams", 2, "did you mean ngram?"),
+        (f"{_LINK} --encoder MiniLM-L6-v2", 2, "did you mean all-MiniLM-L6-v2?"),
+        (f"{_LINK} --encoder ./nowhere", 3, "nowhere"),
+        (f"{_LINK} --find-mentions nowhere", 2, "--find-mentions 'nowhere': no such folder"),
+        # documents and knowledge bases
+        ("link absent.jsonl --kb kb.jsonl --out out", 3, "absent.jsonl"),
+        ("link all.jsonl --format pubtator --kb kb.jsonl --out out", 3, "all.jsonl"),
+        (
+            "link bad.jsonl --kb kb.jsonl --out out",
+            3,
+            "bad.jsonl, line 2, 'D99': 'text' of a document must be a string",
+        ),
+        ("link bare.jsonl --kb kb.jsonl --out out", 3, "bare.jsonl: the documents have no mentions; if they should"),
+        ("link test.jsonl --kb absent.obo --out out", 3, "absent.obo"),
+        ("link test.jsonl --kb noname.jsonl --out out", 3, "noname.jsonl, line 1"),
+        (f"{_LINK} --types Nonsense", 2, "no mention has the type Nonsense; types of mentions: "),
+        (f"{_LINK} --kb-types Specie", 2, "no entity has the type 'Specie'; types of entities: "),
+        (f"{_LINK} --kb-xrefs UMLS", 2, "UMLS"),
+        (f"{_LINK} --ids ids", 3, "ids: no document has one of these ids: 'Z9', 'Z8'; check them"),
+        (f"{_LINK} --ids empty", 3, "empty: no document has one of these ids: there are none"),
+        ("kb check kb.jsonl --kb-format obo", 3, "kb.jsonl"),
+        ("kb check thesis --kb-format index", 3, "not an index of a knowledge base: arbo-index.json cannot be read"),
+        ("kb convert kb.tsv --out x.jsonl", 3, "kb.tsv, line 2, 'D2'"),
+        ("kb convert kb.tsv --columns id --out x.jsonl", 2, "--columns must be KEY=COLUMN"),
+        ("kb edit kb.jsonl --out x.jsonl", 2, "nothing to edit: give --add-names"),
+        ("kb edit kb.jsonl --remove-names @absent.txt --out x.jsonl", 3, "absent.txt: cannot be read: No such file"),
+        ("tune nogold.jsonl --kb kb.jsonl --out out.json", 3, "gold"),
+        ("tune test.jsonl --method minimax --out out.json", 2, "minimax"),
+        ("tune test.jsonl --objective nil_f1 --out out.json", 2, "nil_f1"),
+        ("train encoder train.jsonl --encoder x --set best=ari --out out", 2, "best chooses the model by its score on"),
+        # outputs that are something else, or inputs
+        ("link test.jsonl --kb kb.jsonl --out thesis", 2, "thesis exists and is not a"),
+        ("link test.jsonl --kb kb.jsonl --out ids", 2, "ids exists and is not a"),
+        ("link test.jsonl --kb kb.jsonl --out ids/run", 2, "ids is not a writable folder"),
+        ("discover test.jsonl --out out --set work=out/work", 2, "is in a run folder; choose another folder"),
+        ("tune test.jsonl --out thesis", 2, "the file's ending must be .json"),
+        ("find test.jsonl --kb kb.jsonl --out test.jsonl", 2, "would change the input"),
+        ("find test.jsonl --kb kb.jsonl --out x.txt", 2, "the file's ending must be .jsonl or .jsonl.gz"),
+        ("kb convert kb.jsonl --out kb.jsonl", 2, "would change the input"),
+        ("kb convert kb.jsonl --out x.csv", 2, "must be .jsonl or .jsonl.gz or .tsv or .tsv.gz or .parquet"),
+        ("kb index kb.jsonl --out thesis", 2, "thesis exists and is not a folder of an arbo index"),
+        ("explore spoilt --out page.txt", 2, "the file's ending must be .html or .htm"),
+        # runs
+        ("evaluate", 2, "Missing argument 'RUN"),
+        ("evaluate absent", 3, "absent"),
+        ("evaluate spoilt", 3, "manifest.json"),
+        ("explain thesis m", 3, "not a run folder"),
+        ("add absent", 2, "Missing option '--out'"),
+        ("add absent --out two", 2, "nothing to add: give documents, --corrections, or a new release"),
+        ("add absent test.jsonl --anew --out two", 2, "exclude each other"),
+        # files of clusters
+        ("score", 2, "KEY"),
+        ("score key.conll", 2, "RESPONSE"),
+        ("score key.conll odd.conll odd.conll", 2, "two systems are named odd.conll"),
+        ("score key.conll key.conll --set seed=-1", 2, "seed must be"),
+        (
+            "score key.conll odd.conll",
+            3,
+            "odd.conll, line 2, column 11: chain 2 ends a mention here that has not begun",
+        ),
+        (
+            "score key.conll odd.jsonl",
+            3,
+            "odd.jsonl, line 2, column 1: unknown key 'cluster'; known: document, mentions",
+        ),
+        ("score key.conll absent", 3, "absent: cannot be read: No such file"),
+        ("score key.conll thesis", 3, "thesis: cannot be read: Is a directory"),
+    ],
+)
+def test_an_error_has_a_code_and_words(
+    command: str, code: int, words: str, run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    before = {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+    done = run(*shlex.split(command))
+    assert (done.code, words in done.told) == (code, True), done.told
+    assert (done.out == "" or command == "kb", "Traceback" in done.err) == (True, False)
+    assert {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()} == before
+
+
+def test_errors_of_runs(run: Run, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run("discover", folder / "test.jsonl", "--out", "run").code == 0
+    for command, words in (
+        ("add run --remove nothing --out two", "no document or mention 'nothing'"),
+        ("add run --anew --out run", "is the run itself or inside it, which is not changed"),
+        ("add run --anew --out run/in/it", "is the run itself or inside it"),
+        ("add run --anew --kb kb.jsonl --out two", "has no knowledge base; leave --kb"),
+        ("diff run", "give two runs: run was not made of another run"),
+        ("explain run nobody", "'nobody'"),
+        ("evaluate run --plot nil.png", "--plot needs a run of `arbo link` with gold mentions that are NIL"),
+        ("evaluate run --save table.html", "must end in one of .csv"),
+        ("evaluate run --save run/manifest.json", "would change the input"),
+        ("evaluate run --set by_topic=true", "have no topic in their metadata"),
+        ("evaluate run --gold docs --train docs", "--train and --gold exclude each other"),
+        ("kb edit kb.jsonl --add-discovered run --out x.csv", "the file's ending must be"),
+    ):
+        done = run(*command.split())
+        assert (done.code, words in done.told) == (2, True), (command, done.told)
+    Path("run/links.parquet").write_bytes(b"PAR1")
+    assert (run("show", "run").code, "links.parquet" in run("show", "run").told) == (3, True)
