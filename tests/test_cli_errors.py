@@ -71,8 +71,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (f"{_LINK} --config absent.json", 3, "cannot read the configuration: No such file or directory"),
         (f"{_LINK} --config tuned.json", 3, "tuned.json: unknown setting: 'treshold'; did you mean 'nil_threshold'"),
         # models
-        (f"{_LINK} --encoder ngrams", 2, "did you mean ngram?"),
-        (f"{_LINK} --encoder MiniLM-L6-v2", 2, "did you mean all-MiniLM-L6-v2?"),
         (f"{_LINK} --encoder ./nowhere", 3, "nowhere"),
         (f"{_LINK} --find-mentions nowhere", 2, "--find-mentions 'nowhere': no such folder"),
         # documents and knowledge bases
