@@ -19,7 +19,6 @@ from arbo.cli.work import JobConfig
 from arbo.errors import UsageError, listed
 from arbo.formats import read_knowledge_base
 from arbo.formats.files import read_lines
-from arbo.kb.saving import ENDINGS
 from arbo.text.names import normalize_name
 
 app = typer.Typer(help="Inspect, convert or change a knowledge base.", no_args_is_help=True)
@@ -98,6 +97,7 @@ def edit(
     differ in case, plural or punctuation. If an entity loses its preferred name, its first remaining alias becomes its
     name. An entity that loses all names is left out, and its mentions count as NIL.
     """
+    from arbo.kb.saving import ENDINGS
     from arbo.linking.new_entities import new_entities
 
     reading, changes = how.of(READING, ReadingConfig()), dict[str, int]()
@@ -149,6 +149,8 @@ def convert(
     as_json: options.Json = False,
 ) -> None:
     """Write a knowledge base in another format, which the ending of --out chooses."""
+    from arbo.kb.saving import ENDINGS
+
     pairs = [pair.partition("=") for pair in columns.split(",")] if columns else []
     names = {key.strip(): column.strip() for key, _, column in pairs}
     if not all(names.values()):
