@@ -15,7 +15,6 @@ from arbo.cli.models import LinkingModels, load_linker
 from arbo.engine import Method
 from arbo.errors import UsageError
 from arbo.files import write_json
-from arbo.linking.config import Objective, objective_of
 
 if TYPE_CHECKING:
     from arbo.linking.tuning import Tuning
@@ -24,7 +23,7 @@ _OBJECTIVE = (
     "The score to maximise. With --kb: accuracy_with_nil (default) or nil_f1. Without: ari (default), b3, conll or lea."
 )
 _Objective = Annotated[
-    Objective | None, options.clustering("--objective", show_default=False, metavar="SCORE", help=_OBJECTIVE)
+    str | None, options.clustering("--objective", show_default=False, metavar="SCORE", help=_OBJECTIVE)
 ]
 _METHOD = f"With --kb, try only this method: {', '.join(get_args(Method))}. [default: all]"
 _Method = Annotated[Method | None, options.clustering("--method", metavar="METHOD", help=_METHOD)]
@@ -49,9 +48,12 @@ def tune(
     link --config` then writes for each link. Without a knowledge base, tuning maximises the ARI or, with `--objective`,
     the F1 of B-cubed, CoNLL or LEA, over all thresholds.
     """
+    from arbo.linking.config import objective_of
+
+    score: Any = objective  # checked by `objective_of`
     if reranker and kb.path is None:
         raise UsageError("--reranker needs --kb, since it compares mentions with entities")
-    objective_of(objective, method, discovers=kb.path is None)
+    objective_of(score, method, discovers=kb.path is None)
     check_output(out, (".json",), *docs.paths)
     reading = how.of(READING, ReadingConfig())
     linker = load_linker(LinkingModels(encoder=encoder, reranker=reranker, edges=edges), how).configured(
@@ -59,7 +61,7 @@ def tune(
     )
     documents = docs.read(reading)
     read_gold(documents, linker.kb)
-    linker = linker.tune(documents, objective=objective, method=method)
+    linker = linker.tune(documents, objective=score, method=method)
     tuning = linker.tuning
     assert tuning is not None
     content = {
