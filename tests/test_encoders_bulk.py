@@ -19,6 +19,7 @@ from arbo.encoders import ngram_sums, ngrams
 from arbo.encoders.name_words import words_of
 from arbo.encoders.ngrams import Frequencies
 from arbo.encoders.string_table import Spans, StringTable
+from arbo.errors import DataError
 from arbo.text.names import normalize_name
 
 UNSEEN = 1 << 16
@@ -206,6 +207,16 @@ def test_frequencies_are_opened_from_files(tmp_path: Path) -> None:
     names = ["fever", "Ωμέγα", "unseen Wilson", ""]
     other = arbo.NgramEncoder(frequencies=again)
     assert_same(fitted._encode(names), other._encode(names))
+
+
+@pytest.mark.parametrize("name", ["words_text", "words_start", "grams_slots", "gram_count", "word_count"])
+def test_damaged_frequencies_are_refused(name: str) -> None:
+    """A kernel that followed them would read out of bounds."""
+    fitted = arbo.NgramEncoder().fit(["Wilson disease", "fever"])
+    assert fitted.frequencies is not None
+    arrays = fitted.frequencies.arrays()
+    with pytest.raises(DataError, match="damaged"):
+        Frequencies.from_arrays({**arrays, name: arrays[name][: len(arrays[name]) // 4]})
 
 
 @given(st.lists(st.text(max_size=3), max_size=300))

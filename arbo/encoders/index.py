@@ -98,9 +98,9 @@ def word_index(kb: KnowledgeBase) -> WordIndex:
     if kb.stored is None or not (arrays := kb.stored.arrays("words")):
         return WordIndex.of(kb)
     try:
-        return WordIndex.from_arrays(arrays)
-    except KeyError as error:
-        raise _damaged(kb.stored, error) from None
+        return WordIndex.from_arrays(arrays, len(kb))
+    except DataError as error:
+        raise error.at(str(kb.stored.folder)) from None
 
 
 def _state(fitted: Encoder, encoder: Encoder) -> Arrays:

@@ -16,6 +16,7 @@ from arbo.encoders.near_names import may_be_near
 from arbo.encoders.ngram_sums import Items, grams_of, n_holders, name_vectors
 from arbo.encoders.string_table import Spans, StringTable
 from arbo.engine import Ids, Metric, New, Vectors, in_parallel
+from arbo.errors import DataError
 from arbo.progress import Announce, quiet
 
 Floats = npt.NDArray[np.float64]
@@ -51,9 +52,14 @@ class Frequencies:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
-        """Return frequencies that use these arrays, uncopied; raise KeyError if one is missing."""
+        """Return frequencies that use these arrays, uncopied; raise DataError if they do not fit together."""
         words, grams = (StringTable.from_arrays(arrays, name) for name in ("words", "grams"))
-        return cls(int(arrays["names"][0]), words, grams, arrays["word_count"], arrays["gram_count"])
+        counts = [np.asarray(arrays.get(name)) for name in ("word_count", "gram_count", "names")]
+        if [count.shape for count in counts] != [(len(words),), (len(grams),), (1,)] or any(
+            count.dtype.kind not in "if" or not ((count >= 0) & (count <= counts[2])).all() for count in counts
+        ):
+            raise DataError("the counts of words or n-grams are damaged; make the index or run with them again")
+        return cls(int(counts[2][0]), words, grams, *counts[:2])
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,17 +123,17 @@ class NgramEncoder:
         row = np.fromiter(map(place.__getitem__, names), np.int32, len(names))
         return Vectors(self._encode(list(place)), row, np.arange(len(row), dtype=np.int32), len(row))
 
-    def near(self, names: Sequence[str], sought: Ids, within: float) -> Ids:
-        """Return the ascending rows of ``sought`` names, and of all that may be within a dissimilarity of one of these.
+    def near(self, names: Sequence[str], queries: Ids, within: float) -> Ids:
+        """Return the ascending rows of the names in ``queries``, and of all that may be as near to one of these.
 
         This takes less than encoding all names, see `arbo.encoders.near_names`.
         """
-        if within >= 1 or self.floor < 0 or not len(sought):
-            return np.arange(len(names)) if len(sought) else sought
+        if within >= 1 or self.floor < 0 or not len(queries):
+            return np.arange(len(names)) if len(queries) else queries
         words, in_name = words_of(names)
-        vectors = self._encode([names[row] for row in sought.tolist()])
+        vectors = self._encode([names[row] for row in queries.tolist()])
         is_near = may_be_near(in_name, self._vectors_of(words), vectors[:, :-1], within)
-        is_near[sought] = True
+        is_near[queries] = True
         return np.flatnonzero(is_near)
 
     def unseen(self, names: Iterable[str]) -> float:

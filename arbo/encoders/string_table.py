@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from arbo.engine import Ids, kernel
+from arbo.errors import DataError
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -69,8 +70,28 @@ class StringTable:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]], prefix: str) -> Self:
-        """Return the table with these arrays, uncopied; raise KeyError if one is missing."""
-        return cls(*(arrays[f"{prefix}_{name}"] for name in ("text", "start", "slots")))
+        """Return the table with these arrays, uncopied; raise DataError if they do not fit together."""
+        own = [np.asarray(arrays.get(f"{prefix}_{name}")) for name in ("text", "start", "slots")]
+        if not _is_sound(*own):
+            raise DataError(f"the table of {prefix} is damaged; make the index or run with it again")
+        return cls(*own)
+
+
+def _is_sound(text: Bytes, start: Ids, slots: Ids) -> bool:
+    """Return whether these are the arrays of a table, in which kernels read within bounds and find an end."""
+    kinds = [array.dtype.str for array in (text, start, slots) if array.ndim == 1]
+    if kinds != ["|u1", "<i8", "<i4"] or not len(start):
+        return False
+    n, n_slots = len(start) - 1, len(slots)
+    return bool(
+        start[0] == 1
+        and start[-1] == len(text)
+        and (np.diff(start) > 0).all()
+        and n_slots & (n_slots - 1) == 0 < n_slots >= 2 * n
+        and (slots >= 0).sum() == n
+        and slots.min() >= -1
+        and slots.max() < n
+    )
 
 
 def _read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -11,7 +11,8 @@ import numpy.typing as npt
 from arbo.data import KnowledgeBase
 from arbo.encoders.name_words import words_of
 from arbo.encoders.string_table import StringTable
-from arbo.engine import Bools, Ids, kernel, ranges
+from arbo.engine import Bools, Ids, is_below, is_start, kernel, ranges
+from arbo.errors import DataError
 from arbo.text.words import SMALL_WORDS, capital_stop_words, content_words, words as words_in
 
 _PARTS = ("first", "start", "items", "row", "always")
@@ -70,9 +71,18 @@ class WordIndex:
         return {name: getattr(self, name) for name in _PARTS} | self.words.arrays("words")
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
-        """Return the index with these arrays, uncopied; raise KeyError if one is missing."""
-        return cls(StringTable.from_arrays(arrays, "words"), *(arrays[name] for name in _PARTS))
+    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]], n_entities: int) -> Self:
+        """Return the index with these arrays, uncopied; raise DataError if they do not fit together."""
+        words = StringTable.from_arrays(arrays, "words")
+        first, start, items, row, always = own = [np.asarray(arrays.get(name)) for name in _PARTS]
+        n = len(words)
+        if (
+            any(one.ndim != 1 or one.dtype.kind != "i" for one in own)
+            or not (is_start(first, n, len(row)) and is_start(start, len(row), len(items)) and is_below(items, n))
+            or not all(is_below(rows, n_entities) for rows in (row, always))
+        ):
+            raise DataError("the words of names are damaged; build the index again with `arbo kb index`")
+        return cls(words, *own)
 
 
 def _small(words: StringTable) -> Bools:
