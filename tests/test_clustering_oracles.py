@@ -337,3 +337,16 @@ def test_undirected_is_the_spanning_tree_networkx_finds(style, distinct):
         expected = {original[min(ends), max(ends)] for ends in nx.minimum_spanning_tree(graph).edges}
         kept = kept_edges(partition(given, "undirected", threshold), directed=False)
         assert kept.keys() == expected, (edges, n_entities, threshold)
+
+
+@every_style
+@pytest.mark.parametrize("method", METHODS)
+def test_to_networkx_has_every_node_and_every_kept_edge(method, style):
+    for _, n_entities, n_nodes, threshold, graph in random_cases(style, False, 20):
+        result = partition(graph, method, threshold)
+        exported = result.to_networkx()
+        assert dict(exported.nodes(data="cluster")) == dict(enumerate(result.labels.tolist()))
+        assert [kind for _, kind in sorted(exported.nodes(data="kind"))] == (
+            ["entity"] * n_entities + ["mention"] * (n_nodes - n_entities)
+        )
+        assert {(u, v): w for u, v, w in exported.edges(data="weight")} == kept_edges(result, directed=True)

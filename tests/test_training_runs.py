@@ -6,6 +6,9 @@ import errno
 import itertools
 import os
 import shutil
+import subprocess
+import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -155,6 +158,29 @@ def test_an_interrupted_training_goes_on_with_the_same_losses(
     lines = log_of(out)
     assert len(lines) > 2
     assert all(line["loss"] > 0 and line["gradient"] > 0 for line in lines)
+
+
+def test_kill_9_in_the_middle_of_an_epoch(bert_folder: Path, bert: Tower, tmp_path: Path) -> None:
+    begin("dual", bert, tmp_path / "whole", epochs=12)
+    code = f"""
+import sys
+from pathlib import Path
+sys.path.insert(0, {str(Path(__file__).parent)!r})
+from test_training_runs import Tower, begin, torch
+torch.set_num_threads(1)  # as here: sums depend on it
+begin("dual", Tower.load({str(bert_folder)!r}, device="cpu"), Path(sys.argv[1]), epochs=12)
+"""
+    process = subprocess.Popen([sys.executable, "-c", code, tmp_path / "parts"], stderr=subprocess.DEVNULL)
+    log, deadline = tmp_path / "parts.training" / "log.jsonl", time.monotonic() + 120
+    while not (log.is_file() and log.read_text("utf-8").count("\n") >= 4):
+        assert process.poll() is None, "it ended before it could be killed"
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    process.kill()
+    process.wait()
+    assert not (tmp_path / "parts").exists()
+    begin("dual", bert, tmp_path / "parts", epochs=12)
+    assert log_of(tmp_path / "parts") == log_of(tmp_path / "whole")
 
 
 @pytest.mark.parametrize("name", ["dual", "cross", "names", "finder"])
