@@ -6,6 +6,7 @@ import gzip
 import hashlib
 import json
 import re
+import sys
 from base64 import b64decode, b64encode
 from dataclasses import replace
 from html import unescape
@@ -275,6 +276,15 @@ def test_columns_hold_what_they_are_given() -> None:
     assert found["d"].tolist() == [5, 5, 900, 4]
     assert np.isnan(found["f"]).tolist() == [False, True, True, False]
     assert found["s"] == ["", "é\u2028</script>", "", "𝄞"]
+
+
+def test_without_the_extra_the_verb_says_what_to_install(
+    run: Run, result: arbo.Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result.save(tmp_path / "run")
+    monkeypatch.setitem(sys.modules, "arbo.explore.server", None)
+    told = run("explore", tmp_path / "run")
+    assert (told.code, "run: pip install 'arbo[serve]'" in told.told) == (1, True)
 
 
 def test_the_verb_writes_a_page(sample: Sample, result: arbo.Result, tmp_path: Path, run: Run) -> None:

@@ -482,15 +482,6 @@ def test_numbers_that_json_cannot_hold_are_null(served: Served, result: arbo.Res
         assert "NaN" not in served().get(f"/api/{path}").text
 
 
-def test_without_the_extra_the_verb_says_what_to_install(
-    run: Run, result: arbo.Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    result.save(tmp_path / "run")
-    monkeypatch.setitem(sys.modules, "arbo.explore.server", None)
-    told = run("explore", tmp_path / "run")
-    assert (told.code, "run: pip install 'arbo[serve]'" in told.told) == (1, True)
-
-
 def test_the_address_is_for_this_computer_and_has_a_secret(
     run: Run, result: arbo.Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
