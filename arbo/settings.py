@@ -168,14 +168,14 @@ def field_texts(module: str, name: str) -> Mapping[str, FieldText]:
     return found
 
 
-def read_json(path: PathLike, what: str, mend: str = "write JSON in UTF-8") -> Any:
+def read_json(path: PathLike, what: str, advice: str = "write JSON in UTF-8") -> Any:
     """Read a JSON file; raise DataError, which calls the file ``what``, if that fails."""
     try:
         return json.loads(Path(path).read_text("utf-8"))
     except OSError as error:
         raise DataError(f"cannot read {what}: {error.strerror}; check the path", file=fspath(path)) from None
     except (ValueError, RecursionError) as error:
-        raise DataError(f"cannot read {what}: {error}; {mend}", file=fspath(path)) from None
+        raise DataError(f"cannot read {what}: {error}; {advice}", file=fspath(path)) from None
 
 
 def check_choice(name: str, value: object, known: Sequence[object]) -> None:

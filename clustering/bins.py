@@ -90,24 +90,28 @@ class Bins:
 
     def taken(self, which: int) -> Bin:
         """Return a bin as a graph of its own."""
-        mentions, told = self.mentions[self.begin[which] : self.begin[which + 1]], self.decisions
+        mentions, decisions = self.mentions[self.begin[which] : self.begin[which + 1]], self.decisions
         given, n = self.lists.without_edges, self.lists.n_entities
         edges = concatenated([*self._edges(which)])
         ids, named = given.source.dtype, [edges.source, edges.target]
-        if told is not None:
-            root, passed_on, alone = told.root[mentions], told.passed_on[mentions], told.alone[mentions]
-            same, different, wrong = (self._of_bin(which, pairs) for pairs in (told.same, told.different, told.wrong))
+        if decisions is not None:
+            root, passed_on, alone = decisions.root[mentions], decisions.passed_on[mentions], decisions.alone[mentions]
+            same, different, wrong = (
+                self._of_bin(which, pairs) for pairs in (decisions.same, decisions.different, decisions.wrong)
+            )
             named += [root[root >= 0], wrong[:, 1]]
         entities = np.unique(np.concatenate([ids_[ids_ < n] for ids_ in named])).astype(ids)
         first, node = len(entities), np.concatenate([entities, mentions + n])
         number = np.empty(given.n_nodes, ids)  # of the nodes of this bin
         number[node] = np.arange(len(node))
-        if told is not None:
+        if decisions is not None:
             root[root >= 0] = number[root[root >= 0]]
             wrong = np.column_stack([number[wrong[:, 0] + n] - first, number[wrong[:, 1]]])
-            told = Decisions(root, passed_on, alone, number[same + n] - first, number[different + n] - first, wrong)
+            decisions = Decisions(
+                root, passed_on, alone, number[same + n] - first, number[different + n] - first, wrong
+            )
         graph = Graph(number[edges.source], number[edges.target], edges.weight, first, len(node))
-        return Bin(graph, told, mentions, entities)
+        return Bin(graph, decisions, mentions, entities)
 
     def n_edges(self, which: int) -> int:
         """Return the number of edges of a bin, without making its graph."""

@@ -215,9 +215,9 @@ def late_nearest(
     return lists_of(queries.row, k, corpus.n, self_ids, within, fill)
 
 
-def _used(things: TokenMatrices, asked: Ids) -> tuple[TokenMatrices, Ids]:
+def _used(things: TokenMatrices, places: Ids) -> tuple[TokenMatrices, Ids]:
     """Return the distinct requested things, and the index of each request among them."""
-    used, place = np.unique(asked, return_inverse=True)
+    used, place = np.unique(places, return_inverse=True)
     return things.taken(used), place
 
 

@@ -46,8 +46,8 @@ app = typer.Typer(
 )
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(given: bool) -> None:
+    if given:
         from importlib.metadata import version
 
         typer.echo(f"arbo {version('arbo')}")

@@ -185,7 +185,7 @@ def _settings(shown: Shown) -> Iterator[Parameter]:
         default = "" if value in ("None", "False") else f" [default: {value}]"
         option = Option(f"--{name.replace('_', '-')}", help=f"{text.summary}{default}", rich_help_panel=panel)
         if text.kind == "bool":
-            option.callback = lambda wanted: "true" if wanted else None
+            option.callback = lambda is_given: "true" if is_given else None
             yield _parameter(name, bool, False, option)
         else:
             option.metavar = _METAVARS.get(name, name.upper())
@@ -193,8 +193,8 @@ def _settings(shown: Shown) -> Iterator[Parameter]:
     set_ = Option("--set", metavar="NAME=VALUE", help=_SET, rich_help_panel=_PANEL)
     yield _parameter("set_", list[str] | None, None, set_)
 
-    def explain(wanted: bool) -> None:
-        if wanted:
+    def explain(is_given: bool) -> None:
+        if is_given:
             _explain(shown)
 
     settings = Option(

@@ -29,11 +29,11 @@ def resolve(
     from arbo.resolving.folders import resolve_graph
 
     found = resolve_graph(table, out, name, type_, context, threshold=threshold)
-    told = [{**merge._asdict(), "canonical_name": found.names[merge.canonical]} for merge in found.merges]
+    records = [{**merge._asdict(), "canonical_name": found.names[merge.canonical]} for merge in found.merges]
     if as_json:
         entities = len(set(found.canonical))
-        console.print_json({"out": str(out), "rows": len(found.names), "entities": entities, "merges": told})
+        console.print_json({"out": str(out), "rows": len(found.names), "entities": entities, "merges": records})
         return
-    for merge in told[:20]:
+    for merge in records[:20]:
         console.show(f"{merge['canonical_name']}: {', '.join(merge['names'])}")
     console.show(f"{found}; written to {out}")

@@ -144,16 +144,16 @@ class Corpus(Sequence[Document]):
 
     def of_types(self, types: str | Iterable[str]) -> Corpus:
         """Return the same documents, with only the mentions of these types."""
-        wanted = {types} if isinstance(types, str) else set(types)
+        chosen_types = {types} if isinstance(types, str) else set(types)
         if self.tables is not None:
             import pyarrow.compute as pc
 
             from arbo.data.arrow import strings
 
-            chosen = pc.is_in(self.tables.mentions["type"], strings([*wanted]))
+            chosen = pc.is_in(self.tables.mentions["type"], strings([*chosen_types]))
             return Corpus((), self.notes, self.index_names, _tables=self.tables.of_mentions(chosen))
         return self.of_documents(
-            replace(d, mentions=tuple(m for m in d.mentions if m.type in wanted)) for d in self.documents
+            replace(d, mentions=tuple(m for m in d.mentions if m.type in chosen_types)) for d in self.documents
         )
 
     def of_ids(self, ids: str | Iterable[str]) -> Corpus:
@@ -161,11 +161,11 @@ class Corpus(Sequence[Document]):
 
         Raise UsageError if the corpus has no document for one of the ids.
         """
-        wanted = {ids} if isinstance(ids, str) else set(ids)
-        chosen = [document for document in self.documents if document.id in wanted]
-        if len(chosen) < len(wanted):
-            missing = sorted(wanted - {document.id for document in chosen})
-            wrong = f"no documents for {len(missing):,} of the {len(wanted):,} ids, such as {missing[0]!r}"
+        id_set = {ids} if isinstance(ids, str) else set(ids)
+        chosen = [document for document in self.documents if document.id in id_set]
+        if len(chosen) < len(id_set):
+            missing = sorted(id_set - {document.id for document in chosen})
+            wrong = f"no documents for {len(missing):,} of the {len(id_set):,} ids, such as {missing[0]!r}"
             raise UsageError(f"{wrong}; check these ids, or leave them out")
         return self.of_documents(chosen)
 
@@ -182,16 +182,16 @@ class Corpus(Sequence[Document]):
 
     def with_ids(self, ids: Iterable[str]) -> dict[str, Document]:
         """Return the documents with these ids; unknown ids are left out."""
-        wanted = {*ids}
-        if not wanted:
+        id_set = {*ids}
+        if not id_set:
             return {}
-        some = self.documents if self.tables is None else self.tables.with_ids(wanted)
-        return {document.id: document for document in some if document.id in wanted}
+        some = self.documents if self.tables is None else self.tables.with_ids(id_set)
+        return {document.id: document for document in some if document.id in id_set}
 
     def homes(self, ids: Iterable[str]) -> dict[str, str]:
         """Return the ids of the documents of these mentions; unknown ids are left out."""
-        wanted = {*ids}
-        return {mention.id: mention.document_id for mention in self.mentions if mention.id in wanted} if wanted else {}
+        id_set = {*ids}
+        return {mention.id: mention.document_id for mention in self.mentions if mention.id in id_set} if id_set else {}
 
     def replaced(self, documents: Mapping[str, Document]) -> Self:
         """Return the corpus with others in the place of the documents with the same ids."""

@@ -180,12 +180,12 @@ class KnowledgeBase:
 
     def of_types(self, types: str | Iterable[str]) -> KnowledgeBase:
         """Return the entities with one of these types; raise UsageError for a type that no entity has."""
-        wanted = {types} if isinstance(types, str) else set(types)
+        chosen = {types} if isinstance(types, str) else set(types)
         present = {type_ for (own,) in self.columns("types") for type_ in own}
-        if missing := sorted(wanted - present):
+        if missing := sorted(chosen - present):
             known = listed(sorted(present), 12) or "none"
             raise UsageError(f"no entity has the type {', '.join(map(repr, missing))}; types of entities: {known}")
-        return self.changed(entity for entity in self if not wanted.isdisjoint(entity.types))
+        return self.changed(entity for entity in self if not chosen.isdisjoint(entity.types))
 
     def through_xrefs(self, *prefixes: str) -> KnowledgeBase:
         """Return the same entities; xrefs with one of these prefixes become alternative ids, see `arbo.kb.xrefs`."""

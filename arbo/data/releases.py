@@ -56,8 +56,8 @@ class Exchange(NamedTuple):
     def causes(self, ids: Iterable[str]) -> dict[str, str]:
         """Say what happened to entities; those that have not changed are left out."""
         named = list(dict.fromkeys(ids))
-        asked = np.array([hash_of(id_) for id_ in named], np.uint64)
-        was, now = (_rows_of(asked, keys.ids) for keys in self[:2])
+        hashes = np.array([hash_of(id_) for id_ in named], np.uint64)
+        was, now = (_rows_of(hashes, keys.ids) for keys in self[:2])
         causes = {}
         for id_, one, other in zip(named, was.tolist(), now.tolist(), strict=True):
             if one >= 0 and other < 0:

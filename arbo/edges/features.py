@@ -97,13 +97,13 @@ def _within(facts: Facts, first: Ids, second: Ids) -> list[Any]:
     ]
 
 
-def _between(facts: Facts, group: Ids, wanted: Ids | int, first: Ids, second: Ids) -> Ids:
+def _between(facts: Facts, group: Ids, counted: Ids | int, first: Ids, second: Ids) -> Ids:
     """Count the mentions between two whose group is the wanted one; (pairs,)."""
     rank = facts.columns["rank"]
     counts = np.zeros((len(rank) + 1, int(group.max(initial=1)) + 1), np.int64)
     counts[rank + 1, group] = 1
     counts = counts.cumsum(axis=0)
-    return np.asarray(counts[rank[second], wanted] - counts[rank[first] + 1, wanted])
+    return np.asarray(counts[rank[second], counted] - counts[rank[first] + 1, counted])
 
 
 _OF_NAME = ("preferred", "name_words", "name_capital", "in_brackets")

@@ -35,7 +35,7 @@ FORMATS = {
 """The kinds of models by their `format` in manifests, and their names in errors."""
 _VERSIONS = ("arbo", "safetensors", "tokenizers", "torch", "transformers")
 _KEYS = {"versions": dict, "config": dict, "shared": bool, "files": dict}
-_MEND = "save the model again, or fetch it again"
+_ADVICE = "save the model again, or fetch it again"
 
 
 def save_model(
@@ -120,7 +120,7 @@ def load_model(
         if manifest["format"] != kind.format:
             problem = f"this is {FORMATS[manifest['format']]}, not {FORMATS[kind.format]}"
             raise DataError(f"{problem}; choose another folder", file=str(folder))
-        files.check_hashes(folder, manifest["files"], _MEND)
+        files.check_hashes(folder, manifest["files"], _ADVICE)
         places = _places(folder, manifest["shared"])
         config = kind.from_dict(manifest["config"], file=str(folder / MANIFEST))
     elif kind is not EncoderConfig:
@@ -155,7 +155,7 @@ def _places(folder: Path, shared: bool) -> tuple[Path, ...]:
 
 
 def _format(name: str) -> files.Format:
-    return files.Format(name, 1, _KEYS, "a model that arbo saved", _MEND)
+    return files.Format(name, 1, _KEYS, "a model that arbo saved", _ADVICE)
 
 
 def _read_manifest(folder: Path) -> dict[str, Any]:

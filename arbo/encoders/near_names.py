@@ -18,13 +18,13 @@ _LEAST = 0.1
 _ROUNDING = 1e-5  # more than the rounding of vectors to float32
 
 
-def may_be_near(in_name: Items, words: sp.csr_array, sought: sp.csr_array, within: float) -> npt.NDArray[np.bool_]:
-    """Return whether each name may be within a dissimilarity, below 1, of one of the vectors ``sought``; (names,).
+def may_be_near(in_name: Items, words: sp.csr_array, queries: sp.csr_array, within: float) -> npt.NDArray[np.bool_]:
+    """Return whether each name may be within a dissimilarity, below 1, of one of the vectors ``queries``; (names,).
 
     ``in_name`` has the words of each name, and ``words`` their vectors. A name that is marked may be farther; one that
-    is not is farther. ``sought`` are unit vectors, (sought, dimensions of words).
+    is not is farther. ``queries`` are unit vectors, (sought, dimensions of words).
     """
-    length, columns = np.sqrt(words.power(2).sum(axis=1)), sp.csr_array(sought.T)
+    length, columns = np.sqrt(words.power(2).sum(axis=1)), sp.csr_array(queries.T)
 
     def products(begin: int) -> sp.csr_array:
         product = words[begin : begin + _WORDS] @ columns
@@ -34,7 +34,7 @@ def may_be_near(in_name: Items, words: sp.csr_array, sought: sp.csr_array, withi
         return product
 
     near = csr(sp.vstack(in_parallel(products, range(0, max(1, len(length)), _WORDS)), "csr"))
-    is_near, n, least = np.zeros(len(in_name[0]) - 1, np.bool_), sought.shape[0], 1 - within - _ROUNDING
+    is_near, n, least = np.zeros(len(in_name[0]) - 1, np.bool_), queries.shape[0], 1 - within - _ROUNDING
     in_parallel(
         lambda begin: _reached(in_name, length, near, n, least, begin, begin + _NAMES, is_near),
         range(0, len(is_near), _NAMES),

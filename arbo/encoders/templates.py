@@ -172,8 +172,8 @@ class Speller:
             too_short: list[int] = []
             for i, whole, part in zip(waiting, texts, parts, strict=True):
                 tokens = {name: next(spelt) for name in names}
-                wanted = {n: len(tokens[n]) if len(part[n]) == len(whole[n]) else self.room for n in names}
-                shares = _share(wanted, focus, self.room)
+                lengths = {n: len(tokens[n]) if len(part[n]) == len(whole[n]) else self.room for n in names}
+                shares = _share(lengths, focus, self.room)
                 if any(shares[name] > len(tokens[name]) for name in names):
                     too_short.append(i)
                 else:
@@ -239,12 +239,12 @@ def _cut(tokens: FieldTokens, shares: Mapping[str, int]) -> FieldTokens:
     }
 
 
-def _share(wanted: Mapping[str, int], focus: str, room: int) -> dict[str, int]:
+def _share(lengths: Mapping[str, int], focus: str, room: int) -> dict[str, int]:
     shares: dict[str, int] = {}
-    for name in (focus, "left", "right", *wanted):
-        if name in wanted and name not in shares:
-            reserved = min(wanted.get("right", 0), room - room // 2) if name == "left" else 0
-            shares[name] = min(wanted[name], room - reserved)
+    for name in (focus, "left", "right", *lengths):
+        if name in lengths and name not in shares:
+            reserved = min(lengths.get("right", 0), room - room // 2) if name == "left" else 0
+            shares[name] = min(lengths[name], room - reserved)
             room -= shares[name]
     return shares
 

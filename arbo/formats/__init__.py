@@ -175,12 +175,12 @@ def read_documents(
     corpus.notes.update(notes)
     if types is None:
         return corpus
-    wanted = {types} if isinstance(types, str) else set(types)
-    chosen = corpus.of_types(wanted)
+    type_names = {types} if isinstance(types, str) else set(types)
+    chosen = corpus.of_types(type_names)
     if corpus.n_mentions and not chosen.n_mentions:
         present = sorted({kind for kind in corpus.types if kind is not None})
         known = ", ".join(present) or "none"
-        raise UsageError(f"no mention has the type {' or '.join(sorted(wanted))}; types of mentions: {known}")
+        raise UsageError(f"no mention has the type {' or '.join(sorted(type_names))}; types of mentions: {known}")
     return chosen
 
 

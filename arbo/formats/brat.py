@@ -95,12 +95,12 @@ def read_brat(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
 
 
 def _alone(file: _File, records: Records[Document], *, named: bool) -> None:
-    wanted = file.pair.name + (ANNOTATIONS if file.is_text else TEXT)
+    partner = file.pair.name + (ANNOTATIONS if file.is_text else TEXT)
     if file.is_text and not named:
         records.notes["texts without annotations ignored"] += 1
         return
     with records.record(file.path, 1):
-        raise DataError(f"the file {wanted} beside this one is missing; a document needs a text and its annotations")
+        raise DataError(f"the file {partner} beside this one is missing; a document needs a text and its annotations")
 
 
 def _files(path: Path) -> Iterator[_File]:

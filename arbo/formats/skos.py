@@ -162,10 +162,10 @@ def _entities(
 
 def _chosen(values: Iterable[Any], language: str | None) -> list[str]:
     """Return the texts of literals, those in the wanted language first; see `read_skos`."""
-    wanted, ranked = (language or "en").lower(), []
+    preferred, ranked = (language or "en").lower(), []
     for value in values:
         tag = (getattr(value, "language", None) or "").lower()
-        rank = 0 if tag == wanted else 1 if tag.startswith(f"{wanted}-") else 2 if not tag else 3
+        rank = 0 if tag == preferred else 1 if tag.startswith(f"{preferred}-") else 2 if not tag else 3
         if str(value).strip() and (language is None or rank < 3):
             ranked.append((rank, tag, str(value)))
     return [text for *_, text in sorted(ranked)]

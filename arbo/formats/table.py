@@ -150,13 +150,13 @@ def _delimited(
     key_of = {name: key for key, name in (columns or {}).items()}
     first = [key_of.get(name, name) for name in first]
     header = [*map(own_name, first)]
-    wanted = ("id", "document_id") if column is None else (column,)
-    if {*wanted} & {*header}:
+    needed = ("id", "document_id") if column is None else (column,)
+    if {*needed} & {*header}:
         del lines[0]
     elif names:
         header = [*names]
     else:
-        problem = f"the first line must name the columns, among them {' or '.join(wanted)}"
+        problem = f"the first line must name the columns, among them {' or '.join(needed)}"
         raise DataError(f"{problem}; it has {', '.join(first)!r:.100}", file=str(file), line=1)
     if twice := [name for name in header if name and header.count(name) > 1]:
         raise DataError(f"two columns are named {twice[0]!r:.60}; rename one", file=str(file), line=1)

@@ -82,10 +82,10 @@ def read_umls(
     records: Records[Entity] = Records("entities", on_error)
     names = _file(path, "MRCONSO")
     types_of = _types(_file(path, "MRSTY"), types, records)
-    wanted = None if types is None else types_of
-    definitions = _definitions(_find(path, "MRDEF"), wanted, records)
+    chosen = None if types is None else types_of
+    definitions = _definitions(_find(path, "MRDEF"), chosen, records)
     for cui, rows in groupby(_rows(names, "MRCONSO", _Atom._fields[1:], records), itemgetter(1)):
-        if wanted is not None and cui not in wanted:
+        if chosen is not None and cui not in chosen:
             continue
         atoms = [_Atom(*row) for row in rows if row[2] == language]
         if all(atom.SUPPRESS != _NOT_SUPPRESSED for atom in atoms):
@@ -115,7 +115,7 @@ def _entity(atoms: list[_Atom], types: tuple[str, ...], definitions: Iterable[tu
     )
 
 
-def _types(file: Path, wanted: str | Iterable[str] | None, records: Records[Entity]) -> Mapping[str, tuple[str, ...]]:
+def _types(file: Path, chosen: str | Iterable[str] | None, records: Records[Entity]) -> Mapping[str, tuple[str, ...]]:
     """Return the names of the semantic types of each concept, or only of concepts with a wanted type or one below."""
     types_of: dict[str, tuple[str, ...]] = {}
     shared: dict[tuple[str, ...], tuple[str, ...]] = {}  # millions of concepts, hundreds of combinations
@@ -130,9 +130,9 @@ def _types(file: Path, wanted: str | Iterable[str] | None, records: Records[Enti
             tree.setdefault(name, number)
         types = tuple(dict.fromkeys((*types_of.get(cui, ()), name)))
         types_of[cui] = shared.setdefault(types, types)
-    if wanted is None:
+    if chosen is None:
         return types_of
-    given = {wanted} if isinstance(wanted, str) else set(wanted)
+    given = {chosen} if isinstance(chosen, str) else set(chosen)
     sets = {type_ for type_ in given if type_.upper() == "ST21PV"}
     below = _with_all_below(given - sets | (ST21PV if sets else set()), tree)
     return {cui: types for cui, types in types_of.items() if not below.isdisjoint(types)}
@@ -162,13 +162,13 @@ def _is_below(number: str, top: str) -> bool:
 
 
 def _definitions(
-    file: Path | None, wanted: Container[str] | None, records: Records[Entity]
+    file: Path | None, chosen: Container[str] | None, records: Records[Entity]
 ) -> Mapping[str, list[tuple[str, str]]]:
     """Return the texts of the definitions of each concept, each with the id of its atom."""
     definitions: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
     if file is not None:
         for _, cui, atom, text, suppressed in _rows(file, "MRDEF", ("CUI", "AUI", "DEF", "SUPPRESS"), records):
-            if suppressed == _NOT_SUPPRESSED and text.strip() and (wanted is None or cui in wanted):
+            if suppressed == _NOT_SUPPRESSED and text.strip() and (chosen is None or cui in chosen):
                 definitions[cui].append((atom, text))
     return definitions
 

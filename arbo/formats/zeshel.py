@@ -98,10 +98,10 @@ def _world(file: Path) -> str:
 
 
 def _texts(
-    wanted: Iterable[tuple[str, str]], worlds: Mapping[str, Path], records: Records[Document]
+    pairs: Iterable[tuple[str, str]], worlds: Mapping[str, Path], records: Records[Document]
 ) -> dict[tuple[str, str], str]:
     of_world: defaultdict[str, set[str]] = defaultdict(set)
-    for world, document_id in wanted:
+    for world, document_id in pairs:
         of_world[world].add(document_id)
     texts: dict[tuple[str, str], str] = {}
     for world, ids in of_world.items():

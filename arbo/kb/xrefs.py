@@ -25,14 +25,14 @@ def through_xrefs(kb: KnowledgeBase, *prefixes: str) -> KnowledgeBase:
     >>> view["D7251"].name, view["MESH:D7251"].name, view["DOID:9"].name
     ('flu', 'flu', 'cold')
     """
-    wanted = {prefix: _spellings(prefix) for prefix in prefixes}
+    spelt = {prefix: _spellings(prefix) for prefix in prefixes}
     present = Counter(xref.partition(":")[0] for entity in kb for xref in entity.xrefs if ":" in xref)
-    missing = [prefix for prefix, spellings in wanted.items() if not _folded(present) & _folded(spellings)]
+    missing = [prefix for prefix, spellings in spelt.items() if not _folded(present) & _folded(spellings)]
     if missing or not prefixes:
         known = ", ".join(f"{prefix} ({count:,})" for prefix, count in present.most_common(12)) or "none"
         wrong = f"no xref has the prefix {' or '.join(missing)}" if missing else "name at least one prefix"
         raise UsageError(f"{wrong}; the most frequent prefixes of xrefs: {known}")
-    forms = {prefix: spellings for spellings in wanted.values() for prefix in _folded(spellings)}
+    forms = {prefix: spellings for spellings in spelt.values() for prefix in _folded(spellings)}
     entities = [
         replace(entity, alternative_ids=tuple(dict.fromkeys((*entity.alternative_ids, *_ids(entity, forms)))))
         for entity in kb

@@ -226,8 +226,8 @@ def review_of(run: Result, file: Path, author: str | None = None) -> Review:
         ids, documents, spans = (run.mention_table[name].to_pylist() for name in names)
         places = zip(documents, (tuple((one["start"], one["end"]) for one in each) for each in spans), strict=True)
         gone = {id_ for id_, place in zip(ids, places, strict=True) if place in dropped}
-    obeyed = [row["record"] for row in run.corrections if row["status"] == "obeyed"]
-    lines = (*corrections_of(obeyed), *lines)
+    records = [row["record"] for row in run.corrections if row["status"] == "obeyed"]
+    lines = (*corrections_of(records), *lines)
     gone |= {id_ for line in lines if line.kind == "not" for id_ in line.mentions}
     return Review(run, file, {id_ for line in lines if line.kind != "not" for id_ in line.mentions}, gone, author)
 
@@ -247,8 +247,8 @@ def search_of(run: Result, read: Callable[[], KnowledgeBase] | None) -> Search:
         assert known.kb is not None
         row = run.row_of[link.mention.id]
         domain = None if read is None else run.mention_table["domain"][row].as_py()  # a run's entities have none
-        asked = {"id": "search", "text": words, "domain": domain, "mentions": [{"spans": [[0, len(words)]]}]}
-        nearest = known.candidates([asked], k=_SHOWN)
+        query = {"id": "search", "text": words, "domain": domain, "mentions": [{"spans": [[0, len(words)]]}]}
+        nearest = known.candidates([query], k=_SHOWN)
         entities = [known.kb.entities[row] for row in nearest.entities[0] if row >= 0]
         named = ((one.id, one.name, float(score)) for one, score in zip(entities, nearest.scores[0], strict=False))
         return [one for one in named if one[2] > 0]

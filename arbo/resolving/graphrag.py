@@ -63,9 +63,9 @@ def write_graphrag(folder: Path, out: Path, found: Resolution) -> None:
 
 def _joined(rows: list[Row]) -> Row:
     """Return the first row with the distinct descriptions and text units of all."""
-    told = dict.fromkeys(row["description"] for row in rows if row.get("description"))
+    descriptions = dict.fromkeys(row["description"] for row in rows if row.get("description"))
     units = dict.fromkeys(unit for row in rows for unit in row.get(_UNIT_IDS) or ())
-    return rows[0] | {"description": "\n".join(told), _UNIT_IDS: list(units)}
+    return rows[0] | {"description": "\n".join(descriptions), _UNIT_IDS: list(units)}
 
 
 def _write_units(folder: Path, out: Path, groups: Mapping[str, Iterable[list[Row]]]) -> None:

@@ -68,5 +68,5 @@ def _graph(folder: Path) -> Any:
         check_entities(read_head(folder / GRAPH), folder / GRAPH)
         return nx.read_graphml(folder / GRAPH)
     except (OSError, SyntaxError, nx.NetworkXError, ValueError, KeyError) as error:
-        told = f"unknown value {error}" if isinstance(error, KeyError) else error
-        raise DataError(f"the graph cannot be read ({told}); save it again", file=str(folder / GRAPH)) from None
+        reason = f"unknown value {error}" if isinstance(error, KeyError) else error
+        raise DataError(f"the graph cannot be read ({reason}); save it again", file=str(folder / GRAPH)) from None

@@ -47,10 +47,10 @@ class RowEdges(EdgeModel):
         ends = np.concatenate([first, second]), np.concatenate([second, first])
         edges = lists_of(*ends, np.concatenate([weight, weight]), np.arange(len(rows.numbers)), k)
         settings, limits = {**retrieval.settings, "edges": self.settings}, (retrieval.threshold[0], THRESHOLD)
-        told = partial(self._told, rows)
-        return replace(retrieval, mentions=edges, threshold=limits, settings=settings, reasons=told)
+        explain = partial(self._row_reasons, rows)
+        return replace(retrieval, mentions=edges, threshold=limits, settings=settings, reasons=explain)
 
-    def _told(self, rows: Rows, first: Ids, second: Ids) -> Reasons:
+    def _row_reasons(self, rows: Rows, first: Ids, second: Ids) -> Reasons:
         """Return the features that counted most for pairs of rows."""
         return largest_shares(
             FEATURES, len(first), lambda some: self.mentions.shares(rows.features(first[some], second[some]))

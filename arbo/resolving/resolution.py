@@ -70,7 +70,7 @@ class Resolution:
                 "canonical": pa.array([names[row] for row in canonical], pa.string()),
                 "cluster": links["cluster_id"],
                 "joined_by": links["nearest"].cast(pa.int64()),
-                "reason": pa.array([_told(both) or None for both in reasons], pa.string()),
+                "reason": pa.array([_sentence(both) or None for both in reasons], pa.string()),
             }
         )
 
@@ -107,7 +107,7 @@ class Resolution:
         if merge is None:
             return f"{self._called(row)} is alone: no other row is likely enough the same entity"
         link = self.result.link_of(str(row))
-        why = _told(link.reasons)
+        why = _sentence(link.reasons)
         lines = [f"{self._called(row)} is {self._called(merge.canonical)}:"]
         if link.nearest is not None and why:
             lines.append(f"    most like {self._called(int(link.nearest))}, by log-odds: {why}")
@@ -211,5 +211,5 @@ def _text(value: object) -> str:
     return value.strip() if isinstance(value, str) else "" if value is None or value != value else str(value)
 
 
-def _told(reasons: Iterable[tuple[str, float]]) -> str:
+def _sentence(reasons: Iterable[tuple[str, float]]) -> str:
     return ", ".join(f"{name} {odds:+.2f}" for name, odds in reasons)

@@ -41,8 +41,8 @@ class Candidate:
     @classmethod
     def of(cls, run: Run, link: Link, id_: str, score: float | None) -> Self:
         """Name an entity by the alias that is spelt most like the link's mention."""
-        wanted, names = normalize_name(link.name), run.names_of(id_)
-        closest = max(names, key=lambda name: SequenceMatcher(None, wanted, normalize_name(name)).ratio())
+        compared, names = normalize_name(link.name), run.names_of(id_)
+        closest = max(names, key=lambda name: SequenceMatcher(None, compared, normalize_name(name)).ratio())
         return cls(id_, names[0], closest if closest != names[0] else None, score)
 
     def __str__(self) -> str:

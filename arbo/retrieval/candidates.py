@@ -24,9 +24,9 @@ from arbo.errors import DataError
 from arbo.files import Format, PathLike, check_manifest, json_ready, write_whole
 from arbo.results.evaluation import evaluate_candidates
 
-_MEND = "make the candidates again"
+_ADVICE = "make the candidates again"
 _ORIGIN = {"documents": str, "knowledge_base": str, "made_by": dict}
-FORMAT = Format("arbo-candidates", 1, {"k": int, **_ORIGIN}, "a file of candidates", _MEND)
+FORMAT = Format("arbo-candidates", 1, {"k": int, **_ORIGIN}, "a file of candidates", _ADVICE)
 _COLUMNS = ("candidates", "candidate_scores")
 
 
@@ -86,7 +86,7 @@ class Candidates:
     def check(self, documents: Corpus, kb: KnowledgeBase) -> None:
         """Raise DataError unless the candidates belong to these documents and this knowledge base."""
         if other := other_origin(self.origin, (documents.fingerprint, kb.fingerprint)):
-            raise DataError(f"the candidates were made with {other}; {_MEND}")
+            raise DataError(f"the candidates were made with {other}; {_ADVICE}")
 
     def evaluate(
         self, documents: Iterable[Any], kb: KnowledgeBase, *, train: Iterable[Any] | None = None
@@ -122,7 +122,7 @@ class Candidates:
             values = json.loads(table.schema.metadata[FORMAT.name.encode()])
             entities, scores = (table[name].combine_chunks() for name in _COLUMNS)
         except (OSError, KeyError, ValueError, TypeError, pa.ArrowException) as error:
-            raise DataError(f"not a readable file of candidates: {error}; {_MEND}", file=fspath(path)) from None
+            raise DataError(f"not a readable file of candidates: {error}; {_ADVICE}", file=fspath(path)) from None
         manifest = check_manifest(values, FORMAT, path)
         lists = _padded(entities.flatten(), scores.flatten(), entities.value_lengths(), manifest["k"])
         return cls(*lists, *(manifest[name] for name in _ORIGIN))

@@ -85,9 +85,9 @@ class EarlierSearch:
         lists = Neighbors.empty(len(self.row), k)
         lists.ids[old], lists.dissimilarity[old] = known
         some = np.sort(np.concatenate([np.flatnonzero(self.row < 0), old[is_torn]]))
-        sought = [(group, np.flatnonzero(np.isin(some, group.queries)).astype(np.int32)) for group in groups]
+        searched = [(group, np.flatnonzero(np.isin(some, group.queries)).astype(np.int32)) for group in groups]
         lists.ids[some], lists.dissimilarity[some] = nearest_within(
-            [group._replace(queries=queries) for group, queries in sought if len(queries)],
+            [group._replace(queries=queries) for group, queries in searched if len(queries)],
             self.encoded(some),
             things,
             k,

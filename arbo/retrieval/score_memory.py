@@ -33,7 +33,7 @@ class ScoreMemory:
 
     reranker: Reranker
     known: PairScores | None = None
-    asked: PairScores | None = None
+    scored: PairScores | None = None
     """All pairs that were asked for, with their scores."""
 
     def score(
@@ -50,14 +50,14 @@ class ScoreMemory:
             few = [mentions[row] for row in used.tolist()]
             with np.errstate(over="ignore"):  # infinity is reported later
                 scores[is_new] = scores_of(self.reranker.score, few, kb, place, entity[is_new], announce)
-        self.asked = PairScores(np.column_stack([mention, entity]).astype(np.int32), scores)
+        self.scored = PairScores(np.column_stack([mention, entity]).astype(np.int32), scores)
         return scores
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Return the pairs that were asked for, for `known_scores`."""
-        if self.asked is None:
+        if self.scored is None:
             return {}
-        return {"scored.entities": self.asked.pairs, "score.entities": self.asked.scores.astype(np.float32)}
+        return {"scored.entities": self.scored.pairs, "score.entities": self.scored.scores.astype(np.float32)}
 
 
 def known_scores(arrays: Mapping[str, npt.NDArray[Any]], row: Ids, entity: Ids) -> PairScores | None:
@@ -81,6 +81,6 @@ def _looked_up(known: PairScores, mention: Ids, other: Ids) -> tuple[Floats, npt
     n = max(int(known.pairs[:, 1].max()), int(other.max(initial=0))) + 1
     keys = known.pairs[:, 0].astype(np.int64) * n + known.pairs[:, 1]
     order = np.argsort(keys)
-    wanted = mention.astype(np.int64) * n + other
-    place = order[np.minimum(np.searchsorted(keys, wanted, sorter=order), len(order) - 1)]
-    return known.scores[place], keys[place] != wanted
+    numbers = mention.astype(np.int64) * n + other
+    place = order[np.minimum(np.searchsorted(keys, numbers, sorter=order), len(order) - 1)]
+    return known.scores[place], keys[place] != numbers

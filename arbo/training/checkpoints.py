@@ -73,8 +73,8 @@ def save_checkpoint(
             earlier += [old for old in (folder / "embeddings").glob("*") if old not in found_again]
     except (OSError, SafetensorError) as error:
         reason = getattr(error, "strerror", None) or error
-        mend = "mend that, and the same command goes on from the last one"
-        raise UsageError(f"cannot write a checkpoint in {folder}: {reason}; {mend}") from error
+        advice = "mend that, and the same command goes on from the last one"
+        raise UsageError(f"cannot write a checkpoint in {folder}: {reason}; {advice}") from error
     for old in earlier:
         shutil.rmtree(old)
 

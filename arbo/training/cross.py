@@ -240,7 +240,7 @@ def _retrieved(linker: Linker, corpora: Mapping[str, Corpus], k: int, workplace:
             candidates = Candidates.load(file)
             candidates.check(corpora[name], linker.kb)
         except DataError as error:  # they are stale or damaged
-            mend = "to find the candidates again, delete the file and train again"
-            raise DataError(f"{error.problem}; {mend}", file=str(file)) from error
+            advice = "to find the candidates again, delete the file and train again"
+            raise DataError(f"{error.problem}; {advice}", file=str(file)) from error
         retrieved[name] = Retrieved(corpora[name], linker.kb, candidates, linker.config.expand_abbreviations)
     return retrieved

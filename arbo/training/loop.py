@@ -226,8 +226,8 @@ class Trainer(ABC, Generic[Model, Batch]):
         norm = float(self.accelerator.clip_grad_norm_(self.prepared.parameters(), limit))
         is_scaled = self.accelerator.scaler is not None  # its first gradients may overflow; it skips that step
         if not math.isfinite(total) or not (math.isfinite(norm) or is_scaled):
-            mend = f"delete {self.folder}, and train with a smaller learning rate, or with precision 'float32'"
-            raise TrainingError(f"step {step + 1}: the loss is {total}, the norm of the gradient {norm}; {mend}")
+            advice = f"delete {self.folder}, and train with a smaller learning rate, or with precision 'float32'"
+            raise TrainingError(f"step {step + 1}: the loss is {total}, the norm of the gradient {norm}; {advice}")
         self.optimizer.step()
         return {"loss": total, "gradient": norm, "learning_rate": rate}
 

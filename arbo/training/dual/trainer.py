@@ -219,14 +219,14 @@ def train(
         wrong = f"with negatives {config.negatives!r}, a batch of one mention has none"
         raise UsageError(f"{wrong}; choose a larger batch_size, or other negatives")
     if encoder.config.pooling == "tokens" and config.positives != "entity":
-        mend = "choose positives 'entity', or another pooling" if has_kb else "choose another pooling"
+        advice = "choose positives 'entity', or another pooling" if has_kb else "choose another pooling"
         raise UsageError(
             f"positives {config.positives!r} need one vector per mention, but the pooling 'tokens' gives one per "
-            f"token; {mend}"
+            f"token; {advice}"
         )
     if edges is not None and config.positives != "arborescence":
-        mend = "choose them (--positives), or leave the edge model out (--edges)"
-        raise UsageError(f"an edge model needs the positives 'arborescence', not {config.positives!r}; {mend}")
+        advice = "choose them (--positives), or leave the edge model out (--edges)"
+        raise UsageError(f"an edge model needs the positives 'arborescence', not {config.positives!r}; {advice}")
     if config.regulariser == "fgsm":
         check_perturbable(encoder.mention_tower, encoder.entity_tower)
     corpora = corpora_of(documents, dev)
@@ -251,17 +251,17 @@ def train(
 
 def _check_without_kb(encoder: DualEncoder, config: TrainingConfig) -> None:
     """Raise UsageError if a setting, or the encoder, needs a knowledge base."""
-    for name, mend in (
+    for name, advice in (
         ("positives", "for example 'arborescence' or '1nn'"),
         ("negatives", "for example 'knn' or 'in-batch'"),
         ("best", "'ari', 'b3' or 'conll'"),
     ):
         value = getattr(config, name)
         if value in ("entity", "random", "mixed") or value.startswith("recall@"):
-            raise UsageError(f"{name} {value!r} needs a knowledge base; without one, choose {mend}")
+            raise UsageError(f"{name} {value!r} needs a knowledge base; without one, choose {advice}")
     if not encoder.shared:
-        mend = "without one, start from an encoder with one tower, and leave --two-towers out"
-        raise UsageError(f"an encoder with two towers needs a knowledge base; {mend}")
+        advice = "without one, start from an encoder with one tower, and leave --two-towers out"
+        raise UsageError(f"an encoder with two towers needs a knowledge base; {advice}")
 
 
 def _with_thresholds(encoder: DualEncoder, linker: Linker) -> DualEncoder:

@@ -79,8 +79,8 @@ class Others:
         exponential times with their weights as rates, which is a sample without replacement.
         """
         time = rng.exponential(size=len(self.name)) / self.weight
-        wanted = min(len(time), n + max(map(len, avoided), default=0))
-        pool = np.argpartition(time, wanted - 1)[:wanted] if wanted else np.empty(0, np.int64)
+        n_drawn = min(len(time), n + max(map(len, avoided), default=0))
+        pool = np.argpartition(time, n_drawn - 1)[:n_drawn] if n_drawn else np.empty(0, np.int64)
         pool = pool[np.argsort(time[pool])]
         drawn = np.full((len(avoided), n), -1)
         for row, spellings in enumerate(avoided):
