@@ -111,6 +111,9 @@ def test_ids_and_unknown_columns_of_a_table(tmp_path: Path) -> None:
         read_column(save_lines(tmp_path / "t.csv", *LINES), "label")
     with pytest.raises(DataError, match="there is no column 'name'; the columns are id, label, text"):
         read_column(tmp_path / "t.parquet", "name")
+    corpus = read_column(save_lines(tmp_path / "short.csv", "nr,label,x", "1,fen,y", "2", "3,mere"), "label")
+    assert [mention.text for mention in corpus.mentions] == ["fen", "mere"]
+    assert corpus.notes == {"rows with an empty cell left out": 1}
 
 
 def test_the_option_of_link_and_discover(run: Run, tmp_path: Path) -> None:

@@ -80,9 +80,9 @@ def read_column(path: Path, column: str, *, on_error: OnError = "fail") -> Corpu
     left_out = 0
     for number, (place, row) in enumerate(read_rows(path, column), 1):
         if isinstance(row, dict):
-            if column_name not in row:
+            if column_name not in row and ".parquet" in path.name:  # a short line of CSV has no last cells
                 raise DataError(f"there is no column {column!r}; the columns are {', '.join(row)}", file=place)
-            name = str(row.pop(column_name) or "").strip()
+            name = str(row.pop(column_name, None) or "").strip()
             left_out += not name
             text = f"{name}\n{row.pop('context')}" if row.get("context") else name
             row |= {"document_id": str(row.pop("id", number)), "text": text, "start": 0, "end": len(name)}
@@ -157,7 +157,8 @@ def _delimited(
         header = [*names]
     else:
         problem = f"the first line must name the columns, among them {' or '.join(needed)}"
-        raise DataError(f"{problem}; it has {', '.join(first)!r:.100}", file=str(file), line=1)
+        advice = "; rename one, or read a column of names with --text-column" if column is None else ""
+        raise DataError(f"{problem}; it has {', '.join(first)!r:.100}{advice}", file=str(file), line=1)
     if twice := [name for name in header if name and header.count(name) > 1]:
         raise DataError(f"two columns are named {twice[0]!r:.60}; rename one", file=str(file), line=1)
     for line, cells in lines:
