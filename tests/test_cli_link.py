@@ -306,7 +306,7 @@ def test_tune_discovery(run: Run, folder: Path, tmp_path: Path) -> None:
 
 def test_objective_and_method_are_chosen(run: Run, folder: Path, tmp_path: Path) -> None:
     docs, out = [folder / "train.jsonl", "--format", "jsonl"], ["--out", tmp_path / "tuned.json", "--json"]
-    tuned = run("tune", *docs, "--objective", "conll", *out, "--plot", tmp_path / "conll.svg")
+    tuned = run("tune", *docs, "--objective", "conll", *out)
     assert tuned.json["objective"] == "conll"
     run("discover", *docs, "--config", tmp_path / "tuned.json", "--out", tmp_path / "run")
     scored = run("evaluate", tmp_path / "run", "--json").json["coreference"]

@@ -337,7 +337,7 @@ def test_named_entities_become_a_knowledge_base(run: Run, tmp_path: Path) -> Non
         "b-2": "new-a-2",
         "c-1": "new-c-1",
     }
-    assert "2 entities added" in made.out
+    assert "entities added: 2" in made.out
     assert run("link", *data, "--out", tmp_path / "plain").code == 0
     assert (
         run(

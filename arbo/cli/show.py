@@ -11,6 +11,7 @@ from typer import Argument, Option
 
 import arbo
 from arbo.cli import console, options
+from arbo.cli.inputs import check_no_input
 from arbo.errors import UsageError
 from arbo.formats import WRITERS, ExportFormat, Ids
 
@@ -151,6 +152,7 @@ def export(
 
     Notes on stderr count the items that a format cannot hold, for example discontinuous mentions in PubTator.
     """
+    check_no_input(out, run)
     result = arbo.Result.load(run)
     notes = result.export(out, to, ids=ids)
     console.say_notes(notes)
