@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,8 @@ def served(run: Path, *options: object) -> Iterator[str]:
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:
-            yield json.loads("".join(iter(process.stdout.readline, "}\n")) + "}")["address"]
+            printed = "".join(takewhile(lambda line: line not in ("}\n", ""), iter(process.stdout.readline, None)))
+            yield json.loads(f"{printed}}}")["address"]
         finally:
             process.terminate()
             log = process.communicate(timeout=60)[1]
@@ -131,7 +133,7 @@ def test_keys_write_what_the_verb_writes_and_apply_shows_what_changes(
     browser: Browser, files: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file, other = tmp_path / "page.jsonl", tmp_path / "verb.jsonl"
-    options = ("--corrections", file, "--author", "ann", "--out", tmp_path / "run2", "--kb", files / "kb.jsonl")
+    options = ("--corrections", file, "--author", "ann", "--kb", files / "kb.jsonl")
     with served(files / "run", *options) as address:
         open_page(browser, address)
         browser.go("#/review")
@@ -148,7 +150,7 @@ def test_keys_write_what_the_verb_writes_and_apply_shows_what_changes(
     assert outcome.code == 0, outcome.err
     assert len(lines_of(file)) >= 20
     assert lines_of(file) == lines_of(other)
-    linked, added = tmp_path / "run2", tmp_path / "run3"
+    linked, added = files / "run-reviewed", tmp_path / "run2"
     assert run("add", files / "run", "--corrections", other, "--out", added).code == 0
     assert arbo.Result.load(linked).link_table == arbo.Result.load(added).link_table
 

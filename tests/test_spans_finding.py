@@ -273,7 +273,7 @@ def test_a_run_is_scored_against_its_own_documents_alone(run: Run, linked: Path)
     for options, wrong in (
         (["--format", "jsonl"], "--format needs --train or --gold"),
         (["--types", "Disease"], "--types needs --train or --gold"),
-        (["--kb", linked / "kb.jsonl"], "--kb is used only with --gold"),
+        (["--kb", linked / "kb.jsonl"], "--kb needs --train or --gold"),
     ):
         outcome = run("evaluate", linked / "run", *options)
         assert (outcome.code, wrong in outcome.told) == (2, True)

@@ -110,6 +110,9 @@ def evaluate(
 
     if gold and train:
         raise UsageError("--train and --gold exclude each other; leave one out")
+    unused = {"--format": annotated.format_, "--types": annotated.types, "--kb": kb}
+    if not (gold or train) and (option := next((name for name, value in unused.items() if value), None)):
+        raise UsageError(f"{option} needs --train or --gold; give one of them, or leave {option} out")
     names = _name_systems(runs)
     reading, scoring = how.of(READING, ReadingConfig()), how.of(SCORING, ScoringConfig())
     evaluation = how.of(EVALUATION, EvaluationConfig())

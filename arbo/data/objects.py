@@ -17,14 +17,24 @@ from arbo.text.checks import check_spans
 
 
 def parse(line: str) -> object:
-    """Parse a line of JSON, or a whole file; raise DataError for invalid JSON."""
+    """Parse a line of JSON, or a whole file; raise DataError for invalid JSON and repeated keys."""
     try:
-        return json.loads(line)
+        return json.loads(line, object_pairs_hook=_object)
+    except DataError:
+        raise
     except json.JSONDecodeError as error:
         problem = f"{error.msg.removesuffix(' at')} at character {error.colno}; write each object on one line"
         raise DataError(f"not JSON: {problem}", line=error.lineno if error.lineno > 1 else None) from None
     except (RecursionError, ValueError):
         raise DataError("the JSON is nested too deeply, or has a number with thousands of digits") from None
+
+
+def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    record = dict(pairs)
+    if len(record) < len(pairs):
+        key, _ = Counter(key for key, _ in pairs).most_common(1)[0]
+        raise DataError(f"the key {key!r:.60} occurs twice in one object")
+    return record
 
 
 def to_document(record: object) -> Document:
