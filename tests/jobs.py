@@ -23,7 +23,8 @@ from arbo.data.corpus import Corpus
 OUT = "out"
 _EXPORTS = ("csv", "jsonl", "pubtator", "pubannotation", "bioc", "brat", "conll", "clusters")
 _TRAINING = {"epochs": 3, "batch_size": 8, "refresh": 2, "n_negatives": 2, "negatives": "mixed", "positives": "1rand"}
-_TIMES = re.compile(rb'"(seconds|duration)": ?(\{[^}]*\}|[0-9.e+-]+)')
+_TIMES = re.compile(rb'"(seconds|duration|checksum)": ?(\{[^}]*\}|[0-9.e+-]+|"\w+")')
+"""Times, and the checksum of a manifest with them."""
 
 
 @dataclass(frozen=True)
@@ -58,13 +59,14 @@ def inputs() -> Path:
 
 def placed(arguments: Sequence[str], folder: Path) -> tuple[str, ...]:
     """Let what a job writes lie in a folder."""
-    return tuple(str(folder / word) if word in (OUT, "cache") else word for word in arguments)
+    names = {OUT: str(folder / OUT), "cache=cache": f"cache={folder / 'cache'}"}
+    return tuple(names.get(word, word) for word in arguments)
 
 
 def _arguments(*words: str, at: Path) -> tuple[str, ...]:
     """Let the words that name inputs be paths."""
-    names = {"run", "bert", "docs.jsonl", "more.jsonl", "train.jsonl", "dev.jsonl", "kb.jsonl", "config.json"}
-    return tuple(str(at / word) if word in names else word for word in words)
+    names = {"run", "bert", "docs.jsonl", "more.jsonl", "train.jsonl", "dev.jsonl", "kb.jsonl"}
+    return tuple(str(at / word) if word in names else word.replace("@", f"@{at}/") for word in words)
 
 
 @functools.cache
@@ -76,7 +78,7 @@ def jobs() -> dict[str, tuple[Job, ...]]:
         return Job(name, first, second, tuple(left.split()), tuple(during.split()))
 
     link, discover = "link docs.jsonl --kb kb.jsonl --out out", "discover docs.jsonl --out out"
-    embedded = "--encoder bert --cache cache"
+    embedded = "--encoder bert --set cache=cache"
     index, train = (
         "kb index kb.jsonl --out out",
         "train encoder train.jsonl --kb kb.jsonl --encoder bert --set @config.json --out out",

@@ -83,8 +83,8 @@ def test_an_index_is_made_by_processes(bert_folder: Path, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("spread", "wrong"),
     [
-        (["--set", "workers=2"], "an index is spread only for a transformer (--encoder)"),
-        (["--encoder", "all-MiniLM-L6-v2", "--set", "shard_size=5"], "leave out shard_size"),
+        (["--set", "workers=2"], "only a transformer shares the work of an index"),
+        (["--encoder", "all-MiniLM-L6-v2", "--set", "shard_size=5"], "leave out job settings"),
     ],
 )
 def test_an_index_that_cannot_be_spread_is_told(spread: list[object], wrong: str, tmp_path: Path) -> None:

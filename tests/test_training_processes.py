@@ -45,7 +45,7 @@ def test_two_processes_train_as_one(bert_folder: Path, tmp_path: Path) -> None:
     shutil.copytree(bert_folder, tmp_path / "bert")
     edit_json(tmp_path / "bert" / "config.json", hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
     (tmp_path / "told.py").write_text(_TOLD, "utf-8")
-    words = ["train", "train.jsonl", "--kb", "kb.jsonl", "--dev", "test.jsonl", "--encoder", "bert"]
+    words = ["train", "encoder", "train.jsonl", "--kb", "kb.jsonl", "--dev", "test.jsonl", "--encoder", "bert"]
     words += ["--set", "steps=12", "--set", "batch_size=16", "--set", "learning_rate=0.001", "--out"]
     environment = os.environ | {"OMP_NUM_THREADS": "1", "ACCELERATE_USE_CPU": "true"}
     torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
