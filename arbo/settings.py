@@ -94,10 +94,6 @@ class Settings:
         hints = get_type_hints(type(self), include_extras=True)
         return replace(self, **{name: _value_of(word, hints.get(name, str)) for name, word in words.items()})
 
-    def overridden(self, file: PathLike | None) -> Self:
-        """Return these settings with the values of a JSON file, or unchanged if ``file`` is None; see `from_dict`."""
-        return self if file is None else self.changed_by(read_json(file, self.called), file=fspath(file))
-
     def as_dict(self) -> dict[str, Any]:
         """Return the values by name, ready for JSON."""
         return asdict(self)

@@ -56,25 +56,3 @@ def graph_of(run: Run) -> tuple[Graph, Decisions | None] | None:
     near, weight = (arrays[name][:, :k] for name in _MENTIONS)
     entity, own = (arrays[name][:, :1] for name in _ENTITIES)
     return Graph.from_neighbors((near, weight), (entity, own), n_entities=int(entity.max(initial=-1)) + 1), None
-
-
-def neighbors_of(run: Run) -> tuple[Array, Array] | None:
-    """Return the mentions from which edges lead into each mention, and their weights; both (mentions, k).
-
-    Empty places are -1 and infinity. None if the run lacks its graph.
-    """
-    arrays = {} if run.arrays is None else run.arrays()
-    if "graph.source" in arrays:
-        first = int(arrays["graph.entities"])
-        between = np.flatnonzero(arrays["graph.source"] >= first)  # in the order of the targets
-        source, target, weight = (arrays[name][between] for name in _EDGES)
-        source, target = source - first, target - first
-        place = np.arange(len(target)) - np.searchsorted(target, target)
-        shape = run.mention_table.num_rows, int(place.max(initial=-1)) + 1
-        ids, weights = np.full(shape, -1, source.dtype), np.full(shape, np.inf, weight.dtype)
-        ids[target, place], weights[target, place] = source, weight
-        return ids, weights
-    if "mentions" not in arrays or "edges" in run.manifest["encoder"]:
-        return None
-    ids, weights = (arrays[name][:, : run.manifest["config"]["k"]] for name in _MENTIONS)
-    return ids, weights
