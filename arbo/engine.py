@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from clustering import Decisions, Edges, Graph, MergeTree, Partition, average_tree, merge_tree, partition
-    from clustering.arrays import Bools, Floats, Ids, New, Weights, id_dtype, pairs_of, ranges
-    from clustering.bins import Bin, Bins, described, joined
+    from clustering.arrays import Bools, Floats, Ids, Weights, id_dtype, pairs_of, ranges
     from clustering.bridges import bridges
     from clustering.comparison import (
         Embeddings,
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from clustering.decisions import NEW, OUTSIDE, UNDECIDED
     from clustering.dense import spanning_tree
     from clustering.dense_search import Scan, Scanner, faiss_scanner
-    from clustering.graph import ListedGraph
     from clustering.growth import FEW, renumbered, updated
     from clustering.index import Index, is_below, is_start
     from clustering.kernels import in_parallel, kernel
@@ -50,14 +48,12 @@ if TYPE_CHECKING:
 # above that are not listed here are looked up in the package `eval` itself.
 _NAMES = {
     "clustering": "Decisions Edges Graph MergeTree Partition average_tree merge_tree partition",
-    "clustering.arrays": "Bools Floats Ids New Weights id_dtype pairs_of ranges",
-    "clustering.bins": "Bin Bins described joined",
+    "clustering.arrays": "Bools Floats Ids Weights id_dtype pairs_of ranges",
     "clustering.bridges": "bridges",
     "clustering.comparison": "Embeddings Searchable is_exact measured_recall nearest pair_dissimilarity",
     "clustering.decisions": "NEW OUTSIDE UNDECIDED",
     "clustering.dense": "spanning_tree",
     "clustering.dense_search": "Scan Scanner faiss_scanner",
-    "clustering.graph": "ListedGraph",
     "clustering.growth": "FEW renumbered updated",
     "clustering.index": "Index is_below is_start",
     "clustering.kernels": "in_parallel kernel",

@@ -20,7 +20,7 @@ from arbo.data.inputs import names_of
 from arbo.encoders.by_name import encoder_of
 from arbo.encoders.encoder import Encoder
 from arbo.encoders.ngrams import NgramEncoder
-from arbo.engine import Decisions, Ids, Method, Partition, partition
+from arbo.engine import Ids, Method, partition
 from arbo.errors import UsageError
 from arbo.linking.config import LinkerConfig
 from arbo.linking.corrections import Correction, continued, corrections_kept, corrections_of
@@ -56,13 +56,6 @@ if TYPE_CHECKING:
     from arbo.linking.tuning import Tuning
 
 
-def partition_here(
-    retrieval: Retrieval, k: int, announce: Announce, *, decisions: Decisions | None, **how: Any
-) -> Partition:
-    """Partition the graph of a retrieval in this process, see `arbo.engine.partition`."""
-    return partition(retrieval.listed(k, decisions).graph(), decisions=decisions, **how)
-
-
 @dataclass(frozen=True, eq=False)
 class Linker:
     """Links the mentions of documents to a knowledge base, and clusters mentions without an entity there.
@@ -81,7 +74,6 @@ class Linker:
             ``english`` for the edge model that arbo contains. If it is None, the encoder's scores are used.
         search_all: searches for neighbours; the default searches in this process, `arbo.scale.work.Work.search_all` in
             several. The result is the same.
-        partition: partitions the graph; as with the search, `arbo.scale.work.Work.partition` does so in several.
 
     Raises:
         UsageError: the configuration has ``skip_margin``, but there is no reranker; it has
@@ -107,7 +99,6 @@ class Linker:
     reranker: Reranker | None = None
     edges: EdgeModel | None = None
     search_all: SearchAll = field(default=search_all, repr=False)
-    partition: Callable[..., Partition] = field(default=partition_here, repr=False)
     _entities: EncodedKb | None = field(default=None, repr=False, kw_only=True)
 
     def __post_init__(self) -> None:
@@ -351,10 +342,9 @@ class Linker:
         with clock("partition"):
             decided = mention_decisions(edited.lines, weighed.inputs, self.kb, config) if edited.lines else None
             decisions = None if decided is None else decided.decisions
-            clusters = self.partition(
-                weighed,
-                k,
-                self.announce,
+            graph = weighed.graph(k, decisions)
+            clusters = partition(
+                graph,
                 method=config.method,
                 threshold=config.limits(weighed.threshold),
                 nil_linkage=config.nil_linkage,
@@ -363,7 +353,8 @@ class Linker:
             )
             others = edited.arrays()
             if weighed is not nearest or decisions is not None:
-                others |= graph_arrays(weighed.listed(k, decisions).graph(), decisions)
+                others |= graph_arrays(graph, decisions)
+            del graph  # the description needs its memory
         with clock("describe"):
             result = describe(mentions.content(), self.kb, weighed, clusters, config, decided)
         arrays = kept_arrays(mentions, nearest, self.encoder, self.kb, others, scores)

@@ -27,8 +27,8 @@ and kept; `--only` makes one of them.
   corrections of each kind, 3 are added, and the run is made again (`refit`); in shards of 1 and 7. BC5CDR diseases are
   linked to MEDIC with each method, and grow (400 documents and 100); the entities of ECB+ are discovered, with single
   and average linkage (discovery has no methods); both in shards of 300, 1,000 and 5,000. Jobs of the same data, size
-  and spread share a work folder: methods differ in the partition alone. `different` counts the jobs of which any file
-  of a run differs, `made_again` the parts that were made twice, `in_bins` the runs whose partition had several bins.
+  and spread share a work folder. `different` counts the jobs of which any file
+  of a run differs, `made_again` the parts that were made twice.
 """
 
 import json
@@ -294,11 +294,9 @@ def same_bytes(folder: Path) -> Iterator[tuple[str, float]]:
                 with opened(folder / "work", shard_size=size, pool=pool) as work:
                     found = [[*runs(job, documents, work.over(linker), folder)] for job in jobs]
                 different = [job for job, own, whole in zip(jobs, found, plain[data], strict=True) if own != whole]
-                stored = {path.name: part["made"] for path in work.folder.iterdir() if (part := read_manifest(path))}
-                parts = [*stored.values()]
+                parts = [part["made"] for path in work.folder.iterdir() if (part := read_manifest(path))]
                 made.update(jobs=len(jobs), different=len(different), parts=len(parts))
-                in_bins = any(name.startswith("partition") for name in stored)
-                made.update(made_again=sum(parts) - len(parts), in_bins=in_bins)
+                made["made_again"] += sum(parts) - len(parts)
                 rmtree(work.folder)
                 say(f"{spread}, {data} in shards of {size}: {different or 'the same'}")
     yield from ((f"bytes.{name}", number) for name, number in made.items())

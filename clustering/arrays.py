@@ -1,6 +1,6 @@
 """The array types of the engine."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -20,10 +20,6 @@ Bools: TypeAlias = npt.NDArray[np.bool_]
 Threshold: TypeAlias = float | tuple[float, float] | None
 """Largest dissimilarity to keep: one value for all edges, or a pair (entity edges, mention edges); None keeps all
 edges."""
-
-
-New: TypeAlias = Callable[[tuple[int, ...], Any], npt.NDArray[Any]]
-"""Returns a new array of a shape and a type, like `numpy.empty`."""
 
 
 class Edges(NamedTuple):

@@ -1,6 +1,5 @@
 """The directed graph of entities and mentions, as arrays."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from operator import index
 from typing import Any, Self
@@ -8,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from .arrays import Bools, Ids, Threshold, Weights, id_dtype
+from .arrays import Ids, Threshold, Weights, id_dtype
 
 _ROWS = 1 << 16  # lists that become edges at once
 
@@ -79,80 +78,37 @@ class Graph:
         is an empty place; every other place becomes one edge *into* ``m``. Raise ValueError if the numbers of rows
         differ, an id is out of range, or a weight is not finite.
         """
+        n = len(mentions[0])
         if entities is None:
-            entities = (np.empty((len(mentions[0]), 0), np.int32), np.empty((len(mentions[0]), 0), mentions[1].dtype))
-        return ListedGraph(mentions, entities, n_entities).graph()
+            entities = (np.empty((n, 0), np.int32), np.empty((n, 0), mentions[1].dtype))
+        if len(entities[0]) != n:
+            raise ValueError(f"mentions has {n} rows, but entities has {len(entities[0])}")
+        _check_lists("mentions", *mentions, n)
+        _check_lists("entities", *entities, n_entities)
+        ids = id_dtype(2 * (n_entities + n))
+        n_edges, end = sum(int((lists[0] >= 0).sum()) for lists in (entities, mentions)), 0
+        source, target = np.empty(n_edges, ids), np.empty(n_edges, ids)
+        weight = np.empty(n_edges, np.result_type(entities[1], mentions[1]))
+        for first in range(0, n, _ROWS):
+            rows = slice(first, first + _ROWS)
+            near = mentions[0][rows].astype(ids)
+            sources = np.concatenate(
+                [entities[0][rows].astype(ids), np.where(near >= 0, near + n_entities, -1)], axis=1
+            )
+            row, place = np.nonzero(sources >= 0)
+            begin, end = end, end + len(row)
+            source[begin:end], target[begin:end] = sources[row, place], row + (first + n_entities)
+            weight[begin:end] = np.concatenate([entities[1][rows], mentions[1][rows]], axis=1)[row, place]
+        return Graph.from_edges(source, target, weight, n_entities=n_entities, n_nodes=n_entities + n)
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class ListedGraph:
-    """The lists of neighbours of a graph, see `Graph.from_neighbors`, from which edges are made when asked for."""
-
-    mentions: tuple[Ids, Weights]
-    entities: tuple[Ids, Weights]
-    n_entities: int
-    has_all: Bools | None = None
-    """(mentions,) whether a mention has edges from its whole list of entities, not only the first; None: all have."""
-
-    def __post_init__(self) -> None:
-        given = ("mentions", self.mentions, self.n_mentions), ("entities", self.entities, self.n_entities)
-        if len(self.entities[0]) != self.n_mentions:
-            raise ValueError(f"mentions has {self.n_mentions} rows, but entities has {len(self.entities[0])}")
-        for name, (ids, weights), n in given:
-            if ids.shape != weights.shape:
-                raise ValueError(f"the ids of {name} are {ids.shape}, but their dissimilarities {weights.shape}")
-            if ids.size and not -1 <= ids.min() <= ids.max() < n:
-                row = int(np.argmax(((ids < -1) | (ids >= n)).any(axis=1)))
-                raise ValueError(f"row {row} of {name} has {ids[row].tolist()}; ids of {n} {name} lie in -1 .. {n - 1}")
-
-    @property
-    def n_mentions(self) -> int:
-        """Number of mentions."""
-        return len(self.mentions[0])
-
-    @property
-    def without_edges(self) -> Graph:
-        """The graph of all nodes without an edge, which has the types of its ids and weights."""
-        return self.into(np.empty(0, np.int64))
-
-    def into(self, mentions: Ids) -> Graph:
-        """Return the graph of all nodes with only the edges into some mentions, in their order.
-
-        ``mentions`` are numbered from 0. Raise ValueError if a weight is not finite.
-        """
-        ids = self._sources(mentions)
-        present, n = ids >= 0, self.n_entities
-        weight = np.concatenate([self.entities[1][mentions], self.mentions[1][mentions]], axis=1)[present]
-        target = np.repeat(mentions.astype(ids.dtype) + ids.dtype.type(n), present.sum(axis=1))
-        return Graph.from_edges(ids[present], target, weight, n_entities=n, n_nodes=n + self.n_mentions)
-
-    def slices(self, mentions: Ids | None = None) -> Iterator[Graph]:
-        """Yield `into` of slices of some or all mentions, in their order, so that few edges are in memory at once."""
-        return map(self.into, self._rows() if mentions is None else _slices(mentions))
-
-    def graph(self) -> Graph:
-        """Return the whole graph; raise ValueError if a weight is not finite."""
-        n_edges, none, end = sum(int((self._sources(rows) >= 0).sum()) for rows in self._rows()), self.without_edges, 0
-        source, target, weight = (np.empty(n_edges, array.dtype) for array in (none.source, none.target, none.weight))
-        for some in self.slices():
-            begin, end = end, end + some.n_edges
-            source[begin:end], target[begin:end], weight[begin:end] = some.source, some.target, some.weight
-        return Graph.from_edges(source, target, weight, n_entities=self.n_entities, n_nodes=none.n_nodes)
-
-    def _rows(self) -> Iterator[Ids]:
-        return (np.arange(rows.start, rows.stop) for rows in _slices(range(self.n_mentions)))
-
-    def _sources(self, mentions: Ids) -> Ids:
-        """Return the sources of the edges into some mentions, (mentions, places), with -1 for none."""
-        near, entities, n = self.mentions[0][mentions], self.entities[0][mentions], self.n_entities
-        if self.has_all is not None:
-            entities[:, 1:][~self.has_all[mentions]] = -1
-        ids = id_dtype(2 * (n + self.n_mentions))
-        return np.concatenate([entities.astype(ids), np.where(near >= 0, near.astype(ids) + ids(n), ids(-1))], axis=1)
-
-
-def _slices(rows: Any) -> Iterator[Any]:
-    return (rows[begin : begin + _ROWS] for begin in range(0, len(rows), _ROWS))
+def _check_lists(name: str, ids: Ids, weights: Weights, n: int) -> None:
+    """Raise ValueError for lists of another shape than their dissimilarities, or with an unknown id."""
+    if ids.shape != weights.shape:
+        raise ValueError(f"the ids of {name} are {ids.shape}, but their dissimilarities {weights.shape}")
+    if ids.size and not -1 <= ids.min() <= ids.max() < n:
+        row = int(np.argmax(((ids < -1) | (ids >= n)).any(axis=1)))
+        raise ValueError(f"row {row} of {name} has {ids[row].tolist()}; ids of {n} {name} lie in -1 .. {n - 1}")
 
 
 def limits(graph: Graph, threshold: Threshold) -> tuple[float, float]:

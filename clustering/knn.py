@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from .arrays import Floats, Ids, New, Weights, pairs_of
+from .arrays import Floats, Ids, Weights, pairs_of
 from .dense_search import Scanner, faiss_scanner
 from .index import Index
 from .kernels import in_parallel
@@ -215,21 +215,20 @@ def lists_of(
     self_ids: Ids | None,
     within: Limit,
     fill: Callable[[Ids, Lists], None],
-    new: New = np.empty,
 ) -> Neighbors:
     """Return the nearest things of each query, as ``fill`` finds them; queries with the same row are searched once.
 
     ``fill(rows, lists)`` fills the empty lists of distinct rows, which are shorter than ``k`` if there are fewer
     things. With ``self_ids``, they have a further place for the query itself, which is removed; so is all that lies
-    beyond the limit ``within``. All lists are in arrays that ``new`` makes.
+    beyond the limit ``within``.
     """
     rows, place = np.unique(row, return_inverse=True)
     limit, most = limits(within, len(row)), np.full(len(rows), -np.inf, np.float32)
     np.maximum.at(most, place, limit)
-    lists = empty_lists(most, min(k, n_things) + (self_ids is not None), new)
+    lists = empty_lists(most, min(k, n_things) + (self_ids is not None))
     if k > 0 and len(rows) > 0:
         fill(rows, lists)
-    found = Neighbors(*empty_lists(limit, k, new)[:2])
+    found = Neighbors(*empty_lists(limit, k)[:2])
     for some in (slice(begin, begin + _ROWS) for begin in range(0, len(row), _ROWS)):
         ids, dissimilarity, _ = lists.at(place[some])
         beyond = dissimilarity > limit[some, None]

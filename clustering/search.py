@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from .arrays import Floats, Ids, New
+from .arrays import Floats, Ids
 from .kernels import kernel
 from .methods import SEARCH_METHODS as SEARCH_METHODS, SearchMethod as SearchMethod
 from .vectors import METRICS, dissimilarity, dot
@@ -36,11 +36,10 @@ class Lists(NamedTuple):
         return Lists(self.ids[queries], self.dissimilarity[queries], self.limit[queries])
 
 
-def empty_lists(limit: Floats, k: int, new: New = np.empty) -> Lists:
+def empty_lists(limit: Floats, k: int) -> Lists:
     """Return shortlists with ``k`` empty places each, for queries with these limits."""
-    lists = Lists(new((len(limit), k), np.int32), new((len(limit), k), np.float32), limit)
-    lists.ids[:], lists.dissimilarity[:] = -1, np.inf
-    return lists
+    shape = len(limit), k
+    return Lists(np.full(shape, -1, np.int32), np.full(shape, np.inf, np.float32), limit)
 
 
 class Search(NamedTuple):

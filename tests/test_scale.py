@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
-import mmap
 import os
 import random
 import signal
@@ -17,7 +15,6 @@ from collections.abc import Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -149,36 +146,6 @@ def test_a_grid_gives_the_lists_of_one_search(data: st.DataObject, tmp_path_fact
         (found,) = work.search_all(wanted, k, **how)
     assert found.ids.tolist() == expected.ids.tolist()
     assert found.dissimilarity.tobytes() == expected.dissimilarity.tobytes()
-
-
-def is_mapped(array: Any) -> bool:
-    """Return whether an array lies in a file."""
-    while isinstance(array, np.ndarray):
-        array = array.base
-    return isinstance(array, mmap.mmap)
-
-
-def test_lists_lie_in_files_that_no_name_leaves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    points = vectors(np.random.default_rng(0).random((40, 3)))
-    with opened(tmp_path, shard_size=9) as work:
-        wanted, how = [Search(points, points, np.arange(40, dtype=np.int32))], {"metric": "cosine", "search": "exact"}
-        (found,) = work.search_all(wanted, 3, **how, within=None, progress=lambda items, _: items)  # type: ignore[arg-type]
-        assert all(map(is_mapped, found.first(1)))
-        assert [path.name for path in tmp_path.iterdir() if path.is_file()] == [next(tmp_path.glob("*.json")).name]
-        monkeypatch.setattr("os.posix_fallocate", Mock(side_effect=OSError(errno.ENOSPC, "No space left on device")))
-        with pytest.raises(UsageError, match=r"cannot write .*: No space left on device; .*the same command goes on"):
-            work.new((2, 2), np.int32)
-        assert work.new((2, 0), np.int32).shape == (2, 0)
-
-
-def test_vectors_of_names_lie_in_files_too(tmp_path: Path) -> None:
-    kb = arbo.KnowledgeBase(arbo.Entity(name, name) for name in ("marsh fever", "bog fever", "kelp blight"))
-    names, _ = kb.names()
-    with opened(tmp_path / "parts") as work:
-        spread, alone = (own.encoder.fit(names).encode_entities(kb).matrix for own in (work.over(linker()), linker()))
-    assert is_mapped(spread.data)
-    assert is_mapped(spread.indices)
-    assert np.array_equal(spread.toarray(), alone.toarray())
 
 
 def test_a_shard_counts_all_vectors_of_its_things() -> None:

@@ -39,11 +39,11 @@ class JobConfig(Settings):
 
     @contextmanager
     def over(self, linker: arbo.Linker, out: Path, before: Path | None = None) -> Iterator[arbo.Linker]:
-        """Yield the linker, which then embeds, searches and partitions in parts if a setting asks for it.
+        """Yield the linker, which then embeds and searches in parts if a setting asks for it.
 
-        ``out`` is the run or index that is written; the run ``before`` is not changed. If many documents are read in
-        the block, they are kept on the disk of the work folder. Without ``work``, this folder stands beside ``out``,
-        and is removed at the end of the block unless the job fails after a part is finished.
+        ``out`` is the run or index that is written; the run ``before`` is not changed. Without ``work``, the folder of
+        parts stands beside ``out``, and is removed at the end of the block unless the job fails after a part is
+        finished.
         """
         if not self.is_spread:
             yield linker

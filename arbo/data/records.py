@@ -5,9 +5,8 @@ from __future__ import annotations
 import logging
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, Literal, Protocol, TypeVar
@@ -23,9 +22,6 @@ OnError = Literal["fail", "skip"]
 _MOST_DOCUMENTS, _MOST_MENTIONS = 1 << 13, 1 << 16
 """Documents, and mentions, that are kept as objects while documents are read."""
 
-
-kept_tables: ContextVar[Callable[[Tables], Tables]] = ContextVar("kept_tables", default=lambda part: part)
-"""Returns the tables of many documents as they are kept: in memory or, while a work folder is open, on its disk."""
 
 logger = logging.getLogger(__name__)
 quiet = True
@@ -131,6 +127,6 @@ class DocumentRecords(Records[Document]):
 
         if self._items:
             self._begins.append(len(self._places) - len(self._items))
-            self._parts.append(kept_tables.get()(Tables.of([*self._items.values()])))
+            self._parts.append(Tables.of([*self._items.values()]))
         self._items.clear()
         self._n_mentions = 0

@@ -10,10 +10,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from itertools import chain, groupby, islice
 from operator import attrgetter
-from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -24,7 +22,6 @@ import pyarrow.compute as pc
 from arbo.data.arrow import numbers, starts, string_lists, strings
 from arbo.data.documents import Document, Mention
 from arbo.errors import DataError
-from arbo.files import beside, unwritable_work
 from arbo.text.checks import Span
 
 Ints = npt.NDArray[np.int64]
@@ -55,26 +52,6 @@ class Tables(NamedTuple):
         """Join parts in order, without a copy: their columns have a chunk for each part."""
         documents, mentions, sizes = zip(*parts, strict=True)
         return cls(joined(documents), joined(mentions), np.concatenate(sizes))
-
-    def mapped(self, folder: Path) -> Self:
-        """Write the tables to a file in a folder, map it into memory, and unlink it, so that nothing of it can be left.
-
-        Raise UsageError if it cannot be written.
-        """
-        file = beside(folder / "documents", "partial")
-        try:
-            with pa.OSFile(str(file), "wb") as sink:
-                for table in (self.documents, self.mentions):
-                    with pa.ipc.new_stream(sink, table.schema) as writer:
-                        writer.write_table(table)
-            with pa.memory_map(str(file)) as stored:
-                documents, mentions = (pa.ipc.open_stream(stored).read_all() for _ in range(2))
-            return self._replace(documents=documents, mentions=mentions)
-        except OSError as error:
-            raise unwritable_work(folder, error) from error
-        finally:
-            with suppress(OSError):  # some systems keep a file that is mapped; the folder is removed later
-                file.unlink()
 
     def of_mentions(self, chosen: pa.ChunkedArray) -> Self:
         """Return all documents with the chosen mentions alone; ``chosen`` is true, false or null for each mention."""

@@ -7,7 +7,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from arbo.encoders.string_table import Bytes, Spans, StringTable
-from arbo.engine import Bools, Csr, Floats, Ids, New, csr, id_dtype, in_parallel, kernel
+from arbo.engine import Bools, Csr, Floats, Ids, csr, id_dtype, in_parallel, kernel
 
 _CHUNK = 1 << 14  # number of names that a thread takes at once
 Doubles = npt.NDArray[np.float64]
@@ -40,18 +40,18 @@ def n_holders(in_name: Items, in_word: Items, counts: Bools, n: tuple[int, int])
     return words, grams
 
 
-def name_vectors(in_name: Items, words: sp.csr_array, alias: Doubles, new: New = np.empty) -> sp.csr_array:
+def name_vectors(in_name: Items, words: sp.csr_array, alias: Doubles) -> sp.csr_array:
     """Return the sum of the words of each name, scaled to length 1, as float32; (names, dimensions of words + 1).
 
     The last dimension has the value of ``alias`` for each name, which is not scaled. The other dimensions of a row
-    ascend. ``new`` makes the arrays.
+    ascend.
     """
     n, width, in_word = len(alias), words.shape[1], csr(words)
     start = np.zeros(n + 1, np.int64)
     begins = range(0, n, _CHUNK)
     in_parallel(lambda begin: _sizes(in_name, in_word, width, alias, begin, begin + _CHUNK, start), begins)
     np.cumsum(start, out=start)
-    items, values = new((int(start[-1]),), np.int32), new((int(start[-1]),), np.float32)
+    items, values = np.empty(int(start[-1]), np.int32), np.empty(int(start[-1]), np.float32)
 
     def fill(begin: int) -> None:
         _fill(in_name, in_word, width, alias, begin, begin + _CHUNK, start, items, values)

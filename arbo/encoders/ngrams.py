@@ -15,7 +15,7 @@ from arbo.encoders.name_words import words_of
 from arbo.encoders.near_names import may_be_near
 from arbo.encoders.ngram_sums import Items, grams_of, n_holders, name_vectors
 from arbo.encoders.string_table import Spans, StringTable
-from arbo.engine import Ids, Metric, New, Vectors, in_parallel
+from arbo.engine import Ids, Metric, Vectors, in_parallel
 from arbo.errors import DataError
 from arbo.progress import Announce, quiet
 
@@ -83,8 +83,6 @@ class NgramEncoder:
     floor: float = 0.3
     alias_weight: float = 0.045
     frequencies: Frequencies | None = None
-    new: New = field(default=np.empty, repr=False, compare=False)
-    """Makes the arrays of the vectors, see `arbo.scale.work.Work.new`."""
 
     # The names that were fitted and their words, until the first names are encoded: these are mostly the same.
     _read: list[tuple[tuple[str, ...], StringTable, Items]] = field(
@@ -163,7 +161,7 @@ class NgramEncoder:
         alias = np.zeros(len(names))
         if is_alias is not None:
             alias[is_alias] = self.alias_weight
-        return name_vectors(in_name, self._vectors_of(words), alias, self.new)
+        return name_vectors(in_name, self._vectors_of(words), alias)
 
     def _vectors_of(self, words: StringTable) -> sp.csr_array:
         """Return the scaled vectors of words; (words, n-grams + unseen)."""

@@ -12,7 +12,7 @@ from scipy.sparse import issparse
 from arbo import engine
 from arbo.data import MentionInput
 from arbo.encoders.encoder import Encoder
-from arbo.engine import Decisions, Embeddings, Floats, Graph, Ids, ListedGraph, Neighbors, Searchable, SearchMethod
+from arbo.engine import Decisions, Embeddings, Floats, Graph, Ids, Neighbors, Searchable, SearchMethod
 from arbo.errors import UsageError
 from arbo.progress import Announce
 from arbo.retrieval import groups
@@ -74,20 +74,18 @@ class Retrieval:
     reasons: Callable[[Ids, Ids], Reasons] | None = None
     """Returns the reasons for edges from nodes of the graph to mentions; None without an edge model."""
 
-    def listed(self, k: int, decisions: Decisions | None = None) -> ListedGraph:
-        """List the edges of the graph: into each mention from its ``k`` nearest mentions and its nearest entity.
+    def graph(self, k: int, decisions: Decisions | None = None) -> Graph:
+        """Build the graph, with edges into each mention from its ``k`` nearest mentions and its nearest entity.
 
         A mention for which the decisions rule out an entity has edges from all its candidates.
         """
-        entities, has_all = self.entities.first(1), None
+        entities = self.entities.first(1)
         if decisions is not None and len(decisions.wrong):
-            entities, has_all = self.entities, np.zeros(len(self.entities.ids), np.bool_)
+            has_all = np.zeros((len(self.inputs), 1), np.bool_)
             has_all[decisions.wrong_ones()[:, 0]] = True
-        return ListedGraph(self.mentions.first(k), entities, self.n_entities, has_all)
-
-    def graph(self, k: int) -> Graph:
-        """Build the graph, see `listed`."""
-        return self.listed(k).graph()
+            is_first = np.arange(self.entities.ids.shape[1]) == 0
+            entities = self.entities._replace(ids=np.where(has_all | is_first, self.entities.ids, np.int32(-1)))
+        return Graph.from_neighbors(self.mentions.first(k), entities, n_entities=self.n_entities)
 
     def similarity(self, dissimilarity: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
         """Convert dissimilarities to similarities (higher is closer)."""

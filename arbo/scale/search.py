@@ -19,7 +19,6 @@ from arbo.engine import (
     Limit,
     Metric,
     Neighbors,
-    New,
     Vectors,
     faiss_scanner,
     lists_of,
@@ -73,8 +72,8 @@ class Grid(NamedTuple):
         tasks = [[task(*span, shared) for span in spans] for shared in places]
         return cls(tasks, shards, queries.row, k, others.n, self_ids, within)
 
-    def merged(self, new: New) -> Neighbors:
-        """Return the lists of all queries, in arrays that ``new`` makes, once every part is finished."""
+    def merged(self) -> Neighbors:
+        """Return the lists of all queries, once every part is finished."""
 
         def fill(rows: Ids, lists: Any) -> None:
             begin = 0
@@ -85,7 +84,7 @@ class Grid(NamedTuple):
                 lists.ids[begin:end], lists.dissimilarity[begin:end] = merged(parts, lists.ids.shape[1])
                 begin = end
 
-        return lists_of(self.row, self.k, self.n_things, self.self_ids, self.within, fill, new)
+        return lists_of(self.row, self.k, self.n_things, self.self_ids, self.within, fill)
 
 
 def search(

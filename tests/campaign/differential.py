@@ -11,7 +11,6 @@ import networkx as nx
 import numpy as np
 import pytest
 import test_clustering_average as averages
-import test_clustering_bins as bins
 import test_clustering_decisions as decided
 import test_clustering_dense as complete
 import test_clustering_merge_tree as trees
@@ -139,11 +138,6 @@ def _trees(seed: int, folder: Path) -> None:
     found = partition(complete.complete_graph(points, root, metric), "minimax")
     assert grown.parent.tolist() == (found.parent[1:] - 1).tolist()
     assert grown.weight.tolist() == found.weight[1:].tolist()
-
-
-def _bins(seed: int, folder: Path) -> None:
-    rng = np.random.default_rng(seed)
-    bins.check(rng, _one(rng, [6, 12, 30]))
 
 
 # Metrics
@@ -381,7 +375,6 @@ CAMPAIGNS = {
     "networkx": Campaign(_networkx, "arborescences and spanning trees are those of NetworkX", 180_000, 60),
     "decisions": Campaign(_decisions, "decisions are obeyed as their definition says", 60_000, 30),
     "trees": Campaign(_trees, "merge trees and cuts are those of brute force and SciPy", 60_000, 40),
-    "bins": Campaign(_bins, "the partition in bins of components is the plain partition, to the last bit", 20_000, 20),
     "clusters": Campaign(_clusters, "scores of clusters are those of definitions and scikit-learn", 20_000, 10),
     "mentions": Campaign(_mentions, "scores of mentions are those of definitions and scikit-learn", 60_000, 30),
     "search": Campaign(_search, "each search lists what a full scan in float64 lists, to the last bit", 120_000, 60),

@@ -23,10 +23,10 @@ import arbo
 from arbo.scale.parts import read_manifest
 from campaign.runner import Campaign
 
-_PARTS = {"link": ("search", "partition"), "add": ("search", "partition"), "embed": ("embedding", "search")}
+_PARTS = {"link": ("search",), "add": ("search",), "embed": ("embedding", "search")}
 """Kinds of jobs, and the kinds of parts during which they are killed; each job has several of each."""
 _COPIES = 10
-"""Of each document: they give the partition many bins, and the search few names."""
+"""Of each document."""
 
 
 def _kills(seed: int, folder: Path, address: str | None = None) -> None:
