@@ -31,6 +31,10 @@ def make(source: Any, target: Any, weight: Any, n_entities: int = 1, n_nodes: in
     return Graph.from_edges(source, target, weight, n_entities=n_entities, n_nodes=n_nodes)
 
 
+def mention_graph(source: Any, target: Any, weight: Any, n_mentions: int, n_entities: int = 0) -> Graph:
+    return make(source, target, weight, n_entities, n_entities + n_mentions)
+
+
 def assert_same(left: Partition, right: Partition) -> None:
     for name in ("labels", "entity", "parent", "weight", "bottleneck"):
         np.testing.assert_array_equal(getattr(left, name), getattr(right, name))

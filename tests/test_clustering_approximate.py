@@ -203,12 +203,3 @@ def test_recall_is_that_of_a_sample_drawn_with_a_seed() -> None:
     assert len(set(samples)) > 1
     assert np.mean(samples) == pytest.approx(0.5, abs=0.1)
     assert measured_recall(broken, points, points, sample=500) == 0.5
-
-
-def test_lists_of_other_queries_are_refused() -> None:
-    points = Vectors.of(gaussian(5, 3))
-    with pytest.raises(ValueError, match="found has 5 lists for 3 queries"):
-        measured_recall(nearest(points, points, 2), points.taken(np.arange(3)), points)
-
-
-# --- refused

@@ -1,22 +1,15 @@
-"""Average linkage against brute force, SciPy, and its own definition."""
+"""Average linkage against SciPy and its own definition; `differential.trees` compares it with brute force."""
 
-import math
 from fractions import Fraction
-from itertools import combinations
 
 import numpy as np
 import pytest
+from engine_builders import mention_graph
 from scipy.cluster import hierarchy
 from scipy.spatial.distance import pdist, squareform
 
-from clustering import METHODS, Graph, average_tree, partition
+from clustering import METHODS, average_tree, partition
 from clustering.average import _before
-
-UNIT = 2**20
-
-
-def graph_of(source, target, weight, n_mentions, n_entities=0):
-    return Graph.from_edges(source, target, weight, n_entities=n_entities, n_nodes=n_entities + n_mentions)
 
 
 def random_graphs(n_graphs, seed):
@@ -29,50 +22,13 @@ def random_graphs(n_graphs, seed):
         yield *rng.integers(0, n, (2, n_edges)), weight[i % 4].astype([np.float32, np.float64][i % 2]), n
 
 
-def brute_force(source, target, weight, n):
-    """Merge the best of all pairs of clusters, again and again: (parts, height) of each merge, in order."""
-    similarity = {}
-    for u, v, w in zip(source.tolist(), target.tolist(), weight.tolist(), strict=True):
-        pair = min(u, v), max(u, v)
-        similarity[pair] = max(math.ceil(min(1, max(0, 1 - w)) * UNIT), similarity.get(pair, 0)) if u != v else 0
-    clusters, merges = [[i] for i in range(n)], []
-    while True:
-        found = []
-        for a, b in combinations(clusters, 2):
-            total = sum(similarity.get((min(i, j), max(i, j)), 0) for i in a for j in b)
-            found += [(-Fraction(total, len(a) * len(b)), a[0], b[0], a, b)] * (total > 0)
-        if not found:
-            return merges
-        average, *_, a, b = min(found)
-        clusters = sorted([*(c for c in clusters if c not in (a, b)), sorted(a + b)])
-        merges.append(((tuple(a), tuple(b)), float(1 + average / UNIT)))
-
-
-def merges_of(tree):
-    """The same for a tree."""
-    nodes, merges = [(i,) for i in range(tree.n_leaves)], []
-    for left, right, height in zip(tree.left.tolist(), tree.right.tolist(), tree.height.tolist(), strict=True):
-        assert nodes[left][0] < nodes[right][0]
-        merges.append(((nodes[left], nodes[right]), pytest.approx(height, abs=1e-15)))
-        nodes.append(tuple(sorted(nodes[left] + nodes[right])))
-    return merges
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_the_tree_is_that_of_brute_force(seed):
-    for graph in random_graphs(500, seed):
-        tree = average_tree(graph_of(*graph))
-        expected = brute_force(*graph)
-        assert sorted(merges_of(tree), key=lambda merge: merge[0]) == sorted(expected)
-        assert tree.height.tolist() == sorted(tree.height.tolist())
-
-
 def test_neither_order_nor_direction_of_the_edges_changes_a_bit():
     rng = np.random.default_rng(5)
     for source, target, weight, n in random_graphs(300, 6):
         order, turned = rng.permutation(len(source)), rng.random(len(source)) < 0.5
         ends = np.where(turned, target, source)[order], np.where(turned, source, target)[order]
-        tree, other = average_tree(graph_of(source, target, weight, n)), average_tree(graph_of(*ends, weight[order], n))
+        tree = average_tree(mention_graph(source, target, weight, n))
+        other = average_tree(mention_graph(*ends, weight[order], n))
         for name in ("left", "right", "height", "source", "target"):
             np.testing.assert_array_equal(getattr(tree, name), getattr(other, name), err_msg=name)
 
@@ -81,7 +37,7 @@ def test_a_complete_graph_gives_the_heights_of_scipy():
     points = np.random.default_rng(1).random((60, 2)) / 2
     distance = squareform(pdist(points))
     source, target = np.nonzero(~np.eye(60, dtype=bool))
-    tree = average_tree(graph_of(source, target, distance[source, target], 60))
+    tree = average_tree(mention_graph(source, target, distance[source, target], 60))
     np.testing.assert_allclose(tree.height, hierarchy.average(pdist(points))[:, 2], atol=2e-6)
 
 
@@ -100,7 +56,7 @@ def test_quotients_that_floats_cannot_tell_apart_are_compared_exactly():
 def test_a_pair_at_the_threshold_is_merged():
     for dtype in (np.float32, np.float64):
         for threshold in np.arange(0, 100) / 100:
-            graph = graph_of([0], [1], np.array([threshold], dtype), 2)
+            graph = mention_graph([0], [1], np.array([threshold], dtype), 2)
             found = partition(graph, nil_linkage="average", nil_threshold=threshold)
             assert found.labels.tolist() == [0, 0], (dtype, threshold)
 
@@ -110,14 +66,14 @@ def test_a_partition_links_alike_and_clusters_the_others_by_average_linkage(meth
     rng = np.random.default_rng(2)
     for _ in range(200):
         weight = rng.integers(0, 6, 40) / 6
-        graph = graph_of(*rng.integers(0, 15, (2, 40)), weight, 12, n_entities=3)
+        graph = mention_graph(*rng.integers(0, 15, (2, 40)), weight, 12, n_entities=3)
         single = partition(graph, method, (0.4, 0.2))
         found = partition(graph, method, (0.4, 0.2), nil_linkage="average", nil_threshold=0.5)
         np.testing.assert_array_equal(found.entity, single.entity)
         np.testing.assert_array_equal(found.parent, single.parent)
         nil = np.append(np.zeros(3, bool), found.entity < 0)
         inside = nil[graph.source] & nil[graph.target]  # whatever the mention threshold
-        alone = graph_of(graph.source[inside], graph.target[inside], weight[inside], 15)
+        alone = mention_graph(graph.source[inside], graph.target[inside], weight[inside], 15)
         np.testing.assert_array_equal(found.labels[nil], average_tree(alone).cut(0.5)[nil])
         joins = found.weakest_joins()
         assert (joins.weight <= 0.5).all()
@@ -127,6 +83,6 @@ def test_a_partition_links_alike_and_clusters_the_others_by_average_linkage(meth
 
 def test_a_star_is_merged_leaf_by_leaf():
     n = 200
-    tree = average_tree(graph_of(np.zeros(n - 1, int), np.arange(1, n), np.zeros(n - 1), n))
+    tree = average_tree(mention_graph(np.zeros(n - 1, int), np.arange(1, n), np.zeros(n - 1), n))
     assert tree.target.tolist() == list(range(1, n))
     np.testing.assert_allclose(tree.height, 1 - 1 / np.arange(1, n))

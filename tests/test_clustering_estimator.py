@@ -206,13 +206,9 @@ def test_entities_that_do_not_match() -> None:
     ("options", "message"),
     [
         ({"n_neighbors": -1}, "'n_neighbors' .* must be an int in the range \\[0, inf\\)"),
-        ({"n_neighbors": 2.5}, "'n_neighbors' .* must be an int"),
-        ({"method": "ward"}, "'method' .* Got 'ward'"),
         ({"metric": "euclidean"}, "'metric' .* Got 'euclidean'"),
-        ({"threshold": "low"}, "'threshold' .* Got 'low'"),
         ({"threshold": float("nan")}, "'threshold' .* Got nan"),
         ({"threshold": (0.1, float("nan"))}, "is not a number"),
-        ({"threshold": (0.1, 0.2, 0.3)}, "must be a number, a pair"),
         ({"nil_linkage": "ward"}, "'nil_linkage' .* Got 'ward'"),
         ({"nil_threshold": float("nan")}, "'nil_threshold' .* Got nan"),
         ({"nil_linkage": "average", "metric": "dot"}, "use metric='cosine'"),

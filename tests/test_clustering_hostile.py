@@ -123,16 +123,6 @@ def test_an_infinite_threshold_keeps_all_edges(method):
 
 
 @every_method
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("threshold", [-INF, -1e300, 0.5, (-INF, -INF)])
-def test_a_threshold_below_every_edge_leaves_every_node_alone(method, dtype, threshold):
-    result = partition(make([0, 1, 0], [1, 2, 2], np.array([1, 2, 3], dtype)), method, threshold)
-    assert result.labels.tolist() == [0, 1, 2]
-    assert result.bottleneck.tolist() == [-INF, INF, INF]
-    assert [len(column) for column in result.edges()] == [0, 0, 0]
-
-
-@every_method
 def test_an_edge_exactly_at_the_threshold_stays(method):
     """Thresholds are rounded as the weights are: float32(0.1) is more than 0.1, and yet exactly at 0.1."""
     graph = make([0, 0], [1, 2], np.array([0.1, 0.3], np.float32))
@@ -140,41 +130,6 @@ def test_an_edge_exactly_at_the_threshold_stays(method):
     for threshold, entity in ((0.1, [0, -1]), ((0.3, 0.0), [0, 0]), (0.0999, [-1, -1]), (np.float32(0.1), [0, -1])):
         assert partition(graph, method, threshold).entity.tolist() == entity
     assert partition(make([0, 0], [1, 2], [0.7, np.nextafter(0.7, 1)]), method, 0.7).entity.tolist() == [0, -1]
-
-
-# Nothing at all, and weights of zero.
-
-
-@every_method
-@pytest.mark.parametrize(("n_entities", "n_nodes"), [(0, 0), (2, 2), (0, 2), (1, 2)])
-def test_a_graph_without_edges_leaves_every_node_alone(method, n_entities, n_nodes):
-    result = partition(make([], [], [], n_entities, n_nodes), method, 0.5)
-    assert result.labels.tolist() == list(range(n_nodes))
-    assert result.entity.tolist() == [-1] * (n_nodes - n_entities)
-    assert result.bottleneck.tolist() == [-INF] * n_entities + [INF] * (n_nodes - n_entities)
-    assert [len(column) for column in (*result.edges(), *result.weakest_joins())] == [0] * 6
-
-
-@every_method
-@pytest.mark.parametrize("zero", [0.0, -0.0, 0])
-def test_an_edge_of_weight_zero_is_an_edge_and_both_zeros_are_tied(method, zero):
-    result = partition(make([0, 0, 0], [1, 2, 2], [zero, zero, 1]), method, 0)
-    assert result.entity.tolist() == [0, 0]
-    assert result.bottleneck.tolist() == [-INF, 0, 0]
-    assert len(result.edges().source) == 2
-    for source in ([0, 1], [1, 0]):
-        assert partition(make(source, [2, 2], [zero, -0.0], n_entities=2), method).entity.tolist() == [0]
-
-
-@every_method
-def test_self_loops_edges_between_entities_and_copies_are_welcome(method):
-    graph = make([0, 0, 1, 2, 2, 1, 1], [0, 1, 0, 2, 2, 2, 2], [-9, -9, -9, -9, -9, 5, 3.0], n_entities=2)
-    result = partition(graph, method)
-    assert result.labels.tolist() == [0, 1, 1]
-    assert result.weight[2] == 3
-    loops = make([0, 1, 2], [0, 1, 2], [-1.0, -1.0, -1.0])
-    assert partition(loops, method).labels.tolist() == [0, 1, 2]
-    assert merge_tree(loops).cut().tolist() == [0, 1]
 
 
 # Arrays of every kind.

@@ -186,12 +186,6 @@ def test_memory_is_bounded_where_a_name_is_shared_by_thousands() -> None:
     assert found.ids[49_999].tolist() == [29, 30, 31, 32]
 
 
-# --- sizes at the edge
-
-
-# --- wrong calls
-
-
 @pytest.mark.parametrize("form", FORMS)
 def test_inner_products_beyond_float32(form: str) -> None:
     long = vectors(gaussian(4, 2) * np.float32(1e25), form)
@@ -250,12 +244,7 @@ GAP = Vectors.of(gaussian(4, 2), owner=[0, 1, 2, 3], n=5)
         (FLAT, FLAT, {"metric": "l2"}, "metric='l2' is not one of cosine, dot"),
         (FLAT, FLAT, {"search": "lsh"}, "search='lsh' is not one of exact, hnsw"),
         (SPARSE, SPARSE, {"search": "hnsw"}, "search='hnsw' needs dense vectors"),
-        (
-            FLAT,
-            FLAT,
-            {"self_ids": np.zeros(1, int)},
-            r"self_ids has shape \(1,\); give one id for each",
-        ),
+        (FLAT, FLAT, {"self_ids": np.zeros(1, int)}, r"self_ids has shape \(1,\); give one id for each"),
         *(
             (FLAT, FLAT, {"within": within}, "one for each of the 4 queries, and not NaN")
             for within in (np.nan, np.zeros(3), [0, 0, 0, np.nan])

@@ -144,14 +144,8 @@ def test_two_stages_rank_the_candidates_of_the_first(metric: Metric) -> None:
     has_tokens = np.diff(queries.indptr) > 0
     assert has_tokens.any()
     assert recall < 1
-    assert recall_told == pytest.approx(
-        np.mean(
-            [
-                1.0 if not some else len(set(a) & set(b)) / 3
-                for a, b, some in zip(found.ids, exact.ids, has_tokens, strict=True)
-            ]
-        )
-    )
+    lists = zip(found.ids, exact.ids, has_tokens, strict=True)
+    assert recall_told == pytest.approx(np.mean([len({*a} & {*b}) / 3 if some else 1 for a, b, some in lists]))
 
 
 @pytest.mark.parametrize("metric", ["cosine", "dot"])
@@ -217,39 +211,40 @@ def test_token_matrices_that_cannot_be(matrix: Any, indptr: Any, owner: Any, n: 
         TokenMatrices.of(matrix, indptr, owner, n=n)
 
 
-def test_pairs_and_searches_that_cannot_be() -> None:
-    one, flat = TokenMatrices.of([[1.0, 2.0]], [0, 1]), TokenMatrices.of([[1.0]], [0, 1])
-    with pytest.raises(ValueError, match="queries have 2 dimensions, but the corpus has 1"):
-        sum_of_max(one, flat, [0], [0])
-    with pytest.raises(ValueError, match="each of the 1 queries must have exactly one text"):
-        sum_of_max(TokenMatrices.of([[1.0]], [0, 1, 1], [0, 0]), flat, [0], [0])
-    with pytest.raises(ValueError, match=r"thing must lie in 0 \.\. 0, not 1"):
-        sum_of_max(one, one, [0], [1])
-    with pytest.raises(ValueError, match="query must be integers, not float64"):
-        sum_of_max(one, one, [0.0], [0])
-    with pytest.raises(ValueError, match=r"query has shape \(1,\) and thing has shape \(2,\); give two"):
-        sum_of_max(one, one, [0], [0, 0])
-    large = TokenMatrices.of([[1e19]] * 4, [0, 4])
-    with pytest.raises(ValueError, match="scores may reach 4e\\+38, too large for float32"):
-        sum_of_max(large, large, [0], [0])
-    assert late_nearest(large, large, 1, n_candidates=None).dissimilarity.tolist() == [[0]]
-    for known, wrong in (({}, {"metric": "euclidean"}), ({"n_candidates": None}, {"search": "lsh"})):
-        ((name, value),) = wrong.items()
-        with pytest.raises(ValueError, match=f"{name}='{value}' is not one of"):
-            late_nearest(one, one, 1, **{"n_candidates": 1} | known | wrong)
-    none = Neighbors(np.zeros((1, 0), np.int32), np.zeros((1, 0), np.float32))
-    with pytest.raises(ValueError, match="metric='l2' is not one of cosine, dot"):
-        comparison.measured_recall(none, one, one, metric="l2")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="metric='l2' is not one of cosine, dot"):
-        late_interaction.late_dissimilarity(one, one, [0], [0], metric="l2")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="k=-1 must not be negative"):
-        late_nearest(one, one, -1, n_candidates=None)
-    with pytest.raises(ValueError, match="n_candidates=2 must be at least k=3"):
-        late_nearest(one, one, 3, n_candidates=2)
-    with pytest.raises(ValueError, match=r"self_ids has shape \(2,\); give one id for each of the 1 queries"):
-        late_nearest(one, one, 1, n_candidates=None, self_ids=np.zeros(2, int))
-    with pytest.raises(ValueError, match="found has 0 lists for 1 queries"):
-        comparison.measured_recall(Neighbors(np.zeros((0, 1), np.int32), np.zeros((0, 1), np.float32)), one, one)
+ONE, FLAT, LARGE = (TokenMatrices.of(matrix, [0, len(matrix)]) for matrix in ([[1.0, 2.0]], [[1.0]], [[1e19]] * 4))
+TWICE = TokenMatrices.of([[1.0]], [0, 1, 1], [0, 0])
+NO_LISTS = Neighbors(np.zeros((0, 1), np.int32), np.zeros((0, 1), np.float32))
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: sum_of_max(ONE, FLAT, [0], [0]), "queries have 2 dimensions, but the corpus has 1"),
+        (lambda: sum_of_max(TWICE, FLAT, [0], [0]), "each of the 1 queries must have exactly one text"),
+        (lambda: sum_of_max(ONE, ONE, [0], [1]), r"thing must lie in 0 \.\. 0, not 1"),
+        (lambda: sum_of_max(ONE, ONE, [0.0], [0]), "query must be integers, not float64"),
+        (lambda: sum_of_max(ONE, ONE, [0], [0, 0]), r"query has shape \(1,\) and thing has shape \(2,\); give two"),
+        (lambda: sum_of_max(LARGE, LARGE, [0], [0]), r"scores may reach 4e\+38, too large for float32"),
+        (lambda: late_nearest(ONE, ONE, 1, n_candidates=1, metric="l2"), "metric='l2' is not one of"),
+        (lambda: late_nearest(ONE, ONE, 1, n_candidates=None, search="lsh"), "search='lsh' is not one of"),
+        (lambda: late_nearest(ONE, ONE, -1, n_candidates=None), "k=-1 must not be negative"),
+        (lambda: late_nearest(ONE, ONE, 3, n_candidates=2), "n_candidates=2 must be at least k=3"),
+        (
+            lambda: late_nearest(ONE, ONE, 1, n_candidates=None, self_ids=np.zeros(2, int)),
+            "one id for each of the 1 qu",
+        ),
+        (lambda: late_interaction.late_dissimilarity(ONE, ONE, [0], [0], metric="l2"), "metric='l2' is not one of"),
+        (lambda: comparison.measured_recall(NO_LISTS, ONE, ONE), "found has 0 lists for 1 queries"),
+        (
+            lambda: comparison.measured_recall(NO_LISTS, ONE.taken(np.arange(0)), ONE, metric="l2"),
+            "metric='l2' is not one of",
+        ),
+    ],
+)
+def test_pairs_and_searches_that_cannot_be(call: Any, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        call()
+    assert late_nearest(LARGE, LARGE, 1, n_candidates=None).dissimilarity.tolist() == [[0]]
 
 
 # Kinds of things

@@ -2,18 +2,12 @@
 
 import numpy as np
 import pytest
+from engine_builders import mention_graph
+from oracles.trees import component_labels
 from scipy.cluster import hierarchy
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 from scipy.spatial.distance import pdist, squareform
 
-from clustering import Graph, merge_tree, partition
-
-INF = np.inf
-
-
-def mention_graph(source, target, weight, n_mentions, n_entities=0):
-    return Graph.from_edges(source, target, weight, n_entities=n_entities, n_nodes=n_entities + n_mentions)
+from clustering import merge_tree, partition
 
 
 def random_graphs(n_graphs, distinct):
@@ -27,13 +21,6 @@ def random_graphs(n_graphs, distinct):
         yield source, target, (draw - n_edges // 3) / 4, n
 
 
-def component_labels(source, target, n):
-    """The smallest node of each node's component."""
-    component = connected_components(coo_array((np.ones(len(source)), (source, target)), shape=(n, n)))[1]
-    first = np.unique(component, return_index=True)[1]
-    return first[component]
-
-
 def complete(points):
     """All ordered pairs of points, each edge listed in both directions."""
     distance = squareform(pdist(points, "sqeuclidean"))
@@ -42,17 +29,6 @@ def complete(points):
 
 
 ties_or_none = pytest.mark.parametrize("distinct", [True, False], ids=["distinct", "ties"])
-
-
-@ties_or_none
-def test_a_cut_is_the_connected_components_of_the_lighter_edges(distinct):
-    for source, target, weight, n in random_graphs(80, distinct):
-        tree = merge_tree(mention_graph(source, target, weight, n))
-        heights = np.unique(weight)
-        for threshold in [-INF, *heights, *(heights - 0.125), *(heights + 0.125), INF]:
-            light = weight <= threshold
-            expected = component_labels(source[light], target[light], n)
-            np.testing.assert_array_equal(tree.cut(threshold), expected, err_msg=f"{threshold=}")
 
 
 @ties_or_none

@@ -46,7 +46,7 @@ BUDGETS = {
     "eval": 4420,  # 4,000
 }
 """The most Python lines of each room, and in a comment what they shall become."""
-PRODUCT_LINES, TEST_LINES, PROSE_WORDS = 40_870, 36_300, 30_500
+PRODUCT_LINES, TEST_LINES, PROSE_WORDS = 40_870, 35_800, 30_500
 """Of the whole; they shall become 34,300, 26,000 and 25,000."""
 FILES_IN_A_FOLDER = 32
 VERBS, OPTIONS, OPTIONS_OF_LINK = 25, 220, 24

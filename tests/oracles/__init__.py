@@ -1,0 +1,1 @@
+"""Slow definitions, which tests and campaigns compare the engine with."""
