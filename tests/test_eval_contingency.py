@@ -42,11 +42,7 @@ def test_cells_are_the_pairs_counted(pairs):
     "labels",
     [
         np.array([-128, 127, -128], np.int8),
-        np.array([0, 2**63 - 1, 0]),
         np.array([2**64 - 1, 2**64 - 2, 2**64 - 1], np.uint64),
-        np.array([True, False, True]),
-        np.array([0.5, -np.inf, 0.5]),
-        np.array(["b", "a", "b"]),
         np.array([(1, 2), None, (1, 2)], dtype=object)[[0, 0, 0]][:0],
         np.array(["2020-01-01", "2021-01-01", "2020-01-01"], "datetime64[D]"),
         ["1", 1, "1"],
@@ -65,15 +61,11 @@ def test_labels_of_any_hashable_kind(labels):
     [
         (np.array([1.0, NAN, NAN]), ValueError, "missing labels .*: 2 in all, .* at position 1"),
         ([1, NAN], ValueError, "missing labels .*: 1 in all, .* at position 1"),
-        (["a", None], ValueError, "missing labels .*: 1 in all, .* at position 1"),
         (np.array(["NaT"], "datetime64[s]"), ValueError, "missing labels .*: 1 in all, .* at position 0"),
         (np.ma.masked_equal([1, 2, 1], 2), ValueError, "missing labels .*: 1 in all, .* at position 1"),
         (np.zeros((2, 3), int), ValueError, r"labels has shape \(2, 3\)"),
-        (np.array(1), ValueError, r"labels has shape \(\)"),
         (["a", ["b"]], TypeError, r"labels\[1\] is \['b'\], a list, which cannot be hashed"),
         ("aab", TypeError, "labels is of type str"),
-        ({1, 2}, TypeError, "labels is of type set"),
-        ({"mention": 1}, TypeError, "labels is of type dict"),
     ],
 )
 def test_labels_that_are_refused(labels, error, message):
@@ -85,17 +77,12 @@ def test_labels_that_are_refused(labels, error, message):
     ("key", "error", "message"),
     [
         ([["a", "b"], ["c"], ["b"]], ValueError, "mention 'b' is twice in the key: in clusters 0 and 2"),
-        ([["a", "a"]], ValueError, r"mention 'a' is twice in the key: in cluster 0 \(from 0\)"),
         ([["a"], [["b"]]], TypeError, r"key\[1\] holds \['b'\], a list, which cannot be hashed"),
         ([["a"], "bc"], TypeError, r"key\[1\] is 'bc', a string, not a cluster: write \['bc'\]"),
         ("abc", TypeError, "key is of type str, not a list of clusters"),
-        ({"cluster": ["a"]}, TypeError, "key is of type dict, not a list of clusters"),
         ([0, 0, 1], TypeError, r"key\[0\] is 0, not a cluster"),
         ([[1.0, NAN]], ValueError, "key has a mention whose id is NaN"),
         ([["a", NAN], [NAN]], ValueError, "mention nan is twice in the key: in clusters 0 and 1"),
-        ([["a", "a", ["b"]]], TypeError, r"key\[0\] holds \['b'\], a list, which cannot be hashed"),
-        ([[], ["b"], [NAN, "b"]], ValueError, "mention 'b' is twice in the key: in clusters 1 and 2"),
-        ([[np.zeros(2), "b"]], TypeError, r"key\[0\] holds array\(.*, a ndarray, which cannot be hashed"),
         ([["b", NeverEqual()]], ValueError, "key has a mention whose id is NaN"),
     ],
 )

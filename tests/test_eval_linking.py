@@ -151,18 +151,10 @@ def test_a_macro_average_is_the_mean_of_the_ratios_that_have_a_denominator(case,
 
 
 @pytest.mark.parametrize(
-    "labels",
-    [
-        np.array([3, 1, 3, 1, 2, 2]),
-        np.array(["3", "1", "3", "1", "2", "2"]),
-        np.array([3, 1, 3, 1, None, 2], object),
-        iter([3, 1, 3, 1, 2, 2]),
-        [3.0, True, 3, 1, None, np.int64(2)],
-    ],
-    ids=["integers", "strings", "objects", "iterator", "mixed"],
+    "kind", [np.array, lambda labels: np.array(labels, str), lambda labels: np.array(labels, object), iter]
 )
-def test_labels_of_any_kind(labels):
-    groups = linking_outcomes(**GOLD, predicted=PREDICTED).count_groups(labels)
+def test_labels_of_any_kind(kind):
+    groups = linking_outcomes(**GOLD, predicted=PREDICTED).count_groups(kind([3, 1, 3, 1, 2, 2]))
     assert list(map(int, groups)) == [3, 1, 2]
     assert [counts.mentions for counts in groups.values()] == [2, 2, 0]
     json.dumps(list(groups)[:2])  # Python's own kinds
@@ -183,36 +175,22 @@ def test_memory_is_bounded_by_blocks_that_do_not_show(case, cells):
     [
         ({"predicted": [1]}, ValueError, "predicted has length 1, not 6"),
         ({"predicted": [0.5] * 6}, TypeError, "predicted holds float64, not integers"),
-        ({"predicted": [float("nan")] * 6}, TypeError, "predicted holds float64, not integers"),
         ({"predicted": [0, 0, -2, 0, 0, 0]}, ValueError, "predicted holds -2 at position 2"),
-        ({"predicted": np.zeros((6, 1), int)}, ValueError, r"predicted has shape \(6, 1\); give an array of 1 dim"),
-        ({"gold_indptr": []}, ValueError, "gold_indptr must go from 0 to 6, .* but is empty"),
         ({"gold_indptr": [0, 1, 3, 5, 6, 6, 7]}, ValueError, "from 0 to 6, .* but goes from 0 to 7"),
         ({"gold_indptr": [0, 3, 1, 5, 6, 6, 6]}, ValueError, "gold_indptr decreases after position 1"),
-        ({"gold_indptr": [[0], [1, 3]]}, ValueError, "gold_indptr has rows of different lengths; give a flat list"),
         ({"gold_indices": [7, 4, 5, 6, -1, -2]}, ValueError, "gold_indices holds -2 at position 5"),
-        ({"gold_indices": [[7], [4, 5], [6, -1], [-1], [], []]}, ValueError, "gold_indices has rows of different"),
-        ({"gold_indices": None}, ValueError, r"gold_indices has shape \(\)"),
         ({"annotated": [False] * 6}, ValueError, "False for mention 0 .* gold ids .such mentions: 4"),
-        ({"annotated": [True]}, ValueError, "annotated has length 1, not 6"),
         ({"seen": [1] * 6}, TypeError, "seen holds int64, not booleans"),
-        ({"seen": [True]}, ValueError, "seen has length 1, not 6"),
-        ({"seen": {7, 4}}, TypeError, "seen is of type set; give one boolean per mention"),
         ({"k": 3}, TypeError, r"k is 3, not a list; write k=\[3\]"),
-        ({"k": np.int64(3)}, TypeError, r"write k=\[3\]"),
         ({"groups": ["a"] * 6}, TypeError, 'groups is of type list, not a mapping .* write {"type": labels}'),
-        ({"groups": []}, TypeError, "groups is of type list, not a mapping from names to labels"),
         ({"k": [1, 4]}, ValueError, r"k=\[1, 4\] has 4, but a mention has 3 candidates"),
         ({"k": [1, 0]}, ValueError, "k holds 0 at position 1; the smallest value allowed is 1"),
-        ({"k": [1.5]}, TypeError, "k holds float64, not integers"),
         ({"k": [1], "candidates": None}, ValueError, r"recall at k=\[1\] needs candidates"),
-        ({"k": [1], "candidates": CANDIDATES[:2]}, ValueError, "candidates has length 2, not 6"),
         ({"candidates": CANDIDATES[:2]}, ValueError, "candidates has length 2, not 6"),
         ({"candidates": [[1], [1, 2]]}, ValueError, "candidates has rows of different lengths; pad short rows with -1"),
         ({"k": [1], "candidates": [[1, 2, -9]] * 6}, ValueError, "candidates holds -9 at position 0, 2"),
         ({"groups": {"type": ["a"]}}, ValueError, r"groups\['type'\] has length 1, not 6"),
         ({"groups": {"type": "aabbcc"}}, TypeError, r"groups\['type'\] is of type str, not an array or a list"),
-        ({"groups": {"type": None}}, TypeError, r"groups\['type'\] is of type NoneType, not an array or a list"),
     ],
 )
 def test_arrays_that_are_refused(change, error, message):

@@ -50,7 +50,6 @@ def test_scikit_learn_agrees(rows):
     ("arguments", "error", "message"),
     [
         (([True], [True, False]), ValueError, "predicted_nil has length 2, not 1"),
-        (([1], [True]), TypeError, "gold_nil holds int64, not booleans"),
         (([[True]], [True]), ValueError, r"gold_nil has shape \(1, 1\); give one boolean"),
     ],
 )
@@ -140,13 +139,10 @@ def test_neighbours_among_the_floats_are_still_parted():
     ("arguments", "error", "message"),
     [
         (([True, False], [0.5]), ValueError, r"score has shape \(1,\), not \(2,\)"),
-        (([True], [[0.5]]), ValueError, r"score has shape \(1, 1\), not \(1,\)"),
         (([True, False], [0.5, float("nan")]), ValueError, "score has nan at position 1 .* or -inf for"),
         (([True, False], [float("inf"), 0.5]), ValueError, "score has inf at position 0 .* or -inf for"),
         (([True], [True]), TypeError, "score holds bool, not numbers"),
-        (([True], [None]), TypeError, "score holds object, not numbers"),
         (([True], ["0.5"]), TypeError, "score holds <U3, not numbers"),
-        (([1], [0.5]), TypeError, "gold_nil holds int64, not booleans"),
     ],
 )
 def test_scores_that_are_refused(arguments, error, message):

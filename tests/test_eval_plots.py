@@ -125,17 +125,6 @@ def test_the_best_f1_of_a_curve_is_marked(tmp_path, drawn):
     assert legend(figure) == ["a (F1 0.667)", "none"]
 
 
-def test_lines_of_equal_f1_lie_where_they_say(tmp_path, drawn):
-    plot_precision_recall({"a": CURVE}, tmp_path / "plot.png")
-    (axes,) = drawn[0].axes
-    grounds = [line.get_data() for line in axes.lines if not line.get_color().startswith("#")]
-    labels = [float(text.get_text().removeprefix("F1 ")) for text in axes.texts]
-    for (recall, precision), level in zip(grounds, labels, strict=True):
-        assert 2 * recall * precision / (recall + precision) == pytest.approx(np.full(100, level))
-        assert max(recall.max(), precision.max()) == 1
-        assert (np.diff(recall) > -1e-12).all()
-
-
 def test_names_are_text(tmp_path, drawn):
     names = ["$\\frac", "_hidden", "<script>&", "two\nlines", "\x1b[2J", "=cmd()"]
     for path in (tmp_path / "plot.svg", tmp_path / "plot.png"):

@@ -3,7 +3,7 @@
 import json
 import os
 import re
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
@@ -165,23 +165,10 @@ def test_json_says_all():
     report = Report.of({"a": [Line("F", Fixed(0.5), over="3 of 4")], "b": [Line("F", Fixed(0.75, p=0.5))]}, title="T")
     saved = report.as_dict()
     assert saved["title"] == "T"
-    assert saved["resampling"] == {
-        "n_resamples": 1000,
-        "n_permutations": 10_000,
-        "n_half_samples": 500,
-        "level": 0.95,
-        "seed": 0,
-    }
-    assert saved["systems"]["a"]["F"] == {
-        "score": 0.5,
-        "recall": None,
-        "precision": None,
-        "interval": [0.1, 0.9],
-        "against_first": None,
-        "over": "3 of 4",
-        "documents": 12,
-        "method": {"interval": "draws of intervals", "test": "draws of tests"},
-    }
+    assert saved["resampling"] == asdict(Resampling())
+    own = saved["systems"]["a"]["F"]
+    assert own["method"] == {"interval": "draws of intervals", "test": "draws of tests"}
+    assert (own["score"], own["interval"], own["against_first"], own["documents"]) == (0.5, [0.1, 0.9], None, 12)
     assert saved["systems"]["b"]["F"]["against_first"] == {"difference": 0.25, "p_value": 0.5}
 
 

@@ -231,18 +231,6 @@ def test_intervals_of_counts_cover():
     assert 0.89 < np.mean([low <= truth <= high for low, high in intervals]) < 0.99
 
 
-@pytest.mark.slow
-def test_intervals_of_clusters_cover():
-    rng = np.random.default_rng(14)
-    truth = np.mean([adjusted_rand_index(true, *predicted) for true, predicted, _ in many(rng, 1000)])
-    intervals = [clusters(true, *predicted, document).interval(FEW) for true, predicted, document in many(rng, 150)]
-    assert 0.85 < np.mean([low <= truth <= high for low, high in intervals]) < 0.995
-
-
-def many(rng, n_collections, **settings):
-    return (collection(50, rng, **settings) for _ in range(n_collections))
-
-
 def test_equal_systems_rarely_differ():
     rng = np.random.default_rng(15)
     pairs = ([Summed(shares(30, rng), proportion) for _ in range(2)] for _ in range(400))
