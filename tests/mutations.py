@@ -215,19 +215,4 @@ def _xml(content: bytes, chance: random.Random) -> bytes:
     return content[: one.start()] + filled + content[one.end() :]
 
 
-_WAYS = [
-    _pieces,
-    _pieces,
-    _flip,
-    _cut,
-    _lines,
-    _fields,
-    _fields,
-    _number,
-    _number,
-    _encoding,
-    _json,
-    _json,
-    _json,
-    _json,
-]
+_WAYS = [*[_pieces] * 2, _flip, _cut, _lines, *[_fields] * 2, *[_number] * 2, _encoding, *[_json] * 4]

@@ -175,23 +175,6 @@ def test_batches_do_not_matter(metric: Metric, monkeypatch: pytest.MonkeyPatch) 
 # --- recall
 
 
-def test_recall_counts_what_is_missing() -> None:
-    points, own = Vectors.of(gaussian(300, 4)), np.arange(300)
-    exact = nearest(points, points, 6, self_ids=own)
-    shifted = Neighbors(exact.ids[:, 1:], exact.dissimilarity[:, 1:])
-    assert measured_recall(shifted, points, points, self_ids=own) == pytest.approx(4 / 5)
-    half = np.arange(300)[:, None] < 150
-    nothing = Neighbors(np.where(half, exact.ids, -1), np.where(half, exact.dissimilarity, np.float32(np.inf)))
-    assert measured_recall(nothing, points, points, self_ids=own) == 0.5
-
-
-def test_of_equally_near_things_any_will_do() -> None:
-    points = Vectors.of(np.eye(40, dtype=np.float32))
-    exact = nearest(points, points, 3, self_ids=np.arange(40))
-    others = Neighbors((np.arange(40)[:, None] + [20, 21, 22]) % 40, exact.dissimilarity)
-    assert measured_recall(others, points, points, self_ids=np.arange(40)) == 1
-
-
 def test_recall_is_that_of_a_sample_drawn_with_a_seed() -> None:
     points = Vectors.of(gaussian(500, 4))
     exact = nearest(points, points, 2)

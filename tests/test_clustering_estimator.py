@@ -10,15 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from engine_builders import FORMS, METRICS, Array, every_method, every_metric, gaussian
-from hypothesis import given, settings, strategies as st
+from engine_builders import FORMS, Array, every_method, every_metric, gaussian
 from sklearn.base import clone
 from sklearn.cluster import AgglomerativeClustering
 from sklearn.metrics import pairwise_distances
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import clustering
-from clustering import METHODS, ArborescenceClustering, Graph, Method, partition
+from clustering import ArborescenceClustering, Graph, Method, partition
 from clustering.knn import nearest
 from clustering.vectors import Metric, Vectors
 
@@ -122,49 +121,6 @@ def test_without_entities_it_is_single_linkage(method: Method, threshold: float)
     assert (estimator.entity_ == -1).all()
 
 
-@every_method
-@pytest.mark.parametrize("threshold", [0.05, 0.15, 0.4])
-def test_average_linkage_of_the_samples_that_no_entity_reaches(method: Method, threshold: float) -> None:
-    X = np.abs(gaussian(80, 6))  # noqa: N806  # no dissimilarity above 1, where similarities end
-    estimator = fitted(
-        X, 79, entities=X[:1], method=method, threshold=(0, -1), nil_linkage="average", nil_threshold=threshold
-    )
-    distance = pairwise_distances(X[1:].astype(float), metric="cosine")
-    oracle = AgglomerativeClustering(None, metric="precomputed", linkage="average", distance_threshold=threshold)
-    assert estimator.labels_.tolist() == [0, *(1 + label for label in in_order(oracle.fit_predict(distance)))]
-    assert estimator.entity_.tolist() == [0] + [-1] * 79
-
-
-# --- properties
-
-
-@st.composite
-def problems(draw: st.DrawFn) -> dict[str, Any]:
-    """Few small integers: ties, duplicates and zeros abound."""
-    row = st.lists(st.integers(-2, 2), min_size=3, max_size=3)
-    return {
-        "X": np.array(draw(st.lists(row, min_size=1, max_size=16)), float),
-        "entities": np.array(draw(st.lists(row, max_size=5)), float).reshape(-1, 3),
-        "n_neighbors": draw(st.integers(0, 20)),
-        "threshold": draw(st.sampled_from([None, -1.0, 0.0, 0.3, 1.0, (0.1, 0.6), float("inf"), -float("inf")])),
-        "method": draw(st.sampled_from(METHODS)),
-        "metric": draw(st.sampled_from(METRICS)),
-    }
-
-
-@settings(max_examples=150, deadline=None)
-@given(problem=problems())
-def test_labels_and_entities_tell_one_story(problem: dict[str, Any]) -> None:
-    estimator = fitted(problem.pop("X"), entities=problem.pop("entities"), **problem)
-    labels, entity = estimator.labels_, estimator.entity_
-    assert labels.tolist() == in_order(labels), "0 .. n - 1 in order of first appearance"
-    assert labels.dtype == np.int64
-    cluster_entity = {label: entity[labels == label] for label in set(labels.tolist())}
-    assert all(len(set(held.tolist())) == 1 for held in cluster_entity.values()), "an entity at most"
-    linked = [held[0] for held in cluster_entity.values() if held[0] >= 0]
-    assert len(linked) == len(set(linked)), "an entity has one cluster"
-
-
 # --- at the edge
 
 
@@ -192,14 +148,14 @@ def test_not_finite_names_the_rows_and_whose_they_are(form: str, bad: float) -> 
 
 def test_entities_that_do_not_match() -> None:
     X = gaussian(5, 3)  # noqa: N806
-    with pytest.raises(ValueError, match="entities have 4 features, but X has 3"):
-        fitted(X, entities=gaussian(2, 4))
-    with pytest.raises(ValueError, match="both be dense or both be sparse"):
-        fitted(X, entities=sp.csr_array(X))
-    with pytest.raises(ValueError, match="both be dense or both be sparse"):
-        fitted(sp.csr_array(X), entities=X)
-    with pytest.raises(ValueError, match="2D array"):
-        fitted(X, entities=X[0])
+    wrong = (
+        (X, gaussian(2, 4), "4 features, but X has 3"),
+        (X, sp.csr_array(X), "both be dense or"),
+        (X, X[0], "2D array"),
+    )
+    for samples, entities, words in (*wrong, (sp.csr_array(X), X, "both be dense or both be sparse")):
+        with pytest.raises(ValueError, match=words):
+            fitted(samples, entities=entities)
 
 
 @pytest.mark.parametrize(

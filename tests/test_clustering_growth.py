@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
-from engine_builders import FORMS, METRICS, Array, gaussian, vectors
+from engine_builders import FORMS, Array, gaussian, vectors
 from hypothesis import given, settings, strategies as st
 
 from clustering.growth import updated
-from clustering.knn import Neighbors, nearest
-from clustering.vectors import Metric, Vectors
+from clustering.knn import nearest
+from clustering.vectors import Vectors
 
 every_form = pytest.mark.parametrize("form", FORMS)
 
@@ -25,46 +23,9 @@ def rows(kind: str, n: int, rng: np.random.Generator) -> Array:
     return rng.normal(size=(n, 6)).astype(np.float32)
 
 
-def history(n: int, rng: np.random.Generator) -> Iterator[tuple[Array, Array]]:
-    """Yield what is there before and after each of some additions and removals, among ``n`` things."""
-    there = rng.random(n) < 0.5
-    for _ in range(5):
-        some = rng.random(n) < rng.choice([0.1, 0.4, 0.9])
-        after = np.where(some, rng.random(n) < 0.6, there)
-        yield there, after
-        there = after
-
-
 def rows_of(before: Array, after: Array) -> Array:
     """Return the row of each thing that is there after among those before, or -1."""
     return np.where(before, np.cumsum(before) - 1, -1)[after]
-
-
-@settings(max_examples=120, deadline=None)
-@given(
-    st.integers(0, 2**32 - 1),
-    st.sampled_from(["ties", "duplicates", "gaussian"]),
-    st.sampled_from(FORMS),
-    st.sampled_from(METRICS),
-    st.integers(0, 8),
-    st.sampled_from([None, -1.0, 0.0, 0.2, 0.7]),
-)
-def test_a_history_ends_in_the_lists_of_a_search_from_scratch(
-    seed: int, kind: str, form: str, metric: Metric, k: int, within: float | None
-) -> None:
-    rng = np.random.default_rng(seed)
-    n = 24
-    every = vectors(rows(kind, n, rng), form)
-    lists: Neighbors | None = None
-    for before, after in history(n, rng):
-        if lists is None:
-            own = every.taken(np.flatnonzero(before))
-            lists = nearest(own, own, k, metric=metric, self_ids=np.arange(own.n), within=within)
-        things = every.taken(np.flatnonzero(after))
-        lists = updated(lists, things, rows_of(before, after), within=within, metric=metric)
-        expected = nearest(things, things, k, metric=metric, self_ids=np.arange(things.n), within=within)
-        for array, other in zip(lists, expected, strict=True):
-            assert array.tobytes() == other.tobytes()
 
 
 def test_a_list_that_was_not_full_is_not_searched_again(monkeypatch: pytest.MonkeyPatch) -> None:

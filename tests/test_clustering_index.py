@@ -10,13 +10,11 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from engine_builders import FORMS, METRICS, Array, brute, gaussian, same, vectors
-from hypothesis import given, settings, strategies as st
 
 from clustering import index as index_module
 from clustering.index import Index
 from clustering.knn import Neighbors, merged, nearest, pair_dissimilarity
-from clustering.sparse_search import alike_together
-from clustering.vectors import Metric, Vectors, csr
+from clustering.vectors import Metric, Vectors
 
 
 def filtered(found: Neighbors, within: Array) -> Neighbors:
@@ -34,40 +32,6 @@ def names(n: int, seed: int = 0) -> Array:
     for row in matrix:
         row[(60 * rng.random(6) ** 3).astype(int)] = rng.integers(1, 4, 6)
     return matrix
-
-
-@st.composite
-def problems(draw: st.DrawFn) -> dict[str, Any]:
-    """Small integers with many ties, and limits at which something lies, just below and above it, or anywhere."""
-    dim, n = draw(st.integers(1, 4)), draw(st.integers(1, 10))
-    row = st.lists(st.integers(draw(st.sampled_from([-2, 0])), 2), min_size=dim, max_size=dim)
-    corpus = np.array(draw(st.lists(row, max_size=14)), np.float32).reshape(-1, dim)
-    queries = np.array(draw(st.lists(row, max_size=5)), np.float32).reshape(-1, dim)
-    owner = np.array(draw(st.lists(st.integers(0, n - 1), min_size=len(corpus), max_size=len(corpus))), int)
-    self_ids = np.array(draw(st.lists(st.integers(0, n - 1), min_size=len(queries), max_size=len(queries))), int)
-    metric = draw(st.sampled_from(METRICS))
-    there = brute(queries, corpus, n, metric=metric, owner=owner, n=n).dissimilarity
-    exact = st.sampled_from(np.append(there[np.isfinite(there)], np.float32(1)).tolist())
-    limit = st.builds(lambda at, toward: float(np.nextafter(np.float32(at), np.float32(toward))), exact, exact)
-    limits = st.one_of(exact, limit, st.just(-np.inf), st.just(np.inf))
-    within = np.float32(draw(st.lists(limits, min_size=len(queries), max_size=len(queries))))
-    given = {"queries": queries, "corpus": corpus, "owner": owner, "n": n, "metric": metric}
-    return given | {"self_ids": draw(st.sampled_from([None, self_ids])), "within": within}
-
-
-@pytest.mark.parametrize("form", FORMS)
-@settings(max_examples=150, deadline=None)
-@given(problem=problems(), k=st.integers(0, 12))
-def test_limits_leave_out_what_lies_beyond(form: str, problem: dict[str, Any], k: int) -> None:
-    within = problem.pop("within")
-    queries = vectors(problem["queries"], form)
-    corpus = Index.of(vectors(problem["corpus"], form, owner=problem["owner"], n=problem["n"]), problem["metric"])
-    options = {"metric": problem["metric"], "self_ids": problem["self_ids"]}
-    found = nearest(queries, corpus, k, within=within, **options)
-    same(found, filtered(brute(**problem, k=k), within))
-    query, place = np.nonzero(found.ids >= 0)
-    pairs = pair_dissimilarity(queries, corpus, query, found.ids[query, place], metric=problem["metric"])
-    np.testing.assert_array_equal(pairs, found.dissimilarity[query, place])
 
 
 @pytest.mark.parametrize("metric", METRICS)
@@ -133,13 +97,6 @@ def test_long_queries(within: float | None) -> None:
     same(found, filtered(brute(queries, matrix, 2), limit))
 
 
-def test_rows_that_share_their_strongest_features_are_together() -> None:
-    matrix = sp.csr_array(np.float32([[1, 2, 0], [0, 1, 3], [0, 2, 1], [0, 3, 9], [2, 3, 0]]))
-    assert alike_together(csr(matrix)).tolist() == [0, 4, 2, 1, 3]
-    points = vectors(names(3000), "sparse")
-    assert Index.of(points, "dot").owners.row.tolist() != list(range(3000))
-
-
 def test_a_warm_search_reads_nothing_of_the_corpus_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     points = vectors(names(1500), "sparse")
     warm = Index.of(points, "dot")
@@ -189,17 +146,3 @@ def test_many_queries_within_small_limits(form: str, k: int, monkeypatch: pytest
         found = nearest(vectors(asked, form), points, k, self_ids=own, within=within)
         same(found, filtered(everything.first(k), np.broadcast_to(np.float32(within), 1600)))
     assert len(made) == (10 if form == "sparse" else 0)
-
-
-def test_prefixes_of_rows() -> None:
-    """The third feature is in one row, the second in two, the first in three; the last row has none."""
-    rows = sp.csr_array(np.float32([[0.6, 0, 0.8], [0.8, 0.6, 0], [0.6, 0.8, 0], [0, 0, 0]]))
-    index = Index.of(Vectors.of(rows), "cosine")
-    made = index_module.Prefixes.of(csr(rows), csr(sp.csr_array(rows.T)), 0.75)
-    assert made.place.tolist() == [2, 1, 0]
-    assert made.start.tolist() == [0, 1, 3, 4]
-    assert made.row.tolist() == [1, 1, 2, 0]
-    np.testing.assert_array_equal(made.length, np.float32([0.8, 1, 1, 1]))
-    over = index.bounds.sketch[index.owners.row][:, :3] - 255 * rows.toarray()
-    assert -1e-4 < over.min() <= over.max() < 1.001, "lengths of the parts, rounded up"
-    assert not index.bounds.sketch[:, 3:].any()

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from engine_builders import FORMS, METRICS, Array, brute, faiss_threads, gaussian, same, vectors
+from engine_builders import FORMS, METRICS, Array, brute, gaussian, same, vectors
 
-from clustering import dense_search, index, sparse_search
+from clustering import index, sparse_search
 from clustering.index import Index
 from clustering.knn import Neighbors, nearest, pair_dissimilarity
 from clustering.vectors import Metric, Vectors, dot
@@ -40,20 +40,6 @@ def test_brute_force(form: str, metric: Metric, n: int, dim: int, k: int) -> Non
     queries = corpus[::3]
     expected = brute(queries, corpus, k, metric=metric, owner=owner)
     same(nearest(vectors(queries, form), vectors(corpus, form, owner=owner), k, metric=metric), expected)
-
-
-# --- ties and oneself
-
-
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("k", [1, 7, 20, 50])
-def test_ties_across_the_last_place(form: str, k: int) -> None:
-    """Three vectors, each many times over: the smaller ids win, wherever the list ends."""
-    matrix = np.float32([[1, 0, 2], [0, 1, 0], [3, 1, 1]])[np.random.default_rng(k).integers(0, 3, 90)]
-    points = vectors(matrix, form)
-    for metric in METRICS:
-        expected = brute(matrix, matrix, k, metric=metric, self_ids=np.arange(90))
-        same(nearest(points, points, k, metric=metric, self_ids=np.arange(90)), expected)
 
 
 # --- near-ties: what float32 products cannot tell apart
@@ -114,32 +100,6 @@ def test_slices_give_the_same_rows(form: str, metric: Metric) -> None:
     for begin, end in itertools.pairwise(bounds):
         part = nearest(points.taken(np.arange(begin, end)), points, 6, metric=metric, self_ids=np.arange(begin, end))
         same(part, Neighbors(whole.ids[begin:end], whole.dissimilarity[begin:end]))
-
-
-@pytest.mark.parametrize("metric", METRICS)
-def test_threads_and_chunks_do_not_matter(metric: Metric, monkeypatch: pytest.MonkeyPatch) -> None:
-    matrix = np.concatenate([gaussian(1500, 48), nearly_equal(500, 48)])
-    points = Vectors.of(matrix)
-    results = []
-    for threads, chunk, block in ((1, 4096, 1024), (2, 4096, 1024), (2, 37, 100), (1, 300, 7)):
-        monkeypatch.setattr(dense_search, "_CHUNK", chunk)
-        monkeypatch.setattr(dense_search, "_BLOCK", block)
-        with faiss_threads(threads):
-            results.append(nearest(points, points, 7, metric=metric, self_ids=np.arange(2000)))
-    for other in results[1:]:
-        same(other, results[0])
-
-
-def test_workers_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
-    matrix = gaussian(1000, 30)
-    matrix[gaussian(1000, 30, 1) < 0.5] = 0
-    points = vectors(matrix, "sparse")
-    results = []
-    for workers in (1, 2, 5, None):
-        monkeypatch.setattr(os, "cpu_count", lambda workers=workers: workers)
-        results.append(nearest(points, points, 7, self_ids=np.arange(1000)))
-    for other in results[1:]:
-        same(other, results[0])
 
 
 def test_the_order_of_summation_is_fixed() -> None:

@@ -77,11 +77,8 @@ class Bomb:
     [
         np.array([[Bomb()]], object),
         np.array([[1.0, None]], object),
-        np.array([["1", "2"]]),
         np.array([[1j]]),
-        np.array([[True]]),
         np.zeros(3),
-        np.zeros((2, 2, 2)),
         np.float32(1),
         [],
         sp.csr_array(np.array([[1j]])),
@@ -106,9 +103,7 @@ def test_sparse_indices_out_of_range() -> None:
     ("owner", "n", "message"),
     [
         ([0], None, r"owner has shape \(1,\); give one owner for each of the 2 vectors"),
-        ([[0, 1]], None, r"owner has shape \(1, 2\); give one owner for each of the 2 vectors"),
         ([0, 3], 3, r"0 \.\. 2, not 0 \.\. 3"),
-        ([-1, 0], None, r"not -1 \.\. 0"),
         ([0.0, 1.5], None, "integers, not float64"),
     ],
 )

@@ -62,8 +62,8 @@ def test_as_heavy_as_the_dense_assignment(align, edges):
 
 @WAYS
 @pytest.mark.parametrize("similarity", [False, True], ids=["mentions", "similarity"])
-@pytest.mark.parametrize("shuffled", [0.3, 0.6, 1.0])
-@pytest.mark.parametrize("sizes", [[1], [2], [5], [3, 4, 5, 6, 7, 8], [1, 1, 1, 2, 9, 40]], ids=str)
+@pytest.mark.parametrize("shuffled", [0.3, 1.0])
+@pytest.mark.parametrize("sizes", [[5], [1, 1, 1, 2, 9, 40]], ids=str)
 def test_as_heavy_as_the_dense_assignment_of_a_clustering_shuffled(align, sizes, shuffled, similarity):
     rng = np.random.default_rng(0)
     for _ in range(40):

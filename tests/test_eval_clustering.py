@@ -8,7 +8,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 import sklearn
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 from sklearn import metrics
 
 from eval import Contingency, PairCounts, adjusted_rand_index, clustering_scores
@@ -73,14 +73,6 @@ def test_scikit_learn_agrees_on_large_clusters():
     pred = np.where(rng.random(len(true)) < 0.01, rng.integers(0, 4, len(true)), 0)
     expected = from_sklearn(true, pred)
     assert clustering_scores(true, pred)["ami"] == pytest.approx(expected["ami"], abs=1e-9)
-
-
-@settings(max_examples=40)
-@given(labellings)
-def test_scikit_learn_agrees_on_any_labels(labels):
-    scores = clustering_scores(*labels)
-    expected = from_sklearn(*labels)
-    assert {name: scores[name] for name in expected} == pytest.approx(expected, abs=1e-9)
 
 
 @given(labellings)

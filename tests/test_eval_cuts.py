@@ -96,13 +96,6 @@ def assert_each_cut_is_right(cuts, places, labels, left, right, height):
                 assert getattr(curves, name)[place] == pytest.approx(score[name], abs=1e-12)
 
 
-@given(forests())
-def test_every_cut_has_the_scores_of_its_labels(forest):
-    cuts = all_cuts(*forest)
-    assert cuts.threshold.tolist() == [-np.inf, *sorted(set(forest[3]))]
-    assert_each_cut_is_right(cuts, range(len(cuts.threshold)), *forest)
-
-
 @pytest.mark.parametrize(("n_merges", "n_heights"), [(999, 10**6), (999, 40), (700, 10**6)])
 @pytest.mark.slow
 def test_nothing_drifts_on_the_way_up(n_merges, n_heights):
@@ -136,11 +129,6 @@ def assert_conll_is_right(labels, left, right, height):
     return scored
 
 
-@given(forests())
-def test_conll_is_exact_wherever_it_is_best(forest):
-    assert_conll_is_right(*forest)
-
-
 @pytest.mark.slow
 def test_conll_of_a_larger_tree_needs_few_alignments():
     rng = np.random.default_rng(0)
@@ -149,11 +137,6 @@ def test_conll_of_a_larger_tree_needs_few_alignments():
     sides = (tree[:, i].astype(int).tolist() for i in (0, 1))
     scored = assert_conll_is_right(labels.tolist(), *sides, tree[:, 2].tolist())
     assert np.isfinite(scored).sum() < len(scored) / 2
-
-
-@given(forests())
-def test_dendrogram_purity_by_its_definition(forest):
-    assert all_cuts(*forest).dendrogram_purity == pytest.approx(purity_by_pairs(*forest), abs=1e-14)
 
 
 @given(forests(max_leaves=10))

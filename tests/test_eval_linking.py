@@ -94,15 +94,6 @@ def test_it_prints_what_has_a_concept_and_serialises():
 
 
 @given(cases())
-def test_brute_force(case):
-    rows, predicted, candidates, seen = case
-    ks = [4, 1, 2]  # in any order
-    scores = linking_scores(*csr(rows), predicted, candidates=candidates, k=ks, seen=seen)
-    for counts, group in ((scores.overall, seen | True), (scores.seen, seen), (scores.unseen, ~seen)):
-        assert counts == by_brute_force(np.flatnonzero(group).tolist(), rows, predicted, candidates, ks)
-
-
-@given(cases())
 def test_recall_rises_with_k_and_is_the_accuracy_of_the_first_candidate_at_1(case):
     rows, _, candidates, _ = case
     scores = linking_scores(*csr(rows), candidates[:, 0], candidates=candidates, k=[1, 2, 3, 4])

@@ -1,11 +1,8 @@
 """NIL precision, recall and F1, at one threshold and at all of them."""
 
-import warnings
-
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
-from sklearn.metrics import average_precision_score, precision_recall_fscore_support
 
 from eval import (
     NilScores,
@@ -31,19 +28,6 @@ scored = st.lists(st.tuples(st.booleans(), values, st.booleans()), max_size=12).
         np.array([annotated for _, _, annotated in rows], bool),
     )
 )
-
-
-@given(flags)
-def test_scikit_learn_agrees(rows):
-    gold, predicted, annotated = np.array(rows).T
-    scores = nil_scores(gold, predicted, annotated=annotated)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        expected = precision_recall_fscore_support(
-            gold[annotated], predicted[annotated], labels=[True], average="micro", zero_division=0
-        )
-    assert (scores.precision, scores.recall, scores.f1) == pytest.approx(expected[:3])
-    assert scores.mentions + scores.not_annotated == len(rows)
 
 
 @pytest.mark.parametrize(
@@ -75,17 +59,6 @@ def test_each_point_of_the_curve_is_one_set_of_decisions(case):
         assert curve.precision[point] == expected.precision
         assert curve.recall[point] == expected.recall
         assert curve.f1[point] == pytest.approx(expected.f1, rel=1e-15)
-
-
-@given(scored)
-def test_average_precision_is_that_of_scikit_learn(case):
-    gold, score, _ = case
-    found = nil_curve(gold, score).average_precision
-    if not gold.any():
-        assert found == 0
-    else:
-        place = np.unique(score, return_inverse=True)[1]  # scikit-learn knows no infinity
-        assert found == pytest.approx(average_precision_score(gold, -place))
 
 
 @given(scored)

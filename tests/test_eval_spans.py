@@ -40,15 +40,6 @@ def all_ratios(scores):
 
 
 @given(cases)
-def test_brute_force(case):
-    gold, predicted = case
-    scores = span_scores(gold, predicted)
-    assert [tuple(row) for row in scores.items.tolist()] == list(map(counted, gold, predicted))
-    assert scores.items.shape == (len(gold), len(SpanCounts._fields))
-    assert scores.counts == tuple(map(sum, zip(*scores.items.tolist(), strict=True))) or not gold
-
-
-@given(cases)
 def test_macro_is_the_mean_over_the_items_with_a_denominator(case):
     counts = list(map(counted, *case))
 

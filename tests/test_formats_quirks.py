@@ -22,7 +22,7 @@ from arbo.errors import DataError, UsageError
 from arbo.formats import brat, read_documents
 from arbo.formats.brat import read_brat
 from arbo.formats.conll import read_conll
-from arbo.formats.zeshel import read_zeshel, read_zeshel_entities
+from arbo.formats.zeshel import read_zeshel
 
 OPTIONS: Any = {"on_error": "skip"}
 PAIR = DOCUMENTS["brat"]["d.txt"]
@@ -192,7 +192,7 @@ def test_a_damaged_archive_is_read_or_refused_but_never_crashes(tmp_path: Path) 
         (["1)"], 2, "chain 1 ends a mention here that has not begun"),
         (["(2)", "(1"], 3, "chain 1 begins a mention here that does not end"),
         (["word"], 2, r"expected brackets such as `\(1`, `1\)` or `\(1\)\|\(2`, not 'word'"),
-        *((["()"], 2, "expected brackets"), (["(1)|-"], 2, "expected brackets"), (["(1))"], 2, "expected brackets")),
+        (["(1)|-"], 2, "expected brackets"),
         *((["(" * 100_000], 2, "expected brackets"), (["x" * 100_000], 2, "expected brackets")),
     ],
 )
@@ -305,7 +305,6 @@ EXTERNAL = '<!ENTITY a SYSTEM "file:///etc/hostname">'
 NESTED = '<!ENTITY a "b"><!ENTITY c "&a;&a;">'
 DEEP_XML = f"<document>{'<passage>' * 100_000}{'</passage>' * 100_000}</document>"
 JSON_LIST = "X_Entity_gold_mentions.json"
-DIGITS = "9" * 5000
 MALFORMED: list[tuple[str, str, str, str]] = [
     *(("X_corpus.txt", "ecbplus", WORDS + words, error) for words, error in (
         (tabs("1_1ecb 0 1 He"), "line 3, '1_1ecb': sentence 0 has word 1 twice"),
@@ -315,20 +314,15 @@ MALFORMED: list[tuple[str, str, str, str]] = [
         ('[\n{"doc_id": }]', "line 2: not JSON: Expecting value"),
         ("{}", "expected a JSON list of mentions"),
         ("[" * 100_000, "nested too deeply"),
-        (f"[{DIGITS}]", "a number with thousands of digits"),
     )),
     ("a.tsv", "hipe", tabs("TOKEN NE-COARSE-LIT NEL-LIT", "x O O"),
      "line 2: a token before any document; a document begins with"),
     ("a.tsv", "hipe", "TOKEN\tMISC\n", "line 1: the header has no column NE-COARSE-LIT and no NEL-LIT"),
     ("a.json", "pubannotation", json.dumps(PUBANNOTATION, indent=1)[:-5],
      "line [0-9]+: not JSON.*; correct the file, or fetch"),
-    ("a.json", "pubannotation", "[" * 100_000, "deep"),
     *(("a.xml", "bioc", content, words) for content, words in (
         (BIOC_XML.replace("</sentence></passage>", "</passage>"), "line 12: not XML"),
-        (BIOC_XML.replace("<text>One.", "<text>&bomb;One."), "not XML: undefined entity"),
         (BIOC_XML.replace('"BioC.dtd"', f'"BioC.dtd" [{NESTED}]'), "line 2: an entity of XML is long"),
-        (BIOC_XML.replace('"BioC.dtd"', f'"B" [{EXTERNAL}]'), "line 2: an entity of XML is long"),
-        (f"<collection>{'<a>' * 200_000}", "not XML"),
         (f"<collection>{DEEP_XML}</collection>", "too deep"),
         (BIOC_XML.replace("<offset>0<", "<offset>x<"), "'12': a passage or sentence has the offset 'x'"),
     )),
@@ -347,7 +341,6 @@ MALFORMED: list[tuple[str, str, str, str]] = [
         ('@prefix ex: <http://e.org/> .\nex:a ex:b "flu .\n', r"line 2: not RDF \(newline found in string literal\)"),
         ("<a> <b> " + "[" * 50_000, r"not RDF \(RecursionError\)"),
         (RDF.format("", "flu")[:-10], "line 5: not RDF"),
-        (RDF.format(NESTED, "&c;"), "line 2: an entity of XML is long"),
         (RDF.format(EXTERNAL, "&a;"), "an entity of XML is long, external"),
     )),
 ]  # fmt: skip
@@ -418,26 +411,6 @@ def test_folders_of_zeshel(tmp_path: Path) -> None:
         read_zeshel(path)
 
 
-def test_links_stay_in_the_world_and_labels_outside_of_it_are_nil(tmp_path: Path) -> None:
-    """Each world has a robot of its own; one label is of no entity."""
-    card = {"document_id": "P3", "title": "Card", "text": "Card A robot card ."}
-    there = {"mention_id": "M3", "corpus": "yugioh", "context_document_id": "P3", "start_index": 2, "end_index": 2}
-    own = {**DROID, "label_document_id": "P4"}
-    path = save(tmp_path, "zeshel", {
-        "mentions/test.json": rows(own, {**DROID, "mention_id": "M2", "start_index": 0, "end_index": 1,
-         "text": "Ann Droid"},
-                                   {**DROID, **there}),
-        "documents/lego.json": rows(ROBOT, {"document_id": "P4", "title": "robot", "text": "robot A robot ."}),
-        "documents/yugioh.json": rows(card),
-    })  # fmt: skip
-    result = arbo.Linker(read_zeshel_entities(tmp_path / "documents")).link(arbo.read_documents(path, "zeshel"))
-    assert {link.mention.id: link.entity for link in result.links} == {"M1": "P4", "M2": "P1", "M3": None}
-    assert result.links[2].candidates[0][0] == "P3"
-    names = ("mention_id", "gold_entities")
-    golds = dict(zip(*(result.mention_table[name].to_pylist() for name in names), strict=True))
-    assert golds == {"M1": ["P4"], "M2": [], "M3": []}
-
-
 # arbo's JSON lines
 
 
@@ -457,7 +430,7 @@ def test_further_keys_are_written_again_and_do_not_change_fingerprints(tmp_path:
 @pytest.mark.parametrize("name", ["jsonl", "pubtator"])
 def test_a_large_document_is_read_and_written(tmp_path: Path, name: str) -> None:
     spans = [(i, i + 5) for i in range(0, 60_000, 6)]
-    text = "grand " * 1_700_000
+    text = "grand " * 200_000
     lines = [f"1|t|{text}", "1|a|", *(f"1\t{start}\t{end}\tgrand\tX\tD1" for start, end in spans)]
     document = json.dumps({"id": "d", "text": text, "mentions": [{"spans": [span]} for span in spans]})
     corpus = read_documents(save_lines(tmp_path / "docs.txt", *(lines if name == "pubtator" else [document])), name)

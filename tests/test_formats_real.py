@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import obonet
 import pytest
-from format_files import IN_OWL, OBO_IRI
 
 import arbo
 from arbo.formats import read_documents, read_knowledge_base
 from arbo.formats.obo import read_obo
-from arbo.formats.obographs import read_obographs
 
 Shared = Callable[[str], Path]
 
@@ -108,8 +104,6 @@ def test_clusters_of_ecbplus_gum_and_gsc(shared: Shared) -> None:
             chains,
             titled,
         )
-    gum = read_documents(shared("data/gum"), "ecbplus")
-    assert sum(len(found) > 1 for found in homes(gum).values()) == 166
     hpo, inside = read_obo(shared("data/gsc_plus/hp_2013-11-30.obo.gz")), 0
     gsc = read_documents(shared("data/gsc_plus"), "gsc")
     assert sum(not any(concept in hpo for concept in m.gold or ()) for m in gsc.mentions) == 12
@@ -119,22 +113,16 @@ def test_clusters_of_ecbplus_gum_and_gsc(shared: Shared) -> None:
     assert inside == 465
 
 
+CRAFT = {
+    "train": "UBERON 10771 773 CL 3462 219 SO 7700 176 MOP 221 16 GO_MF 325 4 PR 14036 833 GO_BP 7625 532 "
+    "CHEBI 4213 458 GO_CC 3513 202 NCBITaxon 6683 129 MONDO 1835 226",
+    "dev": "UBERON 1498 174 CL 581 60 SO 1097 64 MOP 19 6 GO_MF 50 2 PR 3002 189 GO_BP 1655 162 CHEBI 335 94 "
+    "GO_CC 562 47 NCBITaxon 679 42 MONDO 232 28",
+}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("split", "counts"),
-    [
-        (
-            "train",
-            "UBERON 10771 773 CL 3462 219 SO 7700 176 MOP 221 16 GO_MF 325 4 PR 14036 833 GO_BP 7625 532 "
-            "CHEBI 4213 458 GO_CC 3513 202 NCBITaxon 6683 129 MONDO 1835 226",
-        ),
-        (
-            "dev",
-            "UBERON 1498 174 CL 581 60 SO 1097 64 MOP 19 6 GO_MF 50 2 PR 3002 189 GO_BP 1655 162 CHEBI 335 94 "
-            "GO_CC 562 47 NCBITaxon 679 42 MONDO 232 28",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("split", "counts"), CRAFT.items())
 def test_craft_has_its_published_types_and_clusters(shared: Shared, split: str, counts: str) -> None:
     corpus = read_documents(shared(f"data/craft/{split}"), "brat")
     sizes = Counter(m.type for m in corpus.mentions)
@@ -179,21 +167,6 @@ def test_hipe_has_its_published_counts(shared: Shared, row: str) -> None:
     assert len({gold for gold in golds if gold}) == distinct
     assert corpus.notes.get("mentions that begin with an I- tag", 0) == sum(inside)
     assert corpus.notes.get(DUPLICATE, 0) == (row.startswith("ajmc/en train"))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "disagreeing", "nested"),
-    [
-        *(("newseye/de", 6, 180), ("newseye/fi", 0, 313), ("newseye/fr", 1, 223), ("newseye/sv", 0, 163)),
-        *(("sonar/de", 5, 0), ("ajmc/de", 0, 13), ("ajmc/en", 0, 4), ("ajmc/fr", 0, 9)),
-    ],
-)
-def test_folders_of_hipe_are_read_whole(shared: Shared, name: str, disagreeing: int, nested: int) -> None:
-    corpus = read_documents(shared(f"data/hipe2022/{name}"), "hipe")
-    assert len({m.id for m in corpus.mentions}) == len(corpus.mentions)
-    assert corpus.notes.get("mentions whose tokens disagree on the link", 0) == disagreeing
-    assert corpus.notes.get("nested mentions ignored", 0) == nested
 
 
 # Knowledge bases
@@ -279,31 +252,3 @@ def test_ontologies_have_their_published_counts_and_are_those_of_obonet(
         assert " ".join((entity.definition or "").split()) == quoted(data.get("def", '""'))
         assert entity.xrefs == tuple(dict.fromkeys(unescaped(raw).split(" ")[0] for raw in data.get("xref", ())))
         assert set(data.get("alt_id", ())) <= set(entity.alternative_ids)
-
-
-def as_graph(kb: arbo.KnowledgeBase) -> dict[str, Any]:
-    """Write a knowledge base as an OBO graph, by the schema of obographs."""
-
-    def node(one: arbo.Entity) -> dict[str, Any]:
-        values = [("hasOBONamespace", kind) for kind in one.types]
-        values += [("hasAlternativeId", id_) for id_ in one.alternative_ids]
-        meta: dict[str, Any] = {
-            "synonyms": [{"pred": "hasExactSynonym", "val": alias} for alias in one.aliases],
-            "xrefs": [{"val": xref} for xref in one.xrefs],
-            "basicPropertyValues": [{"pred": f"{IN_OWL}{pred}", "val": value} for pred, value in values],
-        }
-        if one.definition is not None:
-            meta["definition"] = {"val": one.definition}
-        return {"id": f"{OBO_IRI}{one.id.replace(':', '_', 1)}", "lbl": one.name, "type": "CLASS", "meta": meta}
-
-    return {"graphs": [{"nodes": [node(one) for one in kb]}]}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("file", ["craft/ontologies/CL.obo.gz", "gsc_plus/hp_2013-11-30.obo.gz"])
-def test_an_ontology_is_the_same_in_both_formats(shared: Shared, tmp_path: Path, file: str) -> None:
-    kb = read_obo(shared(f"data/{file}"))
-    (tmp_path / "kb.json").write_text(json.dumps(as_graph(kb)))
-    again = read_obographs(tmp_path / "kb.json")
-    assert len(again) > 2000
-    assert [*again] == [*kb]

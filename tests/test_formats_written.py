@@ -12,7 +12,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from builders import drawn_documents
-from format_files import BIOC, DOCUMENTS, PUBANNOTATION, save
+from format_files import BIOC, DOCUMENTS, save
 from hypothesis import given, settings
 
 import arbo
@@ -72,11 +72,8 @@ def test_what_is_read_again_is_the_same_unless_the_writer_says_otherwise(
 @pytest.mark.parametrize(
     ("file", "format_", "to"),
     [
-        ("bc5cdr/CDR_TestSet.PubTator.txt", "pubtator", "pubtator"),
         ("ncbi_disease/NCBItrainset_corpus.txt", "pubtator", "pubtator"),
-        ("medmentions_sample/med_mentions_3docs.pubtator.txt", "pubtator", "pubtator"),
         ("craft/dev", "brat", "brat"),
-        ("craft/dev", "brat", "bioc"),
         ("craft/dev", "brat", "pubannotation"),
         ("bc5cdr/CDR_TestSet.PubTator.txt", "pubtator", "bioc"),
         ("quaero/train/EMEA", "brat", "brat"),
@@ -269,18 +266,6 @@ def test_a_good_file_comes_back_as_it_was(tmp_path: Path, name: str) -> None:
     assert guessed == [name.split()[0]]
     assert again == corpus
     assert [one.metadata for one in again] == [one.metadata for one in corpus]
-
-
-def test_bioc_and_pubannotation_are_written_as_they_were(tmp_path: Path) -> None:
-    for name in ("bioc", "pubannotation"):
-        write_documents(read_documents(save(tmp_path, name, DOCUMENTS[name])), tmp_path / f"{name}.json", name)
-    (record,) = json.loads((tmp_path / "bioc.json").read_text("utf-8"))["documents"]
-    assert [passage["text"] for passage in record["passages"]] == [one["text"] for one in BIOC["passages"]]  # type: ignore[attr-defined]
-    assert record["passages"][1]["annotations"][1]["infons"] == {"type": "Disease", "identifier": "-1"}
-    record = json.loads((tmp_path / "pubannotation.json").read_text("utf-8"))
-    assert record["relations"] == PUBANNOTATION["relations"]
-    assert [one["id"] for one in record["denotations"]] == ["T1", "T2", "T3", "T4", "T5"]
-    assert "id" not in record
 
 
 def test_passages_that_a_text_no_longer_has_are_one(tmp_path: Path) -> None:

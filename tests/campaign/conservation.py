@@ -23,39 +23,19 @@ from arbo.spans.pieces import Pieces
 from campaign.runner import Campaign
 from clustering import METHODS
 
-LETTERS = [
-    *"aekszASZ01",
-    " ",
-    " ",
-    "\n",
-    "-",
-    ".",
-    "ß",
-    "é",
-    "中",
-    "\U0001f9a0",
-    "\u0301",
-    "\u200b",
-    "\ufeff",
-    "\t",
-    "|",
-]
+LETTERS = [*"aekszASZ01", *"  \n-.ßé中\U0001f9a0\u0301\u200b\ufeff\t|"]
 ODD_IDS = ["CON", "nul.x", "a/../b", "../up", "C:\\x", ".h", "a", "A", "é", "e\u0301"]
 PLAIN = "ab ceg kmo\n"
 NAMES = [*histories.NAMES, "Wilson disease (WD) and WD", "İstanbul", "ﬁsh", "she"]
 IDS = ["E1", "E2", "E3", "E9", "MESH:D1", "C0000001"]
-KB = [
-    arbo.Entity(f"E{i}", name, domain=domain, types=types)
-    for i, (name, domain, types) in enumerate(
-        [
-            ("she", None, ("T",)),
-            ("marsh fever", None, ("T",)),
-            ("kelp blight", None, ("U",)),
-            ("zzz", "x", ()),
-            ("she", "x", ("T", "U")),
-        ]
-    )
-]
+_ENTITIES = (
+    ("she", None, "T"),
+    ("marsh fever", None, "T"),
+    ("kelp blight", None, "U"),
+    ("zzz", "x", ""),
+    ("she", "x", "TU"),
+)
+KB = [arbo.Entity(f"E{i}", name, domain=own, types=tuple(types)) for i, (name, own, types) in enumerate(_ENTITIES)]
 
 
 def _one(rng: np.random.Generator, among: Any) -> Any:
