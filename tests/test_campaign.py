@@ -30,11 +30,6 @@ def test_the_page_on_reliability_has_the_figures_of_the_record() -> None:
     assert table(json.loads(RECORD.read_text("utf-8"))) in PAGE.read_text("utf-8")
 
 
-def test_the_table_tells_of_failures() -> None:
-    name = next(iter(KNOWN))
-    assert f"| `{name}` | {KNOWN[name].asks} | 1,200 | 2 |" in table({name: {"cases": 1200, "failed": [3, 5]}})
-
-
 def _planted(seed: int, folder: Path) -> None:
     if seed == 5:
         raise SkipTest
@@ -67,17 +62,6 @@ def test_a_run_that_goes_on_is_added_to_the_record(tmp_path: Path, monkeypatch: 
         assert runner.untried("planted") == seeds.stop
     assert own["first"] == 20
     assert own["seconds"] == 1.0
-
-
-def test_each_case_finds_an_empty_folder(monkeypatch: pytest.MonkeyPatch) -> None:
-    def litters(seed: int, folder: Path) -> None:
-        assert not any(folder.iterdir())
-        if seed % 3:
-            (folder / "deep").mkdir()
-            (folder / "deep" / "file").touch()
-
-    monkeypatch.setattr(runner, "campaigns", lambda: {"planted": runner.Campaign(litters, "", 1, 0)})
-    assert runner.failures("planted", range(9)) == (9, [])
 
 
 class _Pool:

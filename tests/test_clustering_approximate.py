@@ -96,7 +96,7 @@ def problems(draw: st.DrawFn) -> dict[str, Any]:
 
 
 @pytest.mark.usefixtures("careless")
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(problem=problems())
 def test_ties_zeros_and_several_vectors_an_owner(problem: dict[str, Any]) -> None:
     corpus = Vectors.of(problem["corpus"], problem["owner"], n=problem["n"])

@@ -3,7 +3,7 @@
 import networkx
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from clustering import Edges, Graph, merge_tree
 from clustering.bridges import bridges
@@ -34,7 +34,6 @@ def counts(edges, n, end):
     return [len(networkx.node_connected_component(graph, node)) for node in end]
 
 
-@settings(deadline=None)
 @given(forests())
 def test_sides_and_parts_by_removing_edges(forest):
     edges, n = forest

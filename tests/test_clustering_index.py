@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from engine_builders import FORMS, METRICS, Array, brute, gaussian, same, vectors
 
 from clustering import index as index_module
@@ -95,29 +92,6 @@ def test_long_queries(within: float | None) -> None:
     limit = np.full(5, np.inf if within is None else within, np.float32)
     found = nearest(vectors(queries, "sparse"), vectors(matrix, "sparse"), 2, within=within)
     same(found, filtered(brute(queries, matrix, 2), limit))
-
-
-def test_a_warm_search_reads_nothing_of_the_corpus_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    points = vectors(names(1500), "sparse")
-    warm = Index.of(points, "dot")
-    expected = nearest(points.taken(np.arange(5)), warm, 2, metric="dot")
-
-    def refuse(*_: Any) -> Any:
-        raise AssertionError("the corpus is prepared again")
-
-    monkeypatch.setattr(index_module, "lengths", refuse)
-    monkeypatch.setattr(index_module.Bounds, "of", refuse)
-    monkeypatch.setattr(sp, "csr_array", refuse)
-    queries = Vectors(points.matrix[:5], *(np.arange(5, dtype=np.int32),) * 2, 5)
-    same(nearest(queries, warm, 2, metric="dot"), expected)
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_every_missing_array_is_named(form: str) -> None:
-    arrays = Index.of(vectors(names(30), form), "cosine").arrays()
-    for name in arrays:
-        with pytest.raises(KeyError, match=re.escape(name)):
-            Index.from_arrays({other: array for other, array in arrays.items() if other != name}, "cosine")
 
 
 def many(form: str) -> tuple[Array, Vectors, Array]:

@@ -13,7 +13,7 @@ import pytest
 import scipy.sparse as sp
 from engine_builders import FORMS, METRICS, Array, brute, gaussian, same, vectors
 
-from clustering import index, sparse_search
+from clustering import sparse_search
 from clustering.index import Index
 from clustering.knn import Neighbors, nearest, pair_dissimilarity
 from clustering.vectors import Metric, Vectors, dot
@@ -110,26 +110,6 @@ def test_the_order_of_summation_is_fixed() -> None:
         for x, y in zip(a.tolist(), b.tolist(), strict=True):
             total += x * y
         assert dot(a, b) == total
-
-
-def test_things_that_share_a_vector_share_its_search(monkeypatch: pytest.MonkeyPatch) -> None:
-    distinct = gaussian(40, 8)
-    row = np.random.default_rng(0).integers(0, 40, 20_000)
-    points = Vectors.of(distinct[row])
-    assert points.matrix.shape[0] == 40
-    searched = []
-    prepare = index.dense_search
-
-    def counting(*arguments: Any) -> Any:
-        search = prepare(*arguments)
-        return search._replace(fill=lambda v, *lists: (searched.append(len(v)), search.fill(v, *lists)))
-
-    monkeypatch.setattr(index, "dense_search", counting)
-    found = nearest(points, points, 5, self_ids=np.arange(20_000))
-    assert sum(searched) == 40
-    some = np.arange(0, 20_000, 500)
-    expected = brute(distinct[row[some]], distinct[row], 5, self_ids=some)
-    same(Neighbors(found.ids[some], found.dissimilarity[some]), expected)
 
 
 def test_memory_is_bounded_where_a_name_is_shared_by_thousands() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from engine_builders import Array, drawn, every_pair, same, tokens_of
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from clustering import comparison, late_interaction
 from clustering.knn import Neighbors, nearest
@@ -32,7 +32,6 @@ def brute(queries: TokenMatrices, corpus: TokenMatrices) -> Array:
 # Scores
 
 
-@settings(deadline=None)
 @given(
     seed=st.integers(0, 2**32), n=st.integers(1, 9), dim=st.integers(1, 9), ties=st.booleans(), several=st.booleans()
 )
@@ -97,7 +96,6 @@ def expected_nearest(
     return Neighbors(np.pad(ids, missing, constant_values=-1), np.pad(dissimilarity, missing, constant_values=np.inf))
 
 
-@settings(deadline=None)
 @given(
     seed=st.integers(0, 2**32),
     n=st.integers(0, 12),
@@ -272,7 +270,6 @@ def test_kinds_that_do_not_go_together() -> None:
             comparison.pair_dissimilarity(queries, corpus, [0], [0])
 
 
-@settings(deadline=None)
 @given(seed=st.integers(0, 2**32), n=st.integers(1, 9))
 def test_things_that_are_taken_have_their_texts(seed: int, n: int) -> None:
     rng = np.random.default_rng(seed)

@@ -7,7 +7,7 @@ from oracles.trees import component_labels
 from scipy.cluster import hierarchy
 from scipy.spatial.distance import pdist, squareform
 
-from clustering import merge_tree, partition
+from clustering import merge_tree
 
 
 def random_graphs(n_graphs, distinct):
@@ -89,19 +89,6 @@ def test_a_cut_at_nan_is_an_error():
     tree = merge_tree(mention_graph([0], [1], [1.0], 2))
     with pytest.raises(ValueError, match="nan"):
         tree.cut(np.nan)
-
-
-def test_weakest_joins_of_a_small_graph():
-    """Entity 0 reaches mention 1 alone; 2-3-4 hold by 7 at the weakest point, 5-6 by 1; 7 is alone."""
-    edges = [(0, 1, 0.0), (2, 3, 2.0), (3, 4, 7.0), (2, 4, 8.0), (6, 5, 1.0), (2, 1, 9.0), (7, 1, 9.0)]
-    source, target, weight = map(np.array, zip(*edges, strict=True))
-    graph = mention_graph(source, target, weight, 7, n_entities=1)
-    joins = partition(graph).weakest_joins()
-    assert joins.source.tolist() == [3, 5]
-    assert joins.target.tolist() == [4, 6]
-    assert joins.weight.tolist() == [7.0, 1.0]
-    assert partition(graph, threshold=6).weakest_joins().weight.tolist() == [2.0, 1.0]
-    assert len(partition(graph, threshold=-1).weakest_joins().weight) == 0
 
 
 def test_a_path_of_a_million_mentions_is_cut_anywhere():

@@ -46,7 +46,7 @@ def kruskal(entity, edges):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize(("threads", "least", "light"), [(1, 1 << 17, 2), (3, 1, 2), (1, 1, 0), (2, 1, 0), (3, 1, 1)])
 @given(problem=problems())
-@settings(deadline=None, max_examples=50, derandomize=True)
+@settings(max_examples=50, derandomize=True)
 def test_the_spanning_forest_is_that_of_kruskal(dtype, threads, least, light, problem):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("os.cpu_count", lambda: threads)

@@ -118,13 +118,6 @@ def test_brackets(file, columns, clusters):
     assert read_conll(file(BEGIN, *words(*columns), END)).documents == {NAME: clusters}
 
 
-def test_first_is_the_chain_whose_bracket_comes_first(file):
-    """Also where another chain ends earlier; one-word mentions are before what begins with the same word."""
-    found = read_conll(file(BEGIN, *words("(1", "(2)", "(1)|(2)", "1)", "(3|(4)|(9)", "3)", "(4)|(3)"), END))
-    assert found.documents[NAME] == [[(2, 2), (0, 3)], [(1, 1)], [(4, 4), (6, 6)], [(4, 5)]]
-    assert found.notes == {REPEATED: 3}
-
-
 def test_documents_and_parts(file):
     found = read_conll(
         file(

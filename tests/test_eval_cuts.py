@@ -17,12 +17,6 @@ from eval import (
 METRICS = ("ari", "pairwise", "b3", "muc", "lea")
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _compiled():
-    """Compile before hypothesis looks at its watch."""
-    all_cuts([0, 0], [0], [1], [1.0])
-
-
 @st.composite
 def forests(draw, max_leaves=14, least_class=-1):
     """Labels, left, right and heights of a random forest; few different heights, so that many are equal."""

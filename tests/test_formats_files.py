@@ -98,16 +98,6 @@ def test_a_folder_gives_its_data_files_by_name(tmp_path: Path) -> None:
     assert caught.value.file == str(tmp_path)
 
 
-@pytest.mark.parametrize("name", ["out.jsonl", "out.jsonl.gz"])
-def test_written_lines_are_read_back_and_bytes_repeat(tmp_path: Path, name: str) -> None:
-    path = tmp_path / name
-    write_lines(["one", "zwei \U0001f600"], path)
-    first = path.read_bytes()
-    assert list(read_lines(path)) == [(1, "one"), (2, "zwei \U0001f600")]
-    write_lines(["one", "zwei \U0001f600"], path)
-    assert path.read_bytes() == first
-
-
 def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
     path = tmp_path / "out.jsonl"
     path.write_text("old\n")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -80,37 +80,6 @@ def test_corpora_have_their_published_counts(
         assert not {"mentions with overlapping fragments", "malformed lines skipped"} & set(corpus.notes)
     elif notes:
         assert {key: count for key, count in corpus.notes.items() if count} == {k: n for k, n in notes.items() if k}
-
-
-def homes(corpus: arbo.Corpus) -> dict[str, set[str]]:
-    """Return the documents of each gold id."""
-    found: dict[str, set[str]] = defaultdict(set)
-    for m in corpus.mentions:
-        for concept in m.gold or ():
-            found[concept].add(m.document_id)
-    return found
-
-
-@pytest.mark.slow
-def test_clusters_of_ecbplus_gum_and_gsc(shared: Shared) -> None:
-    for part, across, apart in (("Train", 427, 0), ("Dev", 118, 1), ("Test", 160, 1)):
-        corpus = read_documents(shared(f"data/ecbplus/ECB_{part}_corpus.txt"), "ecbplus")
-        assert sum(len(found) > 1 for found in homes(corpus).values()) == across
-        assert sum(len(m.spans) > 1 for m in corpus.mentions) == apart
-        assert {m.type for m in corpus.mentions} == {"HUM", "NON", "LOC", "TIM"}
-    for part, chains, titled in (("train", 12_666, 5912), ("dev", 1589, 643), ("test", 1809, 876)):
-        corpus = read_documents(shared(f"data/gum/GUM_{part}_corpus.txt"), "ecbplus")
-        assert (len({m.cluster for m in corpus.mentions}), sum(bool(m.gold) for m in corpus.mentions)) == (
-            chains,
-            titled,
-        )
-    hpo, inside = read_obo(shared("data/gsc_plus/hp_2013-11-30.obo.gz")), 0
-    gsc = read_documents(shared("data/gsc_plus"), "gsc")
-    assert sum(not any(concept in hpo for concept in m.gold or ()) for m in gsc.mentions) == 12
-    for document in gsc:
-        spans = [(m.start, m.end) for m in document.mentions]
-        inside += sum(any(b <= s and e <= f and (b, f) != (s, e) for b, f in spans) for s, e in spans)
-    assert inside == 465
 
 
 CRAFT = {

@@ -50,7 +50,7 @@ def mention(start: int, end: int, text: str, *gold: str, of: str = "d", kind: st
 
 @pytest.mark.parametrize("format_", ["bioc", "brat", "jsonl", "pubannotation", "pubtator"])
 @given(documents=drawn_documents())
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_what_is_read_again_is_the_same_unless_the_writer_says_otherwise(
     format_: str, documents: tuple[arbo.Document, ...]
 ) -> None:
