@@ -86,10 +86,7 @@ def brute(
     dissimilarity = np.take_along_axis(best, ids, axis=1)
     ids[np.isinf(dissimilarity)] = -1
     missing = ((0, 0), (0, k - ids.shape[1]))
-    return Neighbors(
-        np.pad(ids, missing, constant_values=-1),
-        np.pad(dissimilarity, missing, constant_values=np.inf),
-    )
+    return Neighbors(np.pad(ids, missing, constant_values=-1), np.pad(dissimilarity, missing, constant_values=np.inf))
 
 
 def _unit(matrix: Array) -> Array:

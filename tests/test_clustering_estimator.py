@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import subprocess
 import sys
 from typing import Any
@@ -11,7 +10,6 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from engine_builders import FORMS, Array, every_method, every_metric, gaussian
-from sklearn.base import clone
 from sklearn.cluster import AgglomerativeClustering
 from sklearn.metrics import pairwise_distances
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -67,24 +65,6 @@ def test_every_public_name_is_there() -> None:
         assert getattr(clustering, name) is not None
     with pytest.raises(AttributeError, match="module 'clustering' has no attribute 'Nobody'"):
         clustering.Nobody  # noqa: B018
-
-
-def test_clone_parameters_and_pickle() -> None:
-    estimator = ArborescenceClustering(3, threshold=(0.2, 0.4), method="minimax")
-    assert clone(estimator).get_params() == {
-        "n_neighbors": 3,
-        "threshold": (0.2, 0.4),
-        "method": "minimax",
-        "metric": "cosine",
-        "nil_linkage": "single",
-        "nil_threshold": None,
-    }
-    X = gaussian(30, 4)  # noqa: N806
-    estimator.set_params(threshold=0.3).fit(X, entities=X[:3])
-    again = pickle.loads(pickle.dumps(estimator))  # noqa: S301
-    np.testing.assert_array_equal(again.labels_, estimator.labels_)
-    np.testing.assert_array_equal(again.entity_, estimator.entity_)
-    assert again.partition_.path(7) == estimator.partition_.path(7)
 
 
 # --- against the engine and scikit-learn

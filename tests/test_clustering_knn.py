@@ -29,19 +29,6 @@ def nearly_equal(n: int, dim: int, seed: int = 0) -> Array:
 # --- equal to brute force; `test_clustering_index` does so for small problems of all kinds, with limits
 
 
-@pytest.mark.parametrize("metric", METRICS)
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize(("n", "dim", "k"), [(700, 33, 5), (300, 8, 40), (90, 100, 90), (1, 7, 3)])
-def test_brute_force(form: str, metric: Metric, n: int, dim: int, k: int) -> None:
-    corpus = gaussian(n, dim)
-    if form == "sparse":
-        corpus[gaussian(n, dim, 1) < 0.8] = 0
-    owner = np.random.default_rng(2).permutation(n) // 2
-    queries = corpus[::3]
-    expected = brute(queries, corpus, k, metric=metric, owner=owner)
-    same(nearest(vectors(queries, form), vectors(corpus, form, owner=owner), k, metric=metric), expected)
-
-
 # --- near-ties: what float32 products cannot tell apart
 
 
@@ -50,10 +37,7 @@ def test_brute_force(form: str, metric: Metric, n: int, dim: int, k: int) -> Non
 def test_near_ties(metric: Metric, dim: int) -> None:
     corpus = nearly_equal(700, dim)
     queries = gaussian(40, dim, 3)
-    same(
-        nearest(Vectors.of(queries), Vectors.of(corpus), 10, metric=metric),
-        brute(queries, corpus, 10, metric=metric),
-    )
+    same(nearest(Vectors.of(queries), Vectors.of(corpus), 10, metric=metric), brute(queries, corpus, 10, metric=metric))
 
 
 def test_near_ties_that_count_as_the_same_direction() -> None:

@@ -24,11 +24,9 @@ following_mentions = pytest.mark.parametrize("method", ["arborescence", "minimax
 @following_mentions
 @pytest.mark.slow
 def test_a_path_of_a_million_mentions(method, order):
-    weight = {
-        "ascending": np.arange(MILLION),
-        "descending": -np.arange(MILLION),
-        "equal": np.zeros(MILLION),
-    }[order].astype(np.float32)
+    weight = {"ascending": np.arange(MILLION), "descending": -np.arange(MILLION), "equal": np.zeros(MILLION)}[
+        order
+    ].astype(np.float32)
     nodes = np.arange(MILLION + 1, dtype=np.int32)
     result = partition(make(nodes[:-1], nodes[1:], weight, 1, MILLION + 1), method)
     assert (result.entity == 0).all()

@@ -107,13 +107,7 @@ def test_brackets_are_read_as_by_the_reference_scorer(file, columns):
 # What a file says
 
 
-@pytest.mark.parametrize(
-    ("columns", "clusters"),
-    [
-        (["-", "_", "*"], []),
-        (["(one)|(2-b)"], [[(0, 0)]]),
-    ],
-)
+@pytest.mark.parametrize(("columns", "clusters"), [(["-", "_", "*"], []), (["(one)|(2-b)"], [[(0, 0)]])])
 def test_brackets(file, columns, clusters):
     assert read_conll(file(BEGIN, *words(*columns), END)).documents == {NAME: clusters}
 
@@ -234,11 +228,7 @@ def test_clusters(file):
             '{"document": "e", "mentions": []}',
         )
     )
-    assert found.documents == {
-        "d": [["a", 1, "1", (0, 4), ((0, 1), (4, 5))], ["b"]],
-        "": [["a"], ["b"]],
-        "e": [],
-    }
+    assert found.documents == {"d": [["a", 1, "1", (0, 4), ((0, 1), (4, 5))], ["b"]], "": [["a"], ["b"]], "e": []}
     assert found.notes == {}
 
 

@@ -6,11 +6,7 @@ from itertools import combinations, permutations
 import pytest
 from hypothesis import given, strategies as st
 
-from eval import (
-    coreference_counts,
-    coreference_scores,
-    scores_from_counts,
-)
+from eval import coreference_counts, coreference_scores, scores_from_counts
 from eval.coreference import METRICS
 
 

@@ -7,12 +7,7 @@ import pytest
 from hypothesis import given, strategies as st
 from scipy.cluster import hierarchy
 
-from eval import (
-    all_cuts,
-    clustering_scores,
-    conll_of_cuts,
-    coreference_scores,
-)
+from eval import all_cuts, clustering_scores, conll_of_cuts, coreference_scores
 
 METRICS = ("ari", "pairwise", "b3", "muc", "lea")
 

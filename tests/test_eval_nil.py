@@ -4,14 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from eval import (
-    NilScores,
-    linking_outcomes,
-    nil_as_class,
-    nil_curve,
-    nil_scores,
-    threshold_curve,
-)
+from eval import NilScores, linking_outcomes, nil_as_class, nil_curve, nil_scores, threshold_curve
 
 flags = st.lists(st.tuples(st.booleans(), st.booleans(), st.booleans())).map(
     lambda rows: [*rows, (False, False, True)]  # scikit-learn needs a mention

@@ -267,14 +267,9 @@ def test_lines_of_clusters_are_the_scores_of_all_mentions():
     true, (predicted,), document = collection(20, np.random.default_rng(18))
     lines = cluster_lines(true, predicted, document)
     assert [line.name for line in lines] == ["ARI", *METRICS, "CoNLL"]
-    ari_, _, b3, *_, conll = lines
-    key, response = by_label(true.tolist()), by_label(predicted.tolist())
-    scores = scores_from_counts(coreference_counts(key, response))
-    expected = scores["b3"]
-    assert ari_.score.value == clustering_scores(true, predicted)["ari"]
-    assert (b3.recall.value, b3.precision.value) == (expected["recall"], expected["precision"])
-    assert b3.score.value == pytest.approx(expected["f1"], abs=1e-15)
-    assert conll.score.value == pytest.approx(scores["conll"], abs=1e-15)
+    assert lines[0].score.value == clustering_scores(true, predicted)["ari"]
+    scores = scores_from_counts(coreference_counts(by_label(true.tolist()), by_label(predicted.tolist())))
+    assert lines[-1].score.value == pytest.approx(scores["conll"], abs=1e-15)
     for line in lines[1:-1]:
         score = scores[METRICS[line.name]]
         assert (line.recall.value, line.precision.value) == pytest.approx((score["recall"], score["precision"]))

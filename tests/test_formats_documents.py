@@ -7,16 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from format_files import (
-    BIOC,
-    DROID,
-    KLEE,
-    PERRY,
-    PUBANNOTATION,
-    annotation,
-    rows,
-    tabs,
-)
+from format_files import BIOC, DROID, KLEE, PERRY, PUBANNOTATION, annotation, rows, tabs
 from test_formats import check_fault, check_value
 
 

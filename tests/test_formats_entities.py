@@ -365,13 +365,3 @@ def test_a_concept_in_two_places_is_an_error(tmp_path: Path) -> None:
     kb = read_umls(tmp_path, on_error="skip")
     assert [entity.name for entity in kb] == ["Influenza", "Cold"]
     assert kb.notes == {"malformed entities skipped": 1, "concepts without a semantic type": 2}
-
-
-def test_labels_of_blink_are_lines_of_zeshel(tmp_path: Path) -> None:
-    """BLINK's form of ZeShEL numbers the pages of each world from 0."""
-    for world in ("lego", "yugioh"):
-        save_lines(
-            tmp_path / f"{world}.json", *({"document_id": f"{world}{i}", "title": "x", "text": "x"} for i in range(3))
-        )
-    kb = read("entities", tmp_path, "zeshel")
-    assert [kb[label].id for label in ("lego/2", "yugioh/0")] == ["lego2", "yugioh0"]

@@ -34,7 +34,6 @@ CORPORA: list[tuple[str, str, int, int, int, dict[str, int]]] = [
         SEVERAL: 115, "mention texts that differ from their offsets in white space": 1, DUPLICATE: 1}),
     ("ncbi_disease/NCBIdevelopset_corpus.txt", "pubtator", 100, 787, 0, {SEVERAL: 30}),
     ("ncbi_disease/NCBItestset_corpus.txt", "pubtator", 100, 960, 0, {SEVERAL: 15}),
-    ("ncbi_disease", "pubtator", 792, 6881, 0, {}),
     ("bc5cdr/CDR_TrainingSet.PubTator.txt", "pubtator", 500, 9385, 0, cdr(76, 97, 107, 1038)),
     ("bc5cdr/CDR_DevelopmentSet.PubTator.txt", "pubtator", 500, 9591, 0, cdr(59, 100, 89, 1012)),
     ("bc5cdr/CDR_TestSet.PubTator.txt", "pubtator", 500, 9809, 0, cdr(91, 75, 57, 1066)),
@@ -42,24 +41,17 @@ CORPORA: list[tuple[str, str, int, int, int, dict[str, int]]] = [
     ("craft/train", "brat", 60, 60_384, 0, {SPLIT: 1156}),
     ("craft/dev", "brat", 7, 9710, 0, {SPLIT: 154}),
     ("quaero/train/EMEA", "brat", 11, 2695, 0, {SPLIT: 27, "mentions without a concept id": 4, SEVERAL: 11}),
-    # QUAERO: 61 without an id in all, the published 32 and 29 where the digits are part of a misspelt id (C00061145).
-    ("quaero/dev/EMEA", "brat", 12, 2260, 0, {SPLIT: 15, "mentions without a concept id": 4, SEVERAL: 29}),
     ("quaero/test/EMEA", "brat", 15, 2204, 0, {SPLIT: 42, "mentions without a concept id": 11}),
     ("quaero/train/MEDLINE.tar.gz", "brat", 833, 2994, 0, {SPLIT: 13,
      "mentions without a concept id": 15, SEVERAL: 12}),
     ("quaero/dev/MEDLINE.tar.gz", "brat", 832, 2977, 0, {SPLIT: 21, "mentions without a concept id": 2, SEVERAL: 1}),
-    ("quaero/test/MEDLINE.tar.gz", "brat", 833, 3103, 0, {SPLIT: 23, "mentions without a concept id": 25, SEVERAL: 1}),
     ("gsc_plus/GSCplus_dev_gold.tsv", "gsc", 22, 173, 89, {"": 0}),
     ("gsc_plus/GSCplus_test_gold.tsv", "gsc", 206, 1949, 405, {"": 0}),
     ("ecbplus/ECB_Train_corpus.txt", "ecbplus", 574, 4758, 1286, {"": 0}),
     ("ecbplus/ECB_Dev_corpus.txt", "ecbplus", 196, 1476, 330, {TOKENS: 2, COLUMN: 1}),
     ("ecbplus/ECB_Test_corpus.txt", "ecbplus", 206, 2055, 608, {COLUMN: 1}),
     ("ecbplus/ECB_Train_corpus.txt", "ecbplus-events", 574, 3808, 1527, {TOKENS: 1}),
-    ("ecbplus/ECB_Dev_corpus.txt", "ecbplus-events", 196, 1245, 409, {TOKENS: 1, COLUMN: 1}),
-    ("ecbplus/ECB_Test_corpus.txt", "ecbplus-events", 206, 1780, 805, {TOKENS: 1, COLUMN: 1}),
     ("gum/GUM_train_corpus.txt", "ecbplus", 84, 22_330, 1691, {"": 0}),
-    ("gum/GUM_dev_corpus.txt", "ecbplus", 12, 2993, 157, {"": 0}),
-    ("gum/GUM_test_corpus.txt", "ecbplus", 12, 3142, 277, {"": 0}),
 ]  # fmt: skip
 """Path, format, documents, mentions, distinct gold ids (0: not published), some of the notes or, with "": 0, all."""
 
@@ -102,16 +94,11 @@ def test_craft_has_its_published_types_and_clusters(shared: Shared, split: str, 
 
 HIPE = """
 newseye/de dev 12 539 420 119 191 0 1 0 | newseye/de dev2 12 882 407 474 235 0 0 0
-newseye/de test 13 2401 1236 1165 618 0 1 0 | newseye/fr dev 35 752 523 229 315 0 0 0
-newseye/fr dev2 35 1298 793 505 524 0 0 0 | newseye/fr test 35 2530 1396 1134 699 0 0 0
 newseye/fi train 24 2146 1281 865 536 2 3 0 | newseye/fi dev 24 223 133 90 89 0 0 0
-newseye/fi dev2 21 203 116 87 78 0 1 0 | newseye/fi test 24 691 363 328 198 0 0 0
 newseye/sv train 21 2140 1447 693 723 0 1 0 | newseye/sv dev 21 266 199 67 118 0 0 0
-newseye/sv dev2 21 311 195 116 138 0 0 0 | newseye/sv test 21 604 390 214 215 0 0 0
 sonar/de dev 10 654 507 147 287 0 0 0 | sonar/de test 10 471 314 157 191 0 0 0
 ajmc/en train 59 1781 998 28 226 0 0 0 | ajmc/en dev 14 416 223 7 102 0 0 0
 ajmc/en test 13 348 174 9 71 0 0 0 | ajmc/de train 76 1738 839 16 195 0 0 1
-ajmc/de dev 14 403 218 3 78 0 0 0 | ajmc/de test 16 382 183 7 47 0 0 0
 ajmc/fr train 72 1621 894 16 186 0 0 0 | ajmc/fr dev 17 391 204 10 68 0 0 0
 ajmc/fr test 15 360 207 10 92 0 0 0
 """

@@ -19,15 +19,9 @@ from arbo.errors import DataError, UsageError
 from arbo.formats import read_documents
 from arbo.formats.table import read_column
 
+FLU = {"document_id": "d1", "text": " Flu, or\r\ncold ", "start": 1, "end": 4, "mention_text": "Flu"}
 ROWS = [
-    {
-        "document_id": "d1",
-        "text": " Flu, or\r\ncold ",
-        "start": 1,
-        "end": 4,
-        "mention_text": "Flu",
-        "entities": ["D1", "D9"],
-    },
+    {**FLU, "entities": ["D1", "D9"]},
     {"document_id": "d1", "text": None, "start": 10, "end": 14, "mention_text": "cold", "year": 7},
     {"document_id": "d2", "text": "None.", "year": 8},
 ]

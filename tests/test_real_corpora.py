@@ -58,22 +58,17 @@ def accuracy(result: arbo.Result) -> float:
     return linking.accuracy
 
 
-def test_ncbi_with_the_default(ncbi: Searched) -> None:
-    assert len(ncbi.corpus.mentions) == 960
-    evaluation = ncbi.link(arbo.LinkerConfig()).evaluate()
-    assert evaluation.linking is not None
-    assert evaluation.linking.overall.mentions == 960
-    assert evaluation.linking.accuracy >= 0.74
-    assert evaluation.linking.recall[16] >= 0.85
-
-
-def test_bc5cdr_with_the_default(bc5cdr: Searched) -> None:
-    assert len(bc5cdr.corpus.mentions) == 4424
-    evaluation = bc5cdr.link(arbo.LinkerConfig()).evaluate()
-    assert evaluation.linking is not None
-    assert evaluation.linking.accuracy >= 0.77
-    assert evaluation.nil is not None
-    assert evaluation.nil.gold > 0
+@pytest.mark.parametrize(("name", "mentions", "least"), [("ncbi", 960, 0.74), ("bc5cdr", 4424, 0.77)])
+def test_the_default(request: pytest.FixtureRequest, name: str, mentions: int, least: float) -> None:
+    searched = request.getfixturevalue(name)
+    assert len(searched.corpus.mentions) == mentions
+    evaluation = searched.link(arbo.LinkerConfig()).evaluate()
+    assert evaluation.linking.accuracy >= least
+    if name == "ncbi":
+        assert evaluation.linking.overall.mentions == mentions
+        assert evaluation.linking.recall[16] >= 0.85
+    else:
+        assert evaluation.nil.gold > 0
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -83,8 +78,7 @@ def test_every_method_stays_within_bounds(ncbi: Searched, bc5cdr: Searched, meth
     for searched in (ncbi, bc5cdr):
         result = searched.link(unlimited)
         assert 0.7 < accuracy(result) < 0.9
-        letterless = [link for link in result.links if link.entity is None]
-        assert letterless == []
+        assert all(link.entity is not None for link in result.links)
         coreference = result.evaluate().coreference
         assert coreference is not None
         assert 0.7 < coreference["b3"]["f1"] < 0.95

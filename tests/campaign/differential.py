@@ -163,10 +163,7 @@ def _clusters(seed: int, folder: Path) -> None:
         sides.append(chains.clusters_of(owner))
     counts = metrics.coreference_counts(*sides)
     for metric in ("muc", "b3", "ceafm", "ceafe", "lea"):
-        slow = [
-            *chains.recall_by_definition(metric, *sides),
-            *chains.recall_by_definition(metric, *sides[::-1]),
-        ]
+        slow = [*chains.recall_by_definition(metric, *sides), *chains.recall_by_definition(metric, *sides[::-1])]
         assert counts[metric] == pytest.approx(slow, abs=1e-12), metric
     rooted = list(range(n := int(rng.integers(0, 10))))
     left, right = [], []

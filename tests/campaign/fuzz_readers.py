@@ -13,6 +13,7 @@ import format_files
 import mutations
 
 import arbo
+from arbo.data.documents import text_of
 from arbo.formats import read_documents, read_knowledge_base, writer
 from campaign.runner import Campaign
 
@@ -78,7 +79,7 @@ def _seen(documents: Iterable[arbo.Document], *, in_order: bool) -> list[str]:
 
 
 def _documents_survive(corpus: arbo.Corpus, folder: Path, chance: random.Random) -> None:
-    assert all(m.text == arbo_text(m, d) for d in corpus for m in d.mentions)
+    assert all(m.text == text_of(m.spans, d.text) for d in corpus for m in d.mentions)
     corpus.to_jsonl(folder / "again.jsonl")
     again = read_documents(folder / "again.jsonl", "jsonl")
     assert written(again) == written(corpus), "JSON lines"
@@ -93,13 +94,6 @@ def _documents_survive(corpus: arbo.Corpus, folder: Path, chance: random.Random)
     if not notes and format_ != "conll":
         in_order = format_ != "bioc"
         assert _seen(other, in_order=in_order) == _seen(corpus, in_order=in_order), format_
-
-
-def arbo_text(mention: arbo.Mention, document: arbo.Document) -> str:
-    """Return the text at the spans of a mention."""
-    from arbo.data.documents import text_of
-
-    return text_of(mention.spans, document.text)
 
 
 def _entities_survive(kb: arbo.KnowledgeBase, folder: Path, chance: random.Random) -> None:
