@@ -89,6 +89,20 @@ def test_a_chain_and_a_ring(align, n, is_ring):
     assert weighed(align, row, column, np.ones(n)) == n // 2
 
 
+@given(st.data(), st.integers(1, 40))
+def test_a_forest_needs_no_assignment(data, n_edges):
+    """Each new cluster hangs on one that is there already."""
+    sides, edges = [0, 1], [(0, 1)]
+    for new in range(2, n_edges + 1):
+        edges.append((data.draw(st.integers(0, new - 1)), new))
+        sides.append(1 - sides[edges[-1][0]])
+    row, column = (np.array([edge[sides[edge[0]] != side] for edge in edges]) for side in (0, 1))
+    weight = np.array(data.draw(st.lists(st.integers(1, 5), min_size=len(edges), max_size=len(edges))), float)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delattr(alignment, "_assign")
+        assert weighed(best_alignment, row, column, weight) == dense_best(row, column, weight)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("sizes", [[5], [3, 4, 5, 6, 7, 8]], ids=["even", "uneven"])
 def test_thousands_of_clusters_left_over(sizes, monkeypatch):
