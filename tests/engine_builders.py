@@ -1,7 +1,5 @@
 """What several tests of the engine use."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator
 from typing import Any

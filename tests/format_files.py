@@ -1,7 +1,5 @@
 """A small good file of every format, with the places where a test inserts a piece of its own: `@@` and `%%`."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import re

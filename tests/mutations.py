@@ -1,7 +1,5 @@
 """Damage to files, drawn from a seed: of bytes, lines, fields, numbers, encodings, and values inside JSON or XML."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import random

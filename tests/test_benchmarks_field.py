@@ -1,7 +1,5 @@
 """The protocol of BioSyn, as the benchmark `field` has it."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

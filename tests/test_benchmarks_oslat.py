@@ -1,7 +1,5 @@
 """The experiment of OSLAT: its split by entities, and its scores against brute force."""
 
-from __future__ import annotations
-
 import sys
 from collections import Counter, defaultdict
 from dataclasses import replace

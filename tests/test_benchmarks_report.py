@@ -1,7 +1,5 @@
 """BENCHMARKS.md and the reports: made of the results, complete, and no number of arbo in them by hand."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys

@@ -1,7 +1,5 @@
 """Small files that declare, or unpack to, far more than they hold."""
 
-from __future__ import annotations
-
 import gzip
 import re
 import tracemalloc

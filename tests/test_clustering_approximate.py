@@ -1,7 +1,5 @@
 """Approximate search: what it finds has the numbers of the exact search, repeats, and is measured."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The scikit-learn estimator: scikit-learn's own checks, the engine and scikit-learn as oracles, hostile input."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from typing import Any

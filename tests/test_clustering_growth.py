@@ -1,7 +1,5 @@
 """Lists that grow and shrink are those of a search from scratch."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from engine_builders import FORMS, Array, gaussian, vectors

@@ -1,7 +1,5 @@
 """Indexes and limits: the same numbers as searches without them, to the last bit."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,8 +1,5 @@
 """The neighbour search against brute force in float64: equal to the last bit, ties included."""
 
-from __future__ import annotations
-
-import itertools
 import os
 import tracemalloc
 from collections.abc import Iterable, Iterator
@@ -72,18 +69,6 @@ def test_all_nearly_equal_is_bounded_in_memory() -> None:
 
 
 # --- determinism
-
-
-@pytest.mark.parametrize("metric", METRICS)
-@pytest.mark.parametrize("form", FORMS)
-def test_slices_give_the_same_rows(form: str, metric: Metric) -> None:
-    matrix = np.concatenate([gaussian(300, 40), nearly_equal(300, 40), gaussian(50, 40)])
-    points = vectors(matrix, form)
-    whole = nearest(points, points, 6, metric=metric, self_ids=np.arange(650))
-    bounds = [0, 1, 3, 20, 41, 300, 577, 650]
-    for begin, end in itertools.pairwise(bounds):
-        part = nearest(points.taken(np.arange(begin, end)), points, 6, metric=metric, self_ids=np.arange(begin, end))
-        same(part, Neighbors(whole.ids[begin:end], whole.dissimilarity[begin:end]))
 
 
 def test_the_order_of_summation_is_fixed() -> None:

@@ -1,7 +1,5 @@
 """Late interaction: scores against brute force in float64, two stages against all pairs."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import replace
 from typing import Any

@@ -89,25 +89,6 @@ def test_order_copies_and_edges_without_a_meaning_change_no_bit(method, graph, t
 
 
 @every_method
-@given(graph=graphs(distinct=True), threshold=any_threshold, seed=seeds)
-@hypothesis
-def test_relabelling_the_mentions_permutes_the_result(method, graph, threshold, seed):
-    pairs, weights, n_entities, n_nodes = graph
-    rng = np.random.default_rng(seed)
-    new = np.concatenate([np.arange(n_entities), n_entities + rng.permutation(n_nodes - n_entities)]).astype(int)
-    renamed = [(new[u], new[v]) for u, v in pairs]
-    before = solve(graph, method, threshold)
-    after = solve((renamed, weights, n_entities, n_nodes), method, threshold)
-    mentions = new[n_entities:]
-    np.testing.assert_array_equal(after.entity[mentions - n_entities], before.entity)
-    np.testing.assert_array_equal(after.bottleneck[new], before.bottleneck)
-    np.testing.assert_array_equal(after.weight[new], before.weight)
-    np.testing.assert_array_equal(after.parent[new], np.append(new, -1)[before.parent])
-    together = before.labels[:, None] == before.labels
-    np.testing.assert_array_equal(after.labels[new][:, None] == after.labels[new], together)
-
-
-@every_method
 @given(graph=graphs(), threshold=any_threshold)
 @hypothesis
 def test_the_types_of_ids_and_weights_change_nothing(method, graph, threshold):

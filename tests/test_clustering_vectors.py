@@ -1,7 +1,5 @@
 """Vectors as they come in: what is refused, what is kept, and that nothing given is changed."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -28,20 +28,6 @@ def forests(draw, max_leaves=14, least_class=-1):
     return labels, left, right, height
 
 
-def random_forest(n, n_merges, n_heights, rng):
-    """A larger one; a cluster is picked by one of its leaves, so that large ones are joined more often."""
-    node, left, right = np.arange(n), [], []
-    clusters = {i: [i] for i in range(n)}
-    while len(left) < n_merges:
-        a, b = node[rng.integers(0, n, 2)].tolist()
-        if a != b:
-            left.append(a)
-            right.append(b)
-            clusters[n + len(left) - 1] = members = clusters.pop(a) + clusters.pop(b)
-            node[members] = n + len(left) - 1
-    return left, right, np.sort(rng.integers(0, n_heights, n_merges)) / 8 - 1
-
-
 def clusters_at(threshold, n, left, right, height):
     """Label the leaves by naive union."""
     node = list(range(n))
@@ -83,21 +69,6 @@ def assert_each_cut_is_right(cuts, places, labels, left, right, height):
         for curves, score in ((getattr(cuts, metric), of_clusters[metric]) for metric in ("b3", "muc", "lea")):
             for name in curves._fields:
                 assert getattr(curves, name)[place] == pytest.approx(score[name], abs=1e-12)
-
-
-@pytest.mark.parametrize(("n_merges", "n_heights"), [(999, 10**6), (999, 40), (700, 10**6)])
-@pytest.mark.slow
-def test_nothing_drifts_on_the_way_up(n_merges, n_heights):
-    rng = np.random.default_rng(n_heights + n_merges)
-    labels = np.minimum(rng.zipf(1.5, 1000), 200) - 2  # -1 is the most frequent
-    forest = random_forest(1000, n_merges, n_heights, rng)
-    cuts = all_cuts(labels, *forest)
-    places = {0, 1, *rng.integers(0, len(cuts.threshold), 8).tolist(), len(cuts.threshold) - 1}
-    assert_each_cut_is_right(cuts, places, labels.tolist(), *(list(array) for array in forest))
-    if n_merges == 999:  # one cluster: sums of fractions that are known
-        sizes = np.bincount(labels[labels >= 0])
-        assert cuts.b3.recall[-1] == 1
-        assert cuts.b3.precision[-1] == pytest.approx((sizes**2).sum() / sizes.sum() ** 2, rel=1e-15)
 
 
 def conll_by_cut(labels, left, right, height):

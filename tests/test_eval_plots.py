@@ -98,23 +98,6 @@ def test_a_score_holds_from_its_threshold_up_to_the_next(tmp_path, drawn):
     assert legend(figure) == ["a"]
 
 
-def test_infinite_thresholds_are_drawn_at_the_edges(tmp_path, drawn):
-    values = [0.1, 0.2, 0.3, 0.4]
-    plot_thresholds([-np.inf, 2.0, 4.0, np.inf], {"a": values}, tmp_path / "plot.png", chosen=np.inf)
-    plot_thresholds([-np.inf], {"a": [0.5]}, tmp_path / "plot.png", chosen=-np.inf)
-    some, one = drawn
-    (line,) = coloured(some)
-    x = line.get_xdata()
-    left, right = some.axes[0].get_xlim()
-    assert left == x[0] < 2 < 4 < x[3] < x[4] == right
-    assert right - left < 2.5
-    mark = some.axes[0].lines[-1]
-    assert x[3] < mark.get_xdata()[0] < x[4]
-    assert legend(some) == ["a", "chosen: inf"]
-    left, right = one.axes[0].get_xlim()
-    assert left < one.axes[0].lines[-1].get_xdata()[0] < right
-
-
 def test_the_best_f1_of_a_curve_is_marked(tmp_path, drawn):
     plot_precision_recall({"a": CURVE, "none": Curves(*np.zeros((3, 2)))}, tmp_path / "plot.svg")
     (figure,) = drawn

@@ -1,7 +1,5 @@
 """Files: written whole or not at all, and read by others as any file is."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

@@ -1,7 +1,5 @@
 """The same questions asked of every format: good files, encodings, places of errors, skipping, duplicates, guessing."""
 
-from __future__ import annotations
-
 import gzip
 from collections import Counter
 from importlib import import_module

@@ -1,7 +1,5 @@
 """What only one format of documents has: values and faults, each inserted into its good file, and quirks of files."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

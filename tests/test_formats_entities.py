@@ -1,7 +1,5 @@
 """What only one format of knowledge bases has: values and faults, each inserted into its good file, and quirks."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Files as bytes and lines: encodings, archives, folders, standard input, addresses."""
 
-from __future__ import annotations
-
 import gzip
 import os
 from collections.abc import Iterator

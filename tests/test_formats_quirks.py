@@ -1,7 +1,5 @@
 """What only one format of documents has beyond values and faults: its files, texts, forms and archives."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import json

@@ -1,7 +1,5 @@
 """Real corpora and knowledge bases have their published counts."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Tables of documents, mentions and entities: cells, quotes, columns, Parquet."""
 
-from __future__ import annotations
-
 import csv
 from pathlib import Path
 

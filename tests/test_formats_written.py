@@ -1,7 +1,5 @@
 """Documents are written and read again: they are the same, or the writer said what its format cannot hold."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable
 from pathlib import Path

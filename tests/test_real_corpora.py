@@ -1,7 +1,5 @@
 """The default configuration on real corpora: NCBI disease and the diseases of BC5CDR against MEDIC."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """A mention is never lost: what goes into a verb or a writer comes back once, or an error or a note says so."""
 
-from __future__ import annotations
-
 import csv
 import json
 import unicodedata

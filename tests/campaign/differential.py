@@ -1,7 +1,5 @@
 """The engine, the metrics, the search and links against slow definitions, NetworkX, SciPy and scikit-learn."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

@@ -4,8 +4,6 @@
 without a C compiler it is skipped. `disks` mounts a small tmpfs, where that is allowed, and fills it.
 """
 
-from __future__ import annotations
-
 import errno
 import functools
 import os

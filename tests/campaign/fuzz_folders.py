@@ -1,7 +1,5 @@
 """Damaged files: folders whose files were changed, cut or removed, and corrections and models that people write."""
 
-from __future__ import annotations
-
 import json
 import random
 import shutil

@@ -1,7 +1,5 @@
 """Random requests to the service, to reconciliation and to the served page: an answer or a 4xx that says why."""
 
-from __future__ import annotations
-
 import asyncio
 import atexit
 import json

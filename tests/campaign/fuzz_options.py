@@ -1,7 +1,5 @@
 """Random options, configurations and numbers for every verb: an answer, or an error that says what to change."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import random

@@ -1,7 +1,5 @@
 """Damaged files of every format: an error that says so, or data that survive each writer and reader."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache

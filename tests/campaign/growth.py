@@ -1,7 +1,5 @@
 """Growth against refit, in the random histories of ``tests/histories.py``."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import histories

@@ -5,8 +5,6 @@ a file is made, written, flushed, moved or removed has its share. A case may hav
 How many there were of each verb is printed at the end of a process.
 """
 
-from __future__ import annotations
-
 import atexit
 import functools
 import shutil

@@ -1,7 +1,5 @@
 """Two to eight processes on one folder: each does its work or says why not, and none leaves a mixture."""
 
-from __future__ import annotations
-
 import json
 import multiprocessing
 from pathlib import Path

@@ -11,8 +11,6 @@ docs/guarantees.md tells of them. Cases that write are several times faster wher
 ``tests/test_campaign.py`` asks each question a few times, without limits of time and memory.
 """
 
-from __future__ import annotations
-
 import argparse
 import faulthandler
 import json

@@ -1,7 +1,5 @@
 """Kills of a job in shards: its workers, its driver and its nodes, at random times."""
 
-from __future__ import annotations
-
 import atexit
 import json
 import os
