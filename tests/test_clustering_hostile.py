@@ -115,14 +115,6 @@ def test_neighbour_lists_that_are_refused(mentions, entities, words):
 
 
 @every_method
-def test_an_infinite_threshold_keeps_all_edges(method):
-    graph = make([0, 1, 0], [1, 2, 2], [1.0, 2.0, 3.0])
-    expected = partition(graph, method)
-    for threshold in (INF, 1e300, (INF, INF), (None, INF), (INF, None)):
-        assert_same(partition(graph, method, threshold), expected)
-
-
-@every_method
 def test_an_edge_exactly_at_the_threshold_stays(method):
     """Thresholds are rounded as the weights are: float32(0.1) is more than 0.1, and yet exactly at 0.1."""
     graph = make([0, 0], [1, 2], np.array([0.1, 0.3], np.float32))

@@ -6,6 +6,7 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
+from test_eval_cuts import by_label
 
 import eval.uncertainty as uncertainty
 from eval import (
@@ -234,10 +235,6 @@ def test_intervals_of_counts_cover():
 # Lines -------------------------------------------------------------------------------------------------------------
 
 METRICS = {"MUC": "muc", "B-cubed": "b3", "CEAF-m": "ceafm", "CEAF-e": "ceafe", "LEA": "lea", "BLANC": "blanc"}
-
-
-def by_label(labels):
-    return [[i for i, other in enumerate(labels) if other == label] for label in set(labels)]
 
 
 @given(st.lists(clusterings, min_size=1, max_size=5))

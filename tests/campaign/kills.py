@@ -5,28 +5,16 @@ a file is made, written, flushed, moved or removed has its share. A case may hav
 How many there were of each verb is printed at the end of a process.
 """
 
-import atexit
-import functools
 import shutil
-import sys
-from collections import Counter
 from pathlib import Path
 from random import Random
 
 from forked import KILL, forks
 from jobs import Job, begin, check_finished, check_unfinished, do, jobs, undisturbed
 
-from campaign.runner import Campaign
+from campaign.runner import Campaign, kills_made
 
 _KILLED = -9
-
-
-@functools.cache
-def _kills() -> Counter[str]:
-    """Count the kills of this process by verb, and print them when it ends."""
-    made: Counter[str] = Counter()
-    atexit.register(lambda: print(f"\n{made.total():,} kills: {dict(made)}", file=sys.stderr))
-    return made
 
 
 def _killed(job: Job, folder: Path, random: Random) -> bool:
@@ -52,7 +40,7 @@ def _case(seed: int, folder: Path) -> None:
         while kills < n and _killed(job, place, random):
             check_unfinished(job, place, whole, killed=True)
             kills += 1
-            _kills()[verb] += 1
+            kills_made()[verb] += 1
         if kills:
             break
         shutil.rmtree(place)

@@ -12,7 +12,9 @@ docs/guarantees.md tells of them. Cases that write are several times faster wher
 """
 
 import argparse
+import atexit
 import faulthandler
+import functools
 import json
 import logging
 import multiprocessing
@@ -20,8 +22,10 @@ import os
 import resource
 import shutil
 import subprocess
+import sys
 import time
 import traceback
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -70,6 +74,14 @@ def campaigns() -> dict[str, Campaign]:
             for name, campaign in import_module(f"campaign.{file.stem}").CAMPAIGNS.items():
                 found[f"{file.stem}.{name}"] = campaign
     return found
+
+
+@functools.cache
+def kills_made() -> Counter[str]:
+    """Count the kills of this process by what was killed, and print them when it ends."""
+    made = Counter[str]()
+    atexit.register(lambda: print(f"\n{made.total():,} kills: {dict(sorted(made.items()))}", file=sys.stderr))
+    return made
 
 
 _made = multiprocessing.Value("q", -1, lock=False)

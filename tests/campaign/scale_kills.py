@@ -15,11 +15,12 @@ from random import Random
 from tempfile import mkdtemp
 from typing import Any
 
+from builders import save_lines
 from tiny_models import bert
 
 import arbo
 from arbo.scale.parts import read_manifest
-from campaign.runner import Campaign
+from campaign.runner import Campaign, kills_made
 
 _PARTS = {"link": ("search",), "add": ("search",), "embed": ("embedding", "search")}
 """Kinds of jobs, and the kinds of parts during which they are killed; each job has several of each."""
@@ -46,7 +47,7 @@ def _kills(seed: int, folder: Path, address: str | None = None) -> None:
             time.sleep(random.random() / 50)
             if process.poll() is None:
                 moments.pop(0)
-                _made()[f"{victim}, {kind}, {parts[place]}"] += 1
+                kills_made()[f"{victim}, {kind}, {parts[place]}"] += 1
                 _kill(victim, process, address, random)
                 if victim != "node":
                     break
@@ -79,31 +80,23 @@ def finished(folder: Path, kind: str, totals: Counter[str]) -> float:
 
 
 @cache
-def _made() -> Counter[str]:
-    """Count the kills of this process, and print them when it ends."""
-    made: Counter[str] = Counter()
-    atexit.register(lambda: print(f"\n{made.total():,} kills: {dict(sorted(made.items()))}", file=sys.stderr))
-    return made
-
-
-@cache
 def plain(kind: str) -> tuple[list[Any], dict[str, str], Counter[str]]:
     """Write inputs, and run them in memory and in shards; return the command, the hashes of the run, and its parts."""
     folder = Path(mkdtemp(prefix="arbo-campaign-plain-"))
     documents, kb = arbo.load_sample()
     arbo.KnowledgeBase(kb.entities[:20]).to_jsonl(folder / "kb.jsonl")
-    copies = [(f"{own.id}.{i}", own.text, own.mentions) for own in documents[:4] for i in range(_COPIES)]
-    texts = [(id_, text, [(one.start, one.end) for one in mentions]) for id_, text, mentions in copies]
+    rows = [(one, [{"spans": [(m.start, m.end)]} for m in one.mentions]) for one in documents[:4]]
+    texts = [{"id": f"{one.id}.{i}", "text": one.text, "mentions": m} for one, m in rows for i in range(_COPIES)]
     known = texts[:-_COPIES] if kind == "add" else texts
-    job = ["link", _written(folder / "known.jsonl", known), "--kb", folder / "kb.jsonl"]
+    job = ["link", save_lines(folder / "known.jsonl", *known), "--kb", folder / "kb.jsonl"]
     size, how = "4", list[Any]()
     if kind == "add":
         _run(*job, "--out", folder / "before")
-        job = ["add", folder / "before", _written(folder / "new.jsonl", texts[-_COPIES:])]
+        job = ["add", folder / "before", save_lines(folder / "new.jsonl", *texts[-_COPIES:])]
     elif kind == "embed":
         names = [f"marsh fever {i}" for i in range(2500)]  # more than two slices
-        texts = [(name, name, [(0, len(name))]) for name in names]
-        job = ["discover", _written(folder / "names.jsonl", texts), "--encoder", bert(folder / "model")]
+        texts = [{"id": name, "text": name, "mentions": [{"spans": [(0, len(name))]}]} for name in names]
+        job = ["discover", save_lines(folder / "names.jsonl", *texts), "--encoder", bert(folder / "model")]
         size, how = "300", ["--set", f"cache={folder / 'cache'}"]
     _run(*job, "--out", folder / "run", *how)
     found = json.loads((folder / "run" / "manifest.json").read_text("utf-8"))["files"]
@@ -114,13 +107,6 @@ def plain(kind: str) -> tuple[list[Any], dict[str, str], Counter[str]]:
 
 def _run(*job: object) -> None:
     subprocess.run([sys.executable, "-m", "arbo", *map(str, job)], check=True, capture_output=True)
-
-
-def _written(file: Path, texts: list[tuple[str, str, list[tuple[int, int]]]]) -> Path:
-    """Write documents with an id, a text, and the spans of mentions."""
-    rows = [{"id": id_, "text": text, "mentions": [{"spans": [span]} for span in spans]} for id_, text, spans in texts]
-    file.write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
-    return file
 
 
 def _kill(what: str, process: subprocess.Popen[str], address: str | None, random: Random) -> None:
