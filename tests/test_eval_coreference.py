@@ -128,13 +128,6 @@ def test_documents_add(documents):
     assert scores_from_counts(counts)["muc"] == scores_from_counts(together)["muc"]
 
 
-@pytest.mark.parametrize("pair", [([], []), ([["a", "b"]], []), ([], [["a", "b"]]), ([[]], [["a"]])])
-def test_an_empty_side_scores_0(pair):
-    scores = coreference_scores(*pair)
-    assert scores["conll"] == 0
-    assert {value for name in METRICS for value in ratios(scores[name])} == {0.0}
-
-
 @pytest.mark.parametrize("function", [coreference_counts, coreference_scores])
 def test_a_mention_twice_on_a_side_is_refused(function):
     with pytest.raises(ValueError, match="mention 7 is twice in the response: in clusters 0 and 2"):

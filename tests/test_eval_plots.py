@@ -74,16 +74,6 @@ def test_settings_and_pyplot_are_left_alone(tmp_path):
     subprocess.run([sys.executable, "-c", script, tmp_path / "plot.png"], check=True)
 
 
-def test_a_missing_matplotlib_names_the_mend(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    for plot in (
-        lambda path: plot_thresholds([0, 1], {"a": [0, 1]}, path),
-        lambda path: plot_precision_recall({"a": CURVE}, path),
-    ):
-        with pytest.raises(ImportError, match=r"pip install 'arbo\[plot\]'"):
-            plot(tmp_path / "plot.png")
-
-
 def test_a_score_holds_from_its_threshold_up_to_the_next(tmp_path, drawn):
     plot_thresholds([0.0, 0.5, 1.0], {"a": [0.25, 0.75, 0.5]}, tmp_path / "plot.png", xlabel="$k$")
     (figure,) = drawn

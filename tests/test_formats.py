@@ -250,7 +250,6 @@ FORMAT = '<?xml version="1.0"?><Document doc_name="1"></Document>'
         ("a.dat", {"a.dat": "flu"}, r"a\.dat: the format cannot be guessed from the name and the cont.*; formats: b"),
         ("a.dat", {"a.dat": " \n"}, r"a\.dat: the file is empty$"),
         ("a.xlsx", {"a.xlsx": "PK\3\4"}, r"a\.xlsx: this is a zip archive or a spreadsheet"),
-        ("a.dat", {"a.dat": FORMAT}, "the format cannot be guessed"),
         ("b.dat", {}, "no such file or folder; check the path"),
     ],
 )  # fmt: skip

@@ -8,7 +8,6 @@ from pathlib import Path
 import obonet
 import pytest
 
-import arbo
 from arbo.formats import read_documents, read_knowledge_base
 from arbo.formats.obo import read_obo
 
@@ -126,12 +125,8 @@ def test_hipe_has_its_published_counts(shared: Shared, row: str) -> None:
 # Knowledge bases
 
 
-@pytest.fixture(scope="module")
-def medic(shared: Shared) -> arbo.KnowledgeBase:
-    return read_knowledge_base(shared("data/medic/medic_06Jul2012.txt"), "medic")
-
-
-def test_medic_and_mesh_have_their_published_counts(shared: Shared, medic: arbo.KnowledgeBase) -> None:
+def test_medic_and_mesh_have_their_published_counts(shared: Shared) -> None:
+    medic = read_knowledge_base(shared("data/medic/medic_06Jul2012.txt"), "medic")
     assert (len(medic), len(medic.names().names)) == (11_915, 76_237)
     assert sum(1 + len(entity.aliases) for entity in medic) == 76_237
     assert medic.notes == {"alternative ids ignored, since they are another entity's own id": 1}
@@ -139,23 +134,6 @@ def test_medic_and_mesh_have_their_published_counts(shared: Shared, medic: arbo.
     mesh = read_knowledge_base(shared("data/mesh/mesh_descriptors.tsv"), "tsv")
     assert (len(mesh), len(mesh.names().names), mesh.notes) == (29_054, 29_054, {})
     assert mesh["D019305"].name == "Epilepsy, Rolandic"
-
-
-@pytest.mark.parametrize(
-    ("name", "kind", "known", "all_known"),
-    [
-        ("ncbi_disease/NCBItrainset_corpus.txt", None, 5134, 5134),
-        ("ncbi_disease/NCBIdevelopset_corpus.txt", None, 787, 787),
-        ("ncbi_disease/NCBItestset_corpus.txt", None, 960, 960),
-        ("bc5cdr/CDR_TestSet.PubTator.txt", "Disease", 4288, 4287),
-    ],
-)
-def test_gold_ids_are_in_medic(
-    shared: Shared, medic: arbo.KnowledgeBase, name: str, kind: str | None, known: int, all_known: int
-) -> None:
-    golds = [m.gold for m in read_documents(shared(f"data/{name}"), "pubtator", types=kind).mentions if m.gold]
-    assert sum(any(concept in medic for concept in gold) for gold in golds) == known
-    assert sum(all(concept in medic for concept in gold) for gold in golds) == all_known
 
 
 def unescaped(text: str) -> str:
