@@ -326,7 +326,7 @@ class Linker:
     def _weighed(self, nearest: Retrieval, k: int, score: Score | None = None) -> Retrieval:
         """Weigh the edges with the edge model or the reranker, if there is one; see `reranked`."""
         if self.edges is not None:
-            learnt: Retrieval = self.edges.applied(nearest, self.kb or None, k, self.announce)
+            learnt: Retrieval = self.edges.applied(nearest, self.kb or None, k)
             return learnt
         if self._reranker is None or self.kb is None:
             return nearest

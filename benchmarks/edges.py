@@ -38,14 +38,6 @@ are the defaults with k = 4, those of `linking` with k = 4, or chosen on the dev
 The last columns are 95 % intervals of the difference to `arborescence`, by draws of documents. `names to nameless` is
 what arbo does.
 
-**cross**: `clusters` again, by trees alone and by the same trees with a cross-encoder for the pairs that they leave
-doubtful: `arbo.train_edges(..., cross="all-MiniLM-L6-v2")`, 3,000 doubtful training pairs, one epoch, one seed, read in
-bfloat16. `pairs` of the test part are compared, `doubtful` of them have a probability between 0.05 and 0.95 by the
-trees, and `correct` of these are right; `precision` is their average precision, `loss` their log loss. CoNLL, B-cubed
-and ARI with the threshold 0.5, and (`tuned`) with k and the threshold chosen on the development part by ARI. `--cross`
-makes this table and records it alone, in about 20 minutes of one core for each corpus (`--corpus`); the rows are kept
-cells, and the command without options records those that are there.
-
 `python benchmarks/edges.py --english arbo/edges/english.json --data ../shared/data` makes the model for English that
 arbo ships, the same file each time.
 
@@ -54,8 +46,7 @@ Data: `../shared/data`, or the folder that the environment variable ARBO_DATA na
 
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator
 from functools import cache, partial
 from pathlib import Path
 
@@ -65,9 +56,8 @@ from library.cells import Cell, Cells, hashed, key
 from library.command import parser_of
 from library.corpora import Data
 from library.directions import DIRECTIONS, THRESHOLDS, Directions, interval
-from library.doubtful import READING, of_doubtful, with_cross
 from library.folders import DATA, MODELS
-from library.results import Figures, Row, Tables, collected_rows, record, record_table
+from library.results import Figures, Row, Tables, collected_rows, record
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from sklearn.metrics import average_precision_score
@@ -93,13 +83,10 @@ GROUPS = {
     "HIPE": ("HIPE", "HIPE, other languages"),
 }
 WHOLE = ("Wiki-Fair", "HIPE")
-CROSSED_CORPORA = ("ECB+ entities", "ECB+ events")
-CROSSED_EDGES = ("trees", "trees and cross-encoder")
 CONCEPTS = ("NCBI disease", "BC5CDR disease", "CRAFT UBERON")
 LINKED = Cells("edges-concepts", lambda _: [ENTITY_FEATURES, MENTION_FEATURES])
 DIRECTED = Cells("edges-directions", lambda _: [ENTITY_FEATURES, MENTION_FEATURES])
 NAMED = Cells("edges-names", lambda _: [ENTITY_FEATURES, MENTION_FEATURES])
-CROSSED = Cells("edges-cross", lambda _: [READING, MENTION_FEATURES])
 CELLS = Cells(
     "edges", lambda cell: [LICENSED, MENTION_FEATURES, *([ACROSS] if cell["edges"] == "without HIPE" else [])]
 )
@@ -324,18 +311,6 @@ def directions(parts: dict[str, Corpus], kb: arbo.KnowledgeBase, model: arbo.Edg
     return sorted(DIRECTED.read(), key=lambda row: order.index({name: row[name] for name in order[0]}))
 
 
-def crossed(cell: Cell) -> Cell:
-    """Figures of doubtful pairs and of clusters, by trees alone or with a cross-encoder."""
-    parts = CORPORA[cell["corpus"]](DATA)
-    edges = with_cross(cell["corpus"], parts, None)
-    if cell["edges"] == "trees":
-        edges = replace(edges, reader=None)
-    linker = arbo.Linker(edges=edges)
-    figures = of_doubtful(edges, parts["test"]) | of_clusters(linker.discover(parts["test"]))
-    tuned = of_clusters(linker.tune(parts["dev"]).discover(parts["test"]))
-    return figures | {f"{score}, tuned": value for score, value in tuned.items()}
-
-
 def made(make: Callable[[Cell], Cell], cell: Cell, _: str) -> Cell:
     """Make the figures of a cell, whatever its name."""
     return make(cell)
@@ -346,24 +321,11 @@ def main() -> None:
     parser = parser_of(__doc__)
     parser.add_argument("--english", type=Path, metavar="FILE", help="train the model for English, write it, and stop")
     parser.add_argument("--data", type=Path, default=DATA, help="folder of the corpora, for --english")
-    parser.add_argument("--cross", action="store_true", help="make the table `cross`, record it, and stop")
-    parser.add_argument("--corpus", action="append", choices=CROSSED_CORPORA)
     given = parser.parse_args()
-    if given.cross:
-        fill_crossed(given.corpus or CROSSED_CORPORA)
-    elif given.english:
+    if given.english:
         raised(train_english(LICENSED, given.data)).save(given.english)
     else:
         measure()
-
-
-def fill_crossed(names: Iterable[str]) -> None:
-    """Make rows of the table ``cross``, and record all that are there."""
-    for name in names:
-        for edges in CROSSED_EDGES:
-            cell = {"corpus": name, "edges": edges}
-            CROSSED.keep(cell, partial(made, crossed, cell))
-    record_table("edges", "cross", CROSSED.read())
 
 
 def measure() -> None:
@@ -386,7 +348,7 @@ def measure() -> None:
     tables: Tables = {"linking": [], "clusters": [], "pairs": [], "left_out": CELLS.read(), "concepts": LINKED.read()}
     collected_rows(tables, linking(every["GUM"], kb, models["GUM"]))
     collected_rows(tables, alone())
-    tables |= {"cross": CROSSED.read(), "names": with_names(every["GUM"], kb)}
+    tables["names"] = with_names(every["GUM"], kb)
     tables["directions"] = directions(every["GUM"], kb, models["GUM"])
     for name in ("ECB+ entities", "ECB+ events"):
         collected_rows(tables, clusters(name, every[name], models))

@@ -25,8 +25,7 @@ from arbo.edges.trees import Trees
 from arbo.engine import Neighbors
 from arbo.errors import DataError
 from arbo.pipeline.named_linker import tuned_edges
-from arbo.training.edges import examples, named_examples
-from arbo.training.pairs import known_elsewhere, thinned
+from arbo.training.edges import examples, known_elsewhere, named_examples, thinned
 
 
 def corpus(*texts: str) -> Corpus:

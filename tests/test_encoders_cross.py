@@ -17,7 +17,7 @@ from hypothesis import given, strategies as st
 
 import arbo
 from arbo.data.inputs import MentionInput, mention_inputs
-from arbo.encoders.cross import CrossEncoder, PairConfig, PairEncoder
+from arbo.encoders.cross import CrossEncoder
 from arbo.encoders.cross_config import CROSS_PRESETS, CrossEncoderConfig
 from arbo.encoders.templates import Speller
 from arbo.encoders.tower import Tower
@@ -147,44 +147,6 @@ def test_no_pairs_and_modes(bert: Tower) -> None:
     once, again = (own.score(mentions("fever", "fever"), KB, np.array([0]), np.array([1])) for _ in range(2))
     assert once == again  # without dropout
     assert own.tower.model.training
-
-
-# Pairs of mentions
-
-
-def pair_encoder(bert: Tower) -> PairEncoder:
-    return PairEncoder.of(bert, PairConfig(max_length=60)).with_markers()
-
-
-def test_both_mentions_are_read_in_their_sentences(bert: Tower) -> None:
-    own = pair_encoder(bert)
-    given = mentions("the fever of patients\nleft kidney disease", "fever", "kidney")
-    pairs = own.mention_pairs(given)
-    (row,) = pairs.spell(np.array([0]), np.array([1]))
-    spelt = own.tower.tokenizer.convert_ids_to_tokens(row.ids)
-    assert " ".join(spelt) == (
-        "[CLS] the [START] fever [END] of patients [SEP] left [START] kidney [END] disease [SEP]"
-    )
-    assert (spelt[row.begin : row.end], spelt[slice(*row.second)]) == (["fever"], ["kidney"])
-
-
-def test_the_score_is_linear_in_both_means_their_product_and_their_difference(bert: Tower) -> None:
-    own = pair_encoder(bert)
-    given = mentions("the fever of marsh patients in left kidney disease", "marsh patients", "left kidney", "fever")
-    first, second = every_pair(3, 3)
-    scores = own.compare(given, first, second)
-    pairs, (layer,) = own.mention_pairs(given), own.tower.modules[1:]
-    for row, score in zip(pairs.spell(first, second), scores, strict=True):
-        with torch.no_grad():
-            hidden = own.tower.model(input_ids=torch.tensor([row.ids])).last_hidden_state[0]
-            one, other = hidden[row.begin : row.end].mean(dim=0), hidden[slice(*row.second)].mean(dim=0)
-            assert score == pytest.approx(
-                float(layer(torch.cat([one, other, one * other, (one - other).abs()]))), abs=1e-5
-            )
-    assert len(set(scores.round(4))) == 9
-    some = np.array([7, 2])
-    np.testing.assert_allclose(own.compare(given, first[some], second[some]), scores[some], atol=1e-5)
-    assert own.compare(given, first[:0], second[:0]).shape == (0,)
 
 
 # Configuration

@@ -197,20 +197,12 @@ def names(
     training.report(trained.settings, settings, f"next: arbo train finder {words}, or arbo link {words}")
 
 
-_EDGES_OUT = "JSON file to write, or with --cross a folder, which `--edges` of other verbs reads."
-_CROSS = (
-    "Also train a cross-encoder, which reads the pairs of mentions that are doubtful; it starts from this model: a "
-    "local folder, `all-MiniLM-L6-v2` from its pip package, or a name on the Hugging Face Hub. [default: none]"
-)
-
-
 def edges(
     docs: Docs,
     kb: OptionalKb,
     how: Annotated[Chosen, Shown((LINKER, ENCODER, READING, LEARNT, JOB))],
     dev: Annotated[Path, Option(metavar="DOCS", help="Annotated documents to calibrate the probabilities on.")],
-    out: Annotated[Path, Option(help=_EDGES_OUT)],
-    cross: Annotated[str | None, Option(metavar="MODEL", help=_CROSS)] = None,
+    out: Annotated[Path, Option(help="JSON file to write, which `--edges` of other verbs reads.")],
     encoder: options.Encoder = None,
     as_json: options.Json = False,
 ) -> None:
@@ -219,8 +211,6 @@ def edges(
     `arbo train edges train.jsonl --dev dev.jsonl --out edges.json`, then `arbo discover test.jsonl --edges edges.json
     --out run`. With --kb the edge model also says whether a mention means an entity. Gold ids and gold clusters both
     say which mentions mean the same. Training takes about a minute for a million pairs, and needs no GPU.
-
-    With --cross, training takes some minutes more. Repeat the command to resume it from OUT.training.
     """
     from arbo.files import check_writable
 
@@ -232,10 +222,8 @@ def edges(
     linker, reading = load_linker(Models(encoder=encoder), how), how.of(READING, ReadingConfig())
     documents, held_out = docs.read(reading), docs.dev(dev, reading)
     assert held_out is not None
-    more: dict[str, Any] = {} if cross is None else {"cross": cross, "out": out}
-    model = arbo.train_edges(documents, held_out, kb.read(reading), linker=linker, names=learns_names, **more)
-    if cross is None:
-        model.save(out)
+    model = arbo.train_edges(documents, held_out, kb.read(reading), linker=linker, names=learns_names)
+    model.save(out)
     pairs = ", ".join(f"{count:,}" for count in model.trained["pairs"])
     recall = {name: f"{share:.1%}" for name, share in model.trained["recall"].items()}
     text = (

@@ -10,20 +10,19 @@ knowledge base, edges between names lead both ways.
 """
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from hashlib import sha256
 from importlib.resources import as_file, files
 from os import fspath
-from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
+import numpy.typing as npt
 
-from arbo.data import KnowledgeBase, MentionInput
+from arbo.data import KnowledgeBase
 from arbo.data.codes import codes_of
-from arbo.edges.doubtful import LogOdds, Reader
 from arbo.edges.facts import Facts
 from arbo.edges.features import (
     ENTITY_FEATURES,
@@ -35,12 +34,9 @@ from arbo.edges.features import (
 )
 from arbo.edges.pairs import mention_pairs
 from arbo.edges.trees import Trees
-from arbo.encoders.cross import PairEncoder
-from arbo.encoders.model_folder import save_model
 from arbo.engine import Bools, Floats, Ids, Neighbors
 from arbo.errors import DataError
 from arbo.files import Format, PathLike, check_manifest, write_json
-from arbo.progress import Announce, quiet
 from arbo.retrieval.candidates import best_first
 from arbo.retrieval.retrieval import Reasons, Retrieval
 from arbo.settings import read_json
@@ -48,15 +44,14 @@ from arbo.settings import read_json
 _FORMAT = Format(
     "arbo-edges", 1, {"features": dict, "trained": dict}, "an edge model", "train it again with arbo train edges"
 )
-_FILE, _FACTORS = "edges.json", "factors"
+_FEATURES = {"mentions": list(MENTION_FEATURES), "entities": list(ENTITY_FEATURES)}
 _TRACE = 2.0**-20
 ENGLISH = "english"
 """Name of the model that arbo contains, see `benchmarks/edges.py --english`."""
 THRESHOLD = 0.5
 """Default threshold of an edge model: an edge is kept if it is more likely right than wrong."""
-CROSS = "cross_encoder"
-"""Name of what the cross-encoder adds to the log-odds of a doubtful pair."""
 _N_REASONS = 3
+LogOdds = npt.NDArray[np.float64]
 _BLOCK = 100_000
 
 
@@ -69,19 +64,17 @@ class EdgeModel:
     entities: Trees | None
     trained: dict[str, Any]
     """How it was trained, such as the numbers of pairs and the settings of the encoder; ready for JSON."""
-    reader: Reader | None = None
-    """Reads doubtful pairs of mentions; None for a model of trees alone."""
     neighbors: ClassVar[int] = 16
     """Number of nearest mentions by the encoder, among all documents, that each mention is compared with."""
 
-    def applied(self, retrieval: Retrieval, kb: KnowledgeBase | None, k: int, announce: Announce = quiet) -> Retrieval:
+    def applied(self, retrieval: Retrieval, kb: KnowledgeBase | None, k: int) -> Retrieval:
         """Return the retrieval with the weights of this model, and at most ``k`` edges into each mention from others.
 
         Each mention of ``retrieval`` should have at least `neighbors` neighbours. Without ``kb``, mentions are compared
-        only with each other; with ``k`` = 0, they are not. ``announce`` shows progress of the cross-encoder.
+        only with each other; with ``k`` = 0, they are not.
         """
         facts = Facts.of(retrieval.inputs)
-        weighed = replace(retrieval, mentions=self._mentions(facts, retrieval, k, announce)) if k else retrieval
+        weighed = replace(retrieval, mentions=self._mentions(facts, retrieval, k)) if k else retrieval
         entity_limit = retrieval.threshold[0]
         if kb is not None and self.entities is not None:
             weighed = replace(weighed, entities=self._entities(facts, retrieval, kb), offset=1.0)
@@ -99,7 +92,7 @@ class EdgeModel:
         of_entity = node < retrieval.n_entities
         source, target = node[~of_entity] - retrieval.n_entities, mention[~of_entity]
         reasons.features[~of_entity], reasons.log_odds[~of_entity] = mention_reasons(
-            self.mentions, self.reader, retrieval.inputs, facts, source, target
+            self.mentions, facts, source, target
         )
         if kb is not None and self.entities is not None:
             reasons.features[of_entity], reasons.log_odds[of_entity] = entity_reasons(
@@ -107,18 +100,16 @@ class EdgeModel:
             )
         return reasons
 
-    def _mentions(self, facts: Facts, retrieval: Retrieval, k: int, announce: Announce) -> Neighbors:
+    def _mentions(self, facts: Facts, retrieval: Retrieval, k: int) -> Neighbors:
         first, second = mention_pairs(facts, codes_of(retrieval.groups), retrieval.mentions)
-        weight = self.weights(retrieval.inputs, facts, first, second, announce)
+        weight = self.weights(facts, first, second)
         back = ~facts.nameless[second]
         if retrieval.n_entities:
             back &= facts.nameless[first] | (facts.columns["document"][first] != facts.columns["document"][second])
         source, target = np.concatenate([first, second[back]]), np.concatenate([second, first[back]])
         return lists_of(source, target, np.concatenate([weight, weight[back]]), facts.columns["rank"], k)
 
-    def weights(
-        self, inputs: Sequence[MentionInput], facts: Facts, first: Ids, second: Ids, announce: Announce = quiet
-    ) -> Floats:
+    def weights(self, facts: Facts, first: Ids, second: Ids) -> Floats:
         """Return the weight of the edge between ``first[i]`` and ``second[i]``; (pairs,).
 
         These are rows of ``facts``, and ``first[i]`` must have the lower ``rank``.
@@ -126,10 +117,7 @@ class EdgeModel:
         weight = np.empty(len(first), np.float32)
         for some in blocks(len(first)):
             features = mention_features(facts, first[some], second[some])
-            log_odds = self.mentions.scores(features)
-            if self.reader is not None:
-                log_odds += self.reader.change(inputs, first[some], second[some], log_odds, announce)
-            weight[some] = weights_of(log_odds, features, MENTION_FEATURES)
+            weight[some] = weights_of(self.mentions.scores(features), features, MENTION_FEATURES)
         return weight
 
     def _entities(self, facts: Facts, retrieval: Retrieval, kb: KnowledgeBase) -> Neighbors:
@@ -150,54 +138,31 @@ class EdgeModel:
 
     @cached_property
     def _fingerprint(self) -> str:
-        parts: Any = self._forests()
-        if self.reader is not None:
-            parts = [parts, self.reader.factors, self.reader.encoder.tower.fingerprint]
-        return sha256(json.dumps(parts).encode()).hexdigest()
+        return sha256(json.dumps(self._forests()).encode()).hexdigest()
 
     def save(self, path: PathLike) -> None:
-        """Write the model completely or not at all: as JSON, or as a folder if it has a cross-encoder.
-
-        Raise UsageError if it cannot be written; see `save_model` for further errors of a folder.
-        """
-        columns = {"mentions": list(MENTION_FEATURES), "entities": list(ENTITY_FEATURES)}
-        content = {**_FORMAT.head(), "trained": self.trained, "features": columns, **self._forests()}
-        if self.reader is None:
-            write_json(content, path)
-            return
-        content[_FACTORS] = list(self.reader.factors)
-        tower, config = self.reader.encoder.tower, self.reader.encoder.config
-        save_model(tower, tower, config, path, lambda folder: write_json(content, folder / _FILE))
+        """Write the model as JSON, completely or not at all; raise UsageError if it cannot be written."""
+        content = {**_FORMAT.head(), "trained": self.trained, "features": _FEATURES, **self._forests()}
+        write_json(content, path)
 
     @classmethod
     def load(cls, path: PathLike) -> Self:
-        """Read a model from a file or folder, or the model for English texts that arbo contains, named ``english``.
+        """Read a model from a file, or the model for English texts that arbo contains, named ``english``.
 
-        Raises:
-            DataError: the file or folder is missing, is not an edge model, is damaged, or was written by a version of
-                arbo with other features.
-            MissingDependency: the model has a cross-encoder, but torch or transformers is not installed.
+        Raise DataError if the file is missing, is not an edge model, is damaged, or was written by a version of arbo
+        with other features.
         """
         if fspath(path) == ENGLISH:
-            with as_file(files("arbo.edges") / f"{ENGLISH}.json") as file:
-                return cls._read(file)
-        if not Path(path).is_dir():
-            return cls._read(path)
-        return cls._read(Path(path) / _FILE, PairEncoder.from_pretrained(path))
-
-    @classmethod
-    def _read(cls, path: PathLike, encoder: PairEncoder | None = None) -> Self:
+            with as_file(files("arbo.edges") / f"{ENGLISH}.json") as own:
+                return cls.load(own)
         content = check_manifest(read_json(path, "the edge model"), _FORMAT, path)
-        if encoder is None and _FACTORS in content:
-            raise DataError("this edge model needs the cross-encoder beside it; give the folder", file=str(path))
-        if content["features"] != {"mentions": list(MENTION_FEATURES), "entities": list(ENTITY_FEATURES)}:
+        if content["features"] != _FEATURES:
             problem = "the model was trained with other features than this version of arbo computes"
             raise DataError(f"{problem}; {_FORMAT.advice}", file=str(path))
         trees, file = content.get("entities"), str(path)
         mentions = Trees.from_dict(content.get("mentions"), len(MENTION_FEATURES), file=file)
         entities = None if trees is None else Trees.from_dict(trees, len(ENTITY_FEATURES), file=file)
-        reader = None if encoder is None else Reader(encoder, tuple(content[_FACTORS]))
-        return cls(mentions, entities, content["trained"], reader)
+        return cls(mentions, entities, content["trained"])
 
     def _forests(self) -> dict[str, dict[str, Any] | None]:
         return {"mentions": self.mentions.as_dict(), "entities": self.entities and self.entities.as_dict()}
@@ -262,22 +227,16 @@ def blocks(n: int) -> Iterator[slice]:
     return (slice(begin, begin + _BLOCK) for begin in range(0, n, _BLOCK))
 
 
-def mention_reasons(
-    trees: Trees, reader: Reader | None, mentions: Sequence[MentionInput], facts: Facts, source: Ids, target: Ids
-) -> Reasons:
-    """Return the features that counted most for edges between mentions; what ``reader`` adds counts as `CROSS`."""
+def mention_reasons(trees: Trees, facts: Facts, source: Ids, target: Ids) -> Reasons:
+    """Return the features that counted most for edges between mentions."""
     rank = facts.columns["rank"]
     swap = rank[source] > rank[target]
     first, second = np.where(swap, target, source), np.where(swap, source, target)
-
-    def shares(some: slice) -> LogOdds:
-        features = mention_features(facts, first[some], second[some])
-        if reader is None:
-            return trees.shares(features)
-        change = reader.change(mentions, first[some], second[some], trees.scores(features))
-        return np.column_stack([trees.shares(features), change])
-
-    return largest_shares((*MENTION_FEATURES, CROSS), len(first), shares)
+    return largest_shares(
+        MENTION_FEATURES,
+        len(first),
+        lambda some: trees.shares(mention_features(facts, first[some], second[some])),
+    )
 
 
 def entity_reasons(

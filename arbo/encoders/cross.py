@@ -1,7 +1,7 @@
 """The cross-encoder: a transformer that reads a mention and an entity together, and scores the pair.
 
 Unlike a dual-encoder, it compares the words of both, but it must read every pair. It therefore scores only the
-candidates of a first stage, see `arbo.retrieval.reranking`. A `PairEncoder` scores two mentions in their sentences.
+candidates of a first stage, see `arbo.retrieval.reranking`.
 """
 
 from __future__ import annotations
@@ -15,17 +15,15 @@ from typing import ClassVar, Self, Unpack
 import numpy as np
 
 from arbo.data import KnowledgeBase, MentionInput
-from arbo.encoders.cross_config import CrossEncoderConfig, PairPooling
+from arbo.encoders.cross_config import CrossEncoderConfig
 from arbo.encoders.dual import DualEncoder, Texts
 from arbo.encoders.model_folder import OneTower, load_single
-from arbo.encoders.pooling import BOTH
 from arbo.encoders.templates import FieldTokens, TokenRow
 from arbo.encoders.tower import Loading, Tower
 from arbo.engine import Floats, Ids
 from arbo.errors import UsageError
 from arbo.files import PathLike
 from arbo.progress import Announce, quiet
-from arbo.settings import Count, Number
 
 SLICE = 4096
 """Number of pairs whose tokens are in memory at once."""
@@ -46,7 +44,6 @@ class CrossEncoder(OneTower):
     name: str = ""
     """The folder or hub name from which it was loaded."""
     kind: ClassVar[str] = "cross-encoder"
-    reads: ClassVar[type[CrossEncoderConfig]] = CrossEncoderConfig
 
     def __post_init__(self) -> None:
         if min(self.pairs([], KnowledgeBase()).halves) < 1:
@@ -58,13 +55,12 @@ class CrossEncoder(OneTower):
     @classmethod
     def of(cls, tower: Tower, config: CrossEncoderConfig | None = None) -> Self:
         """Make an untrained cross-encoder from a copy of any transformer."""
-        config = config or cls.reads()
-        return cls(tower.with_projection(1, bias=True, parts=_parts(config)), config)
+        return cls(tower.with_projection(1, bias=True), config or CrossEncoderConfig())
 
     @classmethod
     def from_pretrained(cls, model: PathLike, config: CrossEncoderConfig | None = None, **how: Unpack[Loading]) -> Self:
         """Load what `save_pretrained` wrote; see `DualEncoder.from_pretrained` for arguments and errors."""
-        tower, saved = load_single(model, cls.reads, **how)
+        tower, saved = load_single(model, CrossEncoderConfig, **how)
         return cls(tower, config or saved, fspath(model))
 
     def copy(self) -> Self:
@@ -92,14 +88,9 @@ class CrossEncoder(OneTower):
         Each distinct pair of texts is read once, in batches of similar length. See `Tower.embed` for the errors.
         """
         used, place = np.unique(entity, return_inverse=True)
-        return self.read(
-            self.pairs(mentions, KnowledgeBase(kb.entities[row] for row in used)), mention, place, announce
-        )
-
-    def read(self, pairs: Pairs, first: Ids, second: Ids, announce: Announce) -> Floats:
-        """Score input ``first[i]`` of ``pairs.mentions`` and ``second[i]`` of ``pairs.entities``; see `score`."""
+        pairs = self.pairs(mentions, KnowledgeBase(kb.entities[row] for row in used))
         n = len(pairs.entities.keys)
-        distinct, row = np.unique(pairs.mentions.row[first] * n + pairs.entities.row[second], return_inverse=True)
+        distinct, row = np.unique(pairs.mentions.row[mention] * n + pairs.entities.row[place], return_inverse=True)
         scores = np.empty(len(distinct), np.float32)
         slices = range(0, len(distinct), SLICE)
         for begin in announce("scoring pairs")(slices, len(slices)):
@@ -117,7 +108,7 @@ class Pairs:
     """Distinct texts of mentions and of entities; the sequence of a pair is made on demand."""
 
     mentions: Texts
-    entities: Texts  # or the mentions to compare with
+    entities: Texts
     max_length: int  # maximum number of tokens of a sequence
 
     @property
@@ -130,7 +121,7 @@ class Pairs:
         """Tokenise pairs of texts, given by their indices: first the mention, then the entity.
 
         Each part gets half of ``max_length``, and whatever the other part does not use. In a row, ``begin`` and ``end``
-        delimit the mention, and ``second`` the name of the entity.
+        delimit the mention.
         """
         mentions, entities = _spelt(self.mentions, mention), _spelt(self.entities, entity)
         least, room = self.halves[0], sum(self.halves)
@@ -139,51 +130,8 @@ class Pairs:
             share = max(least, room - _length(entities[e]))
             first = self.mentions.speller.row(mentions[m], share)
             second = self.entities.speller.row(entities[e], room - min(share, _length(mentions[m])))
-            begin = len(first.ids)
-            name = begin + second.begin, begin + second.end
-            rows.append(TokenRow(first.ids + second.ids, first.begin, first.end, name))
+            rows.append(TokenRow(first.ids + second.ids, first.begin, first.end))
         return rows
-
-
-@dataclass(frozen=True, slots=True)
-class PairConfig(CrossEncoderConfig):
-    """Settings of a cross-encoder of mention pairs; those of entities, candidates and retrieval have no effect."""
-
-    format: ClassVar[str] = "arbo-edges"
-
-    entity: str = "{name} [SEP]"
-    pooling: PairPooling = "both"
-    context: Number | None = 25
-    within_line: bool = True
-    max_length: Count = 128
-
-
-@dataclass(frozen=True, eq=False)
-class PairEncoder(CrossEncoder):
-    """Scores two mentions as a cross-encoder scores a mention and an entity; both have the mention's template."""
-
-    kind: ClassVar[str] = "cross-encoder of mention pairs"
-    reads: ClassVar[type[CrossEncoderConfig]] = PairConfig
-
-    def mention_pairs(self, mentions: Sequence[MentionInput]) -> Pairs:
-        """Collect the texts of mentions, as the first and as the second one of a pair."""
-        template = self.config.mention.removeprefix("[CLS] ")
-        second = replace(self._reader, config=replace(self.config.reading, mention=template))
-        return Pairs(self._reader.mention_texts(mentions), second.mention_texts(mentions), self.config.max_length)
-
-    def compare(self, mentions: Sequence[MentionInput], first: Ids, second: Ids, announce: Announce = quiet) -> Floats:
-        """Score mention ``first[i]`` with mention ``second[i]``; return unbounded numbers, (pairs,).
-
-        Each distinct pair of texts is read once, in batches of similar length, which affect only rounding. See
-        `Tower.embed` for the errors.
-        """
-        used, place = np.unique(np.concatenate([first, second]), return_inverse=True)
-        pairs = self.mention_pairs([mentions[row] for row in used])
-        return self.read(pairs, place[: len(first)], place[len(first) :], announce)
-
-
-def _parts(config: CrossEncoderConfig) -> int:
-    return BOTH if config.pooling == "both" else 1
 
 
 def _spelt(texts: Texts, chosen: Ids) -> dict[int, FieldTokens]:

@@ -8,7 +8,7 @@ from arbo.encoders.encoder_config import EncoderConfig
 from arbo.errors import UsageError
 from arbo.settings import Count, Number, Range, Settings, Share
 
-PairPooling = Literal["cls", "mean", "both"]
+PairPooling = Literal["cls", "mean"]
 _MOST = 1e30  # its product with a similarity still fits in float32
 _Weight = Annotated[float, Range(f"a number from 0 to {_MOST:g}", 0, _MOST)]
 
@@ -28,8 +28,7 @@ class CrossEncoderConfig(Settings):
     entity: str = "{name} [TITLE] {description} [SEP]"
     """Template of an entity, with the fields of `EncoderConfig.entity`; without ``[CLS]``, as it comes second."""
     pooling: PairPooling = "cls"
-    """Vector from which the score is computed: that of the first token (``cls``), the mean of all tokens (``mean``), or
-    the means of mention and name, their product and their difference (``both``)."""
+    """Vector from which the score is computed: that of the first token (``cls``) or the mean of all (``mean``)."""
     context: Number | None = None
     """Maximum number of words on either side of the mention; None means as many as fit."""
     within_line: bool = False

@@ -18,7 +18,7 @@ from arbo.encoders.embedding_store import KEY_BYTES, EmbeddingStore, Keys, key_o
 from arbo.encoders.encoder import DEFAULT_THRESHOLD
 from arbo.encoders.encoder_config import EncoderConfig
 from arbo.encoders.model_folder import load_model, save_model
-from arbo.encoders.pooling import RowPooling
+from arbo.encoders.pooling import Pooling
 from arbo.encoders.pretrained import MINILM, minilm_folder
 from arbo.encoders.templates import Speller, TokenRow
 from arbo.encoders.tower import Loading, Tower
@@ -73,7 +73,7 @@ class Texts:
         """Tokenise the texts with these indices."""
         return self.speller([self.read(int(i)) for i in self.first[chosen]])
 
-    def identity(self, pooling: RowPooling) -> str:
+    def identity(self, pooling: Pooling) -> str:
         """Return a hash of all that a vector depends on, apart from the text."""
         speller = self.speller
         parts = (_VERSION, self.tower.fingerprint, speller.template, speller.literals, speller.room, pooling)
@@ -81,7 +81,7 @@ class Texts:
 
 
 def embed_all(
-    texts: Texts, slices: Sequence[Ids], pooling: RowPooling, *, what: str, progress: Progress
+    texts: Texts, slices: Sequence[Ids], pooling: Pooling, *, what: str, progress: Progress
 ) -> Iterator[tuple[int, Floats]]:
     """Embed slices of texts in this process; yield the place of each slice, in any order, and its vectors.
 

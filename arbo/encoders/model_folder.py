@@ -7,7 +7,6 @@ subfolders `mention` and `entity`. `arbo.json` has the configuration and the has
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, Unpack
 
@@ -29,7 +28,6 @@ Config = TypeVar("Config", bound=Settings)
 FORMATS = {
     "arbo-model": "a dual-encoder",
     "arbo-cross-encoder": "a cross-encoder",
-    "arbo-edges": "an edge model with a cross-encoder",
     "arbo-label-attention": "a label-attention model (of arbo train finder)",
 }
 """The kinds of models by their `format` in manifests, and their names in errors."""
@@ -38,16 +36,9 @@ _KEYS = {"versions": dict, "config": dict, "shared": bool, "files": dict}
 _ADVICE = "save the model again, or fetch it again"
 
 
-def save_model(
-    mention: Tower,
-    entity: Tower,
-    config: Settings,
-    folder: files.PathLike,
-    more: Callable[[Path], object] | None = None,
-) -> None:
+def save_model(mention: Tower, entity: Tower, config: Settings, folder: files.PathLike) -> None:
     """Write towers and configuration, completely or not at all, replacing a model that arbo saved earlier.
 
-    ``more`` writes further files of the model into the folder that it is given.
     Raise UsageError if the folder has any other content, or cannot be written, and DataError if its manifest is
     damaged.
     """
@@ -58,8 +49,6 @@ def save_model(
         with files.whole_folder(target) as partial:
             for tower, place in zip((mention, entity), _places(partial, shared), strict=False):
                 tower.save(place)
-            if more is not None:
-                more(partial)
             manifest = {
                 **_format(config.format).head(*_VERSIONS),
                 "config": config.as_dict(),

@@ -17,7 +17,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from arbo.encoders.pooling import BOTH
 from arbo.errors import ArboError, DataError, MissingDependency, UsageError
 
 if TYPE_CHECKING:
@@ -183,17 +182,14 @@ def _quiet() -> Iterator[None]:
 
 
 def load_projection(file: Path, hidden: int) -> torch.nn.Linear:
-    """Read the projection of vectors of length ``hidden``, or `BOTH` times that length.
-
-    Raise DataError if the projection is damaged, or for vectors of another length.
-    """
+    """Read the projection of vectors of length ``hidden``; raise DataError if it is damaged, or for another length."""
     from safetensors.torch import load_file
 
     try:
         linear = linear_of(load_file(file))
     except Exception as error:  # from the file, safetensors or torch
         raise DataError(f"cannot load the projection: {first_line(error)}", file=str(file)) from error
-    if linear.in_features not in (hidden, BOTH * hidden):
+    if linear.in_features != hidden:
         problem = f"the projection needs vectors of {linear.in_features} dimensions, but the model returns {hidden}"
         raise DataError(f"{problem}; save the model again, or fetch it again", file=str(file))
     return linear

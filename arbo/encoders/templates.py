@@ -48,8 +48,6 @@ class TokenRow(NamedTuple):
     ids: list[int]
     begin: int
     end: int
-    second: tuple[int, int] = (0, 0)
-    """Begin and end of the tokens of the second mention, or of the name, in a row that is a pair."""
 
 
 FieldTokens = Mapping[str, list[int]]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args
 import numpy as np
 
 from arbo.encoders import pretrained
-from arbo.encoders.pooling import RowPooling, TokenVectors, n_vectors, pool
+from arbo.encoders.pooling import Pooling, TokenVectors, n_vectors, pool
 from arbo.encoders.pretrained import PROJECTION, first_line
 from arbo.encoders.templates import TokenRow
 from arbo.engine import Floats, Ids, ranges
@@ -113,8 +113,8 @@ class Tower:
         """Return a copy with its own weights, in evaluation mode."""
         return Tower.of(*self._copied())
 
-    def with_projection(self, dim: int, *, bias: bool = False, parts: int = 1) -> Tower:
-        """Return a copy that projects its vectors, of ``parts`` times the model's hidden size, to ``dim`` dimensions.
+    def with_projection(self, dim: int, *, bias: bool = False) -> Tower:
+        """Return a copy that projects its vectors, to ``dim`` dimensions.
 
         The projection starts as a fixed orthogonal matrix, which preserves all inner products if ``dim`` is at least
         the length of these vectors. A bias starts as zeros. An earlier projection is replaced. Raise UsageError unless
@@ -125,7 +125,7 @@ class Tower:
         if type(dim) is not int or dim < 1:
             raise UsageError(f"dim must be an integer of at least 1, not {dim!r}")
         model, tokenizer, _ = self._copied()
-        weight = torch.empty(dim, parts * model.config.hidden_size)
+        weight = torch.empty(dim, model.config.hidden_size)
         torch.nn.init.orthogonal_(weight, generator=torch.Generator().manual_seed(0))
         weights = {"weight": weight, "bias": torch.zeros(dim)} if bias else {"weight": weight}
         return Tower.of(model, tokenizer, pretrained.linear_of(weights).to(model.device))
@@ -206,7 +206,6 @@ class Tower:
             ids[place, : len(row.ids)] = row.ids
             mask[place, : len(row.ids)] = 1
             focus[place, row.begin : row.end] = 1
-            focus[place, slice(*row.second)] = 2
         attended = mask.copy()
         attended[:, 0] = 1  # attention over nothing, in a row without tokens, is NaN
 
@@ -218,7 +217,7 @@ class Tower:
         hidden = self.model(input_ids=tensor(ids), attention_mask=tensor(attended)).last_hidden_state
         return TokenVectors(hidden, tensor(mask), tensor(focus))
 
-    def encode(self, rows: Sequence[TokenRow], pooling: RowPooling) -> torch.Tensor:
+    def encode(self, rows: Sequence[TokenRow], pooling: Pooling) -> torch.Tensor:
         """Compute the vectors of rows of tokens in one batch: (rows, vectors, dim), in float32, on the model's device.
 
         A row has one vector, or one for each token, see `n_vectors`; the padding of shorter rows, and the vector of a
@@ -235,7 +234,7 @@ class Tower:
             vectors = self.projection(vectors).float()
         return vectors * tokens.mask[:, : vectors.shape[1], None]
 
-    def encode_apart(self, rows: Sequence[TokenRow], pooling: RowPooling) -> torch.Tensor:
+    def encode_apart(self, rows: Sequence[TokenRow], pooling: Pooling) -> torch.Tensor:
         """Compute the same vectors as `encode`, in the order of ``rows``, but in batches of rows of similar length."""
         import torch
         from torch.nn.functional import pad
@@ -249,7 +248,7 @@ class Tower:
         vectors = torch.cat([pad(part, (0, 0, 0, width - part.shape[1])) for part in parts])
         return vectors[torch.from_numpy(np.argsort(order)).to(vectors.device)]
 
-    def embed(self, rows: Sequence[TokenRow], pooling: RowPooling, *, tokens_a_batch: int | None = None) -> Floats:
+    def embed(self, rows: Sequence[TokenRow], pooling: Pooling, *, tokens_a_batch: int | None = None) -> Floats:
         """Embed rows of tokens in evaluation mode, in batches of similar length; (vectors, dim), row after row.
 
         Each row has `n_vectors` vectors: one (zeros for a row without tokens), or one for each token. The mode of the
@@ -281,7 +280,7 @@ class Tower:
         return vectors
 
     def _in_batches(
-        self, rows: Sequence[TokenRow], pooling: RowPooling, budget: int
+        self, rows: Sequence[TokenRow], pooling: Pooling, budget: int
     ) -> Iterator[tuple[list[int], torch.Tensor]]:
         """Yield, for each batch of ``budget`` tokens, the indices of its rows and their vectors; see `embed`."""
         import torch

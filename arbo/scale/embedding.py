@@ -15,7 +15,7 @@ from weakref import WeakValueDictionary
 import numpy.typing as npt
 
 from arbo.encoders.dual import Texts
-from arbo.encoders.pooling import RowPooling
+from arbo.encoders.pooling import Pooling
 from arbo.encoders.templates import TokenRow
 from arbo.encoders.tower import Tower
 from arbo.engine import Ids
@@ -26,7 +26,7 @@ _AT_HAND: WeakValueDictionary[tuple[str, str], Tower] = WeakValueDictionary()
 
 
 def tasks_of(
-    work: Path, texts: Texts, slices: Sequence[Ids], pooling: RowPooling, *, elsewhere: bool, device: str | None = None
+    work: Path, texts: Texts, slices: Sequence[Ids], pooling: Pooling, *, elsewhere: bool, device: str | None = None
 ) -> list[Task]:
     """Plan the embedding of slices; write the tower for other processes if the tasks are executed ``elsewhere``.
 
@@ -53,7 +53,7 @@ def tasks_of(
 
 
 def embed(
-    folder: Path, known: tuple[str, str], precision: Any, rows: list[TokenRow], pooling: RowPooling
+    folder: Path, known: tuple[str, str], precision: Any, rows: list[TokenRow], pooling: Pooling
 ) -> dict[str, npt.NDArray[Any]]:
     """Return the vectors of texts by the tower in a folder, or by the same tower of this process."""
     tower = _AT_HAND.get(known) or _read(folder, known, precision)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from arbo.encoders.dual import DualEncoder, Texts
-from arbo.encoders.pooling import RowPooling
+from arbo.encoders.pooling import Pooling
 from arbo.engine import (
     Floats,
     Ids,
@@ -65,7 +65,7 @@ class Work:
         return linker.configured(encoder=encoder, search_all=self.search_all)
 
     def embed_all(
-        self, texts: Texts, slices: Sequence[Ids], pooling: RowPooling, *, what: str, progress: Progress
+        self, texts: Texts, slices: Sequence[Ids], pooling: Pooling, *, what: str, progress: Progress
     ) -> Iterator[tuple[int, Floats]]:
         """Embed as `arbo.encoders.dual.embed_all` does, each slice as a task; the longest texts come first."""
         if not slices:

@@ -144,19 +144,6 @@ class RerankingConfig(LoopConfig):
 
 
 @dataclass(frozen=True, slots=True)
-class DoubtfulConfig(LoopConfig):
-    """Training settings of the cross-encoder of an edge model; a batch consists of pairs of mentions."""
-
-    regulariser: Literal["none"] = "none"
-    epochs: Count = 1
-    batch_size: Count = 16
-    micro_batch: Count = 16
-    learning_rate: Above0 = 1e-4
-    pairs: Count = 6000
-    """Maximum number of doubtful pairs to train on, drawn at random, and of those that its score is weighted by."""
-
-
-@dataclass(frozen=True, slots=True)
 class ContrastiveConfig(LoopConfig):
     """Settings common to the trainings of OSLAT, which compare names with synonyms and with other names.
 

@@ -1,8 +1,7 @@
 """Train an edge model on documents with gold clusters, gold entities, or both."""
 
 from collections.abc import Iterable
-from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -10,28 +9,49 @@ from arbo.data import Corpus, KnowledgeBase
 from arbo.data.codes import codes_of
 from arbo.data.gold import Gold
 from arbo.edges.facts import Facts
-from arbo.edges.features import Matrix
+from arbo.edges.features import Matrix, mention_features
 from arbo.edges.model import CandidatePairs, EdgeModel
-from arbo.edges.pairs import distinct, searched
+from arbo.edges.pairs import distinct, mention_pairs, searched
 from arbo.edges.trees import Trees
-from arbo.encoders.by_name import encoder_of
-from arbo.encoders.cross import PairEncoder
-from arbo.encoders.dual import DualEncoder
-from arbo.encoders.encoder import Encoder
-from arbo.encoders.model_folder import check_model_replaceable
-from arbo.encoders.pretrained import MINILM
-from arbo.engine import Bools
-from arbo.errors import DataError, UsageError
-from arbo.files import PathLike, real
+from arbo.engine import Bools, Ids
+from arbo.errors import DataError
 from arbo.linker import Linker
 from arbo.retrieval.retrieval import Retrieval
-from arbo.training.config import DoubtfulConfig, RunOptions
-from arbo.training.data import job_of
-from arbo.training.pairs import Compared
 
 Examples = tuple[Matrix, Bools]
 """Features of pairs, (pairs, features), and whether each pair is right."""
 _MOST = 250_000  # number of pairs of a group that teach, so that time does not grow with the square of a document
+
+
+class Compared(NamedTuple):
+    """Annotated pairs of mentions; the arrays have a value for each pair."""
+
+    retrieval: Retrieval
+    facts: Facts
+    first: Ids
+    second: Ids
+    features: Matrix
+    correct: Bools
+
+    @classmethod
+    def of(cls, linker: Linker, corpus: Corpus, most: int | None = None) -> Self:
+        """Collect the pairs of a corpus.
+
+        From a group (see `arbo.retrieval.groups`) with more than ``most`` pairs, some of the wrong ones are left out.
+        """
+        retrieval = linker.retrieve(corpus, k=EdgeModel.neighbors, discover=linker.kb is None)
+        facts, classes = Facts.of(retrieval.inputs), Gold.of(corpus)
+        first, second = mention_pairs(facts, codes_of(retrieval.groups), retrieval.mentions)
+        label = classes.classes
+        document, known = facts.columns["document"], known_elsewhere(retrieval, classes)
+        chosen = classes.annotated[first] & classes.annotated[second]
+        chosen &= (document[first] == document[second]) | known[first] | known[second]
+        first, second = first[chosen], second[chosen]
+        correct = (label[first] == label[second]) & (label[first] >= 0)
+        if most is not None:
+            chosen = thinned(codes_of(retrieval.groups)[first], correct, most)
+            first, second, correct = first[chosen], second[chosen], correct[chosen]
+        return cls(retrieval, facts, first, second, mention_features(facts, first, second), correct)
 
 
 def train_edges(
@@ -41,9 +61,6 @@ def train_edges(
     *,
     linker: Linker | None = None,
     names: bool = False,
-    cross: Encoder | PathLike | None = None,
-    out: PathLike | None = None,
-    config: DoubtfulConfig | None = None,
 ) -> EdgeModel:
     """Train a model to predict whether two mentions mean the same and, with ``kb``, whether a mention means an entity.
 
@@ -58,18 +75,10 @@ def train_edges(
             character n-grams.
         names: with ``kb``, learn also from entities to which the names of other training documents are added as
             aliases, for linking with ``kb.with_names_of(documents)``.
-        cross: a transformer, or its name, from which a cross-encoder is trained that reads the pairs of mentions that
-            the trees leave doubtful, see `arbo.training.doubtful`; None for trees alone.
-        out: with ``cross``, the folder to write the model to. A killed training resumes from ``OUT.training``.
-        config: settings of the training of the cross-encoder.
 
-    Raises:
-        DataError: in ``documents`` or in ``dev``, the pairs of two mentions, or of a mention and an entity, are all
-            correct or all wrong; or a cross-encoder has no doubtful pairs to learn from, or the pairs of one half of
-            ``documents`` are all correct or all wrong.
-        UsageError: ``cross`` is given without ``out``, or is no transformer, or ``out`` has other files.
+    Raise DataError if in ``documents`` or in ``dev`` the pairs of two mentions, or of a mention and an entity, are all
+    correct or all wrong.
     """
-    start = None if cross is None else _start(cross, out)
     searching = (linker or Linker()).configured(kb=kb, reranker=None, edges=None)
     train, held_out = Corpus.of(documents), Corpus.of(dev)
     compared = Compared.of(searching, train, _MOST), Compared.of(searching, held_out)
@@ -84,27 +93,7 @@ def train_edges(
         "recall": recall(compared[1], held_out),
         "encoder": searching.encoder.settings,
     }
-    model = EdgeModel(forests[0], forests[1] if kb is not None else None, trained)
-    if start is None or out is None:
-        return model
-    from arbo.training.doubtful import with_reader  # which needs torch
-
-    config = config or DoubtfulConfig()
-    corpora = {"documents": train, "dev": held_out}
-    job = job_of(corpora, kb or KnowledgeBase(), config=config, cross=start.settings, trees=model.settings)
-    options = RunOptions(announce=searching.announce)
-    return with_reader(model, start, *compared, out=out, job=job, config=config, options=options)
-
-
-def _start(cross: Encoder | PathLike, out: PathLike | None) -> PairEncoder:
-    """Make an untrained cross-encoder, before any other work; see `train_edges` for the errors."""
-    if out is None:
-        raise UsageError("an edge model with a cross-encoder is written to a folder; name the folder: out=...")
-    check_model_replaceable(real(out))
-    encoder = encoder_of(cross)
-    if not isinstance(encoder, DualEncoder):
-        raise UsageError(f"a cross-encoder starts from a transformer, such as {MINILM}, not from {cross}")
-    return replace(PairEncoder.of(encoder.mention_tower).with_markers(), name=encoder.name)
+    return EdgeModel(forests[0], forests[1] if kb is not None else None, trained)
 
 
 def examples(linker: Linker, corpus: Corpus) -> list[Examples]:
@@ -172,3 +161,31 @@ def recall(compared: Compared, corpus: Corpus) -> dict[str, float]:
         right = (cluster[first] == cluster[second]) & (label[first] >= 0)
         shares[name] = float(right.sum() / max((size * (size - 1) // 2).sum(), 1))
     return shares
+
+
+def thinned(group: Ids, correct: Bools, most: int) -> Bools:
+    """Return which pairs to keep, so that no group has more than ``most`` unless more are correct; (pairs,).
+
+    All correct pairs are kept, and wrong pairs of a larger group at even steps, as many as there is room for.
+    """
+    chosen = np.ones(len(group), np.bool_)
+    for large in np.flatnonzero(np.bincount(group) > most):
+        wrong = np.flatnonzero((group == large) & ~correct)
+        room = max(most - int(correct[group == large].sum()), 0)
+        chosen[wrong] = False
+        chosen[wrong[np.arange(room) * len(wrong) // max(room, 1)]] = True
+    return chosen
+
+
+def known_elsewhere(retrieval: Retrieval, classes: Gold) -> Bools:
+    """Tell for each mention whether its annotation says what it means in other documents too; (mentions,).
+
+    A gold id says so. Gold clusters say so if one of them, in the same group, has mentions of several documents:
+    otherwise they are chains inside documents, and two chains of different documents may mean the same.
+    """
+    by_id = np.array([bool(item.mention.gold) for item in retrieval.inputs], np.bool_)
+    group, document = codes_of(retrieval.groups), codes_of([item.document.id for item in retrieval.inputs])
+    chained = np.flatnonzero(~by_id & (classes.classes >= 0))
+    distinct = np.unique(np.stack([classes.classes[chained], document[chained]]), axis=1)[0]
+    across = np.flatnonzero(np.bincount(distinct) > 1)
+    return by_id | np.isin(group, group[chained[np.isin(classes.classes[chained], across)]])

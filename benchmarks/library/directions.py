@@ -31,9 +31,8 @@ from arbo.edges.pairs import mention_pairs
 from arbo.edges.trees import Trees
 from arbo.engine import Bools, Ids, Method, Neighbors, partition
 from arbo.linking.tuning import choose
-from arbo.progress import Announce
 from arbo.retrieval.retrieval import Retrieval
-from arbo.training.pairs import thinned
+from arbo.training.edges import thinned
 from clustering import METHODS
 from library.annotated import Parts
 from library.cells import Cell
@@ -54,7 +53,7 @@ class Directed(EdgeModel):
     back: Trees | None = None
     """The probability of edges back; None for that of the edges forward."""
 
-    def _mentions(self, facts: Facts, retrieval: Retrieval, k: int, announce: Announce) -> Neighbors:
+    def _mentions(self, facts: Facts, retrieval: Retrieval, k: int) -> Neighbors:
         first, second = mention_pairs(facts, codes_of(retrieval.groups), retrieval.mentions)
         within = facts.columns["document"][first] == facts.columns["document"][second]
         features = mention_features(facts, first, second)

@@ -62,7 +62,7 @@ class Mates(NamedTuple):
         first, second = order[first], order[second]
         compared = (document[first] == document[second]) | ~(facts.nameless[first] | facts.nameless[second])
         first, second = first[compared], second[compared]
-        return cls(first, second, edges.weights(data.inputs, facts, first, second))
+        return cls(first, second, edges.weights(facts, first, second))
 
     def nearest(self, n: int) -> Ids:
         """Return the mention at the lightest edge of each of ``n`` mentions, the first of equals; -1 for none."""
