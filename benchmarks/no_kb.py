@@ -3,10 +3,9 @@
 **clusters**: `untrained` is all-MiniLM-L6-v2, which takes the mean over the tokens of the mention, with up to 25 words
 of its sentence on either side; the others start there, and are trained by `arbo.train` without a knowledge base on the
 training part. `arborescence`: the positive of a mention is its parent in the minimum spanning tree of its gold cluster;
-`1nn`: its nearest mate; `1rand`: a random mate; `learnt edges`: `arborescence` with the weights of edges that
-`arbo.train_edges` learnt on the training part and calibrated on the development part. Batches of 16, the four nearest
-wrong mentions as negatives, cross-entropy over cosines times 20, learning rate 5e-5. The threshold and k are chosen on
-the development part by ARI (`ARI dev`); scores are those of the test part, without topics.
+`1nn`: its nearest mate; `1rand`: a random mate. Batches of 16, the four nearest wrong mentions as negatives,
+cross-entropy over cosines times 20, learning rate 5e-5. The threshold and k are chosen on the development part by ARI
+(`ARI dev`); scores are those of the test part, without topics.
 
 `--positives`, `--steps` and `--seeds` choose cells; each cell is kept in the cache folder, and what is there is
 recorded: `--record` does that alone. Figures are means over the seeds that are there.
@@ -29,8 +28,7 @@ from arbo.progress import bars
 from arbo.training.config import WITHOUT_KB
 
 UNTRAINED = "untrained"
-LEARNT = "learnt edges"
-POSITIVES = (UNTRAINED, "arborescence", "1nn", "1rand", LEARNT)
+POSITIVES = (UNTRAINED, "arborescence", "1nn", "1rand")
 SCORES = ("CoNLL", "B-cubed", "ARI")
 READS = arbo.EncoderConfig(
     mention="[CLS] {left} {mention} {right} [SEP]", pooling="mention", context=25, within_line=True
@@ -41,9 +39,7 @@ def config_of(cell: Cell) -> arbo.TrainingConfig | None:
     """Return the training settings of a cell; None for the start as it is."""
     if cell["positives"] == UNTRAINED:
         return None
-    positives = "arborescence" if cell["positives"] == LEARNT else cell["positives"]
-    own = {"positives": positives, "steps": cell["steps"], "seed": cell["seed"]}
-    return WITHOUT_KB.changed_by({"batch_size": 16, "micro_batch": 16, **own})
+    return WITHOUT_KB.changed_by({"batch_size": 16, "micro_batch": 16, **cell})
 
 
 CELLS = Cells("no_kb", lambda cell: [READS, config_of(cell)])
@@ -55,9 +51,7 @@ def scored(parts: dict[str, Corpus], cell: Cell, name: str) -> Row:
     config, out = config_of(cell), MODELS / name
     if config is not None:
         MODELS.mkdir(parents=True, exist_ok=True)
-        edges = arbo.train_edges(parts["train"], parts["dev"]) if cell["positives"] == LEARNT else None
-        options = arbo.RunOptions(announce=bars)
-        arbo.train(encoder, parts["train"], out=out, config=config, edges=edges, options=options)
+        arbo.train(encoder, parts["train"], out=out, config=config, options=arbo.RunOptions(announce=bars))
         encoder = arbo.DualEncoder.from_pretrained(out, cache=CACHE)
     linker = arbo.Linker(None, encoder).tune(parts["dev"])
     assert linker.tuning is not None

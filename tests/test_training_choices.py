@@ -7,14 +7,14 @@ from typing import get_args
 import networkx
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 import arbo
 from arbo.training.config import NegativeStrategy, PositiveStrategy, TrainingConfig
 from arbo.training.data import Rivals, Snapshot, TrainingSet
 from arbo.training.dual.negatives import in_batch, near, random
 from arbo.training.dual.plan import Plan, asks_the_model
-from arbo.training.dual.positives import Mates, _random_other, nearest_text, pick_positives
+from arbo.training.dual.positives import _random_other, nearest_text, pick_positives
 from clustering.vectors import Vectors
 
 torch = pytest.importorskip("torch")
@@ -80,19 +80,13 @@ class Case:
         return min(np.flatnonzero(self.owner == entity), key=lambda text: self.weight(text, self.node(mention)))
 
 
-def parents_by_definition(
-    case: Case,
-    edges: list[tuple[int, int]],
-    cluster: list[int],
-    entity: int,
-    learnt: dict[tuple[int, int], float] | None = None,
-) -> dict[int, int]:
+def parents_by_definition(case: Case, edges: list[tuple[int, int]], cluster: list[int], entity: int) -> dict[int, int]:
     """Positives in the minimum spanning tree of the entity's edges to the cluster and some edges between mentions."""
     graph = networkx.Graph()
     for m in cluster:
         graph.add_edge("entity", m, weight=case.weight(case.text(m, entity), case.node(m)))
     for a, b in edges:
-        graph.add_edge(a, b, weight=learnt[a, b] if learnt else case.weight(case.node(a), case.node(b)))
+        graph.add_edge(a, b, weight=case.weight(case.node(a), case.node(b)))
     tree = networkx.minimum_spanning_tree(graph)
     parent = dict(networkx.bfs_predecessors(tree, "entity"))
     return {m: case.text(m, entity) if parent[m] == "entity" else case.node(parent[m]) for m in cluster}
@@ -130,36 +124,6 @@ def test_positives(seed, strategy):
                 assert picked[m] in allowed - {case.node(m)} | {case.text(m, entity)}
             continue
         assert {m: int(picked[m]) for m in cluster} == expected
-
-
-@settings(max_examples=60)
-@given(seeds)
-def test_positives_by_learnt_edges(seed):
-    case = Case(seed)
-    gold = case.snapshot.gold
-    pairs = [(a, b) for b in range(len(gold)) for a in range(b) if gold[a] == gold[b] >= 0 and case.rng.random() < 0.7]
-    weight = case.rng.random(len(pairs)).astype(np.float32)
-    mates, learnt = (
-        Mates(*np.array(pairs, int).reshape(-1, 2).T, weight),
-        dict(zip(pairs, weight.tolist(), strict=True)),
-    )
-    picked = pick_positives(case.snapshot, "arborescence", case.rng, mates)
-    for entity in set(gold[gold >= 0].tolist()):
-        cluster = np.flatnonzero(gold == entity).tolist()
-        own = [pair for pair in pairs if pair[0] in cluster]
-        expected = parents_by_definition(case, own, cluster, entity, learnt)
-        assert {m: int(picked[m]) for m in cluster} == expected
-    several = (gold >= 0) & (np.bincount(gold + 1)[gold + 1] > 1)
-    snapshot = replace(case.snapshot, gold=np.where(several, gold + case.n_entities, -1))
-    picked = pick_positives(snapshot, "arborescence", case.rng, mates) - snapshot.n_texts
-    graph = networkx.Graph()
-    graph.add_nodes_from(np.flatnonzero(several).tolist())
-    graph.add_weighted_edges_from((a, b, learnt[a, b]) for a, b in pairs if several[a])
-    tree = {frozenset(edge) for edge in networkx.minimum_spanning_tree(graph).edges}
-    near = pick_positives(snapshot, "1nn", case.rng) - snapshot.n_texts
-    chosen = {frozenset((m, int(picked[m]))) for m in graph if graph.degree[m]}
-    assert chosen == tree
-    assert all(picked[m] == near[m] for m in graph if not graph.degree[m])
 
 
 @given(seeds, st.sampled_from([name for name in get_args(PositiveStrategy) if name != "entity"]))

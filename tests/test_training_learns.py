@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any, get_args
 
@@ -13,8 +13,6 @@ from conftest import Run
 from training_builders import (
     QUICK,
     QUICK_CROSS,
-    Killed,
-    dying,
     encoder,
     log_of,
     sample,
@@ -28,16 +26,13 @@ from arbo.encoders.cross import CrossEncoder
 from arbo.encoders.cross_config import CrossEncoderConfig
 from arbo.encoders.tower import Tower
 from arbo.engine import Graph, coreference_scores_from_labels, merge_tree, silent
-from arbo.errors import UsageError
 from arbo.retrieval.groups import among_mentions, nearest_within
 from arbo.retrieval.reranking import rerank
 from arbo.training import loop
-from arbo.training.checkpoints import load_plan
 from arbo.training.config import WITHOUT_KB, NegativeStrategy, PositiveStrategy
 from arbo.training.data import Snapshot, TrainingSet
 from arbo.training.dual import trainer as dual
 from arbo.training.dual.plan import Plan
-from arbo.training.dual.positives import Mates
 from arbo.training.dual.trainer import development_scores, train
 from arbo.training.presets import PRESETS
 from clustering.vectors import Vectors
@@ -119,44 +114,6 @@ def halved() -> arbo.Corpus:
         )
         for document in arbo.load_sample()[0][:40]
     )
-
-
-def test_learnt_edges_of_clusters_are_those_of_linking() -> None:
-    documents, _, _ = sample()
-    edges = arbo.EdgeModel.load("english")
-    data = TrainingSet.of(documents, NO_KB, clusters=True)
-    mates = Mates.of(data, edges)
-    pairs = list(zip(mates.first.tolist(), mates.second.tolist(), strict=True))
-    assert len(set(pairs)) == len(pairs) > 50
-    assert all(data.cluster[a] == data.cluster[b] >= 0 for a, b in pairs)
-    retrieved = arbo.Linker(edges=edges).retrieve(documents, k=500, discover=True)
-    assert [item.mention for item in retrieved.inputs] == [item.mention for item in data.inputs]
-    weight = dict(zip(pairs, mates.weight.tolist(), strict=True))
-    target, place = np.nonzero(retrieved.mentions.ids >= 0)
-    source = retrieved.mentions.ids[target, place]
-    linked = zip(
-        source.tolist(), target.tolist(), retrieved.mentions.dissimilarity[target, place].tolist(), strict=True
-    )
-    for a, b, expected in linked:
-        if data.cluster[a] == data.cluster[b] >= 0:
-            assert weight[(a, b) if (a, b) in weight else (b, a)] == expected
-
-
-@pytest.mark.slow
-def test_learnt_edges_choose_the_positives(bert: Tower, tmp_path: Path) -> None:
-    edges = arbo.EdgeModel.load("english")
-    run = partial(train, encoder(bert), halved(), out=tmp_path / "model", config=replace(CLUSTERS, steps=3))
-    with pytest.raises(Killed):
-        run(edges=edges, options=arbo.RunOptions(checkpoint_every=1, announce=dying(1)))
-    (checkpoint,) = (file.parent for file in (tmp_path / "model.training").glob("**/plan.safetensors"))
-    mates = Mates.of(TrainingSet.of(halved(), NO_KB, clusters=True), edges)
-    positive = load_plan(checkpoint, Plan).positive
-    tied = {frozenset(pair) for pair in zip(mates.first.tolist(), mates.second.tolist(), strict=True)}
-    chosen = {frozenset((m, int(positive[m]))) for m in np.flatnonzero(mates.nearest(len(positive)) >= 0).tolist()}
-    assert len(chosen) > 50
-    assert chosen <= tied
-    with pytest.raises(UsageError, match="belongs to another training run, which differs in edges"):
-        run()
 
 
 # Dual-encoders
@@ -383,7 +340,6 @@ def test_the_verb_without_a_knowledge_base(bert_folder: Path, tmp_path: Path, ru
     discovered = run("discover", tmp_path / "dev.jsonl", "--encoder", tmp_path / "model", "--out", tmp_path / "run")
     assert discovered.code == 0, discovered.err
     assert run(*command, "--set", "positives=entity").code == 2
-    assert run(*command, "--edges", "english", "--set", "steps=1").code == 0
 
 
 # Cross-encoders

@@ -62,11 +62,6 @@ def finder_of(documents: Any, kb: Any, dev: Any = None) -> Any:
     return lambda bert, out: arbo.train_oslat(arbo.LabelAttention.of(bert, READS), documents, kb, out=out, dev=dev)
 
 
-def with_edges(bert: Tower, out: Path) -> Any:
-    edges = arbo.EdgeModel.load("english")
-    return arbo.train(encoder(bert), TWO, out=out, edges=edges, config=replace(WITHOUT_KB, positives="1nn"))
-
-
 def without_norm(bert: Tower) -> arbo.DualEncoder:
     other = bert.copy()
     other.model.embeddings.norm = other.model.embeddings.LayerNorm
@@ -96,7 +91,6 @@ tokens = partial(encoder, pooling="tokens")
         (dual_of(TWO, positives="entity"), "positives 'entity' needs a knowledge base; without one, choose for"),
         (dual_of(TWO, negatives="mixed"), "negatives 'mixed' needs a knowledge base"),
         (dual_of(TWO, best="recall@16"), "best 'recall@16' needs a knowledge base; without one, choose 'ari'"),
-        (with_edges, "needs the positives 'arborescence', not '1nn'; choose them"),
         (dual_of(TWO, start=tokens), "the pooling 'tokens' gives one per token; choose another pooling"),
         (dual_of(TWO, start=two_towers), "two towers needs a knowledge base; without one"),
         (dual_of(ALONE), r"nothing to train on: no two annotated mentions \(of 2\)"),

@@ -126,7 +126,6 @@ def encoder(
     how: Annotated[Chosen, Shown((TRAINING, ENCODER, READING, START, ABBREVIATIONS, LOG))],
     dev: options.Dev = None,
     preset: Annotated[PresetName | None, _preset(_ENCODER_PRESET)] = None,
-    edges: options.Edges = None,
 ) -> None:
     """Train a dual-encoder on annotated documents, for `arbo link --encoder` and `arbo discover --encoder`.
 
@@ -136,11 +135,10 @@ def encoder(
     test.txt --kb doid.obo --encoder model --out run`.
 
     Without a preset, a transformer that arbo did not train reads only names, of mentions and entities alike. --dev
-    selects the best model and its default thresholds. --edges replaces similarities between mentions with
-    `positives=arborescence`.
+    selects the best model and its default thresholds.
     """
     from arbo.encoders.encoder import NO_LIMIT
-    from arbo.pipeline.named_linker import changed_encoder, tuned_edges
+    from arbo.pipeline.named_linker import changed_encoder
     from arbo.training.presets import PRESETS
 
     if "best" in how.changes(TRAINING) and dev is None:
@@ -160,7 +158,7 @@ def encoder(
         console.warn(
             "without --dev the last model is kept, its thresholds are not tuned; run `arbo tune` before linking"
         )
-    more: Any = {"edges": tuned_edges(None, edges), "expand_abbreviations": expand, "dev": data.dev}
+    more: Any = {"expand_abbreviations": expand, "dev": data.dev}
     run = training.options(how, settings.best)
     trained = arbo.train(start, data.documents, data.kb, out=training.out, config=settings, options=run, **more)
     entity, mention = ("none" if limit >= NO_LIMIT[trained.metric] else f"{limit:.3f}" for limit in trained.threshold)
@@ -206,7 +204,7 @@ def edges(
     encoder: options.Encoder = None,
     as_json: options.Json = False,
 ) -> None:
-    """Train an edge model for `--edges` of link, discover, tune and train: it says whether two mentions mean the same.
+    """Train an edge model for `--edges` of link, discover and tune: it says whether two mentions mean the same.
 
     `arbo train edges train.jsonl --dev dev.jsonl --out edges.json`, then `arbo discover test.jsonl --edges edges.json
     --out run`. With --kb the edge model also says whether a mention means an entity. Gold ids and gold clusters both

@@ -102,23 +102,15 @@ class EdgeModel:
 
     def _mentions(self, facts: Facts, retrieval: Retrieval, k: int) -> Neighbors:
         first, second = mention_pairs(facts, codes_of(retrieval.groups), retrieval.mentions)
-        weight = self.weights(facts, first, second)
+        weight = np.empty(len(first), np.float32)
+        for some in blocks(len(first)):
+            features = mention_features(facts, first[some], second[some])
+            weight[some] = weights_of(self.mentions.scores(features), features, MENTION_FEATURES)
         back = ~facts.nameless[second]
         if retrieval.n_entities:
             back &= facts.nameless[first] | (facts.columns["document"][first] != facts.columns["document"][second])
         source, target = np.concatenate([first, second[back]]), np.concatenate([second, first[back]])
         return lists_of(source, target, np.concatenate([weight, weight[back]]), facts.columns["rank"], k)
-
-    def weights(self, facts: Facts, first: Ids, second: Ids) -> Floats:
-        """Return the weight of the edge between ``first[i]`` and ``second[i]``; (pairs,).
-
-        These are rows of ``facts``, and ``first[i]`` must have the lower ``rank``.
-        """
-        weight = np.empty(len(first), np.float32)
-        for some in blocks(len(first)):
-            features = mention_features(facts, first[some], second[some])
-            weight[some] = weights_of(self.mentions.scores(features), features, MENTION_FEATURES)
-        return weight
 
     def _entities(self, facts: Facts, retrieval: Retrieval, kb: KnowledgeBase) -> Neighbors:
         assert self.entities is not None

@@ -8,7 +8,7 @@ from arbo.engine import Ids
 from arbo.training.config import TrainingConfig
 from arbo.training.data import Snapshot, TrainingSet
 from arbo.training.dual.negatives import in_batch, near, random
-from arbo.training.dual.positives import Mates, pick_positives
+from arbo.training.dual.positives import pick_positives
 
 _POSITIVES, _NEGATIVES = 1, 2  # 0 is the order, see `arbo.training.loop.order_of`
 
@@ -30,11 +30,9 @@ class Plan(NamedTuple):
     negative: Ids  # (mentions, negatives) -1 for none; without those of the batch
 
     @classmethod
-    def of(
-        cls, data: TrainingSet, snapshot: Snapshot, config: TrainingConfig, step: int, mates: Mates | None = None
-    ) -> Self:
+    def of(cls, data: TrainingSet, snapshot: Snapshot, config: TrainingConfig, step: int) -> Self:
         """Choose positives and negatives; ``step`` and the seed of ``config`` seed random choices."""
-        positive = pick_positives(snapshot, config.positives, _rng(config, _POSITIVES, step), mates)
+        positive = pick_positives(snapshot, config.positives, _rng(config, _POSITIVES, step))
         queries, n = data.queries, config.n_negatives
         chosen = np.empty((len(queries), 0), np.int64)
         if config.negatives in ("knn", "in-batch+knn"):

@@ -14,73 +14,25 @@ is the positive of every mention of such a cluster.
 ``1nn-cluster``,        one graph over the cluster: the edges of all mentions to their nearest (or a random) other
 ``1rand-cluster``       mention, and of the entity to all, as the authors' code does
 ======================  ================================================================================
-
-With an edge model (`Mates`), the edges of ``arborescence`` between mentions have the weights that the edge model gives
-them, and only those from the entity depend on the vectors. If the edges do not connect a cluster without an entity,
-each of its parts has a root of its own.
 """
 
 from dataclasses import replace
-from typing import NamedTuple, Self
 
 import numpy as np
 
-from arbo.edges.facts import Facts
-from arbo.edges.model import EdgeModel
-from arbo.engine import Floats, Graph, Ids, pair_dissimilarity, pairs_of, partition, ranges, silent, spanning_tree
+from arbo.engine import Floats, Graph, Ids, pair_dissimilarity, pairs_of, partition, silent, spanning_tree
 from arbo.retrieval.groups import Group, nearest_within
 from arbo.training.config import PositiveStrategy
-from arbo.training.data import Snapshot, TrainingSet
+from arbo.training.data import Snapshot
 
 _FAR = np.finfo(np.float32).max
 """Weight of the edge to a mention from the entity that its cluster lacks; only the root of a tree takes it."""
 
 
-class Mates(NamedTuple):
-    """Edges of an edge model between mentions of one gold cluster; the arrays have a value for each pair."""
-
-    first: Ids
-    second: Ids
-    weight: Floats
-    """The weight of the edge, as in linking: about 1 minus the probability that both mean the same."""
-
-    @classmethod
-    def of(cls, data: TrainingSet, edges: EdgeModel) -> Self:
-        """Weigh all pairs of each cluster that the edge model compares, in time quadratic in the size of clusters.
-
-        Mentions that name nothing (see `Facts.nameless`) are compared only within their document.
-        """
-        facts = Facts.of(data.inputs)
-        rank, document = facts.columns["rank"], facts.columns["document"]
-        trained = data.queries
-        order = trained[np.lexsort((rank[trained], data.cluster[trained]))]
-        cluster = data.cluster[order]
-        last = np.searchsorted(cluster, cluster, side="right")
-        count = last - np.arange(len(order)) - 1
-        first = np.repeat(np.arange(len(order)), count)
-        second = ranges(1 + np.arange(len(order)), count)
-        first, second = order[first], order[second]
-        compared = (document[first] == document[second]) | ~(facts.nameless[first] | facts.nameless[second])
-        first, second = first[compared], second[compared]
-        return cls(first, second, edges.weights(facts, first, second))
-
-    def nearest(self, n: int) -> Ids:
-        """Return the mention at the lightest edge of each of ``n`` mentions, the first of equals; -1 for none."""
-        target, source = np.concatenate([self.first, self.second]), np.concatenate([self.second, self.first])
-        order = np.lexsort((source, np.tile(self.weight, 2), target))
-        mention, place = np.unique(target[order], return_index=True)
-        nearest = np.full(n, -1)
-        nearest[mention] = source[order][place]
-        return nearest
-
-
-def pick_positives(
-    snapshot: Snapshot, strategy: PositiveStrategy, rng: np.random.Generator, mates: Mates | None = None
-) -> Ids:
+def pick_positives(snapshot: Snapshot, strategy: PositiveStrategy, rng: np.random.Generator) -> Ids:
     """Return the positive of each mention as a node of ``snapshot``; -1 for a mention without a cluster; (mentions,).
 
-    A positive is another mention, or the text of the gold entity that is nearest to the mention. With ``mates``, the
-    trees of ``arborescence`` take the edges between mentions from there.
+    A positive is another mention, or the text of the gold entity that is nearest to the mention.
     """
     clustered = np.flatnonzero(snapshot.gold >= 0)
     mentions = clustered[snapshot.gold[clustered] < snapshot.entities.n]
@@ -97,11 +49,7 @@ def pick_positives(
         other = _random_other(snapshot.gold, rng)
     elif strategy.startswith("1nn") or len(mentions) < len(clustered):
         other = _nearest_other(snapshot)
-    if mates is not None:
-        near = mates.nearest(len(hung))
-        other = np.where(near >= 0, near, other)
-        hung = _hang_in_one_graph(clustered, root, *mates)
-    elif strategy == "arborescence":
+    if strategy == "arborescence":
         for cluster in _clusters(snapshot.gold):
             rows = snapshot.mentions.matrix[snapshot.mentions.row[cluster]]
             parent = spanning_tree(rows, root[cluster], metric=snapshot.metric).parent

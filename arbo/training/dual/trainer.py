@@ -13,7 +13,6 @@ from torch import Tensor
 
 from arbo.data import KnowledgeBase
 from arbo.data.gold import RECALL_AT
-from arbo.edges.model import EdgeModel
 from arbo.encoders.dual import DualEncoder
 from arbo.encoders.encoder import NO_LIMIT
 from arbo.engine import Graph, Ids, all_cuts, conll_of_cuts, linking_scores, merge_tree, silent
@@ -27,7 +26,6 @@ from arbo.training.data import Snapshot, TrainingSet, corpora_of, job_of, traini
 from arbo.training.dual.batches import Batch, Reader, adversarial_nodes
 from arbo.training.dual.objective import Pairs, chosen, mention_losses
 from arbo.training.dual.plan import Plan, asks_the_model
-from arbo.training.dual.positives import Mates
 from arbo.training.fgsm import check_perturbable
 from arbo.training.frame import check_start, training
 from arbo.training.loop import Trainer
@@ -40,8 +38,6 @@ class DualTrainer(Trainer[DualEncoder, Batch]):
     data: TrainingSet
     dev: TrainingSet | None
     config: TrainingConfig
-    mates: Mates | None = None
-    """Edges of an edge model for the choice of positives; None to use the encoder's similarities."""
 
     def __post_init__(self) -> None:
         self.plan = Plan(np.empty(0, np.int64), np.empty((0, 0), np.int64))
@@ -61,7 +57,7 @@ class DualTrainer(Trainer[DualEncoder, Batch]):
             snapshot = Snapshot.of(self.data, self.as_it_is(), self.options.announce)
         else:
             snapshot = Snapshot.unread(self.data, self.reader.owner, self.model.metric)
-        self.plan = Plan.of(self.data, snapshot, self.config, step, self.mates)
+        self.plan = Plan.of(self.data, snapshot, self.config, step)
 
     @property
     def chosen(self) -> Mapping[str, Ids]:
@@ -174,7 +170,6 @@ def train(
     out: str | PathLike[str],
     dev: Iterable[Any] | None = None,
     config: TrainingConfig | None = None,
-    edges: EdgeModel | None = None,
     expand_abbreviations: bool = True,
     options: RunOptions | None = None,
 ) -> DualEncoder:
@@ -192,8 +187,6 @@ def train(
             of the final model. Without them the last model is kept.
         config: the training settings; by default `TrainingConfig()` or, without a knowledge base, ``WITHOUT_KB`` of
             `arbo.training.config`.
-        edges: an edge model (see `arbo.train_edges`); in the trees of the positives ``arborescence``, its weights
-            replace the encoder's similarities between mentions.
         expand_abbreviations: whether to write out abbreviations that a document defines, as in linking.
         options: how the training runs: checkpoints, progress, logs.
 
@@ -205,9 +198,8 @@ def train(
         UsageError: the folder cannot be written, or is not a model folder of arbo; ``OUT.training`` belongs to another
             training, or another process uses it; the negatives are ``in-batch`` and a batch has one mention; the device
             does not support the precision; the encoder has the pooling
-            ``tokens``, but the positives are not ``entity``, or its inputs cannot be perturbed for ``fgsm``; there is
-            an edge model, but the positives are not ``arborescence``; or there is no knowledge base, but the settings
-            need one, or the encoder has two towers.
+            ``tokens``, but the positives are not ``entity``, or its inputs cannot be perturbed for ``fgsm``; or
+            there is no knowledge base, but the settings need one, or the encoder has two towers.
     """
     kb = KnowledgeBase() if kb is None else kb
     check_start(out, kb)
@@ -224,20 +216,14 @@ def train(
             f"positives {config.positives!r} need one vector per mention, but the pooling 'tokens' gives one per "
             f"token; {advice}"
         )
-    if edges is not None and config.positives != "arborescence":
-        advice = "choose them (--positives), or leave the edge model out (--edges)"
-        raise UsageError(f"an edge model needs the positives 'arborescence', not {config.positives!r}; {advice}")
     if config.regulariser == "fgsm":
         check_perturbable(encoder.mention_tower, encoder.entity_tower)
     corpora = corpora_of(documents, dev)
     clusters = config.positives != "entity"
     data = training_sets(corpora, kb, clusters=clusters, expand_abbreviations=expand_abbreviations)
     what = {"encoder": encoder.settings, "expand_abbreviations": expand_abbreviations, "dev": None}
-    mates = None
-    if edges is not None:
-        mates, what["edges"] = Mates.of(data["documents"], edges), edges.settings
     with training(out, job_of(corpora, kb, config=config, **what), config, options) as workplace:
-        trainer = DualTrainer(encoder, data["documents"], data.get("dev"), config, workplace, mates)
+        trainer = DualTrainer(encoder, data["documents"], data.get("dev"), config, workplace)
         trainer.run()
         if workplace.is_first:
             trained = trainer.final
