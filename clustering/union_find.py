@@ -47,17 +47,15 @@ def top(up: Ids, i: int) -> int:
 
 
 @kernel
-def join_all(sets: Ids, source: Ids, target: Ids) -> None:
-    """Join the sets of both ends of each edge."""
+def label_components(source: Ids, target: Ids, labels: Ids) -> None:
+    """Label each node of these edges by the smallest node id of its connected component."""
+    if len(source) == 0:
+        return
+    sets = singletons(len(labels), labels)
     for i in range(len(source)):
         a, b = find(sets, source[i]), find(sets, target[i])
         if a != b:
             join(sets, a, b)
-
-
-@kernel
-def label_sets(sets: Ids, labels: Ids) -> None:
-    """Label each element that is not alone in its set by the smallest of the set."""
     smallest = np.full(len(labels), -1, labels.dtype)
     for node in range(len(labels)):
         root = find(sets, node)
@@ -65,12 +63,3 @@ def label_sets(sets: Ids, labels: Ids) -> None:
             smallest[root] = node
         if sets[root] < -1:
             labels[node] = smallest[root]
-
-
-@kernel
-def label_components(source: Ids, target: Ids, labels: Ids) -> None:
-    """Label each node of these edges by the smallest node id of its connected component."""
-    if len(source) > 0:
-        sets = singletons(len(labels), labels)
-        join_all(sets, source, target)
-        label_sets(sets, labels)

@@ -24,10 +24,10 @@ PRODUCT, ALL = ("arbo", "clustering", "eval"), ("arbo", "clustering", "eval", "t
 
 BUDGETS = {
     "arbo": 1280,
-    "arbo/cli": 2950,  # 2,300
+    "arbo/cli": 2930,  # 2,300
     "arbo/data": 2810,  # 1,900 when documents are tables from reader to run
-    "arbo/edges": 990,
-    "arbo/encoders": 3120,  # 2,700
+    "arbo/edges": 870,
+    "arbo/encoders": 3035,  # 2,700
     "arbo/explore": 1350,  # 1,400 with serve, when the file and the server are one page
     "arbo/formats": 3530,  # 3,300 when readers fill columns
     "arbo/kb": 520,
@@ -39,14 +39,14 @@ BUDGETS = {
     "arbo/sample": 21,
     "arbo/scale": 810,  # 700 when elsewhere is one hook
     "arbo/serve": 920,
-    "arbo/spans": 1220,  # 1,100
+    "arbo/spans": 1215,  # 1,100
     "arbo/text": 670,
-    "arbo/training": 3450,  # 3,200
-    "clustering": 4930,  # 4,500
+    "arbo/training": 3180,  # 3,200
+    "clustering": 4915,  # 4,500
     "eval": 4420,  # 4,000
 }
 """The most Python lines of each room, and in a comment what they shall become."""
-PRODUCT_LINES, TEST_LINES, PROSE_WORDS = 40_870, 35_800, 30_500
+PRODUCT_LINES, TEST_LINES, PROSE_WORDS = 40_320, 35_530, 30_500
 """Of the whole; they shall become 34,300, 26,000 and 25,000."""
 FILES_IN_A_FOLDER = 32
 VERBS, OPTIONS, OPTIONS_OF_LINK = 25, 220, 24

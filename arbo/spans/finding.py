@@ -126,26 +126,20 @@ class LastMade(Generic[T]):
 
 
 class _Names:
-    """The dictionary of a knowledge base; a name is added when a text has its words.
+    """The dictionary of a knowledge base; a name is added when a text has its words."""
 
-    With a normaliser of the user's own, all names are added at once.
-    """
-
-    def __init__(self, kb: KnowledgeBase, normalize: Callable[[str], str]) -> None:
-        self._kb = kb
-        self._index = word_index(kb) if normalize is normalize_name else None
-        rows = None if self._index is None else self._index.always
-        self._dictionary = Dictionary.of(kb, rows=rows, normalize=normalize)
+    def __init__(self, kb: KnowledgeBase) -> None:
+        self._kb, self._index = kb, word_index(kb)
+        self._dictionary = Dictionary.of(kb, rows=self._index.always, normalize=normalize_name)
         self._has = np.zeros(len(kb), np.bool_)
-        self._has[rows] = True
+        self._has[self._index.always] = True
 
     def for_text(self, text: str) -> Dictionary:
         """Return the dictionary, after adding the names of the knowledge base that the text may contain."""
-        if self._index is not None:
-            rows = self._index.rows_with(_forms(text))
-            rows = rows[~self._has[rows]]
-            self._dictionary.add(self._kb, rows)
-            self._has[rows] = True
+        rows = self._index.rows_with(_forms(text))
+        rows = rows[~self._has[rows]]
+        self._dictionary.add(self._kb, rows)
+        self._has[rows] = True
         return self._dictionary
 
 
@@ -166,15 +160,13 @@ class DictionaryFinder:
     keeps the index of the last knowledge base for further calls.
     """
 
-    normalize: Callable[[str], str] = normalize_name
-    """Returns the same form for all spellings of a word, in any case."""
     abbreviations: bool = True
     """Whether abbreviations that a text defines get the meaning of their long form."""
     _names: LastMade[_Names] = field(default_factory=lambda: LastMade(), init=False, repr=False, compare=False)
 
     def propose(self, documents: Corpus, kb: KnowledgeBase, announce: Announce = quiet) -> Iterator[Proposal]:
         """Propose mentions; once names are indexed, the time depends on the texts, hardly on the number of names."""
-        names = self._names(kb, lambda: _Names(kb, self.normalize))
+        names = self._names(kb, lambda: _Names(kb))
         for place, document in enumerate(announce("documents")(documents, len(documents))):
             for match in self._matches(names.for_text(document.text), kb, document.text):
                 for entity in match.entities:
@@ -186,22 +178,23 @@ class DictionaryFinder:
         if defined:
             matches = sorted({*matches, *dictionary.matches(_without_brackets(text, defined))})
         long_of = _abbreviated(text, defined, matches)
-        meant = {text[slice(*short)]: self._words(text[slice(*long)]) for short, long in reversed(defined)}
+        meant = {text[slice(*short)]: _words(text[slice(*long)]) for short, long in reversed(defined)}
         add_other_number(meant)
         for match in matches:
             if (surface := text[match.begin : match.end]) not in meant:
                 yield match
             elif surface not in long_of:
                 known = ((row, kb.entities[row]) for row in match.entities)
-                rows = (row for row, of in known if meant[surface] & self._words(of.name, *of.aliases))
+                rows = (row for row, of in known if meant[surface] & _words(of.name, *of.aliases))
                 yield match._replace(entities=tuple(rows))
         if long_of:
             forms = "|".join(map(re.escape, sorted(long_of, key=len, reverse=True)))
             for form in re.finditer(rf"(?<!\w)(?:{forms})(?!\w)", text):
                 yield long_of[form[0]]._replace(begin=form.start(), end=form.end())
 
-    def _words(self, *names: str) -> set[str]:
-        return {self.normalize(name[begin:end]) for name in names for begin, end in content_words(name)}
+
+def _words(*names: str) -> set[str]:
+    return {normalize_name(name[begin:end]) for name in names for begin, end in content_words(name)}
 
 
 def _without_brackets(text: str, defined: Sequence[Definition]) -> str:
