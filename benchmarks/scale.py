@@ -60,7 +60,7 @@ from threadpoolctl import threadpool_limits
 import arbo
 from arbo.encoders.by_name import encoder_of
 from arbo.scale.cluster import LOCAL, connected
-from arbo.scale.executors import executor
+from arbo.scale.executors import completed, executor
 from arbo.scale.parts import read_manifest
 from arbo.scale.work import opened
 from clustering import METHODS
@@ -150,7 +150,7 @@ def two_nodes() -> Iterator[Executor]:
         nodes.shutdown()
 
 
-SPREADS: dict[str, Callable[[], AbstractContextManager[Executor]]] = {
+SPREADS: dict[str, Callable[[], AbstractContextManager[Executor | None]]] = {
     "serial": lambda: executor(1),
     "one": lambda: processes(1),
     "two": lambda: processes(2),
@@ -163,7 +163,7 @@ POOLS = "one", "two", "ray"
 """Those that `speed` compares."""
 
 
-def seconds_of(linker: arbo.Linker, names: list[str], folder: Path, pool: Executor) -> float:
+def seconds_of(linker: arbo.Linker, names: list[str], folder: Path, pool: Executor | None) -> float:
     """Return the seconds of encoding and search by the workers of a pool."""
     for some in (names[:4096], names):
         with TemporaryDirectory(dir=folder) as place, opened(place, shard_size=40_000, pool=pool) as work:
@@ -182,7 +182,7 @@ def speed(folder: Path) -> Iterator[tuple[str, float]]:
         if name != "one" or turn in (0, ROUNDS - 1):
             begin = time.perf_counter()
             with SPREADS[name]() as pool:
-                pool.submit(abs, 0).result()
+                next(completed(pool, [(abs, 0)]))
                 spent[name].append(time.perf_counter() - begin)
                 for what, (linker, names) in given.items():
                     spent[f"{what}.{name}"].append(seconds_of(linker, names, folder, pool))

@@ -219,7 +219,7 @@ def test_calls_wait_few_at_a_time() -> None:
         for begun in range(1, 301):  # noqa: B007
             yield (abs, -1)
 
-    results = executors.completed(executors.Serial(), calls())
+    results = executors.completed(None, calls())
     assert next(results) == 1
     assert begun == 1
     assert len([*results]) == 299

@@ -24,27 +24,14 @@ _WAITING = 64
 _LIBRARIES = "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"
 
 
-class Serial(Executor):
-    """Makes each call at once, in this process."""
-
-    def submit(self, call: Any, /, *args: Any, **named: Any) -> Future[Any]:
-        """Make the call, and return its result or error as a future that is done."""
-        future: Future[Any] = Future()
-        try:
-            future.set_result(call(*args, **named))
-        except Exception as error:
-            future.set_exception(error)
-        return future
-
-
 @contextmanager
-def executor(workers: int) -> Iterator[Executor]:
-    """Yield an executor of so many processes of one thread each, or of this process with all its threads for one.
+def executor(workers: int) -> Iterator[Executor | None]:
+    """Yield an executor of so many processes of one thread each; for one, None: this process with all its threads.
 
     Processes end with the block, and if this process is killed; after an error or an interruption they end at once.
     """
     if workers == 1:
-        yield Serial()
+        yield None
         return
     context = multiprocessing.get_context("spawn")
     reader, writer = context.Pipe(duplex=False)
@@ -57,11 +44,15 @@ def executor(workers: int) -> Iterator[Executor]:
             raise
 
 
-def completed(pool: Executor, calls: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
+def completed(pool: Executor | None, calls: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
     """Submit functions with their arguments, few at a time, and yield their results in order of completion.
 
-    Raise ArboError if a worker process ended by itself, and the errors of the functions.
+    Without a pool, this process calls them. Raise ArboError if a worker process ended by itself, and the errors of the
+    functions.
     """
+    if pool is None:
+        yield from (function(*args) for function, *args in calls)
+        return
     waiting: set[Future[Any]] = set()
     most = max(_WAITING, 2 * getattr(pool, "_max_workers", 1))
     try:

@@ -33,7 +33,7 @@ from arbo.linker import Linker
 from arbo.progress import Rest
 from arbo.retrieval.groups import Search, search_all
 from arbo.scale import embedding
-from arbo.scale.executors import Serial, completed, executor
+from arbo.scale.executors import completed, executor
 from arbo.scale.parts import MANIFEST as PART, Task
 from arbo.scale.search import Grid, forget
 
@@ -52,7 +52,7 @@ class Work:
     """A work folder and what executes its tasks."""
 
     folder: Path
-    pool: Executor
+    pool: Executor | None
     shard_size: int
     tell: Callable[[str], None] = lambda _: None
     """Receives messages, such as how many parts of a stage are finished already."""
@@ -73,7 +73,7 @@ class Work:
         pool: Any = self.pool
         if hasattr(pool, "for_texts"):  # a cluster
             pool = pool.for_texts(embedding.tower_memory(texts.tower))
-        how: Any = {"elsewhere": not isinstance(pool, Serial), "device": getattr(pool, "device", None)}
+        how: Any = {"elsewhere": pool is not None, "device": getattr(pool, "device", None)}
         made = embedding.tasks_of(self.folder, texts, slices, pooling, **how)
         self._finish(f"embedding {what}", made[::-1], progress, pool)
         for place, task in enumerate(made):
@@ -108,7 +108,7 @@ class Work:
             else:
                 yield from search_all([grid], k, search=search, progress=progress, **how)
 
-    def _finish(self, stage: str, tasks: Sequence[Task], progress: Progress, pool: Executor) -> None:
+    def _finish(self, stage: str, tasks: Sequence[Task], progress: Progress, pool: Executor | None) -> None:
         """Make the parts that are not finished; each is made once, also if several tasks are equal."""
         if not tasks:
             return
