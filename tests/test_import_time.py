@@ -60,8 +60,9 @@ def test_partition_is_the_function_whatever_was_imported_before() -> None:
     assert "numba" in loaded(code)
 
 
-def test_reading_documents_loads_nothing_heavy() -> None:
-    assert loaded("import arbo\narbo.load_sample()\narbo.Document, arbo.KnowledgeBase") == set()
+def test_reading_documents_and_entities_loads_the_tables_alone() -> None:
+    code = "import arbo\ndocuments, kb = arbo.load_sample()\nkb.fingerprint, kb[kb.entities[0].id], arbo.Document"
+    assert loaded(code) == {"pyarrow"}
 
 
 @pytest.mark.parametrize(

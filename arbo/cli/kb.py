@@ -19,7 +19,7 @@ from arbo.cli.work import JobConfig
 from arbo.errors import UsageError, listed
 from arbo.formats import read_knowledge_base
 from arbo.formats.files import read_lines
-from arbo.text.names import normalize_name
+from arbo.text.names import normalize_name, normalize_names
 
 app = typer.Typer(help="Inspect, convert or change a knowledge base.", no_args_is_help=True)
 
@@ -107,9 +107,9 @@ def edit(
     check_output(out, ENDINGS, kb.path, discovered, *(docs or ()))
     base = kb.read(replace(reading, generic_names=True))
     if docs:
-        corpus, before = annotated.read_from(docs, reading), set(zip(*base.names(), strict=True))
+        corpus, before = annotated.read_from(docs, reading), _pairs(base)
         base = base.with_names_of(corpus, expand_abbreviations=expands_abbreviations(how))
-        after = set(zip(*base.names(), strict=True))
+        after = _pairs(base)
         changes |= {"names_added": len(after - before), "names_moved": len(before - after)}
     if discovered:
         added = new_entities(arbo.Result.load(discovered))
@@ -127,12 +127,17 @@ def edit(
     _write(base, out, changes, as_json=as_json)
 
 
+def _pairs(kb: arbo.KnowledgeBase) -> set[tuple[str, int]]:
+    names, rows = kb.names()
+    return {*zip(names, rows.tolist(), strict=True)}
+
+
 def _listed_names(kb: arbo.KnowledgeBase, words: Sequence[str]) -> list[str]:
     """Return names, and those in the files of names like `@FILE`; warn of names that no entity has."""
     names = [word for word in words if not word.startswith("@")]
     for file in (Path(word[1:]) for word in words if word.startswith("@")):
         names += [line.strip() for _, line in read_lines(file) if line.strip()]
-    known = set(map(normalize_name, kb.names().names))
+    known = {*normalize_names(kb.names().names)}
     if unknown := [name for name in names if normalize_name(name) not in known]:
         console.warn(f"not names of the knowledge base: {listed(map(repr, unknown), 3)}")
     return names

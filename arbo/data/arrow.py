@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import accumulate
 from operator import eq
 from typing import Any, Generic, TypeVar, overload
@@ -43,6 +44,38 @@ class OnDemand(Sequence[Item], Generic[Item]):
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sequence) and len(self) == len(other) and all(map(eq, self, other))
+
+
+class Strings(OnDemand[str]):
+    """The strings of an Arrow array."""
+
+    def __init__(self, array: pa.Array) -> None:
+        super().__init__(len(array), partial(_string, array))
+        self.array = array
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.array.to_pylist())
+
+    def __repr__(self) -> str:
+        return f"<{len(self):,} strings>"
+
+
+def _string(array: pa.Array, place: int) -> str:
+    return str(array[place])
+
+
+def text_of(column: pa.Array) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+    """Return the bytes of strings, read-only, and where each begins, and the last ends; (strings + 1,).
+
+    >>> text, start = text_of(strings(["a", "\u00e9t\u00e9"]))
+    >>> text.tobytes().decode(), start.tolist()
+    ('a\u00e9t\u00e9', [0, 1, 6])
+    """
+    _, offsets, content = column.cast(pa.large_string()).buffers()
+    start = np.frombuffer(offsets or bytes(8), np.int64)[column.offset :][: len(column) + 1]
+    text = np.frombuffer(content or b"", np.uint8)[start[0] : start[-1]]
+    text.flags.writeable = False  # numba would compile kernels again for an array that can be written to
+    return text, start - start[0] if start[0] else start
 
 
 def numbers(values: npt.NDArray[Any], *, missing: npt.NDArray[np.bool_] | None = None) -> pa.Array:
@@ -85,16 +118,16 @@ def strings(values: Sequence[str | None], kind: pa.DataType = _STRING) -> pa.Arr
     )
 
 
-def string_lists(values: Sequence[Sequence[str] | None]) -> pa.Array:
-    """Return lists of strings as an Arrow array; None becomes null.
+def string_lists(values: Sequence[Sequence[str] | None], kind: pa.DataType = _STRING) -> pa.Array:
+    """Return lists of strings as an Arrow array, a large one of large strings; None becomes null.
 
     >>> string_lists([("a", "b"), None, ()]).to_pylist()
     [['a', 'b'], None, []]
     """
-    start = starts(np.array([len(own or ()) for own in values], np.int32))
-    items = strings([item for own in values for item in own or ()])
-    buffers = [_valid(values), start.buffers()[1]]
-    return pa.Array.from_buffers(pa.list_(items.type), len(values), buffers, children=[items])
+    width, type_ = (np.int32, pa.list_(kind)) if kind == _STRING else (np.int64, pa.large_list(kind))
+    start = np.fromiter(accumulate((len(own or ()) for own in values), initial=0), width, len(values) + 1)
+    items = strings([item for own in values for item in own or ()], kind)
+    return pa.Array.from_buffers(type_, len(values), [_valid(values), pa.py_buffer(start)], children=[items])
 
 
 def starts(length: npt.NDArray[np.integer[Any]]) -> pa.Array:

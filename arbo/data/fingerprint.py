@@ -1,17 +1,28 @@
-"""The fingerprint of documents: a hash of ids, texts, mentions (without scores and metadata) and domains, in order."""
+"""Hashes of Arrow columns: SHA-256 of all their values, and 64 bits of each value. They do not depend on chunks.
+
+The fingerprint of documents is made of ids, texts, mentions (without scores and metadata) and domains, in order.
+"""
 
 import hashlib
+from functools import cache
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from arbo.data.arrow import numbers
+from arbo.data.arrow import numbers, text_of
 from arbo.data.tables import Tables
 
 _OF_DOCUMENTS = "document_id", "domain", "text"
 _OF_MENTIONS = "mention_id", "spans", "text", "type", "gold", "cluster"
+Hashes = npt.NDArray[np.uint64]
+
+_TOGETHER = 1 << 18
+"""Number of bytes or items that are hashed at a time."""
+_FACTOR, _LENGTH, _MIX = (np.uint64(odd) for odd in (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0xFF51AFD7ED558CCD))
+_SHIFTS = np.array([33, 29, 32], np.uint64)
 
 
 def fingerprint_of(tables: Tables) -> str:
@@ -26,28 +37,81 @@ def fingerprint_of(tables: Tables) -> str:
             for name in names:
                 if name in table.column_names and table[name].null_count < len(table):
                     digest.update(name.encode("ascii"))
-                    _update(digest, table[name].combine_chunks())
+                    update(digest, table[name].combine_chunks())
     return digest.hexdigest()
 
 
-def _update(digest: Any, column: pa.Array) -> None:
+def update(digest: Any, column: pa.Array) -> None:
     """Hash the lengths of lists and strings, -1 for null, and what they consist of."""
     if pa.types.is_struct(column.type):
         for place in range(column.type.num_fields):
-            _update(digest, column.field(place))
-    elif pa.types.is_list(column.type):
+            update(digest, column.field(place))
+    elif pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
         digest.update(_lengths(pc.list_value_length(column)))
-        _update(digest, column.flatten())
+        update(digest, column.flatten())
     elif pa.types.is_integer(column.type):
         digest.update(np.from_dlpack(column).astype(np.int64).data)
     else:
         digest.update(_lengths(pc.binary_length(column)))
-        strings = column.drop_null().cast(pa.large_string())
-        _, offsets, content = strings.buffers()
-        if len(strings) and content is not None:
-            start = np.frombuffer(offsets, np.int64)[strings.offset :]
-            digest.update(memoryview(content)[start[0] : start[len(strings)]])
+        digest.update(text_of(column.drop_null())[0].data)
 
 
 def _lengths(lengths: pa.Array) -> Any:
     return np.from_dlpack(pc.coalesce(lengths.cast(pa.int64()), numbers(np.full(1, -1, np.int64))[0])).data
+
+
+def hash_of(text: str) -> Any:
+    """Return the hash of a string, see `hashes_of`; None if UTF-8 cannot hold it."""
+    try:
+        own = np.frombuffer(text.encode("utf-8"), np.uint8)
+    except UnicodeEncodeError:
+        return None
+    power = _powers(len(own).bit_length())[: len(own)]
+    return _mixed((_CODES[own] * power).sum(keepdims=True), len(own))[0]
+
+
+def hashes_of(column: pa.Array) -> Hashes:
+    """Hash each string, or each list of strings by the hashes of its items; (values,), 0 for null.
+
+    Two values have the same hash by a chance of 2^-64, unless somebody has chosen them for it.
+    """
+    if pa.types.is_large_list(column.type):
+        start = np.from_dlpack(column.offsets)
+        hashes = hashes_of_rows(hashes_of(column.flatten()), start - start[0])
+    else:
+        hashes = hashes_of_rows(*text_of(column))
+    hashes[np.from_dlpack(pc.indices_nonzero(column.is_null()))] = 0
+    return hashes
+
+
+def hashes_of_rows(items: npt.NDArray[np.unsignedinteger[Any]], start: npt.NDArray[np.int64]) -> Hashes:
+    """Hash the items from ``start[i]`` to ``start[i + 1]``, bytes or numbers: the value of a polynomial, mixed."""
+    size, hashes, begin = np.diff(start), np.empty(len(start) - 1, np.uint64), 0
+    power = _powers(int(size.max(initial=0)).bit_length())
+    while begin < len(size):
+        end = max(begin + 1, int(np.searchsorted(start, start[begin] + _TOGETHER, "right")) - 1)
+        first = start[begin : end + 1] - start[begin]
+        place = np.arange(first[-1]) - np.repeat(first[:-1], size[begin:end])
+        own = items[start[begin] : start[end]]
+        total = np.cumsum((_CODES[own] if own.dtype == np.uint8 else own) * power[place])
+        total = np.append(np.uint64(0), total)
+        hashes[begin:end] = total[first[1:]] - total[first[:-1]]
+        begin = end
+    return _mixed(hashes, size)
+
+
+@cache
+def _powers(n_bits: int) -> Hashes:
+    """Return the powers by which items are multiplied, for fewer than 2^``n_bits`` of them."""
+    return np.cumprod(np.full(1 << n_bits, _FACTOR), dtype=np.uint64)
+
+
+def _mixed(hashes: Hashes, size: Any) -> Hashes:
+    """Mix the bits of sums, and the number of their items."""
+    mixed: Hashes = hashes + np.multiply(size, _LENGTH, dtype=np.uint64, casting="unsafe")
+    for shift in _SHIFTS:
+        mixed = (mixed ^ mixed >> shift) * _MIX
+    return mixed
+
+
+_CODES = _mixed(np.arange(1, 257, dtype=np.uint64) * _FACTOR, 0)

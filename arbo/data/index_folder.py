@@ -9,22 +9,24 @@ and the size and the first and last bytes of each file, where all headers are; `
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import numpy.typing as npt
+import pyarrow as pa
 
 from arbo import files
-from arbo.data.columns import ADVICE, SCHEMAS, HashedIds, StoredRows, Table, write_table
+from arbo.data.entity_table import Ids, mapped, write_table
 from arbo.errors import DataError, UsageError
 from arbo.files import real
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 
+ADVICE = "build the index again with `arbo kb index`"
 MANIFEST = "arbo-index.json"
 _KEYS = {"kb": dict, "encoder": dict, "files": dict}
-FORMAT = files.Format("arbo-index", 2, _KEYS, "an index of a knowledge base", ADVICE)
+FORMAT = files.Format("arbo-index", 3, _KEYS, "an index of a knowledge base", ADVICE)
 _VERSIONS = ("arbo", "numpy", "pyarrow", "scipy")
 _END = 4096
 
@@ -57,13 +59,9 @@ class IndexFolder(NamedTuple):
                 raise DataError(f"the file cannot be read ({error.strerror}); {ADVICE}", file=str(file)) from None
         return cls(folder, manifest)
 
-    def table(self, name: str) -> Table:
-        """Return the table ``entities`` or ``other_ids``, mapped into memory; raise DataError if it is damaged."""
-        return Table(self.folder / "kb" / f"{name}.arrow", SCHEMAS[name])
-
-    def rows(self, entities: Table) -> StoredRows:
-        """Return the rows of each id and alternative id, mapped into memory."""
-        return StoredRows(entities, self.table("other_ids"), HashedIds(**self.arrays("kb")))
+    def ids(self) -> Ids:
+        """Return the entities and the rows of all ids, mapped into memory; raise DataError if they are damaged."""
+        return Ids(mapped(self.folder / "kb/entities.arrow", ADVICE), **self.arrays("kb"))
 
     def arrays(self, folder: str) -> dict[str, npt.NDArray[Any]]:
         """Map the arrays in the subfolder ``kb``, ``encoder`` or ``vectors``; changes are not written to the files."""
@@ -82,7 +80,7 @@ def write_index(
     path: files.PathLike,
     kb: Mapping[str, Any],
     encoder: Mapping[str, Any],
-    tables: Mapping[str, Iterable[tuple[Any, ...]]],
+    table: pa.RecordBatch,
     arrays: Mapping[str, Arrays],
 ) -> None:
     """Write an index; only an earlier index is replaced.
@@ -93,7 +91,7 @@ def write_index(
         path: the folder.
         kb: the part of the manifest on the knowledge base.
         encoder: the settings of the encoder.
-        tables: the rows of ``entities`` and ``other_ids``.
+        table: the entities.
         arrays: the arrays of the subfolders ``kb``, ``encoder`` and ``vectors``.
     """
     target = real(path)
@@ -101,8 +99,7 @@ def write_index(
     try:
         with files.whole_folder(target) as partial:
             (partial / "kb").mkdir()
-            for name, rows in tables.items():
-                write_table(rows, SCHEMAS[name], partial / "kb" / f"{name}.arrow")
+            write_table(table, partial / "kb/entities.arrow")
             for folder, own in arrays.items():
                 for name, array in own.items():
                     (partial / folder).mkdir(exist_ok=True)

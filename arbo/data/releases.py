@@ -1,13 +1,16 @@
 """What two releases of a knowledge base have in common, by hashes of their entities, which a run keeps."""
 
 from collections.abc import Iterable, Mapping
-from hashlib import blake2b
 from typing import NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
-Hashes = npt.NDArray[np.uint64]
+from arbo.data.arrow import strings
+from arbo.data.fingerprint import Hashes, hashes_of, hashes_of_rows
+
+_OF_CONTENT = ("name", "aliases", "definition", "types", "domain")
 Rows = npt.NDArray[np.int64]
 
 
@@ -19,9 +22,11 @@ class Keys(NamedTuple):
     """Of name, aliases, definition, types and domain."""
 
     @classmethod
-    def of(cls, ids: bytes, contents: bytes) -> Self:
-        """Make keys from the joined results of `digest_of`."""
-        return cls(np.frombuffer(ids, "<u8"), np.frombuffer(contents, "<u8"))
+    def of(cls, table: pa.RecordBatch) -> Self:
+        """Hash the entities of a table, see `arbo.data.entity_table`."""
+        columns = [hashes_of(table[name]) for name in _OF_CONTENT]
+        start = np.arange(len(table) + 1) * len(columns)
+        return cls(hashes_of(table["id"]), hashes_of_rows(np.stack(columns, axis=1).ravel(), start))
 
 
 class Exchange(NamedTuple):
@@ -38,7 +43,7 @@ class Exchange(NamedTuple):
         row, is_same = self._rows()
         n_kept = int((row >= 0).sum())
         counts = {"new": len(self.after.ids) - n_kept, "gone": len(row) - n_kept}
-        replaced = _rows_of(np.array([hash_of(id_) for id_ in self.replaced], np.uint64), self.before.ids)
+        replaced = _rows_of(_hashed(self.replaced), self.before.ids)
         counts |= {"changed": n_kept - int(is_same.sum()), "replaced": int((replaced >= 0).sum())}
         return {name: count for name, count in counts.items() if count}
 
@@ -56,7 +61,7 @@ class Exchange(NamedTuple):
     def causes(self, ids: Iterable[str]) -> dict[str, str]:
         """Say what happened to entities; those that have not changed are left out."""
         named = list(dict.fromkeys(ids))
-        hashes = np.array([hash_of(id_) for id_ in named], np.uint64)
+        hashes = _hashed(named)
         was, now = (_rows_of(hashes, keys.ids) for keys in self[:2])
         causes = {}
         for id_, one, other in zip(named, was.tolist(), now.tolist(), strict=True):
@@ -74,14 +79,8 @@ class Exchange(NamedTuple):
         return row, (row >= 0) & (np.append(self.after.contents, np.uint64(0))[row] == self.before.contents)
 
 
-def digest_of(text: str) -> bytes:
-    """Return 8 bytes of the BLAKE2 hash of a text."""
-    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-
-
-def hash_of(text: str) -> np.uint64:
-    """Return `digest_of` as a number."""
-    return np.uint64(int.from_bytes(digest_of(text), "little"))
+def _hashed(ids: Iterable[str]) -> Hashes:
+    return hashes_of(strings([*ids]))
 
 
 def _rows_of(ids: Hashes, there: Hashes) -> Rows:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias, Unpack
 import numpy as np
 
 from arbo.data import Entity, KnowledgeBase, MentionInput
+from arbo.data.arrow import Strings
 from arbo.encoders.embedding_store import KEY_BYTES, EmbeddingStore, Keys, key_of
 from arbo.encoders.encoder import DEFAULT_THRESHOLD
 from arbo.encoders.encoder_config import EncoderConfig
@@ -226,13 +227,14 @@ class DualEncoder:
     def entity_texts(self, kb: KnowledgeBase) -> Texts:
         """Collect the texts of the entities."""
         if self.config.entity_view == "names":
-            names, owner = kb.names()
+            names, rows = kb.names()
         else:
-            names, owner = tuple(name for (name,) in kb.columns("name")), tuple(range(len(kb)))
-        fields = self._spellers[1].template.fields
+            names, rows = Strings(kb.table["name"]), np.arange(len(kb))
+        fields, owner = self._spellers[1].template.fields, rows.tolist()
 
         def read(place: int) -> list[str]:
-            return [_entity_field(kb.entities[owner[place]], names[place], field) for field in fields]
+            entity, name = kb.entities[owner[place]], names[place]
+            return [_entity_field(entity, name, field) for field in fields]
 
         return Texts.of(self.entity_tower, self._spellers[1], read, owner)
 

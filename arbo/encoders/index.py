@@ -7,13 +7,11 @@ and the encoder is fitted to its names.
 import logging
 from collections.abc import Iterable
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from arbo.data import KnowledgeBase
-from arbo.data.columns import ADVICE, SCHEMAS, HashedIds
-from arbo.data.index_folder import Arrays, IndexFolder, check_index_replaceable, write_index
+from arbo.data.index_folder import ADVICE, Arrays, IndexFolder, check_index_replaceable, write_index
 from arbo.encoders.by_name import encoder_of
 from arbo.encoders.encoder import Encoder
 from arbo.encoders.model_folder import same_model
@@ -49,13 +47,11 @@ def build_index(
     check_index_replaceable(Path(path))
     base, maker = KnowledgeBase.of(kb), encoder_of(encoder)
     fitted, corpus = encoded(base, maker, announce)
-    arrays = {"kb": HashedIds.of(base.row_of)._asdict(), "encoder": _state(fitted, maker), "vectors": corpus.arrays()}
+    _, hashes, places = base.ids
+    arrays = {"kb": {"hashes": hashes, "places": places}, "encoder": _state(fitted, maker), "vectors": corpus.arrays()}
     arrays |= {"words": word_index(base).arrays(), "keys": base.keys._asdict()}
-    others = [(id_, base.rows(id_)) for id_ in islice(base.row_of, len(base), None)]  # own ids come first
-    sizes = {"entities": len(base), "other_ids": len(others)}
-    known = {**sizes, "fingerprint": base.fingerprint, "notes": base.notes}
-    tables = {"entities": base.columns(*SCHEMAS["entities"].names), "other_ids": others}
-    write_index(path, known, maker.settings, tables, arrays)
+    known = {"entities": len(base), "fingerprint": base.fingerprint, "notes": base.notes}
+    write_index(path, known, maker.settings, base.table, arrays)
     return KnowledgeBase.from_index(path)
 
 

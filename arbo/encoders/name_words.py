@@ -1,63 +1,54 @@
 """The normalised words of many names at once."""
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from arbo.encoders.string_table import Bytes, Spans, StringTable
 from arbo.engine import Bools, Ids, kernel
-from arbo.text.names import normalize_name
+from arbo.text.names import normalize_names
 
 
-def words_of(names: Sequence[str]) -> tuple[StringTable, tuple[Ids, Ids]]:
+def words_of(names: Spans) -> tuple[StringTable, tuple[Ids, Ids]]:
     """Return the distinct words of ``normalize_name(name).split()`` by first appearance, and those of each name.
 
     The words of name ``i`` have the numbers ``items[start[i]:start[i + 1]]``, each once. `normalize_name` changes the
     parts of a name between blanks independently, so it is called once for each distinct part.
 
-    >>> words, (start, items) = words_of(["Wilson's Disease", "", "Diseases of Wilson"])
-    >>> words.strings(), start.tolist(), items.tolist()
+    >>> words, (start, items) = words_of(Spans.of(["Wilson's Disease", "", "Diseases of Wilson"]))
+    >>> words.spans.strings(), start.tolist(), items.tolist()
     (['wilson', 'disease', 'of'], [0, 2, 2, 5], [0, 1, 1, 2, 0])
     """
     spans, start = _parts(names)
     table, items = StringTable.of(spans)
-    normalized = [normalize_name(part) for part in table.strings()]
-    spans, first = _parts(normalized)
+    normalized = normalize_names(table.spans.strings())
+    spans, first = _parts(Spans.of(normalized))
     words, numbers = StringTable.of(spans)
     # A part such as "+++" is a word only in a name of such parts; what follows an apostrophe is no word either.
     is_mark = np.array([not word[:1].isalnum() for word in normalized], np.bool_)
     start, items, order = _distinct_words(start, items, first, numbers, is_mark, len(words))
-    text, begin, end = words.spans
-    return StringTable.of(Spans(text, begin[order], end[order]))[0], (start, items)
+    return StringTable.of(words.spans.taken(order))[0], (start, items)
 
 
-def _parts(strings: Sequence[str]) -> tuple[Spans, Ids]:
+def _parts(names: Spans) -> tuple[Spans, Ids]:
     """Return the parts between blanks of all strings, and where those of each string begin."""
-    text = np.frombuffer(bytearray("".join(strings), "utf-8", "surrogatepass"), np.uint8)
-    begin, end, start = _split(text, np.fromiter(map(len, strings), np.int64, len(strings)))
-    return Spans(text, begin, end), start
+    begin, end, start = _split(*names)
+    return Spans(names.text, begin, end), start
 
 
 @kernel
-def _split(text: Bytes, length: Ids) -> tuple[Ids, Ids, Ids]:
-    """Split consecutive strings of ``length`` code points, see `_parts`."""
-    begin = np.empty(len(text) // 2 + len(length), np.int64)
-    end, start = np.empty_like(begin), np.zeros(len(length) + 1, np.int64)
-    i = n = 0
-    for row in range(len(length)):
-        left, is_inside = length[row], False
-        while i < len(text):
-            if text[i] & 0xC0 != 0x80:  # the first byte of a code point
-                if left == 0:
-                    break
-                left -= 1
+def _split(text: Bytes, first: Ids, last: Ids) -> tuple[Ids, Ids, Ids]:
+    """Split strings at blanks, see `_parts`."""
+    begin = np.empty((last - first + 1).sum() // 2 + len(first), np.int64)
+    end, start = np.empty_like(begin), np.zeros(len(first) + 1, np.int64)
+    n = 0
+    for row in range(len(first)):
+        is_inside = False
+        for i in range(first[row], last[row]):
             if text[i] != 32 and not is_inside:
                 begin[n] = i
                 n += 1
             is_inside = text[i] != 32
-            i += 1
             if is_inside:
-                end[n - 1] = i
+                end[n - 1] = i + 1
         start[row + 1] = n
     return begin[:n].copy(), end[:n].copy(), start
 

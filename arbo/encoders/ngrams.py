@@ -1,9 +1,8 @@
 """The default encoder: character n-grams of names, without trained weights."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import count
 from typing import Any, Self
 
 import numpy as np
@@ -85,9 +84,7 @@ class NgramEncoder:
     frequencies: Frequencies | None = None
 
     # The names that were fitted and their words, until the first names are encoded: these are mostly the same.
-    _read: list[tuple[tuple[str, ...], StringTable, Items]] = field(
-        default_factory=list, init=False, repr=False, compare=False
-    )
+    _read: list[tuple[Spans, StringTable, Items]] = field(default_factory=list, init=False, repr=False, compare=False)
 
     metric: Metric = field(default="cosine", init=False)
     threshold: tuple[float, float] = field(default=(0.35, 0.2), init=False)
@@ -97,29 +94,28 @@ class NgramEncoder:
 
         Only a fitted encoder can encode; another raises RuntimeError.
         """
-        words, in_name = words_of(names)
-        seen: dict[str, int] = {}
-        is_first = np.fromiter(map(seen.setdefault, names, count()), np.int64, len(names)) == np.arange(len(names))
+        read = Spans.of(names)
+        words, in_name = words_of(read)
+        distinct, number = StringTable.of(read)
+        is_first = np.diff(np.maximum.accumulate(number), prepend=-1) > 0
         spans, start, _ = grams_of(words, self.sizes, 0, len(words))
         grams, in_word = StringTable.of(spans)
         word_count, gram_count = n_holders(in_name, (start, in_word), is_first, (len(words), len(grams)))
-        fitted = replace(self, frequencies=Frequencies(len(seen), words, grams, word_count, gram_count))
-        fitted._read.append((tuple(names), words, in_name))
+        fitted = replace(self, frequencies=Frequencies(len(distinct), words, grams, word_count, gram_count))
+        fitted._read.append((read, words, in_name))
         return fitted
 
     def encode_entities(self, kb: KnowledgeBase, announce: Announce = quiet) -> Vectors:
         """Encode every name of every entity; the first name is the preferred name."""
         names, rows = kb.names()
-        owner = np.asarray(rows, np.int32)
+        owner = rows.astype(np.int32)
         is_alias = np.diff(owner, prepend=-1) == 0
-        return Vectors(self._encode(names, is_alias), np.arange(len(owner), dtype=np.int32), owner, len(kb))
+        return Vectors(self._encode(Spans.of(names), is_alias), np.arange(len(owner), dtype=np.int32), owner, len(kb))
 
     def encode_mentions(self, mentions: Sequence[MentionInput], announce: Announce = quiet) -> Vectors:
         """Encode the name of each mention, each distinct name once; the context is ignored."""
-        names = names_of(mentions)
-        place = {name: row for row, name in enumerate(dict.fromkeys(names))}
-        row = np.fromiter(map(place.__getitem__, names), np.int32, len(names))
-        return Vectors(self._encode(list(place)), row, np.arange(len(row), dtype=np.int32), len(row))
+        names, row = StringTable.of(Spans.of(names_of(mentions)))
+        return Vectors(self._encode(names.spans), row.astype(np.int32), np.arange(len(row), dtype=np.int32), len(row))
 
     def near(self, names: Sequence[str], queries: Ids, within: float) -> Ids:
         """Return the ascending rows of the names in ``queries``, and of all that may be as near to one of these.
@@ -128,16 +124,17 @@ class NgramEncoder:
         """
         if within >= 1 or self.floor < 0 or not len(queries):
             return np.arange(len(names)) if len(queries) else queries
-        words, in_name = words_of(names)
-        vectors = self._encode([names[row] for row in queries.tolist()])
+        every = Spans.of(names)
+        words, in_name = words_of(every)
+        vectors = self._encode(every.taken(queries))
         is_near = may_be_near(in_name, self._vectors_of(words), vectors[:, :-1], within)
         is_near[queries] = True
         return np.flatnonzero(is_near)
 
-    def unseen(self, names: Iterable[str]) -> float:
+    def unseen(self, names: Sequence[str]) -> float:
         """Return the share of the n-grams in the distinct words of names that the fitted names do not have."""
         assert self.frequencies is not None  # the encoder of a run is fitted
-        words, _ = words_of(list(names))
+        words, _ = words_of(Spans.of(names))
         grams, _, _ = grams_of(words, self.sizes, 0, len(words))
         number = self.frequencies.grams.find(grams)
         return float((number < 0).mean()) if len(number) else 0.0
@@ -153,12 +150,12 @@ class NgramEncoder:
             "alias_weight": self.alias_weight,
         }
 
-    def _encode(self, names: Sequence[str], is_alias: npt.NDArray[np.bool_] | None = None) -> sp.csr_array:
+    def _encode(self, names: Spans, is_alias: npt.NDArray[np.bool_] | None = None) -> sp.csr_array:
         """Return unit vectors of names: (names, n-grams + unseen + 1); the last dimension marks aliases."""
         fitted, words, in_name = self._read.pop() if self._read else (None, None, None)
-        if words is None or in_name is None or fitted != tuple(names):
+        if fitted is None or words is None or in_name is None or not all(map(np.array_equal, fitted, names)):
             words, in_name = words_of(names)
-        alias = np.zeros(len(names))
+        alias = np.zeros(len(names.begin))
         if is_alias is not None:
             alias[is_alias] = self.alias_weight
         return name_vectors(in_name, self._vectors_of(words), alias)
@@ -186,8 +183,7 @@ class NgramEncoder:
         vectors.sum_duplicates()
         vectors.data *= known.gram_weight[vectors.indices]
         vectors.eliminate_zeros()
-        text, first, last = words.spans
-        number = known.words.find(Spans(text, first[begin:end], last[begin:end]))
+        number = known.words.find(words.spans.taken(np.arange(begin, end)))
         count = np.zeros(end - begin)
         count[number >= 0] = known.word_count[number[number >= 0]]
         length = np.sqrt(vectors.power(2).sum(axis=1))

@@ -1,12 +1,14 @@
 """Tables of distinct strings as plain arrays, without a Python object for each string."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
+from arbo.data.arrow import Strings, strings, text_of
 from arbo.engine import Ids, kernel
 from arbo.errors import DataError
 
@@ -31,6 +33,22 @@ class Spans(NamedTuple):
     begin: Ids
     end: Ids
 
+    @classmethod
+    def of(cls, values: Sequence[str]) -> Self:
+        """Return strings in a text; those of an Arrow array stay where they are."""
+        array = values.array if isinstance(values, Strings) else strings(values, pa.large_string())
+        text, start = text_of(array)
+        return cls(text, start[:-1], start[1:])
+
+    def taken(self, places: Ids) -> "Spans":
+        """Return the strings in these places."""
+        return Spans(self.text, self.begin[places], self.end[places])
+
+    def strings(self) -> list[str]:
+        """Return the strings as Python objects."""
+        text, places = self.text.tobytes(), zip(self.begin.tolist(), self.end.tolist(), strict=True)
+        return [text[begin:end].decode("utf-8") for begin, end in places]
+
 
 @dataclass(frozen=True, eq=False, slots=True)
 class StringTable:
@@ -53,12 +71,6 @@ class StringTable:
         """Return the table of distinct strings in order of first appearance, and the number of each string given."""
         numbers, text, start, slots = _numbered(*spans)
         return cls(text, start, slots), numbers
-
-    def strings(self) -> list[str]:
-        """Return the strings as Python objects."""
-        text = self.text.tobytes()
-        begin, end = self.spans.begin.tolist(), self.spans.end.tolist()
-        return [text[one:other].decode("utf-8", "surrogatepass") for one, other in zip(begin, end, strict=True)]
 
     def find(self, spans: Spans) -> Ids:
         """Return the number of each string, or, for a string that is not in the table, -1 minus its CRC-32; int64."""

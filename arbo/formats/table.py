@@ -21,7 +21,7 @@ the texts. TSV holds each text as it is.
 import csv
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from io import BytesIO, StringIO
@@ -29,12 +29,15 @@ from itertools import chain
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
 from arbo.data import Corpus, KnowledgeBase, OnError
+from arbo.data.arrow import numbers
+from arbo.data.entity_table import joined, table_of_columns
 from arbo.data.mention_rows import COLUMNS
 from arbo.data.objects import DOCUMENT_KEYS, ENTITY_KEYS
 from arbo.data.rows import Placed, documents_of, entities_of
@@ -98,8 +101,55 @@ def read_entities(
     """Read entities from one or several tables, or from all tables of this kind in a folder.
 
     ``columns`` maps keys, such as ``name``, to columns of CSV or TSV. Raise DataError if there is no such column.
+    Whole columns are checked at once; if a value is not valid, the rows are read one by one, to say where it is.
     """
-    return KnowledgeBase(entities_of(_rows(path, kind, _WITHOUT_NAMES if kind == "tsv" else (), columns), on_error))
+    files, names = data_files(path, (f".{kind}",)), _WITHOUT_NAMES if kind == "tsv" else ()
+    read = _parquet_columns if kind == "parquet" else partial(_columns, kind=kind, names=names, columns=columns)
+    if all(map(Path.is_file, files)):  # a pipe can be read only once
+        with suppress(DataError, pa.ArrowException):
+            return KnowledgeBase.of_table(joined([table_of_columns(read(file)) for file in files]))
+    return KnowledgeBase(entities_of(_rows(path, kind, names, columns), on_error))
+
+
+def _parquet_columns(file: Path) -> dict[str, pa.Array]:
+    with unpacked(file) as stream:
+        table = pa.Table.from_batches(_batches(stream.read(), file))
+    return {name: table[name].combine_chunks() for name in table.column_names}
+
+
+def _columns(file: Path, kind: Kind, names: tuple[str, ...], columns: Mapping[str, str] | None) -> dict[str, pa.Array]:
+    """Return the columns of a table of entities; raise DataError or ArrowException if only its rows can be read."""
+    text = read_text(file)
+    delimiter, first = _delimiter(text, kind), text.partition("\n")[0].removesuffix("\r")
+    content = np.frombuffer(f"\n{text}\n".encode(), np.uint8)
+    quote, around = np.flatnonzero(content == ord('"')), [*f'\r\n"{delimiter}'.encode()]
+    begins, ends = content[quote[::2] - 1], content[quote[1::2] + 1]
+    if len(begins) > len(ends) or not (np.isin(begins, around).all() and np.isin(ends, around).all()):
+        raise DataError("a quote stands inside a cell")
+    if not first.strip() or "\r" in first or first.count('"') % 2:
+        raise DataError("the first line is blank or ends elsewhere")
+    cells = next(csv.reader([first], delimiter=delimiter))
+    header, has_names = _header(cells, file, names, None, columns)
+    header = header if has_names else header[: len(cells)]
+    if not {*header} & _KNOWN <= ENTITY_KEYS.keys():
+        raise DataError("some cells become texts or numbers")
+    places = [*map(str, range(len(header)))]
+    table = pyarrow.csv.read_csv(
+        pa.BufferReader(content[1:]),
+        pyarrow.csv.ReadOptions(column_names=places, skip_rows=int(has_names), block_size=1 << 24),
+        pyarrow.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
+        pyarrow.csv.ConvertOptions(column_types=dict.fromkeys(places, pa.large_string())),
+    )
+    trimmed = [pc.utf8_trim_whitespace(column.combine_chunks()) for column in table.columns]
+    sizes = [np.from_dlpack(pc.binary_length(column)) for column in trimmed]
+    rows = np.flatnonzero(np.sum(sizes, axis=0))  # those that are not blank
+    filled = (column.take(numbers(rows, missing=size[rows] == 0)) for column, size in zip(trimmed, sizes, strict=True))
+    return {name: _items(cells) if name in _LISTS else cells for name, cells in zip(header, filled, strict=True)}
+
+
+def _items(cells: pa.Array) -> pa.Array:
+    lists = pc.split_pattern(cells, "|")
+    return pa.ListArray.from_arrays(lists.offsets, pc.utf8_trim_whitespace(lists.values))
 
 
 def _rows(
@@ -140,28 +190,11 @@ def _batches(content: bytes, file: Path) -> Iterator[pa.RecordBatch]:
 def _delimited(
     file: Path, kind: Kind, names: tuple[str, ...], column: str | None = None, columns: Mapping[str, str] | None = None
 ) -> Iterable[Placed]:
-    lines = _cells(file, _DELIMITERS[kind])
+    lines = _cells(file, kind)
     if not lines:
         return
-    first = [cell.strip() for cell in lines[0][1]]
-    if missing := sorted({*(columns or {}).values()} - {*first}):
-        problem = f"there is no column {missing[0]!r:.60}; the columns are {', '.join(first)!r:.200}"
-        raise DataError(problem, file=str(file), line=1)
-    key_of = {name: key for key, name in (columns or {}).items()}
-    first = [key_of.get(name, name) for name in first]
-    header = [*map(own_name, first)]
-    needed = ("id", "document_id") if column is None else (column,)
-    if {*needed} & {*header}:
-        del lines[0]
-    elif names:
-        header = [*names]
-    else:
-        problem = f"the first line must name the columns, among them {' or '.join(needed)}"
-        advice = "; rename one, or read a column of names with --text-column" if column is None else ""
-        raise DataError(f"{problem}; it has {', '.join(first)!r:.100}{advice}", file=str(file), line=1)
-    if twice := [name for name in header if name and header.count(name) > 1]:
-        raise DataError(f"two columns are named {twice[0]!r:.60}; rename one", file=str(file), line=1)
-    for line, cells in lines:
+    header, has_names = _header(lines[0][1], file, names, column, columns)
+    for line, cells in lines[has_names:]:
         place = f"{file}, line {line}"
         if len(cells) > len(header):
             problem = f"the line has {len(cells)} cells for {len(header)} columns ({', '.join(header)})"
@@ -172,10 +205,38 @@ def _delimited(
             yield place, row | {"text": ""} if row.get("text", "") is None and "id" in header else row
 
 
-def _cells(file: Path, delimiters: str) -> list[tuple[int, list[str]]]:
+def _header(
+    cells: Sequence[str], file: Path, names: tuple[str, ...], column: str | None, columns: Mapping[str, str] | None
+) -> tuple[list[str], bool]:
+    """Return the names of columns, and whether the first line has them."""
+    first = [cell.strip() for cell in cells]
+    if missing := sorted({*(columns or {}).values()} - {*first}):
+        problem = f"there is no column {missing[0]!r:.60}; the columns are {', '.join(first)!r:.200}"
+        raise DataError(problem, file=str(file), line=1)
+    key_of = {name: key for key, name in (columns or {}).items()}
+    first = [key_of.get(name, name) for name in first]
+    header = [*map(own_name, first)]
+    needed = ("id", "document_id") if column is None else (column,)
+    has_names = bool({*needed} & {*header})
+    if names and not has_names:
+        header = [*names]
+    elif not has_names:
+        problem = f"the first line must name the columns, among them {' or '.join(needed)}"
+        advice = "; rename one, or read a column of names with --text-column" if column is None else ""
+        raise DataError(f"{problem}; it has {', '.join(first)!r:.100}{advice}", file=str(file), line=1)
+    if twice := [name for name in header if name and header.count(name) > 1]:
+        raise DataError(f"two columns are named {twice[0]!r:.60}; rename one", file=str(file), line=1)
+    return header, has_names
+
+
+def _delimiter(text: str, kind: Kind) -> str:
+    return max(_DELIMITERS[kind], key=text.partition("\n")[0].count)
+
+
+def _cells(file: Path, kind: Kind) -> list[tuple[int, list[str]]]:
     """Return the cells of each row that is not blank, with the number of the row's first line."""
     text = read_text(file)
-    delimiter = max(delimiters, key=text.partition("\n")[0].count)
+    delimiter = _delimiter(text, kind)
     before = csv.field_size_limit(max(len(text), 1))
     try:
         return list(_parsed(text, delimiter, csv.QUOTE_MINIMAL))

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from arbo.data import Corpus, Entity, KnowledgeBase, mention_inputs
 from arbo.data.gold import Gold
 from arbo.errors import DataError, listed
-from arbo.text.names import normalize_name
+from arbo.text.names import normalize_name, normalize_names
 
 _SHARE, _LEAST = 0.08, 20
 
@@ -54,22 +54,34 @@ Spellings = Mapping[str, list[Spelling]]
 def spellings(kb: KnowledgeBase) -> Spellings:
     """Group all names by the result of `normalize_name`; rows ascend."""
     written: defaultdict[str, list[Spelling]] = defaultdict(list)
-    for name, row in zip(*kb.names(), strict=True):
-        written[normalize_name(name)].append(Spelling(name, row))
+    names, rows = kb.names()
+    for normalized, name, row in zip(normalize_names(names), names, rows.tolist(), strict=True):
+        written[normalized].append(Spelling(name, row))
     return written
+
+
+def ids_of(kb: KnowledgeBase) -> tuple[set[str], dict[str, list[int]]]:
+    """Return the entities' own ids, and the rows that have each other alternative id, ascending."""
+    own, holders = {id_ for (id_,) in kb.columns("id")}, defaultdict[str, list[int]](list)
+    for row, (others,) in enumerate(kb.columns("alternative_ids")):
+        for id_ in dict.fromkeys(others):
+            if id_ not in own:
+                holders[id_].append(row)
+    return own, holders
 
 
 def homonyms(kb: KnowledgeBase, names: Spellings) -> Iterator[tuple[Example, int]]:
     """Yield each name that several entities share, and the number of entities whose preferred name it is."""
+    preferred = [name for (name,) in kb.columns("name")]
     for written in names.values():
         if written[0].row != written[-1].row:
-            preferring = {row for name, row in written if name == kb.entities[row].name}
+            preferring = {row for name, row in written if name == preferred[row]}
             yield example_of(kb, (row for _, row in written), *(name for name, _ in written)), len(preferring)
 
 
 def example_of(kb: KnowledgeBase, rows: Iterable[int], *values: str) -> Example:
     """Return the distinct ids of the entities in these rows, and the distinct values that they share."""
-    return Example(tuple(dict.fromkeys(values)), tuple(kb.entities[row].id for row in dict.fromkeys(rows)))
+    return Example(tuple(dict.fromkeys(values)), tuple(kb.table["id"][row].as_py() for row in dict.fromkeys(rows)))
 
 
 def generic_names(kb: KnowledgeBase, names: Spellings | None = None) -> Iterator[Example]:

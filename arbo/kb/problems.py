@@ -7,7 +7,7 @@ from itertools import chain
 from typing import Any, Literal
 
 from arbo.data import KnowledgeBase
-from arbo.kb.names import Example, Spellings, example_of, generic_names, homonyms, spellings
+from arbo.kb.names import Example, Spellings, example_of, generic_names, homonyms, ids_of, spellings
 
 Severity = Literal["error", "warning"]
 
@@ -149,12 +149,13 @@ def _shared_names(kb: KnowledgeBase, names: Spellings) -> Iterator[tuple[str, Ex
 
 
 def _fields(kb: KnowledgeBase) -> Iterator[tuple[str, Example]]:
+    own, holders = ids_of(kb)
     for row, entity in enumerate(kb):
         for id_ in (entity.id, *entity.alternative_ids):
             if id_ != id_.strip():
                 yield "padded-id", example_of(kb, [row], id_)
         for id_ in dict.fromkeys(entity.alternative_ids):
-            if id_ != entity.id and kb[id_].id == id_:
+            if id_ != entity.id and id_ in own:
                 yield "alternative-id-taken", example_of(kb, [row], id_)
         if len(entity.id.split()) > 1:
             yield "id-with-blanks", example_of(kb, [row], entity.id)
@@ -165,6 +166,6 @@ def _fields(kb: KnowledgeBase) -> Iterator[tuple[str, Example]]:
                 yield "xref-without-prefix", example_of(kb, [row], xref)
             if xref in entity.xrefs[:place]:
                 yield "repeated-xref", example_of(kb, [row], xref)
-    for id_ in kb.row_of:
-        if len(rows := kb.rows(id_)) > 1:
+    for id_, rows in holders.items():
+        if len(rows) > 1:
             yield "alternative-id-shared", example_of(kb, rows, id_)

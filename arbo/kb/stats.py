@@ -7,7 +7,7 @@ from typing import Any
 
 from arbo.data import KnowledgeBase
 from arbo.errors import listed
-from arbo.kb.names import homonyms, spellings
+from arbo.kb.names import homonyms, ids_of, spellings
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,18 +51,20 @@ class KnowledgeBaseStats:
 def stats(kb: KnowledgeBase) -> KnowledgeBaseStats:
     """Return the counts of a knowledge base."""
     names = spellings(kb)
-    alternative = [id_ for id_, row in kb.row_of.items() if kb.entities[row].id != id_]
+    _, holders = ids_of(kb)
     return KnowledgeBaseStats(
         entities=len(kb),
         names=len(kb.names().names),
         distinct_names=len(names),
         ambiguous_names=sum(1 for _ in homonyms(kb, names)),
-        definitions=sum(bool(entity.definition and entity.definition.strip()) for entity in kb),
-        types=_counted(type_ for entity in kb for type_ in entity.types),
-        domains=_counted(entity.domain for entity in kb if entity.domain is not None),
-        xref_prefixes=_counted(xref.partition(":")[0] if ":" in xref else "" for entity in kb for xref in entity.xrefs),
-        alternative_ids=len(alternative),
-        shared_alternative_ids=sum(len(kb.rows(id_)) > 1 for id_ in alternative),
+        definitions=sum(bool(text and text.strip()) for (text,) in kb.columns("definition")),
+        types=_counted(type_ for (types,) in kb.columns("types") for type_ in types),
+        domains=_counted(domain for (domain,) in kb.columns("domain") if domain is not None),
+        xref_prefixes=_counted(
+            xref.partition(":")[0] if ":" in xref else "" for (xrefs,) in kb.columns("xrefs") for xref in xrefs
+        ),
+        alternative_ids=len(holders),
+        shared_alternative_ids=sum(len(rows) > 1 for rows in holders.values()),
         notes=dict(kb.notes),
     )
 

@@ -2,9 +2,13 @@
 
 import re
 import unicodedata
+from collections.abc import Sequence
 
 _POSSESSIVE = re.compile(r"['\u2019`]s\b")
-_NOT_WORD = re.compile(r"[\W_]+")
+_NOT_WORD = re.compile(r"[^\w\0]+")
+_PLURAL = re.compile(r"\b\w{2,}[^\Wsiu]s\b")
+_NOT_ASCII = re.compile(r"[^\0-\x7f]+")
+_BLANKS = re.compile(" *\0 *")
 _LATIN_DIPHTHONG = re.compile("ae|oe")
 _BRITISH_OUR = re.compile(r"our\b")
 
@@ -15,17 +19,27 @@ def normalize_name(name: str) -> str:
     >>> normalize_name("Wilson's Tumours, Haemorrhagic (Type-2)")
     'wilson tumor hemorrhagic type 2'
     """
-    folded = unicodedata.normalize("NFKC", name).casefold()
-    if not folded.isascii():
-        folded = "".join(c for c in unicodedata.normalize("NFKD", folded) if not unicodedata.combining(c))
-    words = [_singular(word) for word in _NOT_WORD.sub(" ", _POSSESSIVE.sub("", folded)).split()]
-    if not words:  # "+++" is a name too, and equal to itself
-        return " ".join(folded.split())
-    return _BRITISH_OUR.sub("or", _LATIN_DIPHTHONG.sub("e", " ".join(words)))
+    return normalize_names([name])[0]
+
+
+def normalize_names(names: Sequence[str]) -> list[str]:
+    """Return `normalize_name` of each name; all names are one text, divided by NULs, which no name has."""
+    folded = unicodedata.normalize("NFKC", "\0".join(name.replace("\0", " ") for name in names)).casefold()
+    folded = _NOT_ASCII.sub(lambda run: _without_marks(run[0]), folded)
+    text = _NOT_WORD.sub(" ", _POSSESSIVE.sub("", folded).replace("_", " "))
+    text = _LATIN_DIPHTHONG.sub("e", _PLURAL.sub(lambda word: _singular(word[0]), text))
+    normalized = _BLANKS.sub("\0", _BRITISH_OUR.sub("or", text)).strip(" ").split("\0")
+    # "+++" is a name too, and equal to itself.
+    both = zip(normalized, folded.split("\0"), strict=True)
+    return [name or " ".join(own.split()) for name, own in both][: len(names)]
+
+
+def _without_marks(text: str) -> str:
+    return "".join(c for c in unicodedata.normalize("NFKD", text) if not unicodedata.combining(c))
 
 
 def _singular(word: str) -> str:
-    if len(word) < 4 or not word.endswith("s") or not word.isascii() or word.endswith(("ss", "us", "is")):
+    if not word.isascii():
         return word
     if word.endswith("ies") and len(word) > 4:
         return word[:-3] + "y"

@@ -25,9 +25,8 @@ class Synonyms:
     @classmethod
     def of(cls, kb: KnowledgeBase) -> Self:
         """Take the names of all entities."""
-        names, rows = kb.names()
+        names, owner = kb.names()
         spelling = codes_of(" ".join(name.casefold().split()) for name in names)
-        owner = np.array(rows, np.int64)
         place = np.sort(np.unique(owner * (len(names) + 1) + spelling, return_index=True)[1])
         start = np.searchsorted(owner[place], np.arange(len(kb) + 1))
         return cls(place, spelling[place], owner[place], start)

@@ -1,0 +1,261 @@
+"""The table of a knowledge base: one record batch with the fields of `Entity`, in memory or mapped from a file.
+
+Ids are found by their hashes, in a sorted array. Processes that map the same files share their memory.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields
+from functools import partial
+from itertools import islice, pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from arbo.data.arrow import OnDemand, Strings, numbers, string_lists, strings, text_of
+from arbo.data.entities import Entity
+from arbo.data.fingerprint import Hashes, hash_of, hashes_of
+from arbo.errors import DataError, UsageError
+
+Ints = npt.NDArray[np.int64]
+
+_TEXT = pa.large_string()
+_TYPES = {"tuple[str, ...]": pa.large_list(_TEXT)}
+SCHEMA = pa.schema([(field.name, _TYPES.get(str(field.type), _TEXT)) for field in fields(Entity)])
+"""The columns of entities, with `metadata` as JSON, or null if there are none."""
+CONTENT = [field.name for field in fields(Entity) if field.compare]
+_TOGETHER = 1 << 12
+"""Number of entities that become rows at a time."""
+
+
+def table_of(entities: Iterable[Entity]) -> pa.RecordBatch:
+    """Make the table of entities; raise UsageError for anything else."""
+    remaining = iter(entities)
+    parts = [_part(())]
+    while some := list(islice(remaining, _TOGETHER)):
+        parts.append(_part(some))
+    return joined(parts)
+
+
+def table_of_columns(columns: Mapping[str, pa.Array]) -> pa.RecordBatch:
+    """Make the table of columns by name; columns that are not fields of `Entity` become metadata.
+
+    Raise DataError or ArrowException unless `Entity` accepts all values; a null is a missing value.
+    """
+    n = max(map(len, columns.values()), default=0)
+    made = [
+        _valid(columns[name] if name in columns else pa.nulls(n, SCHEMA.field(name).type), name) for name in CONTENT
+    ]
+    others = {name: column.to_pylist() for name, column in columns.items() if name not in CONTENT}
+    if not all(_is_text(columns[name].type) for name in others):
+        raise DataError("metadata that are not strings")
+    rows = (
+        {name: value for name, value in zip(others, row, strict=True) if value is not None}
+        for row in zip(*others.values(), strict=True)
+    )
+    metadata = [json.dumps(row, ensure_ascii=False) if row else None for row in rows] or [None] * n
+    return pa.RecordBatch.from_arrays([*made, strings(metadata, _TEXT)], schema=SCHEMA)
+
+
+def _valid(column: pa.Array, name: str) -> pa.Array:
+    """Return a column with the type of a field of `Entity`; raise DataError for values that are not valid."""
+    kind, text = SCHEMA.field(name).type, column.type
+    if is_list := kind != _TEXT:
+        text = text.value_type if pa.types.is_list(text) or pa.types.is_large_list(text) else pa.null()
+    if not _is_text(text):
+        raise DataError(f"{name} are not strings")
+    column = column.cast(kind)
+    column.validate(full=True)
+    texts, needs_value = column.flatten() if is_list else column, name in ("id", "name", "alternative_ids")
+    missing = texts.null_count if is_list or needs_value else 0
+    if missing or (text_of(texts)[0] == 0).any() or (needs_value and len(_filled(texts)) < len(texts)):
+        raise DataError(f"{name} without a value, or with a NUL")
+    if is_list and column.null_count:
+        size = np.from_dlpack(pc.fill_null(pc.list_value_length(column), numbers(np.zeros(1, np.int64))[0]))
+        return pa.LargeListArray.from_arrays(numbers(np.append(0, np.cumsum(size))), texts)
+    return column
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _filled(texts: pa.Array) -> Ints:
+    """Return the places of strings that are not blank."""
+    blank = pc.equal(pc.utf8_trim_whitespace(texts), strings([""], _TEXT)[0])
+    return np.asarray(np.from_dlpack(pc.indices_nonzero(pc.invert(blank))))
+
+
+def joined(parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    """Return the rows of several tables as one."""
+    return pa.RecordBatch.from_arrays([*map(pa.concat_arrays, zip(*parts, strict=True))], schema=SCHEMA)
+
+
+def _part(entities: Sequence[Entity]) -> pa.RecordBatch:
+    for other in (entity for entity in entities if not isinstance(entity, Entity)):
+        raise UsageError(f"expected entities, not {type(other).__name__}; make them from dicts with KnowledgeBase.of")
+    columns = []
+    for name, kind in zip(SCHEMA.names, SCHEMA.types, strict=True):
+        values: list[Any] = [getattr(entity, name) for entity in entities]
+        if name == "metadata":
+            values = [json.dumps(value, ensure_ascii=False) if value else None for value in values]
+        columns.append(strings(values, _TEXT) if kind == _TEXT else string_lists(values, _TEXT))
+    return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
+
+
+def mapped(file: Path, advice: str) -> pa.RecordBatch:
+    """Map the table in a file into memory; raise DataError, which ends in some advice, if it is damaged."""
+    try:
+        table = pa.ipc.open_file(pa.memory_map(str(file))).get_batch(0)
+        table.validate()
+        if table.schema != SCHEMA:
+            raise ValueError("other columns")
+    except (OSError, ValueError, pa.ArrowException) as error:
+        raise DataError(f"the file is damaged ({error}); {advice}", file=str(file)) from None
+    return table
+
+
+def write_table(table: pa.RecordBatch, file: Path) -> None:
+    """Write a table, which `mapped` reads."""
+    with pa.OSFile(str(file), "wb") as sink, pa.ipc.new_file(sink, SCHEMA) as writer:
+        writer.write_batch(table)
+
+
+class Entities(OnDemand[Entity]):
+    """The entities in the rows of a table, made on access."""
+
+    sliced = tuple
+
+    def __init__(self, table: pa.RecordBatch) -> None:
+        super().__init__(len(table), partial(_entity, table.columns))
+        self._table = table
+
+    def __iter__(self) -> Iterator[Entity]:
+        return (Entity(*values) for values in each(self._table, SCHEMA.names))
+
+    def __repr__(self) -> str:
+        return f"<{len(self):,} entities>"
+
+
+def _entity(columns: Sequence[pa.Array], row: int) -> Entity:
+    *values, metadata = (column[row].as_py() for column in columns)
+    made: list[Any] = [tuple(value) if isinstance(value, list) else value for value in values]
+    return Entity(*made, *[_metadata(metadata)])
+
+
+def _metadata(text: str | None) -> dict[str, Any]:
+    return {} if text is None else dict(json.loads(text))
+
+
+def each(table: pa.RecordBatch, names: Sequence[str]) -> Iterator[tuple[Any, ...]]:
+    """Yield the Python values of some columns in each row."""
+    for begin in range(0, len(table), _TOGETHER):
+        yield from zip(*columns_in(table.slice(begin, _TOGETHER), names), strict=True)
+
+
+def columns_in(table: pa.RecordBatch, names: Sequence[str]) -> Iterator[Sequence[Any]]:
+    """Yield the Python values of each of some columns; those of lists are cut from the list of all their items."""
+    for column, name in ((table.column(name), name) for name in names):
+        if name == "metadata":
+            yield [*map(_metadata, column.to_pylist())]
+        elif pa.types.is_large_list(column.type):
+            items, start = tuple(column.flatten().to_pylist()), column.offsets.to_pylist()
+            yield [items[begin - start[0] : end - start[0]] for begin, end in pairwise(start)]
+        else:
+            yield column.to_pylist()
+
+
+class Ids(NamedTuple):
+    """Finds the rows of ids and alternative ids of a table."""
+
+    table: pa.RecordBatch
+    hashes: Hashes
+    """(ids,) the hashes of all ids and alternative ids, ascending."""
+    places: Ints
+    """(ids,) the rows of their entities; of equal ids, an entity's own comes first, then alternative ids by row."""
+
+    @classmethod
+    def of(cls, table: pa.RecordBatch) -> Ids:
+        """Hash the ids of a table, and sort the hashes."""
+        others = table["alternative_ids"]
+        hashes = np.concatenate([hashes_of(table["id"]), hashes_of(others.flatten())])
+        rows = np.concatenate([np.arange(len(table)), np.from_dlpack(pc.list_parent_indices(others))])
+        order = np.argsort(hashes, kind="stable")
+        return cls(table, hashes[order], rows[order])
+
+    def rows(self, id_: object) -> tuple[int, ...]:
+        """Return the row of the entity with an id or, without one, all rows with this alternative id, ascending."""
+        if not isinstance(id_, str) or (hash_ := hash_of(id_)) is None:
+            return ()
+        rows: dict[int, None] = {}
+        for place in range(int(np.searchsorted(self.hashes, hash_)), len(self.hashes)):
+            if self.hashes[place] != hash_:
+                break
+            row = int(self.places[place])
+            if self.table["id"][row].as_py() == id_:
+                return (row,)
+            rows[row] = None
+        return tuple(row for row in rows if id_ in self.table["alternative_ids"][row].as_py())
+
+
+def sound(table: pa.RecordBatch, notes: Counter[str]) -> Ids:
+    """Return the ids of the entities without empty aliases, and without a second entity with the same id and content.
+
+    Count what is left out, and alternative ids that several entities have. Raise DataError for different entities with
+    the same id.
+    """
+    table = _without_empty_aliases(table, notes)
+    ids = Ids.of(table)
+    same = np.flatnonzero(ids.hashes[1:] == ids.hashes[:-1])
+    some = np.unique(ids.places[np.append(same, same + 1)])  # the others share no id
+    rows = [*zip(some.tolist(), *columns_in(table.take(numbers(some)), ("id", "alternative_ids")), strict=True)]
+    own: dict[str, int] = {}
+    if gone := [row for row, id_, _ in rows if own.setdefault(id_, row) != row]:
+        entities = Entities(table)
+        for entity in (entities[row] for row in gone):
+            if entity != entities[own[entity.id]]:
+                raise DataError("two different entities have this id; merge them, or change one id", id=entity.id)
+        notes["duplicate entities dropped"] += len(gone)
+        return sound(table.take(numbers(np.delete(np.arange(len(table)), gone))), notes)
+    notes["alternative ids ignored, since they are another entity's own id"] += sum(
+        own.get(other, row) != row for row, _, others in rows for other in others
+    )
+    shared = {(other, row) for row, _, others in rows for other in others if other not in own}
+    notes["alternative ids shared with an earlier entity"] += len(shared) - len({other for other, _ in shared})
+    return ids
+
+
+def _without_empty_aliases(table: pa.RecordBatch, notes: Counter[str]) -> pa.RecordBatch:
+    aliases = table["aliases"]
+    items = aliases.flatten()
+    left = _filled(items)
+    if len(left) == len(items):
+        return table
+    notes["empty aliases dropped"] += len(items) - len(left)
+    row = np.from_dlpack(pc.list_parent_indices(aliases))[left]
+    start = np.searchsorted(row, np.arange(len(table) + 1))
+    fewer = pa.LargeListArray.from_arrays(numbers(start), items.take(numbers(left)))
+    columns = [fewer if name == "aliases" else table[name] for name in SCHEMA.names]
+    return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
+
+
+def names_in(table: pa.RecordBatch) -> tuple[Strings, Ints]:
+    """Return the distinct names of each entity, its name first, then its aliases; and their rows."""
+    name, aliases = table["name"], table["aliases"]
+    row = np.concatenate([np.arange(len(name)), np.from_dlpack(pc.list_parent_indices(aliases))])
+    order = np.argsort(row, kind="stable")
+    names, row = pa.concat_arrays([name, aliases.flatten()]).take(numbers(order)), row[order]
+    is_new, back, later = np.ones(len(row), np.bool_), 0, np.arange(len(row))
+    while len(later := later[later > back]):
+        back += 1
+        later = later[row[later] == row[later - back]]
+        equal = pc.equal(names.take(numbers(later)), names.take(numbers(later - back)))
+        is_new[later[np.from_dlpack(pc.indices_nonzero(equal))]] = False
+    return Strings(names if is_new.all() else names.filter(numbers(is_new))), row[is_new]
