@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 from hypothesis import strategies as st
@@ -115,12 +115,21 @@ def save_data(folder: Path, documents: Iterable[arbo.Document], kb: arbo.Knowled
     """Write `docs.jsonl` and `kb.jsonl`, and return how a command takes them."""
     Corpus.of(documents).to_jsonl(folder / "docs.jsonl")
     kb.to_jsonl(folder / "kb.jsonl")
-    return data_arguments(folder)
+    return linking(folder, "docs.jsonl")
 
 
-def data_arguments(folder: Path, documents: str = "docs.jsonl", kb: str = "kb.jsonl") -> list[object]:
+def sample_files(folder: Path) -> Path:
+    """Write the sample: all documents, the halves `train` and `test`, and the knowledge base."""
+    documents, kb = arbo.load_sample()
+    for name, part in (("all", documents), ("train", documents[:45]), ("test", documents[45:])):
+        part.to_jsonl(folder / f"{name}.jsonl")
+    kb.to_jsonl(folder / "kb.jsonl")
+    return folder
+
+
+def linking(folder: Path, docs: str = "all.jsonl", kb: str = "kb.jsonl") -> list[object]:
     """Name documents and a knowledge base of a folder as a command takes them."""
-    return [folder / documents, "--format", "jsonl", "--kb", folder / kb, "--kb-format", "jsonl"]
+    return [folder / docs, "--format", "jsonl", "--kb", folder / kb, "--kb-format", "jsonl"]
 
 
 def edit_json(file: Path, **changes: object) -> None:
@@ -160,3 +169,9 @@ def python(code: str, *arguments: object, **environment: str) -> str:
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+def arbo_process(*arguments: object, stdin: IO[bytes] | None = None) -> subprocess.CompletedProcess[str]:
+    """Run the command line in a process of its own."""
+    command = [sys.executable, "-m", "arbo", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, stdin=stdin)

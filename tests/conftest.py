@@ -63,6 +63,14 @@ def sample() -> Sample:
 
 
 @pytest.fixture(scope="session")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Write the sample as files, which no test changes; see `sample_files`."""
+    from builders import sample_files
+
+    return sample_files(tmp_path_factory.mktemp("files"))
+
+
+@pytest.fixture(scope="session")
 def bert_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Save a tiny BERT."""
     return tiny_models.bert(tmp_path_factory.mktemp("bert"))

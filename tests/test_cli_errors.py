@@ -1,13 +1,19 @@
-"""Errors of the command line: a command, its exit code, and words of the message; nothing is written."""
+"""Errors of the command line are a code and words, and nothing is written; each option and setting is explained."""
 
 from __future__ import annotations
 
 import shlex
 from pathlib import Path
+from typing import Annotated, Any
 
 import pytest
-from cli_builders import sample_files
+import typer
+from builders import sample_files
 from conftest import Run
+from typer.testing import CliRunner
+
+from arbo.cli import app
+from arbo.cli.fields import ENCODER, LINKER, READING, Chosen, Shown, spread
 
 _LINK = "link test.jsonl --kb kb.jsonl --out out"
 _DATA = {
@@ -76,11 +82,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         # documents and knowledge bases
         ("link absent.jsonl --kb kb.jsonl --out out", 3, "absent.jsonl"),
         ("link all.jsonl --format pubtator --kb kb.jsonl --out out", 3, "all.jsonl"),
-        (
-            "link bad.jsonl --kb kb.jsonl --out out",
-            3,
-            "bad.jsonl, line 2, 'D99': 'text' of a document must be a string",
-        ),
+        ("link bad.jsonl --kb kb.jsonl --out out", 3, "bad.jsonl, line 2, 'D99': 'text' of a document must be a"),
         ("link bare.jsonl --kb kb.jsonl --out out", 3, "bare.jsonl: the documents have no mentions; if they should"),
         ("link test.jsonl --kb absent.obo --out out", 3, "absent.obo"),
         ("link test.jsonl --kb noname.jsonl --out out", 3, "noname.jsonl, line 1"),
@@ -105,11 +107,17 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("link test.jsonl --kb kb.jsonl --out ids/run", 2, "ids is not a writable folder"),
         ("discover test.jsonl --out out --set work=out/work", 2, "is in a run folder; choose another folder"),
         ("tune test.jsonl --out thesis", 2, "the file's ending must be .json"),
+        ("find test.jsonl --kb kb.jsonl --finder magic", 2, "--finder 'magic': no such folder; choose `dictionary`"),
+        ("find test.jsonl --kb kb.jsonl --finder x --set find_threshold=nan", 2, "must be a finite number or None"),
+        ("find test.jsonl --kb kb.jsonl --set find_threshold=1", 2, "leave find_threshold out, or use --finder"),
+        ("find thesis --format text --kb kb.jsonl --out thesis/x.jsonl", 2, "would change the input"),
         ("find test.jsonl --kb kb.jsonl --out test.jsonl", 2, "would change the input"),
         ("find test.jsonl --kb kb.jsonl --out x.txt", 2, "the file's ending must be .jsonl or .jsonl.gz"),
         ("kb convert kb.jsonl --out kb.jsonl", 2, "would change the input"),
         ("kb convert kb.jsonl --out x.csv", 2, "must be .jsonl or .jsonl.gz or .tsv or .tsv.gz or .parquet"),
         ("kb index kb.jsonl --out thesis", 2, "thesis exists and is not a folder of an arbo index"),
+        ("kb index kb.jsonl --out x --set workers=2", 2, "only a transformer shares the work of an index"),
+        ("kb index kb.jsonl --out x --encoder all-MiniLM-L6-v2 --set shard_size=5", 2, "leave out job settings"),
         ("explore spoilt --out page.txt", 2, "the file's ending must be .html or .htm"),
         # runs
         ("evaluate", 2, "Missing argument 'RUN"),
@@ -124,16 +132,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("score key.conll", 2, "RESPONSE"),
         ("score key.conll odd.conll odd.conll", 2, "two systems are named odd.conll"),
         ("score key.conll key.conll --set seed=-1", 2, "seed must be"),
-        (
-            "score key.conll odd.conll",
-            3,
-            "odd.conll, line 2, column 11: chain 2 ends a mention here that has not begun",
-        ),
-        (
-            "score key.conll odd.jsonl",
-            3,
-            "odd.jsonl, line 2, column 1: unknown key 'cluster'; known: document, mentions",
-        ),
+        ("score key.conll odd.conll", 3, "odd.conll, line 2, column 11: chain 2 ends a mention here that has not"),
+        ("score key.conll odd.jsonl", 3, "odd.jsonl, line 2, column 1: unknown key 'cluster'; known: document"),
         ("score key.conll absent", 3, "absent: cannot be read: No such file"),
         ("score key.conll thesis", 3, "thesis: cannot be read: Is a directory"),
     ],
@@ -170,3 +170,72 @@ def test_errors_of_runs(run: Run, folder: Path, tmp_path: Path, monkeypatch: pyt
         assert (done.code, words in done.told) == (2, True), (command, done.told)
     Path("run/links.parquet").write_bytes(b"PAR1")
     assert (run("show", "run").code, "links.parquet" in run("show", "run").told) == (3, True)
+
+
+def verbs(group: Any, name: str = "") -> dict[str, Any]:
+    """Every verb by its name, those of a group as `kb stats`."""
+    found = {}
+    for key, command in group.commands.items():
+        assert command.help, key
+        found |= verbs(command, f"{key} ") if hasattr(command, "commands") else {name + key: command}
+    return found
+
+
+def test_every_option_and_setting_is_explained(run: Run) -> None:
+    found = verbs(typer.main.get_command(app))
+    expected = {"demo", "link", "discover", "tune", "evaluate", "explain", "score", "kb check", "train encoder"}
+    assert expected <= set(found)
+    for name, verb in found.items():
+        assert all(parameter.help for parameter in verb.params), name
+        options = {option for parameter in verb.params for option in parameter.opts}
+        assert "--json" in options, name
+        assert "--settings" in options or name not in ("link", "discover", "tune", "train encoder", "train finder")
+        if "--settings" in options:
+            shown = run(*name.split(), "--settings")
+            assert (shown.code, shown.err) == (0, ""), name
+            lines = shown.out.splitlines()
+            explained = [lines[row + 1].strip() for row, line in enumerate(lines) if line[:1].strip() and "=" in line]
+            assert explained
+            assert all(explained), name
+
+
+@pytest.mark.parametrize("verb", ["link", "discover", "tune", "find", "evaluate", "score"])
+def test_a_help_text_fits_two_screens(verb: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("typer.rich_utils.MAX_WIDTH", 100)
+    shown = CliRunner().invoke(app, [verb, "--help"])
+    assert shown.exit_code == 0
+    assert len(shown.stdout.splitlines()) <= 100
+
+
+SHOWN = Shown((LINKER, ENCODER, READING), {"Clustering": "k", "Knowledge base": "kb_types"})
+seen: list[Chosen] = []
+
+
+def verb(how: Annotated[Chosen, SHOWN]) -> None:
+    """Keep what is given."""
+    seen.append(how)
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("--k 8", {"linker": {"k": "8"}}),
+        ("--set k=8 --k 9", {"linker": {"k": "9"}}),
+        ("--set context=25", {"encoder": {"context": "25"}}),
+        ("--set mention_threshold=0.3", {"linker": {"mention_threshold": "0.3"}}),
+        ("--set encoder.mention_threshold=0.3", {"encoder": {"mention_threshold": "0.3"}}),
+        ("--set map_types=Chemical=drug", {"linker": {"map_types": "Chemical=drug"}}),
+        ("--kb-types A --kb-types B", {"reading": {"kb_types": ["A", "B"]}}),
+        ("--set kb_types=A --set kb_types=B", {"reading": {"kb_types": ["A", "B"]}}),
+        ("--set @own.json", {"linker": {"k": 3}, "encoder": {"context": 5}}),
+    ],
+)
+def test_fields_are_set_by_name(
+    words: str, expected: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("own.json").write_text('{"k": 3, "encoder.context": 5}', "utf-8")
+    made = typer.Typer()
+    made.command()(spread(verb))
+    assert CliRunner().invoke(made, words.split()).exit_code == 0
+    assert seen.pop().values == expected

@@ -14,8 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from builders import document, save_lines
-from cli_builders import arbo_process, linking, sample_files
+from builders import document, linking, save_lines
 from conftest import Run
 from rich.console import Console
 
@@ -24,12 +23,6 @@ from arbo import Entity, KnowledgeBase
 from arbo.cli import console
 from arbo.data.corpus import Corpus
 from arbo.results.views import mention_view
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of `sample_files`."""
-    return sample_files(tmp_path_factory.mktemp("files"))
 
 
 def test_demo(run: Run, tmp_path: Path) -> None:
@@ -45,27 +38,13 @@ def test_demo(run: Run, tmp_path: Path) -> None:
     assert "new-D09" in shown.out
     assert "accuracy" in shown.out
     assert arbo.read_jsonl(tmp_path / "sample" / "documents.jsonl") == arbo.load_sample()[0]
+    assert run("--version").out.startswith("arbo ")
     assert run("demo", "--json", "--out", tmp_path / "demo run").json["linking"] is not None
 
 
-def test_bad_data_is_3_and_names_the_place(run: Run, folder: Path, tmp_path: Path) -> None:
-    good = (folder / "all.jsonl").read_text("utf-8").splitlines()
-    bad = tmp_path / "bad.jsonl"
-    bad.write_text("\n".join([*good[:2], '{"id": "D99", "text": 5}', good[3]]), "utf-8")
-    outcome = run("link", bad, *linking(folder)[1:], "--out", tmp_path / "run")
-    assert (outcome.code, outcome.out) == (3, "")
-    assert f"{bad}, line 3, 'D99'" in outcome.err
-    assert not (tmp_path / "run").exists()
-
-    skipped = run("link", bad, *linking(folder)[1:], "--out", tmp_path / "run", "--set", "on_error=skip", "--json")
-    assert skipped.code == 0
-    assert "1 malformed documents skipped" in skipped.err
-    assert arbo.Result.load(tmp_path / "run").manifest["notes"]["documents"] == {"malformed documents skipped": 1}
-
-
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="/dev/full is of Linux")
-def test_output_that_cannot_be_written_is_told(folder: Path, tmp_path: Path) -> None:
-    arguments = ["-m", "arbo", "kb", "check", str(folder / "kb.jsonl"), "--json"]
+def test_output_that_cannot_be_written_is_told(files: Path, tmp_path: Path) -> None:
+    arguments = ["-m", "arbo", "kb", "check", str(files / "kb.jsonl"), "--json"]
     with open("/dev/full", "wb") as full:
         done = subprocess.run([sys.executable, *arguments], stdout=full, stderr=subprocess.PIPE, text=True)
     assert done.returncode == 1
@@ -100,13 +79,10 @@ main()
 @pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="signals are of POSIX")
 @pytest.mark.parametrize("stage", ["searching", "saving"])
-def test_an_interrupt_is_130_and_leaves_nothing(folder: Path, tmp_path: Path, stage: str) -> None:
-    arguments = ["link", *map(str, linking(folder)), "--out", str(tmp_path / "out" / "run"), "--json"]
+def test_an_interrupt_is_130_and_leaves_nothing(files: Path, tmp_path: Path, stage: str) -> None:
+    arguments = ["link", *map(str, linking(files)), "--out", str(tmp_path / "out" / "run"), "--json"]
     with subprocess.Popen(
-        [sys.executable, "-c", _HANG, stage, *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
+        [sys.executable, "-c", _HANG, stage, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
         assert process.stderr is not None
         while (line := process.stderr.readline()) not in ("hanging\n", ""):
@@ -119,61 +95,26 @@ def test_an_interrupt_is_130_and_leaves_nothing(folder: Path, tmp_path: Path, st
     assert not (tmp_path / "out").exists() or list((tmp_path / "out").iterdir()) == []
 
 
-def test_the_version(run: Run) -> None:
-    shown = run("--version")
-    assert (shown.code, shown.out.split()[0]) == (0, "arbo")
-
-
-def test_link_evaluate_explain(run: Run, folder: Path, tmp_path: Path) -> None:
-    out = tmp_path / "run"
-    linked = run("link", *linking(folder), "--out", out, "--json")
-    assert linked.code == 0
-    documents, kb = arbo.load_sample()
+def test_link_evaluate_explain(run: Run, files: Path, tmp_path: Path) -> None:
+    out, (documents, kb) = tmp_path / "run", arbo.load_sample()
+    linked = run("link", *linking(files), "--out", out, "--json")
     result = arbo.Linker(kb).link(documents)
     nil = sum(link.entity is None for link in result.links)
     expected = {"mentions": len(result.links), "nil": nil, "linked": len(result.links) - nil, "run": str(out)}
-    assert linked.json.items() >= expected.items()
-    assert linked.json["discovered"] == len(result.discovered)
+    assert linked.json.items() >= (expected | {"discovered": len(result.discovered)}).items()
     assert arbo.Result.load(out).link_table == result.link_table
-
-    scored = run("evaluate", out, "--json")
-    assert scored.code == 0
-    evaluation = result.evaluate()
+    scored, evaluation = run("evaluate", out, "--json"), result.evaluate()
+    assert (scored.code, scored.err) == (0, "")
     assert scored.json == json.loads(json.dumps({**evaluation.as_dict(), "report": evaluation.report("run").as_dict()}))
-    assert scored.json["linking"]["accuracy"] == result.evaluate().linking.accuracy  # type: ignore[index,union-attr]
-    assert {"clustering", "coreference"} <= set(scored.json)
-    assert scored.err == ""
-
-    link = result.links[0]
-    explained = run("explain", out, link.mention.id)
-    assert str(result.explain(link)) in explained.out
-    both = run("explain", out, link.mention.id, result.links[1].mention.id, "--json")
-    assert [e["mention"] for e in both.json["explanations"]] == [  # type: ignore[attr-defined]
-        link.mention.id,
-        result.links[1].mention.id,
-    ]
+    first, second = (link.mention.id for link in result.links[:2])
+    assert str(result.explain(first)) in run("explain", out, first).out
+    both = run("explain", out, first, second, "--json").json["explanations"]
+    assert [one["mention"] for one in both] == [first, second]  # type: ignore[attr-defined]
 
 
-def test_discover(run: Run, folder: Path, tmp_path: Path) -> None:
-    found = run("discover", folder / "all.jsonl", "--format", "jsonl", "--out", tmp_path / "run", "--json")
-    assert found.code == 0
-    assert found.json["linked"] == 0
-    documents, _ = arbo.load_sample()
-    assert found.json["discovered"] == len(arbo.Linker().discover(documents).discovered)
-    scored = run("evaluate", tmp_path / "run", "--json")
-    assert scored.json["linking"] is None
-    assert scored.json["clustering"] is not None
-
-
-def test_types(run: Run, folder: Path, tmp_path: Path) -> None:
-    out = tmp_path / "run"
-    run("link", *linking(folder), "--types", "Species", "--types", "Disease", "--out", out)
-    assert set(arbo.Result.load(out).mention_table["type"].to_pylist()) == {"Species", "Disease"}
-
-
-def test_an_approximate_search_says_what_it_found(run: Run, folder: Path, bert_folder: Path, tmp_path: Path) -> None:
+def test_an_approximate_search_says_what_it_found(run: Run, files: Path, bert_folder: Path, tmp_path: Path) -> None:
     model = ("--encoder", bert_folder, "--set", f"cache={tmp_path / 'cache'}", "--set", "search=hnsw")
-    linked = run("link", *linking(folder), *model, "--out", tmp_path / "run")
+    linked = run("link", *linking(files), *model, "--out", tmp_path / "run")
     assert linked.code == 0
     assert "hnsw found 100.0% of the nearest entities" in " ".join(linked.err.split())
     manifest = arbo.Result.load(tmp_path / "run").manifest
@@ -181,24 +122,20 @@ def test_an_approximate_search_says_what_it_found(run: Run, folder: Path, bert_f
     assert manifest["config"]["search"] == "hnsw"
 
 
-def test_formats_are_guessed_and_told_and_inputs_may_be_several(run: Run, folder: Path, tmp_path: Path) -> None:
-    first, *rest = (folder / "all.jsonl").read_text("utf-8").splitlines(keepends=True)
+def test_formats_are_guessed_and_told_and_inputs_may_be_several(
+    run: Run, files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, *rest = (files / "all.jsonl").read_text("utf-8").splitlines(keepends=True)
     (tmp_path / "1.jsonl").write_text(first, "utf-16")
     (tmp_path / "2.jsonl").write_bytes(gzip.compress("".join(rest).encode()))
-    for docs in ([tmp_path / "*.jsonl"], [tmp_path / "1.jsonl", tmp_path / "2.jsonl"], [tmp_path]):
-        outcome = run("link", *docs, "--kb", folder / "kb.jsonl", "--out", tmp_path / "run", "--json")
+    for docs in ([tmp_path / "*.jsonl"], [tmp_path / "1.jsonl", tmp_path / "2.jsonl"], [tmp_path], ["-"]):
+        with (files / "all.jsonl").open() as stream, monkeypatch.context() as patch:
+            patch.setattr(sys, "stdin", stream)
+            outcome = run("link", *docs, "--kb", files / "kb.jsonl", "--out", tmp_path / "run", "--json")
         assert outcome.json["mentions"] == len(arbo.load_sample()[0].mentions)
         assert "kb.jsonl: read as jsonl (--kb-format overrides)" in outcome.err
         assert ": read as jsonl (--format overrides)" in outcome.err
-    assert "read as" not in run("link", *linking(folder), "--out", tmp_path / "run").err
-
-
-def test_the_standard_input_is_read(folder: Path, tmp_path: Path) -> None:
-    command = ["-", "--kb", folder / "kb.jsonl", "--out", tmp_path / "run", "--json"]
-    with (folder / "all.jsonl").open("rb") as stream:
-        done = arbo_process("link", *command, stdin=stream)
-    assert done.returncode == 0
-    assert "-: read as jsonl" in done.stderr
+    assert "read as" not in run("link", *linking(files), "--out", tmp_path / "run").err
 
 
 def test_types_are_proposed_if_they_explain_missing_ids(run: Run, tmp_path: Path) -> None:
@@ -219,37 +156,24 @@ def test_types_are_proposed_if_they_explain_missing_ids(run: Run, tmp_path: Path
     )
 
 
-# Ids
-
-
-def test_only_listed_documents_are_read(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_documents_mentions_and_entities_are_chosen(run: Run, files: Path, tmp_path: Path) -> None:
     ids = save_lines(tmp_path / "ids.txt", "# a split", "", " D03 ", "D01", "D03", "Z9", "Z8", "Z7", "Z6")
-    done = run("link", *linking(folder), "--ids", ids, "--out", tmp_path / "run")
+    bad = save_lines(tmp_path / "bad.jsonl", *(files / "all.jsonl").read_text("utf-8").splitlines(), {"id": 5})
+    types = ["--types", "Species", "--types", "Disease", "--kb-types", "Species"]
+    job = [bad, *linking(files)[1:], "--set", "on_error=skip", "--ids", ids, *types]
+    done = run("link", *job, "--out", tmp_path / "run")
     assert done.code == 0
     assert "ids.txt: no documents with the ids 'Z9', 'Z8', 'Z7' and 1 more" in done.told
-    result = arbo.Result.load(tmp_path / "run")
+    assert "1 malformed documents skipped" in done.told
+    result, kb = arbo.Result.load(tmp_path / "run"), KnowledgeBase.from_jsonl(files / "kb.jsonl").of_types("Species")
     assert {link.mention.document_id for link in result.links} == {"D01", "D03"}
-
-
-# Types of entities
-
-
-def test_entities_of_other_types_are_left_out(run: Run, folder: Path, tmp_path: Path) -> None:
-    kb = KnowledgeBase.from_jsonl(folder / "kb.jsonl")
-    kept = kb.of_types("Species")
-    assert 0 < len(kept) < len(kb)
-    assert {entity.id for entity in kept} == {entity.id for entity in kb if "Species" in entity.types}
-    assert run("link", *linking(folder), "--kb-types", "Species", "--out", tmp_path / "run").code == 0
-    result = arbo.Result.load(tmp_path / "run")
-    assert {link.entity for link in result.links} - {None} <= {entity.id for entity in kept}
-    assert result.manifest["knowledge_base"]["fingerprint"] == kept.fingerprint
+    assert set(result.mention_table["type"].to_pylist()) == {"Species", "Disease"}
+    assert {link.entity for link in result.links} - {None} <= {entity.id for entity in kb}
+    assert result.manifest["notes"]["documents"]["malformed documents skipped"] == 1
+    assert result.manifest["knowledge_base"]["fingerprint"] == kb.fingerprint
     assert result.manifest["kb_source"]["types"] == ["Species"]
     assert run("add", "--anew", tmp_path / "run", "--out", tmp_path / "again").code == 0
-    wrong = run("kb", "convert", folder / "kb.jsonl", "--set", "kb_types=Specie", "--out", tmp_path / "x.jsonl")
-    assert (wrong.code, "no entity has the type 'Specie'; types of entities: " in wrong.told) == (2, True)
 
-
-# Abbreviations
 
 DOCS = [document("d", ("quartz fever (QF)", None), ("QF", None))]
 NAMES = KnowledgeBase([Entity("A", "quartz fever"), Entity("B", "QF")])
@@ -273,48 +197,38 @@ def test_abbreviations_stay_as_they_are(run: Run, tmp_path: Path, options: list[
     assert {link.entity for link in links if link.mention.text == "QF"} == {entity}
 
 
-def test_tune_then_link(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_tune_then_link(run: Run, files: Path, tmp_path: Path) -> None:
     file = tmp_path / "new folder" / "tuned.json"
-    tuned = run("tune", *linking(folder, docs="train.jsonl"), "--out", file, "--json")
+    tuned = run("tune", *linking(files, "train.jsonl"), "--method", "undirected", "--out", file, "--json")
     assert tuned.code == 0
     content = json.loads(file.read_text("utf-8"))
     assert content["config"] == tuned.json["config"]
+    assert content["config"]["method"] == "undirected"
     assert content["tuning"]["objective"] == tuned.json["objective"] == "accuracy_with_nil"
-    run("link", *linking(folder, docs="test.jsonl"), "--config", file, "--out", tmp_path / "run")
-    config = arbo.LinkerConfig.from_json(file)
-    assert arbo.Result.load(tmp_path / "run").manifest["config"] == config.as_dict()
-    documents, kb = arbo.load_sample()
-    assert (
-        arbo.Result.load(tmp_path / "run").link_table == arbo.Linker(kb, config=config).link(documents[45:]).link_table
-    )
-
-    options = ["--k", 1, "--method", "undirected", "--threshold", "0.3,none"]
-    run("link", *linking(folder), "--config", file, "--out", tmp_path / "run", *options)
-    manifest = arbo.Result.load(tmp_path / "run").manifest
-    changed = {"k": 1, "method": "undirected", "entity_threshold": 0.3, "mention_threshold": None}
-    assert manifest["config"] == config.as_dict() | changed
+    run("link", *linking(files, "test.jsonl"), "--config", file, "--out", tmp_path / "run")
+    config, (documents, kb) = arbo.LinkerConfig.from_json(file), arbo.load_sample()
+    result = arbo.Result.load(tmp_path / "run")
+    assert result.manifest["config"] == config.as_dict()
+    assert result.link_table == arbo.Linker(kb, config=config).link(documents[45:]).link_table
+    options = ["--k", 1, "--method", "MiniMax", "--threshold", "0.3,none", "--kb-format", "Jsonl"]
+    run("link", *linking(files), "--config", file, "--out", tmp_path / "run", *options)
+    changed = {"k": 1, "method": "minimax", "entity_threshold": 0.3, "mention_threshold": None}
+    assert arbo.Result.load(tmp_path / "run").manifest["config"] == config.as_dict() | changed
 
 
-def test_tune_discovery(run: Run, folder: Path, tmp_path: Path) -> None:
-    docs = [folder / "all.jsonl", "--format", "jsonl"]
-    tuned = run("tune", *docs, "--out", tmp_path / "tuned.json", "--json")
-    assert tuned.json["objective"] == "ari"
-    run("discover", *docs, "--config", tmp_path / "tuned.json", "--out", tmp_path / "run")
-    scored = run("evaluate", tmp_path / "run", "--json")
-    assert scored.json["clustering"]["ari"] == pytest.approx(tuned.json["score"])  # type: ignore[index]
-
-
-def test_objective_and_method_are_chosen(run: Run, folder: Path, tmp_path: Path) -> None:
-    docs, out = [folder / "train.jsonl", "--format", "jsonl"], ["--out", tmp_path / "tuned.json", "--json"]
-    tuned = run("tune", *docs, "--objective", "conll", *out)
-    assert tuned.json["objective"] == "conll"
-    run("discover", *docs, "--config", tmp_path / "tuned.json", "--out", tmp_path / "run")
-    scored = run("evaluate", tmp_path / "run", "--json").json["coreference"]
-    assert scored["conll"] == pytest.approx(tuned.json["score"])  # type: ignore[index]
-    held = run("tune", *linking(folder, docs="train.jsonl"), "--method", "undirected", *out)
-    assert held.json["config"]["method"] == "undirected"  # type: ignore[index]
-    for wrong in (["--method", "minimax"], ["--objective", "nil_f1"]):
-        assert run("tune", *docs, *wrong, *out).code == 2
+@pytest.mark.parametrize(("objective", "group"), [("ari", "clustering"), ("conll", "coreference")])
+def test_tune_then_discover(run: Run, files: Path, tmp_path: Path, objective: str, group: str) -> None:
+    docs, tuned, out = [files / "all.jsonl", "--format", "jsonl"], tmp_path / "tuned.json", tmp_path / "run"
+    asked = [] if objective == "ari" else ["--objective", objective]
+    told = run("tune", *docs, *asked, "--out", tuned, "--json").json
+    assert told["objective"] == objective
+    found = run("discover", *docs, "--config", tuned, "--out", out, "--json").json
+    documents, config = arbo.load_sample()[0], arbo.LinkerConfig.from_json(tuned)
+    expected = arbo.Linker(config=config).discover(documents)
+    assert (found["linked"], found["discovered"]) == (0, len(expected.discovered))
+    scored = run("evaluate", out, "--json").json
+    assert scored["linking"] is None
+    assert scored[group][objective] == pytest.approx(told["score"])
 
 
 def test_names_cannot_steer_the_terminal(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

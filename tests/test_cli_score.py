@@ -15,12 +15,6 @@ Write = Callable[..., Path]
 
 
 @pytest.fixture
-def score(run: Run) -> Run:
-    """Run `arbo score` in this process."""
-    return lambda *arguments: run("score", *arguments)
-
-
-@pytest.fixture
 def write(tmp_path: Path) -> Write:
     """Write documents, each a list of last columns, as a CoNLL file."""
 
@@ -51,12 +45,12 @@ def lines(text: str) -> dict[str, list[str]]:
     return {cells[0]: cells[1:] for cells in map(str.split, text.splitlines()) if cells}
 
 
-def test_the_contract_on_the_golden_files(score: Run, shared: Callable[[str], Path]) -> None:
+def test_the_contract_on_the_golden_files(run: Run, shared: Callable[[str], Path]) -> None:
     folder = shared("golden/conll")
     for line in (folder / "expected.jsonl").read_text("utf-8").splitlines():
         case = json.loads(line)
         key, response = (folder / case[f"{side}_file"] for side in ("key", "response"))
-        scored = score(key, response, "--json", "--set", "seed=1")
+        scored = run("score", key, response, "--json", "--set", "seed=1")
         assert scored.code == 0
         found = scored.json["coreference"]
         assert found["conll"] == pytest.approx(case["expected"].pop("conll"), abs=1e-9)
@@ -70,84 +64,65 @@ def test_the_contract_on_the_golden_files(score: Run, shared: Callable[[str], Pa
         assert name == response.name
 
 
-def test_what_people_see(score: Run, many: tuple[Path, Path, Path]) -> None:
-    key, good, _ = many
-    shown = score(key, good)
-    assert (shown.code, shown.err) == (0, "")
-    assert shown.out.startswith("good.conll against key.conll, 20 documents\n")
-    rows = lines(shown.out)
-    assert rows["mentions"][:3] == ["1.0000"] * 3
-    assert "80 right, 80 in the key, 80 in the response" in shown.out
-    assert rows["MUC"][:3] == ["0.9750"] * 3
-    scores = score(key, good, "--json").json["coreference"]
-    assert rows["CoNLL"][0] == f"{scores['conll']:.4f}"
-    assert rows["LEA"][:3] == [f"{scores['lea'][name]:.4f}" for name in ("recall", "precision", "f1")]
-    assert "20 documents, seed 0" in shown.out
-    assert {"CEAF-m", "CEAF-e", "B-cubed", "BLANC"} < set(rows)
-
-
-def test_several_systems_are_compared_with_the_first(score: Run, many: tuple[Path, Path, Path]) -> None:
+def test_systems_are_scored_alone_and_against_the_first(
+    run: Run, many: tuple[Path, Path, Path], tmp_path: Path
+) -> None:
     key, good, bad = many
-    shown = score(key, good, bad, "--set", "seed=5")
+    files = [tmp_path / f"table.{ending}" for ending in ("md", "tex", "txt", "json")]
+    saves = [argument for file in files for argument in ("--save", file)]
+    shown = run("score", key, good, bad, "--set", "seed=5", *saves)
     rows = lines(shown.out)
+    assert (shown.code, shown.err) == (0, "")
     assert shown.out.startswith("F1 against key.conll, 20 documents\n")
-    assert rows["MUC"] == [">0.9750", "0.0000**"]
-    assert rows["mentions"] == ["1.0000", "1.0000"]
+    assert (rows["MUC"], rows["mentions"]) == ([">0.9750", "0.0000**"], ["1.0000", "1.0000"])
     assert "against good.conll" in shown.out
     assert "seed 5" in shown.out
-
-    found = score(key, good, bad, "--json").json
+    found = run("score", key, good, bad, "--set", "seed=5", "--json").json
     assert list(found["systems"]) == ["good.conll", "bad.conll"]
     for path in (good, bad):
-        alone = score(key, path, "--json").json
-        assert alone["coreference"] == found["systems"][path.name]["coreference"]
+        alone, rows = run("score", key, path, "--json").json["coreference"], lines(run("score", key, path).out)
+        assert rows["CoNLL"][0] == f"{alone['conll']:.4f}"
+        assert rows["LEA"][:3] == [f"{alone['lea'][name]:.4f}" for name in ("recall", "precision", "f1")]
+        assert alone == found["systems"][path.name]["coreference"]
         assert found["systems"][path.name]["response"] == str(path)
     against = found["report"]["systems"]["bad.conll"]["MUC"]["against_first"]
     assert against["difference"] == pytest.approx(-0.975)
     assert against["p_value"] < 0.01
     assert found["report"]["systems"]["good.conll"]["MUC"]["against_first"] is None
+    markdown, latex, text, data = (file.read_text("utf-8") for file in files)
+    assert "| MUC | **0.9750** | 0.0000\\*\\* |" in markdown
+    assert "\\toprule" in latex
+    assert text == shown.out
+    assert json.loads(data) == found["report"]
 
 
-def test_per_document(score: Run, write: Write) -> None:
+def test_per_document(run: Run, write: Write) -> None:
     documents = {"d1": ["(1)", "(1)"], "d2": ["(1)", "(1)", "(2)"], "d3": ["-"]}
     key, good = (write(name, **documents) for name in ("key", "good"))
     bad = write("bad", **(documents | {"d2": ["(1)", "(2)", "(2)"]}))
-    shown = score(key, bad, "--per-document").out.partition("Scores by document")[2]
+    shown = run("score", key, bad, "--per-document").out.partition("Scores by document")[2]
     rows = lines(shown)
     header = next(line.split() for line in shown.splitlines() if "MUC" in line)
     assert rows["d1"] == ["1.0000"] * 8
     assert rows["d2"][header.index("MUC")] == "0.0000"
     assert rows["d3"] == ["0/0"] * 8
 
-    side_by_side = score(key, good, bad, "--per-document").out.partition("CoNLL F1 by document")[2]
+    side_by_side = run("score", key, good, bad, "--per-document").out.partition("CoNLL F1 by document")[2]
     assert lines(side_by_side)["d2"] == ["1.0000", rows["d2"][header.index("CoNLL")]]
 
-    found = score(key, bad, "--per-document", "--json").json["documents"]
+    found = run("score", key, bad, "--per-document", "--json").json["documents"]
     assert list(found) == ["d1", "d2", "d3"]
     assert found["d2"]["mentions"]["counts"] == [3, 3, 3, 3]
     clusters = [read_conll(path).documents["d2"] for path in (key, bad)]
     assert found["d2"]["coreference"] == json.loads(json.dumps(coreference_scores(*clusters)))
-    assert "documents" not in score(key, bad, "--json").json
+    assert "documents" not in run("score", key, bad, "--json").json
 
 
-def test_save_as_the_ending_says(score: Run, many: tuple[Path, Path, Path], tmp_path: Path) -> None:
-    key, good, bad = many
-    files = [tmp_path / f"table.{ending}" for ending in ("md", "tex", "txt", "json")]
-    saves = [argument for file in files for argument in ("--save", file)]
-    shown = score(key, good, bad, *saves)
-    assert shown.code == 0
-    markdown, latex, text, data = (file.read_text("utf-8") for file in files)
-    assert "| MUC | **0.9750** | 0.0000\\*\\* |" in markdown
-    assert "\\toprule" in latex
-    assert text == shown.out
-    assert json.loads(data) == score(key, good, bad, "--json").json["report"]
-
-
-def test_what_has_no_partner_is_told(score: Run, write: Write) -> None:
+def test_what_has_no_partner_is_told(run: Run, write: Write) -> None:
     key = write("key", **{"(a) ": ["(1)"], "(b)": ["(1)"], "(c)": ["(1)", "(1)|(2)"]})
     response = write("response", **{"(a)": ["(1)"], "(c)": ["(1)", "(2)", "# note"], "(x)": ["(1)"]})
     response.write_text(response.read_text().replace("(c)\t2\tw\t# note", "# note"))
-    scored = score(key, response, "--json")
+    scored = run("score", key, response, "--json")
     assert scored.json["missing_documents"] == ["(a) ", "(b)"]
     assert scored.json["ignored_documents"] == ["(a)", "(x)"]
     for note in (
@@ -159,9 +134,9 @@ def test_what_has_no_partner_is_told(score: Run, write: Write) -> None:
         assert note in scored.told
 
 
-def test_singletons_are_removed_from_key_and_response(score: Run, write: Write) -> None:
+def test_singletons_are_removed_from_key_and_response(run: Run, write: Write) -> None:
     key, response = write("key.conll", d=["(1)", "(1)", "(2)", "-"]), write("r.conll", d=["(1)", "(2)", "(2)", "(3)"])
-    scored = score(key, response, "--set", "remove_singletons=true", "--json").json
+    scored = run("score", key, response, "--set", "remove_singletons=true", "--json").json
     expected = coreference_scores([[(0, 0), (1, 1)]], [[(1, 1), (2, 2)]])
     assert scored["coreference"] == expected
     assert scored["mentions"]["counts"] == [1, 2, 1, 2]  # type: ignore[index]

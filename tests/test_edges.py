@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -113,6 +115,7 @@ def test_features_of_a_pair_depend_on_its_two_documents_alone() -> None:
     )
 
 
+@functools.cache
 def fitted() -> tuple[Trees, np.ndarray, np.ndarray]:
     rng = np.random.default_rng(0)
     features = rng.normal(size=(600, len(MENTION_FEATURES))).astype(np.float32)
@@ -154,33 +157,29 @@ def test_a_model_is_saved_and_read_back(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("key", "value", "said"),
     [
-        ({"format": "run"}, "not an edge model"),
-        ({"format_version": 99}, "newer arbo"),
-        ({"features": {}}, "other features"),
-        ({"mentions": None}, "damaged"),
-        ({"mentions": {"roots": [10**6]}}, "damaged"),
-        ({"mentions": {"left": [0]}}, "damaged"),
-        ({"mentions": {"feature": [len(ENTITY_FEATURES) + 99]}}, "damaged"),
-        ({"mentions": {"value": [None]}}, "damaged"),
+        ("format", "run", "not an edge model"),
+        ("format_version", 99, "newer arbo"),
+        ("features", {}, "other features"),
+        ("mentions", None, "damaged"),
+        ("roots", 10**6, "damaged"),
+        ("left", 0, "damaged"),
+        ("feature", len(ENTITY_FEATURES) + 99, "damaged"),
+        ("value", None, "damaged"),
     ],
 )
-def test_a_damaged_model_is_refused(tmp_path: Path, change: dict[str, object], said: str) -> None:
+def test_a_damaged_model_is_refused(tmp_path: Path, key: str, value: Any, said: str) -> None:
     file = tmp_path / "edges.json"
     EdgeModel(fitted()[0], None, {}).save(file)
     content = json.loads(file.read_text("utf-8"))
-    for key, value in change.items():
-        inner = isinstance(value, dict) and key == "mentions"
-        content[key] = (
-            {**content[key], **{k: (v * len(content[key][k]))[: len(content[key][k])] for k, v in value.items()}}
-            if inner
-            else value
-        )  # type: ignore[attr-defined]
+    if key in content:
+        content[key] = value
+    else:
+        content["mentions"][key] = [value] * len(content["mentions"][key])
     file.write_text(json.dumps(content), "utf-8")
-    with pytest.raises(DataError, match=said) as raised:
+    with pytest.raises(DataError, match=f"edges.json.*{said}"):
         EdgeModel.load(file)
-    assert "edges.json" in str(raised.value)
 
 
 def test_learnt_edges_replace_those_of_the_encoder() -> None:
@@ -227,50 +226,43 @@ def test_learnt_edges_link_better_than_names_alone(learnt: EdgeModel) -> None:
 
 def test_the_partition_does_not_depend_on_the_order_of_documents(learnt: EdgeModel) -> None:
     documents, kb = arbo.load_sample()
-    linker = arbo.Linker(kb, edges=learnt)
-
-    def clusters(corpus: Corpus) -> dict[str, str | None]:
-        table = linker.link(corpus).link_table
-        return dict(zip(table["mention_id"].to_pylist(), table["entity_id"].to_pylist(), strict=True))
-
-    assert clusters(documents[60:]) == clusters(Corpus(reversed(documents[60:])))
+    links, backwards = (
+        arbo.Linker(kb, edges=learnt).link(some).links for some in (documents[60:], Corpus(reversed(documents[60:])))
+    )
+    assert {(one.mention.id, one.entity) for one in links} == {(one.mention.id, one.entity) for one in backwards}
 
 
-def test_training_needs_both_kinds_of_pairs() -> None:
+def test_what_learnt_edges_cannot_do(learnt: EdgeModel) -> None:
     documents = corpus("[Ada] met [Bell].", "[Ada] wrote.")
     with pytest.raises(DataError, match="0 of 0 pairs of two mentions mean the same, but training needs both pairs"):
         arbo.train_edges(documents, documents)
-
-
-def test_a_reranker_and_learnt_edges_exclude_each_other(learnt: EdgeModel) -> None:
-    _, kb = arbo.load_sample()
     with pytest.raises(arbo.UsageError, match="a reranker and an edge model together; leave out one of them"):
-        arbo.Linker(kb, reranker=lambda *_: [], edges=learnt)
+        arbo.Linker(arbo.KnowledgeBase(), reranker=lambda *_: [], edges=learnt)
 
 
 def test_the_command_line_trains_tunes_and_discovers(tmp_path: Path, run: Run) -> None:
-    documents, _ = arbo.load_sample()
+    documents, dev = arbo.load_sample()[0], tmp_path / "dev.jsonl"
     documents[:60].to_jsonl(tmp_path / "train.jsonl")
-    documents[60:].to_jsonl(tmp_path / "dev.jsonl")
+    documents[60:].to_jsonl(dev)
     edges, tuned = tmp_path / "edges.json", tmp_path / "tuned.json"
-    trained = run("train", "edges", tmp_path / "train.jsonl", "--dev", tmp_path / "dev.jsonl", "--out", edges)
-    assert (trained.code, "pairs; written to" in trained.out, "are compared: found by place" in trained.out) == (
-        0,
-        True,
-        True,
-    )
-    assert run("tune", tmp_path / "dev.jsonl", "--edges", edges, "--out", tuned).code == 0
+    trained = run("train", "edges", tmp_path / "train.jsonl", "--dev", dev, "--out", edges)
+    assert trained.code == 0
+    assert "pairs; written to" in trained.out
+    assert "are compared: found by place" in trained.out
+    assert run("tune", dev, "--edges", edges, "--out", tuned).code == 0
     options = ("--config", tuned, "--out", tmp_path / "run")
-    assert run("discover", tmp_path / "dev.jsonl", "--edges", edges, *options).code == 0
+    assert run("discover", dev, "--edges", edges, *options).code == 0
     assert arbo.Result.load(tmp_path / "run").manifest["encoder"]["edges"]["fingerprint"]
-    other = run("discover", tmp_path / "dev.jsonl", *options)
+    other = run("discover", dev, *options)
     assert (other.code, "tuned with an edge model" in other.told, "give --edges the" in other.told) == (2, True, True)
-    (tmp_path / "bare.json").write_text('{"config": {}}')
-    with pytest.raises(arbo.UsageError, match=r"tuned without an edge model, .*; leave --edges out, or tune again"):
-        tuned_edges(tmp_path / "bare.json", edges)
-    tuned.write_text(re.sub('"fingerprint": "[^"]*"', '"fingerprint": "other"', tuned.read_text("utf-8")))
-    with pytest.raises(arbo.UsageError, match=r"with another edge model, .*; give --edges the model that it was tuned"):
-        tuned_edges(tuned, edges)
+    text = tuned.read_text("utf-8")
+    for content, words in (
+        ('{"config": {}}', r"tuned without an edge model, .*; leave --edges out, or tune again"),
+        (re.sub('"fingerprint": "[^"]*"', '"fingerprint": "other"', text), r"another edge model, .*; give --edges the"),
+    ):
+        tuned.write_text(content)
+        with pytest.raises(arbo.UsageError, match=words):
+            tuned_edges(tuned, edges)
 
 
 def test_blocks_do_not_change_the_weights(learnt: EdgeModel, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -294,13 +286,9 @@ def test_training_pairs_mentions_as_linking_does() -> None:
 
 def test_names_of_other_documents_teach_and_own_names_do_not() -> None:
     kb = arbo.KnowledgeBase([arbo.Entity("Q1", "first"), arbo.Entity("Q2", "second")])
-    lines = [
-        {"id": f"d{i}", "text": f"Ada{i} Bell", "mentions": [{"spans": [[0, 4]], "entities": ["Q1"]}]} for i in range(4)
-    ]
-    for line in lines:
-        line["mentions"].append({"spans": [[5, 9]], "entities": ["Q2"]})  # type: ignore[union-attr]
+    both = [{"spans": [[0, 4]], "entities": ["Q1"]}, {"spans": [[5, 9]], "entities": ["Q2"]}]
+    documents = Corpus.of([{"id": f"d{i}", "text": f"Ada{i} Bell", "mentions": both} for i in range(4)])
     letters = ENTITY_FEATURES.index("letters")
-    documents = Corpus.of(lines)
     halves, (held_out,) = named_examples(arbo.Linker(kb), documents, documents)
     assert sum(len(correct) for _, correct in halves) == len(held_out[1]) == 16
     assert sum((features[correct, letters] > 0.99).sum() for features, correct in halves) == 4  # "Bell"

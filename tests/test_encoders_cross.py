@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -53,9 +51,6 @@ def words(own: CrossEncoder, ids: list[int]) -> str:
     return " ".join(own.tower.tokenizer.convert_ids_to_tokens(ids))
 
 
-# What is read
-
-
 def test_a_pair_is_one_sequence(bert: Tower) -> None:
     own = encoder(bert)
     (row,) = own.pairs(mentions("the fever of marsh patients", "fever"), KB).spell(np.array([0]), np.array([1]))
@@ -90,9 +85,6 @@ def test_less_room_later_is_less_room_at_once(bert: Tower, fields: list[list[str
     texts = [" ".join(words) for words in fields]
     (tokens,) = wide.spell([texts])
     assert wide.row(tokens, room) == narrow([texts])[0]
-
-
-# Scores
 
 
 @pytest.mark.parametrize("preset", ["arboel", "pel"])
@@ -149,29 +141,6 @@ def test_no_pairs_and_modes(bert: Tower) -> None:
     assert own.tower.model.training
 
 
-# Configuration
-
-
-@pytest.mark.parametrize(
-    ("changes", "told"),
-    [
-        ({"pooling": "mention"}, "pooling 'mention' is not one of cls, mean"),
-        ({"entity": "[CLS] {name} [SEP]"}, r"leave out its \[CLS\]"),
-        ({"entity": "{mention}"}, "is no plain field"),
-        ({"candidates": 0}, "at least 1"),
-        ({"entity_threshold": 1.5}, "from 0 to 1"),
-        ({"max_length": 0}, "max_length must be"),
-        ({"retrieval_weight": -1}, "retrieval_weight must be a number from 0 to 1e"),
-    ],
-)
-def test_what_cannot_be_meant(changes: dict[str, Any], told: str, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=told):
-        CrossEncoderConfig(**changes)
-    (tmp_path / "own.json").write_text(json.dumps(changes))
-    with pytest.raises(DataError, match=told):
-        CrossEncoderConfig.from_json(tmp_path / "own.json")
-
-
 def test_a_window_must_fit(bert: Tower) -> None:
     with pytest.raises(UsageError, match="reads at most 128 tokens"):
         CrossEncoder.of(bert)
@@ -179,9 +148,6 @@ def test_a_window_must_fit(bert: Tower) -> None:
         UsageError, match=r"max_length=8 is too small: half of it must hold the markers .*; raise max_length"
     ):
         replace(encoder(bert), config=replace(CONFIG, max_length=8))
-
-
-# Folders
 
 
 def test_what_was_saved_is_loaded(bert: Tower, tmp_path: Path) -> None:

@@ -56,9 +56,6 @@ def some(n: int, dim: int = 3, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     return np.frombuffer(rng.bytes(16 * n), "S16"), rng.random((n, dim), np.float32)
 
 
-# What is found
-
-
 def test_what_was_added_is_found(tmp_path: Path) -> None:
     store = EmbeddingStore.open(tmp_path / "a b" / "é", "model", 3)
     keys, vectors = some(20)
@@ -87,8 +84,6 @@ def test_keys_tell_fields_apart() -> None:
     fields = [["ab", "c"], ["a", "bc"], ["abc"], ["abc", ""], ["", "abc"], ["c", "ab"], []]
     assert len({key_of(texts) for texts in fields}) == len(fields)
 
-
-# Interrupted and simultaneous work
 
 KILLED = """
 import os, signal, sys
@@ -134,9 +129,6 @@ def test_a_killed_run_goes_on_to_the_same_vectors(
     assert [file.name for file in files(tmp_path / "killed")] == [file.name for file in files(tmp_path / "whole")]
 
 
-# Broken files
-
-
 def test_damaged_files_are_made_again(
     tmp_path: Path, bert: Tower, batches: Batches, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -149,9 +141,6 @@ def test_damaged_files_are_made_again(
     (said,) = caplog.messages
     assert said.startswith(f"{victim} is ignored")
     assert not (tmp_path / "trap").exists()
-
-
-# Folders that cannot be written
 
 
 @pytest.mark.parametrize(("step", "code"), [("fsync", errno.ENOSPC), ("replace", errno.EROFS)])
@@ -184,9 +173,6 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path, bert: Tower) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(UsageError, match=r"cannot keep embeddings in .*, or choose another \(--cache\)"):
         embed(bert, tmp_path / "file")
-
-
-# What is new, what is stale
 
 
 def test_only_new_texts_are_embedded(tmp_path: Path, bert: Tower, batches: Batches) -> None:

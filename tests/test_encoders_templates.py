@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -10,13 +11,12 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 import arbo
+from arbo.data.documents import text_of
 from arbo.data.inputs import MentionInput
 from arbo.encoders.dual import _mention_fields
 from arbo.encoders.templates import ENTITY_FIELDS, MENTION_FIELDS, Speller, Template, TokenRow
 from arbo.encoders.tower import Tower
 from arbo.errors import UsageError
-
-IN_CONTEXT = "[CLS] {left} [unused0] {mention} [unused0] {right} [SEP]"
 
 
 def mention_template(text: str) -> Template:
@@ -27,16 +27,6 @@ def spell(tower: Tower, text: str, max_length: int, *fields: str) -> list[str]:
     """Tokens of one input, as strings."""
     (row,) = Speller.of(tower.tokenizer, mention_template(text), max_length)([fields])
     return tower.tokenizer.convert_ids_to_tokens(row.ids)
-
-
-def read(text: str, *spans: tuple[int, int], **changes: object) -> list[str]:
-    """Left, mention and right of a mention of this text."""
-    mention = arbo.Mention("m", "d", spans, arbo.data.documents.text_of(spans, text))
-    item = MentionInput(mention.text, mention, arbo.Document("d", text, (mention,)))
-    return _mention_fields(item, MENTION_FIELDS, replace(arbo.EncoderConfig(max_length=16), **changes))
-
-
-# Parsing
 
 
 def test_a_template_is_literals_and_fields_in_order() -> None:
@@ -64,9 +54,6 @@ def test_a_template_that_cannot_be_meant(text: str, problem: str) -> None:
         mention_template(text)
 
 
-# Literals
-
-
 def test_literals_are_one_token_where_the_vocabulary_has_it(bert: Tower) -> None:
     tokens = spell(bert, "[CLS] [unused0] [START] of Of {mention} [SEP]", 20, "marsh fever")
     assert " ".join(tokens) == "[CLS] [unused0] [ s ##t ##a ##r ##t ] of of marsh fever [SEP]"
@@ -89,30 +76,22 @@ def test_markers_that_fill_the_window(bert: Tower) -> None:
     assert len(Speller.of(bert.tokenizer, template, 3)([["marsh fever"]])[0].ids) == 3
 
 
-# Markers inside the text itself
-
-
 def unigram() -> PreTrainedTokenizerFast:
     """A tokenizer like XLM-RoBERTa's, which finds `<s>` in ordinary text even when told not to."""
-    special = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+    special = {"cls_token": "<s>", "pad_token": "<pad>", "sep_token": "</s>", "unk_token": "<unk>"}
+    special |= {"mask_token": "<mask>"}
     letters = "▁<>/[]abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-    vocabulary = [(token, 0.0) for token in special] + [(letter, -5.0) for letter in letters]
+    vocabulary = [*((token, 0.0) for token in special.values()), *((letter, -5.0) for letter in letters)]
     tokenizer = Tokenizer(models.Unigram(vocabulary, unk_id=3))
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
-    names = {
-        "cls_token": "<s>",
-        "sep_token": "</s>",
-        "pad_token": "<pad>",
-        "unk_token": "<unk>",
-        "mask_token": "<mask>",
-    }
-    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, **names)
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, **special)
 
 
 @pytest.mark.parametrize("kind", ["bert", "roberta", "unigram"])
 @pytest.mark.parametrize("added", ["ordinary", "special", "not"])
 def test_markers_inside_the_text_are_spelt(kind: str, added: str, request: pytest.FixtureRequest) -> None:
-    tokenizer = unigram() if kind == "unigram" else request.getfixturevalue(f"{kind}_tokenizer")
+    load = PreTrainedTokenizerFast.from_pretrained
+    tokenizer = unigram() if kind == "unigram" else load(request.getfixturevalue(f"{kind}_folder"))
     if added != "not":
         tokenizer.add_tokens(["[END]"], special_tokens=added == "special")
     text = "[SEP] a[CLS]b <s> </s><mask> [MASK] [END] [end] [unused0]"
@@ -126,20 +105,6 @@ def test_markers_inside_the_text_are_spelt(kind: str, added: str, request: pytes
     spelt = "".join(piece.strip("#Ġ▁").lower() for piece in pieces)
     assert spelt.startswith("[sep]a[cls]b<s></s><mask>[mask][end][end][unused")
 
-
-@pytest.fixture
-def bert_tokenizer(bert_folder: object) -> PreTrainedTokenizerFast:
-    """A copy of its own: adding tokens changes it."""
-    return PreTrainedTokenizerFast.from_pretrained(bert_folder)
-
-
-@pytest.fixture
-def roberta_tokenizer(roberta_folder: object) -> PreTrainedTokenizerFast:
-    """A copy of its own: adding tokens changes it."""
-    return PreTrainedTokenizerFast.from_pretrained(roberta_folder)
-
-
-# The window
 
 WORD = st.sampled_from(["fever", "the", "xyz", "[SEP]", "a-b", "é", "😀", "腎臓", "\u200b", "e\u0301", "w" * 130])
 TEXT = st.lists(WORD, max_size=60).map(" ".join) | st.text(max_size=30).map(lambda text: " ".join(text.split()))
@@ -181,13 +146,8 @@ def test_the_window_is_what_cutting_all_tokens_gives(
     room = max_length - 2
     n_left, n_right = one_by_one(len(before), len(after), max(0, room - len(focus)))
     kept = focus[:room]
-    assert row.ids == [
-        tower.tokenizer.cls_token_id,
-        *before[len(before) - n_left :],
-        *kept,
-        *after[:n_right],
-        tower.tokenizer.sep_token_id,
-    ]
+    cls, sep = tower.tokenizer.cls_token_id, tower.tokenizer.sep_token_id
+    assert row.ids == [cls, *before[len(before) - n_left :], *kept, *after[:n_right], sep]
     assert len(row.ids) <= max_length
     assert (row.begin, row.end) == (1 + n_left, 1 + n_left + len(kept))
 
@@ -206,46 +166,29 @@ def test_long_words_are_read_to_their_end_before_a_mention_is_cut(bert: Tower) -
     assert tokens == ["[CLS]", "the", "[UNK]", "fever", "[UNK]", "of", "in", "[SEP]"]
 
 
-@pytest.mark.parametrize("nothing", ["", " ", "\u200b\u200b", "\x01"])
-def test_a_mention_without_tokens(bert: Tower, nothing: str) -> None:
-    (row,) = Speller.of(bert.tokenizer, mention_template("[CLS] {left} {mention} {right} [SEP]"), 9)(
-        [["the", nothing, "of"]]
-    )
-    assert bert.tokenizer.convert_ids_to_tokens(row.ids) == ["[CLS]", "the", "of", "[SEP]"]
-    assert row.begin == row.end == 2
-
-
-# What is read of a document
+LINE, LINES = "one two three fever four five six", "one two\r\nthree fever four\r\nfive"
 
 
 @pytest.mark.parametrize(
-    ("text", "span", "fields"),
+    ("text", "spans", "changes", "fields"),
     [
-        ("fever", (0, 5), ["", "fever", ""]),
-        ("fever rises", (0, 5), ["", "fever", " rises"]),
-        ("high fever", (5, 10), ["high", " fever", ""]),
-        ("high-fever, (so)", (5, 10), ["high-", "fever", ", (so)"]),
-        ("a\t\n b  fever\r\nc \u00a0 d", (7, 12), ["a b", " fever", " c d"]),
-        ("😀 e\u0301 fever 腎臓", (5, 10), ["😀 e\u0301", " fever", " 腎臓"]),
-        ("a marsh\n fever b", (2, 14), ["a", " marsh fever", " b"]),
-        ("  fever  ", (2, 7), ["", " fever", ""]),
+        ("fever", [(0, 5)], {}, ["", "fever", ""]),
+        ("fever rises", [(0, 5)], {}, ["", "fever", " rises"]),
+        ("high fever", [(5, 10)], {}, ["high", " fever", ""]),
+        ("high-fever, (so)", [(5, 10)], {}, ["high-", "fever", ", (so)"]),
+        ("a\t\n b  fever\r\nc \u00a0 d", [(7, 12)], {}, ["a b", " fever", " c d"]),
+        ("😀 e\u0301 fever 腎臓", [(5, 10)], {}, ["😀 e\u0301", " fever", " 腎臓"]),
+        ("a marsh\n fever b", [(2, 14)], {}, ["a", " marsh fever", " b"]),
+        ("  fever  ", [(2, 7)], {}, ["", " fever", ""]),
+        ("the left and right kidney of", [(4, 8), (19, 25)], {}, ["the", " left kidney", " of"]),
+        (LINE, [(14, 19)], {"context": 2}, ["two three", " fever", " four five"]),
+        (LINE, [(14, 19)], {"context": 0}, ["", " fever", ""]),
+        (LINE, [(14, 19)], {"context": 10**9}, ["one two three", " fever", " four five six"]),
+        (LINES, [(15, 20)], {"within_line": True}, ["three", " fever", " four"]),
+        ("one\nfever\ntwo", [(4, 9)], {"within_line": True}, ["", "fever", ""]),
     ],
 )
-def test_white_space_becomes_single_blanks(text: str, span: tuple[int, int], fields: list[str]) -> None:
-    assert read(text, span) == fields
-
-
-def test_a_discontinuous_mention_has_its_context_around_all_of_it() -> None:
-    assert read("the left and right kidney of", (4, 8), (19, 25)) == ["the", " left kidney", " of"]
-
-
-def test_context_counts_words() -> None:
-    text = "one two three fever four five six"
-    assert read(text, (14, 19), context=2) == ["two three", " fever", " four five"]
-    assert read(text, (14, 19), context=0) == ["", " fever", ""]
-    assert read(text, (14, 19), context=10**9) == ["one two three", " fever", " four five six"]
-
-
-def test_context_within_the_line() -> None:
-    assert read("one two\r\nthree fever four\r\nfive", (15, 20), within_line=True) == ["three", " fever", " four"]
-    assert read("one\nfever\ntwo", (4, 9), within_line=True) == ["", "fever", ""]
+def test_what_is_read_of_a_document(text: str, spans: Any, changes: dict[str, Any], fields: list[str]) -> None:
+    mention = arbo.Mention("m", "d", tuple(spans), text_of(spans, text))
+    item = MentionInput(mention.text, mention, arbo.Document("d", text, (mention,)))
+    assert _mention_fields(item, MENTION_FIELDS, replace(arbo.EncoderConfig(max_length=16), **changes)) == fields

@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 import numpy as np
 import pytest
-from cli_builders import arbo_process, linking, sample_files
+from builders import arbo_process, linking, sample_files
 from training_builders import QUICK, Killed, dying, log_of, torch
 
 import arbo

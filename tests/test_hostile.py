@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from builders import dual_encoder, passage
@@ -40,9 +42,6 @@ def within(seconds: float) -> Iterator[None]:
     assert time.process_time() - begin < seconds
 
 
-# Text and spans
-
-
 def test_identical_spans_with_two_entities_are_linked_alike_and_scored_apart() -> None:
     span = ((0, 11),)
     mentions = tuple(arbo.Mention(f"m{i}", "d", span, "marsh fever", None, (f"E{i}",)) for i in (1, 2))
@@ -58,9 +57,6 @@ def test_emoji_and_combining_marks_shift_no_mention(tmp_path: Path) -> None:
     Corpus.of([passage("d", text, "kelp blight", "marsh fever")]).to_jsonl(tmp_path / "documents.jsonl")
     result = arbo.Linker(KB).link(read_jsonl(tmp_path / "documents.jsonl"))
     assert [(link.mention.text, link.entity) for link in result.links] == [("kelp blight", "E2"), ("marsh fever", "E1")]
-
-
-# Knowledge bases
 
 
 def test_circles_in_an_ontology_end(tmp_path: Path) -> None:
@@ -90,38 +86,22 @@ def test_a_knowledge_base_that_changed_is_embedded_anew(tmp_path: Path, bert: To
     assert first.manifest["knowledge_base"] != second.manifest["knowledge_base"]
 
 
-# Files
-
-
-# Regular expressions
-
-
 @pytest.mark.parametrize("unit", ["(1", "(1)|", "|", "# ", ");part ", "T1\t", " "])
-@pytest.mark.parametrize("name", ["conll", "hipe", "pubtator", "gsc", "obo"])
-def test_no_line_makes_a_reader_run_away(tmp_path: Path, name: str, unit: str) -> None:
-    hostile = unit * (100_000 // len(unit))
-    file = tmp_path / f"a.{name}"
-    file.write_text(
-        {
-            "conll": f"#begin document (a{hostile});\nd\t0\t0\tword\t{hostile}\n#end document\n",
-            "hipe": f"TOKEN\tNE-COARSE-LIT\tNEL-LIT\n#{hostile}document_id = d\n# document_id = {hostile}\nw\tO\t_\n",
-            "pubtator": f"1|t|{hostile}\n1|a|b\n1\t0\t1\t{hostile}\tx\t{hostile}\n",
-            "gsc": f"d\n{hostile}\n0\t1\t{hostile}\tc\n",
-            "obo": f"[Term]\nid: U:1\nname: {hostile}\nsynonym: {hostile}\n",
-        }[name]
-    )
-    read: Callable[..., object] = {
-        "conll": read_conll,
-        "hipe": read_hipe,
-        "pubtator": read_pubtator,
-        "gsc": read_gsc,
-        "obo": read_obo,
-    }[name]
+@pytest.mark.parametrize(
+    ("read", "content"),
+    [
+        (read_conll, "#begin document (aX);\nd\t0\t0\tword\tX\n#end document\n"),
+        (read_hipe, "TOKEN\tNE-COARSE-LIT\tNEL-LIT\n#Xdocument_id = d\n# document_id = X\nw\tO\t_\n"),
+        (read_pubtator, "1|t|X\n1|a|b\n1\t0\t1\tX\tx\tX\n"),
+        (read_gsc, "d\nX\n0\t1\tX\tc\n"),
+        (read_obo, "[Term]\nid: U:1\nname: X\nsynonym: X\n"),
+    ],
+)
+def test_no_line_makes_a_reader_run_away(tmp_path: Path, read: Any, content: str, unit: str) -> None:
+    file = tmp_path / "a"
+    file.write_text(content.replace("X", unit * (100_000 // len(unit))))
     with within(5), suppress(arbo.DataError):
         read(file)
-
-
-# What is logged
 
 
 def test_work_logs_no_text(
@@ -146,67 +126,54 @@ def test_work_logs_no_text(
     assert SECRET.encode() not in b"".join(file.read_bytes() for file in (tmp_path / "cache").rglob("*.*"))
 
 
-MALFORMED = {
-    "jsonl, not JSON": (read_jsonl, {"a.jsonl": f'{{"id": "d", "text": "{SECRET}" "mentions": []}}\n'}),
-    "jsonl, a span out of range": (
-        read_jsonl,
-        {"a.jsonl": f'{{"id": "d", "text": "{SECRET}", "mentions": [{{"spans": [[3, 99]]}}]}}\n'},
+_PASSAGE = {"offset": 0, "text": "X was ill", "annotations": [{"locations": [{"offset": 1, "length": 7}], "text": "X"}]}
+MALFORMED: list[tuple[Any, dict[str, str]]] = [
+    *(
+        (read_jsonl, {"a.jsonl": line})
+        for line in (
+            '{"id": "d", "text": "X" "mentions": []}\n',
+            '{"id": "d", "text": "X", "mentions": [{"spans": [[3, 99]]}]}\n',
+            '{"id": 5, "text": "X"}\n',
+            '{"id": "d", "text": ["X"]}\n',
+        )
     ),
-    "jsonl, text as a number": (read_jsonl, {"a.jsonl": f'{{"id": 5, "text": "{SECRET}"}}\n'}),
-    "jsonl, a text that is a list": (read_jsonl, {"a.jsonl": f'{{"id": "d", "text": ["{SECRET}"]}}\n'}),
-    "pubtator, a line of the abstract": (read_pubtator, {"a.txt": f"1|t|A\n1|a|B\n{SECRET} was ill.\n"}),
-    "pubtator, offsets that are wrong": (
-        read_pubtator,
-        {"a.txt": f"1|t|{SECRET}\n1|a|B\n1\t1\t8\t{SECRET}\tDisease\tD1\n"},
+    *(
+        (read_pubtator, {"a.txt": text})
+        for text in (
+            "1|t|A\n1|a|B\nX was ill.\n",
+            "1|t|X\n1|a|B\n1\t1\t8\tX\tDisease\tD1\n",
+            "1|t|X\n1|a|B\n1\t7\tX\tDisease\tD1\n",
+            "1|t|A\n1|a|B\nX\twas\tvery\till\tx\n",
+        )
     ),
-    "pubtator, no start": (read_pubtator, {"a.txt": f"1|t|{SECRET}\n1|a|B\n1\t7\t{SECRET}\tDisease\tD1\n"}),
-    "pubtator, no id": (read_pubtator, {"a.txt": f"1|t|A\n1|a|B\n{SECRET}\twas\tvery\till\tx\n"}),
-    "pubannotation, a span out of range": (
-        read_pubannotation,
-        {"a.json": f'{{"text": "{SECRET}", "denotations": [{{"span": {{"begin": 0, "end": 99}}}}]}}'},
+    (read_pubannotation, {"a.json": '{"text": "X", "denotations": [{"span": {"begin": 0, "end": 99}}]}'}),
+    (read_bioc, {"a.json": json.dumps({"id": "d", "passages": [_PASSAGE]})}),
+    *(
+        (read_gsc, {"a.tsv": text})
+        for text in ("d\nX was ill\n1\t8\tX\tHP:1\n", "d\nA case.\n\nX was ill.\n", "d\nX was ill\n0\tX\tx\tHP:1\n")
     ),
-    "bioc, offsets that are wrong": (
-        read_bioc,
-        {
-            "a.json": f'{{"id": "d", "passages": [{{"offset": 0, "text": "{SECRET} was ill", "annotations": '
-            f'[{{"locations": [{{"offset": 1, "length": 7}}], "text": "{SECRET}"}}]}}]}}'
-        },
+    (read_brat, {"a.tsv": "X was ill", "a.ann": "T1\tDisease 1 8\tX\n"}),
+    *((read_brat, {"a.txt": "A", "a.ann": line}) for line in ("T1\tX\n", "T1\tMr X\tDisease 0 1\n", "The X was ill\n")),
+    *(
+        (read_conll, {"a.conll": f"{before}#begin document (d);\n{line}#end document\n"})
+        for before, line in (("", "X\n"), ("", "d\t0\t0\tX\n"), ("d\t0\t0\tX\t-\n", ""))
     ),
-    "gsc, offsets that are wrong": (read_gsc, {"a.tsv": f"d\n{SECRET} was ill\n1\t8\t{SECRET}\tHP:1\n"}),
-    "gsc, a blank line in the text": (read_gsc, {"a.tsv": f"d\nA case.\n\n{SECRET} was ill.\n"}),
-    "gsc, no start": (read_gsc, {"a.tsv": f"d\n{SECRET} was ill\n0\t{SECRET}\tx\tHP:1\n"}),
-    "brat, offsets that are wrong": (
-        read_brat,
-        {"a.tsv": f"{SECRET} was ill", "a.ann": f"T1\tDisease 1 8\t{SECRET}\n"},
+    *(
+        (read_hipe, {"a.tsv": f"TOKEN\tNE-COARSE-LIT\tNEL-LIT\n# document_id = d\n{line}\nw\tO\t_\n"})
+        for line in ("X", "O\tX\t_")
     ),
-    "brat, a line of text": (read_brat, {"a.txt": "A", "a.ann": f"T1\t{SECRET}\n"}),
-    "brat, columns exchanged": (read_brat, {"a.txt": "A", "a.ann": f"T1\tMr {SECRET}\tDisease 0 1\n"}),
-    "brat, a line that begins with T": (read_brat, {"a.txt": "A", "a.ann": f"The {SECRET} was ill\n"}),
-    "conll, a word alone": (read_conll, {"a.conll": f"#begin document (d);\n{SECRET}\n#end document\n"}),
-    "conll, no chains": (read_conll, {"a.conll": f"#begin document (d);\nd\t0\t0\t{SECRET}\n#end document\n"}),
-    "conll, a word outside": (read_conll, {"a.conll": f"d\t0\t0\t{SECRET}\t-\n#begin document (d);\n#end document\n"}),
-    "hipe, a word alone": (
-        read_hipe,
-        {"a.tsv": f"TOKEN\tNE-COARSE-LIT\tNEL-LIT\n# document_id = d\n{SECRET}\nw\tO\t_\n"},
-    ),
-    "hipe, columns exchanged": (
-        read_hipe,
-        {"a.tsv": f"TOKEN\tNE-COARSE-LIT\tNEL-LIT\n# document_id = d\nO\t{SECRET}\t_\nw\tO\t_\n"},
-    ),
-    "ecbplus, columns exchanged": (
-        read_ecbplus,
-        {"a_corpus.txt": f"d\t0\t{SECRET}\t1\nd\t0\t1\tw\n", "a_Entity_gold_mentions.json": "[]"},
-    ),
-}
+    (read_ecbplus, {"a_corpus.txt": "d\t0\tX\t1\nd\t0\t1\tw\n", "a_Entity_gold_mentions.json": "[]"}),
+]
+"""Readers and files; X is the text that no log may have."""
 
 
 @pytest.mark.parametrize("case", MALFORMED)
 def test_what_is_skipped_is_logged_without_its_text(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, case: str
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, case: Any
 ) -> None:
-    read, files = MALFORMED[case]
+    read, files = case
     for name, content in files.items():
-        (tmp_path / name).write_text(content)
+        (tmp_path / name).write_text(content.replace("X", SECRET))
     caplog.set_level(logging.INFO)
     read(tmp_path, on_error="skip")
     assert caplog.messages

@@ -46,7 +46,7 @@ BUDGETS = {
     "eval": 4420,  # 4,000
 }
 """The most Python lines of each room, and in a comment what they shall become."""
-PRODUCT_LINES, TEST_LINES, PROSE_WORDS = 40_320, 35_530, 30_500
+PRODUCT_LINES, TEST_LINES, PROSE_WORDS = 40_320, 33_000, 30_500
 """Of the whole; they shall become 34,300, 26,000 and 25,000."""
 PRODUCT_LINES += 200  # until readers of other formats fill columns: those of entities are checked and hashed whole
 FILES_IN_A_FOLDER = 32

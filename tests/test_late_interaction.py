@@ -26,8 +26,6 @@ torch = pytest.importorskip("torch")
 from arbo.training.data import TrainingSet  # noqa: E402
 from arbo.training.dual.batches import Reader  # noqa: E402
 
-# In torch
-
 
 def padded(things: TokenMatrices, filler: float) -> tuple[Any, Any]:
     """Token vectors of each text, filled up to the longest, and the mask."""
@@ -72,9 +70,6 @@ def test_gradients_are_those_of_the_best_tokens_and_none_of_padding(seed: int) -
     torch.testing.assert_close(tokens.grad, expected_tokens)
 
 
-# Token vectors of an encoder
-
-
 NAMES = arbo.EncoderConfig(pooling="tokens")
 CONTEXT = arbo.EncoderConfig.in_context(max_length=40, pooling="tokens")
 
@@ -101,9 +96,6 @@ def test_tokens_of_mentions_and_entities(bert: Tower, config: arbo.EncoderConfig
     texts = encoder.mention_texts(inputs)
     for row, text in zip(texts.spell(texts.row), mentions.row, strict=True):
         np.testing.assert_allclose(tokens_of(mentions, text), read(encoder.mention_tower, row), atol=1e-5)
-
-
-# In a linker
 
 
 def by_brute_force(linker: arbo.Linker, domains: Sequence[str | None], documents: Any) -> tuple[Array, Array]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from builders import data_arguments, save_data
+from builders import linking, save_data
 from conftest import Run
 from rerankers import Oracle, indifferent, is_right, knows_gold
 
@@ -143,7 +143,7 @@ def files(bert: Tower, tmp_path: Path) -> Path:
 
 def test_link_with_a_cross_encoder(run: Run, files: Path) -> None:
     out = files / "run"
-    told = run("link", *data_arguments(files), "--reranker", files / "cross", "--out", out, "--json")
+    told = run("link", *linking(files, "docs.jsonl"), "--reranker", files / "cross", "--out", out, "--json")
     assert told.code == 0, told.err
     result = arbo.Result.load(out)
     assert max(len(link.candidates) for link in result.links) == 3
@@ -155,29 +155,18 @@ def test_link_with_a_cross_encoder(run: Run, files: Path) -> None:
     own = arbo.Linker(kb, config=arbo.LinkerConfig(candidates=3), reranker=cross).link(documents)
     assert [link.entity for link in own.links] == [link.entity for link in result.links]
 
-    again = run(
-        "link",
-        *data_arguments(files),
-        "--reranker",
-        files / "cross",
-        "--set",
-        "candidates=2",
-        "--set",
-        "skip_margin=0",
-        "--out",
-        out,
-    )
-    assert again.code == 0
+    given = ["--reranker", files / "cross", "--set", "candidates=2", "--set", "skip_margin=0", "--out", out]
+    assert run("link", *linking(files, "docs.jsonl"), *given).code == 0
     result = arbo.Result.load(out)
     assert result.manifest["config"]["skip_margin"] == 0
     assert {link.candidates[0][1] for link in result.links} == {1}  # the cross-encoder was spared all
 
 
 def test_a_run_with_a_cross_encoder_grows(run: Run, files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    documents, kb = arbo.read_jsonl(files / "docs.jsonl"), data_arguments(files)[3:]
+    documents, kb = arbo.read_jsonl(files / "docs.jsonl"), linking(files, "docs.jsonl")[3:]
     documents[:4].to_jsonl(files / "docs.jsonl")
     documents[4:].to_jsonl(files / "more.jsonl")
-    first = run("link", *data_arguments(files), "--reranker", files / "cross", "--out", files / "one")
+    first = run("link", *linking(files, "docs.jsonl"), "--reranker", files / "cross", "--out", files / "one")
     assert first.code == 0
     read: list[int] = []
     score = CrossEncoder.score
@@ -201,18 +190,17 @@ def test_a_run_with_a_cross_encoder_grows(run: Run, files: Path, monkeypatch: py
 
 def test_tune_remembers_the_reranker(run: Run, files: Path) -> None:
     tuned, out = files / "tuned.json", files / "run"
-    assert run("tune", *data_arguments(files), "--reranker", files / "cross", "--out", tuned).code == 0
-    assert run("link", *data_arguments(files), "--config", tuned, "--out", out).code == 0
+    assert run("tune", *linking(files, "docs.jsonl"), "--reranker", files / "cross", "--out", tuned).code == 0
+    assert run("link", *linking(files, "docs.jsonl"), "--config", tuned, "--out", out).code == 0
     assert arbo.Result.load(out).manifest["encoder"]["reranker"]["model"] == str(files / "cross")
     changed = CrossEncoder.from_pretrained(files / "cross", replace(CrossEncoderConfig(max_length=40), context=3))
     changed.save_pretrained(files / "other")
-    refused = run("link", *data_arguments(files), "--config", tuned, "--reranker", files / "other", "--out", out)
+    refused = run("link", *linking(files, "docs.jsonl"), "--config", tuned, "--reranker", files / "other", "--out", out)
     assert refused.code == 2
     assert "tuned with another reranker" in refused.told
-    assert run("tune", *data_arguments(files), "--out", files / "without.json").code == 0
-    refused = run(
-        "link", *data_arguments(files), "--config", files / "without.json", "--reranker", files / "cross", "--out", out
-    )
+    assert run("tune", *linking(files, "docs.jsonl"), "--out", files / "without.json").code == 0
+    given = ["--config", files / "without.json", "--reranker", files / "cross", "--out", out]
+    refused = run("link", *linking(files, "docs.jsonl"), *given)
     assert refused.code == 2
     assert "tuned without a reranker" in refused.told
     discovered = run("discover", files / "docs.jsonl", "--format", "jsonl", "--config", tuned, "--out", out)
@@ -236,29 +224,29 @@ def test_thresholds_are_of_a_reranker_that_is_asked_alike(
     run: Run, files: Path, asked: str, same: list[object], other: list[object]
 ) -> None:
     tuned, out = files / "tuned.json", files / "run"
-    assert run("tune", *data_arguments(files), "--reranker", files / "cross", *same, "--out", tuned).code == 0
+    assert run("tune", *linking(files, "docs.jsonl"), "--reranker", files / "cross", *same, "--out", tuned).code == 0
     value = json.loads(tuned.read_text("utf-8"))["config"][asked]
-    refused = run("link", *data_arguments(files), "--config", tuned, *other, "--out", out)
+    refused = run("link", *linking(files, "docs.jsonl"), "--config", tuned, *other, "--out", out)
     assert refused.code == 2
     assert f"was tuned with {asked}={value}, not" in refused.told
     assert not out.exists()
-    assert run("link", *data_arguments(files), "--config", tuned, *same, "--k", 1, "--out", out).code == 0
+    assert run("link", *linking(files, "docs.jsonl"), "--config", tuned, *same, "--k", 1, "--out", out).code == 0
 
 
 def test_candidates_of_an_encoder_alone_are_free(run: Run, files: Path) -> None:
-    assert run("tune", *data_arguments(files), "--out", files / "tuned.json").code == 0
+    assert run("tune", *linking(files, "docs.jsonl"), "--out", files / "tuned.json").code == 0
     given = ["--config", files / "tuned.json", "--set", "candidates=5", "--out", files / "run"]
-    assert run("link", *data_arguments(files), *given).code == 0
+    assert run("link", *linking(files, "docs.jsonl"), *given).code == 0
 
 
 def test_wrong_models_and_usage(run: Run, files: Path, bert_folder: Path) -> None:
-    refused = run("link", *data_arguments(files), "--reranker", bert_folder, "--out", files / "run")
+    refused = run("link", *linking(files, "docs.jsonl"), "--reranker", bert_folder, "--out", files / "run")
     assert refused.code == 3
     assert "not a cross-encoder that arbo saved" in refused.told
     refused = run("tune", files / "docs.jsonl", "--format", "jsonl", "--reranker", "any", "--out", files / "t.json")
     assert refused.code == 2
     assert "--reranker needs --kb" in refused.told
-    refused = run("link", *data_arguments(files), "--set", "skip_margin=0.1", "--out", files / "run")
+    refused = run("link", *linking(files, "docs.jsonl"), "--set", "skip_margin=0.1", "--out", files / "run")
     assert refused.code == 2
     assert "skip_margin needs a reranker" in refused.told
     assert not (files / "run").exists()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_builders import linking, sample_files
+from builders import linking, sample_files
 from conftest import Run, Sample
 
 import arbo
@@ -93,7 +93,7 @@ def test_links_have_the_confidence_of_their_similarity_and_lead(sample: Sample) 
 
 def test_the_command_line_tunes_writes_and_shows_it(run: Run, tmp_path: Path) -> None:
     files, tuned = sample_files(tmp_path), tmp_path / "tuned.json"
-    given = linking(files, docs="train.jsonl")
+    given = linking(files, "train.jsonl")
     told = run("tune", *given, "--out", tuned)
     assert (told.code, told.err.count("error")) == (0, 0)
     assert "expected calibration error 0.0" in told.out
@@ -102,7 +102,7 @@ def test_the_command_line_tunes_writes_and_shows_it(run: Run, tmp_path: Path) ->
     assert set(content["config"]["confidence"]) == {"intercept", "similarity", "lead"}
     assert sum(content["tuning"]["reliability"]["links"]) > 200
     assert arbo.LinkerConfig.from_json(tuned).confidence == Confidence(**content["config"]["confidence"])
-    run("link", *linking(files, docs="test.jsonl"), "--config", tuned, "--out", tmp_path / "run")
+    run("link", *linking(files, "test.jsonl"), "--config", tuned, "--out", tmp_path / "run")
     shown = run("show", tmp_path / "run", "--json").json["mentions"]
     assert all((row["confidence"] is None) == (row["entity_id"] is None) for row in shown)
     linked = next(row for row in shown if row["entity_id"])

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cli_builders import linking, sample_files
+from builders import linking, sample_files
 from conftest import Run, Sample
 
 import arbo

@@ -14,12 +14,14 @@ import pyarrow.parquet as pq
 import pytest
 from builders import document
 from hypothesis import given, strategies as st
+from rerankers import indifferent
 
 import arbo
 from arbo.data.gold import Gold
 from arbo.encoders.ngrams import NgramEncoder
 from arbo.errors import DataError, UsageError
 from arbo.retrieval.candidates import Candidates, best_first, is_gold, with_gold
+from arbo.retrieval.reranking import rerank
 
 sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
 
@@ -41,9 +43,8 @@ def equal(one: Candidates, other: Candidates) -> bool:
     return same and np.array_equal(one.entities, other.entities) and np.array_equal(one.scores, other.scores)
 
 
-lists = st.lists(st.lists(st.integers(0, 9), unique=True, max_size=5), max_size=6)
-
-# Where they come from
+ROW = st.lists(st.integers(0, 9), unique=True, max_size=5)
+lists = st.lists(ROW, max_size=6)
 
 
 def test_those_of_a_linker_are_the_nearest_entities() -> None:
@@ -61,24 +62,17 @@ def test_those_of_a_linker_are_the_nearest_entities() -> None:
 def test_entities_are_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A copy of a linker that encodes the entities first keeps them for the linker, but not for another encoder."""
     documents, kb = arbo.load_sample()
-    n_encoded = 0
-    encode = NgramEncoder.encode_entities
-
-    def counted(*given: Any) -> Any:
-        nonlocal n_encoded
-        n_encoded += 1
-        return encode(*given)
-
-    monkeypatch.setattr(NgramEncoder, "encode_entities", counted)
+    encode, encoded = NgramEncoder.encode_entities, list[Any]()
+    monkeypatch.setattr(NgramEncoder, "encode_entities", lambda *given: encoded.append(given) or encode(*given))
     linker = arbo.Linker(kb)
     once, again = (linker.candidates(documents[:2], k=3) for _ in range(2))
     linker.configured(config=arbo.LinkerConfig(k=2)).link(documents[:2])
     linker.undivided().candidates(["RV Petrel"], k=3)
-    assert n_encoded == 1
+    assert len(encoded) == 1
     assert equal(once, again)
     replace(linker, encoder=NgramEncoder()).link(documents[:2])
     linker.configured(kb=arbo.KnowledgeBase(kb.entities[1:])).link(documents[:2])
-    assert n_encoded == 3
+    assert len(encoded) == 3
 
 
 def test_more_than_there_are_and_other_domains() -> None:
@@ -89,29 +83,20 @@ def test_more_than_there_are_and_other_domains() -> None:
     assert found.scores[0, 1] == NONE
 
 
-def test_nothing() -> None:
+def test_nothing_and_what_cannot_be_candidates() -> None:
     documents, kb = arbo.Corpus([arbo.Document("d", "nothing")]), arbo.load_sample()[1]
     assert len(arbo.Linker(kb).candidates(documents)) == 0
     assert Gold.of(documents, kb).entities.shape == (0, 0)
-    with pytest.raises(UsageError, match="this linker has none"):
-        arbo.Linker().candidates(documents)
-    with pytest.raises(UsageError, match="candidates must be an integer of at least 1"):
-        arbo.Linker(kb).candidates(documents, k=0)
-
-
-@pytest.mark.parametrize(
-    ("entities", "scores", "told"),
-    [
-        ([[1, 2]], [[0.5]], r"not \(1, 2\) and \(1, 1\)"),
-        ([[1.0]], [[0.5]], "rows of the knowledge base, not float64"),
-    ],
-)
-def test_what_cannot_be_candidates(entities: list[list[float]], scores: list[list[float]], told: str) -> None:
-    with pytest.raises(ValueError, match=told):
-        Candidates(np.array(entities), np.array(scores), "documents", "kb", {})
-
-
-# One file
+    for make, words in (
+        (lambda: arbo.Linker().candidates(documents), "this linker has none"),
+        (lambda: arbo.Linker(kb).candidates(documents, k=0), "candidates must be an integer of at least 1"),
+        (lambda: Candidates(np.array([[1, 2]]), np.array([[0.5]]), "d", "kb", {}), r"not \(1, 2\) and \(1, 1\)"),
+        (lambda: Candidates(np.array([[1.0]]), np.array([[0.5]]), "d", "kb", {}), "rows of .*, not float64"),
+        (lambda: union(candidates([1]), replace(candidates([1]), knowledge_base="other")), r"\[1\] were made .*other"),
+        (union, "at least one"),
+    ):
+        with pytest.raises((UsageError, ValueError), match=words):
+            make()
 
 
 @given(lists)
@@ -127,39 +112,32 @@ def test_there_and_back(tmp_path_factory: pytest.TempPathFactory, rows: list[lis
 
 def test_another_fingerprint_is_refused() -> None:
     documents, kb = arbo.load_sample()
-    found = arbo.Linker(kb).candidates(documents, k=2)
-    fewer = documents[1:]
-    with pytest.raises(DataError, match=f"other documents .*{documents.fingerprint}.*{fewer.fingerprint}"):
-        found.check(fewer, kb)
-    other = arbo.KnowledgeBase(kb.entities[1:])
-    with pytest.raises(DataError, match=f"another knowledge base .*{kb.fingerprint}.*{other.fingerprint}"):
-        found.check(documents, other)
+    found, fewer, other = arbo.Linker(kb).candidates(documents, k=2), documents[1:], arbo.KnowledgeBase(kb.entities[1:])
+    for some, of, words in (
+        (fewer, kb, f"other documents .*{documents.fingerprint}.*{fewer.fingerprint}"),
+        (documents, other, f"another knowledge base .*{kb.fingerprint}.*{other.fingerprint}"),
+    ):
+        with pytest.raises(DataError, match=words):
+            found.check(some, of)
+        with pytest.raises(DataError, match=words):
+            rerank(indifferent(), found, some, of)
 
 
-def test_a_file_that_is_not_whole(tmp_path: Path) -> None:
+def test_a_file_that_is_not_whole_or_of_another_kind(tmp_path: Path) -> None:
     file = tmp_path / "candidates.parquet"
-    candidates(*[list(range(9))] * 400).save(file)
-    content = file.read_bytes()
-    for damaged in (b"", content[: len(content) // 2], content[:-3], b"{}", content[:200] + b"\0" * 60 + content[260:]):
+    candidates([2]).save(file)
+    candidates(*[list(range(9))] * 400).save(file)  # in place of the other
+    assert len(Candidates.load(file)) == 400
+    assert os.listdir(tmp_path) == [file.name]
+    content, links = file.read_bytes(), pa.BufferOutputStream()
+    pq.write_table(pa.table({"candidates": [[1]], "candidate_scores": [[0.5]]}), links)
+    spoilt = (b"", content[: len(content) // 2], content[:-3], b"{}", content[:200] + b"\0" * 60 + content[260:])
+    for damaged in (*spoilt, links.getvalue().to_pybytes()):
         file.write_bytes(damaged)
         with pytest.raises(DataError, match=r"\.parquet: not a readable file of candidates"):
             Candidates.load(file)
     with pytest.raises(DataError, match="not a readable file of candidates"):
         Candidates.load(tmp_path / "absent")
-
-
-def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
-    file = tmp_path / "links.parquet"
-    pq.write_table(pa.table({"candidates": [[1]], "candidate_scores": [[0.5]]}), file)
-    with pytest.raises(DataError, match="not a readable file of candidates"):
-        Candidates.load(file)
-    candidates([1]).save(tmp_path / "own")
-    candidates([2]).save(tmp_path / "own")
-    assert Candidates.load(tmp_path / "own").entities.tolist() == [[2]]
-    assert sorted(os.listdir(tmp_path)) == ["links.parquet", "own"]
-
-
-# Oracles
 
 
 def test_gold_rows() -> None:
@@ -176,31 +154,18 @@ def test_gold_rows() -> None:
     assert found.tolist() == [[1, -1], [2, 1], [-1, -1], [-1, -1], [-1, -1]]
 
 
-@given(lists, st.data())
-def test_gold_is_injected_where_it_is_missed(rows: list[list[int]], data: st.DataObject) -> None:
-    own = candidates(*rows, k=5)
-    gold = data.draw(
-        st.lists(st.lists(st.integers(0, 9), unique=True, max_size=3), min_size=len(rows), max_size=len(rows))
-    )
-    table = np.array([row + [-1] * (3 - len(row)) for row in gold], np.int32).reshape(len(rows), 3)
+@given(st.lists(st.tuples(ROW, st.lists(st.integers(0, 9), unique=True, max_size=3)), max_size=6))
+def test_gold_is_injected_where_it_is_missed(mentions: list[tuple[list[int], list[int]]]) -> None:
+    own = candidates(*(row for row, _ in mentions), k=5)
+    table = np.array([gold + [-1] * (3 - len(gold)) for _, gold in mentions], np.int32).reshape(len(mentions), 3)
     completed = with_gold(own, table)
-    for before, accepted, after in zip(rows, gold, completed.entities.tolist(), strict=True):
-        expected = before
-        if accepted and not set(before) & set(accepted):
-            expected = [*before[:4], accepted[0]]
+    for (before, gold), after in zip(mentions, completed.entities.tolist(), strict=True):
+        expected = [*before[:4], gold[0]] if gold and not set(before) & set(gold) else before
         assert [row for row in after if row >= 0] == expected
-    assert is_gold(completed.entities, table).any(axis=1).tolist() == [bool(accepted) for accepted in gold]
+    assert is_gold(completed.entities, table).any(axis=1).tolist() == [bool(gold) for _, gold in mentions]
 
 
-@given(
-    st.integers(0, 4).flatmap(
-        lambda n: st.lists(
-            st.lists(st.lists(st.integers(0, 9), unique=True, max_size=5), min_size=n, max_size=n),
-            min_size=1,
-            max_size=3,
-        )
-    )
-)
+@given(st.integers(0, 4).flatmap(lambda n: st.lists(st.lists(ROW, min_size=n, max_size=n), min_size=1, max_size=3)))
 def test_a_union_takes_turns(sets: list[list[list[int]]]) -> None:
     both = union(*(candidates(*rows, k=5) for rows in sets))
     assert both.k == 5 * len(sets)
@@ -208,13 +173,6 @@ def test_a_union_takes_turns(sets: list[list[list[int]]]) -> None:
         turns = [rows[mention][turn] for turn in range(5) for rows in sets if turn < len(rows[mention])]
         expected = list(dict.fromkeys(turns))
         assert found == expected + [-1] * (both.k - len(expected))
-
-
-def test_a_union_is_of_one_collection() -> None:
-    with pytest.raises(ValueError, match=r"candidates\[1\] were made with another knowledge base .*other, not kb"):
-        union(candidates([1]), replace(candidates([1]), knowledge_base="other"))
-    with pytest.raises(ValueError, match="at least one"):
-        union()
 
 
 @given(lists)

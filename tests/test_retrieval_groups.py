@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,25 +20,20 @@ from arbo.errors import UsageError
 from arbo.results.result import Result
 from arbo.results.run import Link
 from arbo.retrieval.groups import GroupedEntities, among_mentions, nearest_within, recall_within, rows_by, with_entities
+from clustering import METHODS
 from clustering.knn import Neighbors, silent
 from clustering.vectors import Vectors
 
 DOMAINS = (None, "lego", "yugioh", "star trek")
-METHODS = ("arborescence", "minimax", "undirected", "independent")
 
 
 def corpus_of(domains: Sequence[str | None], gold: Sequence[str | None] = ()) -> Corpus:
     """Make one document of one mention for each domain."""
-    golds = [*gold, *[None] * (len(domains) - len(gold))]
-    return Corpus(
-        Document(
-            f"d{i}",
-            f"word{i % 3}",
-            (Mention(f"m{i}", f"d{i}", ((0, 5),), f"word{i % 3}", gold=(golds[i],) if golds[i] else None),),
-            domain,
-        )
-        for i, domain in enumerate(domains)
-    )
+    documents = []
+    for i, domain in enumerate(domains):
+        word, ids = f"word{i % 3}", (gold[i],) if i < len(gold) and gold[i] else None
+        documents.append(Document(f"d{i}", word, (Mention(f"m{i}", f"d{i}", ((0, 5),), word, gold=ids),), domain))
+    return Corpus(documents)
 
 
 def kb_of(domains: Sequence[str | None]) -> KnowledgeBase:
@@ -82,31 +77,34 @@ def test_neighbours_are_the_nearest_of_the_domain(seed: int, k: int, candidates:
     """Against all inner products, sorted by value and then by row."""
     case = Case(seed)
     retrieval = case.linker(case.kb, candidates=candidates).retrieve(case.corpus, k=k, discover=False)
-    for m, domain in enumerate(case.mention_domains):
-        own = [(-int(max(v @ case.mentions[m] for v in case.entities[e])), e) for e in range(len(case.entities))]
-        check(retrieval.entities, m, [pair for pair in own if case.entity_domains[pair[1]] == domain], candidates)
-        own = [(-int(case.mentions[o] @ case.mentions[m]), o) for o in range(len(case.mentions)) if o != m]
-        check(retrieval.mentions, m, [pair for pair in own if case.mention_domains[pair[1]] == domain], k)
+    for found, domains, vectors, most in (
+        (retrieval.entities, case.entity_domains, case.entities, candidates),
+        (retrieval.mentions, case.mention_domains, case.mentions[:, None], k),
+    ):
+        for m, domain in enumerate(case.mention_domains):
+            own = [(-int(max(v @ case.mentions[m] for v in some)), row) for row, some in enumerate(vectors)]
+            own = [pair for pair in own if domains[pair[1]] == domain and (found is retrieval.entities or pair[1] != m)]
+            padding = found.ids.shape[1] - len(expected := sorted(own)[:most])
+            assert found.ids[m].tolist() == [row for _, row in expected] + [-1] * padding
+            assert found.dissimilarity[m].tolist() == [value for value, _ in expected] + [np.inf] * padding
 
 
-def check(found: Neighbors, m: int, all_: list[tuple[int, int]], k: int) -> None:
-    expected = sorted(all_)[:k]
-    padding = found.ids.shape[1] - len(expected)
-    assert found.ids[m].tolist() == [row for _, row in expected] + [-1] * padding
-    assert found.dissimilarity[m].tolist() == [value for value, _ in expected] + [np.inf] * padding
-
-
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", [*METHODS, None])
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.slow
-def test_linking_all_is_linking_each_domain_by_itself(method: str, seed: int) -> None:
+def test_all_domains_together_are_each_by_itself(method: Any, seed: int) -> None:
+    """Linked by each method, or discovered."""
     case = Case(seed)
-    config = {"method": method, "k": 3, "entity_threshold": 1, "mention_threshold": 0, "candidates": 4}
-    together = case.linker(case.kb, **config).link(case.corpus)
+    config = {"method": method or "minimax", "k": 3, "entity_threshold": 1, "mention_threshold": 0, "candidates": 4}
+
+    def decided(kb: Iterable[Entity], corpus: Iterable[Document]) -> Result:
+        linker = case.linker(KnowledgeBase(kb) if method else None, **config)
+        return linker.link(corpus) if method else linker.discover(corpus)
+
+    together = decided(case.kb, case.corpus)
     for domain in set(case.mention_domains):
         corpus = Corpus(replace(d, domain=None) for d in case.corpus if d.domain == domain)
-        kb = KnowledgeBase(replace(e, domain=None) for e in case.kb if e.domain == domain)
-        alone = case.linker(kb, **config).link(corpus)
+        alone = decided([replace(e, domain=None) for e in case.kb if e.domain == domain], corpus)
         ids = {mention.id for mention in corpus.mentions}
         assert facts(together, ids) == facts(alone, ids)
         assert clusters(together, ids) == clusters(alone, ids)
@@ -123,17 +121,6 @@ def clusters(result: Result, ids: set[str]) -> set[frozenset[str]]:
     """Return the clusters that touch these mentions, whole."""
     every = [frozenset(mention.id for mention in cluster.mentions) for cluster in result.clusters]
     return {cluster for cluster in every if cluster & ids}
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_discovery_stays_inside_domains(seed: int) -> None:
-    case = Case(seed)
-    together = case.linker(None, k=4, mention_threshold=0).discover(case.corpus)
-    for domain in set(case.mention_domains):
-        corpus = Corpus(replace(d, domain=None) for d in case.corpus if d.domain == domain)
-        alone = case.linker(None, k=4, mention_threshold=0).discover(corpus)
-        ids = {mention.id for mention in corpus.mentions}
-        assert clusters(together, ids) == clusters(alone, ids)
 
 
 def test_a_mention_alone_and_one_without_an_entity() -> None:
@@ -190,11 +177,6 @@ def test_domains_that_never_meet_are_an_error(
     assert {link.entity for link in arbo.Linker([]).link(corpus_of(mentions)).links} == {None}
 
 
-def test_domains_are_named_without_the_groups_of_mapped_types() -> None:
-    with pytest.raises(UsageError, match="the documents have none, the knowledge base 'lego';"):
-        with_entities([(None, 0), (None, None)], rows_by([("lego", 0), ("lego", None)]))
-
-
 @pytest.mark.parametrize("sparse", [False, True])
 def test_things_that_share_vectors_are_taken_rightly(sparse: bool) -> None:
     """Equal vectors are one row of the matrix, and a thing may have none."""
@@ -232,8 +214,6 @@ def test_recall_counts_the_neighbours_of_every_domain() -> None:
     assert recall_within(alone, none, two, two, metric="cosine") == 1
 
 
-# Mapped types
-
 KB = arbo.KnowledgeBase([
     arbo.Entity("D", "flu", types=("disease",)),
     arbo.Entity("C", "flu", types=("other", "drug", "disease")),
@@ -251,7 +231,7 @@ DOCUMENT = {
 BOTH = "Chemical=drug,Disease=disease"
 
 
-@pytest.mark.parametrize("method", ["arborescence", "minimax", "undirected", "independent"])
+@pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize(
     ("types", "linked"),
     [

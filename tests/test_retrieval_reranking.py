@@ -1,34 +1,30 @@
-"""The second stage: what a reranker makes of candidates and of a retrieval."""
+"""The second stage: rerankers, functions among them, and the mentions that they are spared."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from conftest import Sample
 from hypothesis import given, strategies as st
-from rerankers import Oracle, indifferent, knows_gold, small
+from rerankers import Oracle, indifferent, is_right, knows_gold, small
 
 import arbo
 from arbo.data.gold import Gold
-from arbo.errors import DataError
-from arbo.retrieval.candidates import Candidates, is_gold, with_gold
+from arbo.data.inputs import MentionInput, mention_inputs
+from arbo.errors import DataError, UsageError
+from arbo.retrieval.candidates import is_gold, with_gold
+from arbo.retrieval.early_exit import margins, skipping
+from arbo.retrieval.function_reranker import FunctionReranker
 from arbo.retrieval.reranking import rerank
+from arbo.retrieval.score_memory import PairScores, ScoreMemory
 
 NONE = -np.inf
-
-
-Retrieved = tuple[arbo.Corpus, arbo.KnowledgeBase, Candidates]
-
-
-@pytest.fixture(scope="module")
-def retrieved(sample: Sample) -> Retrieved:
-    """The sample, with candidates."""
-    documents, kb = sample
-    return documents, kb, arbo.Linker(kb).candidates(documents, k=5)
 
 
 def test_probabilities_by_hand() -> None:
@@ -88,17 +84,9 @@ def test_scores_that_are_no_numbers_or_beyond_float32(said: float, weight: float
         rerank(own, found, documents, kb)
 
 
-def test_stale_candidates_are_refused(retrieved: Retrieved) -> None:
-    documents, kb, found = retrieved
-    with pytest.raises(DataError, match="made with other documents"):
-        rerank(indifferent(), found, documents[1:], kb)
-    with pytest.raises(DataError, match="made with another knowledge base"):
-        rerank(indifferent(), found, documents, arbo.KnowledgeBase(kb.entities[1:]))
-
-
-def test_an_oracle_that_sees_gold_is_always_right(retrieved: Retrieved) -> None:
-    documents, kb, found = retrieved
-    gold = Gold.of(documents, kb).entities
+def test_an_oracle_that_sees_gold_is_always_right(sample: Sample) -> None:
+    documents, kb = sample
+    found, gold = arbo.Linker(kb).candidates(documents, k=5), Gold.of(documents, kb).entities
     after = rerank(knows_gold(), with_gold(found, gold), documents, kb)
     assert is_gold(after.entities[:, :1], gold)[:, 0].tolist() == (gold >= 0).any(axis=1).tolist()
     assert after.made_by["gold"] == "injected"
@@ -114,3 +102,147 @@ def test_a_reranked_retrieval_has_the_thresholds_of_who_makes_the_edges() -> Non
     assert (entities.mentions.dissimilarity == found.mentions.dissimilarity).all()
     assert entities.settings == {**found.settings, "reranker": indifferent().settings, "skip_margin": None}
     assert (entities.similarity(entities.entities.dissimilarity) <= 1).all()
+
+
+def knowing(mentions: Sequence[MentionInput], candidates: Sequence[Sequence[arbo.Entity]]) -> list[list[float]]:
+    """Return the scores of `rerankers.knows_gold`."""
+    return [
+        [20.0 * is_right(item.mention, entity) for entity in entities]
+        for item, entities in zip(mentions, candidates, strict=True)
+    ]
+
+
+def test_a_function_is_a_reranker() -> None:
+    documents, kb = arbo.load_sample()
+    linker = arbo.Linker(kb, reranker=knowing)  # type: ignore[arg-type]
+    result, expected = linker.link(documents), arbo.Linker(kb, reranker=knows_gold()).link(documents)
+    assert result.link_table == expected.link_table
+    found = arbo.Linker(kb).candidates(documents, k=16)
+    one, other = (rerank(own, found, documents, kb) for own in (knowing, knows_gold()))
+    assert np.array_equal(one.entities, other.entities)
+    assert np.array_equal(one.scores, other.scores)
+    arbo.Linker(kb, reranker=knowing, config=arbo.LinkerConfig(skip_margin=2.0)).link(documents)  # type: ignore[arg-type]
+
+
+def test_a_function_reads_mentions_with_their_documents_once_and_may_change_its_lists() -> None:
+    documents, kb, candidates = small([[3.0, 2.0, 1.0], [5.0, 1.0]])
+    asked: list[tuple[str, str, list[str]]] = []
+
+    def function(mentions: Any, lists: Any) -> Any:
+        asked.extend((m.mention.id, m.document.text, [e.id for e in es]) for m, es in zip(mentions, lists, strict=True))
+        scores = [list(range(len(entities))) for entities in lists]
+        for entities in lists:
+            entities.reverse()
+        mentions.clear()
+        lists.clear()
+        return scores
+
+    found = rerank(function, candidates, documents, kb)
+    assert asked == [("m0", "x", ["E0", "E1", "E2"]), ("m1", "x", ["E0", "E1"])]
+    assert found.entities.tolist() == [[2, 1, 0], [1, 0, -1]]
+    weighted = rerank(FunctionReranker(function, retrieval_weight=10.0), candidates, documents, kb)
+    assert weighted.entities.tolist() == [[0, 1, 2], [0, 1, -1]]
+
+
+def test_a_run_keeps_the_scores_of_a_function(tmp_path: Path) -> None:
+    documents, kb = arbo.load_sample()
+    read: list[str] = []
+
+    def function(mentions: Any, lists: Any) -> Any:
+        read.extend(item.mention.id for item in mentions)
+        return knowing(mentions, lists)
+
+    linker = arbo.Linker(kb, reranker=function)  # type: ignore[arg-type]
+    linker.link(documents[:5]).save(tmp_path / "run")
+    read.clear()
+    grown = linker.add(arbo.Result.load(tmp_path / "run"), documents[5:7])
+    assert read
+    assert set(read) <= {mention.id for mention in documents[5:7].mentions}
+    assert grown.link_table == linker.link(documents[:7]).link_table
+    assert grown.manifest["encoder"]["reranker"]["function"].endswith("<locals>.function")
+
+
+def test_a_function_chooses_among_all_candidates_of_a_mention_that_has_a_new_one() -> None:
+    documents, kb, _ = small([[3.0, 2.0, 1.0], [5.0, 1.0]])
+    asked: list[str] = []
+
+    def last(mentions: Any, lists: Any) -> Any:
+        asked.extend(item.mention.id for item in mentions)
+        return [np.arange(len(entities)) == len(entities) - 1 for entities in lists]
+
+    inputs = mention_inputs(documents, expand_abbreviations=False)
+    own = ScoreMemory(
+        FunctionReranker(last), PairScores(np.array([[0, 0], [0, 1], [1, 0], [1, 1]]), np.array([0.0, 1.0, 0.0, 1.0]))
+    )
+    given: Any = own.score(inputs, kb, np.array([0, 0, 0, 1, 1]), np.array([0, 1, 2, 0, 1]))
+    assert given.tolist() == [0, 0, 1, 0, 1]
+    assert asked == ["m0"]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (None, "returned None; return 2 lists, one for each mention"),
+        ([[1.0, 2.0]], r"returned \[\[1.0, 2.0\]\]; return 2 lists"),
+        ([[1.0, 2.0], [1.0]], r"m1.*returned \[1.0\] for 2 candidates; return a finite number for each"),
+        ([[1.0, 2.0], 3.0], r"m1.*returned 3.0 for 2 candidates"),
+        ([[1.0, float("nan")], [1.0, 2.0]], r"m0.*\[1.0, nan\] for 2 candidates"),
+        ([["yes", "no"], [1.0, 2.0]], r"m0.*\['yes', 'no'\] for 2 candidates"),
+    ],
+)
+def test_wrong_scores(given: Any, said: str) -> None:
+    documents, kb, candidates = small([[3.0, 1.0], [5.0, 1.0]])
+    with pytest.raises(DataError, match=said):
+        rerank(lambda *_: given, candidates, documents, kb)
+
+
+def test_what_cannot_score_is_refused() -> None:
+    for wrong in (1, "cross", arbo.CrossEncoder):
+        with pytest.raises(UsageError, match="cannot score candidates; give a function of mentions"):
+            arbo.Linker(arbo.KnowledgeBase(), reranker=wrong)  # type: ignore[arg-type]
+
+
+def test_what_the_encoder_is_sure_of_is_not_read() -> None:
+    documents, kb, found = small([[0.9, 0.5], [0.9, 0.75], [0.9], []])
+    np.testing.assert_allclose(margins(found.scores), [0.4, 0.15, np.inf, np.inf], rtol=1e-6)
+    own = Oracle(lambda item, entity: float(entity.id == "E1"))
+    after = rerank(own, found, documents, kb, skip_margin=float(margins(found.scores)[0]))
+    assert {mention for mention, _ in own.asked} == {"m1"}
+    assert after.entities.tolist() == [[0, 1], [1, 0], [0, -1], [-1, -1]]
+    assert after.scores[0].tolist() == [1, 0]
+
+
+@pytest.mark.parametrize("skip_margin", [-1, float("inf"), float("nan"), "0.1", True])
+def test_margins_that_cannot_be_meant(skip_margin: Any) -> None:
+    with pytest.raises(UsageError, match="skip_margin must be"):
+        arbo.LinkerConfig(skip_margin=skip_margin)
+    documents, kb, found = small([[0.9, 0.5]])
+    with pytest.raises(UsageError, match="skip_margin must be"):
+        rerank(indifferent(), found, documents, kb, skip_margin=skip_margin)
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from([0.0, 0.25, 0.5, 1.0]), st.booleans(), st.booleans(), st.booleans()),
+        min_size=1,
+        max_size=8,
+    ),
+    st.sampled_from([0.0, 0.2, 1.0]),
+)
+def test_the_margin_is_the_best_of_all(mentions: list[tuple[float, bool, bool, bool]], most_lost: float) -> None:
+    documents, kb, found = small([[1.0, 1.0 - margin] for margin, *_ in mentions])
+    own = Oracle(lambda item, entity: float(mentions[int(item.mention.id[1:])][1] == (entity.id == "E1")))
+    # Gold is the first, the second, or neither.
+    gold = np.array([[int(second)] if has_gold else [-1] for _, _, has_gold, second in mentions])
+
+    def accuracy(skip_margin: float | None) -> float:
+        first = rerank(own, found, documents, kb, skip_margin=skip_margin).entities[:, :1]
+        return float(is_gold(first, gold).sum()) / max(1, int((gold >= 0).sum()))
+
+    chosen = skipping(found, rerank(own, found, documents, kb), gold, most_lost=most_lost)
+    assert chosen.accuracy == pytest.approx(accuracy(chosen.margin))
+    assert chosen.lost == pytest.approx(accuracy(None) - accuracy(chosen.margin))
+    possible = [m for m in (0.0, 0.25, 0.5, 1.0) if m in {one[0] for one in mentions}]
+    allowed = [margin for margin in possible if accuracy(None) - accuracy(margin) <= most_lost + 1e-9]
+    assert chosen.margin == (min(allowed) if allowed else None)
+    assert chosen.skipped == sum(margin >= min(allowed, default=9) for margin, *_ in mentions) / len(mentions)

@@ -13,28 +13,28 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from builders import document, linker
-from cli_builders import arbo_process, linking, sample_files
-from conftest import Sample
+from builders import arbo_process, document, files_in, linker, linking, sample_files, save_lines
+from conftest import Run, Sample
 from engine_builders import vectors
 from hypothesis import given, settings, strategies as st
 
 import arbo
 from arbo.cli.work import JobConfig
-from arbo.engine import Index, Vectors, nearest
+from arbo.encoders import dual
+from arbo.encoders.tower import Tower
+from arbo.engine import Index, Vectors, nearest, silent
 from arbo.errors import ArboError, UsageError
 from arbo.retrieval.groups import Search
 from arbo.scale import executors
-from arbo.scale.parts import MANIFEST, Part, read_manifest
-from arbo.scale.search import _shards
-from arbo.scale.work import opened
-
-METHODS = ["arborescence", "minimax", "undirected", "independent"]
+from arbo.scale.parts import MANIFEST, Part, code, read_manifest
+from arbo.scale.work import opened, search_memory
+from clustering import METHODS
 
 
 class Shuffled(Executor):
@@ -71,27 +71,27 @@ def parts_of(folder: Path) -> dict[str, dict[str, Any]]:
     return {part.name: read_manifest(part) for part in sorted(folder.iterdir()) if read_manifest(part)}
 
 
+ONE_NAME = arbo.KnowledgeBase([arbo.Entity(f"E{i}", f"marsh fever {i % 3}", ("bog fever",)) for i in range(6)])
+SAME = [document(f"d{i}", "marsh fever", "bog fever", f"marsh fevers {i % 2}", "zz") for i in range(4)]
+FEVERS = arbo.KnowledgeBase([arbo.Entity(f"E{i}", f"fever {i}", domain="ab"[i % 2]) for i in range(10)])
+DIVIDED = [document(f"d{i}", f"fever {i}", "fevers", domain="ab"[i % 2]) for i in range(10)]
+
+
 @pytest.mark.parametrize(
-    ("size", "method"), [(60, method) for method in METHODS] + [(7, "minimax")], ids=[*METHODS, "small"]
+    ("size", "data", "settings"),
+    [
+        *((60, None, {"method": method}) for method in METHODS),
+        (7, None, {"method": "minimax"}),
+        *((size, data, {"mention_threshold": None}) for size in (1, 3) for data in ((ONE_NAME, SAME), (None, SAME))),
+        (2, (FEVERS, DIVIDED), {"mention_threshold": None}),
+    ],
 )
-def test_shards_do_not_change_a_run(sample: Sample, tmp_path: Path, size: int, method: str) -> None:
-    made = linker(sample[1], method=method)
-    expected = hashes(made.link(few(sample)), tmp_path / "run")
+def test_shards_do_not_change_a_run(sample: Sample, tmp_path: Path, size: int, data: Any, settings: Any) -> None:
+    kb, documents = data or (sample[1], few(sample))
+    made = linker(kb, **settings)
     with opened(tmp_path / "work", shard_size=size, pool=Shuffled()) as work:
-        found = work.over(made).link(few(sample))
-    assert hashes(found, tmp_path / "other") == expected
-
-
-@pytest.mark.parametrize("size", [1, 3])
-def test_shards_of_one_name(tmp_path: Path, size: int) -> None:
-    kb = arbo.KnowledgeBase([arbo.Entity(f"E{i}", f"marsh fever {i % 3}", ("bog fever",)) for i in range(6)])
-    documents = [document(f"d{i}", "marsh fever", "bog fever", f"marsh fevers {i % 2}", "zz") for i in range(4)]
-    for decide in ("link", "discover"):
-        plain = linker(kb, mention_threshold=None)
-        with opened(tmp_path / f"{decide}-{size}", shard_size=size) as work:
-            spread = work.over(plain)
-            found, expected = (getattr(one, decide)(documents) for one in (spread, plain))
-        assert hashes(found, tmp_path / "one") == hashes(expected, tmp_path / "other")
+        found, expected = ((one.link if kb else one.discover)(documents) for one in (work.over(made), made))
+    assert hashes(found, tmp_path / "other") == hashes(expected, tmp_path / "run")
 
 
 def test_processes_corrections_and_growth(sample: Sample, tmp_path: Path) -> None:
@@ -108,15 +108,6 @@ def test_processes_corrections_and_growth(sample: Sample, tmp_path: Path) -> Non
         name: digest for name, digest in whole.items() if "parquet" in name
     }
     assert {part["made"] for part in parts_of(tmp_path / "work").values()} == {1}
-
-
-def test_domains_and_types_are_spread_together(tmp_path: Path) -> None:
-    entities = [arbo.Entity(f"E{i}", f"fever {i}", domain="ab"[i % 2]) for i in range(10)]
-    documents = [document(f"d{i}", f"fever {i}", "fevers", domain="ab"[i % 2]) for i in range(10)]
-    plain = linker(arbo.KnowledgeBase(entities), mention_threshold=None)
-    with opened(tmp_path / "work", shard_size=2) as work:
-        found = work.over(plain).link(documents)
-    assert found.link_table.equals(plain.link(documents).link_table)
 
 
 @given(data=st.data())
@@ -137,28 +128,16 @@ def test_a_grid_gives_the_lists_of_one_search(data: st.DataObject, tmp_path_fact
     expected = nearest(queries, others, k, metric=metric, self_ids=own, within=within)
     with opened(tmp_path_factory.mktemp("work"), shard_size=draw(st.integers(1, 9)), pool=Shuffled()) as work:
         wanted = [Search(queries, others, own)]
-        how: dict[str, Any] = {
-            "metric": metric,
-            "search": "exact",
-            "within": within,
-            "progress": lambda items, _: items,
-        }
+        how: dict[str, Any] = {"metric": metric, "search": "exact", "within": within, "progress": silent}
         (found,) = work.search_all(wanted, k, **how)
     assert found.ids.tolist() == expected.ids.tolist()
     assert found.dissimilarity.tobytes() == expected.dissimilarity.tobytes()
 
 
-def test_a_shard_counts_all_vectors_of_its_things() -> None:
-    points = np.random.default_rng(0).random((400, 3))
-    several = vectors(points, owner=np.repeat(np.arange(4), 100))
-    assert [shard.tolist() for shard in _shards(several, 10)] == [[0], [1], [2], [3]]
-    assert [shard.tolist() for shard in _shards(several, 200)] == [[0, 1], [2, 3]]
-
-
 def test_a_search_that_may_miss_neighbours_is_not_divided(tmp_path: Path) -> None:
     points = vectors(np.random.default_rng(0).random((50, 4)))
     with opened(tmp_path / "work", shard_size=5) as work:
-        how: dict[str, Any] = {"metric": "cosine", "within": None, "progress": lambda items, _: items}
+        how: dict[str, Any] = {"metric": "cosine", "within": None, "progress": silent}
         (found,) = work.search_all([Search(points, points, None)], 3, search="hnsw", **how)
         twice = vectors(points.matrix, owner=np.arange(50) // 2)
         with pytest.raises(ValueError, match="exactly one vector"):
@@ -167,22 +146,24 @@ def test_a_search_that_may_miss_neighbours_is_not_divided(tmp_path: Path) -> Non
     assert parts_of(tmp_path / "work") == {}
 
 
-def test_a_damaged_part_alone_is_made_again(tmp_path: Path) -> None:
-    part = Part.of(tmp_path, "search", k=3)
+def test_a_finished_part_is_not_made_again(tmp_path: Path) -> None:
+    part, arrays, other = Part.of(tmp_path, "search", k=3), {"ids": np.arange(3)}, {"ids": np.arange(4)}
     assert not part.is_finished()
-    part.make(lambda: {"ids": np.arange(3)})
+
+    def beaten(folder: Path) -> None:  # while it is written, another process finishes it
+        part.make(lambda: arrays)
+        np.save(folder / "ids.npy", np.arange(4))
+
+    part.written(beaten)
+    part.make(lambda: pytest.fail("called"))
     assert part.is_finished()
     assert part.arrays()["ids"].tolist() == [0, 1, 2]
-    part.make(lambda: pytest.fail("called"))
-    np.save(part.folder / "ids.npy", np.arange(4))
+    assert Part.of(tmp_path, "search", k=4).name != part.name
+    np.save(part.folder / "ids.npy", np.arange(4))  # damage
     assert not part.is_finished()
-    part.make(lambda: {"ids": np.arange(3)})
+    part.make(lambda: other)
+    assert part.arrays()["ids"].tolist() == [0, 1, 2, 3]
     assert read_manifest(part.folder)["made"] == 2
-    other = Part.of(tmp_path, "search", k=4)
-    assert other.name != part.name
-    arrays = {"ids": np.arange(4)}
-    other.make(lambda: other.make(lambda: arrays) or arrays)  # type: ignore[func-returns-value]
-    assert read_manifest(other.folder)["made"] == 1
 
 
 @pytest.mark.parametrize("name", ["ids.npy", MANIFEST])
@@ -262,20 +243,10 @@ def children(pid: int) -> list[int]:
 @pytest.mark.parametrize("who", ["driver", "worker", "interrupted"])
 def test_the_same_command_goes_on_after_a_kill(tmp_path: Path, who: str) -> None:
     files, work = sample_files(tmp_path), tmp_path / "work"
-    job = linking(files, docs="test.jsonl")
+    job = linking(files, "test.jsonl")
     assert arbo_process("link", *job, "--out", tmp_path / "plain").returncode == 0
-    spread = [
-        "link",
-        *job,
-        "--out",
-        tmp_path / "run",
-        "--workers",
-        2,
-        "--set",
-        "shard_size=40",
-        "--set",
-        f"work={work}",
-    ]
+    spread = ["link", *job, "--out", tmp_path / "run", "--workers", 2]
+    spread += ["--set", "shard_size=40", "--set", f"work={work}"]
     process = subprocess.Popen([sys.executable, "-m", "arbo", *map(str, spread)], stderr=subprocess.PIPE, text=True)
     while not (before := {name for name in parts_of(work) if name.startswith("search")} if work.exists() else set()):
         time.sleep(0.02)
@@ -304,42 +275,37 @@ def test_the_same_command_goes_on_after_a_kill(tmp_path: Path, who: str) -> None
     assert saved[0] == saved[1]
 
 
-def test_the_folder_beside_a_run_is_removed_and_one_that_is_given_kept(tmp_path: Path) -> None:
-    files = sample_files(tmp_path)
+def test_the_folder_beside_a_run_is_removed_and_one_that_is_given_kept(tmp_path: Path, files: Path, run: Run) -> None:
+    beside, given = tmp_path / "run.work", tmp_path / "work"
     job = ["discover", files / "test.jsonl", "--out", tmp_path / "run", "--set", "shard_size=200"]
-    assert arbo_process(*job).returncode == 0
-    assert not (tmp_path / "run.work").exists()
-    assert arbo_process(*job, "--set", f"work={tmp_path / 'run.work'}").returncode == 0
-    (tmp_path / "run.work" / ".arbo-partial-1").mkdir()
-    (tmp_path / "run.work" / ".arbo-partial-2").write_text("documents of a job that was killed", "utf-8")
-    (tmp_path / "run.work" / "notes").mkdir()
-    assert arbo_process(*job).returncode == 0
-    assert [path.name for path in (tmp_path / "run.work").iterdir()] == ["notes"]
-    assert arbo_process(*job, "--set", f"work={tmp_path / 'work'}").returncode == 0
-    assert len([name for name in parts_of(tmp_path / "work") if name.startswith("search")]) == 4
+    assert run(*job).code == 0
+    assert not beside.exists()
+    assert run(*job, "--set", f"work={beside}").code == 0
+    (beside / ".arbo-partial-1").mkdir()
+    (beside / ".arbo-partial-2").write_text("documents of a job that was killed", "utf-8")
+    (beside / "notes").mkdir()
+    assert run(*job).code == 0
+    assert [path.name for path in beside.iterdir()] == ["notes"]
+    assert run(*job, "--set", f"work={given}").code == 0
+    assert len([name for name in parts_of(given) if name.startswith("search")]) == 4
 
 
-def test_a_pattern_matches_nothing_that_the_job_writes(tmp_path: Path) -> None:
+def test_a_pattern_matches_nothing_that_the_job_writes(tmp_path: Path, run: Run) -> None:
     sample_files(tmp_path)
-    told = arbo_process("discover", tmp_path / "**/*t.json*", "--out", tmp_path / "run", "--set", "shard_size=200")
-    assert told.returncode == 0, told.stderr
-    told = arbo_process("discover", tmp_path / "**/*work*.json", "--out", tmp_path / "other", "--set", "shard_size=200")
-    assert "no file matches this pattern" in told.stderr
+    for pattern, out, status, words in (("t", "run", 0, ""), ("work", "other", 3, "no file matches this pattern")):
+        told = run("discover", tmp_path / f"**/*{pattern}.json*", "--out", tmp_path / out, "--set", "shard_size=200")
+        assert (told.code, words in told.told) == (status, True)
 
 
-def test_a_failure_leaves_what_is_of_others(tmp_path: Path) -> None:
-    (tmp_path / "wrong.jsonl").write_text("{}\n", "utf-8")
-    with opened(tmp_path / "run.work"):
-        (tmp_path / "run.work" / ".arbo-partial-live").mkdir()
-        job = ["discover", tmp_path / "wrong.jsonl", "--out", tmp_path / "run", "--set", "shard_size=200"]
-        assert arbo_process(*job).returncode == 3
-        assert len([*(tmp_path / "run.work").iterdir()]) > 1
-
-
-def test_wrong_documents_leave_no_folder(tmp_path: Path) -> None:
-    (tmp_path / "wrong.jsonl").write_text("{}\n", "utf-8")
-    told = arbo_process("discover", tmp_path / "wrong.jsonl", "--out", tmp_path / "run", "--set", "shard_size=200")
-    assert (told.returncode, [*tmp_path.iterdir()]) == (3, [tmp_path / "wrong.jsonl"])
+def test_a_failure_leaves_what_is_of_others_and_nothing_else(tmp_path: Path, run: Run) -> None:
+    wrong, beside = save_lines(tmp_path / "wrong.jsonl", {}), tmp_path / "run.work"
+    job = ["discover", wrong, "--out", tmp_path / "run", "--set", "shard_size=200"]
+    assert run(*job).code == 3
+    assert [*tmp_path.iterdir()] == [wrong]
+    with opened(beside):
+        (beside / ".arbo-partial-live").mkdir()
+        assert run(*job).code == 3
+        assert len([*beside.iterdir()]) > 1
 
 
 def test_the_folder_stands_beside_a_run_without_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -350,49 +316,30 @@ def test_the_folder_stands_beside_a_run_without_a_name(tmp_path: Path, monkeypat
 
 
 def test_a_work_folder_in_the_run_is_refused(tmp_path: Path) -> None:
-    files = sample_files(tmp_path)
-    told = arbo_process(
-        "discover", files / "test.jsonl", "--out", tmp_path / "run", "--set", f"work={tmp_path / 'run' / 'work'}"
-    )
-    assert told.returncode == 2
-    assert "is in a run folder" in told.stderr
     before = tmp_path / "before"
     for folder in (before, before / "parts"):
-        with (
-            pytest.raises(UsageError, match=r"the work folder .*before.* is in a run folder"),
-            JobConfig(work=str(folder)).over(linker(None), tmp_path / "run", before),
-        ):
+        job = JobConfig(work=str(folder)).over(linker(None), tmp_path / "run", before)
+        with pytest.raises(UsageError, match=r"the work folder .*before.* is in a run folder"), job:
             pass
     assert not before.exists()
 
 
-def test_a_preview_writes_nothing(tmp_path: Path) -> None:
-    files = sample_files(tmp_path)
-    (tmp_path / "corrections.jsonl").write_text("", "utf-8")
-    job = [
-        "discover",
-        files / "test.jsonl",
-        "--out",
-        tmp_path / "run",
-        "--set",
-        f"work={tmp_path / 'work'}",
-        "--set",
-        "preview=true",
-    ]
-    told = arbo_process(*job, "--corrections", tmp_path / "corrections.jsonl")
-    assert told.returncode == 0, told.stderr
+def test_a_preview_writes_nothing(tmp_path: Path, files: Path, run: Run) -> None:
+    how = ["--set", f"work={tmp_path / 'work'}", "--set", "preview=true"]
+    how += ["--corrections", save_lines(tmp_path / "corrections.jsonl")]
+    told = run("discover", files / "test.jsonl", "--out", tmp_path / "run", *how)
+    assert told.code == 0, told.err
     assert not (tmp_path / "work").exists()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("size", [1000, 5000])
-def test_shards_do_not_change_runs_of_real_corpora(shared: Any, tmp_path: Path, size: int) -> None:
+def test_shards_do_not_change_runs_of_real_corpora(shared: Any, tmp_path: Path) -> None:
     diseases = arbo.read_knowledge_base(shared("data/medic/medic_06Jul2012.txt"))
     papers = arbo.read_documents(shared("data/bc5cdr/CDR_TestSet.PubTator.txt"))
     news = arbo.read_documents(shared("data/ecbplus"), format="ecbplus")
     for kb, documents in ((diseases, papers), (None, news)):
         plain = arbo.Linker(kb)
-        with opened(tmp_path / "work", shard_size=size) as work:
+        with opened(tmp_path / "work", shard_size=1000) as work:
             spread = work.over(plain)
             one, other = (made.link(documents) if kb else made.discover(documents) for made in (plain, spread))
         assert hashes(one, tmp_path / "one") == hashes(other, tmp_path / "other")
@@ -404,3 +351,144 @@ def test_a_folder_with_other_content_is_refused(tmp_path: Path) -> None:
         pass
     with pytest.raises(UsageError, match="at least 1"), opened(tmp_path / "new", 0):
         pass
+
+
+def stages_of(folder: Path) -> set[str]:
+    return {name.split("-")[0] for name in parts_of(folder)}
+
+
+def test_documents_and_entities_are_added_and_removed_in_shards(sample: Sample, tmp_path: Path) -> None:
+    documents, kb = few(sample), sample[1]
+    fewer = linker(arbo.KnowledgeBase(kb.entities[: len(kb) // 2]))
+    more = fewer.configured(kb=kb)
+    before = fewer.link(documents[:9])
+    added = more.add(before, documents[9:])
+    whole = [hashes(run, tmp_path / "plain") for run in (added, more.remove(added, [documents[0].id]))]
+    with opened(tmp_path / "work", shard_size=100, pool=Shuffled()) as work:
+        spread = work.over(more)
+        again = spread.add(before, documents[9:])
+        assert stages_of(work.folder) == {"search", "things", "vectors"}
+        assert hashes(again, tmp_path / "spread") == whole[0]
+        assert hashes(spread.remove(again, [documents[0].id]), tmp_path / "spread") == whole[1]
+
+
+def test_a_transformer_embeds_what_is_new_in_shards(sample: Sample, bert: Tower, tmp_path: Path) -> None:
+    documents = few(sample)
+    plain = arbo.Linker(None, arbo.DualEncoder(bert, bert, arbo.EncoderConfig()))
+    before = plain.discover(documents[:9])
+    expected = hashes(plain.add(before, documents[9:]), tmp_path / "plain")
+    with opened(tmp_path / "work", shard_size=20, pool=Shuffled()) as work:
+        assert hashes(work.over(plain).add(before, documents[9:]), tmp_path / "spread") == expected
+        assert "embedding" in stages_of(work.folder)
+
+
+@pytest.mark.slow
+def test_verbs_that_grow_take_workers(tmp_path: Path, files: Path, run: Run) -> None:
+    assert run("link", *linking(files, "train.jsonl"), "--out", tmp_path / "run").code == 0
+    how = ["--workers", 2, "--set", "shard_size=100", "--set", f"work={tmp_path / 'work'}"]
+    told = run("add", tmp_path / "run", files / "test.jsonl", "--out", tmp_path / "more", *how)
+    assert told.code == 0, told.err
+    assert "search" in stages_of(tmp_path / "work")
+    told = run("add", "--anew", tmp_path / "more", "--out", tmp_path / "again", *how, "--json")
+    assert told.code == 0, told.err
+    assert told.json["clusters"] == told.json["mentions"] == []
+
+
+def with_transformer(sample: Sample, tower: Tower, pooling: Any = "mean", **config: Any) -> arbo.Linker:
+    encoder = arbo.DualEncoder(tower, tower, arbo.EncoderConfig(pooling=pooling), **config)
+    return arbo.Linker(sample[1], encoder, arbo.LinkerConfig(entity_threshold=2, mention_threshold=2))
+
+
+@pytest.mark.parametrize("pooling", ["mean", "tokens"])
+def test_shards_do_not_change_a_run_with_a_transformer(
+    sample: Sample, bert: Tower, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pooling: str
+) -> None:
+    monkeypatch.setattr(dual, "SLICE", 16)
+    plain = with_transformer(sample, bert, pooling)
+    told: list[str] = []
+    expected = hashes(plain.link(few(sample)), tmp_path / "plain")
+    for size in (7, 500):
+        with opened(tmp_path / "work", shard_size=size, pool=Shuffled(), tell=told.append) as work:
+            assert hashes(work.over(plain).link(few(sample)), tmp_path / "run") == expected
+    assert len({line for line in told if line.startswith("embedding")}) == 2
+    made = [part for name, part in parts_of(tmp_path / "work").items() if name.startswith("embedding")]
+    assert len(made) > 4
+    assert {part["made"] for part in made} == {1}
+
+
+def test_processes_read_the_tower_and_go_on(
+    sample: Sample, bert: Tower, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dual, "SLICE", 32)
+    plain = with_transformer(sample, bert, cache=tmp_path / "cache")
+    documents = few(sample)
+    told: list[str] = []
+    with opened(tmp_path / "work", 2) as work:
+        spread = work.over(plain)
+        found = spread.link(documents[:8])
+    expected = hashes(with_transformer(sample, bert).link(documents[:8]), tmp_path / "plain")
+    assert hashes(found, tmp_path / "spread") == expected
+    assert len([*(tmp_path / "work").glob("tower-*")]) == 1
+    damaged = sorted((tmp_path / "work").glob("embedding-*"))[0] / "vectors.npy"
+    np.save(damaged, np.zeros(3))
+    plain = with_transformer(sample, bert)
+    with opened(tmp_path / "work", tell=told.append) as work:
+        assert hashes(work.over(plain).link(documents[:8]), tmp_path / "again") == expected
+    n_damaged = {name for name, part in parts_of(tmp_path / "work").items() if part["made"] == 2}
+    assert n_damaged == {damaged.parent.name}
+    total = sum(name.startswith("embedding") for name in parts_of(tmp_path / "work"))
+    taken = [int(line.split(": ")[1].split(" of ")[0]) for line in told if "embedding" in line]
+    assert sum(taken) == total - 1
+
+
+@pytest.mark.slow
+def test_an_index_is_made_by_processes(bert_folder: Path, files: Path, tmp_path: Path, run: Run) -> None:
+    command = ["kb", "index", files / "kb.jsonl", "--encoder", bert_folder]
+    for name, spread in (("alone", []), ("spread", ["--set", "workers=2", "--set", f"work={tmp_path / 'work'}"])):
+        done = run(*command, "--out", tmp_path / name, "--set", f"cache={tmp_path / f'{name}.cache'}", *spread)
+        assert done.code == 0, done.err
+    alone, spread = (
+        {name: (tmp_path / folder / name).read_bytes() for name in files_in(tmp_path / folder)}
+        for folder in ("alone", "spread")
+    )
+    assert alone == spread
+    assert sum(name.startswith("embedding") for name in parts_of(tmp_path / "work")) == 1
+
+
+class Elsewhere(Shuffled):
+    """A cluster, which refuses all tasks and remembers what they ask for."""
+
+    def __init__(self, device: str) -> None:
+        super().__init__()
+        self.device, self.memory, self.asked = device, 0, ("", "")
+
+    def for_texts(self, memory: int) -> Elsewhere:
+        self.memory = memory
+        return self
+
+    def submit(self, call: Any, /, *args: Any, **named: Any) -> Any:
+        """Refuse a call."""
+        self.asked = call.__self__.name, args[2][1]
+        raise LookupError
+
+
+def test_tasks_use_the_device_of_their_pool_and_parts_name_its_kind(
+    sample: Sample, bert: Tower, tmp_path: Path
+) -> None:
+    asked = []
+    for device in ("cuda:0", "cuda:1", "cpu"):
+        pool = Elsewhere(device)
+        with pytest.raises(LookupError), opened(tmp_path / "work", pool=pool) as work:
+            work.over(with_transformer(sample, bert)).link(few(sample))
+        asked.append(pool.asked)
+        assert 1_000_000_000 < pool.memory < 1_010_000_000
+    assert [device for _, device in asked] == ["cuda:0", "cuda:1", "cpu"]
+    assert asked[0][0] == asked[1][0] != asked[2][0]
+    assert search_memory(1 << 19) == 986_432_000
+
+
+@pytest.mark.parametrize("library", ["numpy", "scipy", "numba", "faiss-cpu", "torch"])
+def test_parts_depend_on_the_libraries_that_compute_them(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = code.__wrapped__()
+    monkeypatch.setattr("arbo.scale.parts.version", lambda name: "0" if name == library else version(name))
+    assert code.__wrapped__() != before

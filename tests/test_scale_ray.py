@@ -15,11 +15,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from builders import linker
-from cli_builders import arbo_process, linking, sample_files
+from builders import arbo_process, linker, linking, sample_files
 from conftest import Sample
-from test_scale import few, hashes, parts_of
-from test_scale_embedding import with_transformer
+from test_scale import few, hashes, parts_of, with_transformer
 
 from arbo.encoders import dual
 from arbo.encoders.tower import Tower
@@ -33,14 +31,15 @@ from arbo.scale.work import opened
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.parametrize("address", ["127.0.0.1:1", "nowhere", "127.0.0.1:x"])
-def test_a_cluster_that_does_not_answer_is_told(address: str) -> None:
-    with pytest.raises(UsageError, match=r"cannot use the Ray cluster .*RAY_AUTH_MODE"), connected(address):
-        pass
-
-
-def test_an_address_of_ray_client_is_told() -> None:
-    with pytest.raises(UsageError, match=r"ray://one:10001 is .* give HOST:PORT"), connected("ray://one:10001"):
+@pytest.mark.parametrize(
+    ("address", "words"),
+    [
+        *((one, r"cannot use the Ray cluster .*RAY_AUTH_MODE") for one in ("127.0.0.1:1", "nowhere", "127.0.0.1:x")),
+        ("ray://one:10001", r"ray://one:10001 is .* give HOST:PORT"),
+    ],
+)
+def test_a_cluster_that_does_not_answer_is_told(address: str, words: str) -> None:
+    with pytest.raises(UsageError, match=words), connected(address):
         pass
 
 
@@ -88,10 +87,7 @@ def pool(nodes: Any) -> Iterator[Cluster]:
         yield connected_
 
 
-@pytest.mark.parametrize(
-    ("size", "method"),
-    [(60, "arborescence"), (25, "minimax")],
-)
+@pytest.mark.parametrize(("size", "method"), [(60, "arborescence"), (25, "minimax")])
 def test_two_nodes_do_not_change_a_run(sample: Sample, tmp_path: Path, pool: Cluster, size: int, method: str) -> None:
     made = linker(sample[1], method=method)
     documents, (mention, other) = few(sample), (few(sample)[0].mentions[0], few(sample)[1].mentions[0])
@@ -130,7 +126,7 @@ def test_a_cluster_that_was_not_started_here_stays(
     tmp_path: Path, nodes: Any, pool: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
-    job = linking(sample_files(tmp_path), docs="test.jsonl")
+    job = linking(sample_files(tmp_path), "test.jsonl")
     assert arbo_process("link", *job, "--out", tmp_path / "plain").returncode == 0
     spread = ["link", *job, "--out", tmp_path / "run", "--set", "shard_size=60"]
     for address in (nodes.address, "local"):

@@ -1,13 +1,22 @@
-"""The service: its answers, its limits, and what it refuses."""
+"""The service: its answers, its limits, what it refuses, and the verb that starts it."""
 
 from __future__ import annotations
 
 import json
 import logging
+import re
+import signal
+import socket
+import subprocess
+import sys
 import threading
+import time
+from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import pytest
+from conftest import Run
 from serve_builders import KB, client_of, service_of
 
 import arbo
@@ -15,6 +24,7 @@ from arbo.errors import UsageError
 
 pytest.importorskip("fastapi")
 
+from arbo.serve.models import Text
 from arbo.serve.reconciliation import Reconciliation
 from arbo.serve.service import Service
 
@@ -30,22 +40,6 @@ def ask(path: str, body: Any = None, service: Service | None = None, **parameter
         response = client.post(path, json=body, params=parameters)
     assert response.status_code == 200, response.text
     return response.json()
-
-
-def test_a_text_is_linked_as_the_linker_links_it() -> None:
-    first, second = ask("/link", TEXT)
-    assert {**first, "candidates": first["candidates"][:1]} == {
-        "start": 0,
-        "end": 11,
-        "text": "Marsh fever",
-        "id": "D:1",
-        "name": "marsh fever",
-        "score": 1.0,
-        "cluster": "D:1",
-        "candidates": [{"id": "D:1", "name": "marsh fever", "score": 1.0}],
-    }
-    assert (second["start"], second["end"], second["text"], second["id"]) == (18, 28, "hill fever", "D:2")
-    assert [len(link["candidates"]) for link in ask("/link", TEXT, candidates=2)] == [2, 2]
 
 
 def test_without_spans_the_mentions_are_found() -> None:
@@ -73,10 +67,16 @@ def test_links_equal_those_of_the_library() -> None:
         spans = [[m.start, m.end - m.start] for m in document.mentions]
         body = {"text": document.text, "spans": spans, "domain": document.domain}
         links = ask("/link", body, service, candidates=100)
-        expected = arbo.Linker(kb).link([document]).links
-        assert [(one["id"], one["score"]) for one in links] == [(one.entity, one.score) for one in expected]
-        candidates = [tuple((c["id"], c["score"]) for c in one["candidates"]) for one in links]
-        assert candidates == [one.candidates for one in expected]
+        for one, link in zip(links, arbo.Linker(kb).link([document]).links, strict=True):
+            name = kb[link.entity].name if link.entity else None
+            expected = [link.mention.text, link.entity, name, link.score]
+            assert [one[key] for key in ("text", "id", "name", "score")] == expected
+            assert (one["start"], one["end"]) == (link.mention.start, link.mention.end)
+            assert [tuple(c.values()) for c in one["candidates"]] == [(i, kb[i].name, s) for i, s in link.candidates]
+    assert [len(link["candidates"]) for link in ask("/link", TEXT, candidates=2)] == [2, 2]
+    for linker in (arbo.Linker(), arbo.Linker(arbo.KnowledgeBase())):
+        with pytest.raises(UsageError, match="needs a knowledge base"):
+            Service(linker)
 
 
 def test_explanations_have_the_path_and_the_rivals() -> None:
@@ -113,10 +113,7 @@ def test_entities_and_searches() -> None:
     assert [(one["id"], one["types"]) for one in matches] == [("D:1", ["Disease"]), ("D:2", ["Disease"])]
     assert ask("/search", q=" ") == ask("/search", q="zzz") == []
     assert ask("/health")["entities"] == 4
-
-
-def test_metadata_without_a_number_are_answered() -> None:
-    """Python reads NaN from a file of JSON, but JSON has none."""
+    # Python reads NaN from a file of JSON, but JSON has none.
     service = Service(arbo.Linker(arbo.KnowledgeBase([arbo.Entity("D:1", "x", metadata={"w": [float("nan"), 1.0]})])))
     assert ask("/entities/D:1", None, service)["w"] == [None, 1.0]
     extended = Reconciliation(service).extend('{"ids": ["D:1"], "properties": [{"id": "w"}]}')
@@ -127,14 +124,14 @@ def test_domains_are_kept_apart() -> None:
     kb = arbo.KnowledgeBase([arbo.Entity("A:1", "mercury", domain="a"), arbo.Entity("B:1", "mercury", domain="b")])
     service = Service(arbo.Linker(kb))
     service.warm()
-    texts = [{"text": "Mercury", "spans": [[0, 7]], "domain": domain} for domain in ("a", "b")]
+    texts = [{"text": "Mercury", "spans": [[0, 7]], "domain": domain} for domain in "abc"]
     for collective in (False, True):
-        assert [link["id"] for (link,) in ask("/link", texts, service, collective=collective)] == ["A:1", "B:1"]
-    unknown = {**texts[0], "domain": "c"}
-    for body, number in ((unknown, 1), ([*texts, unknown], 3)):
+        links = ask("/link", texts[:2], service, collective=collective)
+        assert [link["id"] for (link,) in links] == ["A:1", "B:1"]
+    for body, number in ((texts[2], 1), (texts, 3)):
         answer = client_of(service).post("/link", json=body)
         assert f"no entity is in the domain 'c' of text {number}; correct it" in answer.json()["error"]
-    assert ask("/link", [*texts, {**unknown, "spans": []}], service)[2] == []
+    assert ask("/link", [*texts[:2], {**texts[2], "spans": []}], service)[2] == []
 
 
 def test_searches_find_entities_of_all_domains_and_types() -> None:
@@ -147,20 +144,9 @@ def test_searches_find_entities_of_all_domains_and_types() -> None:
     assert ask("/link", texts, service) == [ask("/link", texts[0], service), []]
 
 
-def test_a_service_needs_entities() -> None:
-    for linker in (arbo.Linker(), arbo.Linker(arbo.KnowledgeBase())):
-        with pytest.raises(UsageError, match="needs a knowledge base"):
-            Service(linker)
-
-
 _INVALID_SPANS = ([0], [0, 1, 2], 3, [0, 0], [-1, 3], [7, 1], [0, 8], [True, 1], [0.0, 1], [10**3000, 1], [None, 1])
-_INVALID_DENOTATIONS: tuple[Any, ...] = (
-    7,
-    [7],
-    [{}],
-    [{"span": {"begin": 0, "end": 99}}],
-    [{"span": {"begin": "0", "end": 1}}],
-)
+_WHOLE, _TEXT_SPAN = {"begin": 0, "end": 99}, {"begin": "0", "end": 1}
+_INVALID_DENOTATIONS: tuple[Any, ...] = (7, [7], [{}], [{"span": _WHOLE}], [{"span": _TEXT_SPAN}])
 
 
 @pytest.mark.parametrize(
@@ -195,9 +181,6 @@ def test_an_invalid_request_is_refused_without_quoting_a_text(path: str, body: A
     assert "fever" not in response.text
 
 
-_WHOLE = {"begin": 0, "end": 99}
-
-
 @pytest.mark.parametrize(
     ("limits", "path", "body", "words"),
     [
@@ -206,12 +189,7 @@ _WHOLE = {"begin": 0, "end": 99}
         ({"mentions": 1}, "/link", {"text": TEXT["text"]}, "2 mentions, but at most 1"),
         ({"mentions": 1}, "/pubannotation", {"text": "a", "denotations": [1, 2]}, "2 denotations, but at most 1"),
         ({"body": 200}, "/link", {"text": "x" * 99, "spans": [[0, 99], [0, 99], [0, 3], [2, -1]]}, "201 characters"),
-        (
-            {"body": 300},
-            "/pubannotation",
-            {"text": "x" * 99, "denotations": [{"span": [_WHOLE] * 4}]},
-            "396 characters",
-        ),
+        ({"body": 300}, "/pubannotation", {"text": "x" * 99, "denotations": [{"span": [_WHOLE] * 4}]}, "396 char"),
         ({"body": 9}, "/link", TEXT, "more than 9 bytes"),
     ],
 )
@@ -221,41 +199,26 @@ def test_limits(limits: Any, path: str, body: Any, words: str) -> None:
 
 
 def test_the_openapi_document_is_made_of_the_methods() -> None:
-    document = ask("/openapi.json")
-    assert {*document["paths"]} == {
+    paths = ask("/openapi.json")["paths"]
+    assert {*paths} == {
         *("/health", "/link", "/explain", "/pubannotation", "/entities/{id}", "/search"),
         *("/reconcile", "/reconcile/suggest/{kind}", "/reconcile/properties", "/reconcile/preview"),
     }
-    link = document["paths"]["/link"]["post"]
+    link = paths["/link"]["post"]
     assert [one["name"] for one in link["parameters"]] == ["collective", "candidates"]
-    assert link["requestBody"]["content"]["application/json"]["schema"]["anyOf"][0] == {
-        "$ref": "#/components/schemas/Text"
-    }
+    schema = link["requestBody"]["content"]["application/json"]["schema"]
+    assert schema["anyOf"][0] == {"$ref": "#/components/schemas/Text"}
     assert {*link["responses"]} == {"200", "default"}
     for page in ("/docs", "/redoc"):  # they would load scripts from elsewhere
         assert client_of().get(page).status_code == 404
 
 
 HOSTILE = [
-    b"",
-    b"{",
-    b"null",
-    b"NaN",
-    b"\xff\xfe",
-    b'{"text": "a", "id": NaN}',
-    b'{"text": "\\ud800"}',
-    b'{"\\ud800": 1, "text": "a"}',
-    b'{"text": "\\u0000"}',
-    b'{"text": "a", "text": "b"}',
-    b'{"text": ["a"]}',
-    b'{"text": "a", "spans": [[0, 1e999]]}',
-    b'{"text": "a", "spans": [[0, 1e5]]}',
-    b'{"text": "a", "spans": [[' + b"9" * 5000 + b", 1]]}",
+    *(b"", b"{", b"null", b"NaN", b"\xff\xfe", b"[" * 100_000, b"[1" + b",1" * 500 + b"]", b"x" * 10_000_000),
+    *(b'{"text": "a", "id": NaN}', b'{"text": "\\ud800"}', b'{"\\ud800": 1, "text": "a"}', b'{"text": "\\u0000"}'),
+    *(b'{"text": "a", "text": "b"}', b'{"text": ["a"]}', b'{"a":' * 900 + b"1" + b"}" * 900),
+    *(b'{"text": "a", "spans": [[' + number + b", 1]]}" for number in (b"1e999", b"1e5", b"9" * 5000)),
     b'{"text": "a", "denotations": [{"span": {"begin": -1, "end": 1e400}}]}',
-    b"[" * 100_000,
-    b'{"a":' * 900 + b"1" + b"}" * 900,
-    b"[1" + b",1" * 500 + b"]",
-    b"x" * 10_000_000,
 ]
 
 
@@ -344,13 +307,8 @@ def test_a_slow_body_is_given_up() -> None:
     from arbo.serve.app import app_of
 
     sent: list[Any] = []
-    scope = {
-        "type": "http",
-        "method": "POST",
-        "path": "/link",
-        "query_string": b"",
-        "headers": [(b"host", b"localhost")],
-    }
+    scope = {"type": "http", "method": "POST", "path": "/link", "query_string": b"", "scheme": "http"}
+    scope |= {"headers": [(b"host", b"localhost")], "server": ("localhost", 80)}
 
     async def receive() -> dict[str, Any]:
         await anyio.sleep(60)
@@ -359,6 +317,64 @@ def test_a_slow_body_is_given_up() -> None:
     async def send(message: Any) -> None:
         sent.append(message)
 
-    anyio.run(app_of(service_of(seconds=0)), {**scope, "scheme": "http", "server": ("localhost", 80)}, receive, send)
+    anyio.run(app_of(service_of(seconds=0)), scope, receive, send)
     assert sent[0]["status"] == 408
     assert b"did not arrive within 0 seconds" in sent[1]["body"]
+
+
+@pytest.fixture(scope="module")
+def kb_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("serve") / "kb.jsonl"
+    KB.to_jsonl(file)
+    return file
+
+
+@pytest.mark.slow
+def test_a_stopped_service_answers_first(kb_file: Path) -> None:
+    """In a process of its own, on a free port."""
+    command = [sys.executable, "-m", "arbo", "serve", "--kb", str(kb_file), "--port", "0"]
+    body = json.dumps({"text": "marsh fever"}).encode()
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        places = (re.search(r"http://(127\.0\.0\.1):(\d+)", line) for line in process.stderr)
+        found = next(filter(None, places), None)
+        assert found, "the service did not start"
+        assert json.load(urlopen(f"{found[0]}/health", timeout=60))["entities"] == len(KB)
+        with socket.create_connection((found[1], int(found[2])), timeout=60) as slow:
+            head = f"POST /link HTTP/1.1\r\nHost: {found[1]}\r\nContent-Length: {len(body)}\r\n\r\n"
+            slow.sendall(head.encode() + body[:5])
+            time.sleep(0.5)
+            process.send_signal(signal.SIGTERM)
+            time.sleep(0.5)
+            slow.sendall(body[5:])
+            answer = b"".join(iter(lambda: slow.recv(65536), b""))
+        assert answer.startswith(b"HTTP/1.1 200")
+        assert b'"id":"D:1"' in answer
+        assert process.wait(60) == 0
+        log = process.stderr.read()
+    assert "POST /link 200" in log
+    assert "stopped" in log
+    assert "fever" not in log
+    assert "Traceback" not in log
+
+
+def test_without_the_extra_the_verb_says_what_to_install(
+    run: Run, kb_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "arbo.serve.app", None)
+    told = run("serve", "--kb", kb_file)
+    assert (told.code, "run: pip install 'arbo[serve]'" in told.told) == (1, True)
+
+
+def test_a_transformer_leaves_nothing_of_a_request_on_disk(
+    run: Run, kb_file: Path, bert_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the web server: it gets a service that is warm, and its socket."""
+    served: list[Service] = []
+    monkeypatch.setattr("arbo.serve.app.run", lambda service, *_, **__: served.append(service))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    told = run("serve", "--kb", kb_file, "--encoder", bert_folder, "--port", 0, "--json")
+    assert told.code == 0, told.err
+    assert f"serving {len(KB)} entities at {told.json['address']}; Ctrl-C stops" in told.told
+    served[0].link(Text(text="marsh fever"))
+    assert not [file for file in tmp_path.rglob("*") if file.is_file()]

@@ -86,10 +86,8 @@ def test_the_manifest() -> None:
     assert fits(manifest, MANIFEST)
     assert manifest["name"] == "fevers"
     assert manifest["defaultTypes"] == [{"id": "Disease", "name": "Disease"}, {"id": "Place", "name": "Place"}]
-    assert manifest["suggest"]["type"] == {
-        "service_url": "http://127.0.0.1:8000/reconcile",
-        "service_path": "/suggest/type",
-    }
+    place = {"service_url": "http://127.0.0.1:8000/reconcile", "service_path": "/suggest/type"}
+    assert manifest["suggest"]["type"] == place
 
 
 def test_a_clear_leader_is_a_match_and_others_are_not() -> None:
@@ -102,9 +100,6 @@ def test_a_clear_leader_is_a_match_and_others_are_not() -> None:
     twins = arbo.KnowledgeBase([arbo.Entity("1", "fever"), arbo.Entity("2", "fever")])
     equal = Reconciliation(Service(arbo.Linker(twins))).queries('{"q": {"query": "fever", "limit": 1}}')
     assert [(one["id"], one["match"]) for one in equal["q"]["result"]] == [("1", False)]
-
-
-def test_a_threshold_of_the_configuration_is_that_of_a_match() -> None:
     strict = linker().configured(config=arbo.LinkerConfig(entity_threshold=0.0))
     assert Reconciliation(Service(strict)).threshold == 100
     assert FEVERS.threshold == pytest.approx(100 * (1 - arbo.NgramEncoder().threshold[0]))
@@ -207,46 +202,36 @@ def test_limits(limits: Any, method: str, body: Any, message: str) -> None:
 
 
 def test_suggestions() -> None:
-    entities = FEVERS.suggest(kind="entity", prefix="mars")
-    assert fits(entities, SUGGESTED)
-    assert {one["id"] for one in entities["result"][:2]} == {"D:1", "P:1"}
-    assert FEVERS.suggest(kind="entity", prefix="D:2")["result"][0]["id"] == "D:2"
-    assert {one["id"] for one in FEVERS.suggest(kind="entity", prefix="m")["result"]} == {"D:1", "P:1"}
-    assert FEVERS.suggest(kind="entity", prefix="q")["result"] == []
-    assert FEVERS.suggest(kind="entity", prefix="mars", cursor=1)["result"] == entities["result"][1:]
-    kinds: Any = (("property", "YEA", ["year"]), ("type", "dis", ["Disease"]), ("type", "zz", []))
-    for kind, prefix, names in kinds:
-        suggested = FEVERS.suggest(kind=kind, prefix=prefix)
+    for kind, prefix, ids in (
+        ("entity", "m", {"D:1", "P:1"}),
+        ("entity", "q", set()),
+        ("property", "YEA", {"year"}),
+        ("type", "dis", {"Disease"}),
+        ("type", "zz", set()),
+    ):
+        suggested = FEVERS.suggest(kind=kind, prefix=prefix)  # type: ignore[arg-type]
         assert fits(suggested, SUGGESTED)
-        assert [one["id"] for one in suggested["result"]] == names
+        assert {one["id"] for one in suggested["result"]} == ids
+    assert FEVERS.suggest(kind="entity", prefix="D:2")["result"][0]["id"] == "D:2"
+    every, rest = (FEVERS.suggest(kind="entity", prefix="mars", **how)["result"] for how in ({}, {"cursor": 1}))
+    assert rest == every[1:]
+    assert {one["id"] for one in every[:2]} == {"D:1", "P:1"}
+    other = client_of().get("/reconcile/suggest/type?prefix=p&callback=x&_=17").json()  # further parameters are ignored
+    assert other["result"][0]["id"] == "Place"
 
 
 def test_data_are_extended_by_fields_and_metadata() -> None:
     proposed = FEVERS.propose(type="Disease", limit=7)
     assert [one["id"] for one in proposed["properties"]][-2:] == ["is_a", "year"]
-    query = {"ids": ["D:2", "D:3"], "properties": [{"id": "is_a"}, {"id": "year"}, {"id": "aliases"}, {"id": "types"}]}
-    extended = FEVERS.extend(json.dumps(query))
+    properties = ("is_a", "year", "aliases", "types")
+    extended = FEVERS.extend(json.dumps({"ids": ["D:2", "D:3"], "properties": [{"id": one} for one in properties]}))
     assert fits(extended, EXTENDED)
-    assert extended["rows"] == {
-        "D:2": {
-            "is_a": [{"id": "D:1", "name": "marsh fever"}],
-            "year": [{"int": 1990}],
-            "aliases": [],
-            "types": [{"str": "Disease"}],
-        },
-        "D:3": {"is_a": [], "year": [], "aliases": [], "types": []},
-    }
-    for wrong in (
-        '{"ids": 1, "properties": []}',
-        '{"ids": [1], "properties": []}',
-        '{"ids": [], "properties": ["x"]}',
-        "{}",
-    ):
+    second = {"is_a": [{"id": "D:1", "name": "marsh fever"}], "year": [{"int": 1990}], "types": [{"str": "Disease"}]}
+    nothing: dict[str, list[Any]] = {one: [] for one in properties}
+    assert extended["rows"] == {"D:2": nothing | second, "D:3": nothing}
+    for wrong in ({"ids": 1, "properties": []}, {"ids": [1], "properties": []}, {"ids": [], "properties": ["x"]}, {}):
         with pytest.raises(DataError):
-            FEVERS.extend(wrong)
-
-
-# By HTTP
+            FEVERS.extend(json.dumps(wrong))
 
 
 def test_pages_of_any_origin_may_ask_the_reconciliation_service_and_no_other_path() -> None:
@@ -268,10 +253,6 @@ def test_pages_of_any_origin_may_ask_the_reconciliation_service_and_no_other_pat
     for path in ("/health", "/search?q=a", "/entities/D:1", "/openapi.json"):
         assert "access-control-allow-origin" not in client.get(path, headers=origin).headers
     assert client.options("/link", headers=origin).status_code == 405
-
-
-def test_further_parameters_of_clients_are_ignored() -> None:
-    assert client_of().get("/reconcile/suggest/type?prefix=p&callback=x&_=17").json()["result"][0]["id"] == "Place"
 
 
 def test_previews_are_escaped() -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from builders import every_pair
 from hypothesis import given, strategies as st
 
 import arbo
@@ -42,10 +43,6 @@ KB = arbo.KnowledgeBase(
     ]
 )
 TEXTS = ["the fever of marsh patients", "cancer", "in left kidney disease and left kidney cancer of patients", ""]
-
-
-def every_pair(n: int, m: int) -> tuple[np.ndarray, np.ndarray]:
-    return np.repeat(np.arange(n), m), np.tile(np.arange(m), n)
 
 
 def with_head(tower: Tower, config: LabelAttentionConfig = CONFIG, dim: int = 4) -> LabelAttention:
@@ -94,27 +91,6 @@ def by_definition(model: LabelAttention, text: str, entity: int) -> tuple[np.nda
         else:
             scores.append(cosine(*(head(torch.from_numpy(compared)).numpy() for compared in (said, vector))))
     return np.mean(weights, axis=0), max(scores)
-
-
-# Attention
-
-
-def test_attention_is_what_its_definition_says() -> None:
-    rng = np.random.default_rng(0)
-    names, tokens = rng.normal(size=(3, 4, 8)), rng.normal(size=(3, 6, 8))
-    length = [6, 1, 0]
-    mask = np.arange(6) < np.array(length)[:, None]
-    given_ = torch.from_numpy(names).float(), torch.from_numpy(tokens).float()
-    weights = label_attention(*given_, torch.from_numpy(mask))
-    said = entity_in_text(weights, given_[1]).numpy()
-    for text in range(3):
-        n = length[text]
-        assert not weights[text, :, n:].any()
-        for name in range(4):
-            products = tokens[text, :n] @ names[text, name]
-            expected = softmax(products) if n else np.zeros(0)
-            np.testing.assert_allclose(weights[text, name, :n].numpy(), expected, atol=1e-6)
-            np.testing.assert_allclose(said[text, name], expected @ tokens[text, :n], atol=1e-5)
 
 
 def test_gradients_are_numbers_also_of_a_text_without_tokens() -> None:
@@ -167,9 +143,6 @@ def test_each_text_and_each_name_is_read_once(bert: Tower, batches: Batches, tmp
     assert sum(n for n, _ in seen) == 3
 
 
-# Tokens in texts
-
-
 def test_a_long_text_is_truncated(bert: Tower) -> None:
     model = with_head(bert, replace(CONFIG, max_length=6))
     text = "the fever of left kidney patients and marsh"
@@ -219,9 +192,6 @@ def test_letters_keep_their_places_in_decomposed_text(bert: Tower) -> None:
     assert [unicodedata.normalize("NFC", text[b : b + 2])[:1] for b in tokens[:, 0]] == list("Ôfièvre")
 
 
-# Spans
-
-
 def test_a_word_has_the_weights_of_its_tokens() -> None:
     words = np.array([[0, 4], [5, 9], [10, 12]])
     tokens = np.array([[0, 2], [2, 4], [3, 7], [9, 10], [10, 12], [12, 12]])
@@ -254,9 +224,6 @@ def test_what_becomes_a_span(text: str, kept: str, expected: list[str]) -> None:
     assert spans_of(text, tokens, np.full((1, len(tokens)), 0.04)) == [()]
 
 
-# Folder
-
-
 def test_what_was_saved_is_loaded(bert: Tower, tmp_path: Path) -> None:
     for model in (with_head(bert), LabelAttention.of(bert, CONFIG)):
         model.save_pretrained(tmp_path / "model")  # in place of the one before
@@ -271,15 +238,13 @@ def test_what_was_saved_is_loaded(bert: Tower, tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_read(bert: Tower) -> None:
-    with pytest.raises(UsageError, match="reads at most 128 tokens"):
-        LabelAttention.of(bert)
-    with pytest.raises(UsageError, match="max_length=2 leaves no room"):
-        LabelAttention.of(bert, replace(CONFIG, max_length=2))
-    with pytest.raises(UsageError, match="projects its vectors to 8 dimensions"):
-        LabelAttention.of(bert.with_projection(8), CONFIG)
-
-
-# Mentions
+    for tower, config, words in (
+        (bert, LabelAttentionConfig(), "reads at most 128 tokens"),
+        (bert, replace(CONFIG, max_length=2), "max_length=2 leaves no room"),
+        (bert.with_projection(8), CONFIG, "projects its vectors to 8 dimensions"),
+    ):
+        with pytest.raises(UsageError, match=words):
+            LabelAttention.of(tower, config)
 
 
 DOCUMENTS = arbo.Corpus(
@@ -296,15 +261,6 @@ DOCUMENTS = arbo.Corpus(
 )
 
 
-def test_sentences_know_their_entities() -> None:
-    pieces = Pieces.of(DOCUMENTS)
-    assert pieces.texts == ("No marsh.", "The fever of left patients and marsh.", "kidney cancer.", "Cancer", "of the")
-    assert pieces.document.tolist() == [0, 0, 1, 1, 2]
-    for text, row, begin in zip(pieces.texts, pieces.document, pieces.begin, strict=True):
-        assert DOCUMENTS[int(row)].text[begin : begin + len(text)] == text
-    assert [pairs.tolist() for pairs in pieces.entities(KB)] == [[1, 1, 2], [0, 2, 1]]
-
-
 spans = st.tuples(st.integers(0, 19), st.integers(1, 8)).map(lambda at: (at[0], at[0] + at[1]))
 
 
@@ -319,6 +275,9 @@ def test_a_sentence_has_the_entities_of_the_mentions_that_it_touches(text: str, 
         arbo.Mention(str(i), "d", own, text_of(own, text), gold=(f"E{i}",)) for i, own in enumerate(cut) if own
     )
     pieces = Pieces.of(arbo.Corpus([arbo.Document("d", text, made)]))
+    assert [text[begin : begin + len(own)] for own, begin in zip(pieces.texts, pieces.begin, strict=True)] == [
+        *pieces.texts
+    ]
     expected = [
         (piece, int(mention.id))
         for piece, (own, begin) in enumerate(zip(pieces.texts, pieces.begin, strict=True))

@@ -5,16 +5,22 @@ from __future__ import annotations
 import re
 import unicodedata
 from itertools import pairwise
+from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
-from arbo import Entity, KnowledgeBase
-from arbo.spans import dictionary
+import arbo
+from arbo import Corpus, Document, Entity, KnowledgeBase
+from arbo.encoders.word_index import WordIndex
 from arbo.spans.dictionary import Dictionary
+from arbo.spans.finding import DictionaryFinder
 from arbo.spans.overlaps import without_overlaps
+from arbo.text.names import normalize_name
 from arbo.text.sentences import lines, passages, sentences
-from arbo.text.words import content_words, fold, is_stop_word, windows, words
+from arbo.text.words import content_words, fold, windows, words
 
 
 def cut(text: str, spans: object) -> list[str]:
@@ -22,51 +28,51 @@ def cut(text: str, spans: object) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("divide", "text", "found"),
     [
-        ("", []),
-        (" \r\n\t", []),
-        ("\U0001f600 ++ \u2764\ufe0f", []),
-        ("\U0001f600fièvre-aiguë\U0001f600", ["fièvre", "aiguë"]),
-        (unicodedata.normalize("NFD", "fièvre aiguë"), ["fie\u0300vre", "aigue\u0308"]),
-        ("हिन्दी 日本語", ["हिन्दी", "日本語"]),
-        ("IL-2R\r\nα_1", ["IL", "2R", "α_1"]),
-        ("Crohn\u02bcs e\u0301", ["Crohn", "s", "e\u0301"]),
+        (words, "", []),
+        (words, " \r\n\t", []),
+        (words, "\U0001f600 ++ \u2764\ufe0f", []),
+        (words, "\U0001f600fièvre-aiguë\U0001f600", ["fièvre", "aiguë"]),
+        (words, unicodedata.normalize("NFD", "fièvre aiguë"), ["fie\u0300vre", "aigue\u0308"]),
+        (words, "हिन्दी 日本語", ["हिन्दी", "日本語"]),
+        (words, "IL-2R\r\nα_1", ["IL", "2R", "α_1"]),
+        (words, "Crohn\u02bcs e\u0301", ["Crohn", "s", "e\u0301"]),
+        (content_words, "Crohn\u2019s disease", ["Crohn", "disease"]),
+        (content_words, "L'insuffisance d'un rein, jusqu'à l\u2019âge", ["insuffisance", "rein", "âge"]),
+        (
+            content_words,
+            "hepatitis A and a vitamin d or C deficiency",
+            ["hepatitis", "A", "vitamin", "d", "C", "deficiency"],
+        ),
+        (content_words, "no pain without s", ["no", "pain", "without", "s"]),  # negations tell names apart
+        (content_words, "The 5'-d end", ["5", "d", "end"]),
+        (content_words, "of the sans Y", ["sans", "Y"]),
+        (content_words, "CANCER OF THE COLON A", ["CANCER", "COLON", "A"]),
+        (content_words, "CANCER OF ALL-TYPES, THE", ["CANCER", "ALL", "TYPES"]),
+        *((content_words, name, re.split("[- ]", name)) for name in ("IL-10", "AND-34", "HER 2", "T-ALL", "B ALL T 1")),
+        (content_words, "Crohn\u02bcs l\u02bciléite", ["Crohn", "iléite"]),
+        (content_words, unicodedata.normalize("NFD", "à même l'entité's côté"), ["entite\u0301", "co\u0302te\u0301"]),
+        (content_words, "WAS was in ALL", ["WAS", "ALL"]),
+        (sentences, "", []),
+        (sentences, "A. B? (C!) 2 d. e", ["A. B?", "(C!)", "2 d. e"]),
+        (
+            sentences,
+            "Dr. X et al. Found it, e.g. Y: 9!\nThen (see Fig. 3) \u201cso.\u201d Yes",
+            ["Dr. X et al. Found it, e.g. Y: 9!", "Then (see Fig. 3) \u201cso.\u201d", "Yes"],
+        ),
+        (sentences, "Title\r\n\r\nwrapped\r\nline. \u00c9t\u00e9", ["Title", "wrapped\r\nline.", "Été"]),
+        (sentences, "v1.2 and pH 7.4... ok", ["v1.2 and pH 7.4... ok"]),
     ],
 )
-def test_words_of_hostile_text(text: str, found: list[str]) -> None:
-    assert cut(text, words(text)) == found
-    assert words(text).shape == (len(found), 2)
+def test_words_and_sentences_of_hostile_text(divide: Any, text: str, found: list[str]) -> None:
+    assert cut(text, divide(text)) == found
+    assert words(text).shape == (len(words(text)), 2)
 
 
 @given(st.text(alphabet="ab'’ é\u0301.-_\n", max_size=30))
 def test_words_are_the_maximal_runs_of_word_characters(text: str) -> None:
     assert cut(text, words(text)) == re.findall(r"\w[\w\u0301]*", text)
-
-
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ("Crohn\u2019s disease", ["Crohn", "disease"]),
-        ("L'insuffisance d'un rein, jusqu'à l\u2019âge", ["insuffisance", "rein", "âge"]),
-        ("hepatitis A and a vitamin d or C deficiency", ["hepatitis", "A", "vitamin", "d", "C", "deficiency"]),
-        ("no pain without s", ["no", "pain", "without", "s"]),  # negations tell names apart
-        ("The 5'-d end", ["5", "d", "end"]),
-        ("of the", []),
-        ("CANCER OF THE COLON A", ["CANCER", "COLON", "A"]),
-        ("CANCER OF ALL-TYPES, THE", ["CANCER", "ALL", "TYPES"]),
-        ("IL-10", ["IL", "10"]),
-        ("AND-34", ["AND", "34"]),
-        ("HER 2", ["HER", "2"]),
-        ("T-ALL", ["T", "ALL"]),
-        ("B ALL T 1", ["B", "ALL", "T", "1"]),
-        ("Crohn\u02bcs l\u02bciléite", ["Crohn", "iléite"]),
-        (unicodedata.normalize("NFD", "à même l'entité's côté"), ["entite\u0301", "co\u0302te\u0301"]),
-        ("WAS was in ALL", ["WAS", "ALL"]),
-    ],
-)
-def test_content_words(text: str, found: list[str]) -> None:
-    assert cut(text, content_words(text)) == found
 
 
 def test_windows_by_brute_force() -> None:
@@ -82,23 +88,6 @@ def test_windows_by_brute_force() -> None:
         }
         assert set(map(tuple, windows(text, most).tolist())) == expected
     assert windows("of the", 3).shape == (0, 2)
-
-
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ("", []),
-        ("A. B? (C!) 2 d. e", ["A. B?", "(C!)", "2 d. e"]),
-        (
-            "Dr. X et al. Found it, e.g. Y: 9!\nThen (see Fig. 3) \u201cso.\u201d Yes",
-            ["Dr. X et al. Found it, e.g. Y: 9!", "Then (see Fig. 3) \u201cso.\u201d", "Yes"],
-        ),
-        ("Title\r\n\r\nwrapped\r\nline. \u00c9t\u00e9", ["Title", "wrapped\r\nline.", "Été"]),
-        ("v1.2 and pH 7.4... ok", ["v1.2 and pH 7.4... ok"]),
-    ],
-)
-def test_sentences(text: str, found: list[str]) -> None:
-    assert cut(text, sentences(text)) == found
 
 
 @pytest.mark.parametrize("split", [lines, sentences, passages])
@@ -218,24 +207,29 @@ def test_names_do_not_run_over_what_they_have_not(text: str, found: list[str]) -
     assert cut(text, [matches[place][:2] for place in longest]) == found
 
 
-def test_short_names_in_capitals_are_sought_in_capitals() -> None:
-    kb = KnowledgeBase([Entity("D1", "leukemia", ("ALL", "1")), Entity("D2", "CATARACT"), Entity("D3", "As")])
-    found = Dictionary.of(kb).matches("All cataracts and 1 ALL, all CATARACT; cataract as AS.")
-    assert [match.entities for match in found] == [(0,), (1,), (1,)]
-
-
-def test_capitals_that_are_stop_words_elsewhere_are_names() -> None:
-    own = [("IL-10", "10"), ("AND-34",), ("HER-2", "2"), ("T-ALL", "ALL"), ("1984",)]
-    kb = KnowledgeBase(Entity(f"D{row}", name, tuple(aliases)) for row, (name, *aliases) in enumerate(own))
-    text = "All 10 had IL-10 and AND-34, 34 HER-2, T-ALL, ALL in 1984."
-    found = Dictionary.of(kb).matches(text)
-    assert cut(text, [match[:2] for match in found]) == ["IL-10", "AND-34", "HER-2", "T-ALL", "ALL", "ALL", "1984"]
-
-
-def test_a_plural_s_does_not_matter_to_abbreviations() -> None:
-    kb = KnowledgeBase([Entity("D1", "antigen-presenting cell", ("APC",)), Entity("D2", "toxin", ("ATs", "As"))])
-    text = "APCs, apcs, AT and ATs at APC; ats"
-    assert cut(text, [match[:2] for match in Dictionary.of(kb).matches(text)]) == ["APCs", "AT", "ATs", "APC"]
+@pytest.mark.parametrize(
+    ("names", "text", "found"),
+    [
+        (
+            [["leukemia", "ALL", "1"], ["CATARACT"], ["As"]],
+            "All cataracts and 1 ALL, all CATARACT; cataract as AS.",
+            ["ALL", "CATARACT", "cataract"],
+        ),
+        (
+            [["IL-10", "10"], ["AND-34"], ["HER-2", "2"], ["T-ALL", "ALL"], ["1984"]],
+            "All 10 had IL-10 and AND-34, 34 HER-2, T-ALL, ALL in 1984.",
+            ["IL-10", "AND-34", "HER-2", "T-ALL", "ALL", "ALL", "1984"],
+        ),
+        (
+            [["antigen-presenting cell", "APC"], ["toxin", "ATs", "As"]],
+            "APCs, apcs, AT and ATs at APC; ats",
+            ["APCs", "AT", "ATs", "APC"],
+        ),
+    ],
+)
+def test_names_in_capitals_are_sought_in_capitals(names: list[list[str]], text: str, found: list[str]) -> None:
+    kb = KnowledgeBase(Entity(f"D{row}", name, tuple(aliases)) for row, (name, *aliases) in enumerate(names))
+    assert cut(text, [match[:2] for match in Dictionary.of(kb).matches(text)]) == found
 
 
 spans = st.lists(
@@ -262,15 +256,33 @@ def test_overlaps_are_resolved_greedily(spans: list[tuple[tuple[int, int], ...]]
     assert {spans[shuffled[i]] for i in again} == {spans[i] for i in expected}
 
 
-def test_capitals_are_names() -> None:
-    assert is_stop_word("The")
-    assert not is_stop_word("ALL")
-    assert not is_stop_word("Y")
-    assert not is_stop_word("sans")
+ODD = (
+    "Tylenol\u2122, Crohn\u02bcs disease, Crohn's disease, The Down syndrome, Down syndrome, of May, The May, ALL, AS, "
+    "a, APC, APCs, CATS, CATSs, CATs, cat, 5\u2103 x, a_b, a_b the, \u00bd, \u00bd The, 34, 1-2-dichloroethane, __, "
+    "l'il\u00e9ite, ile\u0301ite, cancer of the breast, breast cancer, \u809d\u764c, tumours, tumor, DOE, does it, "
+    "\u0149foo, WHO, The Who, fever may syndrome, fever, syndrome, SSs, SS, haemo, hemo, \u2460 type, it's, "
+    "\uff23\uff21\uff34, stra\u00dfe, STRASSE"
+)
+PART = st.sampled_from([*ODD.split(", "), *ODD.replace(",", "").split()])
+NAMES = st.lists(st.lists(PART, min_size=1, max_size=3).map(" ".join), min_size=1, max_size=3)
 
 
-def test_long_gaps_are_not_kept() -> None:
-    own = Dictionary.of(KnowledgeBase([Entity("D", "marsh fever")]))
-    before = dictionary._gap.cache_info().currsize
-    assert [match.entities for match in own.matches(f"marsh{' ' * 99}fever")] == [(0,)]
-    assert dictionary._gap.cache_info().currsize == before
+@settings(max_examples=300, deadline=None)
+@given(entities=st.lists(NAMES, max_size=6), texts=st.lists(st.lists(PART, max_size=6).map(" ".join), max_size=4))
+def test_the_matches_are_those_of_all_names(entities: list[list[str]], texts: list[str]) -> None:
+    kb = KnowledgeBase(Entity(f"D{i}", names[0], tuple(names[1:])) for i, names in enumerate(entities))
+    finder, whole = DictionaryFinder(abbreviations=False), Dictionary.of(kb, normalize=normalize_name)
+    for text in texts:
+        proposed = finder.propose(Corpus([Document("d", text)]), kb)
+        expected = [((m.begin, m.end), row) for m in whole.matches(text) for row in m.entities]
+        assert [(p.spans[0], p.entity) for p in proposed] == expected
+
+
+def test_an_index_holds_the_words_of_its_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kb = KnowledgeBase([Entity("D1", "liver fever", ("\u809d\u764c",)), Entity("D2", "fever")])
+    stored = arbo.build_index(kb, tmp_path / "index")
+    parts = [WordIndex.of(kb).arrays(), stored.stored.arrays("words") if stored.stored else {}]
+    assert all(np.array_equal(parts[0][name], parts[1][name]) for name in {**parts[0], **parts[1]})
+    monkeypatch.setattr(WordIndex, "of", None)
+    found = arbo.find_mentions(arbo.DictionaryFinder(), [Document("d", "fever of the liver fever")], stored)
+    assert [mention.text for mention in found.mentions] == ["fever", "liver fever"]

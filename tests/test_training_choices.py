@@ -12,9 +12,9 @@ from hypothesis import given, strategies as st
 import arbo
 from arbo.training.config import NegativeStrategy, PositiveStrategy, TrainingConfig
 from arbo.training.data import Rivals, Snapshot, TrainingSet
-from arbo.training.dual.negatives import in_batch, near, random
+from arbo.training.dual.negatives import near, random
 from arbo.training.dual.plan import Plan, asks_the_model
-from arbo.training.dual.positives import _random_other, nearest_text, pick_positives
+from arbo.training.dual.positives import pick_positives
 from clustering.vectors import Vectors
 
 torch = pytest.importorskip("torch")
@@ -165,29 +165,6 @@ def test_a_random_mention_is_a_positive_where_it_is_on_the_way_from_the_entity(s
             assert case.weight(case.text(other, entity), node) < own_edge
 
 
-def test_every_other_mention_of_the_cluster_can_be_the_random_one():
-    gold = np.array([1, 0, 1, -1, 1, -1])
-    drawn = {
-        (m, int(other))
-        for seed in range(100)
-        for m, other in enumerate(_random_other(gold, np.random.default_rng(seed)))
-    }
-    assert drawn == {(1, -1), (3, -1), (5, -1)} | {(m, other) for m in (0, 2, 4) for other in (0, 2, 4) if m != other}
-
-
-@given(seeds, st.integers(0, 6), st.integers(0, 6), st.booleans())
-def test_near_negatives(seed, n_entities, n_mentions, in_domains):
-    case = Case(seed, in_domains=in_domains)
-    chosen = np.arange(0, len(case.rows), 2)
-    found = near(case.snapshot, case.rivals, chosen, n_entities=n_entities, n_mentions=n_mentions)
-    assert found.shape == (len(chosen), n_entities + n_mentions)
-    for m, row in zip(chosen.tolist(), found.tolist(), strict=True):
-        texts = sorted((case.text(m, e) for e in case.wrong(m)), key=lambda t: case.weight(t, case.node(m)))
-        others = sorted(case.others(m), key=lambda o: case.weight(case.node(o), case.node(m)))
-        assert [node for node in row[:n_entities] if node >= 0] == texts[:n_entities]
-        assert [node for node in row[n_entities:] if node >= 0] == [case.node(o) for o in others[:n_mentions]]
-
-
 @given(seeds, st.integers(0, 6), st.booleans())
 def test_random_negatives_are_wrong_and_differ(seed, n, in_domains):
     case = Case(seed, in_domains=in_domains)
@@ -208,18 +185,6 @@ def test_random_negatives_are_uniform_over_entities_not_texts():
     rivals = Rivals.of([[3]] * 4000, [None] * 4000, [None] * 4)
     drawn = random(snapshot, rivals, np.arange(4000), 1, np.random.default_rng(0), but=np.empty((4000, 0), int))
     assert np.bincount(owner[drawn[:, 0]]).tolist() == pytest.approx([4000 / 3] * 3, rel=0.1)
-
-
-@given(seeds, st.booleans())
-def test_in_batch_negatives(seed, in_domains):
-    case = Case(seed, in_domains=in_domains)
-    batch = np.flatnonzero(case.snapshot.gold >= 0)
-    if not len(batch):
-        return
-    positive = pick_positives(case.snapshot, "arborescence", case.rng)[batch]
-    found = in_batch(case.owner, case.rivals, batch, positive)
-    for m, row in zip(batch.tolist(), found.tolist(), strict=True):
-        assert {node for node in row if node >= 0} == {n for n in positive.tolist() if case.may_be_negative(m, n)}
 
 
 @pytest.mark.parametrize("n", [1, 9, 200])
@@ -255,30 +220,24 @@ def test_partly_random_negatives_of_a_batch_are_drawn_anew_each_step():
     assert len({int(row[row >= 0][0]) for row in drawn}) > 10
 
 
-@given(seeds, st.booleans(), st.booleans())
-def test_negatives_of_the_batch_and_near_ones(seed, in_domains, to_mentions):
+@given(seeds, st.booleans(), st.booleans(), st.sampled_from(["in-batch", "knn", "in-batch+knn"]), st.integers(1, 6))
+def test_negatives_of_the_batch_and_near_ones(seed, in_domains, to_mentions, negatives, n):
     case = Case(seed, in_domains=in_domains)
     queries = np.flatnonzero(case.snapshot.gold >= 0)
     data = SimpleNamespace(rivals=case.rivals, queries=queries, kb=range(case.n_entities))
-    positives = "1nn" if to_mentions else "entity"
-    config = TrainingConfig(positives=positives, negatives="in-batch+knn", n_negatives=4)
+    config = TrainingConfig(positives="1nn" if to_mentions else "entity", negatives=negatives, n_negatives=n)
     plan, batch = Plan.of(data, case.snapshot, config, 0), case.rng.permutation(queries)[: 1 + len(queries) // 2]
+    n_mentions = n // 2 if to_mentions else 0
     for m, row in zip(batch.tolist(), plan.nodes(data, case.owner, batch, config, 0).tolist(), strict=True):
-        shared = {node for node in plan.positive[batch].tolist() if case.may_be_negative(m, node)}
-        n_mentions = 2 if to_mentions else 0
+        others = plan.positive[batch].tolist() if "in-batch" in negatives else []
+        shared = {node for node in others if case.may_be_negative(m, node)}
         texts = sorted((case.text(m, e) for e in case.wrong(m)), key=lambda t: case.weight(t, case.node(m)))
         mates = sorted(map(case.node, case.others(m)), key=lambda o: case.weight(o, case.node(m)))
-        near_ones = {*texts[: 4 - n_mentions], *mates[:n_mentions]}
+        near_ones = {*texts[: n - n_mentions], *mates[:n_mentions]} if "knn" in negatives else set()
         nodes = [node for node in row[1:] if node >= 0]
         assert row[0] == plan.positive[m]
         assert set(nodes) == shared | near_ones
         assert len(set(nodes)) == len(nodes)
-
-
-def test_an_entity_without_text_is_an_error():
-    snapshot = Snapshot(Vectors.of(np.eye(2), [0, 1], n=3), Vectors.of(np.eye(2)), np.array([2, 0]), "dot")
-    with pytest.raises(ValueError, match="entity 2 has no text"):
-        nearest_text(snapshot, np.array([0]), np.array([2]))
 
 
 @pytest.mark.parametrize("negatives", get_args(NegativeStrategy))

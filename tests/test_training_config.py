@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, get_args
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 import arbo
-from arbo.encoders.cross_config import CROSS_PRESETS
+from arbo.encoders.cross_config import CROSS_PRESETS, CrossEncoderConfig
 from arbo.errors import DataError, UsageError
 from arbo.pipeline.named_linker import encoder_like, tuned_encoder
 from arbo.spans.config import LabelAttentionConfig
@@ -51,26 +52,48 @@ def test_the_learning_rate_rises_and_falls(schedule: Any, end: float) -> None:
         (TrainingConfig, {"epsilon": None}, "epsilon"),
         (RerankingConfig, {"micro_batch": 1.5}, "micro_batch"),
         (RerankingConfig, {"regulariser": "dropout"}, "regulariser"),
+        (RerankingConfig, {"positives": "1nn"}, "unknown setting: 'positives'|unexpected keyword"),
         (OslatTraining, {"regulariser": "fgsm"}, "'fgsm' is not one of none"),
         (LabelAttentionConfig, {"pooling": "tokens"}, "not one of mean, cls"),
         (LabelAttentionConfig, {"max_length": 0}, "max_length must be"),
         (LabelAttentionConfig, {"attention_threshold": 1.5}, "from 0 to 1"),
         (LabelAttentionConfig, {"entity_threshold": float("nan")}, "a finite number"),
+        (CrossEncoderConfig, {"pooling": "mention"}, "pooling 'mention' is not one of cls, mean"),
+        (CrossEncoderConfig, {"entity": "[CLS] {name} [SEP]"}, r"leave out its \[CLS\]"),
+        (CrossEncoderConfig, {"entity": "{mention}"}, "is no plain field"),
+        (CrossEncoderConfig, {"candidates": 0}, "at least 1"),
+        (CrossEncoderConfig, {"entity_threshold": 1.5}, "from 0 to 1"),
+        (CrossEncoderConfig, {"max_length": 0}, "max_length must be"),
+        (CrossEncoderConfig, {"retrieval_weight": -1}, "retrieval_weight must be a number from 0 to 1e"),
+        (arbo.EncoderConfig, {"mention": "[CLS]"}, r"leaves out \{mention\}"),
+        (arbo.EncoderConfig, {"entity": "{mention}"}, r"\{mention\} is no plain field"),
+        (arbo.EncoderConfig, {"mention": None}, "mention must be a string"),
+        (arbo.EncoderConfig, {"entity": 5}, "entity must be a string"),
+        (arbo.EncoderConfig, {"entity_view": "name"}, "entity_view 'name' is not one of names, whole"),
+        (arbo.EncoderConfig, {"pooling": "max"}, "pooling 'max' is not one of cls, mean, mention, tokens"),
+        (arbo.EncoderConfig, {"metric": "euclid"}, "metric 'euclid' is not one of cosine, dot"),
+        (arbo.EncoderConfig, {"context": -1}, "context must be an integer of at least 0 or None, not -1"),
+        (arbo.EncoderConfig, {"within_line": 1}, "within_line must be true or false, not 1"),
+        (arbo.EncoderConfig, {"max_length": 0}, "max_length must be an integer of at least 1, not 0"),
+        (arbo.EncoderConfig, {"entity_threshold": float("nan")}, "entity_threshold must be a finite number or None"),
+        (arbo.EncoderConfig, {"mention_threshold": float("inf")}, "mention_threshold must be"),
     ],
 )
-def test_invalid_settings(kind: Any, settings: dict[str, Any], words: str) -> None:
-    with pytest.raises(UsageError, match=words):
+def test_invalid_settings(kind: Any, settings: dict[str, Any], words: str, tmp_path: Path) -> None:
+    with pytest.raises((UsageError, TypeError), match=words):
         kind(**settings)
+    (tmp_path / "own.json").write_text(json.dumps(settings))
+    with pytest.raises(DataError, match=f"own.json.*({words})"):
+        kind.from_json(tmp_path / "own.json")
 
 
-def test_the_settings_of_another_training_are_unknown(tmp_path: Path) -> None:
-    (tmp_path / "a.json").write_text('{"positives": "1nn"}', "utf-8")
-    assert TrainingConfig.from_json(tmp_path / "a.json") == TrainingConfig(positives="1nn")
-    with pytest.raises(DataError, match="unknown setting: 'positives'"):
-        RerankingConfig.from_json(tmp_path / "a.json")
+def test_settings_are_read_from_a_file(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text('{"context": 25, "within_line": true, "pooling": "mention", "max_length": 64}')
+    read = arbo.EncoderConfig(context=25, within_line=True, pooling="mention", max_length=64)
+    assert arbo.EncoderConfig.from_json(tmp_path / "a.json") == read
+    config = arbo.EncoderConfig.in_context()
+    assert (config.metric, config.entity_view, config.pooling) == ("dot", "whole", "cls")
 
-
-# Presets
 
 _MARKED_MENTION = "[CLS] {left} [Ms] {mention} [Me] {right} [SEP]"
 
@@ -78,10 +101,7 @@ _MARKED_MENTION = "[CLS] {left} [Ms] {mention} [Me] {right} [SEP]"
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        (
-            PRESETS["arboel"].training,
-            "arborescence knn arborescence 3e-05 0.1 5 128 adam 1.0 10",
-        ),
+        (PRESETS["arboel"].training, "arborescence knn arborescence 3e-05 0.1 5 128 adam 1.0 10"),
         (PRESETS["pel"].training, "entity mixed proxy 1e-05 0.25 7 32 adamw 1.0 64"),
         (PRESETS["pel-fgsm"].training, "entity mixed proxy 1e-05 0.25 7 32 adamw 1.0 32"),
         (PRESETS["amh-dual"].training, "entity in-batch-hard bce 2e-05 0.1 5 64 adam 1.0 10"),

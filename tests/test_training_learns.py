@@ -4,21 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
+from itertools import cycle
 from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
 import pytest
-from conftest import Run
-from training_builders import (
-    QUICK,
-    QUICK_CROSS,
-    encoder,
-    log_of,
-    sample,
-    torch,
-    without_dropout,
-)
+from training_builders import QUICK, QUICK_CROSS, encoder, log_of, sample, torch, without_dropout
 
 import arbo
 from arbo.data.inputs import mention_inputs
@@ -39,13 +31,6 @@ from clustering.vectors import Vectors
 
 NO_KB = arbo.KnowledgeBase()
 CLUSTERS = replace(WITHOUT_KB, loss="arborescence", epochs=2, batch_size=8, learning_rate=1e-3, warmup=0.0)
-
-
-def assert_learns(out: Path) -> None:
-    assert all(line["loss"] > 0 and line["gradient"] > 0 for line in log_of(out))
-
-
-# Gold ids and gold clusters
 
 
 def corpus(*rows: tuple[Any, str | None], domain: str | None = None, name: str = "d") -> arbo.Corpus:
@@ -98,7 +83,7 @@ def test_negatives_without_entities_are_mentions() -> None:
     snapshot = Snapshot(Vectors.of(np.zeros((0, 2)), n=0), mentions, data.cluster, "dot")
     plan = Plan.of(data, snapshot, replace(WITHOUT_KB, n_negatives=3), 0)
     assert plan.positive.tolist() == [1, 0, -1, 4, 3]
-    assert [sorted(row) for row in plan.negative[data.queries].tolist()] == [[2, 3, 4], [2, 3, 4], [0, 1, 2], [0, 1, 2]]
+    assert [sorted(row) for row in plan.negative[data.queries].tolist()] == [[2, 3, 4]] * 2 + [[0, 1, 2]] * 2
 
 
 @cache
@@ -116,37 +101,28 @@ def halved() -> arbo.Corpus:
     )
 
 
-# Dual-encoders
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("positives", get_args(PositiveStrategy))
-@pytest.mark.parametrize("negatives", get_args(NegativeStrategy))
 @pytest.mark.parametrize("has_kb", [True, False])
-def test_all_parts_go_together(
-    bert: Tower, tmp_path: Path, positives: PositiveStrategy, negatives: NegativeStrategy, has_kb: bool
-) -> None:
-    if not has_kb and (positives == "entity" or negatives in ("random", "mixed", "in-batch-mixed")):
-        return
-    documents, _, kb = sample()
-    config = replace(QUICK if has_kb else CLUSTERS, positives=positives, negatives=negatives, batch_size=8, steps=2)
-    train(
-        encoder(bert), documents[:6] if has_kb else halved(), kb if has_kb else None, out=tmp_path / "m", config=config
-    )
-    assert_learns(tmp_path / "m")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("negatives", get_args(NegativeStrategy))
-def test_tokens_are_trained_with_all_negatives(bert: Tower, tmp_path: Path, negatives: Any) -> None:
+def test_all_parts_go_together(bert: Tower, tmp_path: Path, has_kb: bool) -> None:
+    """Each way of positives with some way of negatives, and each of negatives; of one vector a text, and of tokens."""
     documents, dev, kb = sample()
-    config = replace(QUICK, negatives=negatives, batch_size=8, steps=2, scale=1.0, loss="bce", mixup=0.3)
-    start, out = encoder(bert, pooling="tokens", metric="dot"), tmp_path / "model"
-    trained = train(start, documents[:4], kb, dev=dev[:3], config=config, out=out)
-    assert trained.config.pooling == "tokens"
-    assert_learns(out)
-    again = arbo.Linker(kb, arbo.DualEncoder.from_pretrained(out))
-    assert again.link(dev[:3]).link_table == arbo.Linker(kb, trained).link(dev[:3]).link_table
+    of_entities = set() if has_kb else {"entity", "random", "mixed", "in-batch-mixed"}
+    positives, negatives = (
+        [name for name in get_args(kind) if name not in of_entities] for kind in (PositiveStrategy, NegativeStrategy)
+    )
+    for place, (first, second) in enumerate(zip(cycle(positives), negatives * 2, strict=False)):
+        tokens = has_kb and place >= len(negatives)  # one vector a text first
+        start = encoder(bert, pooling="tokens", metric="dot") if tokens else encoder(bert)
+        changes: Any = {"scale": 1.0, "loss": "bce", "mixup": 0.3} if tokens else {"positives": first}
+        config = replace(QUICK if has_kb else CLUSTERS, negatives=second, batch_size=8, steps=2, **changes)
+        given: Any = {"kb": kb, "dev": dev[:3]} if has_kb else {}
+        out = tmp_path / str(place)
+        trained = train(start, documents[:4] if has_kb else halved(), out=out, config=config, **given)
+        assert all(line["loss"] > 0 and line["gradient"] > 0 for line in log_of(out)), (first, second)
+        if tokens:
+            assert trained.config.pooling == "tokens"
+            again = arbo.Linker(kb, arbo.DualEncoder.from_pretrained(out))
+            assert again.link(dev[:3]).link_table == arbo.Linker(kb, trained).link(dev[:3]).link_table
 
 
 @pytest.mark.slow
@@ -226,48 +202,42 @@ def test_what_was_embedded_is_not_embedded_again(
     bert: Tower, bert_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     documents, dev, kb = sample()
-    embed, n_texts, numbers = Tower.embed, [0], []
+    n_texts, numbers, left = [0], [], []
+    scores, save, embed = iter([0.1, 0.3, 0.2]), loop.save_checkpoint, Tower.embed
 
     def watched(tower: Tower, rows: Any, *given: Any, **named: Any) -> Any:
         n_texts[0] += len(rows)
         return embed(tower, rows, *given, **named)
 
-    def counted(owner: Any, name: str) -> None:
-        act = getattr(owner, name)
-
+    def counted(act: Any) -> Any:
         def call(*given: Any, **named: Any) -> Any:
             result = act(*given, **named)
-            numbers.append((name, n_texts[0]))
+            numbers.append(n_texts[0])
             n_texts[0] = 0
             return result
 
-        monkeypatch.setattr(owner, name, call)
-
-    cache = arbo.DualEncoder.from_pretrained(bert_folder, cache=tmp_path / "cache")
-    cache.encode_entities(kb)
-    cache.encode_mentions(mention_inputs(documents, expand_abbreviations=True))
-    left, scores, save = [], iter([0.1, 0.3, 0.2]), loop.save_checkpoint
-    monkeypatch.setattr(Tower, "embed", watched)
-    monkeypatch.setattr(dual, "development_scores", lambda *_: {"recall@1": next(scores)})
-    counted(Snapshot, "of")
-    counted(dual, "_with_thresholds")
+        return call
 
     def saved(folder: Path, *given: Any) -> None:
         save(folder, *given)
         left.append(sorted(int(path.name) for path in (folder / "embeddings").glob("*")))
 
+    cache = arbo.DualEncoder.from_pretrained(bert_folder, cache=tmp_path / "cache")
+    cache.encode_entities(kb)
+    cache.encode_mentions(mention_inputs(documents, expand_abbreviations=True))
+    monkeypatch.setattr(Tower, "embed", watched)
+    monkeypatch.setattr(dual, "development_scores", lambda *_: {"recall@1": next(scores)})
+    monkeypatch.setattr(Snapshot, "of", counted(Snapshot.of))
+    monkeypatch.setattr(dual, "_with_thresholds", counted(dual._with_thresholds))
     monkeypatch.setattr(loop, "save_checkpoint", saved)
     config = replace(QUICK, epochs=3, batch_size=10**6, negatives="knn")
     train(encoder(bert), documents[:4], kb, dev=dev[:5], out=tmp_path / "model", config=config)
     n_names = len({name.casefold() for name in kb.names().names})
-    n_mentions = len(TrainingSet.of(documents[:4], kb).inputs)
-    assert [name for name, _ in numbers] == ["of"] * 6 + ["_with_thresholds"]
-    assert all(numbers[whole][1] > n_names / 2 for whole in (0, 1, 3, 5))  # the first plan, and each look
-    assert all(numbers[plan][1] <= n_mentions for plan in (2, 4))  # the other plans have only mentions to embed
-    assert numbers[6][1] == 0
-    assert left == [[1], [2], [2, 3]]
+    assert all(number > n_names / 2 for number in numbers[:2] + numbers[3:6:2])  # the first plan, and each look
+    assert max(numbers[2:5:2]) <= len(TrainingSet.of(documents[:4], kb).inputs)  # other plans embed mentions alone
+    assert (numbers[6:], left) == ([0], [[1], [2], [2, 3]])  # thresholds embed nothing
     train(cache, documents, kb, out=tmp_path / "cached", config=replace(config, steps=1, micro_batch=4))
-    assert numbers[7:] == [("of", 0)]  # what the start embeds comes from its cache
+    assert numbers[7:] == [0]  # what the start embeds comes from its cache
 
 
 @pytest.mark.slow
@@ -304,45 +274,27 @@ def test_domains_are_apart(bert: Tower, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("precision", ["bfloat16", "float32"])
-def test_each_precision_in_one_process_from_weights_of_any(
-    bert: Tower, bert_folder: Path, tmp_path: Path, precision: Any
-) -> None:
+def test_each_precision_in_one_process_from_weights_of_any(bert: Tower, bert_folder: Path, tmp_path: Path) -> None:
     documents, _, kb = sample()
     coarse = arbo.DualEncoder.from_pretrained(bert_folder, device="cpu", precision="bfloat16")
-    config = replace(QUICK, steps=2, precision=precision)
-    trained = train(coarse, documents, kb, out=tmp_path / "model", config=config)
-    assert {value.dtype for value in trained.module.parameters()} == {torch.float32}
-    train(encoder(bert), documents, kb, out=tmp_path / "fine", config=replace(config, precision="float32"))
-    losses = [[line["loss"] for line in log_of(tmp_path / out)] for out in ("model", "fine")]
+    losses = []
+    for start, precision in ((coarse, "bfloat16"), (encoder(bert), "float32"), (coarse, "float32")):
+        out = tmp_path / f"model{len(losses)}"
+        config = replace(QUICK, steps=2, precision=precision)  # type: ignore[arg-type]
+        trained = train(start, documents, kb, out=out, config=config)
+        assert {value.dtype for value in trained.module.parameters()} == {torch.float32}
+        losses.append([line["loss"] for line in log_of(out)])
     assert losses[0] == pytest.approx(losses[1], rel=0.05)
+    assert losses[2] == pytest.approx(losses[1], rel=0.05)
 
 
 @pytest.mark.slow
 def test_one_entity_with_one_mention(bert: Tower, tmp_path: Path) -> None:
-    kb = arbo.KnowledgeBase([arbo.Entity("E1", "marsh fever")])
-    documents = corpus((("E1",), None))
+    kb, documents = arbo.KnowledgeBase([arbo.Entity("E1", "marsh fever")]), corpus((("E1",), None))
     for negatives in get_args(NegativeStrategy):
-        config = replace(QUICK, positives="arborescence", negatives=negatives)
-        train(encoder(bert), documents, kb, dev=documents, out=tmp_path / negatives, config=config)
-        assert log_of(tmp_path / negatives)[-1]["loss"] == 0  # nothing to be pushed away from
-
-
-@pytest.mark.slow
-def test_the_verb_without_a_knowledge_base(bert_folder: Path, tmp_path: Path, run: Run) -> None:
-    halved().to_jsonl(tmp_path / "train.jsonl")
-    sample().dev.to_jsonl(tmp_path / "dev.jsonl")
-    command = ["train", "encoder", tmp_path / "train.jsonl", "--encoder", bert_folder, "--out", tmp_path / "model"]
-    done = run(*command, "--dev", tmp_path / "dev.jsonl", "--set", "steps=2", "--json")
-    assert done.code == 0, done.err
-    assert (done.json["training"]["positives"], done.json["training"]["best"]) == ("arborescence", "ari")
-    assert f"ari {log_of(tmp_path / 'model')[-1]['ari']:.3f}, b3" in done.err
-    discovered = run("discover", tmp_path / "dev.jsonl", "--encoder", tmp_path / "model", "--out", tmp_path / "run")
-    assert discovered.code == 0, discovered.err
-    assert run(*command, "--set", "positives=entity").code == 2
-
-
-# Cross-encoders
+        config, out = replace(QUICK, positives="arborescence", negatives=negatives), tmp_path / negatives
+        train(encoder(bert), documents, kb, dev=documents, out=out, config=config)
+        assert log_of(out)[-1]["loss"] == 0  # nothing to be pushed away from
 
 
 @pytest.mark.slow

@@ -120,9 +120,6 @@ def test_shapes_that_do_not_fit(name):
         LOSSES[name](torch.zeros(2, 3), torch.ones(2, 2, dtype=torch.bool))
 
 
-# OSLAT
-
-
 @pytest.mark.parametrize("n_positives", [0, 1, 3])
 def test_each_positive_is_contrasted_with_all_negatives(n_positives):
     rng = np.random.default_rng(0)

@@ -139,25 +139,6 @@ def test_the_share_is_of_scores_as_the_loss_scales_them():
         )
 
 
-def test_texts_are_added_place_by_place():
-    texts = [[[1.0, 0.0], [0.0, 1.0]], [[3.0, 3.0], [7.0, 7.0]], [[7.0, 7.0], [7.0, 7.0]]]
-    for nodes, lengths, expected in (
-        (texts, [2, 1, 0], [[[1.0, 0.0], [0.0, 1.0]], [[3.5, 3.0], [0.0, 0.5]], [[0.5, 0.0], [0.0, 0.5]]]),
-        (texts[1::-1], [1, 2], [[[3.0, 3.0], [0.0, 0.0]], [[2.5, 1.5], [0.0, 1.0]]]),
-        (texts[:2], [1, 1], [[[1.0, 0.0], [0.0, 0.0]], [[3.5, 3.0], [0.0, 0.0]]]),
-    ):
-        exists = torch.arange(2) < torch.tensor([lengths])[..., None]
-        mixed, mask = mixed_up(torch.tensor([nodes]), exists, torch.tensor([0.5]))
-        assert mixed.tolist() == [expected]
-        assert torch.equal(mask, exists[:, :1] | exists)
-
-
-def test_the_share_of_the_positive():
-    scores = torch.tensor([[0.0, 0.0, 7.0], [np.log(3), 0.0, 0.0], [1.0, 2.0, 2.0], [900.0, -900.0, 0.0]])
-    exists = torch.tensor([[True, True, False], [True, True, True], [True, False, False], [True, True, True]])
-    assert positive_share(scores, exists).tolist() == pytest.approx([1 / 2, 3 / 5, 1, 1])
-
-
 def test_what_is_mixed_in_can_be_a_constant():
     """By inner products a mixed-up score is alpha W s_0 + s_i, of which the first has no gradient."""
     drawn_ = drawn(2)

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from builders import edit_json, sample_files
 from safetensors import SafetensorError
 from training_builders import (
     DOCUMENTS,
@@ -30,10 +31,12 @@ from training_builders import (
     READS,
     Killed,
     cross,
+    document,
     dying,
     encoder,
     log_of,
     sample,
+    tiny,
     torch,
     weights,
 )
@@ -52,7 +55,6 @@ pytestmark = pytest.mark.slow
 
 SMALL = replace(QUICK, positives="1rand", negatives="mixed", epochs=2, batch_size=10, refresh=2)
 ADVERSARIAL: dict[str, Any] = {"regulariser": "fgsm", "micro_batch": 3, "mixup": 0.3}
-WITHOUT_ENTITIES = replace(WITHOUT_KB, loss="arborescence", steps=3, batch_size=8, learning_rate=1e-3, refresh=2)
 
 
 class Kind(NamedTuple):
@@ -87,8 +89,10 @@ def finder_training(tower: Tower, **given: Any) -> Any:
 KINDS = {
     "dual": Kind(SMALL, dual_training),
     **{f"dual, {name}": Kind(replace(QUICK, batch_size=6, steps=3, **of), dual_training) for name, of in PARTS.items()},
-    "dual, no kb": Kind(WITHOUT_ENTITIES, partial(dual_training, kb=False)),
-    "dual, no kb, fgsm": Kind(replace(WITHOUT_ENTITIES, **ADVERSARIAL), partial(dual_training, kb=False)),
+    "dual, no kb, fgsm": Kind(
+        replace(WITHOUT_KB, loss="arborescence", steps=3, batch_size=8, learning_rate=1e-3, refresh=2, **ADVERSARIAL),
+        partial(dual_training, kb=False),
+    ),
     "cross": Kind(replace(QUICK_CROSS, epochs=2), cross_training),
     "cross, fgsm": Kind(
         replace(QUICK_CROSS, epochs=2, regulariser="fgsm", optimizer="adamw", micro_batch=1, precision="bfloat16"),
@@ -232,9 +236,6 @@ def test_stale_candidates_are_refused(bert: Tower, tmp_path: Path, name: str) ->
     assert not file.parent.exists()
 
 
-# Files, as one training writes them
-
-
 @contextmanager
 def dead_after(moves: int, folder: Path) -> Iterator[Iterator[int]]:
     """From so many moves and removals in a folder on let none happen any more, as if the process had been killed."""
@@ -376,9 +377,6 @@ def test_nothing_that_is_there_is_lost(bert: Tower, tmp_path: Path, there: str, 
     assert [str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()] == [there]
 
 
-# The loop
-
-
 def test_a_loss_that_is_no_number_stops_and_leaves_the_last_good_model(
     bert: Tower, tmp_path: Path, unbroken: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -393,13 +391,6 @@ def test_a_loss_that_is_no_number_stops_and_leaves_the_last_good_model(
         begin("dual", bert, tmp_path / "model")
     (best,) = (tmp_path / "model.training").glob("best-*")
     assert all(value.isfinite().all() for value in weights(arbo.DualEncoder.from_pretrained(best)))
-
-
-def test_the_order_is_drawn_once_an_epoch(bert: Tower, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    draw, epochs = loop.order_of, []
-    monkeypatch.setattr(loop, "order_of", lambda *given: epochs.append(given[2]) or draw(*given))
-    begin("dual", bert, tmp_path / "model")
-    assert epochs == [0, 1]
 
 
 def test_gradients_do_not_depend_on_a_race_of_threads() -> None:
@@ -424,3 +415,145 @@ def test_other_processes_wait_for_the_tuning(monkeypatch: pytest.MonkeyPatch) ->
     kind = frame.InitProcessGroupKwargs
     (limit,) = [handler.timeout for handler in given["kwargs_handlers"] if isinstance(handler, kind)]
     assert limit >= timedelta(days=1)
+
+
+_TOLD = """
+import os
+
+from arbo.cli import main
+from arbo.training.dual.trainer import DualTrainer
+
+batch = DualTrainer.batch
+
+
+def told(self, step, mentions, rows):
+    with open(f"rank{os.environ.get('RANK')}", "a") as file:
+        print(len(rows), file=file)
+    return batch(self, step, mentions, rows)
+
+
+DualTrainer.batch = told
+main()
+"""
+"""`arbo`, which tells how many mentions of each batch a process takes."""
+
+
+@pytest.mark.skipif(not getattr(torch.distributed, "is_gloo_available", bool)(), reason="torch has no gloo")
+def test_two_processes_train_as_one(bert_folder: Path, tmp_path: Path) -> None:
+    sample_files(tmp_path)
+    shutil.copytree(bert_folder, tmp_path / "bert")
+    edit_json(tmp_path / "bert" / "config.json", hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    (tmp_path / "told.py").write_text(_TOLD, "utf-8")
+    words = ["train", "encoder", "train.jsonl", "--kb", "kb.jsonl", "--dev", "test.jsonl", "--encoder", "bert"]
+    words += ["--set", "steps=12", "--set", "batch_size=16", "--set", "learning_rate=0.001", "--out"]
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "ACCELERATE_USE_CPU": "true"}
+    torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    for out, begin in (("one", []), ("two", torchrun)):
+        command = [sys.executable, *begin, "told.py", *words, out]
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stderr
+    for rank in (0, 1):
+        assert (tmp_path / f"rank{rank}").read_text("utf-8").split() == ["8"] * 12
+    one, two = (log_of(tmp_path / out) for out in ("one", "two"))
+    assert [line["step"] for line in two] == [line["step"] for line in one]
+    for name in ("loss", "gradient"):
+        assert [line[name] for line in two] == pytest.approx([line[name] for line in one], rel=1e-3)
+    assert not (tmp_path / "two.training").exists()
+    assert arbo.DualEncoder.from_pretrained(tmp_path / "two").config.entity_threshold is not None
+
+
+def marked(*rows: tuple[Any, str | None]) -> arbo.Corpus:
+    """Make a document with a mention of each pair of gold ids and gold cluster."""
+    mentions = (arbo.Mention(f"m{i}", "d", ((0, 5),), "fever", gold=g, cluster=c) for i, (g, c) in enumerate(rows))
+    return arbo.Corpus([arbo.Document("d", "fever", tuple(mentions))])
+
+
+TWO, ALONE = marked((("A",), None), (("A",), None)), marked((("A",), None), (None, "A2"), (None, None))
+LONELY = arbo.Corpus([document("d", "the marsh fever", ["E0"])])
+ONE_ENTITY = arbo.KnowledgeBase([arbo.Entity("E0", "fever", aliases=("marsh",))])
+ONE_NAME = arbo.KnowledgeBase([arbo.Entity("E", "fever", aliases=("FEVER",)), arbo.Entity("F", "cancer")])
+OTHER = arbo.KnowledgeBase([arbo.Entity(f"Z{i}", "nothing of the kind") for i in range(2)])
+ELSEWHERE = arbo.Corpus(replace(document, domain="elsewhere") for document in sample().dev)
+
+
+def dual_of(documents: Any = None, kb: Any = None, start: Any = encoder, dev: Any = None, **changes: Any) -> Any:
+    """Return a function that trains a dual-encoder, without a knowledge base unless ``documents`` is None."""
+    config = replace(WITHOUT_KB if documents is not None and kb is None else QUICK, **changes)
+    documents, kb = (sample().train, kb or sample().kb) if documents is None else (documents, kb)
+    return lambda bert, out: arbo.train(start(bert), documents, kb, out=out, dev=dev, config=config)
+
+
+def cross_of(linker: arbo.Linker, dev: Any = None, **changes: Any) -> Any:
+    return lambda bert, out: arbo.train_reranker(cross(bert, **changes), linker, sample().train, out=out, dev=dev)
+
+
+def names_of(kb: Any, start: Any = encoder) -> Any:
+    return lambda bert, out: arbo.train_self_alignment(start(bert), kb, out=out)
+
+
+def finder_of(documents: Any, kb: Any, dev: Any = None) -> Any:
+    return lambda bert, out: arbo.train_oslat(arbo.LabelAttention.of(bert, READS), documents, kb, out=out, dev=dev)
+
+
+def without_norm(bert: Tower) -> arbo.DualEncoder:
+    other = bert.copy()
+    other.model.embeddings.norm = other.model.embeddings.LayerNorm
+    del other.model.embeddings.LayerNorm
+    return encoder(other)
+
+
+def two_towers(bert: Tower) -> arbo.DualEncoder:
+    return encoder(bert).with_two_towers()
+
+
+tokens = partial(encoder, pooling="tokens")
+
+
+@pytest.mark.parametrize(
+    ("train", "words"),
+    [
+        (dual_of(TWO, []), r"needs a knowledge base, not list; read one, .* KnowledgeBase\.of"),
+        (names_of([]), "needs a knowledge base, not list"),
+        (finder_of(DOCUMENTS, None), "needs a knowledge base, not NoneType"),
+        (dual_of(start=tokens, positives="1nn"), "'1nn' need one vector .*; choose positives 'entity', or another"),
+        (dual_of(start=without_norm, regulariser="fgsm"), r"embeddings\.LayerNorm.* BertModel; choose regulariser"),
+        (dual_of(negatives="in-batch", batch_size=1), "a batch of one mention has none; choose a larger batch_size"),
+        (dual_of(marked((None, None)), KB), r"nothing to train on: no mention \(of 1\) has a gold id; annotate"),
+        (dual_of(kb=OTHER), "nothing to train on: no annotated mention"),
+        (dual_of(dev=ELSEWHERE), "nothing to choose the best model by"),
+        (dual_of(TWO, positives="entity"), "positives 'entity' needs a knowledge base; without one, choose for"),
+        (dual_of(TWO, negatives="mixed"), "negatives 'mixed' needs a knowledge base"),
+        (dual_of(TWO, best="recall@16"), "best 'recall@16' needs a knowledge base; without one, choose 'ari'"),
+        (dual_of(TWO, start=tokens), "the pooling 'tokens' gives one per token; choose another pooling"),
+        (dual_of(TWO, start=two_towers), "two towers needs a knowledge base; without one"),
+        (dual_of(ALONE), r"nothing to train on: no two annotated mentions \(of 2\)"),
+        (dual_of(marked((None, None))), r"no mention \(of 1\) has a gold id or gold cluster; annotate"),
+        (dual_of(TWO, dev=ALONE), "nothing to choose the best model by: no two"),
+        (cross_of(arbo.Linker()), "training needs a knowledge base"),
+        (lambda bert, out: cross_of(arbo.Linker(sample().kb, reranker=cross(bert)))(bert, out), "has a reranker"),
+        (cross_of(arbo.Linker(sample().kb), candidates=1), "at least 2 candidates, not 1; set candidates"),
+        (cross_of(arbo.Linker(list(sample().kb)[:1])), "at least 2 candidates, not 1; .* a larger knowledge base"),
+        (cross_of(arbo.Linker(OTHER)), "nothing to train on"),
+        (cross_of(arbo.Linker(sample().kb), dev=ELSEWHERE), "nothing to choose the best model by"),
+        (finder_of([document("d", "mention", ["E3"])], KB), r"to train on: no entity \(of 1\) has two names"),
+        (finder_of([document("d", "mention", ["E9"])], KB), r"nothing to train on: no text \(of 1\) has an entity"),
+        (finder_of(DOCUMENTS[2:3], ONE_ENTITY), "nothing to train on: names need names of other entities"),
+        (finder_of(LONELY, KB), "nothing to train on: names need names of other entities"),
+        (finder_of(DOCUMENTS, KB, LONELY), "nothing to choose the best model by: names need names of other"),
+        (names_of(ONE_ENTITY), "nothing to align: names need names of other entities"),
+        (names_of(ONE_NAME), r"nothing to align: no entity \(of 2\) has two names that differ"),
+        (names_of(KB, two_towers), "separate tower for mentions"),
+        (names_of(KB, tokens), "needs one vector per name"),
+    ],
+)
+def test_what_cannot_be_trained(bert: Tower, tmp_path: Path, train: Any, words: str) -> None:
+    with pytest.raises((UsageError, DataError), match=words):
+        train(bert, tmp_path / "model")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_knowledge_base_smaller_than_the_candidates(bert: Tower, tmp_path: Path) -> None:
+    documents, kb = tiny([("E1",), ("E2", "E3"), None])
+    start, out = cross(bert, candidates=64), tmp_path / "cross"
+    trained = arbo.train_reranker(start, arbo.Linker(kb), documents, dev=documents, out=out, config=QUICK_CROSS)
+    assert trained.config.candidates == 64

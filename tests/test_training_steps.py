@@ -19,6 +19,7 @@ from training_builders import (
     of_two_processes,
     oslat_trainer,
     sample,
+    tiny_retrieved,
     torch,
     trainer_of,
     without_dropout,
@@ -29,9 +30,10 @@ import arbo
 from arbo.encoders.templates import TokenRow
 from arbo.encoders.tower import Tower
 from arbo.training.config import SelfAlignmentConfig
+from arbo.training.cross import PairReader, RerankingSet
 from arbo.training.data import TrainingSet
 from arbo.training.dual import batches as dual_batches
-from arbo.training.dual.batches import adversarial_nodes, perturbed
+from arbo.training.dual.batches import Reader, adversarial_nodes, perturbed
 from arbo.training.dual.objective import chosen
 from arbo.training.losses import LOSSES, comparable, loss_of
 from arbo.training.oslat.contrastive import Contrasts
@@ -50,9 +52,6 @@ def assert_near(found: Any, expected: Any, tolerance: float) -> None:
 def smooth_sign(monkeypatch: pytest.MonkeyPatch) -> None:
     """Replace the sign of a gradient, which rounding decides near 0, by something smooth."""
     monkeypatch.setattr(torch.Tensor, "sign", lambda number: (100 * number).tanh())
-
-
-# Loss and gradient of a dual-encoder
 
 
 def dual_loss(it: Any, batch: Any) -> Any:
@@ -166,8 +165,7 @@ def test_gradients_through_their_cache(bert: Tower, tmp_path: Path, two_towers: 
     assert_near(cached, gradients(it), 1e-5 if precision == "float32" else 1e-2)
 
 
-@pytest.mark.parametrize("micro_batch", [1, 7, 10**6])
-@pytest.mark.parametrize("negatives", ["in-batch", "knn"])
+@pytest.mark.parametrize(("negatives", "micro_batch"), [("in-batch", 7), ("knn", 1), ("knn", 10**6)])
 def test_a_text_of_a_batch_gets_its_gradient_once(
     bert: Tower, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, micro_batch: int, negatives: str
 ) -> None:
@@ -176,65 +174,16 @@ def test_a_text_of_a_batch_gets_its_gradient_once(
     encode, read = Tower.encode, []
 
     def watched(tower: Tower, rows: Any, pooling: Any) -> Any:
-        if torch.is_grad_enabled():
-            read.append([tuple(row.ids) for row in rows])
+        read.extend([[tuple(row.ids) for row in rows]] * torch.is_grad_enabled())
         return encode(tower, rows, pooling)
 
     monkeypatch.setattr(Tower, "encode", watched)
     it.add_gradients(0, batch, 1.0)
-    n_texts = len(batch.texts)
-    distinct = [tuple(text.row.ids) for text in batch.texts]
-    assert len(set(distinct)) == n_texts
+    distinct, n_texts = {tuple(text.row.ids) for text in batch.texts}, len(batch.texts)
+    assert len(distinct) == n_texts
     assert sorted(row for rows in read for row in rows) == sorted(distinct)
     n_parts = min(-(-len(batch.mention) // micro_batch), n_texts)
     assert max(map(len, read)) <= -(-n_texts // n_parts)  # what is in memory at once
-
-
-# Perturbed copies
-
-
-@pytest.mark.parametrize("metric", ["dot", "cosine"])
-@pytest.mark.parametrize("pooling", ["mean", "tokens"])
-@pytest.mark.parametrize("family", ["bert", "roberta"])
-def test_the_sum_of_embeddings_is_moved_by_the_sign_of_a_numerical_gradient(
-    request: pytest.FixtureRequest, family: str, pooling: Any, metric: Any
-) -> None:
-    tower: Tower = request.getfixturevalue(family)
-    counts = (3, 2) if pooling == "tokens" else (1, 1)  # the second anchor is padded
-    anchor = torch.randn(2, counts[0], 64, generator=torch.Generator().manual_seed(0))
-    anchor_mask = torch.arange(counts[0]) < torch.tensor(counts)[:, None]
-    mask = torch.arange(5) < torch.tensor([[5], [3]]) if pooling == "tokens" else ONE
-    seen: list[Any] = []
-    hook = tower.model.embeddings.LayerNorm.register_forward_hook(lambda _, given, __: seen.append(given[0].detach()))
-    perturbed(tower, ROWS, mask, anchor, anchor_mask, torch.tensor([0.01, -0.02]), pooling, metric, 0)
-    hook.remove()
-    moved = (seen[1] - seen[0]).numpy()
-    assert not moved[1, 3:].any()  # where the second text has no token
-    exact = tower.copy().model.double()
-
-    def similarity(ids: list[int], to: Any, change: Any) -> Any:
-        """Of copies of a text, each changed in its own way; (copies,)."""
-        hook = exact.embeddings.LayerNorm.register_forward_pre_hook(lambda _, given: (given[0] + change,))
-        with torch.no_grad():
-            hidden = exact(input_ids=torch.tensor([ids] * len(change))).last_hidden_state.numpy()
-        hook.remove()
-        if pooling == "mean":
-            hidden = hidden.mean(axis=1, keepdims=True)
-        if metric == "cosine":
-            hidden /= np.linalg.norm(hidden, axis=2, keepdims=True)
-        return (hidden @ to.double().numpy().T).max(axis=1).sum(axis=1)
-
-    rng = np.random.default_rng(0)
-    for i, (row, step) in enumerate(zip(ROWS, (0.01, -0.02), strict=True)):
-        token, number = rng.integers(len(row.ids), size=40), rng.integers(64, size=40)
-        change = torch.zeros(80, len(row.ids), 64, dtype=torch.double)
-        change[range(40), token, number] = 1e-5
-        change[range(40, 80), token, number] = -1e-5
-        higher, lower = np.split(similarity(row.ids, anchor[i, : counts[i]], change), 2)
-        slope = (higher - lower) / 2e-5
-        clear = np.abs(slope) > 1e-4
-        assert clear.sum() > 30
-        np.testing.assert_allclose(moved[i][token, number][clear], (step * np.sign(slope))[clear], rtol=1e-3)
 
 
 def test_a_copy_has_the_dropout_with_which_its_direction_was_computed(bert: Tower) -> None:
@@ -248,23 +197,15 @@ def test_a_copy_has_the_dropout_with_which_its_direction_was_computed(bert: Towe
     assert (((nearer - clean) * anchor).sum((1, 2)) * torch.tensor([1, -1]) > 0).all()
 
 
-def test_each_mention_has_copies_of_its_own_and_only_of_chosen_negatives(
+def test_only_chosen_negatives_have_copies_and_these_are_those_of_all(
     bert: Tower, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     documents, _, kb = sample()
     it, batch = trainer_of(encoder(without_dropout(bert)), documents[:2], kb, tmp_path, negatives="in-batch")
     pairs = it.reader.pairs(batch, it.reader.encode(batch, slice(None)), slice(None))
-    nodes = adversarial_nodes(it.reader, batch, pairs, 1e-4, 0)
-    assert not nodes[~pairs.exists].any()
-    moved = ((nodes - pairs.node) * pairs.mention).sum((2, 3))
-    assert (moved[:, 0] < 0).all()
-    assert (moved[:, 1:][pairs.exists[:, 1:]] > 0).all()
-    text = batch.node[0, 1:][batch.exists[0, 1:]][0]
-    is_text = (batch.node == text) & batch.exists
-    assert is_text.sum() > 1
-    assert len(torch.unique(nodes[torch.from_numpy(is_text)], dim=0)) == len(np.unique(batch.mention[is_text.any(1)]))
     smooth_sign(monkeypatch)
     nodes = adversarial_nodes(it.reader, batch, pairs, 1e-4, 0)
+    assert not nodes[~pairs.exists].any()
     few = chosen(pairs, replace(it.config, negatives="in-batch-hard", n_negatives=2))
     read: list[Any] = []
     monkeypatch.setattr(
@@ -293,9 +234,6 @@ def test_copies_of_pairs_are_worse(bert: Tower, tmp_path: Path) -> None:
     loss = trainer.loss_of(0, trainer.data.queries, slice(0, None))
     assert float(loss.detach()) == pytest.approx(float((plain + 0.5 * worse).detach()), rel=1e-5)
     assert worse > plain
-
-
-# Loss and gradient of the other trainings
 
 
 @pytest.mark.parametrize("pooling", ["cls", "mean"])
@@ -401,9 +339,6 @@ def test_a_step_of_self_alignment_by_definition(bert: Tower, tmp_path: Path) -> 
     assert all(weight.grad is not None and weight.grad.any() for weight in it.model.head.parameters())
 
 
-# Several processes
-
-
 @pytest.mark.parametrize(
     ("kind", "changes"),
     [
@@ -443,3 +378,112 @@ def test_the_mean_of_the_gradients_of_processes_is_that_of_the_batch(
     whole = of_a_step()
     assert_near(of_two_processes(monkeypatch, of_a_step), whole, 1e-3)
     assert sum(losses[1:]) == pytest.approx(losses[0], rel=1e-4)
+
+
+@pytest.fixture(scope="module")
+def homonyms() -> TrainingSet:
+    """Mentions m1 to m4, and entities A to E, of the same names, in part but for case."""
+    names = {"A": "fever", "B": "Fever", "C": "kidney", "D": "MARSH", "E": "cancer"}
+    return marked("marsh Marsh kidney cancer", names, [(0, 5, "A"), (6, 11, "C"), (12, 18, "C"), (19, 25, "E")])
+
+
+def marked(text: str, names: dict[str, str], spans: list[tuple[int, int, str]]) -> TrainingSet:
+    kb = arbo.KnowledgeBase([arbo.Entity(id_, name) for id_, name in names.items()])
+    mentions = (arbo.Mention(f"m{a}", "d", ((a, b),), text[a:b], gold=(gold,)) for a, b, gold in spans)
+    return TrainingSet.of(arbo.Corpus.of([arbo.Document("d", text, tuple(mentions))]), kb)
+
+
+@pytest.mark.parametrize("two_towers", [False, True])
+def test_a_negative_with_the_text_of_the_positive_or_the_mention_is_dropped(
+    bert: Tower, homonyms: TrainingSet, two_towers: bool
+) -> None:
+    start = encoder(bert).with_two_towers() if two_towers else encoder(bert)
+    a, b, c, d, m2, m3 = 0, 1, 2, 3, 6, 7
+    batch = Reader.of(start, homonyms).batch(
+        np.array([0, 2]), np.array([[a, b, c, d, m2, m3, -1], [c, a, b, d, m2, m3, 8]])
+    )
+    # What the tower of entities makes of the mention's name is not the mention's vector.
+    assert batch.exists.tolist() == [
+        [True, False, True, two_towers, False, True, False],
+        [True, True, True, True, True, False, True],
+    ]
+    assert len(batch.texts) == (6 if two_towers else 4)
+    assert (batch.mention[1] == batch.node[1, 0]) == (not two_towers)
+
+
+def test_an_entity_with_the_text_of_the_gold_one_is_dropped(bert: Tower) -> None:
+    retrieved = tiny_retrieved([("E0",)], [[0, 1, 2]])
+    twins = [replace(entity, name="fever") if row == 1 else entity for row, entity in enumerate(retrieved.kb)]
+    data = replace(RerankingSet.of(retrieved), kb=arbo.KnowledgeBase(twins))
+    batch = PairReader.of(cross(bert), data).batch(data.queries)
+    assert batch.exists.tolist() == [[True, False, False, True]]
+    assert len(batch.rows) == 2
+
+
+@pytest.mark.parametrize(("pooling", "n_texts"), [("cls", 1), ("mean", 1), ("mention", 2), ("tokens", 1)])
+def test_only_the_pooling_of_mentions_reads_a_text_once_a_mention(bert: Tower, pooling: Any, n_texts: int) -> None:
+    data = marked("kidney fever", {"A": "fever"}, [(0, 6, "A"), (7, 12, "A")])
+    reads = arbo.EncoderConfig(mention="[CLS] {left} {mention} {right} [SEP]", pooling=pooling)
+    reader = Reader.of(arbo.DualEncoder(bert, bert, reads), data)
+    batch = reader.batch(np.array([0, 1]), np.array([[2], [1]]))
+    assert len(batch.texts) == n_texts
+    expected = bert.embed(reader.mentions.spell(reader.mentions.row), pooling)
+    vectors = reader.encode(batch, slice(None)).detach().numpy()[batch.mention]
+    np.testing.assert_allclose(np.concatenate(vectors), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("budget", [40, 200, 10**6])
+def test_texts_of_like_length_are_read_together(
+    bert: Tower, batches: Any, monkeypatch: pytest.MonkeyPatch, budget: int
+) -> None:
+    documents, _, kb = sample()
+    monkeypatch.setattr(Tower, "tokens_a_batch", budget)
+    data = TrainingSet.of(documents, kb)
+    reader = Reader.of(encoder(bert), data)
+    batch = reader.batch(data.queries, np.arange(len(data.queries))[:, None])
+    with batches(bert) as shapes:
+        assert len(reader.encode(batch, slice(None))) == len(batch.texts)
+    assert sum(n for n, _ in shapes) == len(batch.texts)
+    assert all(n * longest <= budget or n == 1 for n, longest in shapes)
+    assert [longest for _, longest in shapes] == sorted(longest for _, longest in shapes)
+    assert (len(shapes) == 1) == (budget == 10**6)
+
+
+def test_scores_are_not_rounded_in_bfloat16(bert: Tower) -> None:
+    documents, _, kb = sample()
+    reader = Reader.of(encoder(bert, metric="dot"), TrainingSet.of(documents, kb))
+    with torch.autocast("cpu", torch.bfloat16), torch.no_grad():
+        batch = reader.batch(np.arange(4), np.arange(20).reshape(4, 5))
+        scores = reader.pairs(batch, reader.encode(batch, slice(None)), slice(None)).scores
+    assert scores.dtype == torch.float32
+    assert not torch.equal(scores, scores.bfloat16().float())
+
+
+@pytest.mark.parametrize(
+    ("gold", "candidates", "compared"),
+    [
+        (("E1",), [0, 1, 2], [1, 0, -1, 2]),
+        (("E4",), [0, 1, 2], [4, 0, 1, -1]),  # in place of the last
+        (("E4",), [0, 1, -1], [4, 0, 1, -1]),  # there is room
+        (("E4",), [-1, -1, -1], [4, -1, -1, -1]),  # no candidate
+        (("E2",), [2, -1, -1], [2, -1, -1, -1]),
+        (("E1", "E0"), [0, 1, 2], [1, -1, -1, 2]),  # no gold entity is pushed away,
+        (("E4", "E0"), [0, 1, 2], [4, -1, 1, -1]),  # and the first one is the positive
+        (("elsewhere",), [0, 1, 2], None),
+        (("elsewhere", "E2"), [0, 1, 2], [2, 0, 1, -1]),
+        ((), [0, 1, 2], None),
+        (None, [0, 1, 2], None),
+    ],
+)
+def test_the_gold_entity_comes_first_and_takes_the_place_of_the_last(
+    gold: tuple[str, ...] | None, candidates: list[int], compared: list[int] | None
+) -> None:
+    data = RerankingSet.of(tiny_retrieved([("E0",), gold], [[0, 1, 2], candidates]))
+    nodes = [data.nodes[place].tolist() for place in data.queries]
+    assert nodes == [[0, -1, 1, 2], *([] if compared is None else [compared])]
+
+
+def test_a_mention_with_nothing_to_choose_from_teaches_nothing(bert: Tower, tmp_path: Path) -> None:
+    trainer = cross_trainer(cross(bert), tiny_retrieved([("E0",), ("E1",)], [[0, -1], [-1, -1]]), None, tmp_path)
+    assert trainer.add_gradients(0, trainer.data.queries, 0.5) == 0
+    assert not gradients(trainer).any()

@@ -36,8 +36,6 @@ from arbo.training.loop import Trainer  # noqa: E402
 from arbo.training.oslat.finder import OslatTrainer  # noqa: E402
 from arbo.training.oslat.synonyms import Contrasts  # noqa: E402
 
-# Of all trainings
-
 
 class Sample(NamedTuple):
     """Documents to train on, documents to choose the best model by, and a knowledge base."""
@@ -114,33 +112,14 @@ def of_two_processes(monkeypatch: pytest.MonkeyPatch, of_a_step: Callable[[], An
     return sum(shares) / 2
 
 
-# Of dual-encoders
-
-
-QUICK = TrainingConfig(
-    positives="entity",
-    negatives="random",
-    n_negatives=4,
-    loss="arborescence",
-    scale=20.0,
-    epochs=1,
-    batch_size=32,
-    learning_rate=1e-3,
-)
+_DRAWN: dict[str, Any] = {"positives": "entity", "negatives": "random", "n_negatives": 4}
+QUICK = TrainingConfig(**_DRAWN, loss="arborescence", scale=20.0, epochs=1, batch_size=32, learning_rate=1e-3)
 
 
 PARTS: dict[str, dict[str, Any]] = {
     "proxy": {"loss": "proxy", "negatives": "mixed"},
-    "fgsm": {"loss": "proxy", "negatives": "in-batch", "regulariser": "fgsm", "micro_batch": 3},
-    "mixup": {"loss": "bce", "negatives": "in-batch-hard", "mixup": 0.3},
-    "all": {
-        "loss": "bce",
-        "negatives": "in-batch-hard",
-        "mixup": 0.3,
-        "regulariser": "fgsm",
-        "micro_batch": 3,
-        "precision": "bfloat16",
-    },
+    "all": {"loss": "bce", "negatives": "in-batch-hard", "mixup": 0.3, "regulariser": "fgsm", "micro_batch": 3}
+    | {"precision": "bfloat16"},
 }
 """Of the parts that other papers add, as settings."""
 
@@ -161,9 +140,6 @@ def trainer_of(
     return trainer, trainer.reader.batch(
         data.queries, trainer.plan.nodes(data, trainer.reader.owner, data.queries, trainer.config, 0)
     )
-
-
-# Of cross-encoders
 
 
 QUICK_CROSS = RerankingConfig(epochs=1, batch_size=4, micro_batch=3, learning_rate=1e-3)
@@ -200,9 +176,6 @@ def cross_trainer(start: CrossEncoder, documents: Any, kb: Any, folder: Path, **
     trainer = RerankingTrainer(start, RerankingSet.of(retrieved), None, config, workplace(folder, config))
     trainer.prepared.train()
     return trainer
-
-
-# Of OSLAT
 
 
 READS = LabelAttentionConfig(max_length=64, max_name_length=16)

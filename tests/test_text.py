@@ -1,13 +1,15 @@
-"""Abbreviations are found where a document defines them, and written out nowhere else."""
+"""Abbreviations are found where a document defines them; names are folded where the difference seldom matters."""
 
 from __future__ import annotations
 
 import random
 
 import pytest
+from hypothesis import given, strategies as st
 
 import arbo
 from arbo.text.abbreviations import definitions, expander
+from arbo.text.names import normalize_name
 
 
 def found(text: str) -> list[tuple[str, str]]:
@@ -32,49 +34,35 @@ def found(text: str) -> list[tuple[str, str]]:
             "seen (with Wilson disease (WD)) and [with kelp blight (KB)].",
             [("WD", "Wilson disease"), ("KB", "kelp blight")],
         ),
+        *(  # an unbalanced bracket spoils nothing but itself
+            (text.replace("W", "Wilson disease (WD) was seen"), [("WD", "Wilson disease")])
+            for text in ("a) first, b) W.", "(open, W.", "[open, W.", "W (not closed", "closed] and W]")
+        ),
         ("sea wasting disease (SWD) and kelp blight (KB)", [("SWD", "sea wasting disease"), ("KB", "kelp blight")]),
+        *(
+            (text, [])
+            for text in (
+                "",
+                "no bracket at all",
+                "Wilson disease (see below)",
+                "Wilson disease (1912)",
+                "Wilson disease (WDX)",
+                "Seen in Wales. Denmark too. Nothing (WD)",
+                "(WD)",
+                "( )",
+                "Wilson disease (a very long remark about the disease and its discovery)",
+                "Wilson disease WD",
+                "for obesity (OR=7.18, 95 CI=2.6), bipolar disorder (OR=13.8) and others (OR=12.619)",
+                "no rejection (n = 4), chronic rejection (n=5) and recurrent nephropathy (n =5)",
+                "reactive gliosis (p<0.05), and proliferation (p<0.01)",
+                "oxygen reduction (n 4, of 9), recycling (OR)",
+                "cells of mice (control, left) or Marsh diseased (CMD)",
+            )
+        ),
     ],
 )
 def test_a_definition_is_found_with_its_offsets(text: str, expected: list[tuple[str, str]]) -> None:
     assert found(text) == expected
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "no bracket at all",
-        "Wilson disease (see below)",
-        "Wilson disease (1912)",
-        "Wilson disease (WDX)",
-        "Seen in Wales. Denmark too. Nothing (WD)",
-        "(WD)",
-        "( )",
-        "Wilson disease (a very long remark about the disease and its discovery)",
-        "Wilson disease WD",
-        "for obesity (OR=7.18, 95 CI=2.6), bipolar disorder (OR=13.8) and others (OR=12.619)",
-        "no rejection (n = 4), chronic rejection (n=5) and recurrent nephropathy (n =5)",
-        "reactive gliosis (p<0.05), and proliferation (p<0.01)",
-        "oxygen reduction (n 4, of 9), recycling (OR)",
-        "cells of mice (control, left) or Marsh diseased (CMD)",
-    ],
-)
-def test_no_definition(text: str) -> None:
-    assert definitions(text) == []
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "a) first, b) then Wilson disease (WD) was seen.",
-        "(open, then Wilson disease (WD) was seen.",
-        "[open, then Wilson disease (WD) was seen.",
-        "Wilson disease (WD) was seen (and never closed",
-        "closed] and Wilson disease (WD) was seen]",
-    ],
-)
-def test_an_unbalanced_bracket_spoils_nothing_but_itself(text: str) -> None:
-    assert ("WD", "Wilson disease") in found(text)
 
 
 @pytest.mark.parametrize("blank", ["\n\n", "\r\n\r\n", "\n \t\n", "\n\n\n\n"])
@@ -126,24 +114,14 @@ MILLION = 1_000_000
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "text",
-    [
-        "(" * MILLION,
-        "(" * (MILLION // 2) + ")" * (MILLION // 2),
-        "(" * (MILLION // 2) + "]" * (MILLION // 2),
-        "word " * (MILLION // 5) + "(AB)",
-        "a" * MILLION + " (AB)",
-        " " * MILLION + "(AB)",
-        "word (WD) " * (MILLION // 50),
-        "\n" * MILLION + "(AB)",
-        "\n" + " " * MILLION + "(AB)",
-        "a\n\n(AB)" * (MILLION // 7),
-    ],
-)
-def test_a_megabyte_of_brackets_ends(text: str) -> None:
+def test_a_megabyte_of_brackets_ends() -> None:
     # Quadratic time would be hours here; the test ends at all, and every offset is inside.
-    assert all(0 <= d.short[0] < d.short[1] <= len(text) for d in definitions(text))
+    half = MILLION // 2
+    texts = ["(" * MILLION, "(" * half + ")" * half, "(" * half + "]" * half, "word " * (MILLION // 5) + "(AB)"]
+    texts += ["a" * MILLION + " (AB)", " " * MILLION + "(AB)", "word (WD) " * (MILLION // 50), "\n" * MILLION + "(AB)"]
+    texts += ["\n" + " " * MILLION + "(AB)", "a\n\n(AB)" * (MILLION // 7)]
+    for text in texts:
+        assert all(0 <= d.short[0] < d.short[1] <= len(text) for d in definitions(text))
 
 
 def test_offsets_of_any_text_are_sound() -> None:
@@ -156,3 +134,29 @@ def test_offsets_of_any_text_are_sound() -> None:
             assert text[slice(*long)].strip() != ""
             assert short[1] <= long[0] or long[1] <= short[0]
         expander(text)(text)
+
+
+_ALIKE = """
+Wilson Disease|WILSON disease, Wilson's disease|Wilson disease, Wilson’s disease|Wilson disease, tumours|tumor,
+haemorrhage|hemorrhage, oedema|edema, Sjögren|Sjogren, Sjo\u0308gren|Sj\u00f6gren, type-2|type 2, ﬁbroma|fibroma,
+neuropathies|neuropathy, boxes|box, abscesses|abscess,   a   b\n c |a b c, straße|STRASSE"""
+_APART = "type 1|type 2, Ω fever|α fever, virus|vir, arthritis|arthriti, 病気|天気, as|a"
+
+
+@pytest.mark.parametrize(("pairs", "alike"), [(_ALIKE, True), (_APART, False)])
+def test_names_are_folded_alike_or_kept_apart(pairs: str, alike: bool) -> None:
+    for one, other in (pair.split("|") for pair in pairs.split(",")):
+        assert (normalize_name(one) == normalize_name(other)) is alike, one
+
+
+def test_what_has_no_letters_stays_itself_and_what_shows_nothing_is_nothing() -> None:
+    for name in ("?!", "---", "+ +", "___", "", "   ", "\u0301"):
+        assert normalize_name(name) == (name if name.strip(" \u0301") else "")
+
+
+@given(st.text())
+def test_any_text_gives_words_without_blanks_around(name: str) -> None:
+    folded = normalize_name(name)
+    assert folded == " ".join(folded.split())
+    if any(character.isalnum() for character in folded):
+        assert all(character.isalnum() or not character.isascii() for character in folded.replace(" ", ""))
