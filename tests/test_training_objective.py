@@ -46,16 +46,6 @@ def test_the_hardest_have_the_highest_scores_and_others_are_the_first_of_the_res
         assert places[exist].tolist() == [0, *best, *rest[:n_others]]
 
 
-def test_only_the_hard_ones_of_a_batch_look_at_the_scores():
-    pairs = drawn(0)
-    for negatives in ("in-batch", "knn"):
-        assert chosen(pairs, TrainingConfig(negatives=negatives, n_negatives=1)) is pairs
-    hard = chosen(pairs, TrainingConfig(negatives="in-batch-hard", n_negatives=1))
-    assert torch.equal(hard.exists, hardest(pairs.scores, pairs.exists, 1)[1])
-    mixed = chosen(pairs, TrainingConfig(negatives="in-batch-mixed", n_negatives=4, hard_share=0.25))
-    assert torch.equal(mixed.exists, hardest(pairs.scores, pairs.exists, 1, 3)[1])
-
-
 @pytest.mark.parametrize("mixup", [None, 0.4])
 def test_what_is_not_chosen_is_left_behind(mixup):
     """Losses and gradients are those of all nodes with the others masked, and only the chosen ones are held."""
