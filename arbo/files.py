@@ -12,7 +12,6 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
 from types import SimpleNamespace
@@ -320,6 +319,8 @@ def sha256_of(file: Path) -> str:
 
 def version_of(distribution: str) -> str | None:
     """Return the installed version of a package; None if it is not installed."""
+    from importlib.metadata import PackageNotFoundError, version
+
     try:
         return version(distribution)
     except PackageNotFoundError:

@@ -16,7 +16,6 @@ import numpy as np
 import pytest
 from builders import document, linking, save_lines
 from conftest import Run
-from rich.console import Console
 
 import arbo
 from arbo import Entity, KnowledgeBase
@@ -251,9 +250,10 @@ def test_names_cannot_steer_the_terminal(run: Run, tmp_path: Path, monkeypatch: 
 
 def test_a_view_of_mentions_fits_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     documents, kb = arbo.load_sample()
-    shown = StringIO()
-    monkeypatch.setattr(console, "out", Console(file=shown, width=80, highlight=False))
-    result = arbo.Linker(kb).link(documents)
+    result, shown = arbo.Linker(kb).link(documents), StringIO()
+    monkeypatch.setenv("TERM", "dumb")  # of 80 columns
+    monkeypatch.setattr(shown, "isatty", lambda: True)
+    monkeypatch.setattr(sys, "stdout", shown)
     ids = result.mention_table["mention_id"].to_pylist()
     console.print_view(mention_view(result, np.array([ids.index("D06-3"), ids.index("D05-4")])), as_table=True)
     lines = shown.getvalue().splitlines()

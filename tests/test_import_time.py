@@ -101,12 +101,16 @@ def test_linking_loads_no_torch() -> None:
 
 
 @pytest.mark.slow
-def test_linking_with_an_index_as_a_command_loads_only_what_it_needs(tmp_path: Path) -> None:
+def test_a_verb_loads_only_what_it_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     documents, kb = arbo.load_sample()
-    documents.to_jsonl(tmp_path / "documents.jsonl")
-    arbo.build_index(kb, tmp_path / "index")
-    arguments = (str(tmp_path / "documents.jsonl"), "--kb", str(tmp_path / "index"), "--out", str(tmp_path / "run"))
-    assert loaded(command("link", *arguments)) == {"numba", "pyarrow", "scipy"}
+    documents.to_jsonl("documents.jsonl")
+    arbo.build_index(kb, "index")
+    link = "link documents.jsonl --kb index --out run"
+    assert loaded(command(*link.split())) == {"numba", "pyarrow", "scipy"}
+    for verb in ("show run --json", "show run --nil --text sound", "show run --clusters", "explain run D06-3",
+                 "diff run run", "export run --to csv --out links.csv"):  # fmt: skip
+        assert loaded(command(*verb.split())) == {"pyarrow"}, verb
 
 
 def test_every_public_name_is_there() -> None:

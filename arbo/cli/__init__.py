@@ -4,22 +4,72 @@ import gc
 import os
 import signal
 import sys
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from importlib import import_module
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, Literal, NoReturn
 
 import typer
 from typer import Option
 from typer.core import TyperGroup
 
-from arbo.cli import console, kb, train
-from arbo.cli.fields import spread
+from arbo.cli import console
 from arbo.data import records
 from arbo.errors import ArboError, DataError, UsageError
+
+_MARKUP: Literal["markdown"] = "markdown"
+_VERBS = {
+    "demo": "demo",
+    "link": "link discover",
+    "find": "find",
+    "tune": "tune",
+    "evaluate": "evaluate score",
+    "show": "show explain diff export",
+    "review": "review",
+    "add": "add",
+    "serve": "explore serve",
+    "resolve": "resolve",
+    "train": "train",
+    "kb": "kb",
+}
+"""The verbs by their module, in the order of the help."""
+_GROUPS = {
+    "train": ("Train an encoder, names, edges, a finder or a reranker.", "encoder names edges finder reranker"),
+    "kb": ("Inspect, convert or change a knowledge base.", "check edit convert index"),
+}
+"""The verbs that have verbs."""
+
+
+class _Commands(Mapping[str, Any]):
+    """The commands of verbs by their names; a module is imported when one of its verbs is needed."""
+
+    def __init__(self, verbs: Mapping[str, str]) -> None:
+        self._module = {name: module for module, names in verbs.items() for name in names.split()}
+
+    def __getitem__(self, name: str) -> Any:
+        module = self._module[name]
+        if name in _GROUPS:
+            text, names = _GROUPS[name]
+            commands: Any = _Commands({module: names})
+            return TyperGroup(name=name, help=text, commands=commands, no_args_is_help=True, rich_markup_mode=_MARKUP)
+        from arbo.cli.fields import spread
+
+        alone = typer.Typer(add_completion=False, rich_markup_mode=_MARKUP, pretty_exceptions_enable=False)
+        alone.command(name)(spread(getattr(import_module(f"{__name__}.{module}"), name)))
+        return typer.main.get_command(alone)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._module)
+
+    def __len__(self) -> int:
+        return len(self._module)
 
 
 class _Verbs(TyperGroup):
     """The verbs; click sees a pipe that is closed, and reports an unknown choice without a prefix of typer."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**{**attributes, "commands": _Commands(_VERBS)})
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -42,7 +92,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    rich_markup_mode="markdown",
+    rich_markup_mode=_MARKUP,
 )
 
 
@@ -63,29 +113,10 @@ def _options(
     pass
 
 
-_VERBS = {
-    "demo": "demo",
-    "link": "link discover",
-    "find": "find",
-    "tune": "tune",
-    "evaluate": "evaluate score",
-    "show": "show explain diff export",
-    "review": "review",
-    "add": "add",
-    "serve": "explore serve",
-    "resolve": "resolve",
-}
-"""The verbs by their module, in the order of the help."""
-for _module, _names in _VERBS.items():
-    for _name in _names.split():
-        app.command()(spread(getattr(import_module(f"{__name__}.{_module}"), _name)))
-app.add_typer(train.app, name="train")
-app.add_typer(kb.app, name="kb")
-
-
 def main() -> None:
     """Run the command line, and exit with one of the codes that `arbo --help` lists."""
     gc.set_threshold(100_000)  # the objects of imports and readers are many, and stay
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "1")  # typer would look for them in all packages
     signal.signal(signal.SIGINT, _interrupted)
     records.quiet = False
     try:

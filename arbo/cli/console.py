@@ -8,11 +8,7 @@ import shlex
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any
-
-from rich.console import Console
-from rich.table import Column, Table
-from rich.text import Text
+from typing import IO, TYPE_CHECKING, Any
 
 import arbo
 
@@ -20,14 +16,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import pyarrow as pa
+    from rich.console import Console
 
     from arbo.results.diff import Diff
-
-# Names and paths are printed as plain text, without markup such as [b] or emoji codes such as :b:.
-# In a pipe, no row of a table is wrapped.
-_WIDTH = None if sys.stdout and sys.stdout.isatty() else 100_000
-out = Console(highlight=False, soft_wrap=True, markup=False, emoji=False, width=_WIDTH)
-err = Console(stderr=True, highlight=False, soft_wrap=True, markup=False, emoji=False)
 
 # Names and messages may come from untrusted files: control characters, and those that turn the direction of a text
 # around, are escaped, not sent to the terminal.
@@ -37,9 +28,23 @@ _CONTROL |= {code: f"\\u{code:04x}" for code in _TURNS}
 _IN_JSON = {code: f"\\u{code:04x}" for code in (*range(127, 160), *_TURNS)}
 
 
-def plain(text: str, style: str = "") -> Text:
-    """Return text to print without markup; control characters are escaped, except tabs and line feeds."""
-    return Text(escaped(text), style=style)
+def _console(stream: IO[str]) -> Console:
+    """Return what prints on a stream: plain text, without markup such as [b] or emoji codes such as :b:."""
+    from rich.console import Console
+
+    width = None if stream.isatty() else 100_000  # in a pipe, no row of a table is wrapped
+    return Console(file=stream, highlight=False, soft_wrap=True, markup=False, emoji=False, width=width)
+
+
+def print_parts(stream: IO[str], *parts: tuple[str, str]) -> None:
+    """Print texts with their styles on one line; control characters are escaped, except tabs and line feeds."""
+    plain = [(escaped(text), style) for text, style in parts]
+    if stream.isatty():
+        from rich.text import Text
+
+        _console(stream).print(Text.assemble(*plain))
+    else:  # rich takes a while to import
+        stream.write("".join(text for text, _ in plain) + "\n")
 
 
 def escaped(text: str) -> str:
@@ -54,12 +59,12 @@ def on_one_line(text: str) -> str:
 
 def show(text: object, style: str = "") -> None:
     """Print a text on stdout."""
-    out.print(plain(str(text), style))
+    print_parts(sys.stdout, (str(text), style))
 
 
 def say(message: str) -> None:
     """Print a note on stderr."""
-    err.print(plain(message, style="dim"))
+    print_parts(sys.stderr, (message, "dim"))
 
 
 def say_notes(notes: Mapping[str, int], place: str = "") -> None:
@@ -70,12 +75,12 @@ def say_notes(notes: Mapping[str, int], place: str = "") -> None:
 
 def warn(message: str) -> None:
     """Print a warning on stderr."""
-    err.print(Text.assemble(("warning: ", "bold yellow"), plain(message)))
+    print_parts(sys.stderr, ("warning: ", "bold yellow"), (message, ""))
 
 
 def complain(message: str) -> None:
     """Print an error on stderr."""
-    err.print(Text.assemble(("error: ", "bold red"), plain(message)))
+    print_parts(sys.stderr, ("error: ", "bold red"), (message, ""))
 
 
 def print_json(value: Mapping[str, Any]) -> None:
@@ -95,13 +100,13 @@ def answer(value: Mapping[str, Any], text: object, *, as_json: bool) -> None:
 
 def print_title(title: str) -> None:
     """Print a heading."""
-    out.print()
+    show("")
     show(title, style="bold")
 
 
 def print_table(
     columns: Sequence[str],
-    rows: Iterable[Sequence[str | Text]],
+    rows: Iterable[Sequence[str]],
     *,
     limit: int | None = None,
     total: int = 0,
@@ -112,7 +117,10 @@ def print_table(
     ``limit`` is the number of rows to print, None for all. Columns of numbers are right-aligned. A cell that does not
     fit is folded, or cut.
     """
-    cells = [[plain(cell) if isinstance(cell, str) else cell for cell in row] for row in islice(rows, limit)]
+    from rich.table import Column, Table
+    from rich.text import Text
+
+    cells = [[Text(escaped(cell)) for cell in row] for row in islice(rows, limit)]
     made = [Column(name, overflow="fold" if fold else "ellipsis") for name in columns]
     for place, column in enumerate(made):
         if all(re.fullmatch(r"[\d.,]*", row[place].plain) for row in cells):
@@ -120,9 +128,9 @@ def print_table(
     table = Table(*made, box=None, pad_edge=False, header_style="bold", show_header=any(columns))
     for row in cells:
         table.add_row(*row)
-    out.print(table)
+    _console(sys.stdout).print(table)
     if total > len(cells):
-        out.print(f"and {total - len(cells):,} more; --limit shows more, --json prints all")
+        show(f"and {total - len(cells):,} more; --limit shows more, --json prints all")
 
 
 def rows_shown(limit: int | None) -> int | None:
@@ -132,7 +140,7 @@ def rows_shown(limit: int | None) -> int | None:
 
 def print_next(run: Path, *verbs: Sequence[str]) -> None:
     """Print where a run was written, and commands to try on it: ``verbs``, each with its arguments, and export."""
-    out.print(f"\nwritten to {run}; next:")
+    show(f"\nwritten to {run}; next:")
     for verb, *words in (*verbs, ["export", "--to", "csv", "--out", "links.csv"]):
         show(f"  arbo {shlex.join([verb, str(run), *words])}")
 
@@ -144,9 +152,9 @@ def print_summary(result: arbo.Result) -> None:
         import pyarrow.compute as pc
 
         alone = pc.sum(pc.equal(result.cluster_table["size"], 1)).as_py() or 0
-        out.print(f"{n:,} mentions in {discovered}, {alone:,} with one mention")
+        show(f"{n:,} mentions in {discovered}, {alone:,} with one mention")
     else:
-        out.print(f"{n:,} mentions: {n - nil:,} linked, {nil:,} NIL in {discovered}")
+        show(f"{n:,} mentions: {n - nil:,} linked, {nil:,} NIL in {discovered}")
 
 
 def print_links(result: arbo.Result, links: Sequence[arbo.Link]) -> None:

@@ -41,7 +41,7 @@ def demo(
     if as_json:
         console.print_json({"run": str(out), **evaluation.as_dict()})
         return
-    console.out.print(f"{len(documents)} documents, {len(kb)} entities in the knowledge base")
+    console.show(f"{len(documents)} documents, {len(kb)} entities in the knowledge base")
     console.print_summary(result)
     console.print_title("Scores against the gold annotations")
     console.show(evaluation)
@@ -51,7 +51,7 @@ def demo(
     console.print_title("Three discovered entities")
     console.print_clusters(result.discovered[:3])
     console.print_next(out, ["show", "--nil"], ["explain", links[0].mention.id])
-    console.out.print("  arbo link --help  (your own documents)")
+    console.show("  arbo link --help  (your own documents)")
     page = shlex.join(["explore", str(out), "--out", f"{out.name}.html"])
     console.show(f"  arbo {page}  (a page to open in a browser)")
 

@@ -56,9 +56,10 @@ def _name_systems(paths: Sequence[Path]) -> dict[str, Path]:
     return {name: Path(place) for name, (_, place) in zip(named, pairs, strict=True)}
 
 
-def _of_systems(scores: dict[str, dict[str, Any]]) -> dict[str, Any]:
+def _of_systems(scores: Mapping[str, Any]) -> dict[str, Any]:
     """Return the scores of one system; those of several systems are under the key ``systems``, by name."""
-    return {"systems": scores} if len(scores) > 1 else next(iter(scores.values()))
+    figures = {name: one if isinstance(one, dict) else one.as_dict() for name, one in scores.items()}
+    return {"systems": figures} if len(figures) > 1 else next(iter(figures.values()))
 
 
 _GOLD = "Annotated documents against which to score the spans and links of found mentions; clusters are not scored."
@@ -129,12 +130,16 @@ def evaluate(
         topics = evaluate_topics(results, train=documents, how=coreference) if evaluation.by_topic else {}
     report = Report.of({name: one.lines for name, one in evaluations.items()}, how=Resampling(seed=scoring.seed))
     if as_json:
-        by_topic = {"topics": {topic: _figures(scores) for topic, scores in topics.items()}} if topics else {}
-        console.print_json({**_figures(evaluations), "report": report.as_dict(), **by_topic})
+        by_topic = {"topics": {topic: _of_systems(scores) for topic, scores in topics.items()}} if topics else {}
+        console.print_json({**_of_systems(evaluations), "report": report.as_dict(), **by_topic})
     else:
         console.show(next((one for one in evaluations.values() if not one.lines), report))
         if topics:
-            console.show(f"\n{_by_topic(topics)}")
+            lines = {
+                topic: {name: [line for line in one.lines if line.name in _BY_TOPIC_SHOWN] for name, one in of.items()}
+                for topic, of in topics.items()
+            }
+            console.show(f"\n{_table_of_groups(lines, 'topic')}")
     for file in save or ():
         save_file(report.save, file, *names.values(), train, gold)
     if plot is not None:
@@ -152,18 +157,6 @@ def _found_scores(
     if base is None:
         raise UsageError(f"--gold needs runs with a knowledge base, and {name} has none")
     return {name: run_scores(result, gold, base) for name, result in results.items()}
-
-
-def _figures(evaluations: Mapping[str, Evaluation | FoundScores]) -> dict[str, Any]:
-    return _of_systems({name: one.as_dict() for name, one in evaluations.items()})
-
-
-def _by_topic(topics: Mapping[str, Mapping[str, Evaluation]]) -> Table:
-    lines = {
-        topic: {name: [line for line in one.lines if line.name in _BY_TOPIC_SHOWN] for name, one in systems.items()}
-        for topic, systems in topics.items()
-    }
-    return _table_of_groups(lines, "topic")
 
 
 def _plot(evaluations: Mapping[str, Evaluation | FoundScores], path: Path) -> None:

@@ -155,13 +155,10 @@ def spread(verb: Callable[..., None]) -> Callable[..., None]:
     for name, one in parameters.items():
         options += _fields(one) if name in groups else _settings(settings[name]) if name in settings else [one]
     options = [one.replace(kind=Parameter.KEYWORD_ONLY) for one in options]
-    vars(flat)["__signature__"] = Signature(sorted(options, key=_order))
+    # The required first, `--set` and `--settings` last.
+    options.sort(key=lambda one: (one.default is not Parameter.empty, one.name in ("set_", "settings_")))
+    vars(flat)["__signature__"] = Signature(options)
     return flat
-
-
-def _order(option: Parameter) -> tuple[bool, bool]:
-    """Return the key of the order of options: the required first, `--set` and `--settings` last."""
-    return option.default is not Parameter.empty, option.name in ("set_", "settings_")
 
 
 def _is_chosen(annotation: Any) -> bool:

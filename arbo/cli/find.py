@@ -96,7 +96,7 @@ def _print(found: Found, kb: arbo.KnowledgeBase, limit: int | None) -> None:
     """Print the number of found mentions, and the first ``limit`` (None: all) in brackets in their context."""
     documents, n = {document.id: document for document in found.corpus}, len(found.proposals)
     entities = len({proposal.entity for proposal in found.proposals})
-    console.out.print(f"{n:,} mentions of {entities:,} entities found in {len(documents):,} documents")
+    console.show(f"{n:,} mentions of {entities:,} entities found in {len(documents):,} documents")
     rows = []
     for mention, proposal in zip(found.corpus.mentions, found.proposals, strict=True):
         entity, context = kb.entities[proposal.entity], _context(documents[mention.document_id].text, mention)

@@ -12,7 +12,7 @@ from typer import Option
 
 import arbo
 from arbo.cli import console, options
-from arbo.cli.fields import ENCODER, JOB, READING, Chosen, Shown, spread
+from arbo.cli.fields import ENCODER, JOB, READING, Chosen, Shown
 from arbo.cli.inputs import KbFile, Reading, ReadingConfig, check_output, say_format
 from arbo.cli.models import ABBREVIATIONS, expands_abbreviations, load_encoder
 from arbo.cli.work import JobConfig
@@ -20,8 +20,6 @@ from arbo.errors import UsageError, listed
 from arbo.formats import read_knowledge_base
 from arbo.formats.files import read_lines
 from arbo.text.names import normalize_name, normalize_names
-
-app = typer.Typer(help="Inspect, convert or change a knowledge base.", no_args_is_help=True)
 
 _OUTPUT = "File to write, in the format of its ending: .jsonl, .jsonl.gz, .tsv, .tsv.gz or .parquet."
 Output = Annotated[Path, Option("--out", help=_OUTPUT)]
@@ -204,7 +202,3 @@ def _write(kb: arbo.KnowledgeBase, out: Path, changes: Mapping[str, int], *, as_
         console.warn(f"{out.name} cannot hold {lost}; .jsonl and .parquet can")
     text = ", ".join(f"{name.replace('_', ' ')}: {count:,}" for name, count in changes.items())
     console.answer({"kb": str(out), **changes}, f"{text}; written to {out}", as_json=as_json)
-
-
-for _verb in (check, edit, convert, index):
-    app.command()(spread(_verb))

@@ -103,9 +103,8 @@ def _print(question: Question, place: str, explanation: Explanation) -> None:
     name = f"{question.twins:,} mentions of this name" if question.twins > 1 else "the only mention of this name"
     console.print_title(f"{place}: {link.name}")
     console.show(f"{name}; {link.mention.id}", style="dim")
-    sentence = console.plain(console.on_one_line(question.before))
-    sentence.append_text(console.plain(f"[{console.on_one_line(link.mention.text)}]", "bold"))
-    console.out.print(sentence.append_text(console.plain(console.on_one_line(question.after))))
+    before, text, after = map(console.on_one_line, (question.before, link.mention.text, question.after))
+    console.print_parts(sys.stdout, (before, ""), (f"[{text}]", "bold"), (after, ""))
     decision = f"NIL, in cluster {link.cluster}" if link.entity is None else f"{link.entity} {link.entity_name}"
     console.show(f"  now  {decision}")
     _list(question.choices)

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
-import typer
 from typer import Option
 
 import arbo
 from arbo.cli import console, options
-from arbo.cli.fields import ENCODER, JOB, LINKER, READING, Chosen, Group, Shown, spread
+from arbo.cli.fields import ENCODER, JOB, LINKER, READING, Chosen, Group, Shown
 from arbo.cli.inputs import Docs, Kb, OptionalKb, ReadingConfig, check_no_input, print_known
 from arbo.cli.models import ABBREVIATIONS, Models, expands_abbreviations, load_encoder, load_linker
 from arbo.errors import UsageError
@@ -20,7 +19,6 @@ from arbo.settings import Count, Settings
 from arbo.training import config
 from arbo.training.config import FinderPresetName, PresetName, RerankingPresetName
 
-app = typer.Typer(help="Train an encoder, names, edges, a finder or a reranker.", no_args_is_help=True)
 _SCORES = ("recall@1", "recall@64", "ari", "b3", "conll", "likelihood", "accuracy", "accuracy_normalized")
 """Scores of models on the development documents; each kind of model has some."""
 
@@ -86,28 +84,20 @@ class Training:
         log = how.of(LOG, LogConfig())
         return arbo.RunOptions(log.checkpoint_every, announce=bars, on_log=print_scores)
 
+    def data(
+        self, docs: Docs, kb: Kb | OptionalKb, dev: Path | None, how: Chosen
+    ) -> tuple[arbo.Corpus, Any, dict[str, Any]]:
+        """Read documents and base, and return them and what a training needs besides; print how many entities count."""
+        reading = how.of(READING, ReadingConfig())
+        documents, base, held_out = docs.read(reading), kb.read(reading), docs.dev(dev, reading)
+        print_known(documents, base)
+        return documents, base, {"out": self.out, "dev": held_out, "options": self.options(how)}
+
     def report(self, settings: Mapping[str, Any], training: Settings, text: str) -> None:
         """Print where the model was written, and what to do next."""
         value = {"model": str(self.out), "settings": settings, "training": training.as_dict()}
         written = f"written to {self.out}; log of all steps: {self.out}.log.jsonl\n{text}"
         console.answer(value, written, as_json=self.as_json)
-
-
-class _Data(NamedTuple):
-    """What a model learns from."""
-
-    documents: arbo.Corpus
-    kb: Any
-    """The knowledge base, or None."""
-    dev: arbo.Corpus | None
-
-    @classmethod
-    def read(cls, docs: Docs, kb: Kb | OptionalKb, dev: Path | None, how: Chosen) -> _Data:
-        """Read the files; print how many mentions have an entity in the knowledge base."""
-        reading = how.of(READING, ReadingConfig())
-        data = cls(docs.read(reading), kb.read(reading), docs.dev(dev, reading))
-        print_known(data.documents, data.kb)
-        return data
 
 
 def _preset(text: str) -> Any:
@@ -153,14 +143,14 @@ def encoder(
     two_towers = how.of(START, StartConfig()).two_towers
     if (preset is not None and kb.path is not None) if two_towers is None else two_towers:
         start = start.with_two_towers()
-    data, expand = _Data.read(docs, kb, dev, how), expands_abbreviations(how)
+    documents, base, more = training.data(docs, kb, dev, how)
+    expand = expands_abbreviations(how)
     if dev is None:
         console.warn(
             "without --dev the last model is kept, its thresholds are not tuned; run `arbo tune` before linking"
         )
-    more: Any = {"expand_abbreviations": expand, "dev": data.dev}
-    run = training.options(how, settings.best)
-    trained = arbo.train(start, data.documents, data.kb, out=training.out, config=settings, options=run, **more)
+    more["options"] = training.options(how, settings.best)
+    trained = arbo.train(start, documents, base, config=settings, expand_abbreviations=expand, **more)
     entity, mention = ("none" if limit >= NO_LIMIT[trained.metric] else f"{limit:.3f}" for limit in trained.threshold)
     verb = f"arbo {'discover' if kb.path is None else 'link'} DOCS --encoder {training.out}"
     verb += " --set expand_abbreviations=false" * (not expand)
@@ -256,11 +246,11 @@ def finder(
     base = None if preset is None else FINDER_PRESETS[preset]
     settings = how.of(OSLAT, config.OslatTraining() if base is None else base.training)
     start = _label_attention(training.encoder, how, base and base.model)
-    data, expand = _Data.read(docs, kb, dev, how), expands_abbreviations(how)
+    documents, base, more = training.data(docs, kb, dev, how)
     if dev is None:
         console.warn("without --dev the last model is kept, and find_threshold is not tuned; set it with `arbo find`")
-    more: Any = {"expand_abbreviations": expand, "dev": data.dev, "options": training.options(how)}
-    trained = arbo.train_oslat(start, data.documents, data.kb, out=training.out, config=settings, **more)
+    expand = expands_abbreviations(how)
+    trained = arbo.train_oslat(start, documents, base, config=settings, expand_abbreviations=expand, **more)
     text = (
         f"minimum score of an entity: {trained.threshold:.3f}\n"
         f"next: arbo find DOCS --finder {training.out} ..., or arbo link DOCS --find-mentions {training.out} ..."
@@ -310,15 +300,11 @@ def reranker(
 
     settings, reads = how.of(RERANKING, RERANKING_PRESETS[preset]), how.of(CROSS_ENCODER, CROSS_PRESETS[preset])
     start = arbo.CrossEncoder.of(arbo.DualEncoder.from_pretrained(training.encoder).mention_tower, reads).with_markers()
-    candidates, data = load_encoder(candidates_of, how), _Data.read(docs, kb, dev, how)
+    candidates = load_encoder(candidates_of, how)
+    documents, base, more = training.data(docs, kb, dev, how)
     linker_config = arbo.LinkerConfig(expand_abbreviations=expands_abbreviations(how))
-    linker = arbo.Linker(data.kb, candidates, linker_config, announce=bars)
-    more: Any = {"dev": data.dev, "out": training.out, "options": training.options(how)}
-    trained = arbo.train_reranker(start, linker, data.documents, config=settings, **more)
+    linker = arbo.Linker(base, candidates, linker_config, announce=bars)
+    trained = arbo.train_reranker(start, linker, documents, config=settings, **more)
     model = candidates.settings.get("model", "ngram")
     text = f"next: arbo link DOCS --encoder {model} --reranker {training.out} ..."
     training.report(trained.settings, settings, f"{text}; if mentions can be NIL, run arbo tune first")
-
-
-for _verb in (encoder, names, edges, finder, reranker):
-    app.command()(spread(_verb))

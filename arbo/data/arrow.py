@@ -1,8 +1,10 @@
 """Arrow arrays from numbers and strings, and sequences whose items are made from such arrays.
 
-`pyarrow.array` imports pandas, if it is installed, which takes longer than to link a document.
+`pyarrow.array` imports pandas, if it is installed, which takes longer than to link a document. In the command line,
+which has no frames, pyarrow finds no pandas.
 """
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import accumulate
@@ -14,8 +16,25 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from arbo.data import records
+
 _STRING = pa.string()
 Item = TypeVar("Item")
+
+
+class _NoPandas:
+    """A finder of modules for which pandas is not installed."""
+
+    @staticmethod
+    def find_spec(name: str, *_: object) -> None:
+        if name == "pandas":
+            raise ImportError
+
+
+if not records.quiet:
+    sys.meta_path.insert(0, _NoPandas)
+    pa.scalar(0)  # pyarrow looks for pandas once
+    sys.meta_path.remove(_NoPandas)
 
 
 class OnDemand(Sequence[Item], Generic[Item]):

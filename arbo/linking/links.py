@@ -69,9 +69,9 @@ class Links:
         mentions = self.mention[begin : None if length is None else begin + length]
         return self._made(self.ids.slice(begin, len(mentions)), mentions, self.column_names)
 
-    def take(self, rows: Ids) -> pa.Table:
+    def take(self, rows: pa.Array) -> pa.Table:
         """Make some rows."""
-        return self._made(self.ids.take(numbers(rows)), self.mention[rows], self.column_names)
+        return self._made(self.ids.take(rows), self.mention[np.asarray(rows)], self.column_names)
 
     def select(self, names: Sequence[str]) -> pa.Table:
         """Make some columns; raise KeyError for an unknown name."""

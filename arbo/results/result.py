@@ -1,15 +1,16 @@
 """The result of linking: the tables of a run, with methods to explain, evaluate and save them."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from arbo.data.corpus import Corpus
 from arbo.errors import UsageError
 from arbo.files import PathLike
 from arbo.formats import ExportFormat, Ids
-from arbo.results.evaluation import Coreference, Evaluation, evaluate
 from arbo.results.explanation import Explanation, explain
 from arbo.results.export import export, flat_table, labels_of
 from arbo.results.giants import Giant, giants_of
@@ -18,6 +19,9 @@ from arbo.results.rows import ROWS_SHOWN, table_of
 from arbo.results.run import Link, Run
 from arbo.results.run_folder import CORRECTIONS, save_run
 from arbo.results.views import rows_called
+
+if TYPE_CHECKING:
+    from arbo.results.evaluation import Evaluation
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -69,6 +73,8 @@ class Result(Run):
             per_document: score coreference within each document: all clusters are split by document, without ARI.
             singletons: if False, gold and predicted clusters of one mention are left out, and there is no ARI.
         """
+        from arbo.results.evaluation import Coreference, evaluate
+
         how = Coreference(per_document, singletons)
         return evaluate(self, train=None if train is None else Corpus.of(train), how=how)
 

@@ -1,14 +1,20 @@
 """Rows of a run as a table, for notebooks and terminals."""
 
-from collections.abc import Mapping, Sequence
+from __future__ import annotations
 
-from arbo.engine import Cell, Table
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from arbo.engine import Table
 
 ROWS_SHOWN = 20
 
 
 def table_of(rows: Sequence[Mapping[str, object]], title: str = "", total: int | None = None) -> Table:
     """Make a table of the first 20 rows; ``total`` is the number of all rows, if ``rows`` has only some."""
+    from arbo.engine import Cell, Table
+
     shown = rows[:ROWS_SHOWN]
     names = tuple(shown[0]) if shown else ()
     is_number = tuple(any(isinstance(row[name], int | float) for row in shown) for name in names)

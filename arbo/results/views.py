@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from arbo.data.arrow import numbers
 from arbo.errors import UsageError
 from arbo.results.run import Ints, Run
 
@@ -70,7 +71,8 @@ def mention_view(run: Run, rows: Ints) -> pa.Table:
     own = ["text", "type"]
     if (name := "found_score") in (table := run.mention_table).column_names and table[name].null_count < len(table):
         own.append(name)
-    mentions, links = run.mention_table.take(rows), run.link_rows.take(rows)
+    places = numbers(rows)  # of an array `take` makes an Arrow array in 70 ms, the first time
+    mentions, links = run.mention_table.take(places), run.link_rows.take(places)
     spans = mentions["spans"].combine_chunks()
     owner = pc.list_parent_indices(spans).to_numpy()
     flat = spans.flatten()
@@ -82,8 +84,8 @@ def mention_view(run: Run, rows: Ints) -> pa.Table:
         {
             "mention_id": mentions["mention_id"],
             "document_id": mentions["document_id"],
-            "start": start,
-            "end": end,
+            "start": numbers(start),
+            "end": numbers(end),
             **{name: mentions[name] for name in own},
             **{name: links[name] for name in _OF_LINKS if name in links.column_names},
         }
