@@ -3,6 +3,9 @@
 from collections.abc import Iterable
 from typing import Self
 
+shown = False
+"""Whether the command line runs: logs then show the errors of documents, which may quote their texts."""
+
 
 def listed(items: Iterable[str], most: int) -> str:
     """Join the first items by commas, and count the rest.

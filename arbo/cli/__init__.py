@@ -13,8 +13,8 @@ import typer
 from typer import Option
 from typer.core import TyperGroup
 
+from arbo import errors
 from arbo.cli import console
-from arbo.data import records
 from arbo.errors import ArboError, DataError, UsageError
 
 _MARKUP: Literal["markdown"] = "markdown"
@@ -118,7 +118,7 @@ def main() -> None:
     gc.set_threshold(100_000)  # the objects of imports and readers are many, and stay
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "1")  # typer would look for them in all packages
     signal.signal(signal.SIGINT, _interrupted)
-    records.quiet = False
+    errors.shown = True
     try:
         app()
     except OSError as error:
@@ -130,7 +130,7 @@ def main() -> None:
         console.complain(str(error))
         sys.exit(3 if isinstance(error, DataError) else 2 if isinstance(error, UsageError) else 1)
     finally:
-        records.quiet = True
+        errors.shown = False
         gc.freeze()  # so that the exit does not search them for cycles
 
 

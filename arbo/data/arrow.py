@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from arbo.data import records
+from arbo import errors
 
 _STRING = pa.string()
 Item = TypeVar("Item")
@@ -31,7 +31,7 @@ class _NoPandas:
             raise ImportError
 
 
-if not records.quiet:
+if errors.shown:
     sys.meta_path.insert(0, _NoPandas)
     pa.scalar(0)  # pyarrow looks for pandas once
     sys.meta_path.remove(_NoPandas)

@@ -11,6 +11,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, Literal, Protocol, TypeVar
 
+from arbo import errors
 from arbo.data.documents import Document
 from arbo.errors import DataError, UsageError
 
@@ -24,8 +25,6 @@ _MOST_DOCUMENTS, _MOST_MENTIONS = 1 << 13, 1 << 16
 
 
 logger = logging.getLogger(__name__)
-quiet = True
-"""Whether logs leave out the errors of documents, which may quote their texts; the command line shows them."""
 
 
 class Identified(Protocol):
@@ -43,7 +42,7 @@ class Records(Generic[Item]):
     """Items of one kind in file order, with unique ids, and `notes` that count irregularities.
 
     `on_error="fail"` raises an error at the first malformed record. `"skip"` leaves malformed records out, counts them,
-    and logs their places and errors (see `quiet`). A file that cannot be read at all is never skipped,
+    and logs their places and errors (see `arbo.errors.shown`). A file that cannot be read at all is never skipped,
     unless it is a single document (`arbo.formats.text`).
     """
 
@@ -71,7 +70,7 @@ class Records(Generic[Item]):
                 raise placed from error.__cause__
             self.notes[f"malformed {kind or self._kind} skipped"] += 1
             place = placed.file if placed.line is None else f"{placed.file}, line {placed.line}"
-            logger.warning("skipped: %s", place if quiet and self._kind == "documents" else placed)
+            logger.warning("skipped: %s", place if not errors.shown and self._kind == "documents" else placed)
 
     def add(self, item: Item, file: Path | str, line: int | None = None) -> None:
         """Add an item; an equal item with the same id is dropped and counted, a different one is an error."""
