@@ -145,6 +145,20 @@ def adjusted_rand_from_pairs(pairs: PairCounts) -> float:
     return 2 * (tp * tn - fp * fn) / ((tp + fn) * (fn + tn) + (tp + fp) * (fp + tn))
 
 
+def adjusted_rand(
+    shared: FloatArray, found: FloatArray, true: FloatArray | float, all_: FloatArray | float
+) -> FloatArray:
+    """Return the adjusted Rand indices of pairs together on both sides, in the prediction and in the truth, and of all.
+
+    The error is below 1e-15, as no term exceeds half the divisor.
+    """
+    fp, fn = found - shared, true - shared
+    tn = all_ - shared - fp - fn
+    divisor = (shared + fn) * (fn + tn) + (shared + fp) * (fp + tn)
+    equal = (fp == 0) & (fn == 0)
+    return np.where(equal, 1.0, 2 * (shared * tn - fp * fn) / np.where(equal, 1.0, divisor))
+
+
 def _fowlkes_mallows(pairs: PairCounts) -> float:
     """Return the geometric mean of pairwise precision and recall.
 

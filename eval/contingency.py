@@ -4,14 +4,14 @@ Every clustering and coreference metric is a function of this sparse table.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Any, Self, TypeAlias
 
 import numpy as np
 
-from .arrays import Brief, IntArray, Labels, encode_labels
+from .arrays import BoolArray, Brief, IntArray, Labels, encode_labels
 
 Clusters: TypeAlias = Iterable[Iterable[Hashable]]
 
@@ -24,6 +24,9 @@ class Contingency(Brief):
 
     A size counts every mention of its cluster, including mentions that are missing on the other side, so the sum of a
     row's cells is at most its size. Only nonzero cells are stored, never a clusters x clusters matrix.
+
+    The tables of many samples of one collection are one table, see `of_samples`: its counts and sizes have the shapes
+    (samples, cells) and (samples, clusters), and may be zero. Metrics then have an array of counts for each count.
     """
 
     row: IntArray  # (cells,) cluster of ``K``
@@ -69,6 +72,29 @@ class Contingency(Brief):
         return cls(*_count_cells(row[both], column[both], len(column_size)), row_size=row_size, column_size=column_size)
 
     @classmethod
+    def of_samples(cls, true: IntArray, pred: IntArray, document: IntArray) -> Callable[[BoolArray], Self]:
+        """Return what counts samples of the documents, a mask of shape (samples, documents); codes as in `from_codes`.
+
+        >>> labels, halves = np.array([0, 0, 1]), np.array([[True, False], [False, True]])
+        >>> Contingency.of_samples(labels, labels, np.array([0, 1, 1]))(halves).count
+        array([[1, 0],
+               [1, 1]])
+        """
+        n, width = int(document.max(initial=-1)) + 1, max(int(pred.max(initial=-1)) + 1, 1)
+
+        def sizes(of: IntArray) -> tuple[IntArray, Callable[[BoolArray], IntArray]]:
+            """Return the distinct codes but -1, and what counts the drawn mentions of each."""
+            there = of >= 0
+            places, times = np.unique(of[there] * np.int64(n) + document[there], return_counts=True)
+            codes, first = np.unique(places // n, return_index=True)
+            return codes, lambda drawn: np.add.reduceat(drawn[:, places % n] * times, first, axis=1)
+
+        cells, count = sizes(np.where((true >= 0) & (pred >= 0), true * np.int64(width) + pred, -1))
+        (rows, row_size), (columns, column_size) = sizes(true), sizes(pred)
+        ends = np.searchsorted(rows, cells // width), np.searchsorted(columns, cells % width)
+        return lambda drawn: cls(*ends, count(drawn), row_size(drawn), column_size(drawn))
+
+    @classmethod
     def from_clusters(cls, key: Clusters, response: Clusters) -> Self:
         """Count two lists of clusters, whose mentions may differ; empty clusters are left out.
 
@@ -100,7 +126,7 @@ class Contingency(Brief):
     @property
     def n_shared(self) -> int:
         """Number of mentions on both sides."""
-        return int(self.count.sum())
+        return total(self.count)  # type: ignore[no-any-return]
 
 
 def _count_cells(row: IntArray, column: IntArray, n_columns: int) -> tuple[IntArray, IntArray, IntArray]:
@@ -115,13 +141,19 @@ def _count_cells(row: IntArray, column: IntArray, n_columns: int) -> tuple[IntAr
     return cell_row, first - cell_row * n_columns, count
 
 
+def total(values: Any) -> Any:
+    """Return the sum over cells or clusters: a number or, of many samples, an array."""
+    sums = values.sum(axis=-1)
+    return sums if sums.ndim else sums.item()
+
+
 def n_pairs(sizes: IntArray) -> int:
     """Return the exact number of unordered pairs inside clusters of these sizes.
 
     >>> n_pairs(np.array([3, 1, 2]))
     4
     """
-    return int((sizes * (sizes - 1) // 2).sum())
+    return total(sizes * (sizes - 1) // 2)  # type: ignore[no-any-return]
 
 
 def _numbered(

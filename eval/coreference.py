@@ -10,13 +10,13 @@ To add a metric, write a function from a `Contingency` to its counts, and one li
 """
 
 from collections.abc import Callable, Mapping
-from typing import Literal, TypeAlias, TypedDict
+from typing import Any, Literal, TypeAlias, TypedDict
 
 import numpy as np
 
 from .alignment import best_alignment
-from .arrays import IntArray, Labels
-from .contingency import Clusters, Contingency, n_pairs
+from .arrays import BoolArray, FloatArray, IntArray, Labels
+from .contingency import Clusters, Contingency, n_pairs, total
 from .ratio import f1, ratio
 
 Counts: TypeAlias = list[float]  # in the order that `Score` describes
@@ -148,8 +148,8 @@ def muc(table: Contingency) -> Counts:
     >>> muc(Contingency.from_clusters([["a", "b", "c", "d"]], [["a", "b"], ["c", "d"]]))
     [2, 3, 2, 2]
     """
-    common = table.n_shared - len(table.count)  # the sum of |K_i| - p(K_i), which is symmetric
-    links = [int(sizes.sum()) - len(sizes) for sizes in (table.row_size, table.column_size)]
+    common = table.n_shared - total(table.count > 0)  # the sum of |K_i| - p(K_i), which is symmetric
+    links = [total(sizes) - total(sizes > 0) for sizes in (table.row_size, table.column_size)]
     return [common, links[0], common, links[1]]
 
 
@@ -165,8 +165,7 @@ def b_cubed(table: Contingency) -> Counts:
     """
 
     def recall(side: Contingency) -> Counts:
-        size = side.row_size[side.row]
-        return [sum_of_fractions(side.count**2, size), int(side.row_size.sum())]
+        return [sum_of_fractions(side.count**2, side.row_size[..., side.row]), total(side.row_size)]
 
     return recall(table) + recall(table.transposed)
 
@@ -181,8 +180,8 @@ def ceaf_m(table: Contingency) -> Counts:
     >>> ceaf_m(Contingency.from_clusters([["a", "b", "c"], ["d"]], [["a", "b"], ["c", "d"]]))
     [3, 4, 3, 4]
     """
-    aligned = int(table.count[best_alignment(table.row, table.column, table.count)].sum())
-    return [aligned, int(table.row_size.sum()), aligned, int(table.column_size.sum())]
+    aligned = total(table.count * _aligned(table, table.count))
+    return [aligned, total(table.row_size), aligned, total(table.column_size)]
 
 
 def ceaf_e(table: Contingency) -> Counts:
@@ -194,10 +193,22 @@ def ceaf_e(table: Contingency) -> Counts:
     >>> ceaf_e(Contingency.from_clusters([["a", "b", "c"], ["d"]], [["a", "b"], ["c", "d"]]))
     [1.4666666666666666, 2, 1.4666666666666666, 2]
     """
-    sizes = table.row_size[table.row] + table.column_size[table.column]
-    best = best_alignment(table.row, table.column, 2 * table.count / sizes)
-    aligned = sum_of_fractions(2 * table.count[best], sizes[best])
-    return [aligned, len(table.row_size), aligned, len(table.column_size)]
+    sizes = table.row_size[..., table.row] + table.column_size[..., table.column]
+    best = _aligned(table, 2 * table.count / np.maximum(sizes, 1))
+    aligned = sum_of_fractions(2 * table.count * best, sizes)
+    return [aligned, total(table.row_size > 0), aligned, total(table.column_size > 0)]
+
+
+def _aligned(table: Contingency, weight: IntArray | FloatArray) -> BoolArray:
+    """Return which cells are in the best alignment; the clusters of samples are apart."""
+    cells = np.nonzero(table.count)
+    sample = cells[0] if len(cells) > 1 else 0
+    row = table.row[cells[-1]] + sample * table.row_size.shape[-1]
+    column = table.column[cells[-1]] + sample * table.column_size.shape[-1]
+    best = best_alignment(row, column, weight[cells])
+    chosen = np.zeros(weight.shape, np.bool_)
+    chosen[tuple(of[best] for of in cells)] = True
+    return chosen
 
 
 def lea(table: Contingency) -> Counts:
@@ -211,13 +222,13 @@ def lea(table: Contingency) -> Counts:
     >>> lea(Contingency.from_clusters([["a", "b", "c"], ["d"]], [["a", "b"], ["c"], ["d"]]))
     [2.0, 4, 3.0, 4]
     """
-    singletons = int(((table.row_size[table.row] == 1) & (table.column_size[table.column] == 1)).sum())
+    row_size, column_size = table.row_size[..., table.row], table.column_size[..., table.column]
+    singletons = total((table.count == 1) & (row_size == 1) & (column_size == 1))
 
     def recall(side: Contingency) -> Counts:
         # |K| link(K & R) / link(K) is c (c - 1) / (|K| - 1) for a cell of c mentions.
-        linked = side.count > 1
-        count, size = side.count[linked], side.row_size[side.row[linked]]
-        return [singletons + sum_of_fractions(count * (count - 1), size - 1), int(side.row_size.sum())]
+        links = side.count * (side.count - 1)
+        return [singletons + sum_of_fractions(links, side.row_size[..., side.row] - 1), total(side.row_size)]
 
     return recall(table) + recall(table.transposed)
 
@@ -236,15 +247,20 @@ def blanc(table: Contingency) -> Counts:
     """
 
     def apart(sizes: IntArray) -> int:
-        mentions = int(sizes.sum())
+        mentions: int = total(sizes)
         return mentions * (mentions - 1) // 2 - n_pairs(sizes)
+
+    def of_shared(end: IntArray, sizes: IntArray) -> int:
+        """Return the links between shared mentions that are together on one side."""
+        shared_size = np.zeros_like(sizes)
+        where: Any = (..., end)
+        np.add.at(shared_size, where, table.count)
+        return n_pairs(shared_size)
 
     shared = table.n_shared
     linked, key_linked, response_linked = map(n_pairs, (table.count, table.row_size, table.column_size))
-    # The links between shared mentions that are together on one side.
-    key_shared = n_pairs(np.bincount(table.row, table.count).astype(np.int64))
-    response_shared = n_pairs(np.bincount(table.column, table.count).astype(np.int64))
-    unlinked = shared * (shared - 1) // 2 - key_shared - response_shared + linked
+    together = of_shared(table.row, table.row_size) + of_shared(table.column, table.column_size) - linked
+    unlinked = shared * (shared - 1) // 2 - together
     coreferent = [linked, key_linked, linked, response_linked]
     return [*coreferent, unlinked, apart(table.row_size), unlinked, apart(table.column_size)]
 
@@ -280,6 +296,9 @@ def sum_of_fractions(numerators: IntArray, denominators: IntArray) -> float:
     >>> sum_of_fractions(np.array([1, 1, 1]), np.array([3, 3, 3]))
     1.0
     """
+    if denominators.ndim > 1:  # of samples, whose scores only say how much scores vary
+        return total(numerators / np.maximum(denominators, 1))  # type: ignore[no-any-return]
+    denominators, numerators = denominators[numerators > 0], numerators[numerators > 0]
     if not len(denominators):
         return 0.0
     by_denominator = np.zeros(int(denominators.max()) + 1, np.int64)

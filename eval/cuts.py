@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .arrays import Brief, FloatArray, IntArray, encode_labels, integer_array
+from .clustering import adjusted_rand
 from .contingency import Contingency
 from .coreference import METRICS
 from .ratio import divide, nan_to_zero
@@ -109,7 +110,7 @@ def all_cuts(labels_true: npt.ArrayLike, left: npt.ArrayLike, right: npt.ArrayLi
     return Cuts(
         threshold=np.concatenate([[-np.inf], tree.height[tree.ends]]),
         clusters=counts.clusters,
-        ari=_adjusted_rand(shared, found, float(pairs), n * (n - 1) / 2),
+        ari=adjusted_rand(shared, found, float(pairs), n * (n - 1) / 2),
         pairwise=_curves(shared, pairs, shared, found),
         b3=_curves(counts.b3_recall, n, counts.b3_precision, n),
         muc=_curves(n - counts.cells, n - n_classes, n - counts.cells, n - counts.clusters),
@@ -221,15 +222,6 @@ def _whole(nodes: npt.ArrayLike) -> npt.ArrayLike:
     array = np.asarray(nodes)
     is_whole = array.dtype.kind == "f" and ((np.abs(array) < 2**53) & (array == np.floor(array))).all()
     return array.astype(np.int64) if is_whole else nodes
-
-
-def _adjusted_rand(shared: FloatArray, found: FloatArray, true: float, all_: float) -> FloatArray:
-    """Compute `eval.adjusted_rand_index` in floats; the error is below 1e-15, as no term exceeds half the divisor."""
-    fp, fn = found - shared, true - shared
-    tn = all_ - shared - fp - fn
-    divisor = (shared + fn) * (fn + tn) + (shared + fp) * (fp + tn)
-    equal = (fp == 0) & (fn == 0)
-    return np.where(equal, 1.0, 2 * (shared * tn - fp * fn) / np.where(equal, 1.0, divisor))
 
 
 def _curves(

@@ -167,7 +167,7 @@ class OfClusters(Brief, Figure):
     value plus the quantiles of the deviations of the half-samples' scores from their mean, capped at 1. The comparison
     uses the same halves for both systems; its p-value is the share of the deviations of the difference that are at
     least as large as the difference, ``(1 + #{|deviation| >= |difference|}) / (1 + n_half_samples)``, with a tolerance
-    of 1e-12. A half-sample costs as much as scoring half the mentions.
+    of 1e-12.
 
     This assumes that documents are independent draws, and that the score varies nearly like a mean over documents. A
     half has only a quarter of the pairs of mentions across documents, so its score may differ; therefore deviations are
@@ -175,7 +175,7 @@ class OfClusters(Brief, Figure):
     the collections of 20 to 100 documents. With few documents, or if one entity fills most of them, they are less
     reliable.
 
-    Make figures with `eval.cluster_lines`, or with `eval.lines.resampled` for other scores.
+    Make figures with `eval.cluster_lines`.
     """
 
     labels_true: IntArray

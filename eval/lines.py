@@ -1,17 +1,17 @@
 """Lines of a report: coreference, clusters across documents, and other counts."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from .arrays import BoolArray, FloatArray, IntArray, Labels, encode_labels
-from .clustering import adjusted_rand_from_pairs, pair_counts_from_contingency
-from .contingency import Contingency
-from .coreference import Counts, Metric, counts_from_contingency
+from .arrays import FloatArray, IntArray, Labels, encode_labels
+from .clustering import adjusted_rand
+from .contingency import Contingency, n_pairs
+from .coreference import METRICS, Counts, Metric
 from .figures import Figure, OfClusters, Summed
 from .ratio import divide, f_measure, nan_to_zero, proportion
 from .uncertainty import Ratio, Resampling, half_samples
@@ -45,6 +45,8 @@ class Line:
         return cls(name, Summed(table, f_measure), recall, precision, over)
 
 
+_TOGETHER = 1 << 18
+"""Number of mentions of all halves that are counted at once, which bounds the memory."""
 _CONLL: tuple[Metric, ...] = ("muc", "b3", "ceafe")
 _NAMES: dict[Metric, str] = {"muc": "MUC", "b3": "B-cubed", "ceafm": "CEAF-m", "ceafe": "CEAF-e", "lea": "LEA"}
 
@@ -65,17 +67,21 @@ def coreference_lines(documents: Sequence[Mapping[str, Counts]]) -> list[Line]:
         kind = type(documents).__name__
         raise TypeError(f"documents is of type {kind}; give a list of counts per document, [counts] for one document")
 
-    def table(*metrics: Metric, width: int = 4) -> FloatArray:
-        rows = [[count for metric in metrics for count in document[metric]] for document in documents]
-        return np.array(rows, np.float64).reshape(len(documents), width * len(metrics))
+    width = {metric: 8 if metric == "blanc" else 4 for metric in METRICS}
+    rows = {metric: np.array([document[metric] for document in documents], np.float64) for metric in METRICS}
+    return _lines({metric: rows[metric].reshape(-1, width[metric]) for metric in METRICS})
+
+
+def _lines(counts: Mapping[Metric, FloatArray]) -> list[Line]:
+    """Make the lines of `coreference_lines` from the counts of each metric, (documents, counts)."""
 
     def blanc(ratio: Ratio) -> Summed:
-        return Summed(table("blanc", width=8), _blanc(ratio))
+        return Summed(counts["blanc"], _blanc(ratio))
 
     return [
-        *(Line.of_counts(name, table(metric)) for metric, name in _NAMES.items()),
+        *(Line.of_counts(name, counts[metric]) for metric, name in _NAMES.items()),
         Line("BLANC", blanc(f_measure), blanc(_recall), blanc(_precision)),
-        Line("CoNLL", Summed(table(*_CONLL), conll_f1)),
+        Line("CoNLL", Summed(np.hstack([counts[metric] for metric in _CONLL]), conll_f1)),
     ]
 
 
@@ -114,7 +120,7 @@ def cluster_lines(labels_true: Labels, labels_pred: Labels, document: Labels, *,
     Each argument holds a label for each mention: its true cluster, its predicted cluster and its document. The errors
     are those of `clustering_scores`. Without ``singletons``, clusters of one mention are removed from
     either side (see `without_singletons`), and ARI is left out, since it needs the same mentions on both sides. An
-    interval takes long for a million mentions, since it scores half of them for every half-sample; `Report.of` with
+    interval takes long for a million mentions, since it counts half of them for every half-sample; `Report.of` with
     ``how=None`` leaves intervals out.
 
     >>> lines = cluster_lines([0, 0, 1, 1], [0, 0, 1, 2], ["a", "a", "b", "b"])
@@ -146,31 +152,34 @@ def without_singletons(true: IntArray, pred: IntArray) -> tuple[IntArray, IntArr
 
 
 def lines_of_codes(true: IntArray, pred: IntArray, document: IntArray, *, ari: bool) -> list[Line]:
-    """Make the lines of `cluster_lines` from codes; -1 means that the mention is on the other side only."""
+    """Make the lines of `cluster_lines` from codes; -1 means that the mention is on the other side only.
 
-    def of(drawn: BoolArray) -> list[Line]:
-        table = Contingency.from_codes(true[drawn], pred[drawn])
-        value = [adjusted_rand_from_pairs(pair_counts_from_contingency(table))] if ari else []
-        agreement = [Line("ARI", Summed(np.array([value]), lambda counts: counts[..., 0]))] if ari else []
-        return agreement + coreference_lines([counts_from_contingency(table)])
-
-    return resampled(true, document, of)
-
-
-def resampled(true: IntArray, document: IntArray, lines_of: Callable[[BoolArray], list[Line]]) -> list[Line]:
-    """Return the lines of all mentions; intervals and tests call ``lines_of`` with random halves of the documents."""
-
-    def scores(lines: list[Line]) -> list[float]:
-        return [line.score.value if line.score.is_defined else np.nan for line in lines]
+    Intervals and tests count random halves of the documents, hundreds of them at once.
+    """
+    n_documents = int(document.max(initial=-1)) + 1
 
     @cache
     def halves(how: Resampling) -> FloatArray:
-        drawn = (half[document] for half in half_samples(int(document.max(initial=-1)) + 1, how))
-        return np.array([scores(lines_of(half)) for half in drawn])
+        """Return the scores of each half, (halves, lines)."""
+        drawn = half_samples(n_documents, how)
+        parts = np.split(drawn, range(step := max(1, _TOGETHER // max(len(true), 1)), len(drawn), step))
+        tables = map(Contingency.of_samples(true, pred, document), parts)
+        figures = ([line.score for line in _of_table(table, ari)] for table in tables)
+        return np.concatenate([np.stack([one.ratio(one.counts) for one in of], axis=1) for of in figures])
 
-    def figure(place: int, value: float) -> OfClusters:
-        return OfClusters(true, document, value, lambda how: halves(how)[:, place])
+    def figure(place: int, score: Summed) -> OfClusters:
+        return OfClusters(true, document, float(score.ratio(score.counts)[0]), lambda how: halves(how)[:, place])
 
-    whole = lines_of(np.ones(len(true), np.bool_))
-    values = zip(whole, scores(whole), strict=True)
-    return [replace(line, score=figure(place, value)) for place, (line, value) in enumerate(values)]
+    lines = _of_table(Contingency.from_codes(true, pred), ari)
+    return [replace(line, score=figure(place, line.score)) for place, line in enumerate(lines)]
+
+
+def _of_table(table: Contingency, ari: bool) -> list[Any]:
+    """Make the lines of a table; each sample of its documents counts as a document."""
+    counts = {metric: np.column_stack([*map(np.atleast_1d, count(table))]) for metric, count in METRICS.items()}
+    lines = _lines({metric: of.astype(np.float64) for metric, of in counts.items()})
+    if not ari:
+        return lines
+    sizes, n = (table.count, table.column_size, table.row_size), table.n_shared
+    pairs = np.column_stack([*map(np.atleast_1d, (*map(n_pairs, sizes), n * (n - 1) // 2))])
+    return [Line("ARI", Summed(pairs, lambda of: adjusted_rand(*np.moveaxis(of, -1, 0)))), *lines]

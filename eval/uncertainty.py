@@ -28,7 +28,7 @@ class Resampling:
 
     n_resamples: int = 1000  # number of bootstrap samples of a score whose counts can be added
     n_permutations: int = 10_000  # number of random exchanges; if there are no more than this in all, each is used once
-    n_half_samples: int = 500  # number of half-samples of the documents; each takes a pass over half the mentions
+    n_half_samples: int = 500  # number of half-samples of the documents; each counts half the mentions
     level: float = 0.95  # confidence level of intervals, between 0 and 1
     seed: int = 0  # seed of all random draws
 
@@ -127,13 +127,13 @@ def _blocks(n_rows: int, n_columns: int) -> Iterator[int]:
     return (min(step, n_rows - first) for first in range(0, n_rows, step))
 
 
-def half_samples(n_documents: int, how: Resampling) -> Iterator[BoolArray]:
-    """Yield random samples of half the documents, rounded down, as masks of shape (documents,)."""
+def half_samples(n_documents: int, how: Resampling) -> BoolArray:
+    """Return random samples of half the documents, rounded down, as masks of shape (samples, documents)."""
     rng = np.random.default_rng(how.seed)
-    for _ in range(how.n_half_samples):
-        half = np.zeros(n_documents, np.bool_)
+    halves = np.zeros((how.n_half_samples, n_documents), np.bool_)
+    for half in halves:
         half[rng.permutation(n_documents)[: n_documents // 2]] = True
-        yield half
+    return halves
 
 
 def half_sample_deviations(scores: FloatArray, n_documents: int) -> FloatArray:
