@@ -1,8 +1,10 @@
 """Kernels: functions that numba compiles once and keeps on disk, and calls of them in threads."""
 
 import os
+import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from types import ModuleType
 from typing import Any, TypeVar, cast
 
 import numba
@@ -12,6 +14,13 @@ from .progress import Progress, silent
 T = TypeVar("T")
 U = TypeVar("U")
 Function = TypeVar("Function", bound=Callable[..., Any])
+
+# With the first kernel numba imports scipy.linalg, 0.1 s, only to see whether it can; what needs it imports it then.
+if (_BLAS := "scipy.linalg.cython_blas") not in sys.modules:
+    sys.modules[_BLAS] = ModuleType(_BLAS)
+    import numba.np.arraymath
+
+    del sys.modules[_BLAS]
 
 
 def kernel(function: Function) -> Function:

@@ -42,7 +42,7 @@ BUDGETS = {
     "arbo/spans": 1215,  # 1,100
     "arbo/text": 680,  # normalises many names in one pass
     "arbo/training": 3180,  # 3,200
-    "clustering": 4915,  # 4,500
+    "clustering": 4922,  # 4,500; 7 keep scipy.linalg out of the first kernel
     "eval": 4420,  # 4,000
 }
 """The most Python lines of each room, and in a comment what they shall become."""
