@@ -58,6 +58,7 @@ from library.oslat.rule_based import rule_based
 from library.oslat.scores import Scorer, given_scores, linked_scores
 from library.oslat.tasks import END_TO_END, QUAERO, TASKS, ncbi
 from library.results import Figures, Row, Tables, record
+from library.steps import plot_steps
 from library.timing import seconds
 from library.trainings import recalls
 
@@ -72,7 +73,6 @@ from arbo.spans.overlaps import Spans
 from arbo.text.names import normalize_name
 from arbo.text.words import fold
 from clustering.arrays import Bools, Ids
-from eval import plot_thresholds
 
 START = arbo.TrainingConfig(negatives="knn", epochs=1000, steps=100)
 LIKENESS = (0.6, 0.7, 0.8, 0.9)
@@ -333,7 +333,7 @@ def drawn(scores: dict[str, list[float]], name: str) -> None:
     """Draw densities of similarities."""
     edges = np.linspace(-0.4, 1.0, 71)
     curves = {kind: np.histogram(values, edges, density=True)[0] for kind, values in scores.items()}
-    plot_thresholds(edges[:-1], curves, PLOTS / f"{name}.svg", xlabel="cosine of two names", ylabel="density")
+    plot_steps(edges[:-1], curves, PLOTS / f"{name}.svg", xlabel="cosine of two names", ylabel="density")
 
 
 def main() -> None:

@@ -35,10 +35,11 @@ from library.corpora import Data
 from library.folders import PLOTS
 from library.nil import CANDIDATES, NilGold, Part, by_threshold
 from library.results import Row, record
+from library.steps import plot_steps
 from library.trainings import RECALL, Training, Trainings, columns, differences, means, options, recalls
 
 import arbo
-from eval import nil_curve, plot_precision_recall, plot_thresholds
+from eval import nil_curve, plot_precision_recall
 
 Floats = npt.NDArray[np.float64]
 
@@ -144,7 +145,7 @@ def record_all() -> None:
             shown = {loss: _smoothed(norms[f"{loss} {way}"]) for loss in ("CE", "proxy") if f"{loss} {way}" in norms}
             if shown:
                 file = PLOTS / f"{key('gradients', corpus, steps, way)}.svg"
-                plot_thresholds(np.arange(steps - 9), shown, file, xlabel="step", ylabel="gradient norm")
+                plot_steps(np.arange(steps - 9), shown, file, xlabel="step", ylabel="gradient norm")
     for (corpus, steps), own in first_seeds(with_nil).items():
         curves = {cell["training"]: Curve.of(cell["scores"]["curve"]) for cell in own}
         plot_precision_recall(curves, PLOTS / f"{key('nil', corpus, steps)}.svg")

@@ -283,9 +283,7 @@ def expected_mutual_information(row_size: IntArray, column_size: IntArray) -> fl
     n = int(row_size.sum())
     if not n:
         return 0.0
-    from scipy.special import gammaln
-
-    log_factorial = gammaln(np.arange(1.0, n + 1.0))
+    log_factorial = np.fromiter(map(math.lgamma, range(1, n + 1)), np.float64, n)
     a, rows = np.unique(row_size, return_counts=True)
     b, columns = np.unique(column_size, return_counts=True)
     terms = [

@@ -80,7 +80,12 @@ def _lines(counts: Mapping[Metric, FloatArray]) -> list[Line]:
 
     return [
         *(Line.of_counts(name, counts[metric]) for metric, name in _NAMES.items()),
-        Line("BLANC", blanc(f_measure), blanc(_recall), blanc(_precision)),
+        Line(
+            "BLANC",
+            blanc(f_measure),
+            blanc(lambda links: proportion(links[..., :2])),
+            blanc(lambda links: proportion(links[..., 2:])),
+        ),
         Line("CoNLL", Summed(np.hstack([counts[metric] for metric in _CONLL]), conll_f1)),
     ]
 
@@ -106,14 +111,6 @@ def _blanc(ratio: Ratio) -> Ratio:
     return mean
 
 
-def _recall(counts: FloatArray) -> FloatArray:
-    return proportion(counts[..., :2])
-
-
-def _precision(counts: FloatArray) -> FloatArray:
-    return proportion(counts[..., 2:])
-
-
 def cluster_lines(labels_true: Labels, labels_pred: Labels, document: Labels, *, singletons: bool = True) -> list[Line]:
     """Make the lines of ARI and of `coreference_lines` for clusters across documents.
 
@@ -136,7 +133,22 @@ def cluster_lines(labels_true: Labels, labels_pred: Labels, document: Labels, *,
         raise ValueError(f"{lengths}; give one value for each mention")
     if not singletons:
         true, pred = without_singletons(true, pred)
-    return lines_of_codes(true, pred, where, ari=singletons)
+    n_documents = int(where.max(initial=-1)) + 1
+
+    @cache
+    def halves(how: Resampling) -> FloatArray:
+        """Return the scores of each half, (halves, lines)."""
+        drawn = half_samples(n_documents, how)
+        parts = np.split(drawn, range(step := max(1, _TOGETHER // max(len(true), 1)), len(drawn), step))
+        tables = map(Contingency.of_samples(true, pred, where), parts)
+        figures = ([line.score for line in _of_table(table, singletons)] for table in tables)
+        return np.concatenate([np.stack([one.ratio(one.counts) for one in of], axis=1) for of in figures])
+
+    def figure(place: int, score: Summed) -> OfClusters:
+        return OfClusters(true, where, float(score.ratio(score.counts)[0]), lambda how: halves(how)[:, place])
+
+    lines = _of_table(Contingency.from_codes(true, pred), singletons)
+    return [replace(line, score=figure(place, line.score)) for place, line in enumerate(lines)]
 
 
 def without_singletons(true: IntArray, pred: IntArray) -> tuple[IntArray, IntArray]:
@@ -149,29 +161,6 @@ def without_singletons(true: IntArray, pred: IntArray) -> tuple[IntArray, IntArr
     """
     true, pred = (np.where(np.bincount(codes)[codes] > 1, codes, -1) for codes in (true, pred))
     return true, pred
-
-
-def lines_of_codes(true: IntArray, pred: IntArray, document: IntArray, *, ari: bool) -> list[Line]:
-    """Make the lines of `cluster_lines` from codes; -1 means that the mention is on the other side only.
-
-    Intervals and tests count random halves of the documents, hundreds of them at once.
-    """
-    n_documents = int(document.max(initial=-1)) + 1
-
-    @cache
-    def halves(how: Resampling) -> FloatArray:
-        """Return the scores of each half, (halves, lines)."""
-        drawn = half_samples(n_documents, how)
-        parts = np.split(drawn, range(step := max(1, _TOGETHER // max(len(true), 1)), len(drawn), step))
-        tables = map(Contingency.of_samples(true, pred, document), parts)
-        figures = ([line.score for line in _of_table(table, ari)] for table in tables)
-        return np.concatenate([np.stack([one.ratio(one.counts) for one in of], axis=1) for of in figures])
-
-    def figure(place: int, score: Summed) -> OfClusters:
-        return OfClusters(true, document, float(score.ratio(score.counts)[0]), lambda how: halves(how)[:, place])
-
-    lines = _of_table(Contingency.from_codes(true, pred), ari)
-    return [replace(line, score=figure(place, line.score)) for place, line in enumerate(lines)]
 
 
 def _of_table(table: Contingency, ari: bool) -> list[Any]:

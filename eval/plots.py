@@ -8,10 +8,9 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from .arrays import FloatArray
 from .files import suffix_of, write_whole
@@ -21,13 +20,14 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.lines import Line2D
 
+
 Legend: TypeAlias = "list[tuple[Line2D, str]]"
 
 FORMATS: dict[str, dict[str, Any]] = {".png": {"Software": None}, ".svg": {"Creator": None, "Date": None}}
 """Formats of plots by suffix, and their metadata, which leave out date and version."""
 # The colours of Okabe and Ito, which colour-blind readers can distinguish, without yellow, which is faint on white.
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-_DASHES = ("-", "--", "-.", ":")
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+DASHES = ("-", "--", "-.", ":")
 _STYLE: dict[str, Any] = {
     "agg.path.chunksize": 20_000,  # a curve can have a million points
     "axes.axisbelow": True,
@@ -43,24 +43,13 @@ _STYLE: dict[str, Any] = {
 }
 
 
-class RecallPrecision(Protocol):
-    """The points of a curve, such as `Curves` or `ThresholdCurve`."""
-
-    @property
-    def recall(self) -> FloatArray:
-        """(points,) recall at each point."""
-
-    @property
-    def precision(self) -> FloatArray:
-        """(points,) precision at each point."""
-
-
-def plot_precision_recall(curves: Mapping[str, RecallPrecision], path: str | os.PathLike[str]) -> None:
+def plot_precision_recall(curves: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
     """Plot precision against recall, with lines of equal F1, and mark the best F1 of each curve.
 
     ``curves`` maps names to curves, such as `ThresholdCurve` or `Curves`, with their points in the order of the
     thresholds. Points with recall 0 are left out, since their precision is 0 or 0/0. Lines between points only guide
-    the eye. The file is `.png` or `.svg`; the errors are those of `plot_thresholds`.
+    the eye. The file is `.png` or `.svg`. Raise ValueError for another suffix, ImportError if matplotlib is not
+    installed, and OSError if the file cannot be written.
     """
 
     def draw(axes: Axes) -> Legend:
@@ -72,7 +61,7 @@ def plot_precision_recall(curves: Mapping[str, RecallPrecision], path: str | os.
         axes.set(xlabel="recall", ylabel="precision", xlim=(0, 1), ylim=(0, 1), box_aspect=1)
         return [_curve(axes, i, name, of.recall, of.precision) for i, (name, of) in enumerate(curves.items())]
 
-    _plot(draw, path)
+    plot(draw, path)
 
 
 def _curve(axes: Axes, i: int, name: str, recall: FloatArray, precision: FloatArray) -> tuple[Line2D, str]:
@@ -87,58 +76,12 @@ def _curve(axes: Axes, i: int, name: str, recall: FloatArray, precision: FloatAr
     return line, f"{name} (F1 {f1[best]:.3f})"
 
 
-def plot_thresholds(
-    threshold: npt.ArrayLike,
-    curves: Mapping[str, npt.ArrayLike],
-    path: str | os.PathLike[str],
-    *,
-    chosen: float | Mapping[str, float] | None = None,
-    xlabel: str = "threshold",
-    ylabel: str = "score",
-) -> None:
-    """Plot scores against a threshold as steps: each score is valid from its threshold up to the next.
-
-    ``threshold`` ascends; infinite thresholds are drawn at the edges, slightly beyond the finite ones. ``curves`` maps
-    the name of each curve to its scores at the thresholds; ``chosen`` is a threshold to mark, or several by name;
-    ``xlabel`` and ``ylabel`` name the axes. The file is `.png` or `.svg`. Raise ValueError for another suffix or
-    different lengths, ImportError if matplotlib is not installed, and OSError if the file cannot be written.
-    """
-    at = np.asarray(threshold, np.float64)
-    low, high = _range(at)
-    edge = (high - low) / 25
-    x = np.append(at.clip(low - edge, high + edge), high + 2 * edge)
-
-    def draw(axes: Axes) -> Legend:
-        axes.set(xlim=(low - edge, high + 2 * edge))
-        axes.set_xlabel(plain(xlabel), parse_math=False)
-        axes.set_ylabel(plain(ylabel), parse_math=False)
-        lines = [
-            (axes.step(x, np.append(values, np.asarray(values)[-1]), where="post", clip_on=False, **_look(i))[0], name)
-            for i, (name, values) in enumerate(curves.items())
-        ]
-        marks = {} if chosen is None else chosen if isinstance(chosen, Mapping) else {"chosen": chosen}
-        for i, (name, value) in enumerate(marks.items()):
-            near = min(max(value, low - edge / 2), high + 1.5 * edge)
-            dots = _DASHES[-1 - i % len(_DASHES)]
-            mark = axes.axvline(near, color="0.3", linewidth=1.2, linestyle=dots, clip_on=False)
-            lines.append((mark, f"{name}: {value:.4g}"))
-        return lines
-
-    _plot(draw, path)
-
-
-def _range(threshold: FloatArray) -> tuple[float, float]:
-    """Return the smallest and the largest finite threshold, widened if they are equal."""
-    finite = threshold[np.isfinite(threshold)]
-    low, high = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 0.0)
-    return (low, high) if low < high else (low - 0.5, high + 0.5)
-
-
 def _look(i: int) -> dict[str, Any]:
-    return {"color": _COLOURS[i % len(_COLOURS)], "linestyle": _DASHES[i % len(_DASHES)]}
+    return {"color": COLOURS[i % len(COLOURS)], "linestyle": DASHES[i % len(DASHES)]}
 
 
-def _plot(draw: Callable[[Axes], Legend], path: str | os.PathLike[str]) -> None:
+def plot(draw: Callable[[Axes], Legend], path: str | os.PathLike[str]) -> None:
+    """Plot the lines that ``draw`` draws, with a legend; errors as in `plot_precision_recall`."""
     suffix = suffix_of(path, FORMATS)
     try:
         from matplotlib import style

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from eval import Curves, plot_precision_recall, plot_thresholds
+from eval import Curves, plot_precision_recall
 
 CURVE = Curves(np.array([0.0, 0.5, 1.0]), np.array([0.0, 1.0, 0.25]), np.zeros(3))
 SIGNATURE = {".png": b"\x89PNG\r\n\x1a\n", ".svg": b"<?xml"}
@@ -44,7 +44,7 @@ def coloured(figure):
 def draw_all(path):
     plot_precision_recall({"one": CURVE, "other": CURVE}, path)
     first = path.read_bytes()
-    plot_thresholds([-np.inf, 0.1, 0.3], {"ARI": [0.0, 1.0, 0.5]}, path, chosen=0.2)
+    plot_precision_recall({"one": CURVE}, path)
     return first, path.read_bytes()
 
 
@@ -68,24 +68,10 @@ def test_settings_and_pyplot_are_left_alone(tmp_path):
     assert dict(matplotlib.rcParams) == before
     script = (
         "import sys, eval\nassert 'matplotlib' not in sys.modules\n"
-        "eval.plot_thresholds([0, 1], {'a': [0, 1]}, sys.argv[1])\n"
+        "eval.plot_precision_recall({}, sys.argv[1])\n"
         "assert 'matplotlib' in sys.modules and 'matplotlib.pyplot' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", script, tmp_path / "plot.png"], check=True)
-
-
-def test_a_score_holds_from_its_threshold_up_to_the_next(tmp_path, drawn):
-    plot_thresholds([0.0, 0.5, 1.0], {"a": [0.25, 0.75, 0.5]}, tmp_path / "plot.png", xlabel="$k$")
-    (figure,) = drawn
-    (line,) = coloured(figure)
-    assert line.get_drawstyle() == "steps-post"
-    x, y = line.get_data()
-    assert x[:3].tolist() == [0.0, 0.5, 1.0]
-    assert y.tolist() == [0.25, 0.75, 0.5, 0.5]
-    (axes,) = figure.axes
-    assert (axes.get_xlabel(), axes.get_ylabel()) == ("$k$", "score")
-    assert axes.get_xlim()[1] == x[3] > 1
-    assert legend(figure) == ["a"]
 
 
 def test_the_best_f1_of_a_curve_is_marked(tmp_path, drawn):
@@ -101,8 +87,9 @@ def test_the_best_f1_of_a_curve_is_marked(tmp_path, drawn):
 def test_names_are_text(tmp_path, drawn):
     names = ["$\\frac", "_hidden", "<script>&", "two\nlines", "\x1b[2J", "=cmd()"]
     for path in (tmp_path / "plot.svg", tmp_path / "plot.png"):
-        plot_thresholds([0, 1], {name: [0, 1] for name in names}, path, xlabel="$\\frac")
+        plot_precision_recall(dict.fromkeys(names, CURVE), path)
     expected = ["$\\frac", "_hidden", "<script>&", "two lines", "\\x1b[2J", "=cmd()"]
-    assert legend(drawn[0]) == legend(drawn[1]) == expected
+    for figure in drawn:
+        assert legend(figure) == [f"{name} (F1 0.667)" for name in expected]
     root = ElementTree.parse(tmp_path / "plot.svg").getroot()
     assert not [element for element in root.iter() if element.tag.endswith("script")]

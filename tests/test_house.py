@@ -24,7 +24,7 @@ PRODUCT, ALL = ("arbo", "clustering", "eval"), ("arbo", "clustering", "eval", "t
 
 BUDGETS = {
     "arbo": 1280,
-    "arbo/cli": 2930,  # 2,300
+    "arbo/cli": 2936,  # 2,300; 20 load the module of a verb alone
     "arbo/data": 2826,  # 1,900 when documents are tables from reader to run; 16 keep pandas out of the command line
     "arbo/edges": 870,
     "arbo/encoders": 3035,  # 2,700
@@ -43,7 +43,7 @@ BUDGETS = {
     "arbo/text": 680,  # normalises many names in one pass
     "arbo/training": 3180,  # 3,200
     "clustering": 4922,  # 4,500; 7 keep scipy.linalg out of the first kernel
-    "eval": 4420,  # 4,000
+    "eval": 4410,  # 4,000
 }
 """The most Python lines of each room, and in a comment what they shall become."""
 PRODUCT_LINES, TEST_LINES, PROSE_WORDS = 40_320, 33_000, 30_500
