@@ -1,6 +1,7 @@
 """Plots of scores against a threshold."""
 
 from collections.abc import Mapping
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,9 @@ def plot_steps(
         axes.set(xlabel=xlabel, ylabel=ylabel)
         return [
             (axes.step(at, np.asarray(values), where="post", color=color, linestyle=dashes)[0], name)
-            for (name, values), color, dashes in zip(curves.items(), plots.COLOURS, 2 * plots.DASHES, strict=False)
+            for (name, values), color, dashes in zip(
+                curves.items(), cycle(plots.COLOURS), cycle(plots.DASHES), strict=False
+            )
         ]
 
     plots.plot(draw, path)
