@@ -46,8 +46,8 @@ BUDGETS = {
     "eval": 4410,  # 4,000
 }
 """The most Python lines of each room, and in a comment what they shall become."""
-PRODUCT_LINES, TEST_LINES, PROSE_WORDS = 40_320, 33_000, 30_500
-"""Of the whole; they shall become 34,300, 26,000 and 25,000."""
+PRODUCT_LINES, TEST_LINES, PROSE_WORDS = 40_342, 33_000, 30_500
+"""Of the whole; they shall become 34,300, 26,000 and 25,000. The start of the command line takes 22 of the first."""
 PRODUCT_LINES += 200  # until readers of other formats fill columns: those of entities are checked and hashed whole
 FILES_IN_A_FOLDER = 32
 VERBS, OPTIONS, OPTIONS_OF_LINK = 25, 220, 24
