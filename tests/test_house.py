@@ -24,8 +24,8 @@ PRODUCT, ALL = ("arbo", "clustering", "eval"), ("arbo", "clustering", "eval", "t
 
 BUDGETS = {
     "arbo": 1280,
-    "arbo/cli": 2936,  # 2,300; 20 load the module of a verb alone
-    "arbo/data": 2826,  # 1,900 when documents are tables from reader to run; 16 keep pandas out of the command line
+    "arbo/cli": 2941,  # 2,300; 20 load the module of a verb alone
+    "arbo/data": 2954,  # 1,900 when documents are tables too; it checks and hashes whole columns of entities now
     "arbo/edges": 870,
     "arbo/encoders": 3035,  # 2,700
     "arbo/explore": 1350,  # 1,400 with serve, when the file and the server are one page
@@ -46,8 +46,8 @@ BUDGETS = {
     "eval": 4410,  # 4,000
 }
 """The most Python lines of each room, and in a comment what they shall become."""
-PRODUCT_LINES, TEST_LINES, PROSE_WORDS = 40_342, 33_000, 30_500
-"""Of the whole; they shall become 34,300, 26,000 and 25,000. The start of the command line takes 22 of the first."""
+PRODUCT_LINES, TEST_LINES, PROSE_WORDS = 40_365, 33_000, 30_500
+"""Of the whole; they shall become 34,300, 26,000 and 25,000. The start of the command line takes 40 of the first."""
 PRODUCT_LINES += 200  # until readers of other formats fill columns: those of entities are checked and hashed whole
 FILES_IN_A_FOLDER = 32
 VERBS, OPTIONS, OPTIONS_OF_LINK = 25, 220, 24
