@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Self
 
@@ -16,7 +15,6 @@ import numpy as np
 
 from arbo.data import Corpus, KnowledgeBase, mention_inputs
 from arbo.data.gold import Gold
-from arbo.data.inputs import names_of
 from arbo.encoders.by_name import encoder_of
 from arbo.encoders.encoder import Encoder
 from arbo.encoders.ngrams import NgramEncoder
@@ -24,7 +22,7 @@ from arbo.engine import Ids, Method, partition
 from arbo.errors import UsageError
 from arbo.linking.config import LinkerConfig
 from arbo.linking.corrections import Correction, continued, corrections_kept, corrections_of
-from arbo.linking.description import Content, describe
+from arbo.linking.description import describe
 from arbo.linking.growth import (
     Mentions,
     arrays_of,
@@ -36,7 +34,7 @@ from arbo.linking.growth import (
     with_release_notes,
 )
 from arbo.linking.mention_decisions import mention_decisions
-from arbo.linking.run_documents import RunDocuments
+from arbo.linking.run_documents import documents_of, extended, without
 from arbo.linking.span_edits import Edited, edit_spans, uncorrected
 from arbo.progress import Announce, Stopwatch, quiet
 from arbo.results.graphs import graph_arrays
@@ -157,7 +155,7 @@ class Linker:
         same id: names alone, whose ids are numbers from 0, need ids of their own.
         """
         more = corrections_of(corrections)
-        return self._grown(result, lambda before: before.extended(documents), more, exchange=True)
+        return self._grown(result, lambda before: extended(before, documents), more, exchange=True)
 
     def remove(self, result: Run, ids: Iterable[str]) -> Result:
         """Return a new result without the documents and mentions with these ids; see `add`.
@@ -166,7 +164,7 @@ class Linker:
         Raise UsageError for an unknown id, one of both a document and a mention, a mention that a correction added or
         another knowledge base, and as `add` does.
         """
-        return self._grown(result, lambda before: before.without(ids))
+        return self._grown(result, lambda before: without(before, ids))
 
     def refit(self, result: Run) -> Result:
         """Return the result of searching all documents of a result again, with its mentions and its fitted encoder.
@@ -270,7 +268,7 @@ class Linker:
     def _grown(
         self,
         run: Run,
-        change: Callable[[RunDocuments], RunDocuments],
+        change: Callable[[Corpus], Corpus],
         corrections: Sequence[Correction] = (),
         *,
         anew: bool = False,
@@ -290,7 +288,7 @@ class Linker:
             if fitted is not self.encoder:
                 linker = replace(linker, _entities=linker._entities.with_fitted(fitted))
         encoder = self.encoder if linker._entities is None else linker._entities.fitted
-        documents = change(uncorrected(RunDocuments.of(run), arrays))
+        documents = change(uncorrected(documents_of(run), arrays))
         clock, lines = Stopwatch(), continued(corrections_kept(run.correction_table), corrections)
         edited = edit_spans(documents, lines)
         with clock("encode and search"):
@@ -302,9 +300,8 @@ class Linker:
     def _mentions(self, corpus: Corpus, order: Ids) -> Mentions:
         """Return the mentions of documents in an order, with the fitted encoder."""
         inputs = mention_inputs(corpus, expand_abbreviations=self.config.expand_abbreviations)
-        names = names_of(inputs)
-        encoder = self.encoder.fit([names[row] for row in order]) if self._entities is None else self._entities.fitted
-        return Mentions.of(inputs, order, encoder, self.announce, partial(Content.of, corpus, names, order))
+        encoder = self.encoder.fit(inputs.taken(order).names) if self._entities is None else self._entities.fitted
+        return Mentions.of(inputs, order, encoder, self.announce)
 
     def _searched(self, mentions: Mentions, k: int, *, within_threshold: bool = False) -> Retrieval:
         """Search the ``k`` nearest mentions of each mention and, with a knowledge base, its nearest entities.
@@ -312,7 +309,7 @@ class Linker:
         With ``within_threshold``, mentions beyond the mention threshold are left out, which is faster; but all are kept
         if an edge model or average linkage needs them.
         """
-        encoder, inputs, encode, _, find, _ = mentions
+        encoder, inputs, encode, find, _ = mentions
         limit = self.config.mention_limit(encoder.threshold, learnt=self.edges is not None)
         compared = max(k, self.edges.neighbors) if self.edges and k else k
         within = limit if within_threshold else None
@@ -333,7 +330,7 @@ class Linker:
         how: Any = {"skip_margin": self.config.skip_margin, "announce": self.announce, "score": score}
         return reranked(nearest, self._reranker, self.kb, **how)
 
-    def _result(self, mentions: Mentions, nearest: Retrieval, edited: Edited[Any], clock: Stopwatch) -> Result:
+    def _result(self, mentions: Mentions, nearest: Retrieval, edited: Edited, clock: Stopwatch) -> Result:
         """Weigh, partition and describe: the steps that linking and growing share."""
         config, k = self.config, self.config.k
         with clock("encode and search"):
@@ -356,6 +353,6 @@ class Linker:
                 others |= graph_arrays(graph, decisions)
             del graph  # the description needs its memory
         with clock("describe"):
-            result = describe(mentions.content(), self.kb, weighed, clusters, config, decided)
+            result = describe(self.kb, weighed, clusters, config, decided)
         arrays = kept_arrays(mentions, nearest, self.encoder, self.kb, others, scores)
         return replace(result, manifest={**result.manifest, "seconds": clock.seconds}, arrays=arrays)

@@ -53,16 +53,16 @@ def linking(job: Job, encoder_name: str, encoder: Encoder) -> Iterator[tuple[str
     retrieval = linker.retrieve(test, k=max(KS), discover=False, in_order=True)
     place = {"corpus": job.name, "encoder": encoder_name}
 
-    yield "linking", {**place, "method": "default", "k": 4, **_scores(decided(test, kb, retrieval, linker.config))}
+    yield "linking", {**place, "method": "default", "k": 4, **_scores(decided(kb, retrieval, linker.config))}
     for method in METHODS:
         for k in KS if method != "independent" else (1,):
             trials = [trial for trial in tuned.tuning.trials if trial.method == method]
             best = max((t for t in trials if method == "independent" or t.k == k), key=lambda trial: trial.score)
             config = arbo.LinkerConfig(method, k, best.entity_threshold, best.mention_threshold)
-            yield "linking", {**place, "method": method, "k": k, **_scores(decided(test, kb, retrieval, config))}
+            yield "linking", {**place, "method": method, "k": k, **_scores(decided(kb, retrieval, config))}
     for thresholds, limits in (("none", (None, None)), ("default", ("default", "default"))):
         results = {
-            method: decided(test, kb, retrieval, arbo.LinkerConfig(method, max(KS), *limits))
+            method: decided(kb, retrieval, arbo.LinkerConfig(method, max(KS), *limits))
             for method in ("arborescence", "minimax")
         }
         yield "differ", {**place, "thresholds": thresholds, **_differences(results)}

@@ -268,7 +268,7 @@ def by_method(jobs: Jobs, first: arbo.Linker, model: arbo.CrossEncoder, kb: arbo
         retrieval = linker.retrieve(test, k=config.k, discover=False, in_order=True)
         row: Row = {"corpus": CORPORA[0], "entity edges": entity, "mention edges": mention}
         for method in METHODS:
-            linked = decided(test, kb, retrieval, replace(linker.config, method=method)).evaluate().linking
+            linked = decided(kb, retrieval, replace(linker.config, method=method)).evaluate().linking
             assert linked is not None
             row[method] = linked.overall.accuracy
         yield row

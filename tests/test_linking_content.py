@@ -13,7 +13,6 @@ from hypothesis import given, settings, strategies as st
 import arbo
 from arbo.data.fingerprint import fingerprint_of
 from arbo.data.tables import Tables
-from arbo.linking.description import Content
 
 KB = arbo.KnowledgeBase(
     [arbo.Entity("x", "plain"), arbo.Entity("E2", "naïve", domain="x"), arbo.Entity("E3", "pl", domain="")]
@@ -53,10 +52,9 @@ def values(corpus: arbo.Corpus) -> str:
 @given(seed=st.integers(0, 2**32 - 1), other=st.integers(0, 2**32 - 1))
 def test_the_fingerprint_follows_the_values_alone(seed: int, other: int) -> None:
     corpus, another = drawn(seed), drawn(other)
-    content = Content.of(corpus, [mention.text for mention in corpus.mentions], corpus.order)
     chunked = Tables.joined([Tables.of([document]) for document in corpus] or [Tables.of([])])
     scored = arbo.Corpus(replace(d, mentions=tuple(replace(m, score=0.5) for m in d.mentions)) for d in corpus)
-    assert content.fingerprint == corpus.fingerprint == fingerprint_of(chunked) == scored.fingerprint
+    assert corpus.fingerprint == fingerprint_of(chunked) == scored.fingerprint
     assert (corpus.fingerprint == another.fingerprint) == (values(corpus) == values(another))
 
 
@@ -90,6 +88,6 @@ def test_documents_that_stay_are_not_read(tmp_path: Path, monkeypatch: pytest.Mo
         read = arbo.Result.load(tmp_path / "run")
         expected = own.add(read, documents[60:])
         with monkeypatch.context() as patch:
-            patch.setattr("arbo.linking.run_documents.documents_in", None)
+            patch.setattr("arbo.data.tables.documents_in", None)
             assert own.add(read, documents[60:]).link_table == expected.link_table
             assert len(own.remove(read, [documents[0].id]).document_table) == 59

@@ -16,7 +16,7 @@ import arbo
 from arbo.edges.model import EdgeModel
 from arbo.linking import tables
 from arbo.linking.confidence import Confidence
-from arbo.linking.description import Content, describe
+from arbo.linking.description import describe
 from clustering import Graph, graph, partition, pruning
 from clustering.forest import no_entity_edges
 from clustering.pruning import surviving_edges
@@ -61,20 +61,20 @@ def test_besides_the_tables_little_is_in_memory(monkeypatch: pytest.MonkeyPatch)
     made = linker(kb)
     found = made.retrieve(corpus, k=4, discover=False, in_order=True)
     clusters = partition(found.graph(4), "arborescence", made.config.limits(found.threshold))
-    given = Content.of(corpus, [mention.text for mention in corpus.mentions], corpus.order)
+    mentions = found.inputs.corpus.tables.mentions
     monkeypatch.setattr("arbo.data.tables._TOGETHER", 10)
     monkeypatch.setattr(tables, "_SLICE", 500)
     usual, pool = pa.default_memory_pool(), pa.system_memory_pool()  # of which no other test raises the peak
     pa.set_memory_pool(pool)
     tracemalloc.start()  # of the arrays of numpy
     try:
-        result = describe(given, kb, found, clusters, made.config)
+        result = describe(kb, found, clusters, made.config)
         assert result.link_table.nbytes > 2e6
         now, most = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
         pa.set_memory_pool(usual)
-    assert result.link_table["mention_id"].chunk(0).buffers() == given.mentions["mention_id"].chunk(0).buffers()
+    assert result.link_table["mention_id"].chunk(0).buffers() == mentions["mention_id"].chunk(0).buffers()
     assert most - now + pool.max_memory() - pool.bytes_allocated() < result.link_table.nbytes / 2
 
 

@@ -7,8 +7,7 @@ from typing import NamedTuple
 import pytest
 
 import arbo
-from arbo.data.inputs import mention_inputs
-from arbo.linking.description import Content, describe
+from arbo.linking.description import describe
 from arbo.retrieval.retrieval import Retrieval
 from clustering import METHODS, Method, partition
 
@@ -25,9 +24,7 @@ class Searched(NamedTuple):
     def link(self, config: arbo.LinkerConfig) -> arbo.Result:
         """Decide as `Linker.link` does, without searching again."""
         clusters = partition(self.retrieval.graph(config.k), config.method, config.limits(self.retrieval.threshold))
-        names = [item.name for item in mention_inputs(self.corpus, expand_abbreviations=config.expand_abbreviations)]
-        content = Content.of(self.corpus, names, self.corpus.order)
-        return describe(content, self.linker.kb, self.retrieval, clusters, config)
+        return describe(self.linker.kb, self.retrieval, clusters, config)
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,6 @@
 """Documents, mentions, entities, the knowledge base, and gold annotations.
 
-Other rooms import the values below from here, and everything else from its module. These load neither numpy nor
+Other rooms import the values below from here, and everything else from its module. These load
 pyarrow, so that reading files is quick.
 """
 

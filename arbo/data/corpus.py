@@ -7,29 +7,30 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, Self, overload
+from typing import Any, Literal, Self, overload
 
+import numpy as np
+import numpy.typing as npt
+import pyarrow.compute as pc
+
+from arbo.data.arrow import strings
 from arbo.data.documents import Document, Mention
+from arbo.data.fingerprint import fingerprint_of
 from arbo.data.objects import document_line
 from arbo.data.records import DocumentRecords
-from arbo.data.rows import are_names, documents_of, documents_of_names, index_of, items_of, numbered
+from arbo.data.rows import are_names, documents_of, index_of, items_of, numbered, tables_of_names
 from arbo.data.spacy_docs import documents_of_docs, is_doc
+from arbo.data.tables import DocumentRows, Tables, check_homes, numbered as numbered_mentions, rows_with
 from arbo.errors import DataError, UsageError
 from arbo.files import PathLike, write_lines
-
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
-    from arbo.data.tables import Tables
 
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
 class Corpus(Sequence[Document]):
     """Documents in order, with unique ids; `notes` counts irregularities of the source, and are those of records.
 
-    `index_names` maps the metadata keys that hold the index of the caller's frame to the names of its levels. Many
-    documents that were read from files are `tables`, of which objects are made when they are asked for.
+    `index_names` maps the metadata keys that hold the index of the caller's frame to the names of its levels. The
+    documents are `tables`, of which objects are made when somebody looks at them.
 
     >>> corpus = Corpus([Document("d", "a cat", (Mention("m", "d", ((2, 5),), "cat", "Animal"),))])
     >>> corpus
@@ -38,39 +39,28 @@ class Corpus(Sequence[Document]):
     ()
     """
 
+    tables: Tables
     notes: dict[str, int]
     index_names: dict[str, str | None]
 
     def __init__(
         self,
-        documents: Iterable[Document] = (),
+        documents: Iterable[Document] | Tables = (),
         notes: Mapping[str, int] | None = None,
         index_names: Mapping[str, str | None] | None = None,
-        *,
-        _tables: Tables | None = None,
     ) -> None:
-        own = vars(self)
         if isinstance(documents, DocumentRecords):
-            _tables, notes = documents.tables(), +documents.notes if notes is None else notes
-        own["_tables"] = _tables
-        if self.tables is None:
-            own["documents"] = tuple(documents)
-            _check_unique(self.documents)
+            tables, notes = documents.tables(), +documents.notes if notes is None else notes
         else:
-            _check_homes(self.tables)
-        own |= {"notes": dict(notes or {}), "index_names": dict(index_names or {})}
-
-    @property
-    def tables(self) -> Tables | None:
-        """The documents as tables; None if they came as objects, or are few."""
-        tables: Tables | None = vars(self)["_tables"]
-        return tables
+            tables = documents if isinstance(documents, Tables) else Tables.of(_checked(documents))
+        if documents is not tables:
+            check_homes(tables)
+        vars(self).update(tables=tables, notes=dict(notes or {}), index_names=dict(index_names or {}))
 
     @cached_property
-    def documents(self) -> tuple[Document, ...]:
+    def documents(self) -> Sequence[Document]:
         """The documents."""
-        assert self.tables is not None  # otherwise they are set
-        return tuple(self.tables.each())
+        return DocumentRows(self.tables)
 
     @cached_property
     def mentions(self) -> tuple[Mention, ...]:
@@ -80,13 +70,13 @@ class Corpus(Sequence[Document]):
     @property
     def n_mentions(self) -> int:
         """Number of mentions."""
-        return len(self.mentions) if self.tables is None else len(self.tables.mentions)
+        return len(self.tables.mentions)
 
     @property
     def types(self) -> Sequence[str | None]:
         """The type of each mention, None without one."""
-        tables = self.tables
-        return [m.type for m in self.mentions] if tables is None else tables.mentions["type"].to_pylist()
+        types: list[str | None] = self.tables.mentions["type"].to_pylist()
+        return types
 
     @classmethod
     def of(cls, documents: Iterable[Any]) -> Corpus:
@@ -106,7 +96,7 @@ class Corpus(Sequence[Document]):
                 remedy = "read files with arbo.read_documents(path), or put a single name into a list"
             raise UsageError(f"expected documents, not {type(documents).__name__}; {remedy}")
         if are_names(documents, items):
-            return cls(documents_of_names(documents, items), None, index_of(documents))
+            return cls(tables_of_names(documents, items), None, index_of(documents))
         if items and is_doc(items[0]):
             return cls(documents_of_docs(zip(map(str, range(len(items))), items, strict=True)))
         if not (items and isinstance(items[0], Mapping)):
@@ -144,17 +134,8 @@ class Corpus(Sequence[Document]):
 
     def of_types(self, types: str | Iterable[str]) -> Corpus:
         """Return the same documents, with only the mentions of these types."""
-        chosen_types = {types} if isinstance(types, str) else set(types)
-        if self.tables is not None:
-            import pyarrow.compute as pc
-
-            from arbo.data.arrow import strings
-
-            chosen = pc.is_in(self.tables.mentions["type"], strings([*chosen_types]))
-            return Corpus((), self.notes, self.index_names, _tables=self.tables.of_mentions(chosen))
-        return self.of_documents(
-            replace(d, mentions=tuple(m for m in d.mentions if m.type in chosen_types)) for d in self.documents
-        )
+        chosen = pc.is_in(self.tables.mentions["type"], strings([types] if isinstance(types, str) else [*types]))
+        return self.of_tables(self.tables.of_mentions(chosen.to_numpy()))
 
     def of_ids(self, ids: str | Iterable[str]) -> Corpus:
         """Return the documents with these ids, in the order of the corpus, for example a published split.
@@ -162,12 +143,11 @@ class Corpus(Sequence[Document]):
         Raise UsageError if the corpus has no document for one of the ids.
         """
         id_set = {ids} if isinstance(ids, str) else set(ids)
-        chosen = [document for document in self.documents if document.id in id_set]
-        if len(chosen) < len(id_set):
-            missing = sorted(id_set - {document.id for document in chosen})
+        rows = rows_with(id_set, self.tables.documents["document_id"])
+        if missing := sorted(id_set - rows.keys()):
             wrong = f"no documents for {len(missing):,} of the {len(id_set):,} ids, such as {missing[0]!r}"
             raise UsageError(f"{wrong}; check these ids, or leave them out")
-        return self.of_documents(chosen)
+        return self.of_tables(self.tables.taken(np.array([*rows.values()], np.int64)))
 
     def unseen_in(self, train: Iterable[Document]) -> Corpus:
         """Return the same documents, without the mentions that share a gold id with a mention in ``train``."""
@@ -180,28 +160,31 @@ class Corpus(Sequence[Document]):
         """Return a corpus of these documents, with the notes and index names of this one."""
         return type(self)(documents, self.notes, self.index_names)
 
+    def of_tables(self, tables: Tables) -> Self:
+        """Return a corpus of tables that come from those of this one, with its notes and index names."""
+        return type(self)(tables, self.notes, self.index_names)
+
     def with_ids(self, ids: Iterable[str]) -> dict[str, Document]:
-        """Return the documents with these ids; unknown ids are left out."""
-        id_set = {*ids}
-        if not id_set:
-            return {}
-        some = self.documents if self.tables is None else self.tables.with_ids(id_set)
-        return {document.id: document for document in some if document.id in id_set}
+        """Return the documents with these ids, in their own order; unknown ids are left out."""
+        return {id_: self.documents[row] for id_, row in rows_with(ids, self.tables.documents["document_id"]).items()}
 
     def homes(self, ids: Iterable[str]) -> dict[str, str]:
         """Return the ids of the documents of these mentions; unknown ids are left out."""
-        id_set = {*ids}
-        return {mention.id: mention.document_id for mention in self.mentions if mention.id in id_set} if id_set else {}
+        mentions = self.tables.mentions
+        rows = rows_with(ids, mentions["mention_id"])
+        return {id_: mentions["document_id"][row].as_py() for id_, row in rows.items()}
 
     def replaced(self, documents: Mapping[str, Document]) -> Self:
         """Return the corpus with others in the place of the documents with the same ids."""
-        return self.of_documents(documents.get(one.id, one) for one in self.documents) if documents else self
+        rows = rows_with(documents, self.tables.documents["document_id"])
+        if not rows:
+            return self
+        return self.of_tables(self.tables.replaced([*rows.values()], [documents[id_] for id_ in rows]))
 
     def metadata_of(self, what: Literal["documents", "mentions"]) -> Iterator[Mapping[str, Any]]:
         """Yield the metadata of the documents, or of the mentions, that have some."""
-        if self.tables is None:
-            yield from (one.metadata for one in getattr(self, what) if one.metadata)
-        elif "metadata" in (table := getattr(self.tables, what)).column_names:
+        table = getattr(self.tables, what)
+        if "metadata" in table.column_names:
             yield from map(json.loads, table["metadata"].drop_null().to_pylist())
 
     def by_topic(self) -> Corpus:
@@ -214,25 +197,15 @@ class Corpus(Sequence[Document]):
             raise UsageError(f"{wrong}; add the key 'topic', or leave these documents out")
         return self.of_documents(replace(d, domain=str(d.metadata["topic"])) for d in self.documents)
 
-    @property
+    @cached_property
     def order(self) -> npt.NDArray[np.int64]:
         """(mentions,) the rows of the mentions, sorted by document id, spans and mention id."""
-        import numpy as np  # readers load none
-
-        if self.tables is not None:
-            from arbo.data.tables import numbered
-
-            return numbered(self.tables.mentions)
-        keys = [(mention.document_id, mention.spans, mention.id) for mention in self.mentions]
-        return np.array(sorted(range(len(keys)), key=keys.__getitem__), np.int64)
+        return numbered_mentions(self.tables.mentions)
 
     @property
     def fingerprint(self) -> str:
         """SHA-256 of ids, texts, mentions (without scores and metadata) and domains, in order."""
-        from arbo.data.fingerprint import fingerprint_of
-        from arbo.data.tables import Tables
-
-        return fingerprint_of(self.tables or Tables.of(self.documents))
+        return fingerprint_of(self.tables)
 
     @overload
     def __getitem__(self, index: int) -> Document: ...
@@ -240,54 +213,31 @@ class Corpus(Sequence[Document]):
     def __getitem__(self, index: slice) -> Self: ...
     def __getitem__(self, index: int | slice) -> Document | Self:
         if isinstance(index, slice):
-            return self.of_documents(self.documents[index])
+            return self.of_tables(self.tables.taken(np.arange(len(self))[index]))
         return self.documents[index]
 
     def __iter__(self) -> Iterator[Document]:
         return iter(self.documents)
 
     def __len__(self) -> int:
-        return len(self.documents) if self.tables is None else len(self.tables.documents)
+        return len(self.tables.documents)
 
     def __eq__(self, other: object) -> bool:
         return self.documents == other.documents if isinstance(other, Corpus) else NotImplemented
 
     def __hash__(self) -> int:
-        return hash(self.documents)
+        return hash(self.fingerprint)
 
     def __repr__(self) -> str:
         return f"Corpus({len(self)} documents, {self.n_mentions} mentions)"
 
 
-def _check_unique(documents: tuple[Document, ...]) -> None:
-    seen: set[str] = set()
-    home: dict[str, str] = {}
+def _checked(documents: Iterable[Document]) -> list[Document]:
+    """Return the documents; raise UsageError for another object, and DataError for two documents with one id."""
+    by_id: dict[str, Document] = {}
     for document in documents:
         if not isinstance(document, Document):
             raise UsageError(f"expected documents, not {type(document).__name__}; make them from dicts with Corpus.of")
-        if document.id in seen:
+        if by_id.setdefault(document.id, document) is not document:
             raise DataError("two documents have this id; change one", id=document.id)
-        seen.add(document.id)
-        for mention in document.mentions:
-            if home.setdefault(mention.id, document.id) != document.id:
-                raise _taken(mention.id, home[mention.id], document.id)
-
-
-def _check_homes(tables: Tables) -> None:
-    """Raise DataError if two documents, which have unique ids, have a mention with the same id."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    ids = tables.mentions["mention_id"]
-    n_distinct = pc.count_distinct(ids).as_py()
-    pa.default_memory_pool().release_unused()  # as large as all ids
-    if n_distinct < len(ids):
-        counts = ids.value_counts()
-        id_ = counts.field("values")[pc.index(pc.greater(counts.field("counts"), 1), True).as_py()]
-        homes = tables.mentions["document_id"].filter(pc.equal(ids, id_))
-        raise _taken(id_.as_py(), homes[0].as_py(), homes[1].as_py())
-
-
-def _taken(mention: str, first: str, second: str) -> DataError:
-    wrong = f"documents {first!r} and {second!r} both have a mention with this id"
-    return DataError(f"{wrong}; change one, or leave the ids out and arbo will make them", id=mention)
+    return [*by_id.values()]

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from arbo.data.corpus import Corpus
 from arbo.data.knowledge_base import KnowledgeBase
+from arbo.data.tables import labels_in
 
 Ints = npt.NDArray[np.signedinteger[Any]]
 Bools = npt.NDArray[np.bool_]
@@ -57,14 +58,8 @@ class Gold:
 
         Without a knowledge base, no id has an entity, and a mention without ids has its gold cluster as its id.
         """
-        if documents.tables is not None:
-            from arbo.data.tables import labels_in  # imports pyarrow
-
-            table = documents.tables.mentions
-            return cls.of_lists(table["gold"].to_pylist(), labels_in(table), table["domain"].to_pylist(), kb)
-        mentions = documents.mentions
-        domains = [document.domain for document in documents for _ in document.mentions]
-        return cls.of_lists([m.gold for m in mentions], [m.labels for m in mentions], domains, kb)
+        table = documents.tables.mentions
+        return cls.of_lists(table["gold"].to_pylist(), labels_in(table), table["domain"].to_pylist(), kb)
 
     @classmethod
     def of_lists(

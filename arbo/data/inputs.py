@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property, partial
-from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
+from arbo.data.arrow import OnDemand, numbers
 from arbo.data.corpus import Corpus
 from arbo.data.documents import Document, Mention
-from arbo.text.abbreviations import expander
+from arbo.data.tables import names_in, with_expansions
 
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
-    from arbo.data.tables import Tables
+Ids = npt.NDArray[np.signedinteger[Any]]
 
 
 class MentionInput(NamedTuple):
@@ -27,74 +26,41 @@ class MentionInput(NamedTuple):
     document: Document
 
 
-def mention_inputs(corpus: Corpus, *, expand_abbreviations: bool) -> Sequence[MentionInput]:
-    """Return the mentions of a corpus as input for an encoder."""
-    if corpus.tables is not None:
-        names = _names_in(corpus.tables, expand=expand_abbreviations)
-        return Inputs(names, corpus.tables.mentions["domain"].to_pylist(), {}, partial(_all, corpus, names))
-    inputs: list[MentionInput] = []
-    for document in corpus:
-        expand = expander(document.text) if expand_abbreviations and document.mentions else str
-        inputs.extend(MentionInput(expand(mention.text), mention, document) for mention in document.mentions)
-    return inputs
+class Inputs(OnDemand[MentionInput]):
+    """Some mentions of a corpus: their names and further columns at once, and an object for one that is looked at."""
 
-
-def _names_in(tables: Tables, *, expand: bool) -> list[str]:
-    """Return the names of mentions in tables; equal names are one in memory."""
-    names: list[str] = []
-    one: dict[str, str] = {}
-    for part in tables.parts():
-        own = iter(part.mentions["text"].to_pylist())
-        for text, size in zip(part.documents["text"].to_pylist(), part.sizes.tolist(), strict=True):
-            write_out = expander(text) if expand and size else str
-            names += [one.setdefault(name, name) for name in map(write_out, islice(own, size))]
-    return names
-
-
-def _all(corpus: Corpus, names: Sequence[str]) -> list[MentionInput]:
-    owners = (document for document in corpus for _ in document.mentions)
-    return [*map(MentionInput, names, corpus.mentions, owners)]
-
-
-class Inputs(Sequence[MentionInput]):
-    """Mentions of which the names and domains are known, while the documents of most are read when they are needed."""
-
-    def __init__(
-        self,
-        names: Sequence[str],
-        domains: Sequence[str | None],
-        some: Mapping[int, MentionInput],
-        read: Callable[[], Sequence[MentionInput]],
-    ) -> None:
-        self.names, self.domains, self._some, self._read = names, domains, some, read
+    def __init__(self, corpus: Corpus, rows: Ids | None = None) -> None:
+        self.rows: Ids = np.arange(corpus.n_mentions) if rows is None else rows
+        super().__init__(len(self.rows), self._input)
+        self.corpus = corpus
 
     @cached_property
-    def _all(self) -> Sequence[MentionInput]:
-        return self._read()
+    def names(self) -> Sequence[str]:
+        """The names of the mentions."""
+        names: list[str] = names_in(self.corpus.tables.mentions).take(numbers(self.rows)).to_pylist()
+        return names
 
-    def taken(self, rows: npt.NDArray[np.integer[Any]]) -> Inputs:
-        """Return the mentions in these rows."""
-        places = rows.tolist()
-        some = {place: self._some[row] for place, row in enumerate(places) if row in self._some} if self._some else {}
-        names, domains = [self.names[row] for row in places], [self.domains[row] for row in places]
-        return Inputs(names, domains, some, partial(self._in, rows))  # as an array, which takes a fifth of the memory
+    def column(self, name: str) -> list[Any]:
+        """Return a column of the table of mentions, see `arbo.data.tables`."""
+        values: list[Any] = self.corpus.tables.mentions[name].take(numbers(self.rows)).to_pylist()
+        return values
 
-    def _in(self, rows: npt.NDArray[np.integer[Any]]) -> list[MentionInput]:
-        return [self._all[row] for row in rows.tolist()]
+    def taken(self, places: Ids) -> Inputs:
+        """Return the mentions in these places."""
+        return Inputs(self.corpus, self.rows[places])
 
-    def __len__(self) -> int:
-        return len(self.names)
+    def _input(self, place: int) -> MentionInput:
+        row, tables = int(self.rows[place]), self.corpus.tables
+        home = int(tables.home[row])
+        document = self.corpus.documents[home]
+        return MentionInput(self.names[place], document.mentions[row - int(tables.first[home])], document)
 
-    def __getitem__(self, place: Any) -> Any:
-        is_there = not isinstance(place, slice) and place in self._some
-        return self._some[place] if is_there else self._all[place]
+
+def mention_inputs(corpus: Corpus, *, expand_abbreviations: bool) -> Inputs:
+    """Return the mentions of a corpus as input for an encoder."""
+    return Inputs(corpus.of_tables(with_expansions(corpus.tables, expand=expand_abbreviations)))
 
 
 def names_of(inputs: Sequence[MentionInput]) -> Sequence[str]:
     """Return the names of mentions."""
     return inputs.names if isinstance(inputs, Inputs) else [item.name for item in inputs]
-
-
-def domains_of(inputs: Sequence[MentionInput]) -> Sequence[str | None]:
-    """Return the domains of mentions."""
-    return inputs.domains if isinstance(inputs, Inputs) else [item.document.domain for item in inputs]

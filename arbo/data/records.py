@@ -9,14 +9,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, Literal, Protocol, TypeVar
+from typing import Generic, Literal, Protocol, TypeVar
 
 from arbo import errors
 from arbo.data.documents import Document
+from arbo.data.tables import Tables
 from arbo.errors import DataError, UsageError
-
-if TYPE_CHECKING:
-    from arbo.data.tables import Tables
 
 OnError = Literal["fail", "skip"]
 
@@ -90,7 +88,7 @@ class Records(Generic[Item]):
 
 
 class DocumentRecords(Records[Document]):
-    """Documents that are read, in file order; all but the last few thousand of many are rows of tables."""
+    """Documents that are read, in file order; all but the last few thousand are rows of tables."""
 
     def __init__(self, on_error: OnError = "fail") -> None:
         super().__init__("documents", on_error)
@@ -98,12 +96,10 @@ class DocumentRecords(Records[Document]):
         self._begins: list[int] = []
         self._n_mentions = 0
 
-    def tables(self) -> Tables | None:
-        """Return the tables of many documents; None for few."""
-        if not self._parts:
-            return None
+    def tables(self) -> Tables:
+        """Return the tables of the documents."""
         self._pack()
-        return self._parts[0].joined(self._parts)
+        return Tables.joined(self._parts or [Tables.of([])])
 
     def __iter__(self) -> Iterator[Document]:
         return chain(chain.from_iterable(part.each() for part in self._parts), super().__iter__())
@@ -122,8 +118,6 @@ class DocumentRecords(Records[Document]):
         return next(self._parts[place].between(row - self._begins[place], 1).each())
 
     def _pack(self) -> None:
-        from arbo.data.tables import Tables
-
         if self._items:
             self._begins.append(len(self._places) - len(self._items))
             self._parts.append(Tables.of([*self._items.values()]))

@@ -16,13 +16,18 @@ from itertools import chain
 from math import isnan
 from typing import Any
 
-from arbo.data.documents import Document, Mention
+import numpy as np
+import pyarrow as pa
+
+from arbo.data.arrow import strings
 from arbo.data.entities import Entity
 from arbo.data.mention_rows import MENTION_IDS, REQUIRED, from_mentions
 from arbo.data.objects import to_document, to_entity
 from arbo.data.records import DocumentRecords, Item, OnError, Records
 from arbo.data.spacy_docs import docs_in, is_doc
+from arbo.data.tables import Tables, whole_spans
 from arbo.errors import DataError
+from arbo.text.checks import check_name, check_text
 
 Placed = tuple[str, Any]
 """The place of a row, for errors, and the row, or a DataError if the row could not be read."""
@@ -71,24 +76,54 @@ def are_names(table: Any, items: Sequence[Any]) -> bool:
     return isinstance(next(iter(items), None), str) or (hasattr(table, "iloc") and not hasattr(table, "columns"))
 
 
-def documents_of_names(table: Any, names: Sequence[Any]) -> Iterator[Document]:
+def tables_of_names(table: Any, names: Sequence[Any]) -> Tables:
     """Make a document from each name, with one mention of the same id.
 
     The id is the name's label if ``table`` is a Series with unique labels, otherwise its row. The mention of a Series
-    keeps the label as metadata, as rows of a frame do. Raise DataError for a name that is blank or not a string.
+    keeps the label as metadata, as rows of a frame do. Raise DataError for a name that is blank or cannot be stored.
     """
-    keys = index_of(table)
-    levels = table.index.to_frame().set_axis(list(keys), axis=1).to_dict("records") if keys else [{}] * len(names)
-    metadata = json.loads(json.dumps(levels, default=str))
-    labels = ["/".join(map(str, level.values())) for level in metadata]
-    if "" in labels or len(set(labels)) < len(names):
-        labels = list(map(str, range(len(names))))
-    for row, (name, label, level) in enumerate(zip(names, labels, metadata, strict=True)):
+    labels, metadata = _labels(table, len(names))
+    for row, name in enumerate(names):
         if not isinstance(name, str) or not name.strip():
             problem = f"a name must be a non-blank string, not {name!r:.60}; fill it in, or drop the row"
-            raise DataError(problem, file=f"row {row}", id=label)
-        text = str(name)  # not numpy's
-        yield Document(label, text, (Mention(label, label, ((0, len(text)),), text, metadata=_plain(level)),))
+            raise DataError(problem, file=f"row {row}", id=labels[row])
+        check_text(name, "the name", of=labels[row])
+        check_name(labels[row], "the id of a name")
+    ids, empty = strings(labels), pa.nulls(len(names), pa.string())
+    end = np.fromiter(map(len, names), np.int32, len(names))
+    own: dict[str, Any] = {
+        "mention_id": ids,
+        "document_id": ids,
+        "spans": whole_spans(end),
+        "text": strings(names),
+        "type": empty,
+        "domain": empty,
+        "gold": pa.nulls(len(names), pa.list_(pa.string())),
+        "found_score": pa.nulls(len(names), pa.float64()),
+    }
+    own |= {"metadata": metadata} if metadata is not None else {}
+    documents = {"document_id": ids, "domain": empty, "text": own["text"].cast(pa.large_string())}
+    return Tables(pa.table(documents), pa.table(own), np.ones(len(names), np.int64))
+
+
+def _labels(table: Any, n: int) -> tuple[list[str], pa.Array | None]:
+    """Return an id for each row of a Series or a list, and the metadata that keep the labels of a Series."""
+    if not (keys := index_of(table)):
+        return list(map(str, range(n))), None
+    encode = json.JSONEncoder(ensure_ascii=False, default=str).encode
+    values: list[list[Any]] = []
+    cells: list[list[str]] = []
+    for place, key in enumerate(keys):
+        level, head = table.index.get_level_values(place).tolist(), encode(key)
+        if not {*map(type, level)} <= {int, str}:
+            level = [*map(json.loads, map(encode, level))]
+        values.append(level)
+        cells.append([f"{head}: {encode(value)}" if _plain(value) is not None else "" for value in level])
+    labels = ["/".join(map(str, row)) for row in zip(*values, strict=True)]
+    if "" in labels or len(set(labels)) < n:
+        labels = list(map(str, range(n)))
+    rows = [", ".join(filter(None, row)) for row in zip(*cells, strict=True)]
+    return labels, strings([f"{{{row}}}" if row else None for row in rows], pa.large_string())
 
 
 def documents_of(rows: Iterable[Placed], on_error: OnError = "fail") -> DocumentRecords:

@@ -1,38 +1,51 @@
-"""Documents and their mentions as tables, which take a fifth of the memory of objects.
+"""Documents and their mentions as tables, of which objects are made when somebody holds one.
 
 ``mentions``: ``mention_id, document_id, spans`` (list of start and end in characters, from 0, the end excluded),
 ``text, type, domain, gold`` (ids as annotated; null without an annotation), ``found_score`` (score of a found mention,
 else null), and ``cluster``, the gold cluster, if any mention has one. ``documents``: ``document_id, domain, text``. The
-column ``metadata`` of both holds further columns or keys as a JSON object; it is missing if there are none.
+column ``metadata`` of both holds further columns or keys as a JSON object; it is missing if there are none. The
+mentions of a run also have ``expansion``, the name that is compared where it is not the text.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain, groupby, islice
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import chain, groupby
 from operator import attrgetter
-from typing import Any, NamedTuple, Self
+from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from arbo.data.arrow import numbers, starts, string_lists, strings
+from arbo.data.arrow import OnDemand, numbers, starts, string_lists, strings
 from arbo.data.documents import Document, Mention
+from arbo.engine import ranges
 from arbo.errors import DataError
+from arbo.files import beside, unwritable_work
+from arbo.text.abbreviations import expander
 from arbo.text.checks import Span
 
 Ints = npt.NDArray[np.int64]
+Int32s = npt.NDArray[np.int32]
 
 OPTIONAL = ("cluster", "metadata")
 """Columns that are missing if they have no value."""
 _TOGETHER = 1 << 12
 """Number of documents that are read from tables at a time."""
+_BLOCK = 1 << 8
+"""Number of documents that become objects when one of them is looked at."""
 
 
-class Tables(NamedTuple):
+# Without slots: cached properties keep their values in the instance's dictionary.
+@dataclass(frozen=True, eq=False)
+class Tables:
     """Documents and their mentions."""
 
     documents: pa.Table
@@ -48,38 +61,119 @@ class Tables(NamedTuple):
         return cls(document_table(documents), mention_table(documents), sizes)
 
     @classmethod
-    def joined(cls, parts: Iterable[Tables]) -> Self:
+    def joined(cls, parts: Sequence[Tables]) -> Self:
         """Join parts in order, without a copy: their columns have a chunk for each part."""
-        documents, mentions, sizes = zip(*parts, strict=True)
-        return cls(joined(documents), joined(mentions), np.concatenate(sizes))
+        documents, mentions = joined([part.documents for part in parts]), joined([part.mentions for part in parts])
+        return cls(documents, mentions, np.concatenate([part.sizes for part in parts]))
 
-    def of_mentions(self, chosen: pa.ChunkedArray) -> Self:
-        """Return all documents with the chosen mentions alone; ``chosen`` is true, false or null for each mention."""
-        home = np.repeat(np.arange(len(self.sizes)), self.sizes)
-        sizes = np.bincount(home[pc.fill_null(chosen, False).to_numpy()], minlength=len(self.sizes))
-        return type(self)(self.documents, without_empty(self.mentions.filter(chosen)), sizes)
+    @cached_property
+    def first(self) -> Ints:
+        """(documents,) the row of the first mention of each."""
+        first: Ints = np.cumsum(self.sizes) - self.sizes
+        return first
 
-    def with_ids(self, ids: Iterable[str]) -> Iterator[Document]:
-        """Yield the documents with these ids, in their own order; unknown ids are left out."""
-        is_wanted = pc.is_in(self.documents["document_id"], strings([*ids])).to_numpy()
-        rows, first = np.flatnonzero(is_wanted), np.cumsum(self.sizes) - self.sizes
-        for row, begin, size in zip(rows.tolist(), first[rows].tolist(), self.sizes[rows].tolist(), strict=True):
-            yield from documents_in(self.documents.slice(row, 1), self.mentions.slice(begin, size).to_pylist())
+    @cached_property
+    def home(self) -> Ints:
+        """(mentions,) the row of the document of each."""
+        return np.repeat(np.arange(len(self.sizes)), self.sizes)
 
-    def between(self, begin: int, length: int, first: int | None = None) -> Self:
-        """Return so many documents from a row on; ``first`` is the row of their first mention, if it is known."""
+    def mapped(self, folder: Path) -> Self:
+        """Write the tables to a file in a folder, map it into memory, and unlink it, so that nothing of it can be left.
+
+        Raise UsageError if it cannot be written.
+        """
+        file = beside(folder / "documents", "partial")
+        try:
+            with pa.OSFile(str(file), "wb") as sink:
+                for table in (self.documents, self.mentions):
+                    with pa.ipc.new_stream(sink, table.schema) as writer:
+                        writer.write_table(table)
+            with pa.memory_map(str(file)) as stored:
+                documents, mentions = (pa.ipc.open_stream(stored).read_all() for _ in range(2))
+            return replace(self, documents=documents, mentions=mentions)
+        except OSError as error:
+            raise unwritable_work(folder, error) from error
+        finally:
+            with suppress(OSError):  # some systems keep a file that is mapped; the folder is removed later
+                file.unlink()
+
+    def taken(self, rows: Ints) -> Self:
+        """Return the documents in these rows, with their mentions."""
+        mentions = ranges(self.first[rows], self.sizes[rows])
+        return type(self)(_taken(self.documents, rows), _taken(self.mentions, mentions), self.sizes[rows])
+
+    def of_mentions(self, chosen: npt.NDArray[np.bool_]) -> Self:
+        """Return all documents with the chosen mentions alone; ``chosen`` is of shape (mentions,)."""
+        sizes = np.bincount(self.home[chosen], minlength=len(self.sizes))
+        return type(self)(self.documents, _taken(self.mentions, np.flatnonzero(chosen)), sizes)
+
+    def replaced(self, rows: Sequence[int], documents: Sequence[Document]) -> Self:
+        """Return the tables with others in the place of the documents in these rows."""
+        order = np.arange(len(self.sizes))
+        order[[*rows]] = len(order) + np.arange(len(rows))
+        return self.joined([self, self.of(documents)]).taken(order)
+
+    def between(self, begin: int, length: int) -> Self:
+        """Return so many documents from a row on."""
         sizes = self.sizes[begin : begin + length]
-        mentions = self.mentions.slice(self.sizes[:begin].sum() if first is None else first, sizes.sum())
+        mentions = self.mentions.slice(self.first[begin] if len(sizes) else 0, sizes.sum())
         return type(self)(self.documents.slice(begin, length), mentions, sizes)
 
     def parts(self) -> Iterator[Self]:
         """Yield some thousand documents at a time."""
-        first = np.cumsum(self.sizes) - self.sizes
-        yield from (self.between(begin, _TOGETHER, first[begin]) for begin in range(0, len(first), _TOGETHER))
+        yield from (self.between(begin, _TOGETHER) for begin in range(0, len(self.sizes), _TOGETHER))
 
     def each(self) -> Iterator[Document]:
         """Yield the documents; some thousand of them are objects at a time."""
         return chain.from_iterable(documents_in(part.documents, part.mentions.to_pylist()) for part in self.parts())
+
+
+class DocumentRows(OnDemand[Document]):
+    """The documents of tables; some become objects when one of them is looked at, and are kept."""
+
+    sliced = tuple
+
+    def __init__(self, tables: Tables) -> None:
+        super().__init__(len(tables.sizes), self._document)
+        self._tables = tables
+        self._blocks: dict[int, list[Document]] = {}
+
+    def _document(self, row: int) -> Document:
+        block, place = divmod(row, _BLOCK)
+        if block not in self._blocks:
+            part = self._tables.between(block * _BLOCK, _BLOCK)
+            self._blocks[block] = [*documents_in(part.documents, part.mentions.to_pylist())]
+        return self._blocks[block][place]
+
+
+def check_homes(tables: Tables) -> None:
+    """Raise DataError if two documents, which have unique ids, have a mention with the same id."""
+    ids = tables.mentions["mention_id"]
+    n_distinct = pc.count_distinct(ids).as_py()
+    pa.default_memory_pool().release_unused()  # as large as all ids
+    if n_distinct < len(ids):
+        counts = ids.value_counts()
+        id_ = counts.field("values")[pc.index(pc.greater(counts.field("counts"), 1), True).as_py()]
+        first, second, *_ = tables.mentions["document_id"].filter(pc.equal(ids, id_)).to_pylist()
+        wrong = f"documents {first!r} and {second!r} both have a mention with this id"
+        raise DataError(f"{wrong}; change one, or leave the ids out and arbo will make them", id=id_.as_py())
+
+
+def rows_with(ids: Iterable[str], column: pa.ChunkedArray) -> dict[str, int]:
+    """Return the rows of the ids that a column has, in the order of the column."""
+    known = [id_ for id_ in ids if isinstance(id_, str) and id_ == id_.encode("utf-8", "ignore").decode("utf-8")]
+    if not known:
+        return {}
+    place = pc.fill_null(pc.index_in(column, value_set=strings(known)), -1).to_numpy()
+    rows = np.flatnonzero(place >= 0)
+    return {known[at]: row for at, row in zip(place[rows].tolist(), rows.tolist(), strict=True)}
+
+
+def _taken(table: pa.Table, rows: Ints) -> pa.Table:
+    """Return these rows of a table, without optional columns that have no value."""
+    if not np.array_equal(rows, np.arange(len(table))):
+        table = table.take(numbers(rows))
+    return without_empty(table)
 
 
 def mention_table(documents: Iterable[Document]) -> pa.Table:
@@ -116,13 +210,38 @@ def document_table(documents: Sequence[Document]) -> pa.Table:
     )
 
 
-def with_names(mentions: pa.Table, names: Sequence[str]) -> pa.Table:
-    """Return the table with the column ``expansion``: the names that are compared where they are not the text."""
-    remaining = iter(names)
-    pairs = (zip(part.to_pylist(), islice(remaining, len(part)), strict=True) for part in mentions["text"].chunks)
-    parts = [strings([None if text == name else name for text, name in some]) for some in pairs]
-    expansion = pa.chunked_array(parts, pa.string())
-    return mentions.add_column(mentions.column_names.index("text") + 1, "expansion", expansion)
+def with_expansions(tables: Tables, *, expand: bool) -> Tables:
+    """Return the tables with the column ``expansion``: the names that are compared where they are not the text.
+
+    With ``expand``, abbreviations that a document defines are replaced by their long forms. An expansion that is there
+    already stays.
+    """
+    mentions, expansions = tables.mentions, dict[int, str]()
+    if expand and len(mentions):
+        is_open = pc.match_substring_regex(tables.documents["text"], r"[(\[]").to_numpy()  # others define nothing
+        documents = np.flatnonzero(is_open & (tables.sizes > 0))
+        if "row" in mentions.column_names:  # rows of a run are expanded
+            is_new = np.bincount(tables.home[mentions["row"].is_null().to_numpy()], minlength=len(tables.sizes)) > 0
+            documents = documents[is_new[documents]]
+        for document in documents.tolist():
+            write_out = expander(tables.documents["text"][document].as_py())
+            begin, size = int(tables.first[document]), int(tables.sizes[document])
+            for row, text in enumerate(mentions["text"].slice(begin, size).to_pylist(), begin):
+                if (name := write_out(text)) != text:
+                    expansions[row] = name
+    at = np.full(len(mentions), -1)
+    at[[*expansions]] = np.arange(len(expansions))
+    made = strings([*expansions.values()]).take(numbers(at, missing=at < 0))
+    if "expansion" in mentions.column_names:
+        place = mentions.column_names.index("expansion")
+        column = pc.coalesce(made, mentions["expansion"])
+        return replace(tables, mentions=mentions.set_column(place, "expansion", column))
+    return replace(tables, mentions=mentions.add_column(4, "expansion", made))
+
+
+def names_in(mentions: pa.Table) -> pa.ChunkedArray:
+    """Return the name of each mention of a table that is compared."""
+    return pc.coalesce(mentions["expansion"], mentions["text"])
 
 
 def _metadata(items: Sequence[Document | Mention]) -> dict[str, pa.Array]:
@@ -132,8 +251,17 @@ def _metadata(items: Sequence[Document | Mention]) -> dict[str, pa.Array]:
 
 def _spans(spans: Sequence[Sequence[Span]]) -> pa.Array:
     ends = np.array([*chain.from_iterable(spans)], np.int32).reshape(-1, 2)
-    pairs = pa.StructArray.from_arrays([numbers(ends[:, 0]), numbers(ends[:, 1])], ["start", "end"])
-    return pa.ListArray.from_arrays(starts(np.array([*map(len, spans)], np.int32)), pairs)
+    return _span_lists(ends[:, 0], ends[:, 1], np.array([*map(len, spans)], np.int32))
+
+
+def whole_spans(length: Int32s) -> pa.Array:
+    """Return spans of mentions that are a whole text each, of these lengths."""
+    return _span_lists(np.zeros_like(length), length, np.ones_like(length))
+
+
+def _span_lists(start: Int32s, end: Int32s, count: Int32s) -> pa.Array:
+    pairs = pa.StructArray.from_arrays([numbers(start), numbers(end)], ["start", "end"])
+    return pa.ListArray.from_arrays(starts(count), pairs)
 
 
 def documents_in(documents: pa.Table, mentions: list[dict[str, Any]]) -> Iterator[Document]:
@@ -221,14 +349,9 @@ def without_empty(table: pa.Table) -> pa.Table:
 
 
 def joined(parts: Sequence[pa.Table]) -> pa.Table:
-    """Return the rows of tables with the columns of the last, and with those in `OPTIONAL` that one of them has."""
-    last = parts[-1]
-    types = {field.name: field.type for part in parts for field in part.schema}
-    some = [name for name in OPTIONAL if name in types]
-    names = [*(name for name in last.column_names if name not in OPTIONAL), *some]
-    there = [[name for name in names if name in part.column_names] for part in parts]
-    same = [
-        part.select(own).cast(pa.schema([(name, types[name]) for name in own]))
-        for part, own in zip(parts, there, strict=True)
-    ]
+    """Return the rows of tables with all their columns, in the order of the widest, with those in `OPTIONAL` last."""
+    widest = max(parts, key=lambda part: part.num_columns)
+    types = {field.name: field.type for part in (widest, *parts) for field in part.schema}
+    names = sorted(types, key=lambda name: (name in OPTIONAL, OPTIONAL.index(name) if name in OPTIONAL else 0))
+    same = [part.cast(pa.schema([(name, types[name]) for name in part.column_names])) for part in parts]
     return pa.concat_tables(same, promote_options="default").select(names)

@@ -315,7 +315,7 @@ def _joined(paths: list[Path], read: Callable[..., Any], records: Records[Item],
     for path in paths:
         part = read(path, on_error=on_error)
         records.notes.update(part.notes)
-        items: Iterable[Any] = part.tables.each() if isinstance(part, Corpus) and part.tables else part
+        items: Iterable[Any] = part.tables.each() if isinstance(part, Corpus) else part
         for item in items:
             with records.record(path):
                 records.add(item, path)

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import reduce
-from typing import Any, NamedTuple, Self
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from arbo.data import Corpus
 from arbo.data.arrow import numbers
-from arbo.data.fingerprint import fingerprint_of
 from arbo.data.gold import Gold
 from arbo.data.knowledge_base import KnowledgeBase
-from arbo.data.tables import Tables, labels_in, with_names
+from arbo.data.tables import labels_in
 from arbo.engine import Ids, Partition
 from arbo.linking.chaining import describe_giants
 from arbo.linking.config import LinkerConfig
@@ -36,46 +33,22 @@ from arbo.retrieval.groups import unmapped
 from arbo.retrieval.retrieval import Retrieval
 
 
-class Content(NamedTuple):
-    """The documents and mentions of a run, and what else its manifest says of them."""
-
-    documents: pa.Table
-    mentions: pa.Table
-    """The table of `mention_table`, without the entities of the gold ids."""
-    order: Ids
-    """(mentions,) the rows of the mentions in the order in which they were searched."""
-    sizes: Ids
-    """(documents,) the number of mentions of each."""
-    notes: Mapping[str, int]
-    index_names: Mapping[str, str | None]
-
-    @classmethod
-    def of(cls, corpus: Corpus, names: Sequence[str], order: Ids) -> Self:
-        """Return the content of documents, with the names of mentions that are compared."""
-        documents, mentions, sizes = corpus.tables or Tables.of(corpus.documents)
-        return cls(documents, with_names(mentions, names), order, sizes, corpus.notes, corpus.index_names)
-
-    @property
-    def fingerprint(self) -> str:
-        """The `fingerprint` of the corpus."""
-        return fingerprint_of(Tables(self.documents, self.mentions, self.sizes))
-
-
 def describe(
-    content: Content,
     kb: KnowledgeBase | None,
     retrieval: Retrieval,
     clusters: Partition,
     config: LinkerConfig,
     corrections: MentionDecisions | None = None,
 ) -> Result:
-    """Make the result of a partition that obeys ``corrections``, and has the mentions of ``retrieval`` in order.
+    """Make the result of a partition of the mentions of ``retrieval``, which obeys ``corrections``.
 
     The rows of the result's tables, and which mention of a discovered entity is the first, follow the order of the
     documents.
     """
-    mentions, names = content.mentions, MentionNames.of(content.mentions, content.order)
-    fingerprint = ThreadPoolExecutor(1).submit(lambda: content.fingerprint)  # meanwhile, the tables are made
+    documents = retrieval.inputs.corpus
+    mentions = documents.tables.mentions
+    names = MentionNames.of(mentions, retrieval.inputs.rows)
+    fingerprint = ThreadPoolExecutor(1).submit(lambda: documents.fingerprint)  # meanwhile, the tables are made
     gold, annotated = _gold(mentions, kb)
     rows = named_entities(retrieval, clusters)
     known = NamedEntities.of(kb, gold.rows, rows)
@@ -101,16 +74,16 @@ def describe(
         "encoder": retrieval.settings,
         "search": {"method": retrieval.search, "recall": dict(retrieval.recall), "within": retrieval.within},
         "documents": {
-            "documents": len(content.documents),
+            "documents": len(documents),
             "mentions": len(mentions),
             "fingerprint": fingerprint.result(),
         },
-        "index": content.index_names,
+        "index": documents.index_names,
         "knowledge_base": None if kb is None else {"entities": len(kb), "fingerprint": kb.fingerprint},
         "kb_source": None if kb is None else kb.source,
         "giants": giants,
         "notes": {
-            "documents": content.notes,
+            "documents": documents.notes,
             "knowledge_base": {} if kb is None else kb.notes,
             "gold": {} if kb is None else _gold_notes(gold),
         },
@@ -118,7 +91,7 @@ def describe(
         "warnings": [doubt for doubt in doubts if doubt],
     }
     every = None if corrections is None else correction_table(corrections.lines)
-    return Result(mentions, links, cluster_rows, manifest, content.documents, entity_table(known, rows), every)
+    return Result(mentions, links, cluster_rows, manifest, documents.tables.documents, entity_table(known, rows), every)
 
 
 def _gold(mentions: pa.Table, kb: KnowledgeBase | None) -> tuple[Gold, Ids]:

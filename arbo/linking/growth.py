@@ -11,7 +11,7 @@ was exchanged for another release therefore differs from a new one in the weight
 one is advisable.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache, partial
 from typing import Any, NamedTuple, Self
@@ -21,19 +21,18 @@ import numpy.typing as npt
 import pyarrow.compute as pc
 from scipy.sparse import issparse
 
-from arbo.data import KnowledgeBase, MentionInput, names_of
+from arbo.data import Corpus, KnowledgeBase, names_of
 from arbo.data.arrow import numbers
 from arbo.data.inputs import Inputs
 from arbo.data.releases import Exchange, Keys
-from arbo.data.tables import numbered
+from arbo.data.tables import numbered, with_expansions
 from arbo.encoders.encoder import Encoder
 from arbo.encoders.model_folder import same_model
 from arbo.encoders.ngrams import Frequencies, NgramEncoder
 from arbo.engine import Embeddings, Ids, Neighbors, Vectors
 from arbo.errors import UsageError
 from arbo.linking.config import LinkerConfig
-from arbo.linking.description import Content
-from arbo.linking.run_documents import RunDocuments
+from arbo.linking.run_documents import with_rows
 from arbo.progress import Announce
 from arbo.results.graphs import only_graph
 from arbo.results.result import Result
@@ -57,29 +56,19 @@ class Mentions(NamedTuple):
 
     encoder: Encoder
     """The encoder, fitted."""
-    inputs: Sequence[MentionInput]
+    inputs: Inputs
     encode: Callable[[], Embeddings]
     """Returns their vectors, always the same."""
-    content: Callable[[], Content]
-    """Returns their documents as tables."""
     find: Find | None = None
     """Searches their neighbours if some are known."""
     known: PairScores | None = None
     """Known scores of a reranker, see `ScoreMemory`."""
 
     @classmethod
-    def of(
-        cls,
-        inputs: Sequence[MentionInput],
-        order: Ids,
-        encoder: Encoder,
-        announce: Announce,
-        content: Callable[[], Content],
-    ) -> Self:
+    def of(cls, inputs: Inputs, order: Ids, encoder: Encoder, announce: Announce) -> Self:
         """Make mentions in ``order``; the encoder encodes them in the order of ``inputs``."""
         encode = cache(lambda: encoder.encode_mentions(inputs, announce).taken(order))
-        ordered = inputs.taken(order) if isinstance(inputs, Inputs) else [inputs[row] for row in order.tolist()]
-        return cls(encoder, ordered, encode, content)
+        return cls(encoder, inputs.taken(order), encode)
 
 
 class _KeptArrays:
@@ -179,7 +168,7 @@ def check_same(
 
 def remembered_mentions(
     run: Run,
-    documents: RunDocuments,
+    documents: Corpus,
     arrays: Arrays,
     encoder: Encoder,
     kb: KnowledgeBase | None,
@@ -192,7 +181,7 @@ def remembered_mentions(
 
     Args:
         run: the run.
-        documents: its documents now; a mention with other spans or another type than in the run is a new one.
+        documents: its documents now, see `arbo.linking.run_documents`.
         arrays: the arrays that the run keeps.
         encoder: the encoder, fitted if there is a knowledge base.
         kb: the present knowledge base.
@@ -201,10 +190,13 @@ def remembered_mentions(
         anew: whether the neighbours of all mentions are searched again.
     """
     encoder = frozen(encoder, arrays)
-    content, inputs, earlier = documents.mentions(expand_abbreviations=run.manifest["config"]["expand_abbreviations"])
-    row = _rows_in_lists(run, earlier[content.order])
+    expand = run.manifest["config"]["expand_abbreviations"]
+    expanded = documents.of_tables(with_expansions(documents.tables, expand=expand))
+    documents, earlier = with_rows(expanded, run)
+    inputs, order = Inputs(documents), documents.order
+    row = _rows_in_lists(run, earlier[order])
     entity_rows = _entity_rows_now(run, arrays, encoder, kb)
-    mentions = Mentions.of(inputs, content.order, encoder, announce, lambda: content)
+    mentions = Mentions.of(inputs, order, encoder, announce)
     mentions = mentions._replace(known=known_scores(arrays, row, entity_rows))
     vectors: Callable[[Ids], Vectors]
     near: Callable[[Ids, float], Ids] | None = None
@@ -212,7 +204,7 @@ def remembered_mentions(
         vectors = partial(_ngram_vectors, encoder, mentions.inputs, announce)
         near = partial(encoder.near, names_of(mentions.inputs))
     else:
-        encode = cache(partial(_kept_and_new_vectors, arrays, row, inputs, content.order, encoder, announce))
+        encode = cache(partial(_kept_and_new_vectors, arrays, row, inputs, order, encoder, announce))
         mentions, vectors = mentions._replace(encode=encode), lambda rows: encode().taken(rows)
     if anew:
         return mentions
@@ -241,7 +233,7 @@ def _kept_and_new_vectors(
     rows[row >= 0] = arrays["vector_row"][row[row >= 0]]
     new = np.sort(order[row < 0])
     if len(new):
-        vectors = encoder.encode_mentions([inputs[place] for place in new.tolist()], announce)
+        vectors = encoder.encode_mentions(inputs.taken(new), announce)
         assert isinstance(vectors, Vectors)
         rows[row < 0] = len(matrix) + vectors.row[np.searchsorted(new, order[row < 0])]
         matrix = np.vstack([matrix, vectors.matrix])

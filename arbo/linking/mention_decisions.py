@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from arbo.data import KnowledgeBase, MentionInput
+from arbo.data import KnowledgeBase
+from arbo.data.inputs import Inputs
 from arbo.engine import NEW, OUTSIDE, UNDECIDED, Bools, Decisions, Ids, Partition
 from arbo.linking.agreement import NO_ENTITY, Agreement, Root, agree
 from arbo.linking.config import LinkerConfig
@@ -70,16 +71,17 @@ class MentionDecisions:
 
 
 def mention_decisions(
-    corrections: Sequence[Correction], inputs: Sequence[MentionInput], kb: KnowledgeBase | None, config: LinkerConfig
+    corrections: Sequence[Correction], inputs: Inputs, kb: KnowledgeBase | None, config: LinkerConfig
 ) -> MentionDecisions:
     """Return the decisions that corrections make about the mentions of a graph, whose entities are those of ``kb``.
 
     Corrections of spans stay as they are: `arbo.linking.span_edits` obeys them. The decisions are for `partition`, and
     for `Retrieval.graph`, which adds edges from further entities to a mention for which they rule out an entity.
     """
-    there = {item.mention.id: row for row, item in enumerate(inputs)}
+    ids, domains = inputs.column("mention_id"), inputs.column("domain")
+    there = {id_: row for row, id_ in enumerate(ids)}
     about = [line for line in corrections if line.document is None]
-    agreed = agree(about, {item.mention.id: item.document.domain for item in inputs}, kb)
+    agreed = agree(about, dict(zip(ids, domains, strict=True)), kb)
     settled = iter(agreed.lines)
     lines = tuple(line if line.document is not None else next(settled) for line in corrections)
     of_groups = agreed.roots()
@@ -88,7 +90,7 @@ def mention_decisions(
     if config.spread != "none":
         for row, (twin, key) in _namesakes(agreed, inputs, there, root, config.per_document).items():
             root[row], namesake[row] = key, twin
-    roots, names = _numbered(root, inputs)
+    roots, names = _numbered(root, domains)
     corrected = np.zeros(len(inputs), np.bool_)
     named = (mention for line in lines if line.status == "obeyed" for mention in line.mentions)
     corrected[[there[mention] for mention in named if mention in there]] = True
@@ -97,12 +99,12 @@ def mention_decisions(
     return MentionDecisions(lines, decisions, names, corrected, namesake)
 
 
-def _numbered(root: Mapping[int, Root], inputs: Sequence[MentionInput]) -> tuple[Ids, tuple[str, ...]]:
+def _numbered(root: Mapping[int, Root], domain: Sequence[str | None]) -> tuple[Ids, tuple[str, ...]]:
     """Return the roots of the mentions as numbers, and the names of the new entities, each of one domain."""
-    domains = {row: inputs[row].document.domain or "" for row in root}
+    domains = {row: domain[row] or "" for row in root}
     new = sorted({(str(key[1]), domains[row]) for row, key in root.items() if key[0] == "new"})
     number = {name: NEW - i for i, name in enumerate(new)}
-    roots: Ids = np.full(len(inputs), UNDECIDED, np.int64)
+    roots: Ids = np.full(len(domain), UNDECIDED, np.int64)
     for row, key in root.items():
         roots[row] = OUTSIDE if key == NO_ENTITY else key[1] if key[0] == "entity" else number[key[1], domains[row]]
     return roots, tuple(name for name, _ in new)
@@ -123,18 +125,18 @@ def _pairs(agreed: Agreement, there: Mapping[str, int]) -> Iterator[Ids]:
 
 
 def _namesakes(
-    agreed: Agreement, inputs: Sequence[MentionInput], there: Mapping[str, int], root: Mapping[int, Root], alone: bool
+    agreed: Agreement, inputs: Inputs, there: Mapping[str, int], root: Mapping[int, Root], alone: bool
 ) -> dict[int, tuple[int, Root]]:
     """Return a corrected mention of the same name, and its root, for each mention that shall have this root.
 
     With ``alone``, both are mentions of one document.
     """
     shared = cache(shared_name)
+    ids, *fields = map(inputs.column, ("mention_id", "type", "domain", *(["document_id"] if alone else [])))
 
     def name_of(row: int) -> tuple[Any, ...]:
-        item = inputs[row]
-        name = shared(item.name)
-        return (row,) if name is None else (name, item.mention.type, item.document.domain, alone and item.document.id)
+        name = shared(inputs.names[row])
+        return (row,) if name is None else (name, *(field[row] for field in fields))
 
     decided: defaultdict[tuple[Any, ...], dict[Root, int]] = defaultdict(dict)
     for row in sorted(root):
@@ -146,7 +148,7 @@ def _namesakes(
     proposed: defaultdict[str, dict[Root, int]] = defaultdict(dict)
     members: defaultdict[str, list[int]] = defaultdict(list)
     for row in range(len(inputs)):
-        group = agreed.group_of(inputs[row].mention.id)
+        group = agreed.group_of(ids[row])
         if row not in root and (agree_on or group in agreed.group):
             members[group].append(row)
             if (proposal := agree_on.get(name_of(row))) is not None:

@@ -12,7 +12,7 @@ import json
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,18 +21,16 @@ from arbo.data import Corpus, Document, Mention
 from arbo.data.documents import mention_ids, text_of
 from arbo.linking.agreement import Claim, settled
 from arbo.linking.corrections import Correction
-from arbo.linking.run_documents import RunDocuments
 from arbo.text.checks import Span
 
-Documents = TypeVar("Documents", Corpus, RunDocuments)
 _AS_CAME = "given"
 
 
 @dataclass(frozen=True, slots=True)
-class Edited(Generic[Documents]):
+class Edited:
     """Documents with corrected mentions."""
 
-    documents: Documents
+    documents: Corpus
     lines: Sequence[Correction]
     """All corrections; those of spans say what became of them."""
     as_came: Mapping[str, Document]
@@ -46,7 +44,7 @@ class Edited(Generic[Documents]):
         return {_AS_CAME: np.frombuffer(text.encode("utf-8"), np.uint8)}
 
 
-def uncorrected(documents: RunDocuments, arrays: Mapping[str, npt.NDArray[Any]]) -> RunDocuments:
+def uncorrected(documents: Corpus, arrays: Mapping[str, npt.NDArray[Any]]) -> Corpus:
     """Return the documents of a run with the mentions that they had before corrections."""
     if _AS_CAME not in arrays:
         return documents
@@ -60,7 +58,7 @@ def _mention(row: dict[str, Any]) -> Mention:
     return Mention(**{**row, "spans": tuple(map(tuple, row["spans"])), "gold": gold})
 
 
-def edit_spans(documents: Documents, corrections: Sequence[Correction]) -> Edited[Documents]:
+def edit_spans(documents: Corpus, corrections: Sequence[Correction]) -> Edited:
     """Return the documents with the mentions that the corrections of spans say."""
     of_spans = [line for line in corrections if line.document is not None]
     if not of_spans:

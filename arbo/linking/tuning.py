@@ -129,7 +129,7 @@ def choose(
 def _calibrated(retrieval: Retrieval, scoring: _Scoring, best: Trial) -> tuple[Confidence, Reliability] | None:
     linked = partition(retrieval.graph(best.k), best.method, best.limits).entity
     rows = np.flatnonzero((linked >= 0) & scoring.annotated)
-    document = codes_of(item.document.id for item in retrieval.inputs)
+    document = codes_of(retrieval.inputs.column("document_id"))
     return calibrate(evidence(retrieval, linked[rows], rows), scoring.rightly(linked)[rows], document[rows])
 
 

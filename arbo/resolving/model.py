@@ -41,7 +41,7 @@ class RowEdges(EdgeModel):
         for some in blocks(len(first)):
             features = rows.features(first[some], second[some])
             weight[some] = weights_of(self.mentions.scores(features), features, FEATURES)
-        types = codes_of([item.mention.type or "" for item in retrieval.inputs] + [""])
+        types = codes_of([type_ or "" for type_ in retrieval.inputs.column("type")] + [""])
         kept = _of_one_type(types[:-1], int(types[-1]), first, second, weight)
         first, second, weight = first[kept], second[kept], weight[kept]
         ends = np.concatenate([first, second]), np.concatenate([second, first])

@@ -22,8 +22,8 @@ import numpy as np
 import numpy.typing as npt
 
 from arbo import engine
-from arbo.data import KnowledgeBase, MentionInput
-from arbo.data.inputs import domains_of
+from arbo.data import KnowledgeBase
+from arbo.data.inputs import Inputs
 from arbo.engine import Embeddings, Metric, Neighbors, Progress, Searchable, SearchMethod
 from arbo.errors import UsageError, listed
 from arbo.retrieval.gpu import best_scanner
@@ -88,21 +88,20 @@ SearchAll: TypeAlias = Callable[..., Iterable[Neighbors]]
 """A function like `search_all`, which may search elsewhere, such as `arbo.scale.work.Work.search_all`."""
 
 
-def groups_of_mentions(
-    inputs: Sequence[MentionInput], map_types: str | None, *, check: bool = True
-) -> Sequence[Hashable]:
+def groups_of_mentions(inputs: Inputs, map_types: str | None, *, check: bool = True) -> Sequence[Hashable]:
     """Return the group of each mention: its domain and, with ``map_types``, its kind.
 
     Raise UsageError if ``map_types`` is malformed or, with ``check``, if no mention has a mapped type.
     """
-    domains = list(domains_of(inputs))
+    domains = inputs.column("domain")
     if map_types is None:
         return domains
     pairs = type_pairs(map_types)
     kind_of = _kinds(pairs)
-    kinds = [kind_of.get(("mention", item.mention.type or "")) for item in inputs]
+    types = inputs.column("type")
+    kinds = [kind_of.get(("mention", type_ or "")) for type_ in types]
     if check and set(kinds) == {None}:
-        raise _unknown("mention", (one for one, _ in pairs), (item.mention.type for item in inputs))
+        raise _unknown("mention", (one for one, _ in pairs), types)
     return list(zip(domains, kinds, strict=True))
 
 
@@ -125,12 +124,12 @@ def rows_of_entities(kb: KnowledgeBase, map_types: str | None) -> dict[Hashable,
     return rows
 
 
-def unmapped(inputs: Sequence[MentionInput], map_types: str | None) -> str | None:
+def unmapped(inputs: Inputs, map_types: str | None) -> str | None:
     """Describe the mentions without a mapped type, if there are some."""
     if map_types is None:
         return None
     mapped = {one for one, _ in type_pairs(map_types)}
-    others = [item.mention.type or "" for item in inputs if item.mention.type not in mapped]
+    others = [type_ or "" for type_ in inputs.column("type") if type_ not in mapped]
     if not others:
         return None
     types = [type_ or "empty" for type_ in sorted(set(others))]

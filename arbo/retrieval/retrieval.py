@@ -10,7 +10,7 @@ import numpy.typing as npt
 from scipy.sparse import issparse
 
 from arbo import engine
-from arbo.data import MentionInput
+from arbo.data.inputs import Inputs
 from arbo.encoders.encoder import Encoder
 from arbo.engine import Decisions, Embeddings, Floats, Graph, Ids, Neighbors, Searchable, SearchMethod
 from arbo.errors import UsageError
@@ -49,7 +49,7 @@ class Reasons(NamedTuple):
 class Retrieval:
     """The nearest entities and mentions of each mention, and all that later steps need."""
 
-    inputs: Sequence[MentionInput]
+    inputs: Inputs
     groups: Sequence[Hashable]
     """(mentions,) the group of each mention, see `arbo.retrieval.groups`."""
     n_entities: int
@@ -105,7 +105,7 @@ class Retrieval:
 
 def retrieve(
     encoder: Encoder,
-    inputs: Sequence[MentionInput],
+    inputs: Inputs,
     encode: Callable[[], Embeddings],
     entities: GroupedEntities | None,
     groups_of: Sequence[Hashable],
@@ -122,7 +122,7 @@ def retrieve(
     """
     entity_groups = [] if entities is None else groups.with_entities(groups_of, entities.rows)
     if settings.per_document:
-        groups_of = list(zip(groups_of, (item.document.id for item in inputs), strict=True))
+        groups_of = list(zip(groups_of, inputs.column("document_id"), strict=True))
     vectors: Any = encode() if find is None else None  # with `find` the search is exact
     if settings.search != "exact" and issparse(vectors.matrix):
         advice = "those of the encoder are sparse, so use search='exact'"
