@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import tracemalloc
-from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from unittest import mock
@@ -19,8 +17,7 @@ from arbo.data.gold import Gold
 from arbo.data.objects import to_document
 from arbo.data.records import DocumentRecords
 from arbo.data.tables import Tables
-from arbo.errors import DataError, UsageError
-from arbo.scale.work import opened
+from arbo.errors import DataError
 
 NAMES = ["Wilson disease", "WD", "copper", "naïve 😀", "Leber's", "x"]
 
@@ -63,15 +60,12 @@ def read(folder: Path, content: list[str], most: int) -> arbo.Corpus:
 
 
 @settings(max_examples=40, deadline=None)
-@given(seed=st.integers(0, 2**32 - 1), most=st.integers(1, 4), stored=st.booleans())
-def test_a_corpus_has_what_its_documents_have(
-    tmp_path_factory: pytest.TempPathFactory, seed: int, most: int, stored: bool
-) -> None:
+@given(seed=st.integers(0, 2**32 - 1), most=st.integers(1, 4))
+def test_a_corpus_has_what_its_documents_have(tmp_path_factory: pytest.TempPathFactory, seed: int, most: int) -> None:
     folder = tmp_path_factory.mktemp("corpus")
     documents = [to_document(json.loads(line)) for line in lines(seed)]
     mentions = [mention for one in documents for mention in one.mentions]
-    with opened(folder / "work") if stored else nullcontext():
-        corpus = read(folder, lines(seed), most)
+    corpus = read(folder, lines(seed), most)
     assert (len(corpus), corpus.n_mentions) == (len(documents), len(mentions))
     keys = [(mention.document_id, mention.spans, mention.id) for mention in mentions]
     assert corpus.order.tolist() == sorted(range(len(keys)), key=keys.__getitem__)
@@ -93,47 +87,14 @@ def test_a_corpus_has_what_its_documents_have(
 @pytest.mark.parametrize("with_kb", [True, False])
 def test_the_run_is_the_same_bytes_and_needs_no_objects(tmp_path: Path, with_kb: bool, types: list[str]) -> None:
     kb = arbo.KnowledgeBase([arbo.Entity("E1", "Wilson disease"), arbo.Entity("E2", "copper", domain="d")])
-    for name, most in (("plain", 100), ("packed", 2), ("stored", 2)):
-        with opened(tmp_path / "work") if name == "stored" else nullcontext():
-            corpus = read(tmp_path, [*lines(1, 40), PLAIN], most).of_types(types)
+    for name, most in (("plain", 100), ("packed", 2)):
+        corpus = read(tmp_path, [*lines(1, 40), PLAIN], most).of_types(types)
         linker = arbo.Linker(kb) if with_kb else arbo.Linker()
         result = linker.link(corpus) if with_kb else linker.discover(corpus)
         result.save(tmp_path / name)
         assert "documents" not in vars(corpus)
     for file in (tmp_path / "plain").glob("*.parquet"):
-        for other in ("packed", "stored"):
-            assert file.read_bytes() == (tmp_path / other / file.name).read_bytes()
-
-
-def test_documents_are_on_the_disk_of_a_work_folder(tmp_path: Path) -> None:
-    content = [json.dumps({"id": f"d{i}", "text": "fever " * 50_000}) + "\n" for i in range(8)]
-    taken = []
-    read(tmp_path, content, 2).of_types("none")  # imports what is needed
-    for place in (opened(tmp_path / "work"), nullcontext()):
-        with place:
-            tracemalloc.start()
-            wanted = (corpus := read(tmp_path, content, 2)).of_types("none")
-            taken.append(tracemalloc.get_traced_memory()[0])
-            tracemalloc.stop()
-        assert [file.suffix for file in (tmp_path / "work").iterdir()] == [".json"]  # the record
-        assert wanted == corpus
-    assert taken[0] < 100_000 < 2_400_000 < taken[1]
-
-
-@pytest.mark.usefixtures("packed")
-def test_a_full_disk_is_told_and_nothing_is_left(tmp_path: Path) -> None:
-    content = [json.dumps({"id": f"d{i}", "text": "fever " * 50_000}) + "\n" for i in range(8)]
-    (tmp_path / "documents.jsonl").write_text("".join(content), "utf-8")
-    resource = pytest.importorskip("resource")
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    with opened(tmp_path / "work"):
-        try:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, before[1]))
-            with pytest.raises(UsageError, match=r"cannot write .*work: .*File too large.*the same command goes on"):
-                arbo.read_documents(tmp_path / "documents.jsonl")
-        finally:
-            resource.setrlimit(resource.RLIMIT_FSIZE, before)
-        assert [path.suffix for path in (tmp_path / "work").iterdir()] == [".json"]
+        assert file.read_bytes() == (tmp_path / "packed" / file.name).read_bytes()
 
 
 @pytest.mark.usefixtures("packed")

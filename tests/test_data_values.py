@@ -126,7 +126,7 @@ def test_a_corpus_is_a_sequence() -> None:
     corpus = Corpus(iter(documents), notes={"quirks": 2})
     assert isinstance(corpus, Sequence)
     assert list(corpus) == documents
-    assert corpus[1] is documents[1]
+    assert corpus[1] == documents[1]
     assert corpus[-1:] == Corpus(documents[1:])
     assert corpus[:1].notes == {"quirks": 2}
     assert documents[0] in corpus

@@ -31,7 +31,7 @@ BUDGETS = {
     "arbo/explore": 1350,  # 1,400 with serve, when the file and the server are one page
     "arbo/formats": 3595,  # 3,300 when other readers fill columns, as those of CSV and Parquet do
     "arbo/kb": 535,  # finds shared ids itself, since no dictionary of all ids is kept
-    "arbo/linking": 2600,  # 1,400 with the linker, when growth is a call of link
+    "arbo/linking": 2440,  # 1,400 with the linker, when growth is a call of link
     "arbo/pipeline": 620,
     "arbo/resolving": 730,  # 0 when graphs are formats of discover
     "arbo/results": 2690,  # 2,400

@@ -238,6 +238,7 @@ def _checked(documents: Iterable[Document]) -> list[Document]:
     for document in documents:
         if not isinstance(document, Document):
             raise UsageError(f"expected documents, not {type(document).__name__}; make them from dicts with Corpus.of")
-        if by_id.setdefault(document.id, document) is not document:
+        if document.id in by_id:
             raise DataError("two documents have this id; change one", id=document.id)
+        by_id[document.id] = document
     return [*by_id.values()]

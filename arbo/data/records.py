@@ -9,12 +9,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import Generic, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, Literal, Protocol, TypeVar
 
 from arbo import errors
 from arbo.data.documents import Document
-from arbo.data.tables import Tables
 from arbo.errors import DataError, UsageError
+
+if TYPE_CHECKING:
+    from arbo.data.tables import Tables
 
 OnError = Literal["fail", "skip"]
 
@@ -98,6 +100,8 @@ class DocumentRecords(Records[Document]):
 
     def tables(self) -> Tables:
         """Return the tables of the documents."""
+        from arbo.data.tables import Tables
+
         self._pack()
         return Tables.joined(self._parts or [Tables.of([])])
 
@@ -118,6 +122,8 @@ class DocumentRecords(Records[Document]):
         return next(self._parts[place].between(row - self._begins[place], 1).each())
 
     def _pack(self) -> None:
+        from arbo.data.tables import Tables
+
         if self._items:
             self._begins.append(len(self._places) - len(self._items))
             self._parts.append(Tables.of([*self._items.values()]))

@@ -11,12 +11,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, groupby
 from operator import attrgetter
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -28,7 +26,6 @@ from arbo.data.arrow import OnDemand, numbers, starts, string_lists, strings
 from arbo.data.documents import Document, Mention
 from arbo.engine import ranges
 from arbo.errors import DataError
-from arbo.files import beside, unwritable_work
 from arbo.text.abbreviations import expander
 from arbo.text.checks import Span
 
@@ -76,26 +73,6 @@ class Tables:
     def home(self) -> Ints:
         """(mentions,) the row of the document of each."""
         return np.repeat(np.arange(len(self.sizes)), self.sizes)
-
-    def mapped(self, folder: Path) -> Self:
-        """Write the tables to a file in a folder, map it into memory, and unlink it, so that nothing of it can be left.
-
-        Raise UsageError if it cannot be written.
-        """
-        file = beside(folder / "documents", "partial")
-        try:
-            with pa.OSFile(str(file), "wb") as sink:
-                for table in (self.documents, self.mentions):
-                    with pa.ipc.new_stream(sink, table.schema) as writer:
-                        writer.write_table(table)
-            with pa.memory_map(str(file)) as stored:
-                documents, mentions = (pa.ipc.open_stream(stored).read_all() for _ in range(2))
-            return replace(self, documents=documents, mentions=mentions)
-        except OSError as error:
-            raise unwritable_work(folder, error) from error
-        finally:
-            with suppress(OSError):  # some systems keep a file that is mapped; the folder is removed later
-                file.unlink()
 
     def taken(self, rows: Ints) -> Self:
         """Return the documents in these rows, with their mentions."""

@@ -5,6 +5,8 @@ to its name. It returns counts of the items that the format changes or cannot ho
 table and a path.
 """
 
+from __future__ import annotations
+
 import os
 import re
 import sys
@@ -17,9 +19,10 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 
-from arbo.data import Corpus, DocumentRecords, Entity, KnowledgeBase, OnError, Records
+from arbo import data
+from arbo.data.entities import Entity
 from arbo.data.objects import ENTITY_KEYS
-from arbo.data.records import Item
+from arbo.data.records import DocumentRecords, Item, OnError, Records
 from arbo.errors import DataError, UsageError
 from arbo.files import PathLike
 from arbo.formats.files import data_files, read_head, read_lines
@@ -152,7 +155,7 @@ def read_documents(
     types: str | Iterable[str] | None = None,
     on_error: OnError = "fail",
     announce_format: Callable[[str], object] = str,
-) -> Corpus:
+) -> data.Corpus:
     """Read documents in one of `DOCUMENT_FORMATS`, with all mentions, or only mentions of `types`.
 
     All inputs must have the same format; several tables count as one. If `format` is None, it is guessed from names and
@@ -165,11 +168,11 @@ def read_documents(
             cannot be guessed.
     """
     name, first, paths, read, notes = _opened(path, format, DOCUMENT_FORMATS, announce_format)
-    corpus: Corpus
+    corpus: data.Corpus
     if len(paths) == 1:
         corpus = read(paths[0], on_error=on_error)
     else:
-        corpus = Corpus(_joined(paths, read, DocumentRecords(on_error), on_error))
+        corpus = data.Corpus(_joined(paths, read, DocumentRecords(on_error), on_error))
     if not corpus:
         raise DataError(f"no documents in the format {name}; check the file and the format (--format)", file=first)
     corpus.notes.update(notes)
@@ -192,7 +195,7 @@ def read_knowledge_base(
     announce_format: Callable[[str], object] = str,
     columns: Mapping[str, str] | None = None,
     types: str | Iterable[str] | None = None,
-) -> KnowledgeBase:
+) -> data.KnowledgeBase:
     """Read a knowledge base in one of `KNOWLEDGE_BASE_FORMATS`, or only its entities of `types`; see `read_documents`.
 
     ``columns`` maps keys of an entity to columns of CSV or TSV, as ``{"id": "code"}``. In UMLS, a type is a name, an id
@@ -207,12 +210,12 @@ def read_knowledge_base(
         read = partial(read, columns=columns)
     if types is not None and name == "umls":
         read, types = partial(read, types=types), None
-    kb: KnowledgeBase
+    kb: data.KnowledgeBase
     if len(paths) == 1:
         kb = read(paths[0], on_error=on_error)
     else:
         records: Records[Entity] = _joined(paths, read, Records("entities", on_error), on_error)
-        kb = KnowledgeBase((), records.notes).changed(records)
+        kb = data.KnowledgeBase((), records.notes).changed(records)
     if not len(kb):
         lost = "".join(f"; {what}: {count:,}" for what, count in kb.notes.items())
         raise DataError(
@@ -315,7 +318,7 @@ def _joined(paths: list[Path], read: Callable[..., Any], records: Records[Item],
     for path in paths:
         part = read(path, on_error=on_error)
         records.notes.update(part.notes)
-        items: Iterable[Any] = part.tables.each() if isinstance(part, Corpus) else part
+        items: Iterable[Any] = part.tables.each() if isinstance(part, data.Corpus) else part
         for item in items:
             with records.record(path):
                 records.add(item, path)
