@@ -183,8 +183,8 @@ def known_elsewhere(retrieval: Retrieval, classes: Gold) -> Bools:
     A gold id says so. Gold clusters say so if one of them, in the same group, has mentions of several documents:
     otherwise they are chains inside documents, and two chains of different documents may mean the same.
     """
-    by_id = np.array([bool(item.mention.gold) for item in retrieval.inputs], np.bool_)
-    group, document = codes_of(retrieval.groups), codes_of([item.document.id for item in retrieval.inputs])
+    by_id = np.array([bool(gold) for gold in retrieval.inputs.column("gold")], np.bool_)
+    group, document = codes_of(retrieval.groups), codes_of(retrieval.inputs.column("document_id"))
     chained = np.flatnonzero(~by_id & (classes.classes >= 0))
     distinct = np.unique(np.stack([classes.classes[chained], document[chained]]), axis=1)[0]
     across = np.flatnonzero(np.bincount(distinct) > 1)
