@@ -34,7 +34,7 @@ BUDGETS = {
     "arbo/linking": 2440,  # 1,400 with the linker, when growth is a call of link
     "arbo/pipeline": 620,
     "arbo/resolving": 730,  # 0 when graphs are formats of discover
-    "arbo/results": 2690,  # 2,400
+    "arbo/results": 2815,  # 2,400; the schema says what docstrings of linking said
     "arbo/retrieval": 1280,  # 1,000
     "arbo/sample": 21,
     "arbo/scale": 800,  # 700 when elsewhere is one hook
@@ -49,6 +49,7 @@ BUDGETS = {
 PRODUCT_LINES, TEST_LINES, PROSE_WORDS = 40_365, 33_000, 30_500
 """Of the whole; they shall become 34,300, 26,000 and 25,000. The start of the command line takes 40 of the first."""
 PRODUCT_LINES += 200  # until readers of other formats fill columns: those of entities are checked and hashed whole
+PRODUCT_LINES += 110  # the schema of a run, until the page in a file asks the views of a served one
 FILES_IN_A_FOLDER = 32
 VERBS, OPTIONS, OPTIONS_OF_LINK = 25, 220, 24
 LONG_FUNCTIONS, MANY_PARAMETERS = 8, 40

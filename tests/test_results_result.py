@@ -4,8 +4,12 @@
 
 from __future__ import annotations
 
+import ast
+from collections import namedtuple
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
+from typing import Annotated, get_type_hints
 
 import numpy as np
 import pandas as pd
@@ -14,6 +18,9 @@ import pytest
 from builders import document, linker
 
 import arbo
+from arbo.explore.payload import payload
+from arbo.explore.views import Views
+from arbo.results import schema
 from clustering import Graph, partition
 from eval import coreference_scores
 
@@ -272,22 +279,51 @@ def test_a_saved_result_is_the_same_again(result: arbo.Result, tmp_path: Path) -
 
 
 def test_the_columns_are_the_documented_ones(result: arbo.Result) -> None:
-    from arbo.linking import links, tables
+    page = (Path(__file__).parent.parent / "docs" / "tables.md").read_text("utf-8")
+    expected = "\n\n".join(map(documented, schema.TABLES))
+    assert expected in page, f"docs/tables.md should say:\n{expected}"
+    for name in ("mentions", "links", "clusters", "documents", "entities"):
+        assert schema.problem_of(name, getattr(result, f"{name[:-1].replace('entitie', 'entity')}_table")) is None
 
-    assert tables.__doc__ is not None
-    assert links.__doc__ is not None
-    for name, table in (
-        ("mentions", result.mention_table),
-        ("links", result.link_table),
-        ("clusters", result.cluster_table),
-    ):
-        told = links.__doc__.split("Columns:") if name == "links" else tables.__doc__.split(f"``{name}``:")
-        about = told[1].split("\n\n")[0].replace("`", " ").replace(",", " ").split()
-        assert set(table.column_names) <= set(about)
-    contract = {"mention_id", "entity_id", "cluster_id", "score", "margin", "parent", "bottleneck"}
-    assert contract <= set(result.link_table.column_names)
-    contract = {"mention_id", "document_id", "spans", "text", "expansion", "type", "gold"}
-    assert contract <= set(result.mention_table.column_names)
+
+def documented(name: str) -> str:
+    """Return what docs/tables.md says of a table: the docstrings of its class and of its fields."""
+    source = ast.parse(Path(schema.__file__).read_text("utf-8"))
+    kind = schema.TABLES[name].__name__
+    (body,) = (node.body for node in source.body if isinstance(node, ast.ClassDef) and node.name == kind)
+    text = {
+        ast.unparse(field.target): " ".join(after.value.value.replace("``", "`").split())
+        for field, after in pairwise(body)
+        if isinstance(field, ast.AnnAssign)
+    }
+    fields: dict[str, list[str]] = {}
+    for column, declared in schema.SCHEMA[name].items():
+        fields.setdefault(declared.field, []).append(f"`{column}`")
+    rows = [f"- {', '.join(columns)}: {text[field]}" for field, columns in fields.items()]
+    about = " ".join(ast.get_docstring(ast.ClassDef(kind, [], [], body, [])).replace("``", "**").split())
+    return "\n".join([about, "", *rows])
+
+
+def test_a_new_column_of_links_is_one_declaration(
+    result: arbo.Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fields = get_type_hints(schema.Link, include_extras=True) | {"rank": Annotated[int, schema.Stored(flat=True)]}
+    wider = namedtuple("Wider", fields, defaults=[*schema.Link._field_defaults.values(), 0])
+    wider.__annotations__ = fields
+    monkeypatch.setitem(schema.TABLES, "links", wider)
+    monkeypatch.setitem(schema.SCHEMA, "links", dict(schema.columns_of(wider)))
+    ranks = pa.array(range(result.link_table.num_rows), pa.int32())
+    run = replace(result, link_rows=result.link_table.append_column("rank", ranks))
+    assert [link.rank for link in run.links] == ranks.to_pylist()
+    assert [link.rank for link in result.links] == [0] * len(ranks)
+    assert run.to_pandas()["rank"].tolist() == ranks.to_pylist()
+    assert Views(run, "run").mentions(limit=2)["rows"][1]["rank"] == 1
+    assert payload(run, "run") != payload(result, "run")
+    run.save(tmp_path / "run")
+    assert arbo.Result.load(tmp_path / "run").links[3].rank == 3
+    replace(run, link_rows=result.link_table.append_column("rank", ranks.cast(pa.int64()))).save(tmp_path / "other")
+    with pytest.raises(arbo.DataError, match="the column rank has the type int64, not int32"):
+        arbo.Result.load(tmp_path / "other")
 
 
 def test_the_manifest_tells_how(result: arbo.Result) -> None:

@@ -265,18 +265,18 @@ def mention_in(row: Mapping[str, Any]) -> Mention:
 
 def metadata_of(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return the metadata of a mention or document of a run: columns or keys of the input that arbo does not know."""
-    return object_in(row.get("metadata"))
+    return objects_in([row.get("metadata")])[0]
 
 
-def object_in(text: str | None) -> dict[str, Any]:
-    """Return the JSON object in a cell of the column ``metadata``; raise DataError if there is none."""
+def objects_in(cells: Sequence[str | None]) -> list[dict[str, Any]]:
+    """Return the JSON objects in cells of the column ``metadata``, ``{}`` for null; raise DataError without one."""
     try:
-        value = json.loads(text) if text else {}
+        values: list[Any] = json.loads(f"[{','.join([cell or '{}' for cell in cells])}]")
     except (ValueError, RecursionError):
-        value = None
-    if not isinstance(value, dict):
+        values = []
+    if len(values) != len(cells) or not all(type(value) is dict for value in values):
         raise DataError("the metadata are not a JSON object; run the job again", file="the run")
-    return value
+    return values
 
 
 def labels_in(mentions: pa.Table) -> list[list[str] | None]:

@@ -8,7 +8,7 @@ for null; ``s`` strings, as the number of bytes of each in UTF-8 (kind ``i``), t
 
 import gzip
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -38,9 +38,9 @@ class Columns:
         floats[~np.isfinite(floats)] = np.nan
         self._add(name, "f", len(floats), _planes(floats.view(np.int32)))
 
-    def strings(self, name: str, values: Sequence[str | None]) -> None:
-        """Add strings; None becomes the empty string."""
-        encoded = [(value or "").encode("utf-8") for value in values]
+    def strings(self, name: str, values: pa.Array | pa.ChunkedArray) -> None:
+        """Add strings; null becomes the empty string."""
+        encoded = pc.fill_null(values, "").cast(pa.large_binary()).to_pylist()
         length = _planes(np.fromiter(map(len, encoded), np.int64, len(encoded)))
         self._add(name, "s", len(encoded), length + b"".join(encoded))
 
@@ -50,13 +50,13 @@ class Columns:
         if isinstance(coded, pa.ChunkedArray):  # no rows
             coded = pa.array([], pa.string()).dictionary_encode()
         self.numbers(name, pc.fill_null(coded.indices, -1).to_numpy(zero_copy_only=False))
-        self.strings(f"{name}.words", coded.dictionary.to_pylist())
+        self.strings(f"{name}.words", coded.dictionary)
 
     def packed(self, head: Mapping[str, Any]) -> bytes:
         """Return all columns with a header, compressed by gzip; equal columns give equal bytes."""
         header = json.dumps({**head, "columns": self._heads}, ensure_ascii=True).encode()
         content = b"".join([len(header).to_bytes(4, "little"), header, *self._bodies])
-        return gzip.compress(content, 9, mtime=0)
+        return gzip.compress(content, 5, mtime=0)  # 9 takes seven times as long for 2 % less
 
     def _add(self, name: str, kind: str, length: int, body: bytes) -> None:
         self._heads.append((name, kind, length))

@@ -36,8 +36,10 @@ class Lookups:
         mentions, links, clusters = run.mention_table, run.link_table, run.cluster_table
         self.nil: Bools = pc.is_null(links["entity_id"]).to_numpy()
         self.documents = run.document_ids
-        self.document: Ints = pc.index_in(mentions["document_id"], self.documents).to_numpy().astype(np.int64)
-        counts = (np.bincount(rows, minlength=len(self.documents)) for rows in (self.document, self.document[self.nil]))
+        counts = (
+            np.bincount(rows, minlength=len(self.documents))
+            for rows in (run.document_rows, run.document_rows[self.nil])
+        )
         self.per_document: tuple[Ints, ...] = tuple(counts)
         """The numbers of mentions and of NIL mentions of each document."""
         margin = pc.fill_null(links["margin"], float("inf")).to_numpy()

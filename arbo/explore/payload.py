@@ -6,19 +6,23 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from arbo.data.arrow import strings
 from arbo.engine import ranges
 from arbo.explore.columns import Columns
 from arbo.explore.cuts import Cuts, cuts_of
 from arbo.explore.figures import overview
-from arbo.explore.trees import Tree, rows_of
+from arbo.explore.trees import Tree
 from arbo.files import json_ready
-from arbo.results.export import sentence_bounds
+from arbo.results.export import sentence_ends
 from arbo.results.run import Ints, Run
+from arbo.results.schema import SCHEMA
+from arbo.results.views import ends_of
 
 _CANDIDATES = 4
 """Number of candidates of a mention on the page."""
 _ALIASES = 12
 """Number of aliases of an entity on the page."""
+_ELSEWHERE = ("entity_id", "entity_name", "cluster_id")
 
 
 class Payload(NamedTuple):
@@ -38,13 +42,13 @@ def payload(run: Run, name: str, *, texts: bool = True) -> Payload:
     columns, cuts = Columns(), cuts_of(run)
     known = _Entities(run, None if isinstance(cuts, str) else cuts.entities)
     _add_mentions(columns, run, has_texts)
-    _add_links(columns, run, known)
+    names = _add_links(columns, run, known)
     tree = Tree.of(run, cuts)
     columns.numbers("parent", tree.parent)
     columns.decimals("step", tree.step)
     columns.numbers("joins", tree.joins)
     _add_names(columns, run, known)
-    head = {"name": name, "texts": has_texts, "aliases": _ALIASES, **overview(run)}
+    head = {"name": name, "texts": has_texts, "aliases": _ALIASES, "links": names, **overview(run)}
     if isinstance(cuts, str):
         head["no_cuts"] = cuts
     else:
@@ -52,7 +56,7 @@ def payload(run: Run, name: str, *, texts: bool = True) -> Payload:
     if not has_texts:
         return Payload(columns.packed(head), None)
     content = Columns()
-    content.strings("text", run.document_table["text"].to_pylist())
+    content.strings("text", run.document_table["text"])
     return Payload(columns.packed(head), content.packed({}))
 
 
@@ -81,9 +85,9 @@ class _Entities:
 def _add_mentions(columns: Columns, run: Run, has_texts: bool) -> None:
     """Add where mentions are and what they say."""
     mentions = run.mention_table
-    columns.strings("mention", mentions["mention_id"].to_pylist())
-    columns.strings("document", run.document_ids.to_pylist())
-    columns.numbers("of", pc.index_in(mentions["document_id"], run.document_ids).to_numpy(), sorted_=True)
+    columns.strings("mention", mentions["mention_id"])
+    columns.strings("document", run.document_ids)
+    columns.numbers("of", run.document_rows, sorted_=True)
     spans = mentions["spans"].combine_chunks()
     flat = spans.flatten()
     start, end = (flat.field(end).to_numpy().astype(np.int64) for end in ("start", "end"))
@@ -99,47 +103,53 @@ def _add_mentions(columns: Columns, run: Run, has_texts: bool) -> None:
         columns.numbers("golds", pc.fill_null(pc.list_value_length(gold), -1).to_numpy())
         columns.codes("gold", pa.chunked_array([gold.flatten()]))
     if has_texts:
-        begin, stop, first, last = sentence_bounds(run)
+        rows = np.arange(len(mentions))
+        (begin, stop), (first, last) = sentence_ends(run, rows), ends_of(run, rows)
         columns.numbers("before", first - begin)
         columns.numbers("after", stop - last)
 
 
-def _add_links(columns: Columns, run: Run, known: _Entities) -> None:
-    """Add the decisions, with the nearest candidates, which are kept once for equal lists."""
+def _add_links(columns: Columns, run: Run, known: _Entities) -> list[str]:
+    """Add the decisions, and the nearest candidates, which are kept once for equal lists; return names of columns."""
     links = run.link_table
     columns.numbers("cluster", run.cluster_rows)
-    columns.decimals("score", links["score"])
-    columns.decimals("margin", links["margin"])
-    if "confidence" in links.column_names:
-        columns.decimals("confidence", links["confidence"])
-    if "corrected" in links.column_names:
-        columns.numbers("corrected", links["corrected"].to_numpy())
-    if "follows" in links.column_names:
-        columns.numbers("follows", rows_of(links["follows"], run))
-    table = np.full((len(known.shown), 2 * _CANDIDATES), -1, np.int64)
+    flat = {name: column.type for name, column in SCHEMA["links"].items() if column.flat and name not in _ELSEWHERE}
+    names = [name for name in flat if name in links.column_names]
+    for name in names:
+        if flat[name] == pa.string():
+            columns.codes(name, links[name])
+        else:
+            add = columns.numbers if flat[name] == pa.bool_() else columns.decimals
+            add(name, links[name].to_numpy())
+    table = np.full((2 * _CANDIDATES, len(known.shown)), -1, np.int64)
     owner, place = np.repeat(np.arange(len(known.shown)), known.shown), ranges(np.zeros_like(known.shown), known.shown)
-    table[owner, place] = known.rows(known.candidates)
-    table[owner, _CANDIDATES + place] = known.scores.to_numpy().astype(np.float32).view(np.int32)
-    lists, code = np.unique(table, axis=0, return_inverse=True)
-    columns.numbers("near", code.ravel())
+    table[place, owner] = known.rows(known.candidates)
+    table[_CANDIDATES + place, owner] = known.scores.to_numpy().astype(np.float32).view(np.int32)
+    code = np.zeros(len(known.shown), np.int64)
+    for own in table:  # in the order of the lists, which `numpy.unique` of rows takes seconds to find
+        values, rank_of = np.unique(own, return_inverse=True)
+        code = np.unique(code * len(values) + rank_of, return_inverse=True)[1]
+    lists = table[:, np.unique(code, return_index=True)[1]]
+    columns.numbers("near", code)
     for rank in range(_CANDIDATES):
-        columns.numbers(f"near{rank}", lists[:, rank])
-        columns.decimals(f"near{rank}.score", lists[:, _CANDIDATES + rank].astype(np.int32).view(np.float32))
+        columns.numbers(f"near{rank}", lists[rank])
+        columns.decimals(f"near{rank}.score", lists[_CANDIDATES + rank].astype(np.int32).view(np.float32))
+    return names
 
 
 def _add_names(columns: Columns, run: Run, known: _Entities) -> None:
     """Add the clusters and the entities; entities come in the order of their clusters, then candidates."""
     clusters = run.cluster_table
     new = clusters.filter(clusters["entity_id"].is_null())
-    columns.strings("discovered", new["cluster_id"].to_pylist())
-    columns.strings("discovered.name", new["name"].to_pylist())
+    columns.strings("discovered", new["cluster_id"])
+    columns.strings("discovered.name", new["name"])
     table = run.entity_table
     place = pc.index_in(known.ids, table["entity_id"].combine_chunks())
-    columns.strings("entity", known.ids.to_pylist())
-    columns.strings("entity.name", table["name"].take(place).to_pylist())
+    columns.strings("entity", known.ids)
+    columns.strings("entity.name", table["name"].take(place))
     aliases = table["aliases"].take(place.slice(0, known.n_linked)).to_pylist()
     columns.numbers("aliases.all", [len(names or ()) for names in aliases])
-    columns.strings("alias", [name for names in aliases for name in (names or ())[:_ALIASES]])
+    columns.strings("alias", strings([name for names in aliases for name in (names or ())[:_ALIASES]]))
 
 
 def _add_cuts(columns: Columns, cuts: Cuts, known: _Entities) -> dict[str, dict[str, Any]]:

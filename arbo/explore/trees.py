@@ -3,7 +3,6 @@
 from typing import NamedTuple, Self
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from arbo.engine import Edges, bridges
@@ -28,7 +27,7 @@ class Tree(NamedTuple):
         """Return the trees of all clusters of a run; discovered entities have edges if the run keeps its graph."""
         links = run.link_table
         nil = links["entity_id"].is_null().to_numpy()
-        parent = np.where(links["parent_is_mention"].to_numpy(), rows_of(links["parent"], run), np.where(nil, -1, -2))
+        parent = np.where((run.parent_rows < 0) & ~nil, -2, run.parent_rows)
         step = pc.fill_null(links["step"], float("nan")).to_numpy().astype(np.float64)
         if not isinstance(cuts, str):
             child, above, weight = rooted(nil_edges(cuts), len(parent))
@@ -79,10 +78,3 @@ class Tree(NamedTuple):
         """
         large = np.flatnonzero((self.joins > 1) & np.isfinite(self.step))
         return large[np.lexsort((-self.step[large], -self.joins[large]))][:_BRIDGES]
-
-
-def rows_of(ids: pa.ChunkedArray, run: Run) -> Ints:
-    """Return the row of each mention by its id; -1 for null and ids of others."""
-    places = pc.index_in(ids, run.mention_table["mention_id"].combine_chunks(), skip_nulls=True)
-    rows: Ints = pc.fill_null(places, -1).to_numpy().astype(np.int64)
-    return rows

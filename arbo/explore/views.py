@@ -88,7 +88,7 @@ class Views:
         if nil:
             chosen &= lookups.nil
         if document is not None:
-            chosen &= lookups.document == self._document(document)
+            chosen &= self.run.document_rows == self._document(document)
         for id_, column in ((cluster, "cluster_id"), (entity, "entity_id")):
             if id_ is not None:
                 inside = np.zeros(len(chosen), np.bool_)
@@ -172,7 +172,7 @@ class Views:
 
     def document(self, id: str) -> Answer:  # noqa: A002
         """Return a document with its mentions; their spans count code points."""
-        rows = np.flatnonzero(self._lookups.document == self._document(id))
+        rows = np.flatnonzero(self.run.document_rows == self._document(id))
         spans = self.run.mention_table["spans"].take(rows).to_pylist()
         pieces = [[[one["start"], one["end"]] for one in parts] for parts in spans]
         shown = [row | {"spans": parts} for row, parts in zip(self._rows(rows), pieces, strict=True)]
@@ -243,7 +243,7 @@ class Views:
     def _rows(self, rows: Ints) -> list[Answer]:
         """Return mentions with their links and sentences."""
         flat = mention_view(self.run, rows)
-        bounds = zip(*(ends.tolist() for ends in sentence_ends(self.run, flat)), strict=True)
+        bounds = zip(*(ends.tolist() for ends in sentence_ends(self.run, rows)), strict=True)
         shown: list[Answer] = flat.to_pylist()
         spans = self.run.mention_table["spans"].take(rows).to_pylist()
         for row, parts, (begin, stop) in zip(shown, spans, bounds, strict=True):

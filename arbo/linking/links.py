@@ -2,17 +2,6 @@
 
 The table of links, with all candidates of each mention, is the largest of a run: a fresh result keeps arrays instead,
 and saves the table group by group.
-
-Columns: ``mention_id, entity_id, entity_name`` (both null for NIL), ``cluster_id, score`` (similarity of mention and
-entity, or a probability, see `Link.score`; null for NIL), ``margin`` (lead of the nearest entity over the second; null
-without a second), ``parent`` (entity or mention id; null for NIL), ``parent_is_mention, step`` (dissimilarity of the
-edge from the parent; null for NIL), ``bottleneck`` (the largest dissimilarity on the path from the entity; infinite for
-NIL), ``candidates, candidate_scores`` (nearest entities and their similarities); after tuning, also ``confidence``
-(probability that the link is correct; null for NIL). With an edge model, also ``nearest`` (the parent or, for NIL, the
-nearest mention of the cluster from which an edge leads to the mention), and ``reasons, reason_log_odds``: the features
-that counted most for that edge, and their shares of its log-odds. With corrections, also ``corrected`` (whether one
-names the mention) and ``follows`` (the mention whose correction decided on this one too; else null). Edges that people
-decided have no dissimilarity: ``step`` is null, and ``bottleneck`` leaves them out and is null if there is no other.
 """
 
 from __future__ import annotations
@@ -30,6 +19,7 @@ from arbo.data.arrow import numbers, starts, strings
 from arbo.engine import Bools, Ids, Partition, Weights
 from arbo.linking.confidence import Confidence, evidence
 from arbo.linking.tables import MentionNames, NamedEntities, slices
+from arbo.results.schema import SCHEMA
 from arbo.retrieval.early_exit import margins
 from arbo.retrieval.retrieval import Retrieval
 
@@ -117,7 +107,8 @@ def links_of(
         corrected, follows = followed
         columns["corrected"] = lambda mentions: numbers(corrected[mentions])
         columns["follows"] = lambda mentions: nodes.of_mentions(follows[mentions])
-    return Links(names.ids, mention, columns)
+    order = [*SCHEMA["links"]].index
+    return Links(names.ids, mention, {name: columns[name] for name in sorted(columns, key=order)})
 
 
 class _NodeIds(NamedTuple):

@@ -1,27 +1,4 @@
-"""Make the tables of a run from arrays.
-
-``mentions``: ``mention_id, document_id, spans`` (list of start and end in characters, from 0, the end excluded),
-``text, expansion`` (the long form of an abbreviation, else null), ``type, domain, gold`` (ids as annotated; null
-without an annotation), ``found_score`` (score of a found mention, else null), ``gold_entities`` (the knowledge base's
-own ids of the gold entities in the mention's domain), and ``cluster``, the gold cluster, if any mention has one.
-
-``links``: see `arbo.linking.links`.
-
-``clusters``: ``cluster_id, entity_id`` (null for a discovered cluster), ``name, size, weakest_join`` (dissimilarity of
-the edge that joined the cluster's last two parts, or the average dissimilarity of these parts under average linkage;
-null for the cluster of an entity or of one mention). Clusters of entities come first, in the order of the knowledge
-base, then discovered clusters, largest first. The id of a discovered entity is ``new-`` and the id of its first mention
-in the order of the documents, so that the same clusters have the same ids in every run; a new entity that corrections
-name has the id of its first corrected mention, and their name for it. If this id is taken, ``#2`` or a higher number is
-appended.
-
-``documents``: ``document_id, domain, text``; no ``text`` if the run was saved without texts.
-
-``entities``: ``entity_id, name, aliases`` of the entities that are links or candidates.
-
-The column ``metadata`` holds further columns or keys of mentions and documents as a JSON object. It is missing if there
-are none, or if the run was saved without texts.
-"""
+"""Make the tables of a run from arrays; `arbo.results.schema` says what their columns mean."""
 
 from __future__ import annotations
 

@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from arbo.data.arrow import numbers
 from arbo.data.releases import Exchange, Keys
 from arbo.files import PathLike
 from arbo.results.export import sentences_of
 from arbo.results.run import Ints, Run, rows_in
-from arbo.results.views import mention_view
 
 ClusterChangeKind = Literal[
     "new", "gone", "grown", "shrunk", "merged", "split", "moved", "linked", "unlinked", "renamed"
@@ -334,13 +334,8 @@ def _mention_changes(a: Run, b: Run, row_in_a: Ints) -> Iterator[MentionChange]:
 
 def _described(run: Run, rows: Ints) -> Iterator[tuple[Any, ...]]:
     """Yield id, document, text, gold and sentence of some mentions."""
-    table, documents = run.mention_table.take(rows), run.document_table
-    # A search among all documents takes longer.
-    is_there = pc.is_in(documents["document_id"], table["document_id"].combine_chunks())
-    documents = documents.take(np.flatnonzero(is_there))
-    links = run.link_rows.select(["entity_id"]).take(rows)
-    run = replace(run, mention_table=table, link_rows=links, document_table=documents)
+    table = run.mention_table.take(numbers(rows))
     columns = [table[name].to_pylist() for name in ("mention_id", "document_id", "text", "gold")]
-    sentences = sentences_of(run, mention_view(run, np.arange(len(rows))))
+    sentences = sentences_of(run, rows)
     for *own, gold, sentence in zip(*columns, sentences, strict=True):
         yield *own, None if gold is None else tuple(gold), sentence

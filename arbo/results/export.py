@@ -1,9 +1,8 @@
 """Export a run: as a flat table with one row for each mention, or as documents or clusters in other formats."""
 
 import json
-from collections.abc import Iterator
-from itertools import groupby
-from operator import itemgetter
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, repeat
 from typing import Any, get_args
 
 import numpy as np
@@ -11,16 +10,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from arbo.data import Corpus
-from arbo.data.tables import documents_in, object_in
+from arbo.data.arrow import numbers, strings
+from arbo.data.tables import documents_in, objects_in
 from arbo.errors import UsageError
 from arbo.files import PathLike
 from arbo.formats import TABLES, Ids, writer
 from arbo.results.run import Ints, Run, compared_in
-from arbo.results.views import mention_view
+from arbo.results.views import ends_of, mention_view
 from arbo.text.sentences import sentences
 
 _STEPS_SHOWN = 8
 """Maximum number of mentions shown of a path; of a longer path, the last ones are shown."""
+_TOGETHER = 1 << 12
+"""Number of mentions whose texts are read at a time."""
 
 
 def export(run: Run, path: PathLike, to: str, ids: Ids) -> dict[str, int]:
@@ -64,7 +66,7 @@ def documents_of(run: Run, ids: Ids, *, as_classes: bool = False) -> Corpus:
     return Corpus(documents_in(run.document_table, rows), run.manifest["notes"]["documents"], run.manifest.get("index"))
 
 
-def flat_table(run: Run) -> pa.Table:
+def flat_table(run: Run, metadata: Sequence[Mapping[str, Any]] | None = None) -> pa.Table:
     """Make a table of all mentions, one flat row each, in the order of the documents.
 
     Columns: those of `mention_view`; ``runner_up_id, runner_up_name, runner_up_score`` (the best candidate other than
@@ -72,18 +74,18 @@ def flat_table(run: Run) -> pa.Table:
     the entity to the mention, in a long path only those of the entity and of the last eight mentions; null for NIL);
     ``sentence`` (null without texts); ``gold`` (ids as annotated); ``gold_cluster`` if any mention has one; ``domain``
     if any document has one; and a column for each key of the metadata of mentions and documents, called ``own_NAME`` if
-    the table already has a column ``NAME``.
+    the table already has a column ``NAME``. ``metadata`` are those of the mentions, if they are known.
     """
-    mentions, links = run.mention_table, run.link_table
-    flat = mention_view(run, np.arange(links.num_rows))
+    mentions, links, rows = run.mention_table, run.link_table, np.arange(run.mention_table.num_rows)
+    flat = mention_view(run, rows)
     columns = {name: flat[name] for name in flat.column_names}
     columns |= _runners_up(run)
-    columns["cluster_name"] = run.cluster_table["name"].take(pa.array(run.cluster_rows))
+    columns["cluster_name"] = run.cluster_table["name"].take(numbers(run.cluster_rows))
     columns |= {"nil": pc.is_null(links["entity_id"]), "path": _paths(run)}
-    columns |= {"sentence": pa.array(sentences_of(run, flat), pa.string()), "gold": mentions["gold"]}
+    columns |= {"sentence": strings([*sentences_of(run, rows)]), "gold": mentions["gold"]}
     columns |= {"gold_cluster": mentions["cluster"]} if "cluster" in mentions.column_names else {}
     columns |= {"domain": mentions["domain"]} if mentions["domain"].null_count < len(flat) else {}
-    for key, values in _metadata(run):
+    for key, values in _metadata(run, metadata_in(mentions) if metadata is None else metadata):
         while key in columns:
             key = f"own_{key}"
         columns[key] = values
@@ -109,82 +111,102 @@ def _runners_up(run: Run) -> dict[str, pa.Array]:
     return {"runner_up_id": ids, "runner_up_name": names, "runner_up_score": scores.flatten().take(place)}
 
 
-def _metadata(run: Run) -> Iterator[tuple[str, pa.Array]]:
+def _metadata(run: Run, mentions: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, pa.Array]]:
     """Yield the further columns of mentions and documents; lists, objects, mixed types and long integers as JSON.
 
     Lists of objects of a document, such as passages of BioC, are left out: each row would repeat them.
     """
-    for table in (run.mention_table, run.document_table):
-        if "metadata" not in table.column_names:
-            continue
-        rows = [object_in(cell) for cell in table["metadata"].to_pylist()]
-        ids = table["document_id"].combine_chunks()
-        if table is run.document_table:
-            flat = [
-                {key: one for key, one in row.items() if not (type(one) is list and dict in map(type, one))}
-                for row in rows
-            ]
-            rows = [flat[place] for place in pc.index_in(run.mention_table["document_id"], ids).to_numpy().tolist()]
-        for key in dict.fromkeys(key for row in rows for key in row):
-            values = [row.get(key) for row in rows]
-            kinds = {type(value) for value in values} - {type(None)}
-            is_long = kinds == {int} and any(value is not None and value.bit_length() > 63 for value in values)
-            if len(kinds) > 1 or kinds & {dict, list} or is_long:
-                values = [None if value is None else json.dumps(value, ensure_ascii=False) for value in values]
-            yield key, pa.array(values)
+    yield from _columns_of(mentions)
+    documents, home = np.unique(run.document_rows, return_inverse=True)
+    rows = metadata_in(run.document_table.take(numbers(documents)))
+    rows = [
+        {key: one for key, one in row.items() if not (type(one) is list and dict in map(type, one))} for row in rows
+    ]
+    for key, values in _columns_of(rows):
+        yield key, values.take(numbers(home))
 
 
-def labels_of(run: Run, key: str) -> list[Any]:
+def metadata_in(table: pa.Table) -> list[dict[str, Any]]:
+    """Return the metadata of each row of a table; [] if it has none."""
+    return objects_in(table["metadata"].to_pylist()) if "metadata" in table.column_names else []
+
+
+def _columns_of(rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, pa.Array]]:
+    for key in dict.fromkeys(chain.from_iterable(rows)):
+        values = [row.get(key) for row in rows]
+        kinds = {type(value) for value in values} - {type(None)}
+        is_long = kinds == {int} and any(value is not None and value.bit_length() > 63 for value in values)
+        if len(kinds) > 1 or kinds & {dict, list} or is_long:
+            values = [None if value is None else json.dumps(value, ensure_ascii=False) for value in values]
+        yield key, pa.array(values)
+
+
+def labels_of(metadata: Sequence[Mapping[str, Any]], key: str) -> list[Any]:
     """Return the labels of the mentions under a key of their metadata, lists as JSON; [] if none has the key."""
-    cells = run.mention_table["metadata"].to_pylist() if "metadata" in run.mention_table.column_names else []
-    labels = [object_in(cell).get(key) for cell in cells]
+    labels = [row.get(key) for row in metadata]
     is_there = any(label is not None for label in labels)
     return [json.dumps(label) if isinstance(label, list) else label for label in labels] if is_there else []
 
 
-def sentences_of(run: Run, flat: pa.Table) -> Iterator[str | None]:
-    """Yield the sentence or sentences of each mention of a `mention_view`; None without texts."""
-    begin, stop = (ends.tolist() for ends in sentence_ends(run, flat))
-    places = zip(flat["document_id"].to_pylist(), begin, stop, strict=True)
-    for document_id, own in groupby(places, itemgetter(0)):
-        text = run.text_of(document_id)
-        yield from (None if text is None else text[first:last] for _, first, last in own)
+def sentences_of(run: Run, rows: Ints) -> Iterator[str | None]:
+    """Yield the sentence or sentences of each of the mentions; None without texts."""
+    if not run.has_texts:
+        yield from repeat(None, len(rows))
+        return
+    for begin, stop, place, texts in _sentences(run, rows):
+        for at, first, last in zip(place.tolist(), begin.tolist(), stop.tolist(), strict=True):
+            yield texts[at][first:last]
 
 
-def sentence_bounds(run: Run) -> tuple[Ints, Ints, Ints, Ints]:
-    """Return where the sentence or sentences of each mention begin and stop, and where the mention does.
+def sentence_ends(run: Run, rows: Ints) -> tuple[Ints, Ints]:
+    """Return where the sentence or sentences of each of the mentions begin and stop, in characters.
 
-    The arrays are of shape (mentions,) and count characters. Without texts, a mention is its own sentence.
+    Without texts, a mention is its own sentence.
     """
-    flat = mention_view(run, np.arange(run.link_table.num_rows))
-    start, end = (flat[name].to_numpy().astype(np.int64) for name in ("start", "end"))
-    return *sentence_ends(run, flat), start, end
+    if not run.has_texts or not len(rows):
+        begin, stop = ends_of(run, rows)
+        return begin.astype(np.int64), stop.astype(np.int64)
+    parts = [*_sentences(run, rows)]
+    return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
 
 
-def sentence_ends(run: Run, flat: pa.Table) -> tuple[Ints, Ints]:
-    """Return where the sentences of each mention of a `mention_view` begin and stop."""
-    begin, stop = (flat[name].to_numpy().astype(np.int64) for name in ("start", "end"))
-    row = 0
-    for document_id, own in groupby(flat["document_id"].to_pylist()):
-        part = slice(row, row := row + sum(1 for _ in own))
-        begins, ends = sentences(run.text_of(document_id) or "").T
-        if len(begins):
-            first = np.searchsorted(ends, begin[part], "right")
-            last = np.searchsorted(begins, stop[part], "left")
-            lower = np.where(first < len(begins), begins[np.minimum(first, len(begins) - 1)], begin[part])
-            upper = np.where(last > 0, ends[np.maximum(last, 1) - 1], stop[part])
-            begin[part], stop[part] = np.minimum(begin[part], lower), np.maximum(stop[part], upper)
-    return begin, stop
+def _sentences(run: Run, rows: Ints) -> Iterator[tuple[Ints, Ints, Ints, list[str]]]:
+    """Yield, of some thousand mentions at a time, where their sentences begin and stop, the texts, and whose is which.
+
+    A text that is nothing but its mention needs no look for sentences.
+    """
+    for some in (rows[first : first + _TOGETHER] for first in range(0, len(rows), _TOGETHER)):
+        documents, place = np.unique(run.document_rows[some], return_inverse=True)
+        texts = run.texts(documents)
+        begin, stop = (ends.astype(np.int64) for ends in ends_of(run, some))
+        inside = np.flatnonzero((begin > 0) | (stop < np.array([*map(len, texts)])[place]))
+        inside = inside[np.argsort(place[inside], kind="stable")]
+        home, first = np.unique(place[inside], return_index=True)
+        for own, text in zip(np.split(inside, first)[1:], home.tolist(), strict=True):
+            begins, ends = sentences(texts[text]).T
+            if len(begins):
+                lower = np.searchsorted(ends, begin[own], "right")
+                upper = np.searchsorted(begins, stop[own], "left")
+                lowest = np.where(lower < len(begins), begins[np.minimum(lower, len(begins) - 1)], begin[own])
+                highest = np.where(upper > 0, ends[np.maximum(upper, 1) - 1], stop[own])
+                begin[own], stop[own] = np.minimum(begin[own], lowest), np.maximum(stop[own], highest)
+        yield begin, stop, place, texts
 
 
-def _paths(run: Run) -> pa.ChunkedArray:
+def _paths(run: Run) -> pa.Array:
     """Return the names from the entity to each mention; null for NIL."""
-    name = compared_in(run.mention_table).combine_chunks()
-    goes_on, parent = run.parent_rows >= 0, np.maximum(run.parent_rows, 0)
-    path, at, more = name, parent, goes_on
-    for _ in range(_STEPS_SHOWN - 1):
-        longer = pc.binary_join_element_wise(name.take(pa.array(at)), path, " -> ")
-        path = pc.if_else(pa.array(more), longer, path)
-        at, more = parent[at], more & goes_on[at]
-    path = pc.if_else(pa.array(more), pc.binary_join_element_wise("...", path, " -> "), path)
-    return pc.binary_join_element_wise(run.link_table["entity_name"], path, " -> ")
+    names = compared_in(run.mention_table).combine_chunks()
+    linked = np.flatnonzero(run.link_table["entity_id"].is_valid())
+    at, path = linked, names.take(numbers(linked))
+    for step in range(_STEPS_SHOWN):
+        at = np.where(at >= 0, run.parent_rows[at], -1)
+        if not (at >= 0).any():
+            break
+        longer = names.take(numbers(at, missing=at < 0))
+        if step == _STEPS_SHOWN - 1:
+            longer = pc.if_else(longer.is_valid(), "...", longer)
+        path = pc.coalesce(pc.binary_join_element_wise(longer, path, " -> "), path)
+    path = pc.binary_join_element_wise(run.link_table["entity_name"].take(numbers(linked)), path, " -> ")
+    place = np.full(len(names), -1)
+    place[linked] = np.arange(len(linked))
+    return path.take(numbers(place, missing=place < 0))

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow.compute as pc
 
 from arbo.data import Mention
-from arbo.data.tables import mention_in
 from arbo.results.run import Run, compared_in
+from arbo.results.schema import mentions_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,5 +75,5 @@ def giants_of(result: Run) -> tuple[Giant, ...]:
 def _bridge(result: Run, *, mentions: Sequence[str], dissimilarity: float, sides: Sequence[int]) -> Bridge:
     table = result.mention_table
     ends = table.take(np.array([pc.index(table["mention_id"], id_).as_py() for id_ in mentions]))
-    (a, b), names = map(mention_in, ends.to_pylist()), compared_in(ends).to_pylist()
+    (a, b), names = mentions_in(ends), compared_in(ends).to_pylist()
     return Bridge((a, b), (names[0], names[1]), dissimilarity, (sides[0], sides[1]))

@@ -12,7 +12,7 @@ from arbo.errors import UsageError
 from arbo.files import PathLike
 from arbo.formats import ExportFormat, Ids
 from arbo.results.explanation import Explanation, explain
-from arbo.results.export import export, flat_table, labels_of
+from arbo.results.export import export, flat_table, labels_of, metadata_in
 from arbo.results.giants import Giant, giants_of
 from arbo.results.graphs import only_graph
 from arbo.results.rows import ROWS_SHOWN, table_of
@@ -125,11 +125,12 @@ class Result(Run):
         """
         from pandas import Index
 
-        frame, index = flat_table(self).to_pandas(), self.manifest.get("index", {})
+        metadata, index = metadata_in(self.mention_table), self.manifest.get("index", {})
+        frame = flat_table(self, metadata).to_pandas()
         columns = {key: own if (own := f"own_{key}") in frame else key for key in index}
         if not index or not {*columns.values()} <= {*frame}:
             return frame
-        levels = [Index(labels_of(self, key) or frame[key]) for key in index]
+        levels = [Index(labels_of(metadata, key) or frame[key]) for key in index]
         return frame.drop(columns=[*columns.values()]).set_index(levels).rename_axis([*index.values()])
 
     @classmethod

@@ -1,8 +1,9 @@
 """The tables of a run, and its links and clusters as views of the tables."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import chain, pairwise
 from typing import Any, Self, TypeVar
 
 import numpy as np
@@ -11,98 +12,34 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from arbo.data.arrow import OnDemand, numbers, rows_among
-from arbo.data.documents import Mention
-from arbo.data.tables import labels_in, mention_in
+from arbo.data.tables import labels_in
 from arbo.files import PathLike
 from arbo.results.rows import ROWS_SHOWN, table_of
 from arbo.results.run_folder import ARRAYS, CORRECTIONS, load_arrays, load_run
+from arbo.results.schema import Cluster as Cluster, Link as Link, mentions_in, views_of
 
 Bools = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
-Item = TypeVar("Item", bound="Link | Cluster")
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Link:
-    """The decision on one mention."""
-
-    mention: Mention
-    expansion: str | None
-    """The mention's text with abbreviations replaced by their long forms; None if no abbreviation is replaced."""
-    entity: str | None
-    """Id of the entity; None for NIL."""
-    entity_name: str | None
-    cluster: str
-    """Id of the cluster: the entity's id, or a new id that all mentions of a discovered entity share."""
-    score: float | None
-    """Similarity of mention and entity, or the entity's probability by a reranker or edge model; None for NIL."""
-    margin: float | None
-    """Similarity or probability of the nearest entity minus that of the second nearest; None without a second."""
-    bottleneck: float | None
-    """Dissimilarity of the heaviest edge on the path from the entity; infinite for NIL, None if people decided on all
-    edges."""
-    parent: str | None
-    """Id of the entity or mention from which the mention is reached; None for NIL."""
-    parent_is_mention: bool
-    step: float | None
-    """Dissimilarity of the edge from the parent; None for NIL, or if people decided on the edge."""
-    candidates: tuple[tuple[str, float], ...]
-    """Ids of the nearest entities, and their similarities or probabilities (see ``score``); nearest first."""
-    nearest: str | None = None
-    """With an edge model, the parent or, for NIL, the nearest mention of the cluster; otherwise None."""
-    reasons: tuple[tuple[str, float], ...] = ()
-    """With an edge model, the features that counted most for the edge from ``nearest``, and their log-odds."""
-    confidence: float | None = None
-    """Probability that the link is correct; None for NIL, or if `Linker.tune` has not fitted the confidence."""
-    corrected: bool = False
-    """Whether a correction that was obeyed names the mention."""
-    follows: str | None = None
-    """The mention whose correction decided on this one too; None without one."""
-
-    @property
-    def name(self) -> str:
-        """The name that was compared: the mention's text, with abbreviations replaced by their long forms."""
-        return self.expansion or self.mention.text
-
-    @property
-    def row(self) -> dict[str, Any]:
-        """The decision as a flat row."""
-        own = ("entity", "entity_name", "cluster", "score", "margin", "confidence")
-        where = {"mention": self.mention.id, "document": self.mention.document_id, "text": self.mention.text}
-        return where | {name: getattr(self, name) for name in own}
-
-    def __repr__(self) -> str:
-        return f"Link({', '.join(f'{name}={value!r}' for name, value in self.row.items())})"
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Cluster:
-    """Mentions of one entity, known or discovered."""
-
-    id: str
-    entity: str | None
-    """Id of its entity; None for a discovered cluster."""
-    name: str
-    """Name of its entity; for a discovered cluster, the most frequent name of its mentions."""
-    mentions: tuple[Mention, ...]
-    weakest_join: float | None
-    """Dissimilarity of the heaviest edge that holds the cluster together or, under average linkage, the average
-    dissimilarity of its last two parts; None for a cluster of a known entity or of one mention."""
-
-    @property
-    def row(self) -> dict[str, Any]:
-        """The cluster as a flat row, with up to three distinct texts of its mentions."""
-        texts = dict.fromkeys(mention.text for mention in self.mentions[:50])
-        own = {"cluster": self.id, "entity": self.entity, "name": self.name, "mentions": len(self.mentions)}
-        return own | {"weakest_join": self.weakest_join, "examples": list(texts)[:3]}
-
-    def __repr__(self) -> str:
-        return f"Cluster({self.id!r}, entity={self.entity!r}, name={self.name!r}, {len(self.mentions)} mentions)"
+Item = TypeVar("Item", bound=Link | Cluster)
 
 
 class Rows(OnDemand[Item]):
-    """Links or clusters, which are shown as a table."""
+    """Links or clusters, which are made some at a time, and shown as a table."""
+
+    def __init__(self, length: int, make: Callable[[int, int], list[Item]]) -> None:
+        """Take the number of rows, and what makes at most so many items from a row on."""
+        super().__init__(length, self._row)
+        self._several, self._block = make, (-1, list[Item]())
+
+    def _row(self, row: int) -> Item:
+        block, place = divmod(row, _TOGETHER)
+        if self._block[0] != block:
+            self._block = block, self._several(row - place, _TOGETHER)
+        return self._block[1][place]
+
+    def __iter__(self) -> Iterator[Item]:
+        return chain.from_iterable(self._several(row, _AT_ONCE) for row in range(0, len(self), _AT_ONCE))
 
     def __repr__(self) -> str:
         shown = [repr(item) for item in self[:3]] + ["..."] * (len(self) > 3)
@@ -112,8 +49,8 @@ class Rows(OnDemand[Item]):
         return table_of([item.row for item in self[:ROWS_SHOWN]], total=len(self)).to_html()
 
 
-_SAME_NAMES = ("entity_name", "score", "margin", "bottleneck", "parent", "parent_is_mention", "step")
-"""Fields of links that are columns of their table."""
+_TOGETHER, _AT_ONCE = 64, 4096
+"""Rows that become links or clusters when one of them is looked at, and in a walk over all."""
 
 
 # Without slots: cached properties keep their values in the instance's dictionary.
@@ -122,8 +59,8 @@ class Run:
     """Links, NIL decisions and clusters of a collection of mentions, as tables and as views of them.
 
     The tables of mentions and of links have a row for each mention, the other tables a row for each cluster, each
-    document, and each entity that is a link or a candidate; `arbo.linking.tables` and `arbo.linking.links` describe
-    their columns. `arbo.Result` adds methods to explain, evaluate and save a run.
+    document, and each entity that is a link or a candidate; `arbo.results.schema` describes their columns.
+    `arbo.Result` adds methods to explain, evaluate and save a run.
     """
 
     mention_table: pa.Table
@@ -163,21 +100,22 @@ class Run:
         count: int = self.link_rows.select(["entity_id"])["entity_id"].null_count
         return count
 
-    @property
+    @cached_property
     def links(self) -> Sequence[Link]:
         """The link of each mention, in the order of the documents."""
-        return Rows(self.mention_table.num_rows, self._link)
+        return Rows(self.mention_table.num_rows, self._links)
 
-    @property
+    @cached_property
     def clusters(self) -> Sequence[Cluster]:
         """All clusters: first the clusters of entities, then the discovered clusters, largest first."""
-        return Rows(self.cluster_table.num_rows, self._cluster)
+        return Rows(self.cluster_table.num_rows, self._clusters)
 
-    @property
+    @cached_property
     def discovered(self) -> Sequence[Cluster]:
         """The clusters without an entity of the knowledge base, largest first."""
-        first = self.cluster_table["entity_id"].length() - self.cluster_table["entity_id"].null_count
-        return Rows(self.cluster_table.num_rows - first, lambda place: self._cluster(first + place))
+        n = self.cluster_table["entity_id"].null_count
+        first = self.cluster_table.num_rows - n
+        return Rows(n, lambda begin, length: self._clusters(first + begin, length))
 
     @property
     def labels(self) -> list[list[str] | None]:
@@ -186,27 +124,29 @@ class Run:
 
     def link_of(self, mention_id: str) -> Link:
         """Return the link of the mention with this id; raise KeyError for an unknown id."""
-        return self._link(self._row_of_mention(mention_id))
+        return self.links[self._row_of_mention(mention_id)]
 
     def cluster_of(self, link: Link | str) -> Cluster:
         """Return the cluster of a link, or of the mention with this id; raise KeyError for an unknown id."""
         mention_id = link.mention.id if isinstance(link, Link) else str(link)  # a label of a Series may be a number
-        return self._cluster(int(self.cluster_rows[self._row_of_mention(mention_id)]))
+        return self.clusters[int(self.cluster_rows[self._row_of_mention(mention_id)])]
 
     def text_of(self, document_id: str) -> str | None:
         """Return the text of a document, or None if the run has no texts; raise KeyError for an unknown id."""
         row = self._row_of_document[document_id]
-        if not self.has_texts:
-            return None
-        text: str = self.document_table["text"][row].as_py()
-        return text
+        return self.texts(np.array([row]))[0] if self.has_texts else None
+
+    def texts(self, rows: Ints) -> list[str]:
+        """Return the texts of documents; raise KeyError if the run has no texts."""
+        texts: list[str] = self.document_table["text"].take(numbers(rows)).to_pylist()
+        return texts
 
     @cached_property
     def document_ids(self) -> pa.Array:
         """The ids of the documents."""
         return self.document_table["document_id"].combine_chunks()
 
-    @property
+    @cached_property
     def has_texts(self) -> bool:
         """Whether the run has the texts of the documents."""
         return "text" in self.document_table.column_names
@@ -234,6 +174,12 @@ class Run:
         if mention_id not in self.row_of:
             raise KeyError(f"no mention has the id {mention_id!r}")
         return self.row_of[mention_id]
+
+    @cached_property
+    def document_rows(self) -> np.ndarray:
+        """(mentions,) the row of each mention's document."""
+        homes, ids = self.mention_table["document_id"], self.document_table["document_id"]
+        return np.arange(len(ids)) if homes.equals(ids) else rows_among(homes, ids)
 
     @cached_property
     def cluster_rows(self) -> np.ndarray:
@@ -267,31 +213,17 @@ class Run:
         order = np.argsort(cluster, kind="stable")
         return order, np.searchsorted(cluster[order], np.arange(self.cluster_table.num_rows + 1))
 
-    def _mention(self, row: int) -> Mention:
-        return mention_in(_row(self.mention_table, row))
+    def _links(self, begin: int, length: int) -> list[Link]:
+        links, mentions = (table.slice(begin, length) for table in (self.link_table, self.mention_table))
+        others = {"mention": mentions_in(mentions), "expansion": mentions["expansion"].to_pylist()}
+        return views_of("links", links, others)
 
-    def _link(self, row: int) -> Link:
-        values = _row(self.link_table, row)
-        return Link(
-            mention=self._mention(row),
-            expansion=self.mention_table["expansion"][row].as_py(),
-            entity=values["entity_id"],
-            cluster=values["cluster_id"],
-            **{name: values[name] for name in _SAME_NAMES},
-            candidates=tuple(zip(values["candidates"], values["candidate_scores"], strict=True)),
-            nearest=values.get("nearest"),
-            reasons=tuple(zip(values.get("reasons", ()), values.get("reason_log_odds", ()), strict=True)),
-            confidence=values.get("confidence"),
-            corrected=values.get("corrected", False),
-            follows=values.get("follows"),
-        )
-
-    def _cluster(self, place: int) -> Cluster:
-        values = _row(self.cluster_table, place)
+    def _clusters(self, begin: int, length: int) -> list[Cluster]:
         order, start = self.rows_of_cluster
-        rows = self.mention_table.take(numbers(order[start[place] : start[place + 1]]))
-        mentions = tuple(map(mention_in, rows.to_pylist()))
-        return Cluster(values["cluster_id"], values["entity_id"], values["name"], mentions, values["weakest_join"])
+        ends = start[begin : begin + length + 1]
+        mentions = mentions_in(self.mention_table.take(numbers(order[ends[0] : ends[-1]])))
+        members = [tuple(mentions[first:last]) for first, last in pairwise((ends - ends[0]).tolist())]
+        return views_of("clusters", self.cluster_table.slice(begin, length), {"mentions": members})
 
 
 def compared_in(mentions: pa.Table) -> pa.ChunkedArray:
@@ -311,7 +243,3 @@ def entities_in(links: pa.Table, *more: pa.Array) -> pa.Array:
     """Return the distinct ids in ``more`` and of the entities that are links or candidates."""
     linked, near = links["entity_id"].drop_null(), pc.list_flatten(links["candidates"])
     return pc.unique(pa.concat_arrays([*more, linked.combine_chunks(), near.combine_chunks()]))
-
-
-def _row(table: pa.Table, row: int) -> dict[str, Any]:
-    return {name: table[name][row].as_py() for name in table.column_names}

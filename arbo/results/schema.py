@@ -1,85 +1,274 @@
-"""The columns of the tables in a run folder; `arbo.linking.tables` and `arbo.linking.links` say what they mean."""
+"""The tables of a run: each column is declared here, once, and all that writes, reads or shows a run follows.
 
-from typing import NamedTuple
+A table is a class, and its fields are its columns, in order. The annotation says the type of a column, and whether
+values may be null (``| None``); a default says that a run may lack the column; the docstring says what it means, also
+in docs/tables.md. Ids of mentions and entities are strings; spans count characters from 0, the end excluded.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from types import UnionType
+from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hints
 
 import pyarrow as pa
 
-_TEXT, _LONG, _FLOAT = pa.string(), pa.large_string(), pa.float32()
-_SPAN = pa.struct([("start", pa.int32()), ("end", pa.int32())])
+from arbo.data.documents import Mention
+from arbo.data.tables import objects_in
+
+_TYPES = {str: pa.string(), float: pa.float32(), bool: pa.bool_(), int: pa.int32(), Mention: pa.string()}
+_SPANS = pa.list_(pa.struct([("start", pa.int32()), ("end", pa.int32())]))
+
+
+@dataclass(frozen=True)
+class Stored:
+    """How a field is stored, where its name and its annotation do not say so."""
+
+    names: tuple[str, ...] = ()
+    """The columns, if the field has another name; a field of pairs has two."""
+    type: pa.DataType | None = None
+    flat: bool = False
+    """Whether the column is one of the flat tables of mentions, and on the page."""
+    elsewhere: bool = False
+    """Whether the value comes from another table."""
+
+
+_FLAT = Stored(flat=True)
+_LARGE = Stored(type=pa.large_string())
+
+
+class MentionRow(NamedTuple):
+    """``mentions``: one row for each mention, in the order of the documents."""
+
+    mention_id: Annotated[str, _FLAT]
+    """Id of the mention."""
+    document_id: Annotated[str, _FLAT]
+    """Id of its document."""
+    spans: Annotated[tuple[tuple[int, int], ...], Stored(type=_SPANS, flat=True)]
+    """Start and end of each of its pieces."""
+    text: Annotated[str, _FLAT]
+    """The text at its spans."""
+    expansion: str | None
+    """The text with abbreviations replaced by their long forms; null if none is replaced."""
+    type: Annotated[str | None, _FLAT]
+    """Type, as given."""
+    domain: str | None
+    """Domain of its document."""
+    gold: tuple[str, ...] | None
+    """Gold ids, as annotated; null if it is not annotated."""
+    found_score: Annotated[float | None, Stored(type=pa.float64(), flat=True)]
+    """Score of its finder, if it was found."""
+    gold_entities: tuple[str, ...]
+    """The knowledge base's own ids of the gold entities in its domain."""
+    cluster: str | None = None
+    """Gold cluster; no column if no mention has one."""
+    metadata: Annotated[str | None, _LARGE] = None
+    """Further columns or keys, as a JSON object; no column without any or without texts."""
+
+
+class Link(NamedTuple):
+    """``links``: the decision on each mention, in the same order."""
+
+    mention: Annotated[Mention, Stored(("mention_id",))]
+    """The mention, of which the table has the id."""
+    expansion: Annotated[str | None, Stored(elsewhere=True)]
+    """The mention's text with abbreviations replaced by their long forms; None if no abbreviation is replaced."""
+    entity: Annotated[str | None, Stored(("entity_id",), flat=True)]
+    """Id of the entity; null for NIL."""
+    entity_name: Annotated[str | None, _FLAT]
+    """Name of the entity; null for NIL."""
+    cluster: Annotated[str, Stored(("cluster_id",), flat=True)]
+    """Id of the cluster: the entity's id, or a new id that all mentions of a discovered entity share."""
+    score: Annotated[float | None, _FLAT]
+    """Similarity of mention and entity, or the entity's probability by a reranker or edge model; null for NIL."""
+    margin: Annotated[float | None, _FLAT]
+    """Score of the nearest entity minus that of the second nearest; null without a second."""
+    parent: str | None
+    """Id of the entity or mention from which the mention is reached; null for NIL."""
+    parent_is_mention: bool
+    """Whether the parent is a mention."""
+    step: float | None
+    """Dissimilarity of the edge from the parent; null for NIL, or if people decided on the edge."""
+    bottleneck: float | None
+    """Dissimilarity of the heaviest edge on the path from the entity; infinite for NIL, null if people decided on all
+    edges."""
+    candidates: Annotated[tuple[tuple[str, float], ...], Stored(("candidates", "candidate_scores"))]
+    """Ids of the nearest entities, and their scores; nearest first."""
+    nearest: str | None = None
+    """With an edge model, the parent or, for NIL, the nearest mention of the cluster."""
+    reasons: Annotated[tuple[tuple[str, float], ...], Stored(("reasons", "reason_log_odds"))] = ()
+    """With an edge model, the features that counted most for the edge from ``nearest``, and their log-odds."""
+    confidence: Annotated[float | None, _FLAT] = None
+    """Probability that the link is correct; null for NIL, no column if `Linker.tune` has not fitted it."""
+    corrected: Annotated[bool, _FLAT] = False
+    """Whether a correction that was obeyed names the mention; a column of runs with corrections."""
+    follows: Annotated[str | None, _FLAT] = None
+    """The mention whose correction decided on this one too; a column of runs with corrections."""
+
+    @property
+    def name(self) -> str:
+        """The name that was compared: the mention's text, with abbreviations replaced by their long forms."""
+        return self.expansion or self.mention.text
+
+    @property
+    def row(self) -> dict[str, Any]:
+        """The decision as a flat row."""
+        own = ("entity", "entity_name", "cluster", "score", "margin", "confidence")
+        where = {"mention": self.mention.id, "document": self.mention.document_id, "text": self.mention.text}
+        return where | {name: getattr(self, name) for name in own}
+
+    def __repr__(self) -> str:
+        return f"Link({', '.join(f'{name}={value!r}' for name, value in self.row.items())})"
+
+
+class Cluster(NamedTuple):
+    """``clusters``: mentions of one entity, known or discovered.
+
+    Clusters of entities come first, in the order of the knowledge base, then discovered ones, largest first.
+    """
+
+    id: Annotated[str, Stored(("cluster_id",))]
+    """Its entity's id; for a discovered one, ``new-`` and the id of its first (or first corrected) mention; if this is
+    taken, ``#2`` or a higher number is appended."""
+    entity: Annotated[str | None, Stored(("entity_id",))]
+    """Id of its entity; null for a discovered cluster."""
+    name: str
+    """Name of its entity; for a discovered one, its most frequent name, or people's name for it."""
+    size: int
+    """Number of its mentions."""
+    weakest_join: float | None
+    """Dissimilarity of the heaviest edge that holds the cluster together or, under average linkage, the average
+    dissimilarity of its last two parts; null for a cluster of a known entity or of one mention."""
+    mentions: Annotated[tuple[Mention, ...], Stored(elsewhere=True)]
+    """Its mentions, in the order of the documents."""
+
+    @property
+    def row(self) -> dict[str, Any]:
+        """The cluster as a flat row, with up to three distinct texts of its mentions."""
+        texts = dict.fromkeys(mention.text for mention in self.mentions[:50])
+        own = {"cluster": self.id, "entity": self.entity, "name": self.name, "mentions": self.size}
+        return own | {"weakest_join": self.weakest_join, "examples": list(texts)[:3]}
+
+    def __repr__(self) -> str:
+        return f"Cluster({self.id!r}, entity={self.entity!r}, name={self.name!r}, {self.size} mentions)"
+
+
+class DocumentRow(NamedTuple):
+    """``documents``: the documents, as given."""
+
+    document_id: str
+    """Id of the document."""
+    domain: str | None
+    """Domain; others are not compared."""
+    text: Annotated[str, _LARGE] = ""
+    """Text; no column if the run was saved without texts."""
+    metadata: Annotated[str | None, _LARGE] = None
+    """Further columns or keys, as of mentions."""
+
+
+class EntityRow(NamedTuple):
+    """``entities``: the entities that are links or candidates."""
+
+    entity_id: str
+    """Id of the entity."""
+    name: str
+    """Preferred name."""
+    aliases: tuple[str, ...]
+    """Other names."""
+
+
+class CorrectionRow(NamedTuple):
+    """``corrections``: what people decided; no table without corrections."""
+
+    record: Annotated[str, _LARGE]
+    """The correction, as a JSON object."""
+    file: str
+    """File from which it was read."""
+    line: Annotated[int, Stored(type=pa.int64())]
+    """Line in the file."""
+    status: str
+    """Whether it was obeyed, set aside or without effect."""
+    reason: str | None
+    """Why it was not obeyed."""
 
 
 class Column(NamedTuple):
     """A column of a table."""
 
+    field: str
     type: pa.DataType
-    null: bool = False
+    null: bool
     """Whether values may be null."""
-    optional: bool = False
+    optional: bool
     """Whether a run may lack the column."""
+    flat: bool
+    """Whether it is one of the flat tables of mentions, and on the page."""
 
 
-SCHEMA = {
-    "mentions": {
-        "mention_id": Column(_TEXT),
-        "document_id": Column(_TEXT),
-        "spans": Column(pa.list_(_SPAN)),
-        "text": Column(_TEXT),
-        "expansion": Column(_TEXT, null=True),
-        "type": Column(_TEXT, null=True),
-        "domain": Column(_TEXT, null=True),
-        "gold": Column(pa.list_(_TEXT), null=True),
-        "found_score": Column(pa.float64(), null=True),
-        "gold_entities": Column(pa.list_(_TEXT)),
-        "cluster": Column(_TEXT, null=True, optional=True),
-        "metadata": Column(_LONG, null=True, optional=True),
-    },
-    "links": {
-        "mention_id": Column(_TEXT),
-        "entity_id": Column(_TEXT, null=True),
-        "entity_name": Column(_TEXT, null=True),
-        "cluster_id": Column(_TEXT),
-        "score": Column(_FLOAT, null=True),
-        "margin": Column(_FLOAT, null=True),
-        "parent": Column(_TEXT, null=True),
-        "parent_is_mention": Column(pa.bool_()),
-        "step": Column(_FLOAT, null=True),
-        "bottleneck": Column(_FLOAT, null=True),
-        "candidates": Column(pa.list_(_TEXT)),
-        "candidate_scores": Column(pa.list_(_FLOAT)),
-        "nearest": Column(_TEXT, null=True, optional=True),
-        "reasons": Column(pa.list_(_TEXT), optional=True),
-        "reason_log_odds": Column(pa.list_(_FLOAT), optional=True),
-        "confidence": Column(_FLOAT, null=True, optional=True),
-        "corrected": Column(pa.bool_(), optional=True),
-        "follows": Column(_TEXT, null=True, optional=True),
-    },
-    "clusters": {
-        "cluster_id": Column(_TEXT),
-        "entity_id": Column(_TEXT, null=True),
-        "name": Column(_TEXT),
-        "size": Column(pa.int32()),
-        "weakest_join": Column(_FLOAT, null=True),
-    },
-    "documents": {
-        "document_id": Column(_TEXT),
-        "domain": Column(_TEXT, null=True),
-        "text": Column(_LONG, optional=True),
-        "metadata": Column(_LONG, null=True, optional=True),
-    },
-    "entities": {
-        "entity_id": Column(_TEXT),
-        "name": Column(_TEXT),
-        "aliases": Column(pa.list_(_TEXT)),
-    },
-    "corrections": {
-        "record": Column(_LONG),
-        "file": Column(_TEXT),
-        "line": Column(pa.int64()),
-        "status": Column(_TEXT),
-        "reason": Column(_TEXT, null=True),
-    },
+def columns_of(table: type[Any]) -> Iterator[tuple[str, Column]]:
+    """Yield the columns that the fields of a class declare, with their names."""
+    for field, hint in get_type_hints(table, include_extras=True).items():
+        kind, stored = get_args(hint) if get_origin(hint) is Annotated else (hint, Stored())
+        null = get_origin(kind) is UnionType
+        (kind,) = (one for one in (get_args(kind) if null else (kind,)) if one is not type(None))
+        types = [stored.type or _TYPES.get(kind)]
+        if types == [None]:
+            items = get_args(kind)[0]
+            types = [pa.list_(_TYPES[item]) for item in (get_args(items) or (items,))]
+        for name, type_ in zip(stored.names or (field,), types, strict=True) if not stored.elsewhere else ():
+            yield name, Column(field, type_, null, field in table._field_defaults, stored.flat)
+
+
+TABLES: Mapping[str, Any] = {
+    "mentions": MentionRow,
+    "links": Link,
+    "clusters": Cluster,
+    "documents": DocumentRow,
+    "entities": EntityRow,
+    "corrections": CorrectionRow,
 }
+SCHEMA: Mapping[str, Mapping[str, Column]] = {name: dict(columns_of(table)) for name, table in TABLES.items()}
 """The columns of each table by its name; all runs have the tables but for ``corrections``."""
+
+
+def views_of(name: str, rows: pa.Table, others: Mapping[str, Sequence[Any]]) -> list[Any]:
+    """Return rows of the table of a name as objects; ``others`` are the fields that it does not hold as they are."""
+    kind, columns = TABLES[name], dict[str, list[list[Any]]]()
+    for column, (field, *_) in SCHEMA[name].items():
+        if field not in others and column in rows.column_names:
+            columns.setdefault(field, []).append(rows[column].to_pylist())
+    values: list[Sequence[Any]] = []
+    for field in kind._fields:
+        if field in others:
+            values.append(others[field])
+        elif field not in columns:
+            values.append([kind._field_defaults[field]] * len(rows))
+        else:
+            first, *second = columns[field]
+            values.append(
+                [tuple(zip(*pair, strict=True)) for pair in zip(first, *second, strict=True)] if second else first
+            )
+    return [*map(kind, *values)]
+
+
+_RENAMED = {"id": "mention_id", "score": "found_score"}
+_SETTERS = {_RENAMED.get(field.name, field.name): vars(Mention)[field.name].__set__ for field in fields(Mention)}
+"""What sets the field of a mention, by the column that it comes from."""
+
+
+def mentions_in(mentions: pa.Table) -> list[Mention]:
+    """Return the mentions of a table, whose values were checked when it was made."""
+    empty = [None] * len(mentions)
+    values: dict[str, list[Any]] = {
+        name: mentions[name].to_pylist() if name in mentions.column_names else empty for name in _SETTERS
+    }
+    values["spans"] = [tuple((one["start"], one["end"]) for one in own) for own in values["spans"]]
+    values["gold"] = [None if own is None else tuple(own) for own in values["gold"]]
+    values["metadata"] = objects_in(values["metadata"])
+    made = [Mention.__new__(Mention) for _ in empty]
+    for name, set_field in _SETTERS.items():
+        for mention, value in zip(made, values[name], strict=True):
+            set_field(mention, value)
+    return made
 
 
 def problem_of(table: str, content: pa.Table) -> str | None:

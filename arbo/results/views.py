@@ -1,16 +1,20 @@
 """Views of a run: flat tables of all or some mentions and clusters."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from arbo.data.arrow import numbers
 from arbo.errors import UsageError
 from arbo.results.run import Ints, Run
+from arbo.results.schema import SCHEMA
 
-_OF_LINKS = ("entity_id", "entity_name", "cluster_id", "score", "margin", "confidence", "corrected", "follows")
+Int32s = npt.NDArray[np.int32]
+
 _LOOKED_AT = 50
 """Number of mentions of a cluster among which examples are sought."""
 
@@ -64,32 +68,27 @@ def rows_called(run: Run, name: str) -> Ints:
 def mention_view(run: Run, rows: Ints) -> pa.Table:
     """Make a table of some mentions and their links, one flat row each.
 
-    Columns: ``mention_id, document_id, start, end`` (of the whole mention, ``end`` excluded), ``text, type``,
-    ``found_score`` (if a finder found any mention), ``entity_id, entity_name, cluster_id, score, margin``, and
-    ``confidence, corrected, follows`` if the run has them. Entity, score and confidence are null for NIL.
+    Columns: those that `arbo.results.schema` calls flat, with ``start, end`` (of the whole mention) in place of spans,
+    and without ``found_score`` if no finder found any mention.
     """
-    own = ["text", "type"]
-    if (name := "found_score") in (table := run.mention_table).column_names and table[name].null_count < len(table):
-        own.append(name)
-    places = numbers(rows)  # of an array `take` makes an Arrow array in 70 ms, the first time
-    mentions, links = run.mention_table.take(places), run.link_rows.take(places)
-    spans = mentions["spans"].combine_chunks()
-    owner = pc.list_parent_indices(spans).to_numpy()
-    flat = spans.flatten()
-    start = np.full(len(rows), np.iinfo(np.int32).max, np.int32)
-    end = np.zeros(len(rows), np.int32)
-    np.minimum.at(start, owner, flat.field("start").to_numpy())
-    np.maximum.at(end, owner, flat.field("end").to_numpy())
-    return pa.table(
-        {
-            "mention_id": mentions["mention_id"],
-            "document_id": mentions["document_id"],
-            "start": numbers(start),
-            "end": numbers(end),
-            **{name: mentions[name] for name in own},
-            **{name: links[name] for name in _OF_LINKS if name in links.column_names},
-        }
-    )
+    mentions, links, at = run.mention_table, run.link_rows, numbers(rows)
+    columns: dict[str, pa.ChunkedArray | pa.Array] = {}
+    for name in (name for name, column in SCHEMA["mentions"].items() if column.flat):
+        if name == "spans":
+            columns |= dict(zip(("start", "end"), map(numbers, ends_of(run, rows)), strict=True))
+        elif name != "found_score" or mentions[name].null_count < len(mentions):
+            columns[name] = mentions[name].take(at)
+    names = [name for name, column in SCHEMA["links"].items() if column.flat and name in links.column_names]
+    taken = links.select(names).take(at) if isinstance(links, pa.Table) else links.take(rows)
+    return pa.table({**columns, **{name: taken[name] for name in names}})
+
+
+def ends_of(run: Run, rows: Ints) -> tuple[Int32s, Int32s]:
+    """Return where mentions begin and end, as a whole."""
+    spans = run.mention_table["spans"].take(numbers(rows)).combine_chunks()
+    first: Any = np.from_dlpack(spans.offsets)[:-1]
+    start, end = (np.from_dlpack(spans.flatten().field(name)) for name in ("start", "end"))
+    return np.minimum.reduceat(start, first), np.maximum.reduceat(end, first)
 
 
 def clusters_of(run: Run, rows: Ints) -> Ints:

@@ -91,6 +91,12 @@ function endsOf(spans) {
 const figure = (column, i) => (Number.isNaN(column[i]) ? null : column[i]);
 const word = (words, code) => (code < 0 ? null : words.at(code));
 
+// A value of a column of links: a word, a number, or whether something is so.
+function valueOf(c, name, i) {
+  if (c[`${name}.words`]) return word(c[`${name}.words`], c[name][i]);
+  return c[name] instanceof Float32Array ? figure(c[name], i) : Boolean(c[name][i]);
+}
+
 export async function localSource() {
   const [tables, texts] = ["tables", "texts"].map((id) => document.getElementById(id)); // the page drops these blocks
   const { head, columns } = await unpacked(tables);
@@ -136,11 +142,9 @@ function runOf(head, c, textBlock) {
       mention_id: c.mention.at(i), document_id: c.document.at(c.of[i]), start, end,
       text: word(c["text.words"], c.text[i]), type: word(c["type.words"], c.type[i]),
       entity_id: isNew(cluster) ? null : clusterId(cluster), entity_name: isNew(cluster) ? null : clusterName(cluster),
-      cluster_id: clusterId(cluster), score: figure(c.score, i), margin: figure(c.margin, i), sentence: null,
+      cluster_id: clusterId(cluster), sentence: null,
     };
-    if (c.confidence) found.confidence = figure(c.confidence, i);
-    if (c.corrected) found.corrected = Boolean(c.corrected[i]);
-    if (c.follows) found.follows = word(c.mention, c.follows[i]);
+    for (const name of head.links) found[name] = valueOf(c, name, i);
     const { text, units } = await textOf(c.of[i]);
     if (text !== null) {
       const unit = (offset) => (units ? units[Math.max(0, Math.min(offset, units.length - 1))] : offset);
