@@ -132,3 +132,26 @@ def test_columns_may_have_other_names(tmp_path: Path, kind: str, delimiter: str)
         arbo.read_knowledge_base(file, columns={**columns, "alias": "owner"})
     with pytest.raises(UsageError, match="the format is jsonl"):
         arbo.read_knowledge_base(save(tmp_path, "jsonl", ENTITIES["jsonl"]), columns=columns)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'id,name,aliases,note\r\nD1," a, b ","c|| ""d"" |c",x\r\n\r\n , ,,\r\nD2,e,,\r\n',
+        "id;name;alternative_ids;types\nD1;a;X1|X2;T|\nD2;b;X1;\n",
+        'id,name\n"D\n1",a\rD2,b',
+        "id,name,aliases\nD1,a,|\nD1,a,|\n",
+        'id,name\nD1,a "b" c\nD2,\u3000b\x1f',
+        "id,name,aliases\nD1,a\nD2,b,c\n",
+    ],
+)
+def test_whole_columns_are_read_as_their_rows(tmp_path: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "kb.csv").write_bytes(text.encode())
+    kb = arbo.read_knowledge_base(tmp_path / "kb.csv")
+
+    def refused(_: object) -> None:
+        raise DataError("rows alone")
+
+    monkeypatch.setattr("arbo.formats.table.table_of_columns", refused)
+    rows = arbo.read_knowledge_base(tmp_path / "kb.csv")
+    assert (kb, [entity.metadata for entity in kb], kb.notes) == (rows, [e.metadata for e in rows], rows.notes)

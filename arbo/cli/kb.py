@@ -105,9 +105,9 @@ def edit(
     check_output(out, ENDINGS, kb.path, discovered, *(docs or ()))
     base = kb.read(replace(reading, generic_names=True))
     if docs:
-        corpus, before = annotated.read_from(docs, reading), _pairs(base)
+        corpus, before = annotated.read_from(docs, reading), set(zip(*base.names(), strict=True))
         base = base.with_names_of(corpus, expand_abbreviations=expands_abbreviations(how))
-        after = _pairs(base)
+        after = set(zip(*base.names(), strict=True))
         changes |= {"names_added": len(after - before), "names_moved": len(before - after)}
     if discovered:
         added = new_entities(arbo.Result.load(discovered))
@@ -123,11 +123,6 @@ def edit(
         changes["entities_left_out"] = len(base) - len(fewer)
         base = fewer
     _write(base, out, changes, as_json=as_json)
-
-
-def _pairs(kb: arbo.KnowledgeBase) -> set[tuple[str, int]]:
-    names, rows = kb.names()
-    return {*zip(names, rows.tolist(), strict=True)}
 
 
 def _listed_names(kb: arbo.KnowledgeBase, words: Sequence[str]) -> list[str]:

@@ -129,18 +129,16 @@ def _home(code: int, n_slots: int) -> int:
 
 
 @kernel
-def _slot(string: Bytes, code: int, text: Bytes, start: Ids, slots: Ids) -> int:
-    """Return the slot of a string with this checksum, or the free slot where it belongs."""
+def _slot(text: Bytes, begin: int, end: int, code: int, held: Bytes, start: Ids, slots: Ids) -> int:
+    """Return the slot of ``text[begin:end]``, which has this checksum, or the free slot where it belongs."""
     slot = _home(code, len(slots))
     while slots[slot] >= 0:
-        begin = start[slots[slot]]
-        same = start[slots[slot] + 1] - begin - 1 == len(string)
-        for i in range(len(string)):
-            if not same or text[begin + i] != string[i]:
-                same = False
+        first, i = start[slots[slot]], 0
+        if start[slots[slot] + 1] - first - 1 == end - begin:
+            while i < end - begin and held[first + i] == text[begin + i]:
+                i += 1
+            if i == end - begin:
                 break
-        if same:
-            break
         slot = (slot + 1) & (len(slots) - 1)
     return slot
 
@@ -151,24 +149,24 @@ def _numbered(text: Bytes, begin: Ids, end: Ids) -> tuple[Ids, Bytes, Ids, Ids]:
     numbers = np.empty(len(begin), np.int32)
     # Memory that is never written is never taken from the system.
     held = np.empty(1 + (end - begin).sum() + len(begin), np.uint8)
-    start = np.empty(len(begin) + 1, np.int64)
+    start, codes = np.empty(len(begin) + 1, np.int64), np.empty(len(begin), np.int64)
     slots = np.full(64, -1, np.int32)
     held[0], start[0], n = 32, 1, 0
     for i in range(len(begin)):
-        string = text[begin[i] : end[i]]
-        slot = _slot(string, _checksum(text, begin[i], end[i]), held, start, slots)
+        codes[n] = _checksum(text, begin[i], end[i])
+        slot = _slot(text, begin[i], end[i], codes[n], held, start, slots)
         numbers[i] = slots[slot] if slots[slot] >= 0 else n
         if numbers[i] == n:
             slots[slot] = n
-            stop = start[n] + len(string)
-            held[start[n] : stop] = string
+            stop = start[n] + end[i] - begin[i]
+            held[start[n] : stop] = text[begin[i] : end[i]]
             held[stop] = 32
             n += 1
             start[n] = stop + 1
             if 2 * n > len(slots):
                 slots = np.full(4 * len(slots), -1, np.int32)
                 for number in range(n):
-                    slot = _home(_checksum(held, start[number], start[number + 1] - 1), len(slots))
+                    slot = _home(codes[number], len(slots))
                     while slots[slot] >= 0:
                         slot = (slot + 1) & (len(slots) - 1)
                     slots[slot] = number
@@ -180,6 +178,6 @@ def _found(text: Bytes, begin: Ids, end: Ids, held: Bytes, start: Ids, slots: Id
     numbers = np.empty(len(begin), np.int64)
     for i in range(len(begin)):
         code = _checksum(text, begin[i], end[i])
-        number = slots[_slot(text[begin[i] : end[i]], code, held, start, slots)]
+        number = slots[_slot(text, begin[i], end[i], code, held, start, slots)]
         numbers[i] = number if number >= 0 else -1 - code
     return numbers

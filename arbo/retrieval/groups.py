@@ -111,6 +111,8 @@ def rows_of_entities(kb: KnowledgeBase, map_types: str | None) -> dict[Hashable,
     Raise UsageError if no entity has a type to which one is mapped, or if ``map_types`` is malformed.
     """
     if map_types is None:
+        if kb.table["domain"].null_count == len(kb):
+            return {None: np.arange(len(kb), dtype=np.int32)} if len(kb) else {}
         return rows_by(domain for (domain,) in kb.columns("domain"))
     pairs = type_pairs(map_types)
     kind_of = _kinds(pairs)
