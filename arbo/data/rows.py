@@ -52,6 +52,8 @@ def items_of(table: Any) -> list[Any] | None:
         return docs_in(table)
     if is_doc(table):
         return None
+    if are_names(table, ()):
+        return list(table.tolist())
     return list(table) if isinstance(table, Iterable) and not isinstance(table, (str, bytes, Mapping)) else None
 
 
@@ -83,12 +85,13 @@ def tables_of_names(table: Any, names: Sequence[Any]) -> Tables:
     keeps the label as metadata, as rows of a frame do. Raise DataError for a name that is blank or cannot be stored.
     """
     labels, metadata = _labels(table, len(names))
-    for row, name in enumerate(names):
+    for row in () if _are_plain(names) and _are_plain(labels) else range(len(names)):
+        name, label = names[row], labels[row]
         if not isinstance(name, str) or not name.strip():
             problem = f"a name must be a non-blank string, not {name!r:.60}; fill it in, or drop the row"
-            raise DataError(problem, file=f"row {row}", id=labels[row])
-        check_text(name, "the name", of=labels[row])
-        check_name(labels[row], "the id of a name")
+            raise DataError(problem, file=f"row {row}", id=label)
+        check_text(name, "the name", of=label)
+        check_name(label, "the id of a name")
     ids, empty = strings(labels), pa.nulls(len(names), pa.string())
     end = np.fromiter(map(len, names), np.int32, len(names))
     own: dict[str, Any] = {
@@ -106,6 +109,14 @@ def tables_of_names(table: Any, names: Sequence[Any]) -> Tables:
     return Tables(pa.table(documents), pa.table(own), np.ones(len(names), np.int64))
 
 
+def _are_plain(texts: Sequence[Any]) -> bool:
+    """Return whether all are strings of ASCII, none is blank and none has a NUL, so that each can be stored."""
+    if not {*map(type, texts)} <= {str} or not all(map(str.strip, texts)):
+        return False
+    text = "".join(texts)
+    return text.isascii() and "\0" not in text
+
+
 def _labels(table: Any, n: int) -> tuple[list[str], pa.Array | None]:
     """Return an id for each row of a Series or a list, and the metadata that keep the labels of a Series."""
     if not (keys := index_of(table)):
@@ -114,11 +125,10 @@ def _labels(table: Any, n: int) -> tuple[list[str], pa.Array | None]:
     values: list[list[Any]] = []
     cells: list[list[str]] = []
     for place, key in enumerate(keys):
-        level, head = table.index.get_level_values(place).tolist(), encode(key)
-        if not {*map(type, level)} <= {int, str}:
-            level = [*map(json.loads, map(encode, level))]
-        values.append(level)
-        cells.append([f"{head}: {encode(value)}" if _plain(value) is not None else "" for value in level])
+        level, head = table.index.get_level_values(place).tolist(), f"{encode(key)}: "
+        written = [*map(repr if {*map(type, level)} == {int} else encode, level)]
+        values.append(level if {*map(type, level)} <= {int, str} else [*map(json.loads, written)])
+        cells.append(["" if cell in ("null", "NaN") else head + cell for cell in written])
     labels = ["/".join(map(str, row)) for row in zip(*values, strict=True)]
     if "" in labels or len(set(labels)) < n:
         labels = list(map(str, range(n)))
