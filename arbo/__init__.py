@@ -10,6 +10,8 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from arbo.declared import declared
+
 if TYPE_CHECKING:
     from arbo.data.corpus import Corpus as Corpus
     from arbo.data.documents import Document as Document, Mention as Mention
@@ -59,43 +61,8 @@ if TYPE_CHECKING:
     from arbo.training.oslat.finder import train_oslat as train_oslat
     from arbo.training.oslat.self_alignment import train_self_alignment as train_self_alignment
 
-# The names of each module; a module is imported when one of its names is first used, so that `import arbo` is fast.
-_NAMES = {
-    "data": "Corpus Document Entity KnowledgeBase Mention",
-    "edges.model": "EdgeModel",
-    "encoders.cross": "CrossEncoder",
-    "encoders.cross_config": "CrossEncoderConfig",
-    "encoders.dual": "DualEncoder",
-    "encoders.encoder_config": "EncoderConfig",
-    "encoders.index": "build_index",
-    "encoders.ngrams": "NgramEncoder",
-    "encoders.vectors": "VectorEncoder",
-    "errors": "ArboError DataError MissingDependency UsageError",
-    "linker": "Linker",
-    "linking.config": "LinkerConfig",
-    "formats": "read_documents read_knowledge_base",
-    "formats.jsonl": "read_jsonl",
-    "formats.pubtator": "read_pubtator",
-    "resolving.resolution": "Resolution resolve",
-    "pipeline.saved_run": "SavedRun open_run",
-    "results.diff": "diff",
-    "results.evaluation": "compare",
-    "results.result": "Result",
-    "results.run": "Cluster Link",
-    "retrieval.candidates": "Candidates",
-    "sample": "load_sample",
-    "spans.config": "LabelAttentionConfig",
-    "spans.finding": "DictionaryFinder find_mentions",
-    "spans.model": "LabelAttention",
-    "spans.model_finder": "ModelFinder",
-    "training.config": "OslatTraining RerankingConfig RunOptions SelfAlignmentConfig TrainingConfig",
-    "training.cross": "train_reranker",
-    "training.dual.trainer": "train",
-    "training.edges": "train_edges",
-    "training.oslat.finder": "train_oslat",
-    "training.oslat.self_alignment": "train_self_alignment",
-}
-_HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
+_HOME = declared(__file__)
+"""The module of each name; it is imported when the name is first used, so that `import arbo` is fast."""
 
 __all__ = sorted(_HOME)
 
@@ -103,7 +70,7 @@ __all__ = sorted(_HOME)
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'arbo' has no attribute {name!r}")
-    return getattr(import_module(f"arbo.{_HOME[name]}"), name)
+    return getattr(import_module(_HOME[name]), name)
 
 
 def __dir__() -> list[str]:

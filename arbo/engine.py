@@ -13,6 +13,8 @@ from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from arbo.declared import declared
+
 if TYPE_CHECKING:
     from clustering import Decisions, Edges, Graph, MergeTree, Partition, average_tree, merge_tree, partition
     from clustering.arrays import Bools, Floats, Ids, Weights, id_dtype, pairs_of, ranges
@@ -44,38 +46,15 @@ if TYPE_CHECKING:
     from eval.report import Value
     from eval.table import Cell, Table
 
-# Maps modules to the names above that they define; a module is imported when one of its names is first used. The names
-# above that are not listed here are looked up in the package `eval` itself.
-_NAMES = {
-    "clustering": "Decisions Edges Graph MergeTree Partition average_tree merge_tree partition",
-    "clustering.arrays": "Bools Floats Ids Weights id_dtype pairs_of ranges",
-    "clustering.bridges": "bridges",
-    "clustering.comparison": "Embeddings Searchable is_exact measured_recall nearest pair_dissimilarity",
-    "clustering.decisions": "NEW OUTSIDE UNDECIDED",
-    "clustering.dense": "spanning_tree",
-    "clustering.dense_search": "Scan Scanner faiss_scanner",
-    "clustering.growth": "FEW renumbered updated",
-    "clustering.index": "Index is_below is_start",
-    "clustering.kernels": "in_parallel kernel",
-    "clustering.knn": "Limit Neighbors lists_of merged",
-    "clustering.late_interaction": "TokenMatrices",
-    "clustering.methods": "Method Metric NilLinkage SearchMethod",
-    "clustering.progress": "Progress T silent",
-    "clustering.vectors": "Csr Vectors csr offset_of",
-    "eval.conll": "BracketError Chains columns_of is_comment",
-    "eval.lines": "without_singletons",
-    "eval.ratio": "ratio",
-    "eval.report": "Value",
-    "eval.table": "Cell Table",
-}
+_HOME = declared(__file__)
+"""The modules of the names above; a module is imported when one of its names is first used."""
 
 
 def __getattr__(name: str) -> Any:
     """Return a name of `clustering` or `eval`, and store it in this module."""
     if name.startswith("__"):  # such as `__path__`, for which every import of a name asks
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    home = next((module for module, names in _NAMES.items() if name in names.split()), "eval")
-    package, dot, module = home.partition(".")
+    package, dot, module = _HOME.get(name, _HOME["*"]).partition(".")
     try:
         value = getattr(import_module(_name_of(package) + dot + module), name)
     except AttributeError:
