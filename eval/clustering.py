@@ -25,29 +25,55 @@ class PairwiseScores(TypedDict):
 
 
 class ClusteringScores(TypedDict):
-    """The result of `clustering_scores`."""
+    """The result of `clustering_scores`.
 
-    ari: float  # adjusted Rand index
-    rand: float  # Rand index
-    ami: float  # adjusted mutual information
-    nmi_arithmetic: float  # normalised mutual information: divided by the arithmetic mean of the entropies
-    nmi_geometric: float  # divided by their geometric mean
-    nmi_min: float  # divided by the smaller
-    nmi_max: float  # divided by the larger
+    Pairs are counted as in `PairCounts`; ``H(K)`` is the entropy of the true clusters (`entropy`), ``H(K|R)`` what is
+    left of it once the predicted clusters are known, and ``I = H(K) - H(K|R)`` the mutual information.
+    """
+
+    ari: float
+    """Adjusted Rand index, see `adjusted_rand_index`."""
+    rand: float
+    """Share of the pairs on which both sides agree, ``(tp + tn) / (tp + fp + fn + tn)``; 1 if there are no pairs.
+    Source: Rand 1971, Objective criteria for the evaluation of clustering methods, JASA 66."""
+    ami: float
+    """Mutual information, corrected for chance and divided by the arithmetic mean of the entropies:
+    ``(I - E) / ((H(K) + H(R)) / 2 - E)``, where ``E`` is the expected ``I`` of random clusters of the same sizes. It is
+    1 for equal clusterings. Source: Vinh, Epps, Bailey 2010, Information theoretic measures for clusterings comparison,
+    JMLR 11."""
+    nmi_arithmetic: float
+    """Normalised mutual information, ``I`` divided by the arithmetic mean of ``H(K)`` and ``H(R)``; 1 if both sides are
+    a single cluster, and 0 if only one side is. Source: as for `ami`."""
+    nmi_geometric: float
+    """The same, divided by their geometric mean."""
+    nmi_min: float
+    """The same, divided by the smaller."""
+    nmi_max: float
+    """The same, divided by the larger."""
     homogeneity: float
+    """``1 - H(K|R) / H(K)``, the degree to which each predicted cluster has items of a single true cluster; 1 if the
+    truth is a single cluster. Source: Rosenberg and Hirschberg 2007, V-measure, EMNLP,
+    https://aclanthology.org/D07-1043."""
     completeness: float
+    """The same with the sides exchanged."""
     v_measure: float
+    """Harmonic mean of homogeneity and completeness."""
     fowlkes_mallows: float
+    """Geometric mean of pairwise precision and recall. Source: Fowlkes and Mallows 1983, A method for comparing two
+    hierarchical clusterings, JASA 78."""
     pairwise: PairwiseScores
+    """Precision ``tp / (tp + fp)``, recall ``tp / (tp + fn)`` and F1 of the pairs that the prediction joins. All
+    are 0 if no pair is together on both sides, even for singletons compared with themselves. Source: Manning, Raghavan,
+    Schütze 2008, Introduction to information retrieval, section 16.3."""
 
 
 def clustering_scores(labels_true: Labels, labels_pred: Labels) -> ClusteringScores:
     """Compute all scores of two clusterings of the same items, from one contingency table.
 
-    The functions of `eval.clustering` define each score and give its source. O(n log n) time, except for
-    `ami`, which takes a step for every pair of distinct cluster sizes. The arguments hold the true and the predicted
-    cluster of each item, as any hashable labels; integer arrays are fastest. Raise ValueError if the lengths differ or
-    a label is missing (NaN or None), and TypeError if a label cannot be hashed or the labels have no order.
+    O(n log n) time, except for `ami`, which takes a step for every pair of distinct cluster sizes. The arguments hold
+    the true and the predicted cluster of each item, as any hashable labels; integer arrays are fastest. Raise
+    ValueError if the lengths differ or a label is missing (NaN or None), and TypeError if a label cannot be hashed or
+    the labels have no order.
 
     >>> scores = clustering_scores(["a", "a", "b", "b"], [0, 0, 1, 2])
     >>> scores["pairwise"]
@@ -56,21 +82,38 @@ def clustering_scores(labels_true: Labels, labels_pred: Labels) -> ClusteringSco
     (0.5714, 1.0)
     """
     table = Contingency.from_labels(labels_true, labels_pred)
-    pairs, info = pair_counts_from_contingency(table), _information(table)
-    arithmetic, geometric, smaller, larger = _normalized_mutual_information(info)
+    pairs = pair_counts_from_contingency(table)
+    precision, recall = ratio(pairs.tp, pairs.tp + pairs.fp), ratio(pairs.tp, pairs.tp + pairs.fn)
+    true, pred = entropy(table.row_size), entropy(table.column_size)
+    if true and pred:
+        # Rounding can make a conditional entropy slightly larger than the entropy.
+        homogeneity = max(0.0, 1 - conditional_entropy(table) / true)
+        completeness = max(0.0, 1 - conditional_entropy(table.transposed) / pred)
+    else:  # a single cluster says nothing about the other side, which determines it
+        homogeneity, completeness = float(not true), float(not pred)
+    if len(table.count) == len(table.row_size) == len(table.column_size):
+        ami = 1.0  # equal clusterings, including the case of a single possible outcome, where the ratio is 0/0
+    elif true and pred:
+        expected = expected_mutual_information(table.row_size, table.column_size)
+        ami = (homogeneity * true - expected) / ((true + pred) / 2 - expected)
+    else:
+        ami = 0.0
+    # Homogeneity and completeness are I/H(K) and I/H(R); dividing by a mean of both H gives a mean of these.
+    v_measure = f1(completeness, homogeneity)
     return {
-        "ari": adjusted_rand_from_pairs(pairs),
-        "rand": _rand(pairs),
-        "ami": _adjusted_mutual_information(table, info),
-        "nmi_arithmetic": arithmetic,
-        "nmi_geometric": geometric,
-        "nmi_min": smaller,
-        "nmi_max": larger,
-        "homogeneity": info.homogeneity,
-        "completeness": info.completeness,
-        "v_measure": arithmetic,
-        "fowlkes_mallows": _fowlkes_mallows(pairs),
-        "pairwise": _pairwise(pairs),
+        "ari": _adjusted_rand_of(pairs),
+        "rand": (pairs.tp + pairs.tn) / sum(pairs) if sum(pairs) else 1.0,
+        "ami": ami,
+        "nmi_arithmetic": v_measure,
+        "nmi_geometric": math.sqrt(homogeneity * completeness),
+        # With a single cluster, one of the two is 1, and nothing is shared.
+        "nmi_min": max(homogeneity, completeness) if homogeneity and completeness else 0.0,
+        "nmi_max": min(homogeneity, completeness),
+        "homogeneity": homogeneity,
+        "completeness": completeness,
+        "v_measure": v_measure,
+        "fowlkes_mallows": math.sqrt(precision * recall),
+        "pairwise": {"precision": precision, "recall": recall, "f1": f1(recall, precision)},
     }
 
 
@@ -97,33 +140,6 @@ def pair_counts_from_contingency(table: Contingency) -> PairCounts:
     return PairCounts(tp, fp, fn, n * (n - 1) // 2 - tp - fp - fn)
 
 
-def _pairwise(pairs: PairCounts) -> PairwiseScores:
-    """Return precision, recall and F1 of the pairs that the prediction puts together.
-
-    If ``P(K)`` are the pairs inside true clusters, and ``P(R)`` those inside predicted clusters, precision is
-    ``|P(K) & P(R)| / |P(R)|`` and recall is ``|P(K) & P(R)| / |P(K)|``. All three are 0 if no pair is together on both
-    sides, even for singletons compared with themselves.
-    Source: Manning, Raghavan and Schütze 2008, Introduction to information retrieval, section 16.3.
-
-    >>> _pairwise(PairCounts(tp=1, fp=1, fn=2, tn=2))
-    {'precision': 0.5, 'recall': 0.3333333333333333, 'f1': 0.4}
-    """
-    precision, recall = ratio(pairs.tp, pairs.tp + pairs.fp), ratio(pairs.tp, pairs.tp + pairs.fn)
-    return {"precision": precision, "recall": recall, "f1": f1(recall, precision)}
-
-
-def _rand(pairs: PairCounts) -> float:
-    """Return the share of the pairs on which both sides agree: ``(tp + tn) / (tp + fp + fn + tn)`` of `PairCounts`.
-
-    It is 1 if there are no pairs. Source: Rand 1971, Objective criteria for the evaluation of clustering methods, JASA
-    66.
-
-    >>> _rand(PairCounts(tp=1, fp=1, fn=2, tn=2))
-    0.5
-    """
-    return (pairs.tp + pairs.tn) / sum(pairs) if sum(pairs) else 1.0
-
-
 def adjusted_rand_index(labels_true: Labels, labels_pred: Labels) -> float:
     """Return the Rand index corrected for chance: its expected value is 0 for random clusters of the same sizes.
 
@@ -134,11 +150,10 @@ def adjusted_rand_index(labels_true: Labels, labels_pred: Labels) -> float:
     >>> adjusted_rand_index([0, 0, 1, 1], [0, 1, 0, 1])
     -0.5
     """
-    return adjusted_rand_from_pairs(pair_counts_from_contingency(Contingency.from_labels(labels_true, labels_pred)))
+    return _adjusted_rand_of(pair_counts_from_contingency(Contingency.from_labels(labels_true, labels_pred)))
 
 
-def adjusted_rand_from_pairs(pairs: PairCounts) -> float:
-    """Return the adjusted Rand index from counts of pairs."""
+def _adjusted_rand_of(pairs: PairCounts) -> float:
     tp, fp, fn, tn = pairs
     if fp == fn == 0:
         return 1.0
@@ -157,83 +172,6 @@ def adjusted_rand(
     divisor = (shared + fn) * (fn + tn) + (shared + fp) * (fp + tn)
     equal = (fp == 0) & (fn == 0)
     return np.where(equal, 1.0, 2 * (shared * tn - fp * fn) / np.where(equal, 1.0, divisor))
-
-
-def _fowlkes_mallows(pairs: PairCounts) -> float:
-    """Return the geometric mean of pairwise precision and recall.
-
-    Source: Fowlkes and Mallows 1983, A method for comparing two hierarchical clusterings, JASA 78.
-
-    >>> round(_fowlkes_mallows(PairCounts(tp=1, fp=1, fn=2, tn=2)), 6)
-    0.408248
-    """
-    together = _pairwise(pairs)
-    return math.sqrt(together["precision"] * together["recall"])
-
-
-class _Information(NamedTuple):
-    entropy_true: float
-    entropy_pred: float
-    homogeneity: float
-    completeness: float
-
-
-def _information(table: Contingency) -> _Information:
-    """Return the entropies of both sides, and what each says about the other.
-
-    Homogeneity is ``1 - H(K|R) / H(K)``, the degree to which each predicted cluster has items of a single true cluster:
-    ``H(K)`` is the entropy of the true clusters, and ``H(K|R)`` what is left of it once the predicted clusters are
-    known. It is 1 if the truth is a single cluster. Completeness is the same with the sides exchanged, and V-measure
-    the harmonic mean of both. Source: Rosenberg and Hirschberg 2007, V-measure, EMNLP,
-    https://aclanthology.org/D07-1043.
-
-    >>> info = _information(Contingency.from_labels([0, 0, 1, 1], [0, 1, 2, 2]))
-    >>> info.homogeneity, round(info.completeness, 6)
-    (1.0, 0.666667)
-    """
-    true, pred = entropy(table.row_size), entropy(table.column_size)
-    if not (true and pred):  # a single cluster says nothing about the other side, which determines it
-        return _Information(true, pred, float(not true), float(not pred))
-    # Rounding can make a conditional entropy slightly larger than the entropy.
-    homogeneity = max(0.0, 1 - conditional_entropy(table) / true)
-    completeness = max(0.0, 1 - conditional_entropy(table.transposed) / pred)
-    return _Information(true, pred, homogeneity, completeness)
-
-
-def _normalized_mutual_information(info: _Information) -> tuple[float, float, float, float]:
-    """Return ``I(K; R) / average(H(K), H(R))``, the information shared by both sides, relative to their entropies.
-
-    The average is their arithmetic or geometric mean, the smaller or the larger, in this order. The result is 1 if both
-    sides are a single cluster, and 0 if only one side is. Source: Vinh, Epps, Bailey 2010, Information theoretic
-    measures for clusterings comparison, JMLR 11.
-
-    >>> info = _information(Contingency.from_labels([0, 0, 1, 1], [0, 1, 2, 2]))
-    >>> [round(value, 6) for value in _normalized_mutual_information(info)]
-    [0.8, 0.816497, 1.0, 0.666667]
-    """
-    h, c = info.homogeneity, info.completeness  # I/H(K) and I/H(R); dividing by a mean of both H gives a mean of these
-    shared = max(h, c) if h and c else 0.0  # with a single cluster, h or c is 1, and nothing is shared
-    return f1(c, h), math.sqrt(h * c), shared, min(h, c)
-
-
-def _adjusted_mutual_information(table: Contingency, info: _Information) -> float:
-    """Return the mutual information, corrected for chance and divided by the arithmetic mean of the entropies.
-
-    ``AMI = (I - E) / ((H(K) + H(R)) / 2 - E)``, where ``I`` is the mutual information of the true and the predicted
-    clusters, ``H`` their entropy, and ``E`` the expected ``I`` of random clusters of the same sizes. It is 1 for equal
-    clusterings. Source: as for `_normalized_mutual_information`.
-
-    >>> table = Contingency.from_labels([0, 0, 1, 1], [0, 1, 0, 1])
-    >>> round(_adjusted_mutual_information(table, _information(table)), 6)
-    -0.5
-    """
-    if len(table.count) == len(table.row_size) == len(table.column_size):
-        return 1.0  # equal clusterings, including the case of a single possible outcome, where the ratio is 0/0
-    if not (info.entropy_true and info.entropy_pred):
-        return 0.0
-    expected = expected_mutual_information(table.row_size, table.column_size)
-    mutual = info.homogeneity * info.entropy_true
-    return (mutual - expected) / ((info.entropy_true + info.entropy_pred) / 2 - expected)
 
 
 # Minus the logarithm of the probability of each hypergeometric tail that is left out: exp(-32) is 1e-14.
@@ -272,7 +210,7 @@ def expected_mutual_information(row_size: IntArray, column_size: IntArray) -> fl
 
     Clusters of equal size are computed once, and only the part of each distribution around its mean, which has all but
     1e-14 of the probability (by Bernstein's bound). O(A B w) time for A distinct row sizes, B distinct column sizes and
-    parts of w values. Source: as for `_normalized_mutual_information`.
+    parts of w values. Source: as for `ClusteringScores`' AMI.
 
     Four items in two halves on both sides: a third of the assignments agree (log 2), two thirds share nothing (0):
 
