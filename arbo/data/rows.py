@@ -10,6 +10,7 @@ A name alone, without a text, becomes a document whose only mention is the whole
 """
 
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
@@ -31,6 +32,9 @@ from arbo.text.checks import check_name, check_text
 
 Placed = tuple[str, Any]
 """The place of a row, for errors, and the row, or a DataError if the row could not be read."""
+
+
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
 def items_of(table: Any) -> list[Any] | None:
@@ -85,17 +89,24 @@ def tables_of_names(table: Any, names: Sequence[Any]) -> Tables:
     keeps the label as metadata, as rows of a frame do. Raise DataError for a name that is blank or cannot be stored.
     """
     labels, metadata = _labels(table, len(names))
-    for row in () if _are_plain(names) and _are_plain(labels) else range(len(names)):
+    for row in () if are_storable(names) and are_storable(labels) else range(len(names)):
         name, label = names[row], labels[row]
         if not isinstance(name, str) or not name.strip():
             problem = f"a name must be a non-blank string, not {name!r:.60}; fill it in, or drop the row"
             raise DataError(problem, file=f"row {row}", id=label)
         check_text(name, "the name", of=label)
         check_name(label, "the id of a name")
-    ids, empty = strings(labels), pa.nulls(len(names), pa.string())
+    return name_tables(labels, labels, names, metadata)
+
+
+def name_tables(
+    documents: Sequence[str], mentions: Sequence[str], names: Sequence[str], metadata: Sequence[str | None] | None
+) -> Tables:
+    """Make a document of each name, from valid ids of documents and mentions and the metadata of mentions as JSON."""
+    ids, empty = strings(documents), pa.nulls(len(names), pa.string())
     end = np.fromiter(map(len, names), np.int32, len(names))
     own: dict[str, Any] = {
-        "mention_id": ids,
+        "mention_id": ids if mentions is documents else strings(mentions),
         "document_id": ids,
         "spans": whole_spans(end),
         "text": strings(names),
@@ -104,20 +115,20 @@ def tables_of_names(table: Any, names: Sequence[Any]) -> Tables:
         "gold": pa.nulls(len(names), pa.list_(pa.string())),
         "found_score": pa.nulls(len(names), pa.float64()),
     }
-    own |= {"metadata": metadata} if metadata is not None else {}
-    documents = {"document_id": ids, "domain": empty, "text": own["text"].cast(pa.large_string())}
-    return Tables(pa.table(documents), pa.table(own), np.ones(len(names), np.int64))
+    own |= {"metadata": strings(metadata, pa.large_string())} if metadata and any(metadata) else {}
+    texts = {"document_id": ids, "domain": empty, "text": own["text"].cast(pa.large_string())}
+    return Tables(pa.table(texts), pa.table(own), np.ones(len(names), np.int64))
 
 
-def _are_plain(texts: Sequence[Any]) -> bool:
-    """Return whether all are strings of ASCII, none is blank and none has a NUL, so that each can be stored."""
+def are_storable(texts: Sequence[Any]) -> bool:
+    """Return whether all are strings that can be stored, and none is blank."""
     if not {*map(type, texts)} <= {str} or not all(map(str.strip, texts)):
         return False
     text = "".join(texts)
-    return text.isascii() and "\0" not in text
+    return "\0" not in text and (text.isascii() or not _SURROGATE.search(text))
 
 
-def _labels(table: Any, n: int) -> tuple[list[str], pa.Array | None]:
+def _labels(table: Any, n: int) -> tuple[list[str], list[str | None] | None]:
     """Return an id for each row of a Series or a list, and the metadata that keep the labels of a Series."""
     if not (keys := index_of(table)):
         return list(map(str, range(n))), None
@@ -133,7 +144,7 @@ def _labels(table: Any, n: int) -> tuple[list[str], pa.Array | None]:
     if "" in labels or len(set(labels)) < n:
         labels = list(map(str, range(n)))
     rows = [", ".join(filter(None, row)) for row in zip(*cells, strict=True)]
-    return labels, strings([f"{{{row}}}" if row else None for row in rows], pa.large_string())
+    return labels, [f"{{{row}}}" if row else None for row in rows]
 
 
 def documents_of(rows: Iterable[Placed], on_error: OnError = "fail") -> DocumentRecords:

@@ -19,6 +19,7 @@ the texts. TSV holds each text as it is.
 """
 
 import csv
+import json
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -40,7 +41,8 @@ from arbo.data.arrow import numbers
 from arbo.data.entity_table import joined, table_of_columns
 from arbo.data.mention_rows import COLUMNS
 from arbo.data.objects import DOCUMENT_KEYS, ENTITY_KEYS
-from arbo.data.rows import Placed, documents_of, entities_of
+from arbo.data.rows import Placed, are_storable, documents_of, entities_of, name_tables
+from arbo.data.tables import Tables
 from arbo.errors import DataError
 from arbo.files import PathLike, write_whole
 from arbo.formats.files import LARGEST_ARCHIVE, MOST_PACKED, Paths, data_files, read_text, unpacked
@@ -52,6 +54,7 @@ _KNOWN = {*DOCUMENT_KEYS, *ENTITY_KEYS, *COLUMNS}
 _LISTS = {"aliases", "alternative_ids", "entities", "types", "xrefs"}
 _TEXTS = {"text", "mention_text"}
 _NUMBERS = {"start", "end", "score"}
+_OF_A_NAME = {"document_id", "text", "start", "end"}
 _WITHOUT_NAMES = ("id", "name", "aliases", "definition")
 _FORMULA = r"\A([=+\-@\t\r\n\x{ff1d}\x{ff0b}\x{ff0d}\x{ff20}])"  # and the full-width forms of the four signs
 
@@ -91,8 +94,29 @@ def read_column(path: Path, column: str, *, on_error: OnError = "fail") -> Corpu
             row |= {"document_id": str(row.pop("id", number)), "text": text, "start": 0, "end": len(name)}
         if not isinstance(row, dict) or row["end"]:
             rows.append((place, row))
+    notes = Counter({"rows with an empty cell left out": left_out})
+    if (tables := _name_tables(rows)) is not None:
+        return Corpus(tables, +notes)
     records = documents_of(rows, on_error)
-    return Corpus(records, records.notes + Counter({"rows with an empty cell left out": left_out}))
+    return Corpus(records, records.notes + notes)
+
+
+def _name_tables(rows: Sequence[Placed]) -> Tables | None:
+    """Make the tables of names at once; None if a row has more than a valid name, an id and further columns."""
+    names, ids, metadata = list[str](), list[str](), list[str]()
+    for _, row in rows:
+        if not isinstance(row, dict) or len(row["text"]) != row["end"]:
+            return None
+        further = {key: cell for key, cell in row.items() if key not in _OF_A_NAME and cell is not None}
+        if not further.keys().isdisjoint(COLUMNS) or not {*map(type, further.values())} <= {str}:
+            return None
+        names.append(row["text"])
+        ids.append(row["document_id"])
+        metadata.append(json.dumps(further, ensure_ascii=False))
+    if len({*ids}) < len(ids) or not all(map(are_storable, (names, ids, metadata))):
+        return None
+    mentions = [f"{id_}:0-{len(name)}" for id_, name in zip(ids, names, strict=True)]
+    return name_tables(ids, mentions, names, [None if text == "{}" else text for text in metadata])
 
 
 def read_entities(
