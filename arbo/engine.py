@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from eval.conll import BracketError, Chains, columns_of, is_comment
     from eval.lines import without_singletons
     from eval.ratio import ratio
-    from eval.report import Value
+    from eval.report import text_of
     from eval.table import Cell, Table
 
 _HOME = declared(__file__)

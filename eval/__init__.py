@@ -36,7 +36,6 @@ from .lines import Line, cluster_lines, coreference_lines
 from .linking import LinkingCounts, LinkingOutcomes, LinkingScores, MacroScores, linking_outcomes, linking_scores
 from .nil import (
     BestThreshold,
-    NilCurve,
     NilScores,
     ThresholdCurve,
     nil_as_class,
@@ -55,7 +54,7 @@ __all__ = [
     "BestCut", "BestThreshold", "ClusteredDocuments", "ClusteringScores", "Comparison", "Contingency",
     "CoreferenceCounts", "CoreferenceScores", "Curves", "CutMetric", "Cuts", "DocumentCounts", "Figure",
     "FileFormatError", "Interval", "Line", "LinkingCounts", "LinkingOutcomes", "LinkingScores", "MacroScores",
-    "NilCurve", "NilScores", "PairCounts", "PairedCounts", "Report", "Resampling", "Score", "SpanCounts",
+    "NilScores", "PairCounts", "PairedCounts", "Report", "Resampling", "Score", "SpanCounts",
     "SpanRatios", "SpanScores", "Summed", "ThresholdCurve", "adjusted_rand_index", "all_cuts",
     "cluster_lines", "clustering_scores", "conll_of_cuts", "coreference_by_document", "coreference_counts",
     "coreference_lines", "coreference_scores", "coreference_scores_from_labels", "counts_from_contingency",

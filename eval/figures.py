@@ -7,8 +7,7 @@ package, but `is_defined` distinguishes it from a score of 0.
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -30,10 +29,8 @@ class Method(NamedTuple):
 class Figure(ABC):
     """A score of a system (higher is better) with its uncertainty."""
 
-    @cached_property
-    @abstractmethod
-    def _score(self) -> float:
-        """Return the score; NaN for 0/0."""
+    score: float
+    """The score of all documents together; NaN for 0/0."""
 
     @property
     @abstractmethod
@@ -43,12 +40,12 @@ class Figure(ABC):
     @property
     def value(self) -> float:
         """The score of all documents together; 0 if it is not defined."""
-        return self._score if self.is_defined else 0.0
+        return self.score if self.is_defined else 0.0
 
     @property
     def is_defined(self) -> bool:
         """Whether the score is defined, that is, not 0/0."""
-        return not math.isnan(self._score)
+        return not math.isnan(self.score)
 
     def interval(self, how: Resampling) -> Interval | None:
         """Return the confidence interval; None with fewer than 2 documents, or for an undefined score."""
@@ -98,6 +95,7 @@ class Summed(Brief, Figure):
 
     counts: FloatArray
     ratio: Ratio
+    score: float = field(init=False)
 
     def __post_init__(self) -> None:
         counts = np.asarray(self.counts, np.float64)
@@ -109,10 +107,7 @@ class Summed(Brief, Figure):
         if self.ratio is proportion:
             _check_parts(counts)
         object.__setattr__(self, "counts", counts)
-
-    @cached_property
-    def _score(self) -> float:
-        return float(self.ratio(self.counts.sum(axis=0)))
+        object.__setattr__(self, "score", float(self.ratio(counts.sum(axis=0))))
 
     @property
     def n_documents(self) -> int:
@@ -186,10 +181,6 @@ class OfClusters(Brief, Figure):
     """score of all mentions, at most 1; NaN for 0/0"""
     half_scores: Callable[[Resampling], FloatArray]
     """scores of the half-samples, from `uncertainty.half_samples`"""
-
-    @cached_property
-    def _score(self) -> float:
-        return self.score
 
     @property
     def n_documents(self) -> int:

@@ -1,7 +1,7 @@
 """NIL: how well mentions whose concept is not in the knowledge base are recognised; and decisions by any threshold."""
 
 from dataclasses import asdict, dataclass, replace
-from typing import Any, NamedTuple, Self, TypeAlias
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -142,11 +142,9 @@ class ThresholdCurve(Brief):
         return BestThreshold(*(float(values[place]) for values in ratios))
 
 
-NilCurve: TypeAlias = ThresholdCurve
-"""The result of `nil_curve`, in which NIL mentions are positive and thresholds ascend."""
-
-
-def nil_curve(gold_nil: npt.ArrayLike, score: npt.ArrayLike, *, annotated: npt.ArrayLike | None = None) -> NilCurve:
+def nil_curve(
+    gold_nil: npt.ArrayLike, score: npt.ArrayLike, *, annotated: npt.ArrayLike | None = None
+) -> ThresholdCurve:
     """Compute precision, recall and F1 at every threshold, where mentions with a lower score are called NIL.
 
     The ratios at ``t`` are those of `nil_scores` for the predictions ``P(t) = {m : score(m) < t}``. The area under the

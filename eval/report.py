@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from io import StringIO
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 from .figures import Figure, Method
 from .files import suffix_of, write_whole
@@ -18,33 +18,13 @@ from .uncertainty import Comparison, Interval, Resampling
 _USUAL = Resampling()
 
 
-class Value(NamedTuple):
-    """A score, and whether it is defined."""
+@dataclass(frozen=True)
+class Entry(Line):
+    """A line of a system with its uncertainty."""
 
-    value: float
-    is_defined: bool
-
-    @classmethod
-    def of(cls, figure: Figure) -> Self:
-        """Compute the value of a figure."""
-        return cls(figure.value, figure.is_defined)
-
-    def __str__(self) -> str:
-        return _number(self.value) if self.is_defined else "0/0"
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A computed line of a system."""
-
-    score: Value
-    recall: Value | None
-    precision: Value | None
-    over: str
-    n_documents: int
-    interval: Interval | None
-    comparison: Comparison | None  # comparison with the first system
-    method: Method | None  # description of how interval and comparison are computed
+    interval: Interval | None = None
+    comparison: Comparison | None = None  # comparison with the first system
+    method: Method | None = None  # description of how interval and comparison are computed
 
     @property
     def stars(self) -> str:
@@ -61,7 +41,7 @@ class Entry:
             "interval": None if self.interval is None else [_finite(end) for end in self.interval],
             "against_first": None if compared is None else {k: _finite(v) for k, v in compared._asdict().items()},
             "over": self.over,
-            "documents": self.n_documents,
+            "documents": self.score.n_documents,
             "method": None if self.method is None else self.method._asdict(),
         }
 
@@ -106,16 +86,8 @@ class Report:
             base = None if system == first else lines[first].get(line.name)
             interval = None if how is None else line.score.interval(how)
             comparison = None if how is None or base is None else _compare(line, system, base, first, how)
-            return Entry(
-                score=Value.of(line.score),
-                recall=None if line.recall is None else Value.of(line.recall),
-                precision=None if line.precision is None else Value.of(line.precision),
-                over=line.over,
-                n_documents=line.score.n_documents,
-                interval=interval,
-                comparison=comparison,
-                method=None if how is None or (interval is None and comparison is None) else line.score.method(how),
-            )
+            method = None if how is None or (interval is None and comparison is None) else line.score.method(how)
+            return Entry(line.name, line.score, line.recall, line.precision, line.over, interval, comparison, method)
 
         entries = {
             system: {name: entry(system, line) for name, line in of_system.items()}
@@ -223,34 +195,43 @@ def _one_system(report: Report) -> Table:
     """Make the table of one system: recall, precision, score, interval and counts, without empty columns."""
     ((system, entries),) = report.systems.items()
     columns = {
-        "recall": [_text(entry.recall) for entry in entries.values()],
-        "precision": [_text(entry.precision) for entry in entries.values()],
-        "score": [_text(entry.score) for entry in entries.values()],
+        "recall": [text_of(entry.recall) for entry in entries.values()],
+        "precision": [text_of(entry.precision) for entry in entries.values()],
+        "score": [text_of(entry.score) for entry in entries.values()],
         _interval_name(report): [_range(entry.interval) for entry in entries.values()],
         "over": [entry.over for entry in entries.values()],
     }
     shown = {name: column for name, column in columns.items() if any(column)}
+    found = {name: entry.method.interval for name, entry in entries.items() if entry.method and entry.interval}
     values = (value for entry in entries.values() for value in (entry.recall, entry.precision, entry.score))
     return Table(
         title=report.title or system,
         names=("", *shown),
         is_number=(False, *(name != "over" for name in shown)),
         cells=[tuple(map(Cell, row)) for row in zip(entries, *shown.values(), strict=True)],
-        remarks=[*_interval_remarks(report), *_undefined_remarks(values)],
+        remarks=[*_by_method(_interval_name(report), found, report.how), *_undefined_remarks(values)],
     )
 
 
 def _several_systems(report: Report) -> Table:
     """Make the table of several systems, with marks for the best score of a line and stars for significance."""
-    lines = dict.fromkeys(name for entries in report.systems.values() for name in entries)
+    items = [item for entries in report.systems.values() for item in entries.items()]
+    found = {name: entry.method.test for name, entry in items if entry.method and entry.comparison}
+    first = next(iter(report.systems))
+    legend = f"* p < 0.05, ** p < 0.01 against {first}: two-sided, not corrected for multiple comparisons"
     return Table(
         title=report.title,
         names=("", *report.systems),
         is_number=(False, *(True for _ in report.systems)),
         cells=[
-            (Cell(name), *_scores([of_system.get(name) for of_system in report.systems.values()])) for name in lines
+            (Cell(name), *_scores([of_system.get(name) for of_system in report.systems.values()]))
+            for name in dict(items)
         ],
-        remarks=[*_test_remarks(report), *_undefined_remarks(entry.score for _, entry in _entries(report))],
+        remarks=[
+            *([legend] if any(entry.stars for _, entry in items) else []),
+            *_by_method("p-value", found, report.how),
+            *_undefined_remarks(entry.score for _, entry in items),
+        ],
     )
 
 
@@ -262,28 +243,13 @@ def _scores(entries: Sequence[Entry | None]) -> Iterator[Cell]:
         if entry is None:
             yield Cell("-")
         else:
-            yield Cell(str(entry.score), has_best and _number(entry.score.value) == best, entry.stars)
+            yield Cell(text_of(entry.score), has_best and _number(entry.score.value) == best, entry.stars)
 
 
-def _interval_remarks(report: Report) -> list[str]:
-    found = {name: entry.method.interval for name, entry in _entries(report) if entry.method and entry.interval}
-    return [] if report.how is None else _by_method(_interval_name(report), found, report.how)
-
-
-def _test_remarks(report: Report) -> list[str]:
-    found = {name: entry.method.test for name, entry in _entries(report) if entry.method and entry.comparison}
-    if report.how is None or not found:
-        return []
-    first = next(iter(report.systems))
-    legend = f"* p < 0.05, ** p < 0.01 against {first}: two-sided, not corrected for multiple comparisons"
-    return [
-        *([legend] if any(entry.stars for _, entry in _entries(report)) else []),
-        *_by_method("p-value", found, report.how),
-    ]
-
-
-def _by_method(what: str, found: Mapping[str, str], how: Resampling) -> list[str]:
+def _by_method(what: str, found: Mapping[str, str], how: Resampling | None) -> list[str]:
     """Describe how values were computed: first for most lines, then for the lines with another method."""
+    if how is None:
+        return []
     lines: dict[str, list[str]] = {}
     for name, method in found.items():
         lines.setdefault(method, []).append(name)
@@ -294,12 +260,8 @@ def _by_method(what: str, found: Mapping[str, str], how: Resampling) -> list[str
     return [f"{what}: {most}, seed {how.seed}", *exceptions] if most else []
 
 
-def _undefined_remarks(shown: Iterable[Value | None]) -> list[str]:
+def _undefined_remarks(shown: Iterable[Figure | None]) -> list[str]:
     return ["0/0: nothing to divide by, counted as 0"] if any(v and not v.is_defined for v in shown) else []
-
-
-def _entries(report: Report) -> Iterator[tuple[str, Entry]]:
-    return (item for entries in report.systems.values() for item in entries.items())
 
 
 def _interval_name(report: Report) -> str:
@@ -310,8 +272,11 @@ def _number(value: float) -> str:
     return f"{value:z.4f}"
 
 
-def _text(value: Value | None) -> str:
-    return "" if value is None else str(value)
+def text_of(figure: Figure | None) -> str:
+    """Return the value of a figure with four decimals, or 0/0; empty without a figure."""
+    if figure is None:
+        return ""
+    return _number(figure.value) if figure.is_defined else "0/0"
 
 
 def _range(interval: Interval | None) -> str:

@@ -231,7 +231,7 @@ def _table_of_groups(groups: Mapping[str, Mapping[str, Sequence[Line]]], title: 
 
     ``groups`` are the lines of each system, by group.
     """
-    from arbo.engine import Table, Value
+    from arbo.engine import Table, text_of
 
     rows: dict[str, dict[str, Line]] = {}
     for group, systems in groups.items():
@@ -241,8 +241,7 @@ def _table_of_groups(groups: Mapping[str, Mapping[str, Sequence[Line]]], title: 
             rows[group] = {line.name: line for lines in systems.values() for line in lines}
     columns = list(dict.fromkeys(name for row in rows.values() for name in row))
     cells = [
-        (group, *(str(Value.of(row[name].score)) if name in row else "" for name in columns))
-        for group, row in rows.items()
+        (group, *(text_of(row[name].score) if name in row else "" for name in columns)) for group, row in rows.items()
     ]
     several = any(len(systems) > 1 for systems in groups.values())
     return Table.of_texts(f"{'CoNLL F1' if several else 'Scores'} by {title}", ("", *columns), cells)

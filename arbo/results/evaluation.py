@@ -15,7 +15,7 @@ from arbo import engine
 from arbo.data import Corpus, KnowledgeBase
 from arbo.data.gold import RECALL_AT, Bools, Gold, Ints
 from arbo.data.tables import metadata_of
-from arbo.engine import Line, LinkingCounts, LinkingScores, NilCurve, Report, Resampling
+from arbo.engine import Line, LinkingCounts, LinkingScores, Report, Resampling, ThresholdCurve
 from arbo.errors import UsageError
 from arbo.results.lines import cluster_lines, counts_by_document, linking_lines, nil_lines
 from arbo.results.run import Run, entities_in
@@ -32,7 +32,7 @@ class Evaluation:
     linking: LinkingScores | None = None
     nil: engine.NilScores | None = None
     """NIL decisions of the run."""
-    nil_curve: NilCurve | None = None
+    nil_curve: ThresholdCurve | None = None
     """NIL decisions by the similarity of the nearest entity alone, at every threshold on this similarity."""
     clustering: engine.ClusteringScores | None = None
     """Agreement of the clusters with the gold classes, over the mentions with a gold id or cluster."""

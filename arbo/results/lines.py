@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from arbo import engine
 from arbo.data.gold import Bools, Ints
-from arbo.engine import CoreferenceCounts, Line, LinkingOutcomes, NilCurve, Summed
+from arbo.engine import CoreferenceCounts, Line, LinkingOutcomes, Summed, ThresholdCurve
 
 _RECALL_SHOWN = (4, 16, 64)
 _RECALL_WITH_NIL_SHOWN = (1, 64)
@@ -61,7 +61,9 @@ def _macro_line(name: str, labels: list[str | None], correct: Bools, concept: Bo
     )
 
 
-def nil_lines(with_nil: LinkingOutcomes, is_nil: Bools, called: Bools, document: Ints, curve: NilCurve) -> list[Line]:
+def nil_lines(
+    with_nil: LinkingOutcomes, is_nil: Bools, called: Bools, document: Ints, curve: ThresholdCurve
+) -> list[Line]:
     """Return the scores of NIL decisions, both alone and together with links."""
     assert with_nil.rank is not None
     annotated = with_nil.annotated
