@@ -19,24 +19,6 @@ class _Edges(NamedTuple):
         return _Edges(self.number[where], self.row[where], self.column[where], self.weight[where])
 
 
-class _Alignment:
-    """The chosen edges, and the clusters that they use."""
-
-    def __init__(self, n_rows: int, n_columns: int) -> None:
-        self.chosen = [np.zeros(0, np.int64)]
-        self._row_is_taken = np.zeros(n_rows, np.bool_)
-        self._column_is_taken = np.zeros(n_columns, np.bool_)
-
-    def add(self, edges: _Edges) -> None:
-        self.chosen.append(edges.number)
-        self._row_is_taken[edges.row] = True
-        self._column_is_taken[edges.column] = True
-
-    def open(self, edges: _Edges) -> _Edges:
-        """Return the edges that share no cluster with a chosen edge."""
-        return edges.at(np.flatnonzero(~(self._row_is_taken[edges.row] | self._column_is_taken[edges.column])))
-
-
 def best_alignment(row: IntArray, column: IntArray, weight: FloatArray | IntArray) -> IntArray:
     """Return the indices, ascending, of edges with the largest total weight, no two of which share a row or a column.
 
@@ -56,20 +38,28 @@ def best_alignment(row: IntArray, column: IntArray, weight: FloatArray | IntArra
     array([1, 2])
     """
     edges = _Edges(np.arange(len(weight)), row, column, weight.astype(np.float64))
-    alignment = _Alignment(int(row.max(initial=-1)) + 1, int(column.max(initial=-1)) + 1)
-    waiting = []
+    row_is_taken, column_is_taken = (np.zeros(int(end.max(initial=-1)) + 1, np.bool_) for end in (row, column))
+    chosen, waiting = [edges.number[:0]], []
+
+    def choose(best: _Edges) -> None:
+        chosen.append(best.number)
+        row_is_taken[best.row] = column_is_taken[best.column] = True
+
+    def still_open(some: _Edges) -> _Edges:
+        return some.at(np.flatnonzero(~(row_is_taken[some.row] | column_is_taken[some.column])))
+
     while n_open := len(edges.number):
         rivals = _best_rival(edges.row, edges.weight) + _best_rival(edges.column, edges.weight)
-        alignment.add(_apart(edges, np.flatnonzero(edges.weight >= rivals)))
-        leaves, edges = _without_leaves(alignment.open(edges))
+        choose(_apart(edges, np.flatnonzero(edges.weight >= rivals)))
+        leaves, edges = _without_leaves(still_open(edges))
         waiting.append(leaves)
         if n_open - len(edges.number) <= n_open // 100:  # a ring may yield one edge per round
-            alignment.add(edges.at(_assign(edges)))
+            choose(edges.at(_assign(edges)))
             break
     for leaves in reversed(waiting):
-        leaves = alignment.open(leaves)
-        alignment.add(_apart(leaves, np.arange(len(leaves.number))))
-    return np.sort(np.concatenate(alignment.chosen))
+        leaves = still_open(leaves)
+        choose(_apart(leaves, np.arange(len(leaves.number))))
+    return np.sort(np.concatenate(chosen))
 
 
 def _best_rival(end: IntArray, weight: FloatArray) -> FloatArray:

@@ -6,9 +6,9 @@ from typing import Literal, NamedTuple, TypeAlias, get_args
 import numpy as np
 import numpy.typing as npt
 
-from .arrays import Brief, FloatArray, IntArray, encode_labels, integer_array
+from .arrays import FloatArray, IntArray, encode_labels, integer_array
 from .clustering import adjusted_rand
-from .contingency import Contingency
+from .contingency import Contingency, n_pairs
 from .coreference import METRICS
 from .ratio import divide, nan_to_zero
 
@@ -33,8 +33,8 @@ class BestCut(NamedTuple):
     """Index of the cut in the curve, from 0."""
 
 
-@dataclass(frozen=True, eq=False, slots=True, repr=False)
-class Cuts(Brief):
+@dataclass(frozen=True, eq=False, slots=True)
+class Cuts:
     """Scores of all clusterings of a merge tree: a cut for each distinct height, and one below all of them.
 
     Only leaves with a class, their true cluster, are scored. The values equal those of `clustering_scores` and
@@ -105,7 +105,7 @@ def all_cuts(labels_true: npt.ArrayLike, left: npt.ArrayLike, right: npt.ArrayLi
 
     tree = _checked(labels_true, left, right, height)
     counts = cut_counts(tree.label, tree.left, tree.right, tree.step, tree.class_size)
-    n, n_classes, pairs = tree.n_known, tree.n_classes, tree.pairs
+    n, n_classes, pairs = tree.n_known, len(tree.class_size), n_pairs(tree.class_size)
     shared, found = counts.shared.astype(np.float64), counts.found.astype(np.float64)
     return Cuts(
         threshold=np.concatenate([[-np.inf], tree.height[tree.ends]]),
@@ -138,8 +138,8 @@ def conll_of_cuts(
 
     tree, cuts = _checked(labels_true, left, right, height), all_cuts(labels_true, left, right, height)
     leaves, joined = line(tree.label, tree.left, tree.right, tree.step, len(tree.ends), tree.n_known)
-    n_both = np.maximum(tree.n_classes + cuts.clusters, 1)
-    bound = np.minimum(tree.n_classes, cuts.clusters).astype(np.float64)  # of the similarity of CEAF-e
+    n_both = np.maximum(len(tree.class_size) + cuts.clusters, 1)
+    bound = np.minimum(len(tree.class_size), cuts.clusters).astype(np.float64)  # of the similarity of CEAF-e
     score = np.full(len(bound), np.nan)
     is_open = np.ones(len(bound), np.bool_)
     while is_open.any():
@@ -164,26 +164,9 @@ class _Tree(NamedTuple):
     right: IntArray
     height: FloatArray
     ends: IntArray  # (steps,) the last merge of each distinct height
+    step: IntArray  # (merges,) the index of each merge's height among the distinct heights
     class_size: IntArray
-
-    @property
-    def n_classes(self) -> int:
-        return len(self.class_size)
-
-    @property
-    def n_known(self) -> int:
-        """Number of leaves with a class."""
-        return int(self.class_size.sum())
-
-    @property
-    def pairs(self) -> int:
-        """Number of pairs of leaves of the same class."""
-        return int((self.class_size * (self.class_size - 1) // 2).sum())
-
-    @property
-    def step(self) -> IntArray:
-        """(merges,) the index of each merge's height among the distinct heights."""
-        return np.repeat(np.arange(len(self.ends)), np.diff(self.ends, prepend=-1))
+    n_known: int  # number of leaves with a class
 
 
 def _checked(labels: npt.ArrayLike, left: npt.ArrayLike, right: npt.ArrayLike, height: npt.ArrayLike) -> _Tree:
@@ -214,7 +197,8 @@ def _checked(labels: npt.ArrayLike, left: npt.ArrayLike, right: npt.ArrayLike, h
     label = np.full(len(given), -1)
     label[known] = encode_labels(given[known]).codes
     ends = np.flatnonzero(np.append(heights[1:] != heights[:-1], True)) if len(heights) else np.zeros(0, np.int64)
-    return _Tree(label, nodes[0], nodes[1], heights, ends, np.bincount(label[known]))
+    step = np.repeat(np.arange(len(ends)), np.diff(ends, prepend=-1))
+    return _Tree(label, nodes[0], nodes[1], heights, ends, step, np.bincount(label[known]), int(known.sum()))
 
 
 def _whole(nodes: npt.ArrayLike) -> npt.ArrayLike:

@@ -79,11 +79,6 @@ class Table:
             for row in self.cells
         ]
 
-    @property
-    def notes(self) -> list[str]:
-        """The remarks as plain text, including the one about the mark of the best cell."""
-        return self._notes(_TEXT)
-
     def __str__(self) -> str:
         lines = [self.header, *self.rows]
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
@@ -92,7 +87,7 @@ class Table:
             "  ".join(put(cell, width) for put, cell, width in zip(adjust, line, widths, strict=True)).rstrip()
             for line in lines
         ]
-        return "\n\n".join("\n".join(part) for part in ([_TEXT.escape(self.title)], body, self.notes) if any(part))
+        return "\n\n".join("\n".join(part) for part in ([_TEXT.escape(self.title)], body, self.notes()) if any(part))
 
     def to_markdown(self) -> str:
         """Return the table in the Markdown of GitHub."""
@@ -103,7 +98,7 @@ class Table:
         ]
         body = [f"| {' | '.join(line)} |" for line in lines]
         title = [f"**{_MARKDOWN.escape(self.title)}**"] if self.title else []
-        notes = [f"- {note}" for note in self._notes(_MARKDOWN)]
+        notes = [f"- {note}" for note in self.notes(_MARKDOWN)]
         return "\n\n".join("\n".join(part) for part in (title, body, notes) if part)
 
     def to_latex(self) -> str:
@@ -126,7 +121,7 @@ class Table:
                 *body,
                 "\\bottomrule",
                 "\\end{tabular}",
-                *(f"\\par{{\\footnotesize {note}\\par}}" for note in self._notes(_LATEX)),
+                *(f"\\par{{\\footnotesize {note}\\par}}" for note in self.notes(_LATEX)),
                 "\\end{table}",
             ]
         )
@@ -144,10 +139,12 @@ class Table:
         head = line("th", map(_HTML.escape, self.names))
         body = "\n".join(line("td", map(_HTML.cell, row)) for row in self.cells)
         title = f"<p><b>{_HTML.escape(self.title)}</b></p>\n" if self.title else ""
-        notes = "".join(f"\n<p>{note}</p>" for note in self._notes(_HTML))
+        notes = "".join(f"\n<p>{note}</p>" for note in self.notes(_HTML))
         return f"{title}<table>\n<thead>{head}</thead>\n<tbody>{body}</tbody>\n</table>{notes}"
 
-    def _notes(self, form: _Format) -> list[str]:
+    def notes(self, form: _Format | None = None) -> list[str]:
+        """Return the remarks as plain text or in a format, with the one about the mark of the best cell."""
+        form = form or _TEXT
         best = [form.best_note] if any(cell.is_best for row in self.cells for cell in row) else []
         return best + [form.escape(remark) for remark in self.remarks]
 

@@ -70,7 +70,7 @@ def test_one_system_is_shown_with_recall_precision_and_interval():
 def test_nothing_over_nothing_is_shown_as_such_and_counts_as_zero():
     report = Report.of({"ours": [Line.of_counts("MUC", [[0, 0, 0, 2], [0, 0, 0, 1]])]})
     assert report.table.rows == [("MUC", "0/0", "0.0000", "0.0000", "[0.0000, 0.0000]")]
-    assert "0/0: nothing to divide by, counted as 0" in report.table.notes
+    assert "0/0: nothing to divide by, counted as 0" in report.table.notes()
     assert report.as_dict()["systems"]["ours"]["MUC"]["recall"] == 0.0
     undefined = Report.of({"ours": [Line.of_counts("MUC", [[0, 0, 0, 0], [0, 0, 0, 0]])]})
     assert undefined.table.rows == [("MUC", "0/0", "0/0", "0/0")]
@@ -83,7 +83,7 @@ def test_without_resampling_nothing_is_resampled():
     lines = [Line("accuracy", Forbidden(0.5))]
     report = Report.of({"one": lines, "other": lines}, how=None)
     assert report.table.rows == [("accuracy", "0.5000", "0.5000")]
-    assert report.table.notes == []
+    assert report.table.notes() == []
     assert report.as_dict()["resampling"] is None
 
 
@@ -123,7 +123,7 @@ def test_too_few_documents_for_a_star_are_told(n_documents):
     ((_, _, shown),) = report.table.rows
     assert ("*" in shown) == (n_documents >= 6)
     told = f"p-value: all 2^{n_documents} exchanges of {n_documents} documents, too few for p < 0.05, seed 0"
-    assert (told in report.table.notes) == (n_documents < 6)
+    assert (told in report.table.notes()) == (n_documents < 6)
 
 
 def test_what_cannot_be_compared_is_named():

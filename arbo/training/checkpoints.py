@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import torch
 from safetensors import SafetensorError
@@ -32,13 +32,6 @@ Plan = TypeVar("Plan")
 logger = logging.getLogger(__name__)
 
 
-class Saveable(Protocol):
-    """A model that can be written to a folder."""
-
-    def save_pretrained(self, folder: Path, /) -> None:
-        """Write the model, completely or not at all."""
-
-
 @dataclass(frozen=True, slots=True)
 class State:
     """The progress of a training run."""
@@ -50,7 +43,7 @@ class State:
 
 
 def save_checkpoint(
-    folder: Path, state: State, model: Saveable, optimizer: torch.optim.Optimizer, plan: Mapping[str, Ids]
+    folder: Path, state: State, save: Callable[[Path], None], optimizer: torch.optim.Optimizer, plan: Mapping[str, Ids]
 ) -> None:
     """Write a checkpoint with ``plan`` (`Trainer.chosen`); remove earlier ones, and unused models and embeddings.
 
@@ -58,7 +51,7 @@ def save_checkpoint(
     """
     try:
         with whole_folder(target := folder / f"{_PREFIX}{state.step:09d}") as partial:
-            model.save_pretrained(partial / "model")
+            save(partial / "model")
             tensors = {
                 f"{index}.{name}": value.detach().cpu().contiguous().clone()
                 for index, values in optimizer.state_dict()["state"].items()

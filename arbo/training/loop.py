@@ -18,7 +18,6 @@ from arbo.engine import Ids
 from arbo.errors import ArboError
 from arbo.files import json_ready
 from arbo.training.checkpoints import (
-    Saveable,
     State,
     best_model,
     checkpoints,
@@ -36,7 +35,7 @@ class TrainingError(ArboError):
     """The loss or a gradient is NaN or infinite."""
 
 
-class Trainable(Saveable, Protocol):
+class Trainable(Protocol):
     """A model that the loop can train."""
 
     @property
@@ -49,6 +48,9 @@ class Trainable(Saveable, Protocol):
 
     def copy(self) -> Self:
         """Return a copy with its own weights."""
+
+    def save_pretrained(self, folder: Path, /) -> None:
+        """Write the model, completely or not at all."""
 
     @classmethod
     def from_pretrained(cls, model: Path, config: Any, /) -> Self:
@@ -247,7 +249,7 @@ class Trainer(ABC, Generic[Model, Batch]):
         scaler = self.accelerator.scaler
         self.state = replace(self.state, scaler=None if scaler is None else scaler.state_dict())
         if self.workplace.is_first:
-            save_checkpoint(self.folder, self.state, self.model, self.optimizer.optimizer, self.chosen)
+            save_checkpoint(self.folder, self.state, self.model.save_pretrained, self.optimizer.optimizer, self.chosen)
         self.accelerator.wait_for_everyone()
 
     def log(self, figures: dict[str, Any]) -> None:
