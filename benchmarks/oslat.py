@@ -66,10 +66,8 @@ import arbo
 from arbo.data.corpus import Corpus
 from arbo.progress import bars
 from arbo.spans.evaluation import found_scores
-from arbo.spans.extraction import spans_of
-from arbo.spans.finding import DictionaryFinder, Finder
-from arbo.spans.model_finder import ModelFinder
-from arbo.spans.overlaps import Spans
+from arbo.spans.finding import DictionaryFinder, Finder, Spans
+from arbo.spans.model_finder import ModelFinder, spans_of
 from arbo.text.names import normalize_name
 from arbo.text.words import fold
 from clustering.arrays import Bools, Ids

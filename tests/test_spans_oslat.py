@@ -22,8 +22,7 @@ from arbo.encoders.ngrams import NgramEncoder
 from arbo.encoders.tower import Tower
 from arbo.errors import DataError, UsageError
 from arbo.spans.config import LabelAttentionConfig
-from arbo.spans.extraction import spans_of, word_weights
-from arbo.spans.pieces import Pieces
+from arbo.spans.model_finder import Pieces, spans_of, word_weights
 from arbo.text.words import windows
 
 torch = pytest.importorskip("torch")

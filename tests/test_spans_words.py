@@ -16,8 +16,7 @@ import arbo
 from arbo import Corpus, Document, Entity, KnowledgeBase
 from arbo.encoders.word_index import WordIndex
 from arbo.spans.dictionary import Dictionary
-from arbo.spans.finding import DictionaryFinder
-from arbo.spans.overlaps import without_overlaps
+from arbo.spans.finding import DictionaryFinder, without_overlaps
 from arbo.text.names import normalize_name
 from arbo.text.sentences import lines, passages, sentences
 from arbo.text.words import content_words, fold, windows, words

@@ -23,9 +23,8 @@ from training_builders import (
 
 import arbo
 from arbo.encoders.tower import Tower
-from arbo.spans.extraction import spans_of
 from arbo.spans.model import LabelAttention
-from arbo.spans.model_finder import ModelFinder
+from arbo.spans.model_finder import ModelFinder, spans_of
 from arbo.training.config import SelfAlignmentConfig
 from arbo.training.oslat.synonyms import Contrasts, Others, Synonyms
 

@@ -90,7 +90,7 @@ def load_encoder(model: str | None, how: Chosen, tuned: Path | None = None) -> E
 
 def load_finder(name: str, how: Chosen, option: str, *, expand_abbreviations: bool) -> Finder:
     """Return the finder that an option names, with the chosen threshold."""
-    from arbo.spans.by_name import finder_of
+    from arbo.spans.finding import finder_of
 
     threshold = how.of(FINDING, FindingConfig()).find_threshold
     return finder_of(name, threshold, abbreviations=expand_abbreviations, option=option)

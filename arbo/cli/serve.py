@@ -41,8 +41,8 @@ def serve(
     With a transformer, make an index with the same `--encoder`: a service keeps no embeddings on disk.
     """
     try:
-        from arbo.serve.app import run
-        from arbo.serve.web import LOCAL
+        from arbo.serve.app import app_of
+        from arbo.serve.web import LOCAL, serve as serve_at
     except ImportError as error:
         raise MissingDependency("arbo serve", extra="serve") from error
     from arbo.serve.service import Service
@@ -61,7 +61,8 @@ def serve(
         if as_json:
             console.print_json({"address": address, "entities": len(base)})
             sys.stdout.flush()
-        run(service, listening, name=f"{kb.path.name} (arbo)", hosts=LOCAL if host in LOCAL else ("*",))
+        hosts = LOCAL if host in LOCAL else ("*",)
+        serve_at(app_of(service, name=f"{kb.path.name} (arbo)", hosts=hosts), listening)
     console.say("stopped")
 
 

@@ -1,6 +1,5 @@
 """The web application of a service: which of its methods answers which path."""
 
-import socket
 from collections.abc import Sequence
 from urllib.parse import parse_qsl
 
@@ -12,7 +11,7 @@ from arbo.errors import DataError
 from arbo.serve.models import Answer, Explained, Health, Linked, Match
 from arbo.serve.reconciliation import Reconciliation
 from arbo.serve.service import Service
-from arbo.serve.web import LOCAL, Rules, Turn, application, serve
+from arbo.serve.web import LOCAL, Rules, Turn, application
 
 _NO_SCRIPTS = {"Content-Security-Policy": "default-src 'none'; sandbox", "Referrer-Policy": "no-referrer"}
 _FORM = {"type": "object", "properties": {"queries": {"type": "string"}, "extend": {"type": "string"}}}
@@ -48,12 +47,16 @@ def app_of(service: Service, *, name: str = "arbo", hosts: Sequence[str] = LOCAL
         """Answer the queries or the request for data, both JSON; without these, return the manifest."""
         return answered(queries, extend, request)
 
-    body = {"content": {"application/x-www-form-urlencoded": {"schema": _FORM}}}
+    openapi = {"requestBody": {"content": {"application/x-www-form-urlencoded": {"schema": _FORM}}}}
 
-    @turns.post("/reconcile", openapi_extra={"requestBody": body})
+    @turns.post("/reconcile", openapi_extra=openapi)
     async def reconcile_form(request: Request) -> Answer:
         """Answer the queries or the request for data in a form, both JSON."""
-        form = {**request.query_params, **_form(await request.body())}
+        try:
+            body = (await request.body()).decode("ascii")
+            form = {**request.query_params, **dict(parse_qsl(body, max_num_fields=100, errors="strict"))}
+        except ValueError:  # also UnicodeDecodeError
+            raise DataError("the body is not a form of at most 100 fields in UTF-8") from None
         return await run_sync(answered, form.get("queries"), form.get("extend"), request)
 
     @app.get("/reconcile/preview", response_class=HTMLResponse)
@@ -69,15 +72,3 @@ def app_of(service: Service, *, name: str = "arbo", hosts: Sequence[str] = LOCAL
     turns.get("/reconcile/properties")(reconciliation.propose)
     app.include_router(turns)
     return app
-
-
-def run(service: Service, listening: socket.socket, *, name: str, hosts: Sequence[str]) -> None:
-    """Serve until SIGINT or SIGTERM, with a log on stderr; requests that were begun are answered first."""
-    serve(app_of(service, name=name, hosts=hosts), listening)
-
-
-def _form(body: bytes) -> dict[str, str]:
-    try:
-        return dict(parse_qsl(body.decode("ascii"), max_num_fields=100, errors="strict"))
-    except ValueError:  # also UnicodeDecodeError
-        raise DataError("the body is not a form of at most 100 fields in UTF-8") from None

@@ -1,6 +1,6 @@
 """Read the bodies of requests: JSON, texts with spans, and PubAnnotation documents; errors never quote a text."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -62,14 +62,11 @@ def parsed(text: bytes | str) -> Any:
                 check_text(item, "a string of the body")
             elif isinstance(item, float) and item - item != 0:
                 raise DataError("the body has a number that is NaN or too large")
-        level = [inner for item in level if isinstance(item, (dict, list)) for inner in _inner(item)]
+        several = (item for item in level if isinstance(item, (dict, list)))
+        level = [inner for item in several for inner in (item if isinstance(item, list) else [*item, *item.values()])]
         if (depth := depth + 1) > _DEEPEST:
             raise DataError(f"the body is nested more than {_DEEPEST} levels deep")
     return value
-
-
-def _inner(item: Mapping[str, Any] | list[Any]) -> Sequence[Any]:
-    return item if isinstance(item, list) else [*item, *item.values()]
 
 
 def text_document(number: int, text: str, pairs: Sequence[Sequence[int]], domain: str | None) -> Document:

@@ -37,10 +37,6 @@ _DRAINED = 10
 _ERRORS: dict[int | str, dict[str, Any]] = {"default": {"model": Error, "description": "What is wrong with a request."}}
 
 
-def _accept(_: Request) -> None:
-    """Accept all requests."""
-
-
 @dataclass(frozen=True)
 class Rules:
     """What all operations of an application have in common."""
@@ -52,7 +48,7 @@ class Rules:
     """Headers of all answers."""
     shared: str = "-"
     """Beginning of the paths whose answers pages of any origin may read; their unknown parameters are ignored."""
-    check: Callable[[Request], None] = _accept
+    check: Callable[[Request], None] = lambda request: None
     """Raises Refused for requests that are not allowed."""
 
 
@@ -103,7 +99,9 @@ class Operation(APIRoute):
         if not self.path.startswith(rules.shared) and (unknown := sorted({*request.query_params} - {*known})):
             raise UsageError(f"unknown parameter {unknown[0]!r:.60}; known are {', '.join(known) or 'none'}")
         body = await _body(request, rules.limits) if request.method == "POST" else b""
-        read = _Read(request.scope, body, await run_sync(parsed, body) if self.body_field else None)
+        others = [pair for pair in request.scope["headers"] if pair[0] != b"content-type"]
+        read = Request({**request.scope, "headers": [*others, (b"content-type", b"application/json")]})
+        read._body, read._json = body, await run_sync(parsed, body) if self.body_field else None
         if not self.takes_turns:
             return await answer(read)
         turn: anyio.Lock = request.app.state.turn
@@ -121,23 +119,6 @@ class Turn(Operation):
     """An operation that waits until the one before it is answered."""
 
     takes_turns = True
-
-
-class _Read(Request):
-    """A request whose body was read."""
-
-    def __init__(self, scope: Mapping[str, Any], content: bytes, value: object) -> None:
-        others = [pair for pair in scope["headers"] if pair[0] != b"content-type"]
-        super().__init__({**scope, "headers": [*others, (b"content-type", b"application/json")]})
-        self._content, self._value = content, value
-
-    async def body(self) -> bytes:
-        """Return the body."""
-        return self._content
-
-    async def json(self) -> Any:
-        """Return the body, parsed."""
-        return self._value
 
 
 async def _body(request: Request, limits: Limits) -> bytes:

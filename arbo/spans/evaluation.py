@@ -11,7 +11,7 @@ from arbo.data.gold import Gold
 from arbo.engine import Line, Report, SpanCounts, SpanScores, span_scores
 from arbo.errors import UsageError
 from arbo.results.run import Link, Run
-from arbo.spans.overlaps import Spans
+from arbo.spans.finding import Spans
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -7,8 +7,10 @@ A `Finder` proposes spans, each with an entity; `find_mentions` keeps the best o
 from __future__ import annotations
 
 import re
+from bisect import bisect, insort
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -16,13 +18,16 @@ import numpy as np
 from arbo.data import Corpus, Document, KnowledgeBase, Mention
 from arbo.data.documents import mention_ids, text_of
 from arbo.encoders.index import word_index
+from arbo.errors import UsageError
 from arbo.progress import Announce, quiet
 from arbo.spans.dictionary import Dictionary, Match
-from arbo.spans.overlaps import Spans, without_overlaps
 from arbo.text.abbreviations import Definition, add_other_number, definitions, singular_form
+from arbo.text.checks import Span
 from arbo.text.names import normalize_name
 from arbo.text.words import content_words, words
 
+Spans = tuple[Span, ...]
+"""The spans of a mention, or of all mentions of an entity in a text."""
 LEFT_OUT = "mentions of the documents replaced by found ones"
 """The key under which the notes of `Found.corpus` count the existing mentions that were replaced."""
 
@@ -93,6 +98,38 @@ def best_of(proposals: list[Proposal]) -> list[Proposal]:
     proposals = sorted(proposals, key=lambda proposal: proposal.entity)
     places = without_overlaps([proposal.spans for proposal in proposals], [proposal.score for proposal in proposals])
     return sorted((proposals[place] for place in places), key=lambda proposal: proposal.spans)
+
+
+def without_overlaps(spans: Sequence[Spans], score: Sequence[float]) -> list[int]:
+    """Return the indices of the items to keep, ascending; of overlapping items, the one with the highest score.
+
+    Of items with the same score, the one that covers the most characters is kept; of equally long ones, the one that
+    begins first; of those, the one that is earlier in the list.
+
+    >>> without_overlaps([((0, 4),), ((0, 11),), ((5, 8), (12, 15)), ((12, 15),)], [1.0, 2.0, 1.0, 1.0])
+    [1, 3]
+    """
+
+    def rank(place: int) -> tuple[float, int, Spans]:
+        return -score[place], -sum(end - begin for begin, end in spans[place]), spans[place]
+
+    taken: list[Span] = []
+    best = []
+    for place in sorted(range(len(spans)), key=rank):
+        if all(_is_free(taken, span) for span in spans[place]):
+            best.append(place)
+            covered = 0
+            for begin, end in sorted(spans[place]):  # they may overlap each other
+                if covered < end:
+                    insort(taken, (max(begin, covered), end))
+                    covered = end
+    return sorted(best)
+
+
+def _is_free(taken: Sequence[Span], span: Span) -> bool:
+    """Return whether a span shares no character with the taken spans, which do not overlap each other."""
+    after = bisect(taken, span)
+    return (after == 0 or taken[after - 1][1] <= span[0]) and (after == len(taken) or span[1] <= taken[after][0])
 
 
 def _marked(document: Document, proposals: Sequence[Proposal], kb: KnowledgeBase) -> Document:
@@ -218,3 +255,32 @@ def _abbreviated(text: str, defined: Sequence[Definition], matches: Sequence[Mat
             long_of.setdefault(text[slice(*short)], min(names))
     add_other_number(long_of)
     return long_of
+
+
+def finder_of(
+    name: str, threshold: float | None = None, *, abbreviations: bool = True, option: str = "finder"
+) -> Finder:
+    """Return the finder ``dictionary``, or that of a model folder.
+
+    Args:
+        name: the name.
+        threshold: the minimum score of a proposed mention; None for that of the model.
+        abbreviations: whether it expands the abbreviations that a document defines.
+        option: what errors call the name.
+
+    Raise UsageError for an unknown name, or a threshold of a dictionary, which has no scores.
+    """
+    if name.lower() == "dictionary":
+        if threshold is not None:
+            raise UsageError(f"`dictionary` has no scores; leave find_threshold out, or use {option} with a model")
+        return DictionaryFinder(abbreviations=abbreviations)
+    if not name or not Path(name).is_dir():
+        raise UsageError(
+            f"{option} {name!r}: no such folder; choose `dictionary` for exact names, or a model folder of `arbo train "
+            "finder`"
+        )
+    from arbo.spans.model import LabelAttention
+    from arbo.spans.model_finder import ModelFinder
+
+    model = LabelAttention.from_pretrained(name)
+    return ModelFinder(model if threshold is None else model.with_threshold(threshold), abbreviations=abbreviations)

@@ -1,36 +1,83 @@
 """Find mentions in unmarked documents by label attention: which entities a sentence mentions, and where."""
 
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from arbo.data import Corpus, KnowledgeBase, Mention, MentionInput
+from arbo.data.gold import Gold
 from arbo.encoders.encoder import Encoder
 from arbo.encoders.index import encoded
 from arbo.encoders.ngrams import NgramEncoder
-from arbo.engine import Ids, Weights, threshold_curve
+from arbo.engine import Bools, Floats, Ids, Weights, ranges, threshold_curve
 from arbo.errors import UsageError
 from arbo.progress import Announce, quiet
 from arbo.retrieval.groups import GroupedEntities, nearest_within, rows_of_entities, with_entities
-from arbo.spans.extraction import spans_of
-from arbo.spans.finding import LastMade, Proposal
+from arbo.spans.finding import LastMade, Proposal, Spans
 from arbo.spans.model import LabelAttention
-from arbo.spans.overlaps import Spans
-from arbo.spans.pieces import Pieces
 from arbo.text.abbreviations import expander
-from arbo.text.sentences import unwrapped
-from arbo.text.words import fold, windows, words
+from arbo.text.checks import Span
+from arbo.text.sentences import passages, unwrapped
+from arbo.text.words import APOSTROPHES, Offsets, content_words, fold, offsets_of, windows, words
 
 MOST_WORDS = 6
 """Maximum number of words of a run that is compared with names."""
 _NEAREST = 8  # number of nearest entities of each run of words
 _RUNS = 1 << 15  # number of runs to encode at once, which bounds the memory
 
+_TIE = re.compile(rf"(?:[{APOSTROPHES}]s?)?[\s\u00ad\u2010\u2011-]*")
 Names = tuple[Encoder, GroupedEntities]
 """An encoder fitted to the names of a knowledge base, and the entities of each domain."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Pieces:
+    """The sentences of documents (see `passages`), and their places."""
+
+    documents: Corpus
+    texts: tuple[str, ...]
+    document: Ids  # (pieces,) the index of the document, ascending
+    begin: Ids  # (pieces,) start of the piece in the document
+
+    @classmethod
+    def of(cls, documents: Corpus) -> Self:
+        """Cut documents into sentences."""
+        offsets = [passages(document.text) for document in documents]
+        home = np.repeat(np.arange(len(offsets)), [len(some) for some in offsets])
+        places = np.concatenate([offsets_of(()), *offsets])
+        texts = (
+            documents[row].text[begin:end] for row, (begin, end) in zip(home.tolist(), places.tolist(), strict=True)
+        )
+        return cls(documents, tuple(texts), home, places[:, 0])
+
+    def entities(self, kb: KnowledgeBase) -> tuple[Ids, Ids]:
+        """Return the pairs of a piece and an entity that is annotated in it, as (pieces, entities), ordered by both.
+
+        A mention belongs to each piece with which it shares a character, and counts for each of its gold ids that is in
+        the knowledge base and in the domain of the document.
+        """
+        gold = iter(Gold.of(self.documents, kb).lists)
+        first = np.searchsorted(self.document, np.arange(len(self.documents) + 1)).tolist()
+        pairs: set[tuple[int, int]] = set()
+        for row, document in enumerate(self.documents):
+            begins = self.begin[first[row] : first[row + 1]].tolist()
+            texts = self.texts[first[row] : first[row + 1]]
+            ends = [begin + len(text) for begin, text in zip(begins, texts, strict=True)]
+            for mention in document.mentions:
+                entities = next(gold)
+                for begin, end in mention.spans:
+                    touched = range(bisect_right(ends, begin), bisect_left(begins, end))
+                    pairs.update((first[row] + piece, entity) for piece in touched for entity in entities)
+        table = np.array(sorted(pairs), np.int64).reshape(-1, 2)
+        return table[:, 0], table[:, 1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +106,7 @@ class ModelFinder:
                     row = int(entity[look.pairs[place]])
                     yield Proposal(int(pieces.document[look.text]), moved, row, float(look.score[place]))
 
-    def tuned(self, documents: Iterable[Any], kb: KnowledgeBase, *, announce: Announce = quiet) -> "ModelFinder":
+    def tuned(self, documents: Iterable[Any], kb: KnowledgeBase, *, announce: Announce = quiet) -> ModelFinder:
         """Return the same finder, whose model has the best threshold on annotated documents.
 
         The best threshold has the highest F1 of pairs of a sentence and an entity that it mentions. Sentences without
@@ -156,3 +203,48 @@ def _best(text: Ids, entity: Ids, dissimilarity: Weights, n: int) -> tuple[Ids, 
     text, entity = pairs[first].T
     nearest = np.arange(len(text)) - np.searchsorted(text, text) < n
     return text[nearest], entity[nearest]
+
+
+def spans_of(text: str, tokens: Offsets, weight: Floats, threshold: float = 0.05) -> list[tuple[Span, ...]]:
+    """Find the spans of entities in a text: the words to which each entity attends, without stop words.
+
+    The weight of a word is the sum over its tokens; words at or above the threshold are kept. Adjacent kept words are
+    joined into one span if only white space, hyphens or an apostrophe (perhaps with an s) separate them. A stop word
+    between two words separates their spans. ``tokens`` has the offsets of the tokens, (tokens, 2), and ``weight`` the
+    attention of the entities, (entities, tokens).
+
+    >>> tokens = np.array([[0, 4], [5, 8], [9, 13], [13, 17], [18, 20], [21, 25]])
+    >>> weight = np.array([[0.3, 0.1, 0.01, 0.02, 0.2, 0.37], [0.0, 0.0, 0.4, 0.2, 0.2, 0.2]])
+    >>> spans_of("pain and swelling in knee", tokens, weight)
+    [((0, 4), (21, 25)), ((9, 17), (21, 25))]
+    """
+    words = offsets_of(content_words(text))
+    gaps = zip(words[:-1, 1].tolist(), words[1:, 0].tolist(), strict=True)
+    tied = np.array([_TIE.fullmatch(text, last, first) is not None for last, first in gaps], np.bool_)
+    return [_joined(words, tied, row) for row in word_weights(words, tokens, weight) >= threshold]
+
+
+def word_weights(words: Offsets, tokens: Offsets, weight: Floats) -> Floats:
+    """Return the sum of the weights of the tokens of each word; (entities, words).
+
+    The weight of a token in several words is divided among them by numbers of characters. ``words`` has ascending
+    offsets without overlap, (words, 2); characters outside of them are ignored. For the other arguments see `spans_of`.
+    """
+    begin, end = tokens.T
+    first, last = np.searchsorted(words[:, 1], begin, "right"), np.searchsorted(words[:, 0], end, "left")
+    count = np.maximum(last - first, 0) * (end > begin)
+    token, word = np.repeat(np.arange(len(begin)), count), ranges(first, count)
+    common = np.minimum(end[token], words[word, 1]) - np.maximum(begin[token], words[word, 0])
+    share = common / np.bincount(token, common, len(begin))[token]
+    sums: Floats = weight @ csr_array((share, (token, word)), shape=(len(begin), len(words)))
+    return sums
+
+
+def _joined(words: Offsets, tied: Bools, is_chosen: Bools) -> tuple[Span, ...]:
+    """Join the chosen words into spans; ``tied`` marks each word, except the last, that is joined with the next."""
+    chosen = np.flatnonzero(is_chosen)
+    if not len(chosen):
+        return ()
+    parted = (np.diff(chosen) > 1) | ~tied[chosen[:-1]]
+    first, last = chosen[np.append(True, parted)], chosen[np.append(parted, True)]
+    return tuple(zip(words[first, 0].tolist(), words[last, 1].tolist(), strict=True))

@@ -17,7 +17,7 @@ from arbo.data.documents import text_of
 from arbo.data.gold import Gold
 from arbo.formats import WRITERS, read_documents, writer
 from arbo.spans.finding import LEFT_OUT
-from arbo.spans.pieces import Pieces
+from arbo.spans.model_finder import Pieces
 from campaign.runner import Campaign
 from clustering import METHODS
 

@@ -10,7 +10,7 @@ from arbo.data import Corpus, KnowledgeBase
 from arbo.data.codes import codes_of
 from arbo.engine import Floats, Ids, ranges
 from arbo.errors import DataError
-from arbo.spans.pieces import Pieces
+from arbo.spans.model_finder import Pieces
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -13,7 +13,7 @@ from rapidfuzz.process import cdist
 
 from arbo.data import KnowledgeBase
 from arbo.progress import Announce, quiet
-from arbo.spans.overlaps import Spans, without_overlaps
+from arbo.spans.finding import Spans, without_overlaps
 from arbo.text.sentences import unwrapped
 from arbo.text.words import Offsets, fold, windows, words
 from clustering.arrays import Floats, Ids

@@ -11,7 +11,7 @@ import numpy as np
 from arbo.data import Corpus, Document, KnowledgeBase, Mention
 from arbo.data.documents import text_of
 from arbo.data.gold import Gold
-from arbo.spans.overlaps import Spans
+from arbo.spans.finding import Spans
 from arbo.text.checks import Span
 from arbo.text.sentences import Splitter, lines
 from clustering.arrays import Bools, Ids

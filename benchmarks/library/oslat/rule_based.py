@@ -7,7 +7,7 @@ import numpy as np
 
 import arbo
 from arbo.spans.dictionary import Dictionary, Match
-from arbo.spans.overlaps import Spans, without_overlaps
+from arbo.spans.finding import Spans, without_overlaps
 from arbo.text.words import fold
 from clustering.arrays import Ids
 

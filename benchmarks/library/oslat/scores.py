@@ -9,7 +9,7 @@ from arbo.data import KnowledgeBase
 from arbo.engine import SpanScores, ratio, span_scores
 from arbo.progress import Announce, quiet
 from arbo.retrieval.groups import rows_by
-from arbo.spans.overlaps import Spans
+from arbo.spans.finding import Spans
 from arbo.text.words import Offsets, content_words, offsets_of
 from clustering.arrays import Bools, Floats, Ids
 from library.oslat.pairs import Pairs
