@@ -183,12 +183,6 @@ def beside(target: Path, kind: str) -> Path:
     return target.with_name(f".arbo-{kind}-{uuid4().hex}")
 
 
-def unwritable_work(folder: Path, error: OSError) -> UsageError:
-    """Return the error that tells that a work folder cannot be written."""
-    remedy = "make room or change the rights, and the same command goes on, or choose another work folder"
-    return UsageError(f"cannot write {folder}: {error.strerror or error}; {remedy}")
-
-
 def check_writable(target: Path) -> None:
     """Raise UsageError for a device, a pipe or `-`, or if the nearest existing folder above is not writable."""
     try:

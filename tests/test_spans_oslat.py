@@ -27,8 +27,11 @@ from arbo.text.words import windows
 
 torch = pytest.importorskip("torch")
 
-from arbo.spans.label_attention import entity_in_text, label_attention  # noqa: E402
-from arbo.spans.model import LabelAttention  # noqa: E402
+from arbo.spans.model import (  # noqa: E402
+    LabelAttention,
+    entity_in_text,
+    label_attention,
+)
 from arbo.spans.model_finder import MOST_WORDS, ModelFinder, without_repetition  # noqa: E402
 
 Batches = Callable[[Tower], AbstractContextManager[list[tuple[int, int]]]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -99,9 +100,11 @@ def _save(saved: SavedRun, after: arbo.Result, out: Path, *, as_json: bool) -> N
 
 
 def _warn_of_types(saved: SavedRun, documents: arbo.Corpus) -> None:
-    """Warn of new mentions with types that the run has not."""
-    others, known = saved.further_types(documents)
-    if others:
+    """Warn of new mentions with types that the run has not, unless mentions of the run have none."""
+    column = saved.result.mention_table["type"]
+    known = sorted(kind for kind in column.unique().to_pylist() if kind is not None)
+    others = Counter(kind for kind in documents.types if kind is not None and kind not in known)
+    if known and not column.null_count and others:
         keep = shlex.join(word for kind in known for word in ("--types", kind))
         console.warn(
             f"{others.total():,} of {documents.n_mentions:,} new mentions have a type that the run has not "

@@ -31,11 +31,14 @@ class Group(NamedTuple):
     name: str
     module: str
     settings: str
+    only: str = ""
+    """The only field that is a setting of the verb; empty for all."""
 
     @property
     def texts(self) -> Mapping[str, FieldText]:
         """What the source says about the fields."""
-        return field_texts(self.module, self.settings)
+        texts = field_texts(self.module, self.settings)
+        return {self.only: texts[self.only]} if self.only else texts
 
 
 LINKER = Group("linker", "arbo.linking.config", "LinkerConfig")
@@ -137,7 +140,10 @@ def spread(verb: Callable[..., None]) -> Callable[..., None]:
     to those of another come before these.
     """
     parameters = signature(verb, eval_str=True).parameters
-    settings = {name: get_args(one.annotation)[1] for name, one in parameters.items() if _is_chosen(one.annotation)}
+    args = {
+        name: get_args(one.annotation) for name, one in parameters.items() if get_origin(one.annotation) is Annotated
+    }
+    settings = {name: shown for name, (kind, shown, *_) in args.items() if kind is Chosen}
     groups: dict[str, Any] = {name: one.annotation for name, one in parameters.items() if is_dataclass(one.annotation)}
 
     @wraps(verb)
@@ -159,10 +165,6 @@ def spread(verb: Callable[..., None]) -> Callable[..., None]:
     options.sort(key=lambda one: (one.default is not Parameter.empty, one.name in ("set_", "settings_")))
     vars(flat)["__signature__"] = Signature(options)
     return flat
-
-
-def _is_chosen(annotation: Any) -> bool:
-    return get_origin(annotation) is Annotated and get_args(annotation)[0] is Chosen
 
 
 def _fields(parameter: Parameter) -> Iterator[Parameter]:
@@ -189,18 +191,8 @@ def _settings(shown: Shown) -> Iterator[Parameter]:
             yield _parameter(name, list[str] | None if _is_list(text) else str | None, None, option)
     set_ = Option("--set", metavar="NAME=VALUE", help=_SET, rich_help_panel=_PANEL)
     yield _parameter("set_", list[str] | None, None, set_)
-
-    def explain(is_given: bool) -> None:
-        if is_given:
-            _explain(shown)
-
-    settings = Option(
-        "--settings",
-        help="Explain all fields of `--set`, and exit.",
-        is_eager=True,
-        callback=explain,
-        rich_help_panel=_PANEL,
-    )
+    how: Any = {"is_eager": True, "callback": lambda is_given: _explain(shown) if is_given else None}
+    settings = Option("--settings", help="Explain all fields of `--set`, and exit.", rich_help_panel=_PANEL, **how)
     yield _parameter("settings_", bool, False, settings)
 
 

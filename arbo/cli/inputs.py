@@ -183,18 +183,6 @@ def read_gold(documents: Corpus, kb: KnowledgeBase | None) -> Gold:
     return gold
 
 
-def print_known(documents: Corpus, kb: KnowledgeBase | None) -> None:
-    """Print how many mentions of the training documents have an entity in the knowledge base, if there is one."""
-    gold = read_gold(documents, kb)
-    if kb is None:
-        return
-    known, annotated = int(gold.in_kb.sum()), int(gold.has_id.sum())
-    trained = "mentions with a gold id have an entity of the knowledge base, and are trained on"
-    console.say(f"{known:,} of {annotated:,} {trained}")
-    if problem := gold.missing(documents, kb):
-        console.warn(problem)
-
-
 def check_output(out: Path, endings: Sequence[str], *inputs: Path | None) -> None:
     """Create the folder of an output file.
 

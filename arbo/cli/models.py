@@ -27,16 +27,8 @@ class FindingConfig(Settings):
     """Minimum score of a mention that a model proposes; None means that of the model."""
 
 
-@dataclass(frozen=True, slots=True)
-class AbbreviationConfig(Settings):
-    """How abbreviations are read."""
-
-    expand_abbreviations: bool = True
-    """Whether to replace abbreviations that a document defines by their long forms."""
-
-
 FINDING = Group("finding", __name__, "FindingConfig")
-ABBREVIATIONS = Group("abbreviations", __name__, "AbbreviationConfig")
+ABBREVIATIONS = Group("abbreviations", "arbo.linking.config", "LinkerConfig", "expand_abbreviations")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,4 +90,4 @@ def load_finder(name: str, how: Chosen, option: str, *, expand_abbreviations: bo
 
 def expands_abbreviations(how: Chosen) -> bool:
     """Whether to replace abbreviations by their long forms."""
-    return how.of(ABBREVIATIONS, AbbreviationConfig()).expand_abbreviations
+    return how.of(ABBREVIATIONS, arbo.LinkerConfig()).expand_abbreviations

@@ -63,11 +63,11 @@ def review(
     without it, those of the entities that the run names. `arbo link --corrections FILE` then obeys the decisions.
     `--json` prints the questions, and asks nothing.
     """
-    from arbo.pipeline.saved_run import search_of
+    from arbo.pipeline.saved_run import review_of, search_of
 
     saved = arbo.open_run(run)
     file = corrections or saved.corrections
-    ongoing = saved.review(file, author)
+    ongoing = review_of(saved.result, file, author)
     if as_json:
         console.print_json({"questions": [asdict(question) for question in islice(ongoing.questions(), limit)]})
         return

@@ -12,23 +12,15 @@ from typer import Option
 import arbo
 from arbo.cli import console, options
 from arbo.cli.fields import ENCODER, JOB, LINKER, READING, Chosen, Group, Shown
-from arbo.cli.inputs import Docs, Kb, OptionalKb, ReadingConfig, check_no_input, print_known
+from arbo.cli.inputs import Docs, Kb, OptionalKb, ReadingConfig, check_no_input, read_gold
 from arbo.cli.models import ABBREVIATIONS, Models, expands_abbreviations, load_encoder, load_linker
 from arbo.errors import UsageError
-from arbo.settings import Count, Settings
+from arbo.settings import Settings
 from arbo.training import config
 from arbo.training.config import FinderPresetName, PresetName, RerankingPresetName
 
 _SCORES = ("recall@1", "recall@64", "ari", "b3", "conll", "likelihood", "accuracy", "accuracy_normalized")
 """Scores of models on the development documents; each kind of model has some."""
-
-
-@dataclass(frozen=True, slots=True)
-class LogConfig(Settings):
-    """What a training writes besides the model."""
-
-    checkpoint_every: Count = 500
-    """Number of steps between two checkpoints; an epoch ends with a checkpoint too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +44,7 @@ TRAINING, ALIGNMENT, RERANKING, OSLAT = (
     Group("training", "arbo.training.config", name)
     for name in ("TrainingConfig", "SelfAlignmentConfig", "RerankingConfig", "OslatTraining")
 )
-LOG = Group("log", __name__, "LogConfig")
+LOG = Group("log", "arbo.training.config", "RunOptions", "checkpoint_every")
 START = Group("start", __name__, "StartConfig")
 LEARNT = Group("learnt", __name__, "NamesConfig")
 CROSS_ENCODER = Group("reranker", "arbo.encoders.cross_config", "CrossEncoderConfig")
@@ -81,16 +73,21 @@ class Training:
                 text = ", ".join(f"{name} {value:.3f}" for name, value in values.items())
                 console.say(f"{place}; on the development documents {text}")
 
-        log = how.of(LOG, LogConfig())
-        return arbo.RunOptions(log.checkpoint_every, announce=bars, on_log=print_scores)
+        return how.of(LOG, arbo.RunOptions(announce=bars, on_log=print_scores))
 
     def data(
         self, docs: Docs, kb: Kb | OptionalKb, dev: Path | None, how: Chosen
     ) -> tuple[arbo.Corpus, Any, dict[str, Any]]:
-        """Read documents and base, and return them and what a training needs besides; print how many entities count."""
+        """Read documents and base, and return them and what a training needs besides; print what is trained on."""
         reading = how.of(READING, ReadingConfig())
         documents, base, held_out = docs.read(reading), kb.read(reading), docs.dev(dev, reading)
-        print_known(documents, base)
+        gold = read_gold(documents, base)
+        if base is not None:
+            known, annotated = int(gold.in_kb.sum()), int(gold.has_id.sum())
+            trained = "mentions with a gold id have an entity of the knowledge base, and are trained on"
+            console.say(f"{known:,} of {annotated:,} {trained}")
+            if problem := gold.missing(documents, base):
+                console.warn(problem)
         return documents, base, {"out": self.out, "dev": held_out, "options": self.options(how)}
 
     def report(self, settings: Mapping[str, Any], training: Settings, text: str) -> None:

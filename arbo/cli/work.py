@@ -49,6 +49,7 @@ class JobConfig(Settings):
             yield linker
             return
         from arbo.scale.cluster import LOCAL, connected
+        from arbo.scale.parts import MANIFEST
         from arbo.scale.work import opened, remove, search_memory
 
         run = real(out)
@@ -68,7 +69,7 @@ class JobConfig(Settings):
                 yield work.over(linker)
             is_done = True
         finally:
-            if work is not None and not is_done and work.has_parts():
+            if work is not None and not is_done and any(folder.glob(f"*/{MANIFEST}")):
                 console.say(f"finished parts are kept in {folder}, and the same command takes them")
             elif self.work is None and (is_done or is_new):
                 remove(folder)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from arbo import formats
-from arbo.data import Corpus, Entity, KnowledgeBase
+from arbo.data import Entity, KnowledgeBase
 from arbo.errors import UsageError
 from arbo.files import real, sha256_of
 from arbo.linker import Linker
@@ -162,26 +161,11 @@ class SavedRun:
         parent = {"path": path, "sha256": sha256_of(self.folder / MANIFEST)}
         replace(after, manifest={**after.manifest, "parent": parent}).save(out)
 
-    def further_types(self, documents: Corpus) -> tuple[Counter[str], list[str]]:
-        """Count further mentions by types that the run has not, beside its types; both empty if mentions lack types."""
-        column = self.result.mention_table["type"]
-        known = sorted(kind for kind in column.unique().to_pylist() if kind is not None)
-        if not known or column.null_count:
-            return Counter(), []
-        others = Counter(kind for kind in documents.types if kind is not None)
-        for kind in known:
-            others.pop(kind, None)
-        return others, known
-
     @property
     def corrections(self) -> Path:
         """The file to which the answers of a review are appended by default: beside the run."""
         folder = real(self.folder)
         return folder.with_name(f"{folder.name}.corrections.jsonl")
-
-    def review(self, file: Path | None = None, author: str | None = None) -> Review:
-        """Return a review of the run that goes on with the corrections in a file."""
-        return review_of(self.result, file or self.corrections, author)
 
 
 def open_run(path: str | PathLike[str]) -> SavedRun:

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
-from weakref import WeakValueDictionary
 
 import numpy.typing as npt
 
@@ -20,9 +19,6 @@ from arbo.encoders.templates import TokenRow
 from arbo.encoders.tower import Tower
 from arbo.engine import Ids
 from arbo.scale.parts import Part, Task
-
-_AT_HAND: WeakValueDictionary[tuple[str, str], Tower] = WeakValueDictionary()
-"""The towers of this process by fingerprint and device, which its tasks need not read."""
 
 
 def tasks_of(
@@ -34,35 +30,31 @@ def tasks_of(
     Vectors depend on its kind, and not on its number.
     """
     tower, model = texts.tower, texts.identity(pooling)
-    device_here = str(tower.model.device)
-    _AT_HAND[tower.fingerprint, device_here] = tower
-    place = device or device_here
+    place = device or str(tower.model.device)
     kind = place.partition(":")[0]
     stored = Part.of(work, "tower", weights=tower.fingerprint, precision=tower.precision)
     if elsewhere:
         stored.written(tower.save)
     hashes = [hashlib.sha256(texts.keys[chosen].tobytes()).hexdigest() for chosen in slices]
     parts = [Part.of(work, "embedding", model=model, device=kind, texts=digest) for digest in hashes]
-    known = tower.fingerprint, place
+    source: Any = (stored.folder, place, tower.precision) if elsewhere else tower
 
     def call(chosen: Ids) -> tuple[Any, ...]:
         rows = [_packed(row) for row in texts.spell(chosen)]
-        return embed, stored.folder, known, tower.precision, rows, pooling
+        return embed, source, rows, pooling
 
     return [Task(part, partial(call, chosen)) for part, chosen in zip(parts, slices, strict=True)]
 
 
-def embed(
-    folder: Path, known: tuple[str, str], precision: Any, rows: list[TokenRow], pooling: Pooling
-) -> dict[str, npt.NDArray[Any]]:
-    """Return the vectors of texts by the tower in a folder, or by the same tower of this process."""
-    tower = _AT_HAND.get(known) or _read(folder, known, precision)
+def embed(source: Any, rows: list[TokenRow], pooling: Pooling) -> dict[str, npt.NDArray[Any]]:
+    """Return the vectors of texts by a tower, or by that of a folder, a device and a precision."""
+    tower = source if isinstance(source, Tower) else _read(*source)
     return {"vectors": tower.embed(rows, pooling)}
 
 
 @lru_cache(2)  # one for mentions, one for entities
-def _read(folder: Path, known: tuple[str, str], precision: Any) -> Tower:
-    return Tower.load(folder, device=known[1], precision=precision)
+def _read(folder: Path, device: str, precision: Any) -> Tower:
+    return Tower.load(folder, device=device, precision=precision)
 
 
 def _packed(row: TokenRow) -> TokenRow:

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from arbo.errors import DataError, UsageError
-from arbo.files import check_hashes, files_in, map_array, save_array, sha256_of, unwritable_work, whole_folder
+from arbo.files import check_hashes, files_in, map_array, save_array, sha256_of, whole_folder
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 
@@ -96,7 +96,8 @@ class Part(NamedTuple):
                 manifest = {"depends": self.depends, "files": files, "made": made}
                 (partial / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", "utf-8")
         except OSError as error:
-            raise unwritable_work(self.folder, error) from error
+            remedy = "make room or change the rights, and the same command goes on, or choose another work folder"
+            raise UsageError(f"cannot write {self.folder}: {error.strerror or error}; {remedy}") from error
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Map the arrays of a finished part into memory; what is written to them is not written to the files.

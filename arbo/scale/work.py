@@ -120,10 +120,6 @@ class Work:
         for _ in progress(Rest(completed(pool, calls), len(todo)), len(by_name)):
             pass
 
-    def has_parts(self) -> bool:
-        """Return whether the folder has a finished part."""
-        return any(self.folder.glob(f"*/{PART}"))
-
 
 def _can_be_divided(one: Search, search: SearchMethod) -> bool:
     """Return whether the search is exact, and that of one vector for each query; others are refused elsewhere."""

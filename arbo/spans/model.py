@@ -1,6 +1,6 @@
 """OSLAT: a transformer that reads sentences and names separately, and finds the mentions of an entity by attention.
 
-One transformer reads both. The vector of a name attends to the tokens of a sentence (`arbo.spans.label_attention`). The
+One transformer reads both. The vector of a name attends to the tokens of a sentence (`label_attention`). The
 weights show where the entity is, the weighted sum is its vector in the sentence, and the similarity of that vector to
 the name shows whether the sentence mentions the entity at all. The weights of an entity are the mean over its names,
 and its score is the maximum over its names. The entity need not occur in the training data, and training needs no
@@ -29,7 +29,6 @@ from arbo.errors import UsageError
 from arbo.files import PathLike
 from arbo.progress import Announce, quiet
 from arbo.spans.config import LabelAttentionConfig
-from arbo.spans.label_attention import entity_in_text, label_attention, name_scores
 from arbo.text.checks import check_text
 from arbo.text.words import Offsets
 
@@ -213,3 +212,52 @@ class LabelAttention(OneTower):
     @cached_property
     def _names(self) -> DualEncoder:
         return DualEncoder(self.transformer, self.transformer, self.config.reading, self.cache)
+
+
+def label_attention(names: Tensor, tokens: Tensor, mask: Tensor) -> Tensor:
+    """Compute the attention of names to the tokens of texts, equation 2: ``softmax_k(h_e . h_k)``.
+
+    h_e is the vector of the name of an entity e, and h_k the vector of token k. The result is float32, whatever the
+    precision of the vectors. The weights of a name sum to 1 over the tokens in ``mask``. Other tokens have weight 0, as
+    do all tokens of a text with an empty mask. The mask covers only the text's own tokens: not [CLS], which represents
+    the whole text and would draw all attention, nor [SEP], nor padding.
+
+    ``names`` has the shape (..., names, dim), ``tokens`` (..., tokens, dim) and ``mask`` (..., tokens); the result has
+    the shape (..., names, tokens). Leading dimensions are broadcast: names of the shape (names, dim) are used for every
+    text.
+    """
+    import torch
+
+    with torch.autocast(names.device.type, enabled=False):  # autocast would round the products
+        products = torch.einsum("...nd,...td->...nt", names.float(), tokens.float())
+    counts = mask.bool().unsqueeze(-2)
+    weights = torch.softmax(products.masked_fill(~counts, torch.finfo(torch.float32).min), dim=-1)
+    return torch.where(counts, weights, 0.0)
+
+
+def entity_in_text(weights: Tensor, tokens: Tensor) -> Tensor:
+    """Sum the vectors of a text's tokens by their weights, equation 3: the vector of a name in the text; float32.
+
+    ``weights`` comes from `label_attention` and has the shape (..., names, tokens), ``tokens`` has the shape
+    (..., tokens, dim), and the result (..., names, dim).
+    """
+    import torch
+
+    with torch.autocast(tokens.device.type, enabled=False):
+        return torch.einsum("...nt,...td->...nd", weights, tokens.float())
+
+
+def name_scores(head: torch.nn.Linear | None, said: Tensor, names: Tensor) -> Tensor:
+    """Score whether texts mention the entities of names; float32.
+
+    The head maps the vector from the text and the vector of the name, and the score is their cosine; without a head
+    (None), it is the cosine of the unmapped vectors. (The head of section 3.3 scores the vector from the text alone; it
+    ranks entities worse.) ``said`` comes from `entity_in_text`; it and ``names`` have the shape (..., names, dim), and
+    the result has the shape (..., names).
+    """
+    import torch
+
+    with torch.autocast(said.device.type, enabled=False):
+        names = names.float()
+        mapped = (said, names) if head is None else (head(said), head(names))
+        return torch.cosine_similarity(mapped[0], mapped[1], dim=-1)

@@ -24,10 +24,10 @@ Selection = Literal[
 
 
 @dataclass(frozen=True, slots=True)
-class RunOptions:
+class RunOptions(Settings):
     """Options that do not affect the result of training."""
 
-    checkpoint_every: int = 500
+    checkpoint_every: Count = 500
     """Number of steps between two checkpoints; an epoch ends with a checkpoint too."""
     announce: Announce = quiet
     """Shows progress."""

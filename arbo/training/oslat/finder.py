@@ -2,7 +2,7 @@
 
 *Label attention* (section 3.2): all names of an entity should attend to the same place of a text. The queries on a text
 are a name of an entity in it, some of its synonyms, and names of other entities. The text's vector for the first name
-(`arbo.spans.label_attention`) is drawn towards its vectors for the synonyms, and away from its vectors for the other
+(`arbo.spans.model`) is drawn towards its vectors for the synonyms, and away from its vectors for the other
 names. So a name learns to attend to its mentions, although only the entities of a text are given, and not their
 positions.
 
@@ -25,8 +25,7 @@ from torch.nn.utils.rnn import pad_sequence
 from arbo.data import KnowledgeBase
 from arbo.encoders.dual import Texts
 from arbo.encoders.templates import TokenRow
-from arbo.spans.label_attention import entity_in_text, label_attention, name_scores
-from arbo.spans.model import LabelAttention
+from arbo.spans.model import LabelAttention, entity_in_text, label_attention, name_scores
 from arbo.spans.model_finder import ModelFinder
 from arbo.training.config import OslatTraining, RunOptions
 from arbo.training.data import PURPOSES, corpora_of, job_of
