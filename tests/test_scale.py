@@ -25,7 +25,7 @@ from engine_builders import vectors
 from hypothesis import given, settings, strategies as st
 
 import arbo
-from arbo.cli.work import JobConfig
+from arbo.cli.models import JobConfig
 from arbo.encoders import dual
 from arbo.encoders.tower import Tower
 from arbo.engine import Index, Vectors, nearest, silent

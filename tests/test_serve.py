@@ -24,8 +24,8 @@ from arbo.errors import UsageError
 
 pytest.importorskip("fastapi")
 
-from arbo.serve.models import Text
 from arbo.serve.reconciliation import Reconciliation
+from arbo.serve.requests import Text
 from arbo.serve.service import Service
 
 TEXT = {"text": "Marsh fever is no hill fever.", "spans": [[0, 11], [18, 10]]}
@@ -371,7 +371,8 @@ def test_a_transformer_leaves_nothing_of_a_request_on_disk(
 ) -> None:
     """Without the web server: it gets a service that is warm, and its socket."""
     served: list[Service] = []
-    monkeypatch.setattr("arbo.serve.app.run", lambda service, *_, **__: served.append(service))
+    monkeypatch.setattr("arbo.serve.app.app_of", lambda service, **_: served.append(service))
+    monkeypatch.setattr("arbo.serve.web.serve", lambda *_: None)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     told = run("serve", "--kb", kb_file, "--encoder", bert_folder, "--port", 0, "--json")
     assert told.code == 0, told.err

@@ -15,7 +15,7 @@ from arbo.cli import console, options
 from arbo.cli.fields import JOB, READING, Chosen, Shown
 from arbo.cli.inputs import Reading, ReadingConfig
 from arbo.cli.link import say_corrections
-from arbo.cli.work import JobConfig
+from arbo.cli.models import JobConfig
 from arbo.errors import UsageError
 from arbo.progress import bars
 

@@ -157,12 +157,6 @@ def print_summary(result: arbo.Result) -> None:
         show(f"{n:,} mentions: {n - nil:,} linked, {nil:,} NIL in {discovered}")
 
 
-def print_links(result: arbo.Result, links: Sequence[arbo.Link]) -> None:
-    """Print the explanations of links."""
-    for link in links:
-        show(result.explain(link))
-
-
 def print_clusters(clusters: Sequence[arbo.Cluster]) -> None:
     """Print a table of clusters: id, name, number of mentions, weakest join and examples."""
     rows = []

@@ -47,7 +47,8 @@ def demo(
     console.show(evaluation)
     console.print_title("Three linked mentions, and why")
     links = _different_links(result)
-    console.print_links(result, links)
+    for link in links:
+        console.show(result.explain(link))
     console.print_title("Three discovered entities")
     console.print_clusters(result.discovered[:3])
     console.print_next(out, ["show", "--nil"], ["explain", links[0].mention.id])

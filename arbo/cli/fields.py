@@ -44,7 +44,7 @@ class Group(NamedTuple):
 LINKER = Group("linker", "arbo.linking.config", "LinkerConfig")
 ENCODER = Group("encoder", "arbo.encoders.encoder_config", "EncoderConfig")
 READING = Group("reading", "arbo.cli.inputs", "ReadingConfig")
-JOB = Group("job", "arbo.cli.work", "JobConfig")
+JOB = Group("job", "arbo.cli.models", "JobConfig")
 
 
 class Shown(NamedTuple):

@@ -18,7 +18,6 @@ from arbo.settings import Settings
 if TYPE_CHECKING:
     from arbo.data import Corpus, KnowledgeBase
     from arbo.data.gold import Gold
-    from arbo.formats import KnowledgeBaseFormat
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +47,14 @@ class Kb:
     path: options.Kb
     kb_format: options.KbFormat = None
 
-    def read(self, how: ReadingConfig, **more: Any) -> KnowledgeBase:
-        """Read it as `read_kb` does."""
-        return read_kb(self.path, self.kb_format, how, **more)
+    def read(self, how: ReadingConfig, columns: Mapping[str, str] | None = None) -> KnowledgeBase:
+        """Read it, and print what is noteworthy."""
+        from arbo.pipeline.saved_run import read_base
+
+        more: Any = {"xrefs": how.kb_xrefs, "types": how.kb_types, "generic_names": how.generic_names}
+        kb = read_base(self.path, self.kb_format, columns=columns, tell=console.say, **more)
+        _say_columns("entities", (metadata for (metadata,) in kb.columns("metadata")), self.path.name)
+        return kb
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,8 +72,8 @@ class OptionalKb:
     kb_format: options.KbFormat = None
 
     def read(self, how: ReadingConfig) -> KnowledgeBase | None:
-        """Read it as `read_kb` does, if there is one."""
-        return None if self.path is None else read_kb(self.path, self.kb_format, how)
+        """Read it as `Kb` does, if there is one."""
+        return None if self.path is None else Kb(path=self.path, kb_format=self.kb_format).read(how)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,22 +136,6 @@ class Docs(Reading):
         if path is None and how.dev_ids is not None:
             raise UsageError("dev_ids needs --dev; add it, or leave dev_ids out")
         return None if path is None else self.read_from([path], replace(how, ids=how.dev_ids))
-
-
-def read_kb(
-    path: Path,
-    format_: KnowledgeBaseFormat | None = None,
-    how: ReadingConfig = ReadingConfig(),
-    *,
-    columns: Mapping[str, str] | None = None,
-) -> KnowledgeBase:
-    """Read a knowledge base."""
-    from arbo.pipeline.saved_run import read_base
-
-    more: Any = {"xrefs": how.kb_xrefs, "types": how.kb_types, "generic_names": how.generic_names}
-    kb = read_base(path, format_, columns=columns, tell=console.say, **more)
-    _say_columns("entities", (metadata for (metadata,) in kb.columns("metadata")), path.name)
-    return kb
 
 
 def _of_ids(documents: Corpus, file: Path) -> Corpus:

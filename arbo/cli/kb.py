@@ -14,8 +14,7 @@ import arbo
 from arbo.cli import console, options
 from arbo.cli.fields import ENCODER, JOB, READING, Chosen, Shown
 from arbo.cli.inputs import KbFile, Reading, ReadingConfig, check_output, say_format
-from arbo.cli.models import ABBREVIATIONS, expands_abbreviations, load_encoder
-from arbo.cli.work import JobConfig
+from arbo.cli.models import ABBREVIATIONS, JobConfig, expands_abbreviations, load_encoder
 from arbo.errors import UsageError, listed
 from arbo.formats import read_knowledge_base
 from arbo.formats.files import read_lines

@@ -14,8 +14,7 @@ from arbo.cli import console, options
 from arbo.cli.fields import ENCODER, JOB, LINKER, READING, Chosen, Group, Shown
 from arbo.cli.find import find_in
 from arbo.cli.inputs import Docs, Kb, ReadingConfig
-from arbo.cli.models import FINDING, LinkingModels, Models, load_finder, load_linker
-from arbo.cli.work import JobConfig
+from arbo.cli.models import FINDING, JobConfig, LinkingModels, Models, load_finder, load_linker
 from arbo.errors import UsageError
 from arbo.settings import Settings
 

@@ -14,7 +14,7 @@ from typer import Option
 
 import arbo
 from arbo.cli import console, options
-from arbo.cli.inputs import read_kb
+from arbo.cli.inputs import Kb, ReadingConfig
 from arbo.errors import UsageError
 
 if TYPE_CHECKING:
@@ -72,7 +72,8 @@ def review(
         console.print_json({"questions": [asdict(question) for question in islice(ongoing.questions(), limit)]})
         return
     try:
-        _ask_all(ongoing, saved.result, limit, search_of(saved.result, None if kb is None else partial(read_kb, kb)))
+        read = None if kb is None else partial(Kb(path=kb).read, ReadingConfig())
+        _ask_all(ongoing, saved.result, limit, search_of(saved.result, read))
     except (KeyboardInterrupt, typer.Abort):
         raise typer.Exit(130) from None
     finally:
@@ -134,7 +135,7 @@ def _answer(ongoing: Review, result: arbo.Result, question: Question, search: Se
                     raise UsageError("no entity above has this number")
                 return ongoing.correction(link, "candidate", choices[int(key) - 1][0])
             if key == "w":
-                console.print_links(result, [link])
+                console.show(result.explain(link))
             elif key == "/":
                 if words := _ask_words("words", link.name):
                     choices = search(words, link)

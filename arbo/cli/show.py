@@ -80,7 +80,9 @@ def explain(
         links = [result.links[row] for name in rows for row in rows[name]]
         console.print_json({"explanations": [asdict(result.explain(link)) for link in links]})
         return
-    console.print_links(result, [result.links[rows[name][0]] for name in rows if len(rows[name]) == 1])
+    for name in rows:
+        if len(rows[name]) == 1:
+            console.show(result.explain(result.links[rows[name][0]]))
     for name in rows:
         if len(rows[name]) > 1:
             console.say(f"{len(rows[name]):,} mentions of {name}; choose one by its mention_id:")

@@ -91,7 +91,7 @@ class Page:
 def _parent(saved: SavedRun, tell: Tell) -> SavedRun | None:
     """Open the run that a run was made of, which nobody named; None, with a note, if it is unknown or damaged."""
     try:
-        parent = parent_of(saved.folder, saved.manifest, tell)
+        parent = parent_of(saved.folder, saved.result.manifest, tell)
         return None if parent is None else open_run(parent)
     except DataError as error:
         wrong = f"the run of which {saved.folder} was made cannot be read"

@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from arbo.encoders.encoder import Encoder
     from arbo.linking.config import LinkerConfig
 
-RERANKING = ("candidates", "skip_margin")
-"""Settings that a configuration is tuned with if it has a reranker."""
-
 
 def encoder_like(
     settings: Mapping[str, Any],
@@ -118,7 +115,7 @@ def tuned_edges(tuned: Path | None, file: Path | None) -> EdgeModel | None:
 def check_reranking(tuned: Path | None, before: LinkerConfig, settings: LinkerConfig) -> None:
     """Raise UsageError if a file of `arbo tune` was tuned with a reranker and other settings of it."""
     if tuned_model(tuned, "reranker"):
-        for name in RERANKING:
+        for name in ("candidates", "skip_margin"):
             if (now := getattr(settings, name)) != (was := getattr(before, name)):
                 raise _unfit(tuned, f"with {name}={was}, not {now}", f"leave {name} out")
 

@@ -91,18 +91,13 @@ class SavedRun:
     folder: Path
     result: Result
 
-    @property
-    def manifest(self) -> Mapping[str, Any]:
-        """The manifest of the run."""
-        return self.result.manifest
-
     def knowledge_base(self, path: Path | None = None, *, tell: Tell = ignore, **how: Any) -> KnowledgeBase | None:
         """Read the knowledge base of the run again, or another one in the same way; None if the run has none.
 
         ``how``: arguments of `read_base` replace those of the run. Raise UsageError if the knowledge base is not where
         it was, or has changed though no ``path`` is given.
         """
-        known, source = self.manifest["knowledge_base"], {**(self.manifest.get("kb_source") or {})}
+        known, source = self.result.manifest["knowledge_base"], {**(self.result.manifest.get("kb_source") or {})}
         is_given = path is not None or bool(how)
         if known is None:
             if is_given:
@@ -139,9 +134,9 @@ class SavedRun:
 
         ``cache`` is the folder of embeddings. Raise UsageError if a function reranked the run.
         """
-        made = self.manifest["encoder"]
+        made = self.result.manifest["encoder"]
         encoder = encoder_like(made, cache=cache, file=self.folder)
-        config = LinkerConfig.from_dict(self.manifest["config"], file=str(self.folder))
+        config = LinkerConfig.from_dict(self.result.manifest["config"], file=str(self.folder))
         reranker = made.get("reranker", {})
         if "function" in reranker:
             wrong = f"{self.folder} was reranked by the function {reranker['function']}, which arbo cannot load"

@@ -40,7 +40,8 @@ def tasks_of(
     source: Any = (stored.folder, place, tower.precision) if elsewhere else tower
 
     def call(chosen: Ids) -> tuple[Any, ...]:
-        rows = [_packed(row) for row in texts.spell(chosen)]
+        packed: Any = partial(array, "i")  # four bytes a token, as many tasks may wait
+        rows = [row._replace(ids=packed(row.ids)) for row in texts.spell(chosen)]
         return embed, source, rows, pooling
 
     return [Task(part, partial(call, chosen)) for part, chosen in zip(parts, slices, strict=True)]
@@ -55,12 +56,6 @@ def embed(source: Any, rows: list[TokenRow], pooling: Pooling) -> dict[str, npt.
 @lru_cache(2)  # one for mentions, one for entities
 def _read(folder: Path, device: str, precision: Any) -> Tower:
     return Tower.load(folder, device=device, precision=precision)
-
-
-def _packed(row: TokenRow) -> TokenRow:
-    """Return a row that takes four bytes a token while its task waits, as many tasks may."""
-    ids: Any = array("i", row.ids)
-    return row._replace(ids=ids)
 
 
 def tower_memory(tower: Tower) -> int:

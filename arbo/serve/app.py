@@ -8,8 +8,8 @@ from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.responses import HTMLResponse
 
 from arbo.errors import DataError
-from arbo.serve.models import Answer, Explained, Health, Linked, Match
 from arbo.serve.reconciliation import Reconciliation
+from arbo.serve.requests import Answer, Explained, Health, Linked, Match
 from arbo.serve.service import Service
 from arbo.serve.web import LOCAL, Rules, Turn, application
 

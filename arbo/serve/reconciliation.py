@@ -23,8 +23,7 @@ from pydantic import Field
 
 from arbo.data import Corpus, Entity
 from arbo.files import json_ready
-from arbo.serve.models import Answer, Extension, Limit, Query, checked
-from arbo.serve.requests import parsed
+from arbo.serve.requests import Answer, Extension, Limit, Query, checked
 from arbo.serve.service import Service
 from arbo.text.names import normalize_name
 
@@ -85,7 +84,7 @@ class Reconciliation:
 
     def queries(self, text: str) -> Answer:
         """Answer a batch of queries, an object in JSON."""
-        batch = checked(dict[str, Query], parsed(text), "'queries'")
+        batch = checked(dict[str, Query], text, "'queries'")
         self.service.limits.check("texts", len(batch), "queries")
         self.service.limits.check(
             "texts", max((len(one.properties) for one in batch.values()), default=0), "properties"
@@ -162,7 +161,7 @@ class Reconciliation:
 
     def extend(self, text: str) -> Answer:
         """Return the values of some properties of some entities; unknown entities and properties have none."""
-        query, kb = checked(Extension, parsed(text), "'extend'"), self.service.kb
+        query, kb = checked(Extension, text, "'extend'"), self.service.kb
         names = [one.id for one in query.properties]
         self.service.limits.check("mentions", len(query.ids) * len(names), "values")
         known = {one: kb[one] for one in query.ids if one in kb}

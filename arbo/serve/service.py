@@ -17,8 +17,7 @@ from arbo.linker import Linker
 from arbo.progress import quiet
 from arbo.results.result import Result
 from arbo.results.run import Link
-from arbo.serve.models import Answer, Limit, Text
-from arbo.serve.requests import Limits, Refused, annotated_document, text_document
+from arbo.serve.requests import Answer, Limit, Limits, Refused, Text, annotated_document, text_document
 from arbo.spans.finding import DictionaryFinder, Finder, find_mentions
 from arbo.text.checks import check_text
 

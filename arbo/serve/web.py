@@ -24,8 +24,7 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import ClientDisconnect
 
 from arbo.errors import DataError, UsageError
-from arbo.serve.models import Error, sentence
-from arbo.serve.requests import Limits, Refused, parsed
+from arbo.serve.requests import Error, Limits, Refused, parsed, sentence
 
 logger = logging.getLogger(__name__)
 
