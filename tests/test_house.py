@@ -39,14 +39,14 @@ BUDGETS = {
     "arbo/sample": 21,
     "arbo/scale": 781,  # 700 when elsewhere is one hook
     "arbo/serve": 878,
-    "arbo/spans": 1166,  # 1,100
+    "arbo/spans": 1135,  # 1,100
     "arbo/text": 680,  # normalises many names in one pass
     "arbo/training": 3175,  # 3,200
     "clustering": 4922,  # 4,500; 7 keep scipy.linalg out of the first kernel
     "eval": 4187,  # 4,000
 }
 """The most Python lines of each room, and in a comment what they shall become."""
-PRODUCT_LINES, TEST_LINES, PROSE_WORDS = 40_103, 33_000, 30_500
+PRODUCT_LINES, TEST_LINES, PROSE_WORDS = 40_072, 33_000, 30_500
 """Of the whole; they shall become 34,300, 26,000 and 25,000. The start of the command line takes 40 of the first."""
 PRODUCT_LINES += 200  # until readers of other formats fill columns: those of entities are checked and hashed whole
 PRODUCT_LINES += 110  # the schema of a run, until the page in a file asks the views of a served one

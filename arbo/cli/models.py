@@ -145,11 +145,23 @@ def load_encoder(model: str | None, how: Chosen, tuned: Path | None = None) -> E
 
 
 def load_finder(name: str, how: Chosen, option: str, *, expand_abbreviations: bool) -> Finder:
-    """Return the finder that an option names, with the chosen threshold."""
-    from arbo.spans.finding import finder_of
+    """Return the finder that an option names, with the chosen threshold.
 
+    Raise UsageError for an unknown name, or a threshold of a dictionary, which has no scores.
+    """
     threshold = how.of(FINDING, FindingConfig()).find_threshold
-    return finder_of(name, threshold, abbreviations=expand_abbreviations, option=option)
+    if name.lower() == "dictionary":
+        if threshold is not None:
+            raise UsageError(f"`dictionary` has no scores; leave find_threshold out, or use {option} with a model")
+        return arbo.DictionaryFinder(abbreviations=expand_abbreviations)
+    if not name or not Path(name).is_dir():
+        raise UsageError(
+            f"{option} {name!r}: no such folder; choose `dictionary` for exact names, or a model folder of `arbo train "
+            "finder`"
+        )
+    model = arbo.LabelAttention.from_pretrained(name)
+    model = model if threshold is None else model.with_threshold(threshold)
+    return arbo.ModelFinder(model, abbreviations=expand_abbreviations)
 
 
 def expands_abbreviations(how: Chosen) -> bool:
