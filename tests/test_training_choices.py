@@ -192,7 +192,7 @@ def test_mixed_negatives_are_near_ones_and_others_none_twice(n):
     documents, kb = arbo.load_sample()
     data, rng = TrainingSet.of(documents, kb), np.random.default_rng(0)
     vectors = [Vectors.of(rng.normal(size=(size, 8))) for size in (len(kb), len(data.inputs))]
-    snapshot = Snapshot(*vectors, data.entity, "dot")
+    snapshot = Snapshot(*vectors, data.gold.first, "dot")
     config = TrainingConfig(negatives="mixed", n_negatives=n, hard_share=0.3)
     plan = Plan.of(data, snapshot, config, 0)
     nearest = near(snapshot, data.rivals, data.queries, n_entities=round(0.3 * n), n_mentions=0)
@@ -253,7 +253,7 @@ def test_what_does_not_ask_the_model_is_planned_without_it(
     def plan(seed: int) -> list[list[int]]:
         rng = np.random.default_rng(seed)
         entities, mentions = (Vectors.of(rng.normal(size=(n, 4))) for n in (len(kb), len(data.inputs)))
-        return plan_of(Snapshot(entities, mentions, data.entity, "dot"))
+        return plan_of(Snapshot(entities, mentions, data.gold.first, "dot"))
 
     def plan_of(snapshot: Snapshot) -> list[list[int]]:
         return [column.tolist() for column in Plan.of(data, snapshot, config, 3)]

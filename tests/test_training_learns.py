@@ -259,9 +259,9 @@ def test_domains_are_apart(bert: Tower, tmp_path: Path) -> None:
     alone = TrainingSet.of(arbo.Corpus.of(of("a", "a")), two)
     data = TrainingSet.of(arbo.Corpus.of([*of("a", "a"), *of("b", "b"), *of("a", "b")]), two)
     n = len(alone.inputs)
-    assert (data.entity[:n] == alone.entity).all()
-    assert (data.entity[n : 2 * n] == np.where(alone.entity < 0, -1, alone.entity + len(kb))).all()
-    assert (data.entity[2 * n :] == -1).all()  # the entities are in another domain
+    assert (data.gold.first[:n] == alone.gold.first).all()
+    assert (data.gold.first[n : 2 * n] == np.where(alone.gold.first < 0, -1, alone.gold.first + len(kb))).all()
+    assert (data.gold.first[2 * n :] == -1).all()  # the entities are in another domain
     in_one = TrainingSet.of(documents, kb)
     single, whole, expected = (
         development_scores(some, Snapshot.of(some, encoder(bert))) for some in (alone, data, in_one)

@@ -112,11 +112,6 @@ class TrainingSet:
         return cls(inputs, kb, gold, rivals, gold.classes, cluster)
 
     @property
-    def entity(self) -> Ids:
-        """(mentions,) the first gold entity of each mention, -1 for a mention whose gold ids name no entity."""
-        return self.gold.first
-
-    @property
     def queries(self) -> Ids:
         """The mentions to train on."""
         return np.flatnonzero(self.cluster >= 0)
