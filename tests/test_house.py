@@ -32,12 +32,12 @@ BUDGETS = {
     "arbo/formats": 3600,  # 3,300 when other readers fill columns, as those of CSV and Parquet do
     "arbo/kb": 535,  # finds shared ids itself, since no dictionary of all ids is kept
     "arbo/linking": 2440,  # 1,400 with the linker, when growth is a call of link
-    "arbo/pipeline": 583,
+    "arbo/pipeline": 575,
     "arbo/resolving": 730,  # 0 when graphs are formats of discover
     "arbo/results": 2815,  # 2,400; the schema says what docstrings of linking said
     "arbo/retrieval": 1280,  # 1,000
     "arbo/sample": 21,
-    "arbo/scale": 781,  # 700 when elsewhere is one hook
+    "arbo/scale": 776,  # 700 when elsewhere is one hook
     "arbo/serve": 878,
     "arbo/spans": 1135,  # 1,100
     "arbo/text": 680,  # normalises many names in one pass
@@ -46,7 +46,7 @@ BUDGETS = {
     "eval": 4187,  # 4,000
 }
 """The most Python lines of each room, and in a comment what they shall become."""
-PRODUCT_LINES, TEST_LINES, PROSE_WORDS = 40_072, 33_000, 30_500
+PRODUCT_LINES, TEST_LINES, PROSE_WORDS = 40_059, 33_000, 30_500
 """Of the whole; they shall become 34,300, 26,000 and 25,000. The start of the command line takes 40 of the first."""
 PRODUCT_LINES += 200  # until readers of other formats fill columns: those of entities are checked and hashed whole
 PRODUCT_LINES += 110  # the schema of a run, until the page in a file asks the views of a served one

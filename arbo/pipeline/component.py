@@ -101,12 +101,46 @@ class SpacyLinker:
         self._on_error = handler
 
     def to_disk(self, path: PathLike, *, exclude: Iterable[str] = ()) -> None:
-        """Write the linker with its knowledge base and models to a folder; see `save_linker` for the errors."""
-        save_linker(self.linker, path)
+        """Write the linker with its knowledge base and models to a folder; only files of an earlier one are replaced.
+
+        Raise UsageError if the folder cannot be written, or the encoder or the reranker is the user's own.
+        """
+        folder, linker = Path(path), self.linker
+        own: dict[str, Any] = {"encoder": linker.encoder, "reranker": linker.reranker, "edges": linker.edges}
+        if isinstance(linker.encoder, NgramEncoder) and linker.encoder.settings == NgramEncoder().settings:
+            del own["encoder"]
+        savers: dict[str, Any] = {
+            name: getattr(part, "save" if name == "edges" else "save_pretrained", None)
+            for name, part in own.items()
+            if part is not None
+        }
+        for name, save in savers.items():
+            if save is None:
+                raise UsageError(
+                    f"a pipe cannot save the {name} {type(own[name]).__name__}; set `linker` after loading"
+                )
+        assert linker.kb is not None
+        build_index(linker.kb, folder / "index", encoder=linker.encoder, announce=linker.announce)
+        for name, save in savers.items():
+            save(folder / name)
+        content = {"parts": list(savers), "config": linker.config.as_dict()}
+        write_json(_FORMAT.head() | content, folder / _MANIFEST)
 
     def from_disk(self, path: PathLike, *, exclude: Iterable[str] = ()) -> Self:
-        """Read the linker that `to_disk` wrote; raise DataError if it is missing or damaged."""
-        self.linker = load_linker(path)
+        """Read the linker that `to_disk` wrote; raise DataError if it is missing, damaged or of a newer arbo."""
+        folder = Path(path)
+        content = check_manifest(read_json(folder / _MANIFEST, "the linker"), _FORMAT, folder / _MANIFEST)
+        parts = content["parts"]
+        config = LinkerConfig.from_dict(content["config"], file=str(folder / _MANIFEST))
+        encoder: Any = folder / "encoder" if "encoder" in parts else NgramEncoder()
+        reranker = None
+        if "reranker" in parts:
+            from arbo.encoders.cross import CrossEncoder
+
+            reranker = CrossEncoder.from_pretrained(folder / "reranker")
+        edges: Any = folder / "edges" if "edges" in parts else None
+        kb = KnowledgeBase.from_index(folder / "index")
+        self.linker = Linker(kb, encoder, config, reranker=reranker, edges=edges)
         return self
 
     def _link(self, batch: Sequence[Doc]) -> list[Doc]:
@@ -167,48 +201,6 @@ def _links(result: Result) -> Iterator[dict[str, Any]]:
             "candidates": dict(zip(columns["candidates"][row], columns["candidate_scores"][row], strict=True)),
             "path": [] if entity is None else [columns["parent"][path[0]], *(texts[at] for at in path)],
         }
-
-
-def save_linker(linker: Linker, path: PathLike) -> None:
-    """Write a linker to a folder; only files of an earlier linker are replaced.
-
-    Raise UsageError if the folder cannot be written, or the encoder or the reranker is the user's own.
-    """
-    folder = Path(path)
-    own: dict[str, Any] = {"encoder": linker.encoder, "reranker": linker.reranker, "edges": linker.edges}
-    if isinstance(linker.encoder, NgramEncoder) and linker.encoder.settings == NgramEncoder().settings:
-        del own["encoder"]
-    savers: dict[str, Any] = {
-        name: getattr(part, "save" if name == "edges" else "save_pretrained", None)
-        for name, part in own.items()
-        if part is not None
-    }
-    for name, save in savers.items():
-        if save is None:
-            raise UsageError(f"a pipe cannot save the {name} {type(own[name]).__name__}; set `linker` after loading")
-    assert linker.kb is not None
-    build_index(linker.kb, folder / "index", encoder=linker.encoder, announce=linker.announce)
-    for name, save in savers.items():
-        save(folder / name)
-    content = {"parts": list(savers), "config": linker.config.as_dict()}
-    write_json(_FORMAT.head() | content, folder / _MANIFEST)
-
-
-def load_linker(path: PathLike) -> Linker:
-    """Read a linker that `save_linker` wrote; raise DataError if a file is missing, damaged or of a newer arbo."""
-    folder = Path(path)
-    content = check_manifest(read_json(folder / _MANIFEST, "the linker"), _FORMAT, folder / _MANIFEST)
-    parts = content["parts"]
-    config = LinkerConfig.from_dict(content["config"], file=str(folder / _MANIFEST))
-    encoder: Any = folder / "encoder" if "encoder" in parts else NgramEncoder()
-    reranker = None
-    if "reranker" in parts:
-        from arbo.encoders.cross import CrossEncoder
-
-        reranker = CrossEncoder.from_pretrained(folder / "reranker")
-    edges: Any = folder / "edges" if "edges" in parts else None
-    kb = KnowledgeBase.from_index(folder / "index")
-    return Linker(kb, encoder, config, reranker=reranker, edges=edges)
 
 
 Language.factory(NAME, assigns=["token.ent_kb_id", f"span._.{NAME}"], func=SpacyLinker)

@@ -56,9 +56,3 @@ def embed(source: Any, rows: list[TokenRow], pooling: Pooling) -> dict[str, npt.
 @lru_cache(2)  # one for mentions, one for entities
 def _read(folder: Path, device: str, precision: Any) -> Tower:
     return Tower.load(folder, device=device, precision=precision)
-
-
-def tower_memory(tower: Tower) -> int:
-    """Return the bytes of memory that a task with a tower needs: its weights, torch and the batches."""
-    weights = sum(weight.numel() for module in tower.modules for weight in module.parameters())
-    return 4 * weights + 1_000_000_000

@@ -72,7 +72,8 @@ class Work:
             return
         pool: Any = self.pool
         if hasattr(pool, "for_texts"):  # a cluster
-            pool = pool.for_texts(embedding.tower_memory(texts.tower))
+            weights = sum(weight.numel() for module in texts.tower.modules for weight in module.parameters())
+            pool = pool.for_texts(4 * weights + 1_000_000_000)  # torch and the batches need memory too
         how: Any = {"elsewhere": pool is not None, "device": getattr(pool, "device", None)}
         made = embedding.tasks_of(self.folder, texts, slices, pooling, **how)
         self._finish(f"embedding {what}", made[::-1], progress, pool)
