@@ -100,7 +100,11 @@ def write_json(value: dict[str, Any], file: PathLike) -> None:
 
 
 def json_ready(value: Any) -> Any:
-    """Return a copy that JSON can hold: infinity and NaN become None, keys become strings, tuples become lists."""
+    """Return a copy that JSON can hold: infinity and NaN become None, keys become strings, tuples become lists.
+
+    A named tuple becomes an object.
+    """
+    value = value._asdict() if hasattr(value, "_asdict") else value
     if isinstance(value, dict):
         return {str(key): json_ready(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):

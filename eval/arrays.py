@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Set
+from dataclasses import fields
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -94,6 +95,22 @@ def _unhashable(name: str, values: Iterable[Any]) -> TypeError:
             problem = f"a {type(value).__name__}, which cannot be hashed; give strings, numbers or tuples of these"
             return TypeError(f"{name}[{position}] is {value!r}, {problem}")
     raise AssertionError("no value is unhashable")
+
+
+class Brief:
+    """Shows arrays of more than 8 values by their shapes, so that the repr of a dataclass fits on a screen."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        shown = ((field.name, getattr(self, field.name)) for field in fields(self))  # type: ignore[arg-type]
+        return f"{type(self).__name__}({', '.join(f'{name}={_brief(value)}' for name, value in shown)})"
+
+
+def _brief(value: object) -> str:
+    if isinstance(value, np.ndarray) and value.size > 8:
+        return f"<{value.dtype} {value.shape}>"
+    return repr(value)
 
 
 def integer_array(values: npt.ArrayLike, *, name: str, n_axes: int = 1, low: int = 0) -> IntArray:

@@ -11,15 +11,15 @@ from typing import Any, Self, TypeAlias
 
 import numpy as np
 
-from .arrays import BoolArray, IntArray, Labels, encode_labels
+from .arrays import BoolArray, Brief, IntArray, Labels, encode_labels
 
 Clusters: TypeAlias = Iterable[Iterable[Hashable]]
 
 _COLLECTIONS = (list, tuple, set, frozenset)
 
 
-@dataclass(frozen=True, eq=False)
-class Contingency:
+@dataclass(frozen=True, eq=False, repr=False)
+class Contingency(Brief):
     """The cells ``|K_i & R_j| > 0`` of two clusterings ``K`` (rows) and ``R`` (columns), and their sizes.
 
     A size counts every mention of its cluster, including mentions that are missing on the other side, so the sum of a

@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple, TypeAlias, get_args
 import numpy as np
 import numpy.typing as npt
 
-from .arrays import FloatArray, IntArray, encode_labels, integer_array
+from .arrays import Brief, FloatArray, IntArray, encode_labels, integer_array
 from .clustering import adjusted_rand
 from .contingency import Contingency, n_pairs
 from .coreference import METRICS
@@ -33,8 +33,8 @@ class BestCut(NamedTuple):
     """Index of the cut in the curve, from 0."""
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Cuts:
+@dataclass(frozen=True, eq=False, slots=True, repr=False)
+class Cuts(Brief):
     """Scores of all clusterings of a merge tree: a cut for each distinct height, and one below all of them.
 
     Only leaves with a class, their true cluster, are scored. The values equal those of `clustering_scores` and

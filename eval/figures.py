@@ -13,7 +13,7 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from . import uncertainty
-from .arrays import FloatArray, IntArray
+from .arrays import Brief, FloatArray, IntArray
 from .contingency import Contingency
 from .ratio import nan_to_zero, proportion
 from .uncertainty import Comparison, Interval, Ratio, Resampling
@@ -78,8 +78,8 @@ class Figure(ABC):
     def _comparison(self, other: Self, how: Resampling) -> Comparison: ...
 
 
-@dataclass(frozen=True, eq=False)
-class Summed(Figure):
+@dataclass(frozen=True, eq=False, repr=False)
+class Summed(Brief, Figure):
     """A score of counts that can be added over documents: accuracy, recall, F1, CoNLL F1.
 
     The interval is a percentile bootstrap over documents, and the comparison is approximate randomisation; see
@@ -153,8 +153,8 @@ def _percentiles(scores: FloatArray, level: float) -> Interval:
     return Interval(low, high)
 
 
-@dataclass(frozen=True, eq=False)
-class OfClusters(Figure):
+@dataclass(frozen=True, eq=False, repr=False)
+class OfClusters(Brief, Figure):
     """A score of clusters across documents, whose counts cannot be added over documents.
 
     A bootstrap sample would contain some documents twice, and a mention would corefer with its copy; if clusters are

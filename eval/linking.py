@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from .arrays import BoolArray, IntArray, Labels, boolean_array, integer_array
+from .arrays import BoolArray, Brief, IntArray, Labels, boolean_array, integer_array
 from .ratio import ratio
 
 _CELLS = 1 << 20  # number of candidates to compare at once, which bounds the memory
@@ -97,8 +97,8 @@ def _recall_text(recall: Mapping[int, float]) -> str:
     return "".join(f", recall@{k} {value:.4f}" for k, value in recall.items())
 
 
-@dataclass(frozen=True, eq=False)
-class LinkingOutcomes:
+@dataclass(frozen=True, eq=False, repr=False)
+class LinkingOutcomes(Brief):
     """The outcome of each mention, from which all counts and ratios of linking are computed.
 
     ``correct`` implies ``in_kb``, which implies ``concept``, which implies ``annotated``.

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from .arrays import BoolArray, FloatArray, IntArray, boolean_array
+from .arrays import BoolArray, Brief, FloatArray, IntArray, boolean_array
 from .linking import LinkingOutcomes
 from .ratio import f1, ratio
 
@@ -84,8 +84,8 @@ class BestThreshold(NamedTuple):
     f1: float
 
 
-@dataclass(frozen=True, eq=False)
-class ThresholdCurve:
+@dataclass(frozen=True, eq=False, repr=False)
+class ThresholdCurve(Brief):
     """Counts at every threshold, from no item called positive to all, with a point for each set of decisions."""
 
     threshold: FloatArray  # (points,) midpoints between neighbouring scores, infinite at both ends

@@ -23,30 +23,30 @@ ROOT = Path(__file__).resolve().parent.parent
 PRODUCT, ALL = ("arbo", "clustering", "eval"), ("arbo", "clustering", "eval", "tests", "benchmarks")
 
 BUDGETS = {
-    "arbo": 1223,
-    "arbo/cli": 2883,  # 2,300; 20 load the module of a verb alone
-    "arbo/data": 3025,  # 1,900 when documents are tables too; it checks and hashes whole columns of entities now
+    "arbo": 1230,
+    "arbo/cli": 2895,  # 2,300; 20 load the module of a verb alone
+    "arbo/data": 3045,  # 1,900 when documents are tables too; it checks and hashes whole columns of entities now
     "arbo/edges": 870,
-    "arbo/encoders": 3035,  # 2,700
+    "arbo/encoders": 3030,  # 2,700
     "arbo/explore": 1350,  # 1,400 with serve, when the file and the server are one page
-    "arbo/formats": 3600,  # 3,300 when other readers fill columns, as those of CSV and Parquet do
+    "arbo/formats": 3620,  # 3,300 when other readers fill columns, as those of CSV and Parquet do
     "arbo/kb": 535,  # finds shared ids itself, since no dictionary of all ids is kept
-    "arbo/linking": 2440,  # 1,400 with the linker, when growth is a call of link
+    "arbo/linking": 2405,  # 1,400 with the linker, when growth is a call of link
     "arbo/pipeline": 575,
     "arbo/resolving": 730,  # 0 when graphs are formats of discover
     "arbo/results": 2815,  # 2,400; the schema says what docstrings of linking said
     "arbo/retrieval": 1280,  # 1,000
-    "arbo/sample": 21,
-    "arbo/scale": 776,  # 700 when elsewhere is one hook
-    "arbo/serve": 878,
+    "arbo/sample": 25,
+    "arbo/scale": 780,  # 700 when elsewhere is one hook
+    "arbo/serve": 880,
     "arbo/spans": 1135,  # 1,100
     "arbo/text": 680,  # normalises many names in one pass
-    "arbo/training": 3170,  # 3,200
-    "clustering": 4922,  # 4,500; 7 keep scipy.linalg out of the first kernel
-    "eval": 4187,  # 4,000
+    "arbo/training": 3165,  # 3,200
+    "clustering": 4925,  # 4,500; 7 keep scipy.linalg out of the first kernel
+    "eval": 4205,  # 4,000
 }
 """The most Python lines of each room, and in a comment what they shall become."""
-PRODUCT_LINES, TEST_LINES, PROSE_WORDS = 40_059, 33_000, 30_500
+PRODUCT_LINES, TEST_LINES, PROSE_WORDS = 40_130, 32_820, 30_500
 """Of the whole; they shall become 34,300, 26,000 and 25,000. The start of the command line takes 40 of the first."""
 PRODUCT_LINES += 200  # until readers of other formats fill columns: those of entities are checked and hashed whole
 PRODUCT_LINES += 110  # the schema of a run, until the page in a file asks the views of a served one
