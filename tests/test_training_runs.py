@@ -264,15 +264,11 @@ def test_killed_between_any_two_files(bert: Tower, unbroken: Any, tmp_path: Path
 def test_a_full_disk_is_reported_and_the_earlier_checkpoint_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
-    class Model:
-        def save_pretrained(self, folder: Path, /) -> None:
-            folder.mkdir()
-
     def full(*_: Any) -> None:
         raise error
 
     save = partial(files.save_checkpoint, tmp_path)
-    rest: Any = Model(), torch.optim.Adam([torch.nn.Parameter(torch.ones(2))]), {}
+    rest: Any = Path.mkdir, torch.optim.Adam([torch.nn.Parameter(torch.ones(2))]), {}
     save(files.State(1), *rest)
     with monkeypatch.context() as patch:
         patch.setattr(files, "save_file", full)

@@ -5,11 +5,11 @@ which has no frames, pyarrow finds no pandas.
 """
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from functools import partial
 from itertools import accumulate
 from operator import eq
-from typing import Any, Generic, TypeVar, overload
+from typing import Any, Generic, TypeVar, cast, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -129,12 +129,13 @@ def strings(values: Sequence[str | None], kind: pa.DataType = _STRING) -> pa.Arr
     >>> strings(["a", None]).to_pylist()
     ['a', None]
     """
-    encoded = [b"" if value is None else value.encode("utf-8") for value in values]
+    filled = [value or "" for value in values] if None in values else cast("Sequence[str]", values)
+    text = "".join(filled)
+    encoded: Sequence[Sized] = filled if text.isascii() else [value.encode("utf-8") for value in filled]
     width = np.int32 if kind == _STRING else np.int64
     start = np.fromiter(accumulate(map(len, encoded), initial=0), width, len(encoded) + 1)
-    return pa.Array.from_buffers(
-        kind, len(encoded), [_valid(values), pa.py_buffer(start), pa.py_buffer(b"".join(encoded))]
-    )
+    content = pa.py_buffer(text.encode("utf-8"))
+    return pa.Array.from_buffers(kind, len(encoded), [_valid(values), pa.py_buffer(start), content])
 
 
 def string_lists(values: Sequence[Sequence[str] | None], kind: pa.DataType = _STRING) -> pa.Array:

@@ -140,7 +140,9 @@ def _labels(table: Any, n: int) -> tuple[list[str], list[str | None] | None]:
         written = [*map(repr if {*map(type, level)} == {int} else encode, level)]
         values.append(level if {*map(type, level)} <= {int, str} else [*map(json.loads, written)])
         cells.append(["" if cell in ("null", "NaN") else head + cell for cell in written])
-    labels = ["/".join(map(str, row)) for row in zip(*values, strict=True)]
+    labels = (
+        [*map(str, values[0])] if len(keys) == 1 else ["/".join(map(str, row)) for row in zip(*values, strict=True)]
+    )
     if "" in labels or len(set(labels)) < n:
         labels = list(map(str, range(n)))
     rows = [", ".join(filter(None, row)) for row in zip(*cells, strict=True)]
