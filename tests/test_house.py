@@ -46,11 +46,9 @@ BUDGETS = {
     "eval": 4205,  # 4,000
 }
 """The most Python lines of each room, and in a comment what they shall become."""
-PRODUCT_LINES, TEST_LINES, PROSE_WORDS = 40_130, 32_820, 30_760
+PRODUCT_LINES, TEST_LINES, PROSE_WORDS = 40_140, 32_820, 30_760
 """Of the whole; they shall become 34,300, 26,000 and 25,000. The start of the command line takes 40 of the
 first; the page of tables and missed targets of everyday waits take 300 of the last."""
-PRODUCT_LINES += 200  # until readers of other formats fill columns: those of entities are checked and hashed whole
-PRODUCT_LINES += 110  # the schema of a run, until the page in a file asks the views of a served one
 FILES_IN_A_FOLDER = 32
 VERBS, OPTIONS, OPTIONS_OF_LINK = 25, 220, 24
 LONG_FUNCTIONS, MANY_PARAMETERS = 8, 40

@@ -25,7 +25,7 @@ from arbo.data import Corpus, KnowledgeBase, names_of
 from arbo.data.arrow import numbers
 from arbo.data.inputs import Inputs
 from arbo.data.releases import Exchange, Keys
-from arbo.data.tables import numbered, with_expansions
+from arbo.data.tables import names_in, numbered, with_expansions
 from arbo.encoders.encoder import Encoder
 from arbo.encoders.model_folder import same_model
 from arbo.encoders.ngrams import Frequencies, NgramEncoder
@@ -36,7 +36,7 @@ from arbo.linking.run_documents import with_rows
 from arbo.progress import Announce
 from arbo.results.graphs import only_graph
 from arbo.results.result import Result
-from arbo.results.run import Run, compared_in, rows_in
+from arbo.results.run import Run, rows_in
 from arbo.retrieval.groups import SearchAll
 from arbo.retrieval.growth import EarlierSearch
 from arbo.retrieval.reranking import Reranker
@@ -318,7 +318,7 @@ def _drift(before: Run, after: Result, encoder: Encoder, kb: KnowledgeBase | Non
         return {}
     fitted = frozen(encoder, after.arrays())
     assert isinstance(fitted, NgramEncoder)
-    names = compared_in(after.mention_table.take(numbers(np.flatnonzero(rows_in(before, after) < 0))))
+    names = names_in(after.mention_table.take(numbers(np.flatnonzero(rows_in(before, after) < 0))))
     drift = {"mentions": fitted.unseen(pc.unique(names).to_pylist())}
     if kb is not None and fitted_to(before) != kb.fingerprint:
         drift["entities"] = fitted.unseen(kb.names().names)

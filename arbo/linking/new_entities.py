@@ -3,8 +3,8 @@
 import numpy as np
 
 from arbo.data import Entity
+from arbo.data.tables import names_in
 from arbo.results.result import Result
-from arbo.results.run import compared_in
 from arbo.text.phrases import refers_back
 
 
@@ -21,7 +21,7 @@ def new_entities(result: Result) -> list[Entity]:
     for place in np.unique(result.cluster_rows[named]).tolist():
         mentions = result.mention_table.take(order[start[place] : start[place + 1]])
         cluster = {name: result.cluster_table[name][place].as_py() for name in ("cluster_id", "name")}
-        names = compared_in(mentions).to_pylist()
+        names = names_in(mentions).to_pylist()
         aliases = dict.fromkeys(name for name in names if name != cluster["name"] and not refers_back(name))
         types = sorted(set(mentions["type"].drop_null().to_pylist()))
         domain = mentions["domain"][0].as_py()

@@ -11,11 +11,11 @@ import pyarrow.compute as pc
 
 from arbo.data import Corpus
 from arbo.data.arrow import numbers, strings
-from arbo.data.tables import documents_in, objects_in
+from arbo.data.tables import documents_in, names_in, objects_in
 from arbo.errors import UsageError
 from arbo.files import PathLike
 from arbo.formats import TABLES, Ids, writer
-from arbo.results.run import Ints, Run, compared_in
+from arbo.results.run import Ints, Run
 from arbo.results.views import ends_of, mention_view
 from arbo.text.sentences import sentences
 
@@ -195,7 +195,7 @@ def _sentences(run: Run, rows: Ints) -> Iterator[tuple[Ints, Ints, Ints, list[st
 
 def _paths(run: Run) -> pa.Array:
     """Return the names from the entity to each mention; null for NIL."""
-    names = compared_in(run.mention_table).combine_chunks()
+    names = names_in(run.mention_table).combine_chunks()
     linked = np.flatnonzero(run.link_table["entity_id"].is_valid())
     at, path = linked, names.take(numbers(linked))
     for step in range(_STEPS_SHOWN):

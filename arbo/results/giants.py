@@ -8,7 +8,8 @@ import numpy as np
 import pyarrow.compute as pc
 
 from arbo.data import Mention
-from arbo.results.run import Run, compared_in
+from arbo.data.tables import names_in
+from arbo.results.run import Run
 from arbo.results.schema import mentions_in
 
 
@@ -75,5 +76,5 @@ def giants_of(result: Run) -> tuple[Giant, ...]:
 def _bridge(result: Run, *, mentions: Sequence[str], dissimilarity: float, sides: Sequence[int]) -> Bridge:
     table = result.mention_table
     ends = table.take(np.array([pc.index(table["mention_id"], id_).as_py() for id_ in mentions]))
-    (a, b), names = mentions_in(ends), compared_in(ends).to_pylist()
+    (a, b), names = mentions_in(ends), names_in(ends).to_pylist()
     return Bridge((a, b), (names[0], names[1]), dissimilarity, (sides[0], sides[1]))

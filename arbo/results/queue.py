@@ -21,7 +21,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from arbo.data.codes import codes_of
-from arbo.results.run import Floats, Ints, Run, compared_in
+from arbo.data.tables import names_in
+from arbo.results.run import Floats, Ints, Run
 from arbo.text.phrases import shared_name
 
 _UNKNOWN = 0.5
@@ -70,7 +71,7 @@ def names_of(run: Run) -> Ints:
     Mentions such as "she" or "the company" name nothing, and have a number each.
     """
     table = run.mention_table
-    code, distinct = _coded(compared_in(table))
+    code, distinct = _coded(names_in(table))
     names = [shared_name(name) for name in distinct.to_pylist()]
     number, is_name = codes_of(names)[code], np.array([name is not None for name in names], np.bool_)[code]
     for column in ("type", "domain", *["document_id"] * (run.manifest["config"].get("per_document") is True)):

@@ -226,11 +226,6 @@ class Run:
         return views_of("clusters", self.cluster_table.slice(begin, length), {"mentions": members})
 
 
-def compared_in(mentions: pa.Table) -> pa.ChunkedArray:
-    """Return the name of each mention of a table that was compared."""
-    return pc.coalesce(mentions["expansion"], mentions["text"])
-
-
 def rows_in(a: Run, b: Run) -> npt.NDArray[np.int64]:
     """Return the row of each mention of a later run ``b`` in an earlier one, ``a``, by id; -1 for a new mention."""
     was, now = (run.mention_table["mention_id"] for run in (a, b))
