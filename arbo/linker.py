@@ -300,8 +300,9 @@ class Linker:
     def _mentions(self, corpus: Corpus, order: Ids) -> Mentions:
         """Return the mentions of documents in an order, with the fitted encoder."""
         inputs = mention_inputs(corpus, expand_abbreviations=self.config.expand_abbreviations)
-        encoder = self.encoder.fit(inputs.taken(order).names) if self._entities is None else self._entities.fitted
-        return Mentions.of(inputs, order, encoder, self.announce)
+        ordered = inputs.taken(order)
+        encoder = self.encoder.fit(ordered.names) if self._entities is None else self._entities.fitted
+        return Mentions.of(inputs, ordered, encoder, self.announce)
 
     def _searched(self, mentions: Mentions, k: int, *, within_threshold: bool = False) -> Retrieval:
         """Search the ``k`` nearest mentions of each mention and, with a knowledge base, its nearest entities.

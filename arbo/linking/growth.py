@@ -65,10 +65,10 @@ class Mentions(NamedTuple):
     """Known scores of a reranker, see `ScoreMemory`."""
 
     @classmethod
-    def of(cls, inputs: Inputs, order: Ids, encoder: Encoder, announce: Announce) -> Self:
-        """Make mentions in ``order``; the encoder encodes them in the order of ``inputs``."""
-        encode = cache(lambda: encoder.encode_mentions(inputs, announce).taken(order))
-        return cls(encoder, inputs.taken(order), encode)
+    def of(cls, inputs: Inputs, ordered: Inputs, encoder: Encoder, announce: Announce) -> Self:
+        """Make the ``ordered`` mentions; the encoder encodes them in the order of ``inputs``, all of a corpus."""
+        encode = cache(lambda: encoder.encode_mentions(inputs, announce).taken(ordered.rows))
+        return cls(encoder, ordered, encode)
 
 
 class _KeptArrays:
@@ -196,7 +196,7 @@ def remembered_mentions(
     inputs, order = Inputs(documents), documents.order
     row = _rows_in_lists(run, earlier[order])
     entity_rows = _entity_rows_now(run, arrays, encoder, kb)
-    mentions = Mentions.of(inputs, order, encoder, announce)
+    mentions = Mentions.of(inputs, inputs.taken(order), encoder, announce)
     mentions = mentions._replace(known=known_scores(arrays, row, entity_rows))
     vectors: Callable[[Ids], Vectors]
     near: Callable[[Ids, float], Ids] | None = None

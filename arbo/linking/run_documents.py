@@ -23,12 +23,11 @@ def documents_of(run: Run) -> Corpus:
     table, mentions = run.document_table, run.mention_table
     if not run.has_texts:
         raise UsageError("the run has no texts, which are needed here; link again without texts=false")
-    ids = table["document_id"].combine_chunks()
-    home = pc.fill_null(pc.index_in(mentions["document_id"], ids), -1).to_numpy()
+    home = run.document_rows
     if (np.diff(home, prepend=0) < 0).any():
         raise DataError("the mentions of the run are not in the order of its documents; run the job again")
     mentions = mentions.drop_columns(["gold_entities"]).append_column("row", numbers(np.arange(len(mentions))))
-    sizes = np.bincount(home, minlength=len(ids))
+    sizes = np.bincount(home, minlength=len(table))
     return Corpus(Tables(table, mentions, sizes), run.manifest["notes"]["documents"], run.manifest.get("index"))
 
 
