@@ -21,21 +21,12 @@ from arbo.encoders.ngrams import NgramEncoder
 from arbo.engine import Ids, Method, partition
 from arbo.errors import UsageError
 from arbo.linking.config import LinkerConfig
-from arbo.linking.corrections import Correction, continued, corrections_kept, corrections_of
+from arbo.linking.corrections import Correction, corrections_of
 from arbo.linking.description import describe
-from arbo.linking.growth import (
-    Mentions,
-    arrays_of,
-    check_same,
-    fitted_to,
-    frozen,
-    kept_arrays,
-    remembered_mentions,
-    with_release_notes,
-)
+from arbo.linking.memory import Memory, kept_arrays
 from arbo.linking.mention_decisions import mention_decisions
-from arbo.linking.run_documents import documents_of, extended, without
-from arbo.linking.span_edits import Edited, edit_spans, uncorrected
+from arbo.linking.run_documents import extended, without
+from arbo.linking.span_edits import edit_spans
 from arbo.progress import Announce, Stopwatch, quiet
 from arbo.results.graphs import graph_arrays
 from arbo.results.result import Result
@@ -45,7 +36,7 @@ from arbo.retrieval.encoded_kb import EncodedKb
 from arbo.retrieval.function_reranker import reranker_of
 from arbo.retrieval.groups import SearchAll, groups_of_mentions, search_all
 from arbo.retrieval.reranking import Reranker, Score, reranked
-from arbo.retrieval.retrieval import Retrieval, SearchSettings, retrieve
+from arbo.retrieval.retrieval import Mentions, Retrieval, SearchSettings, retrieve
 from arbo.retrieval.score_memory import ScoreMemory
 
 if TYPE_CHECKING:
@@ -148,14 +139,14 @@ class Linker:
         """Return a new result with further documents; its tables are those of `refit` on all documents.
 
         Only what is new is encoded, searched and reranked. The linker must be as it was when it made ``result``, which
-        does not change; but its knowledge base may be a new release, see `arbo.linking.growth`. For ``documents`` see
+        does not change; but its knowledge base may be a new release, see `arbo.linking.memory`. For ``documents`` see
         `link`. The corrections of ``result`` are obeyed again, as if the new ``corrections`` were lines after them;
         those that waited for a new document or mention are obeyed now. Raise UsageError if the result cannot grow, or
         was made with another configuration, encoder, reranker or edge model; DataError if it has a document with the
         same id: names alone, whose ids are numbers from 0, need ids of their own.
         """
         more = corrections_of(corrections)
-        return self._grown(result, lambda before: extended(before, documents), more, exchange=True)
+        return self._grown(Memory.of(result), lambda before: extended(before, documents), more, exchange=True)
 
     def remove(self, result: Run, ids: Iterable[str]) -> Result:
         """Return a new result without the documents and mentions with these ids; see `add`.
@@ -164,7 +155,7 @@ class Linker:
         Raise UsageError for an unknown id, one of both a document and a mention, a mention that a correction added or
         another knowledge base, and as `add` does.
         """
-        return self._grown(result, lambda before: without(before, ids))
+        return self._grown(Memory.of(result), lambda before: without(before, ids))
 
     def refit(self, result: Run) -> Result:
         """Return the result of searching all documents of a result again, with its mentions and its fitted encoder.
@@ -172,7 +163,7 @@ class Linker:
         Dense vectors and scores of rerankers are not made again, since transformers repeat them only to rounding. Raise
         UsageError as `remove` does.
         """
-        return self._grown(result, lambda before: before, anew=True)
+        return self._grown(Memory.of(result, anew=True), lambda before: before)
 
     def tune(
         self, documents: Iterable[Any], *, objective: Objective | None = None, method: Method | None = None
@@ -258,89 +249,19 @@ class Linker:
         """The reranker if it has entities to score."""
         return self.reranker if self.kb else None
 
-    def _linked(self, corpus: Corpus, corrections: Sequence[Correction]) -> Result:
-        clock, edited = Stopwatch(), edit_spans(corpus, corrections)
+    def _linked(self, corpus: Corpus, corrections: Sequence[Correction], memory: Memory | None = None) -> Result:
+        """Link documents, as far as possible from the memory of a run: the recipe of linking, discovery and growth."""
+        config, clock = self.config, Stopwatch()
+        edited = edit_spans(corpus, corrections)
         with clock("encode and search"):
-            mentions = self._mentions(edited.documents, edited.documents.order)
-            nearest = self._searched(mentions, self.config.k, within_threshold=True)
-        return self._result(mentions, nearest, edited, clock)
-
-    def _grown(
-        self,
-        run: Run,
-        change: Callable[[Corpus], Corpus],
-        corrections: Sequence[Correction] = (),
-        *,
-        anew: bool = False,
-        exchange: bool = False,
-    ) -> Result:
-        """Link the changed documents of a run, with the neighbours that it keeps unless all are searched ``anew``.
-
-        ``change`` gets the documents as they came, before any correction. The corrections of the run are obeyed again,
-        then further ones. With ``exchange``, the run may have another knowledge base.
-        """
-        linker = self if run.manifest["knowledge_base"] is not None else self._without_kb()
-        arrays, edges = arrays_of(run), {} if self.edges is None else {"edges": self.edges.settings}
-        kb, reranker = linker.kb, linker._reranker
-        check_same(run, self.config, {**self.encoder.settings, **edges}, reranker, kb, exchange=exchange)
-        if linker._entities is not None and fitted_to(run) != linker._entities.kb.fingerprint:
-            fitted = frozen(self.encoder, arrays)
-            if fitted is not self.encoder:
-                linker = replace(linker, _entities=linker._entities.with_fitted(fitted))
-        encoder = self.encoder if linker._entities is None else linker._entities.fitted
-        documents = change(uncorrected(documents_of(run), arrays))
-        clock, lines = Stopwatch(), continued(corrections_kept(run.correction_table), corrections)
-        edited = edit_spans(documents, lines)
-        with clock("encode and search"):
-            how: Any = (encoder, kb, self.announce, self.search_all)
-            mentions = remembered_mentions(run, edited.documents, arrays, *how, anew=anew)
-            nearest = linker._searched(mentions, self.config.k, within_threshold=True)
-        return with_release_notes(run, linker._result(mentions, nearest, edited, clock), self.encoder, kb)
-
-    def _mentions(self, corpus: Corpus, order: Ids) -> Mentions:
-        """Return the mentions of documents in an order, with the fitted encoder."""
-        inputs = mention_inputs(corpus, expand_abbreviations=self.config.expand_abbreviations)
-        ordered = inputs.taken(order)
-        encoder = self.encoder.fit(ordered.names) if self._entities is None else self._entities.fitted
-        return Mentions.of(inputs, ordered, encoder, self.announce)
-
-    def _searched(self, mentions: Mentions, k: int, *, within_threshold: bool = False) -> Retrieval:
-        """Search the ``k`` nearest mentions of each mention and, with a knowledge base, its nearest entities.
-
-        With ``within_threshold``, mentions beyond the mention threshold are left out, which is faster; but all are kept
-        if an edge model or average linkage needs them.
-        """
-        encoder, inputs, encode, find, _ = mentions
-        limit = self.config.mention_limit(encoder.threshold, learnt=self.edges is not None)
-        compared = max(k, self.edges.neighbors) if self.edges and k else k
-        within = limit if within_threshold else None
-        settings = SearchSettings(
-            compared, self.config.candidates, self.config.search, within, self.config.per_document
-        )
-        entities = None if self._entities is None else self._entities.by_group(self.config.map_types)
-        groups = groups_of_mentions(inputs, self.config.map_types, check=not self.config.per_document)
-        return retrieve(encoder, inputs, encode, entities, groups, settings, self.announce, find, self.search_all)
-
-    def _weighed(self, nearest: Retrieval, k: int, score: Score | None = None) -> Retrieval:
-        """Weigh the edges with the edge model or the reranker, if there is one; see `reranked`."""
-        if self.edges is not None:
-            learnt: Retrieval = self.edges.applied(nearest, self.kb or None, k)
-            return learnt
-        if self._reranker is None or self.kb is None:
-            return nearest
-        how: Any = {"skip_margin": self.config.skip_margin, "announce": self.announce, "score": score}
-        return reranked(nearest, self._reranker, self.kb, **how)
-
-    def _result(self, mentions: Mentions, nearest: Retrieval, edited: Edited, clock: Stopwatch) -> Result:
-        """Weigh, partition and describe: the steps that linking and growing share."""
-        config, k = self.config, self.config.k
-        with clock("encode and search"):
+            mentions = self._mentions(edited.documents, edited.documents.order, memory)
+            nearest = self._searched(mentions, config.k, within_threshold=True)
             scores = None if self._reranker is None else ScoreMemory(self._reranker, mentions.known)
-            weighed = self._weighed(nearest, k, scores.score if scores else None)
+            weighed = self._weighed(nearest, config.k, scores.score if scores else None)
         with clock("partition"):
             decided = mention_decisions(edited.lines, weighed.inputs, self.kb, config) if edited.lines else None
             decisions = None if decided is None else decided.decisions
-            graph = weighed.graph(k, decisions)
+            graph = weighed.graph(config.k, decisions)
             clusters = partition(
                 graph,
                 method=config.method,
@@ -357,3 +278,57 @@ class Linker:
             result = describe(self.kb, weighed, clusters, config, decided)
         arrays = kept_arrays(mentions, nearest, self.encoder, self.kb, others, scores)
         return replace(result, manifest={**result.manifest, "seconds": clock.seconds}, arrays=arrays)
+
+    def _grown(
+        self,
+        memory: Memory,
+        change: Callable[[Corpus], Corpus],
+        corrections: Sequence[Correction] = (),
+        *,
+        exchange: bool = False,
+    ) -> Result:
+        """Link the changed documents of a run, with its corrections and then further ones.
+
+        ``change`` gets the documents as they came, before any correction. With ``exchange``, the run may have another
+        knowledge base.
+        """
+        linker = self if memory.has_kb else self._without_kb()
+        settings = {**self.encoder.settings, **({} if self.edges is None else {"edges": self.edges.settings})}
+        memory.check(self.config, settings, linker._reranker, linker.kb, exchange=exchange)
+        linker = linker.configured(_entities=memory.entities(linker._entities))
+        after = linker._linked(change(memory.documents), memory.corrections(corrections), memory)
+        return memory.with_notes(after, self.encoder, linker.kb)
+
+    def _mentions(self, corpus: Corpus, order: Ids, memory: Memory | None = None) -> Mentions:
+        """Return the mentions of documents in an order, with the fitted encoder and what a run knows of them."""
+        if memory is not None:
+            encoder = self.encoder if self._entities is None else self._entities.fitted
+            return memory.mentions(corpus, encoder, self.kb, self.announce, self.search_all)
+        inputs = mention_inputs(corpus, expand_abbreviations=self.config.expand_abbreviations)
+        encoder = self.encoder.fit(inputs.taken(order).names) if self._entities is None else self._entities.fitted
+        return Mentions.of(inputs, order, encoder, self.announce)
+
+    def _searched(self, mentions: Mentions, k: int, *, within_threshold: bool = False) -> Retrieval:
+        """Search the ``k`` nearest mentions of each mention and, with a knowledge base, its nearest entities.
+
+        With ``within_threshold``, mentions beyond the mention threshold are left out, which is faster; but all are kept
+        if an edge model or average linkage needs them.
+        """
+        config = self.config
+        limit = config.mention_limit(mentions.encoder.threshold, learnt=self.edges is not None)
+        compared = max(k, self.edges.neighbors) if self.edges and k else k
+        within = limit if within_threshold else None
+        settings = SearchSettings(compared, config.candidates, config.search, within, config.per_document)
+        entities = None if self._entities is None else self._entities.by_group(config.map_types)
+        groups = groups_of_mentions(mentions.inputs, config.map_types, check=not config.per_document)
+        return retrieve(mentions, entities, groups, settings, self.announce, self.search_all)
+
+    def _weighed(self, nearest: Retrieval, k: int, score: Score | None = None) -> Retrieval:
+        """Weigh the edges with the edge model or the reranker, if there is one; see `reranked`."""
+        if self.edges is not None:
+            learnt: Retrieval = self.edges.applied(nearest, self.kb or None, k)
+            return learnt
+        if self._reranker is None or self.kb is None:
+            return nearest
+        how: Any = {"skip_margin": self.config.skip_margin, "announce": self.announce, "score": score}
+        return reranked(nearest, self._reranker, self.kb, **how)

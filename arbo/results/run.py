@@ -75,7 +75,7 @@ class Run:
     correction_table: pa.Table | None = None
     """The corrections and what became of them; None without corrections."""
     arrays: Callable[[], Mapping[str, npt.NDArray[Any]]] | None = None
-    """Returns the graph of the run, and the arrays by which it can grow, see `arbo.linking.growth`; None without."""
+    """Returns the graph of the run, and the arrays by which it can grow, see `arbo.linking.memory`; None without."""
 
     @classmethod
     def read(cls, folder: PathLike) -> Self:

@@ -1,9 +1,11 @@
 """From mentions to the graph: encode, search neighbours, and keep the data for explanations."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, NamedTuple, TypeAlias
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -18,8 +20,31 @@ from arbo.progress import Announce
 from arbo.retrieval import groups
 from arbo.retrieval.groups import Group, GroupedEntities, SearchAll, search_all
 
+if TYPE_CHECKING:
+    from arbo.retrieval.score_memory import PairScores
+
 Find: TypeAlias = Callable[..., Neighbors]
 """A search like `nearest_within` that knows the vectors of the mentions, such as `EarlierSearch.nearest_within`."""
+
+
+class Mentions(NamedTuple):
+    """Mentions in the order of `Corpus.order`, and how to encode them."""
+
+    encoder: Encoder
+    """The encoder, fitted."""
+    inputs: Inputs
+    encode: Callable[[], Embeddings]
+    """Returns their vectors, always the same."""
+    find: Find | None = None
+    """Searches their neighbours if some are known."""
+    known: PairScores | None = None
+    """Known scores of a reranker, see `arbo.retrieval.score_memory`."""
+
+    @classmethod
+    def of(cls, inputs: Inputs, order: Ids, encoder: Encoder, announce: Announce) -> Self:
+        """Take the mentions of a corpus in an order; the encoder encodes them in the order of ``inputs``."""
+        encode = cache(lambda: encoder.encode_mentions(inputs, announce).taken(order))
+        return cls(encoder, inputs.taken(order), encode)
 
 
 class SearchSettings(NamedTuple):
@@ -104,22 +129,20 @@ class Retrieval:
 
 
 def retrieve(
-    encoder: Encoder,
-    inputs: Inputs,
-    encode: Callable[[], Embeddings],
+    mentions: Mentions,
     entities: GroupedEntities | None,
     groups_of: Sequence[Hashable],
     settings: SearchSettings,
     announce: Announce,
-    find: Find | None = None,
     search_all: SearchAll = search_all,
 ) -> Retrieval:
     """Find the nearest entities and the nearest other mentions of each mention, as many as ``settings`` says.
 
-    ``encode`` returns the vectors of the mentions, and ``groups_of`` are their groups. Neighbours belong to the group
-    of the mention; if it has fewer than sought, lists are padded with -1 and infinity. Raise UsageError if no mention
-    has an entity in its group, or the search is approximate and the vectors are sparse.
+    ``groups_of`` are the groups of the mentions. Neighbours belong to the group of the mention; if it has too few,
+    lists are padded with -1 and infinity. Raise UsageError if no mention has an entity in its group, or the search is
+    approximate and the vectors are sparse.
     """
+    encoder, inputs, encode, find, _ = mentions
     entity_groups = [] if entities is None else groups.with_entities(groups_of, entities.rows)
     if settings.per_document:
         groups_of = list(zip(groups_of, inputs.column("document_id"), strict=True))

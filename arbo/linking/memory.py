@@ -1,0 +1,329 @@
+"""The memory of a run: what it keeps so that it can grow, and the checks that it grows as it was made.
+
+The arrays, with rows in the order of `Corpus.order`: ``mentions`` and ``mention_dissimilarity``, the nearest other
+mentions; ``entities`` and ``entity_dissimilarity``, the nearest rows of the knowledge base; ``vectors`` and
+``vector_row`` or, with n-grams, whose vectors are made again in little time, the fitted state ``encoder.*``; and
+``kb.*``, hashes of the entities of the knowledge base. Further arrays are those of `arbo.linking.span_edits`,
+`arbo.retrieval.score_memory` and `arbo.results.graphs`. A run that cannot grow keeps its graph.
+
+The n-grams of a run stay those that it was fitted to, so that growing it equals its refit. A run whose knowledge base
+was exchanged for another release therefore differs from a new one in the weights of n-grams; the drift says when a new
+one is advisable.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow.compute as pc
+from scipy.sparse import issparse
+
+from arbo.data import Corpus, KnowledgeBase, names_of
+from arbo.data.arrow import numbers
+from arbo.data.inputs import Inputs
+from arbo.data.releases import Exchange, Keys
+from arbo.data.tables import names_in, numbered, with_expansions
+from arbo.encoders.encoder import Encoder
+from arbo.encoders.model_folder import same_model
+from arbo.encoders.ngrams import Frequencies, NgramEncoder
+from arbo.engine import Ids, Neighbors, Vectors
+from arbo.errors import UsageError
+from arbo.linking.config import LinkerConfig
+from arbo.linking.corrections import Correction, continued, corrections_kept
+from arbo.linking.run_documents import documents_of, with_rows
+from arbo.linking.span_edits import uncorrected
+from arbo.progress import Announce
+from arbo.results.graphs import only_graph
+from arbo.results.result import Result
+from arbo.results.run import Run, rows_in
+from arbo.retrieval.encoded_kb import EncodedKb
+from arbo.retrieval.groups import SearchAll
+from arbo.retrieval.growth import EarlierSearch
+from arbo.retrieval.reranking import Reranker
+from arbo.retrieval.retrieval import Mentions, Retrieval
+from arbo.retrieval.score_memory import ScoreMemory, known_scores
+
+Arrays = Mapping[str, npt.NDArray[Any]]
+
+_FROZEN = "encoder."
+"""What the names of the arrays of an encoder's state begin with."""
+_MOST_UNSEEN = 0.25
+"""A new run is advised if more of the n-grams in added names are unseen, see `benchmarks/growth.py`."""
+
+
+class _KeptArrays:
+    """Collects arrays when it is called, so that a result that nobody saves needs none; it is pickled as the arrays."""
+
+    def __init__(self, collect: Callable[[], Arrays]) -> None:
+        self._collect = cache(collect)
+
+    def __call__(self) -> dict[str, npt.NDArray[Any]]:
+        return dict(self._collect())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return partial, (dict, self())
+
+
+def kept_arrays(
+    mentions: Mentions,
+    nearest: Retrieval,
+    encoder: Encoder,
+    kb: KnowledgeBase | None,
+    others: Arrays,
+    reranker: ScoreMemory | None,
+) -> Callable[[], dict[str, npt.NDArray[Any]]]:
+    """Return a function that collects the arrays that a run keeps; only its graph if vectors or encoder cannot be kept.
+
+    ``encoder`` is that before it was fitted; ``others`` are those of `Edited.arrays` and `graph_arrays`.
+    """
+    fitted = mentions.encoder
+    counts = fitted.frequencies if isinstance(fitted, NgramEncoder) else None
+    vectors = mentions.encode() if counts is None and nearest.search == "exact" else None
+    dense = vectors if fitted is encoder and isinstance(vectors, Vectors) and not issparse(vectors.matrix) else None
+    grows = nearest.search == "exact" and (counts is not None or dense is not None)
+    lists, candidates = nearest.mentions, nearest.entities
+
+    def collect() -> Arrays:
+        arrays = {
+            "mentions": lists.ids,
+            "mention_dissimilarity": lists.dissimilarity,
+            "entities": candidates.ids,
+            "entity_dissimilarity": candidates.dissimilarity,
+            **({} if kb is None else _key_arrays(kb)),
+            **others,
+            **({} if reranker is None else reranker.arrays()),
+        }
+        if not grows:
+            return only_graph(arrays)
+        if counts is not None:
+            return arrays | {f"{_FROZEN}{name}": array for name, array in counts.arrays().items()}
+        assert dense is not None
+        used, row = np.unique(dense.row, return_inverse=True)  # without the vectors of removed mentions
+        matrix = dense.matrix if len(used) == len(dense.matrix) else dense.matrix[used]
+        return {**arrays, "vectors": matrix, "vector_row": row.astype(np.int32)}
+
+    return _KeptArrays(collect)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Memory:
+    """A run that grows, with the arrays that it keeps."""
+
+    run: Run
+    arrays: Arrays
+    anew: bool
+    """Whether the neighbours of all mentions are searched again."""
+
+    @classmethod
+    def of(cls, run: Run, *, anew: bool = False) -> Self:
+        """Read the arrays of a run; raise UsageError if it cannot grow."""
+        arrays = {} if run.arrays is None else run.arrays()
+        if not any(name == "vectors" or name.startswith(_FROZEN) for name in arrays):
+            raise UsageError(
+                "the run cannot grow: it was made with approximate search or token vectors, or saved without texts; "
+                "link or discover all documents again"
+            )
+        return cls(run, arrays, anew)
+
+    @property
+    def _base(self) -> Mapping[str, Any] | None:
+        """What the manifest says of the knowledge base; None in discovery."""
+        base: Mapping[str, Any] | None = self.run.manifest["knowledge_base"]
+        return base
+
+    @property
+    def has_kb(self) -> bool:
+        """Whether the run was made with a knowledge base."""
+        return self._base is not None
+
+    @property
+    def documents(self) -> Corpus:
+        """The documents of the run as they came, before any correction."""
+        return uncorrected(documents_of(self.run), self.arrays)
+
+    def corrections(self, more: Sequence[Correction]) -> Sequence[Correction]:
+        """Return the corrections of the run, and then more."""
+        return continued(corrections_kept(self.run.correction_table), more)
+
+    def check(
+        self,
+        config: LinkerConfig,
+        settings: Mapping[str, Any],
+        reranker: Reranker | None,
+        kb: KnowledgeBase | None,
+        *,
+        exchange: bool,
+    ) -> None:
+        """Raise UsageError unless the run was made with the same, and with a knowledge base or not.
+
+        ``settings`` are those of the encoder and the edge model; with ``exchange``, the knowledge base may be another.
+        """
+        made, was = self.run.manifest["encoder"], self._base
+        is_other = was is not None and kb is not None and not self.has_same(kb)
+        if is_other and not exchange:
+            raise UsageError(
+                "the run was made with another knowledge base; use the same, or `add` with the new one first"
+            )
+        free = {"mentions": None, **({"entities": None} if is_other else {})}
+        before = {name: value for name, value in made.items() if name not in ("reranker", "skip_margin")}
+        scores, scores_now = made.get("reranker"), None if reranker is None else reranker.settings
+        same = {
+            "other settings": LinkerConfig.from_dict(self.run.manifest["config"]).as_dict() == config.as_dict(),
+            "another encoder or edge model": same_model({**before, **free}, {**settings, **free}),
+            "another reranker": (scores is None) == (scores_now is None) and same_model(scores or {}, scores_now or {}),
+            "another knowledge base": (was is None) == (kb is None),
+        }
+        if other := [name for name, is_same in same.items() if not is_same]:
+            raise UsageError(f"the run was made with {' and '.join(other)}; use the same, or link all documents again")
+
+    def has_same(self, kb: KnowledgeBase) -> bool:
+        """Return whether the run was made with this knowledge base."""
+        return self._base is not None and self._base["fingerprint"] == kb.fingerprint
+
+    @property
+    def fitted_to(self) -> str | None:
+        """The fingerprint of the knowledge base to whose names the encoder of the run was fitted."""
+        return None if self._base is None else self._base.get("fitted", self._base["fingerprint"])
+
+    def fitted(self, encoder: Encoder) -> Encoder:
+        """Return an encoder of n-grams with the state that the run keeps; another encoder has no such state."""
+        return _fitted(encoder, self.arrays)
+
+    def entities(self, entities: EncodedKb | None) -> EncodedKb | None:
+        """Return the entities as the encoder of the run encodes them."""
+        if entities is None or self.fitted_to == entities.kb.fingerprint:
+            return entities
+        fitted = self.fitted(entities.encoder)
+        return entities if fitted is entities.encoder else entities.with_fitted(fitted)
+
+    def mentions(
+        self, documents: Corpus, encoder: Encoder, kb: KnowledgeBase | None, announce: Announce, search_all: SearchAll
+    ) -> Mentions:
+        """Return the mentions of documents, which know the neighbours, vectors and scores that the run keeps of them.
+
+        Args:
+            documents: the documents now, changed from `documents`.
+            encoder: the encoder, fitted if there is a knowledge base.
+            kb: the present knowledge base.
+            announce: see `arbo.progress`.
+            search_all: searches for unknown neighbours, see `arbo.retrieval.groups`.
+        """
+        encoder, arrays = self.fitted(encoder), self.arrays
+        expand = self.run.manifest["config"]["expand_abbreviations"]
+        expanded = documents.of_tables(with_expansions(documents.tables, expand=expand))
+        documents, earlier = with_rows(expanded, self.run)
+        inputs, order = Inputs(documents), documents.order
+        row, entity_rows = self._rows_in_lists(earlier[order]), self._entity_rows(encoder, kb)
+        mentions = Mentions.of(inputs, order, encoder, announce)._replace(known=known_scores(arrays, row, entity_rows))
+        vectors: Callable[[Ids], Vectors]
+        near: Callable[[Ids, float], Ids] | None = None
+        if isinstance(encoder, NgramEncoder):
+            vectors = partial(_ngram_vectors, encoder, mentions.inputs, announce)
+            near = partial(encoder.near, names_of(mentions.inputs))
+        else:
+            encode = cache(partial(_kept_and_new_vectors, arrays, row, inputs, order, encoder, announce))
+            mentions, vectors = mentions._replace(encode=encode), lambda rows: encode().taken(rows)
+        if self.anew:
+            return mentions
+        mention_lists = Neighbors(arrays["mentions"], arrays["mention_dissimilarity"])
+        entity_lists = Neighbors(arrays["entities"], arrays["entity_dissimilarity"])
+        search = EarlierSearch(mention_lists, entity_lists, row, vectors, near, entity_rows, search_all)
+        return mentions._replace(find=search.nearest_within)
+
+    def _rows_in_lists(self, rows: Ids) -> Ids:
+        """Return the rows of mentions in the lists of the run, given their rows in its table; -1 stays."""
+        n = len(self.run.mention_table)
+        number = np.full(n + 1, -1, np.int64)
+        number[numbered(self.run.mention_table)] = np.arange(n)
+        return number[rows]
+
+    def _entity_rows(self, encoder: Encoder, kb: KnowledgeBase | None) -> Ids:
+        """Return the row of each entity of the run in the present base, ascending; -1 if it must be searched again.
+
+        With n-grams, these are entities that are gone or have changed; with another encoder, which may not give the
+        same vector twice, all entities of another knowledge base.
+        """
+        if kb is None or self._base is None:
+            return np.empty(0, np.int64)
+        if self.has_same(kb):
+            return np.arange(len(kb))
+        if not isinstance(encoder, NgramEncoder):
+            return np.full(self._base["entities"], -1)
+        return Exchange(Keys(self.arrays["kb.ids"], self.arrays["kb.contents"]), kb.keys).unchanged()
+
+    def with_notes(self, after: Result, encoder: Encoder, kb: KnowledgeBase | None) -> Result:
+        """Return the grown run, whose manifest then has the release of its n-grams, the replaced ids, and the drift.
+
+        ``encoder`` is that of the linker, which is not fitted.
+        """
+        manifest = dict(after.manifest)
+        if kb is not None and self._base is not None:
+            now = dict(manifest["knowledge_base"])
+            if self.fitted_to != kb.fingerprint:
+                now["fitted"] = self.fitted_to
+            replaced = self._base.get("replaced", {}) if self.has_same(kb) else self._replaced(kb)
+            if replaced:
+                now["replaced"] = replaced
+            manifest["knowledge_base"] = now
+        if drift := self._drift(after, encoder, kb):
+            manifest["drift"] = drift
+            if (most := max(drift.values())) > _MOST_UNSEEN:
+                verb = "discover" if kb is None else "link"
+                unseen = f"{most:.0%} of the n-grams in added names are unseen, so that their weights no longer fit; "
+                manifest["warnings"] = [*manifest["warnings"], f"{unseen}`arbo {verb}` all documents again"]
+        return replace(after, manifest=manifest)
+
+    def _replaced(self, kb: KnowledgeBase) -> dict[str, str]:
+        """Return the ids in the run that one entity of a release has as alternative ids, and the ids of these."""
+        assert self._base is not None
+        known = (*self._base.get("replaced", ()), *self.run.entity_table["entity_id"].to_pylist())
+        ids = [id_ for id_ in known if len(kb.rows(id_)) == 1]  # of several, none replaces it
+        (current,) = kb.taken(("id",), np.array([kb.index(id_) for id_ in ids], np.int64))
+        return {id_: other for id_, other in zip(ids, current.to_pylist(), strict=True) if id_ != other}
+
+    def _drift(self, after: Result, encoder: Encoder, kb: KnowledgeBase | None) -> dict[str, float]:
+        """Return the shares of unseen n-grams in the names of new mentions and, after an exchange, of entities."""
+        if not isinstance(encoder, NgramEncoder) or after.arrays is None:
+            return {}
+        fitted = _fitted(encoder, after.arrays())
+        assert isinstance(fitted, NgramEncoder)
+        names = names_in(after.mention_table.take(numbers(np.flatnonzero(rows_in(self.run, after) < 0))))
+        drift = {"mentions": fitted.unseen(pc.unique(names).to_pylist())}
+        if kb is not None and self.fitted_to != kb.fingerprint:
+            drift["entities"] = fitted.unseen(kb.names().names)
+        return drift
+
+
+def _fitted(encoder: Encoder, arrays: Arrays) -> Encoder:
+    """Return an encoder of n-grams with the state in these arrays; another encoder has no such state."""
+    state = {name.removeprefix(_FROZEN): array for name, array in arrays.items() if name.startswith(_FROZEN)}
+    if not (state and isinstance(encoder, NgramEncoder)):
+        return encoder
+    return replace(encoder, frequencies=Frequencies.from_arrays(state))
+
+
+def _ngram_vectors(encoder: NgramEncoder, mentions: Any, announce: Announce, rows: Ids) -> Vectors:
+    return encoder.encode_mentions(mentions.taken(rows), announce)
+
+
+def _kept_and_new_vectors(
+    arrays: Arrays, row: Ids, inputs: Inputs, order: Ids, encoder: Encoder, announce: Announce
+) -> Vectors:
+    """Return the vectors of all mentions in ``order``: those that the run keeps, and the encoder's of new mentions."""
+    matrix, rows = arrays["vectors"], np.empty(len(row), np.int32)
+    rows[row >= 0] = arrays["vector_row"][row[row >= 0]]
+    new = np.sort(order[row < 0])
+    if len(new):
+        vectors = encoder.encode_mentions(inputs.taken(new), announce)
+        assert isinstance(vectors, Vectors)
+        rows[row < 0] = len(matrix) + vectors.row[np.searchsorted(new, order[row < 0])]
+        matrix = np.vstack([matrix, vectors.matrix])
+    return Vectors(matrix, rows, np.arange(len(row), dtype=np.int32), len(row))
+
+
+def _key_arrays(kb: KnowledgeBase) -> Arrays:
+    """Return the hashes of a knowledge base, as arrays that a run keeps."""
+    return {f"kb.{name}": array for name, array in kb.keys._asdict().items()}
