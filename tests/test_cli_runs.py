@@ -96,17 +96,29 @@ def test_a_run_knows_the_run_of_which_it_was_made(grown: Path, run: Run, monkeyp
     assert f"is no longer there, or has changed; give its place: `arbo diff PLACE {grown / 'two'}`" in refused.told
 
 
-def test_types_that_the_run_has_not_are_told(tmp_path: Path, run: Run) -> None:
-    for name, types in (("one", ["Disease"]), ("more", ["Disease", "Chemical", "Chemical"]), ("none", ["", "Gene"])):
-        mentions = [{"spans": [[i, i + 1]], **({"type": kind} if kind else {})} for i, kind in enumerate(types)]
-        save_lines(tmp_path / f"{name}.jsonl", {"id": name, "text": "abc", "mentions": mentions})
-    add, hint = ["add", tmp_path / "run", tmp_path / "more.jsonl", "--out", tmp_path / "run2"], "that the run has not"
-    assert run("discover", tmp_path / "one.jsonl", "--out", tmp_path / "run").code == 0
-    told = f"2 of 3 new mentions have a type {hint} (Chemical); --types Disease leaves them out"
-    assert told in run(*add).told
-    assert hint not in run(*add, "--types", "Disease").told
-    assert run("discover", tmp_path / "none.jsonl", "--out", tmp_path / "run").code == 0
-    assert hint not in run(*add).told
+def test_documents_are_added_as_those_of_the_run_were_read(tmp_path: Path, run: Run) -> None:
+    save_lines(tmp_path / "kb.jsonl", {"id": "E1", "name": "marsh fever"}, {"id": "E2", "name": "sea flu"})
+    for name, rows in (("one", ["marsh fever", "", "sea flus"]), ("more", ["marsh fevers"])):
+        (tmp_path / f"{name}.csv").write_text("\n".join(["name,n", *(f"{row},1" for row in rows)]) + "\n")
+        (tmp_path / f"{name}.txt").write_text(f"{rows[0]} and sea flu")
+        mentions = [{"spans": [[i, i + 9]], "type": kind} for i, kind in enumerate(["Disease", "Chemical"])]
+        save_lines(tmp_path / f"{name}.jsonl", {"id": name, "text": "marsh fevers", "mentions": mentions})
+    (tmp_path / "all.csv").write_text("name,n\nmarsh fever,1\n,1\nsea flus,1\nmarsh fevers,1\n")
+    for ending, how, n in (
+        ("csv", ["--text-column", "name"], 3),
+        ("txt", ["--find-mentions", "dictionary"], 4),
+        ("jsonl", ["--types", "Disease"], 2),
+    ):
+        base = [*how, "--kb", tmp_path / "kb.jsonl", "--out"]
+        assert run("link", tmp_path / f"one.{ending}", *base, tmp_path / "a").code == 0
+        for before, change, out in (("a", tmp_path / f"more.{ending}", "b"), ("b", "--anew", "c")):
+            added = run("add", tmp_path / before, change, "--out", tmp_path / out)
+            assert added.code == 0, added.err
+        files = [tmp_path / f"{name}.{ending}" for name in (["all"] if ending == "csv" else ["one", "more"])]
+        assert run("link", *files, *base, tmp_path / "d").code == 0
+        grown, whole = (arbo.Result.load(tmp_path / name) for name in ("c", "d"))
+        assert len(grown.links) == n
+        assert grown.link_table == whole.link_table
 
 
 def test_runs_grow_shrink_are_refitted_and_follow_a_release(grown: Path, sample: Sample, run: Run) -> None:

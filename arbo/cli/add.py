@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import shlex
-from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,9 +12,10 @@ from typer import Argument, Option
 import arbo
 from arbo.cli import console, options
 from arbo.cli.fields import JOB, READING, Chosen, Shown
+from arbo.cli.find import find_in
 from arbo.cli.inputs import Reading, ReadingConfig
 from arbo.cli.link import say_corrections
-from arbo.cli.models import JobConfig
+from arbo.cli.models import FINDING, JobConfig, load_finder
 from arbo.errors import UsageError
 from arbo.progress import bars
 
@@ -47,7 +47,8 @@ def add(
 ) -> None:
     """Add documents, corrections or a new knowledge base to a run, or remove documents from it; say what changed.
 
-    Settings, encoder, neighbours, corrections and scores of a reranker are those that RUN keeps. Only what is new is
+    Settings, encoder, neighbours, corrections and scores of a reranker are those that RUN keeps. DOCS are read as the
+    documents of RUN were read (format, types, column, finder), but for the options given. Only what is new is
     encoded, searched and reranked, but an edge model weighs all pairs again. Lines of --corrections come after those
     of RUN: a later line of an author replaces earlier ones that it contradicts. With `--kb`, a new release of the
     knowledge base takes the place of that of the run. `--anew` of the new run should change nothing.
@@ -72,10 +73,8 @@ def add(
         elif anew:
             after = linker.refit(before)
         else:
-            documents = formats.read_from(docs, reading) if docs else None
-            if documents and not formats.types:
-                _warn_of_types(saved, documents)
-            after = linker.add(before, documents or (), corrections or ())
+            documents = _read(saved, docs, formats, reading, base) if docs else ()
+            after = linker.add(before, documents, corrections or ())
         _save(saved, after, out, as_json=as_json)
 
 
@@ -99,14 +98,23 @@ def _save(saved: SavedRun, after: arbo.Result, out: Path, *, as_json: bool) -> N
     console.print_next(out, ["diff"], ["show", "--nil"])
 
 
-def _warn_of_types(saved: SavedRun, documents: arbo.Corpus) -> None:
-    """Warn of new mentions with types that the run has not, unless mentions of the run have none."""
-    column = saved.result.mention_table["type"]
-    known = sorted(kind for kind in column.unique().to_pylist() if kind is not None)
-    others = Counter(kind for kind in documents.types if kind is not None and kind not in known)
-    if known and not column.null_count and others:
-        keep = shlex.join(word for kind in known for word in ("--types", kind))
-        console.warn(
-            f"{others.total():,} of {documents.n_mentions:,} new mentions have a type that the run has not "
-            f"({', '.join(sorted(others))}); {keep} leaves them out"
-        )
+def _read(
+    saved: SavedRun, docs: list[Path], formats: Reading, how: ReadingConfig, kb: arbo.KnowledgeBase | None
+) -> arbo.Corpus:
+    """Read documents as those of the run were read, but for the options given, and find mentions if the run did.
+
+    Names without ids are numbered from the largest number on that the run has.
+    """
+    was = saved.result.manifest.get("reading", {})
+    formats = replace(formats, format_=formats.format_ or was.get("format"), types=formats.types or was.get("types"))
+    how = replace(how, by_topic=how.by_topic or was.get("by_topic", False))
+    finder, column, first = was.get("finder"), was.get("column"), 1
+    if column is not None:
+        first += max((int(id_) for id_ in saved.result.document_ids.to_pylist() if id_.isdecimal()), default=0)
+    documents = formats.read_from(docs, how, mentions=finder is None, column=column, first=first)
+    if finder is None or kb is None:
+        return documents
+    finding = {name: was[name] for name in ("find_threshold",) if name in was}
+    expand = saved.result.manifest["config"]["expand_abbreviations"]
+    model = load_finder(finder, Chosen({FINDING.name: finding}), "--find-mentions", expand_abbreviations=expand)
+    return find_in(documents, kb, model).corpus

@@ -84,9 +84,15 @@ class Reading:
     types: options.Types = None
 
     def read_from(
-        self, docs: Sequence[Path], how: ReadingConfig, *, mentions: bool = True, column: str | None = None
+        self,
+        docs: Sequence[Path],
+        how: ReadingConfig,
+        *,
+        mentions: bool = True,
+        column: str | None = None,
+        first: int = 1,
     ) -> Corpus:
-        """Read documents, or the names in a ``column`` of a table.
+        """Read documents, or the names in a ``column`` of a table, whose rows without ids are numbered from ``first``.
 
         Raise DataError if the documents have no mentions, unless ``mentions`` is false.
         """
@@ -101,7 +107,7 @@ class Reading:
 
             if len(docs) > 1:
                 raise UsageError("--text-column reads one table at a time; give one file")
-            documents = read_column(docs[0], column, on_error=how.on_error)
+            documents = read_column(docs[0], column, on_error=how.on_error, first=first)
             documents = documents if self.types is None else documents.of_types(self.types)
         if how.ids is not None:
             documents = _of_ids(documents, Path(how.ids))
@@ -130,6 +136,11 @@ class Docs(Reading):
     def read(self, how: ReadingConfig, **more: Any) -> Corpus:
         """Read them as `read_from` does."""
         return self.read_from(self.paths, how, **more)
+
+    def as_read(self, how: ReadingConfig, column: str | None) -> dict[str, Any]:
+        """Return how they are read, for the manifest of a run; documents are added to the run in the same way."""
+        how_read = {"format": self.format_, "types": self.types, "column": column, "by_topic": how.by_topic}
+        return {name: value for name, value in how_read.items() if value}
 
     def dev(self, path: Path | None, how: ReadingConfig) -> Corpus | None:
         """Read the documents of --dev likewise, if they are given; raise UsageError for ids without documents."""

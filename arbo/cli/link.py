@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -86,7 +86,10 @@ def link(
         documents = docs.read(reading, mentions=finder is None, column=text_column)
         return (documents, None) if finder is None else (find_in(documents, base, finder).corpus, documents)
 
-    _run(linker.configured(kb=base), read, output, how)
+    as_read = docs.as_read(reading, text_column)
+    if find_mentions is not None:
+        as_read |= {"finder": find_mentions, **how.changes(FINDING)}
+    _run(linker.configured(kb=base), read, output, how, as_read)
 
 
 _DISCOVERY = Shown((LINKER, ENCODER, READING, JOB, PREVIEW), {"Clustering": "k", "Processes": "workers ray"})
@@ -112,16 +115,20 @@ def discover(
     def read() -> tuple[arbo.Corpus, None]:
         return docs.read(reading, column=text_column), None
 
-    _run(load_linker(models, how, threshold), read, output, how)
+    _run(load_linker(models, how, threshold), read, output, how, docs.as_read(reading, text_column))
 
 
 def _run(
-    linker: arbo.Linker, read: Callable[[], tuple[arbo.Corpus, arbo.Corpus | None]], output: Output, how: Chosen
+    linker: arbo.Linker,
+    read: Callable[[], tuple[arbo.Corpus, arbo.Corpus | None]],
+    output: Output,
+    how: Chosen,
+    as_read: Mapping[str, Any],
 ) -> None:
     """Read documents and perhaps the same with annotations, link them or, without a base, discover entities; save that.
 
     With ``preview``, only show what ``corrections`` change, and save nothing. If the annotated documents have mentions,
-    score the found mentions against them.
+    score the found mentions against them. The manifest keeps how the documents were read (``as_read``), for `arbo add`.
     """
     from arbo.results.run_folder import check_replaceable
     from arbo.spans.evaluation import run_scores
@@ -134,6 +141,7 @@ def _run(
         documents, annotated = read()
         decide = linker.discover if linker.kb is None else linker.link
         result = decide(documents, output.corrections or ())
+        result.manifest["reading"] = as_read
         if preview:
             _print_preview(decide(documents), result, as_json=output.as_json)
             return

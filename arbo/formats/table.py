@@ -75,16 +75,17 @@ def read_rows(path: Path, column: str) -> Iterable[Placed]:
     return _parquet(path) if kind == "parquet" else _delimited(path, kind, (), own_name(column))
 
 
-def read_column(path: Path, column: str, *, on_error: OnError = "fail") -> Corpus:
+def read_column(path: Path, column: str, *, on_error: OnError = "fail", first: int = 1) -> Corpus:
     """Make a mention of each cell of a column; rows with an empty cell are left out and counted.
 
-    Other columns keep their meaning; ``id`` is that of the document, and ``context`` is the text after the mention.
+    Other columns keep their meaning; ``id`` is that of the document (without it, the number of the row, from ``first``
+    on), and ``context`` is the text after the mention.
     Raise DataError if there is no such column.
     """
     column_name = own_name(column)
     rows: list[Placed] = []
     left_out = 0
-    for number, (place, row) in enumerate(read_rows(path, column), 1):
+    for number, (place, row) in enumerate(read_rows(path, column), first):
         if isinstance(row, dict):
             if column_name not in row and ".parquet" in path.name:  # a short line of CSV has no last cells
                 raise DataError(f"there is no column {column!r}; the columns are {', '.join(row)}", file=place)
