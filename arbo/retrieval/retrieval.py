@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias
+from typing import Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -20,11 +20,15 @@ from arbo.progress import Announce
 from arbo.retrieval import groups
 from arbo.retrieval.groups import Group, GroupedEntities, SearchAll, search_all
 
-if TYPE_CHECKING:
-    from arbo.retrieval.score_memory import PairScores
-
 Find: TypeAlias = Callable[..., Neighbors]
 """A search like `nearest_within` that knows the vectors of the mentions, such as `EarlierSearch.nearest_within`."""
+
+
+class PairScores(NamedTuple):
+    """(pairs, 2) mentions with rows of entities, and (pairs,) their scores."""
+
+    pairs: Ids
+    scores: Floats
 
 
 class Mentions(NamedTuple):

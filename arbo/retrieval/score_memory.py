@@ -6,7 +6,7 @@ scores are therefore the only ones that equal those of an earlier run.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,13 +15,7 @@ from arbo.data import KnowledgeBase, MentionInput
 from arbo.engine import Floats, Ids
 from arbo.progress import Announce, quiet
 from arbo.retrieval.reranking import Reranker, scores_of
-
-
-class PairScores(NamedTuple):
-    """(pairs, 2) mentions with rows of entities, and (pairs,) their scores."""
-
-    pairs: Ids
-    scores: Floats
+from arbo.retrieval.retrieval import PairScores
 
 
 @dataclass(eq=False, slots=True)
