@@ -24,18 +24,18 @@ PRODUCT, ALL = ("arbo", "clustering", "eval"), ("arbo", "clustering", "eval", "t
 
 BUDGETS = {
     "arbo": 1230,
-    "arbo/cli": 2895,  # 2,300; 20 load the module of a verb alone
+    "arbo/cli": 2925,  # 2,300; 20 load the module of a verb alone
     "arbo/data": 3045,  # 1,900 when documents are tables too; it checks and hashes whole columns of entities now
     "arbo/edges": 870,
     "arbo/encoders": 3030,  # 2,700
     "arbo/explore": 1350,  # 1,400 with serve, when the file and the server are one page
-    "arbo/formats": 3620,  # 3,300 when other readers fill columns, as those of CSV and Parquet do
+    "arbo/formats": 3625,  # 3,300 when other readers fill columns, as those of CSV and Parquet do
     "arbo/kb": 535,  # finds shared ids itself, since no dictionary of all ids is kept
-    "arbo/linking": 2405,  # 1,400 with the linker, when growth is a call of link
+    "arbo/linking": 2415,  # 1,400 with the linker, when growth is a call of link
     "arbo/pipeline": 575,
     "arbo/resolving": 730,  # 0 when graphs are formats of discover
     "arbo/results": 2815,  # 2,400; the schema says what docstrings of linking said
-    "arbo/retrieval": 1280,  # 1,000
+    "arbo/retrieval": 1300,  # 1,000
     "arbo/sample": 25,
     "arbo/scale": 780,  # 700 when elsewhere is one hook
     "arbo/serve": 880,
@@ -46,7 +46,7 @@ BUDGETS = {
     "eval": 4205,  # 4,000
 }
 """The most Python lines of each room, and in a comment what they shall become."""
-PRODUCT_LINES, TEST_LINES, PROSE_WORDS = 40_140, 32_820, 30_760
+PRODUCT_LINES, TEST_LINES, PROSE_WORDS = 40_160, 32_830, 30_780
 """Of the whole; they shall become 34,300, 26,000 and 25,000. The start of the command line takes 40 of the
 first; the page of tables and missed targets of everyday waits take 300 of the last."""
 FILES_IN_A_FOLDER = 32
