@@ -1,41 +1,42 @@
-"""The served page of a run with 10^6 mentions: seconds of its start, milliseconds of its first view and of queries.
+"""The served page of a run with 10^6 mentions: seconds of its start, milliseconds of its first view and of others.
 
 The run is synthetic: abstracts of five mentions, entities with three names each, the most frequent with 2.7 % of the
 mentions, half of the mentions linked through another, a fifth NIL, eight candidates, four neighbours. `arbo explore`
-runs in a process of its own, and all milliseconds are what a client waits for, from this computer, the best of three
-rounds.
+runs in a process of its own, and Chromium without a window shows the page.
 
-`start.seconds` is the time until the address is printed, `first.ms` that of the page, its files and its overview after
-that. Queries ask for things at random: a hundred mentions far into a list (`page`), those with a word (`words`), a
-search, clusters, documents, entities, trees and explanations; `review` is a question with what follows its answer.
-`all.processor_ms` is what a query takes of the processors. `review.first_seconds` is the first question, for which all
-names are ordered.
+`start.seconds` is the time until the address is printed, `first.ms` that until the overview is drawn, and
+`tables.seconds` that of the first list, for which the page reads all tables. The page is then asked for things at
+random: a hundred mentions far into a list (`page`) or far down by margin (`margin`), searches, clusters, documents,
+entities, trees and explanations; `review` is a question of the server. The first of each kind, which makes what the
+others use, is `KIND.first_ms`; the others are the best of three rounds. `memory_mb` is that of the server.
 
 `--quick` measures 20,000 mentions, prints the figures and leaves the results alone.
 """
 
-import http.client
 import json
 import random
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import numpy as np
 import pyarrow as pa
 from library.command import measure_or_try
+from library.folders import ROOT
 from library.results import Figures, say
-from serve import best, memory, processor_ms, spread
+from serve import best, memory, spread
 
 import arbo
+from arbo.results.schema import SCHEMA
 
-FILES = ("", "page.css", "app.js", "dom.js", "views.js", "remote.js", "review.js")
+sys.path.insert(0, str(ROOT / "tests"))
+from browser import Browser  # type: ignore[import-not-found]
+
 K, CANDIDATES, IN_DOCUMENT = 4, 8, 5
 
 
@@ -63,6 +64,9 @@ def synthetic(n: int) -> arbo.Result:
     manifest = arbo.Linker(arbo.KnowledgeBase([arbo.Entity("E0", "x")])).link(["x"]).manifest
     kept = {"mentions": near, "mention_dissimilarity": weight}
     mentions, links, clusters, documents, known = tables
+    near, scores = (links[name].combine_chunks().flatten() for name in ("candidates", "candidate_scores"))
+    kept["entities"] = pa.compute.index_in(near, known["entity_id"].combine_chunks()).to_numpy().reshape(n, -1)
+    kept["entity_dissimilarity"] = 1 - scores.to_numpy().reshape(n, -1)
     return arbo.Result(mentions, links, clusters, manifest, documents, known, None, lambda: kept)
 
 
@@ -105,7 +109,6 @@ def _tables(
     nulls = pa.nulls(n, pa.string())
     mentions = {"mention_id": ids, "document_id": documents, "spans": pa.ListArray.from_arrays(offsets, spans)}
     mentions |= {"text": text, "expansion": nulls, "type": nulls, "domain": nulls}
-    mentions |= {name: pa.nulls(n, pa.list_(pa.string())) for name in ("gold", "gold_entities")}
     whole = pa.compute.if_else(pa.array(nil), None, entity)
     links = {"mention_id": ids, "entity_id": whole, "entity_name": entity_names.take(pa.array(near[:, 0]))}
     links["entity_name"] = pa.compute.if_else(pa.array(nil), None, links["entity_name"])
@@ -126,6 +129,10 @@ def _tables(
     }
     own = {"document_id": documents[::IN_DOCUMENT], "domain": pa.nulls(len(texts), pa.string())}
     own["text"] = pa.array(texts, pa.large_string())
+    for name, columns in (("mentions", mentions), ("links", links)):
+        empty = {"corrected": pa.array([False] * n), "gold_entities": pa.array([[]] * n, pa.list_(pa.string()))}
+        missing = {key: one for key, one in SCHEMA[name].items() if key not in columns and not one.optional}
+        columns |= {key: empty.get(key, pa.nulls(n, one.type)) for key, one in missing.items()}
     return tuple(pa.table(columns) for columns in (mentions, links, clusters, own, known))
 
 
@@ -143,75 +150,63 @@ def served(run: Path) -> Iterator[tuple[str, int, float]]:
             process.terminate()
 
 
-class Client:
-    """A connection that is kept, with the token."""
-
-    def __init__(self, address: str) -> None:
-        host, _, token = address.removeprefix("http://").partition("/#token=")
-        self._connection, self._headers = http.client.HTTPConnection(host, timeout=300), {"X-Arbo-Token": token}
-
-    def ask(self, path: str) -> tuple[Any, float]:
-        """Return the answer, and the milliseconds until it was read."""
-        begin = time.perf_counter()
-        self._connection.request("GET", f"/{path}", headers=self._headers)
-        response = self._connection.getresponse()
-        content = response.read()
-        took = 1000 * (time.perf_counter() - begin)
-        if response.status != 200:
-            raise RuntimeError(f"{path}: {response.status}")
-        return (json.loads(content) if path.startswith("api/") else None), took
+_ASK = """(async (name, ...given) => {
+  const start = performance.now();
+  await arbo[name](...given);
+  return performance.now() - start;
+})"""
 
 
-def asked(client: Client, n: int, rounds: int) -> dict[str, list[str]]:
-    """Return queries of each kind, about things at random."""
+def asked(n: int, rounds: int, tables: arbo.Result) -> dict[str, list[list[Any]]]:
+    """Return questions of each kind, about things at random: the name of a view, and what it takes."""
     draw = random.Random(0)
-    rows = [client.ask(f"api/mentions?offset={draw.randrange(n)}&limit=1")[0]["rows"][0] for _ in range(rounds)]
-    places = [draw.randrange(n - 100) for _ in rows]
-    word = [row["text"].split()[0] for row in rows]
+    rows = [draw.randrange(n) for _ in range(rounds)]
+    links, mentions = (table.take(rows).to_pylist() for table in (tables.link_table, tables.mention_table))
+    ids = [row["mention_id"] for row in mentions]
+    nearness = {"nil": True, "sort": "nearness", "limit": 100}
     return {
-        "page": [f"mentions?offset={place}&limit=100" for place in places],
-        "margin": [f"mentions?sort=margin&nil=true&offset={place // 6}&limit=100" for place in places],
-        "words": [f"mentions?words={one}&limit=100" for one in word],
-        "search": [f"search?words={one}" for one in word],
-        "clusters": [f"clusters?nil=true&sort=nearness&offset={place // 50}&limit=100" for place in places],
-        "cluster": [f"cluster?id={quote(row['cluster_id'])}" for row in rows],
-        "mention": [f"mention?id={quote(row['mention_id'])}" for row in rows],
-        "document": [f"document?id={row['document_id']}" for row in rows],
-        "entity": [f"entity?id={row['entity_id']}" for row in rows if row["entity_id"]],
-        "review": [f"review/question?id={quote(row['mention_id'])}" for row in rows],
+        "page": [["mentions", {"offset": max(0, row - 100), "limit": 100}] for row in rows],
+        "margin": [["mentions", {"sort": "margin", "nil": True, "offset": row // 6, "limit": 100}] for row in rows],
+        "search": [["search", row["text"].split()[0]] for row in mentions],
+        "clusters": [["clusters", nearness | {"offset": row // 50}] for row in rows],
+        "cluster": [["cluster", row["cluster_id"]] for row in links],
+        "mention": [["mention", id_] for id_ in ids],
+        "document": [["document", row["document_id"]] for row in mentions],
+        "entity": [["entity", row["entity_id"]] for row in links if row["entity_id"]],
+        "review": [["ask", "review/question", {"id": id_}] for id_ in ids],
     }
 
 
 def measure(quick: bool) -> Figures:
     """Measure all."""
-    n = 20_000 if quick else 1_000_000
+    n, rounds = (20_000, 1) if quick else (1_000_000, 3)
     with tempfile.TemporaryDirectory() as folder:
-        run = Path(folder) / "run"
-        made: Callable[[], arbo.Result] = lambda: synthetic(n)  # noqa: E731
-        made().save(run)
+        tables = synthetic(n)
+        tables.save(Path(folder) / "run")
         say(f"a run of {n:,} mentions is made")
-        with served(run) as (address, process, seconds):
-            client = Client(address)
+        with served(Path(folder) / "run") as (address, process, seconds), Browser() as browser:
+            browser.look()
             figures: Figures = {"mentions": n, "start.seconds": seconds}
-            figures["first.ms"] = sum(client.ask(path)[1] for path in (*FILES, "api/overview"))
-            figures["review.first_seconds"] = client.ask("api/review/next")[1] / 1000
+            browser.navigate(address)
+            figures["first.ms"] = browser.until("performance.getEntriesByName('first-contentful-paint')[0]?.startTime")
+
+            def timed(name: str, questions: list[list[Any]]) -> Figures:
+                took = [browser.run(f"{_ASK}({', '.join(map(json.dumps, one))})") for one in questions]
+                return spread(name, took)
+
+            figures["tables.seconds"] = browser.run(f'{_ASK}("mentions", {{}})') / 1000
             say(json.dumps(figures))
-            every: list[str] = []
-            for name, paths in asked(client, n, 20 if quick else 100).items():
-                every += paths
-                client.ask(f"api/{paths[0]}")
-                figures |= best(lambda name=name, paths=paths: timed(name, client, paths), 1 if quick else 3)  # type: ignore[misc]
+            every: list[list[Any]] = []
+            for name, questions in asked(n, 20 if quick else 100, tables).items():
+                every += questions
+                figures[f"{name}.first_ms"] = browser.run(f"{_ASK}({', '.join(map(json.dumps, questions[0]))})")
+                figures |= best(lambda name=name, those=questions: timed(name, those), rounds)  # type: ignore[misc]
+                say(json.dumps(figures))
             random.Random(1).shuffle(every)
-            before = processor_ms(process)
-            figures |= best(lambda: timed("all", client, every), 1 if quick else 3)
-            figures["all.processor_ms"] = (processor_ms(process) - before) / len(every) / (1 if quick else 3)
+            figures |= best(lambda: timed("all", every), rounds)
             figures["memory_mb"] = memory(process)
+            assert not browser.messages, browser.messages
     return figures
-
-
-def timed(name: str, client: Client, paths: list[str]) -> Figures:
-    """Ask one query after another."""
-    return spread(name, [client.ask(f"api/{path}")[1] for path in paths])
 
 
 if __name__ == "__main__":

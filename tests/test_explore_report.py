@@ -26,15 +26,14 @@ from rerankers import Oracle
 import arbo
 from arbo.explore.columns import Columns
 from arbo.explore.cuts import Cuts, cuts_of
-from arbo.explore.payload import payload
+from arbo.explore.payload import Payload
 from arbo.explore.report import page, report
-from arbo.explore.trees import Tree
+from arbo.explore.trees import trees
 from clustering.methods import METHODS
 
 
-def unpacked(content: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Read packed columns: the header, and the values by name, as `static/local.js` does."""
-    data = gzip.decompress(content)
+def unpacked(data: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Read packed columns: the header, and the values by name, as `static/columns.js` does."""
     size = int.from_bytes(data[:4], "little")
     head, at, columns = json.loads(data[4 : 4 + size]), 4 + size, {}
     for name, kind, n in head["columns"]:
@@ -60,7 +59,8 @@ def result(sample: Sample) -> arbo.Result:
 
 @pytest.fixture(scope="module")
 def content(result: arbo.Result) -> tuple[dict[str, Any], dict[str, Any]]:
-    return unpacked(payload(result, "sample").tables)
+    payload = Payload(result, "sample")
+    return payload.overview, unpacked(payload.tables)[1]
 
 
 def clusters_of(labels: Any) -> set[frozenset[int]]:
@@ -80,7 +80,9 @@ def test_the_columns_are_those_of_the_tables(result: arbo.Result, content: tuple
     assert [ids[row] for row in columns["cluster"]] == links["cluster_id"].to_pylist()
     near = columns["near0"][columns["near"]]
     assert [columns["entity"][row] for row in near] == [own[0] for own in links["candidates"].to_pylist()]
-    assert (head["mentions"], head["linked"], head["nil"]) == (584, 442, 142)
+    assert (head["name"], head["mentions"], head["linked"], head["nil"]) == ("sample", 584, 442, 142)
+    assert (head["clusters"], head["discovered"]) == (len(result.clusters), len(result.discovered))
+    assert sum(size * count for size, count in head["sizes"]) == sum(head["histogram"]["entity"]) == 584
 
 
 def test_scores_of_the_page_are_those_of_evaluate(result: arbo.Result, content: tuple[Any, Any]) -> None:
@@ -114,18 +116,6 @@ def test_each_new_cluster_is_a_tree_that_its_weakest_join_holds_together(
         assert {columns["parent"][row] for row in rows} <= {*rows, -1}
         if cluster.weakest_join is not None:
             assert max(step[rows]) == np.float32(cluster.weakest_join)
-
-
-def walked(changes: Any, middle: int, own: Any) -> dict[int, Any]:
-    """Return the roots at each place of a slider, from those at the place ``middle`` on."""
-    roots = {middle: own}
-    for side in (range(middle + 1, len(changes)), range(middle - 1, -1, -1)):
-        before = own
-        for place in side:
-            before = before.copy()
-            before[changes[place][0]] = changes[place][1]
-            roots[place] = before
-    return roots
 
 
 READER = Oracle(lambda item, entity: 8 * (item.name == entity.name) + crc32((item.name + entity.name).encode()) % 9)
@@ -164,26 +154,21 @@ def test_cuts_are_the_links_at_these_thresholds(
         entity = cuts.entities.take(pa.array(root, mask=root < 0))
         assert entity.to_pylist() == anew.link_table["entity_id"].to_pylist()
 
-    assert unpacked(payload(result, "run").tables)[0]["pairs"] == {
-        kind: cuts.paired(kind) for kind in ("entity", "mention")
-    }
-    limits, alone = result.manifest["threshold"], {}
-    for kind in ("entity", "mention"):
-        values, changes = cuts.changes(kind)
-        assert len(values) <= 33
-        roots = alone[kind] = walked(changes, values.index(limits[kind]), cuts.roots(cuts.base))
-        for place in (0, 5, len(values) - 1):
-            check(roots[place], **{kind: values[place]})
-    places, values = ({kind: ask(kind) for kind in limits if kind != "nil"} for ask in (cuts.paired, cuts.thresholds))
-    n, pairs = len(places["mention"]), cuts.pair_changes()
-    assert len(pairs) == n * len(places["entity"]) <= 81
-    middle = places["mention"].index(values["mention"].index(limits["mention"]))
-    for row, column in ((0, 0), (-1, 1), (3, -1)):
-        entity, mention = places["entity"][row], places["mention"][column]
-        if values["entity"][entity] != limits["entity"]:
-            row %= len(places["entity"])
-            roots = walked(pairs[n * row : n * (row + 1)], middle, alone["entity"][entity])
-            check(roots[column % n], entity=values["entity"][entity], mention=values["mention"][mention])
+    head, columns = unpacked(Payload(result, "run").cuts)
+    assert (head["cuts"], head["pairs"]) == (cuts.values, cuts.paired)
+    roots: dict[Any, Any] = {cuts.home: cuts.roots(cuts.base)}
+    for place, earlier, rows, new in cuts.differences():
+        roots[place] = roots[earlier].copy()
+        roots[place][rows] = new
+    n = {kind: len(values) for kind, values in cuts.values.items()}
+    assert max(n.values()) <= 33
+    assert len(roots) == len(head["points"]) == len(columns["count"]) <= 33 + 32 + 64
+    entity, mention = cuts.home
+    places = [(at, mention) for at in (0, 5, n["entity"] - 1)] + [(entity, at) for at in (0, 5, n["mention"] - 1)]
+    places += [(cuts.paired["entity"][row], cuts.paired["mention"][at]) for row, at in ((0, 0), (-1, 1), (3, -1))]
+    for place in places:
+        limits = {kind: cuts.values[kind][at] for kind, at in zip(n, place, strict=True)}
+        check(roots[place], **limits)
 
 
 def test_no_threshold_lies_beyond_what_the_search_listed(sample: Sample) -> None:
@@ -191,16 +176,16 @@ def test_no_threshold_lies_beyond_what_the_search_listed(sample: Sample) -> None
     for limit, most in ((0.2, 0.2), (0.1, 0.1)):
         cuts = cuts_of(linker(kb, mention_threshold=limit).link(documents))
         assert isinstance(cuts, Cuts)
-        assert max(cuts.thresholds("mention")) == most
-    own = round(cuts.thresholds("entity")[5] - 1e-4, 4)
+        assert max(cuts.values["mention"]) == most
+    own = round(cuts.values["entity"][5] - 1e-4, 4)
     cuts = cuts_of(linker(kb, entity_threshold=own).link(documents))
     assert isinstance(cuts, Cuts)
-    values = cuts.thresholds("entity")
+    values = cuts.values["entity"]
     assert own in values
     assert len({f"{value:.3f}" for value in values}) == len(values)  # as addresses have them
     cuts = cuts_of(linker(kb, mention_threshold=None, entity_threshold=None).link(documents))
     assert isinstance(cuts, Cuts)
-    assert cuts.thresholds("mention")[-1] == cuts.thresholds("entity")[-1] == float("inf")
+    assert cuts.values["mention"][-1] == cuts.values["entity"][-1] == float("inf")
 
 
 def test_average_linkage_has_its_own_cuts(sample: Sample) -> None:
@@ -216,18 +201,17 @@ def test_a_run_whose_graph_is_lost_says_so(sample: Sample, tmp_path: Path) -> No
     documents, kb = sample
     result = linker(kb).link(documents)
     result.save(tmp_path / "run", texts=False)
-    told = unpacked(payload(arbo.Result.load(tmp_path / "run"), "bare").tables)[0]
-    assert ("cuts" in told, told["texts"]) == (True, False)  # the graph has no texts
+    told = Payload(arbo.Result.load(tmp_path / "run"), "bare").overview
+    assert (told["no_cuts"], told["texts"]) == (None, False)  # the graph has no texts
     assert "does not keep its graph" in str(cuts_of(replace(result, arrays=None)))
 
 
 def test_discovery_alone_has_a_page() -> None:
     names = ["Quercus robur", "Quercus robur", "quercus robus", "Betula", "Betula", "Pinus"]
     result = linker(None, mention_threshold=0.9).discover([document(f"d{i}", name) for i, name in enumerate(names)])
-    head, columns = unpacked(payload(result, "names").tables)
-    assert (head["kb"], head["linked"], head["nil"]) == (None, 0, 6)
-    assert columns["entity"] == []
-    assert "cuts" in head
+    payload = Payload(result, "names")
+    assert [payload.overview[name] for name in ("kb", "linked", "nil", "no_cuts")] == [None, 0, 6, None]
+    assert unpacked(payload.tables)[1]["entity"] == []
 
 
 def test_a_page_runs_one_script_and_asks_for_nothing(result: arbo.Result) -> None:
@@ -244,23 +228,23 @@ def test_a_page_runs_one_script_and_asks_for_nothing(result: arbo.Result) -> Non
         assert rules[kind] == f"'sha256-{b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"
     assert "<title>&lt;b&gt;&amp; run</title>" in html
     blocks = dict(re.findall(r'<script type="application/octet-stream" id="(\w+)">([A-Za-z0-9+/=]*)</script>', html))
-    assert blocks.keys() == {"tables", "texts"}
-    assert html.count("<script") == 3
+    assert blocks.keys() == {"overview", "tables", "cuts", "texts"}
+    assert html.count("<script") == 5
     assert "innerHTML" not in html
     assert not re.search(r"^(import|export) ", html, re.MULTILINE)
-    assert unpacked(b64decode(blocks["texts"]))[1]["text"] == result.document_table["text"].to_pylist()  # type: ignore[index]
+    assert unpacked(gzip.decompress(b64decode(blocks["texts"])))[1]["text"] == result.document_table["text"].to_pylist()  # type: ignore[index]
     assert html == page(result, "<b>& run")
 
 
 def test_a_page_without_texts_holds_no_text_of_a_document(result: arbo.Result) -> None:
     html = page(result, "run", texts=False)
-    blocks = re.findall(r'<script type="application/octet-stream" id="(\w+)">([A-Za-z0-9+/=]*)</script>', html)
-    assert [name for name, _ in blocks] == ["tables"]
-    raw = gzip.decompress(b64decode(blocks[0][1])).decode("utf-8", "ignore")
+    found = re.findall(r'<script type="application/octet-stream" id="(\w+)">([A-Za-z0-9+/=]*)</script>', html)
+    blocks = {name: gzip.decompress(b64decode(block)) for name, block in found}
+    assert blocks.keys() == {"overview", "tables", "cuts"}
     assert "came alongside" in (result.text_of("D01") or "")
-    assert "came alongside" not in raw
+    assert b"came alongside" not in b"".join(blocks.values())
     assert pc.count(result.mention_table["expansion"]).as_py()
-    _, columns = unpacked(b64decode(blocks[0][1]))
+    _, columns = unpacked(blocks["tables"])
     assert (columns["expansion.words"], set(columns["expansion"])) == ([], {-1})
 
 
@@ -270,7 +254,7 @@ def test_columns_hold_what_they_are_given() -> None:
     columns.numbers("d", [5, 5, 900, 4], sorted_=True)
     columns.decimals("f", np.array([0.5, np.nan, np.inf, -1e30]))
     columns.strings("s", pa.array(["", "é\u2028</script>", None, "𝄞"]))
-    head, found = unpacked(columns.packed({"a": 1}))
+    head, found = unpacked(columns.packed(a=1))
     assert head["a"] == 1
     assert found["n"].tolist() == [3, -1, 2**31 - 1]
     assert found["d"].tolist() == [5, 5, 900, 4]
@@ -307,5 +291,5 @@ def test_a_cluster_that_only_people_joined_has_no_dissimilarity(sample: Sample) 
     documents = [document("a", "zebra"), document("b", "flu")]
     ids = [one.mentions[0].id for one in documents]
     result = linker(sample[1]).link(documents, [{"same": ids}])
-    tree = Tree.of(result, cuts_of(result))
-    assert (tree.parent.tolist(), np.isnan(tree.step).all()) == ([-1, 0], True)
+    parent, step, _ = trees(result, cuts_of(result))
+    assert (parent.tolist(), np.isnan(step).all()) == ([-1, 0], True)

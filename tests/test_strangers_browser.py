@@ -96,7 +96,7 @@ def test_a_stranger_cannot_use_the_page(browser: Browser, stranger: str, tmp_pat
         browser.navigate(stranger)
         browser.until("document.title === 'stranger'")
         answer = json.dumps({"mention_id": id_, "answer": "accept"})
-        for path in ("api/overview", "", "app.js"):
+        for path in ("api/overview", "api/tables", "", "app.js"):
             assert read(browser, own + path) == "blocked"
         for headers in ({}, {"X-Arbo-Token": token}, {"Content-Type": "text/plain"}):
             how = {"method": "POST", "body": answer, "headers": headers}

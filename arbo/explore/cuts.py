@@ -5,25 +5,25 @@ have one of a few values. They are kept as differences: the mentions that change
 of the run's own; where both move, the mention threshold does, after the entity threshold.
 """
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from arbo.data.tables import numbered
-from arbo.engine import Decisions, Edges, Graph, Partition, partition
+from arbo.engine import Decisions, Graph, Partition, partition
 from arbo.results.graphs import graph_of
 from arbo.results.run import Ints, Run
 
 STEPS, PAIRED = 32, 8
 """Numbers of values of each of the two thresholds: where it moves alone, and where both move."""
 
-
-_NONE: tuple[Ints, Ints] = np.empty(0, np.int64), np.empty(0, np.int64)
+Place = tuple[int, int]
+"""Places among the values of the entity threshold and of the mention threshold."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,11 +78,13 @@ class Cuts:
         near, link = (pa.array(rows, mask=rows < 0) for rows in (place_of, row_of))
         return pc.coalesce(links.combine_chunks().take(link), candidates.values.take(near))
 
-    def thresholds(self, kind: str) -> list[float]:
-        """Return the values of a threshold, ascending, at most `STEPS`; the run's own is one of them.
+    @cached_property
+    def values(self) -> dict[str, list[float]]:
+        """The values of the thresholds ``entity`` and ``mention``, ascending; the run's own are among them."""
+        return {kind: self._values(kind) for kind in ("entity", "mention")}
 
-        Beyond what the search of the run recorded, it is blind, so that no value lies there.
-        """
+    def _values(self, kind: str) -> list[float]:
+        """Return at most `STEPS` values; none is where the search of the run is blind, beyond what it recorded."""
         is_entity, limit = self.graph.source < self.graph.n_entities, float(self.run.manifest["threshold"][kind])
         weight = self.graph.weight[is_entity if kind == "entity" else ~is_entity]
         within = self.run.manifest["search"].get("within") if kind == "mention" else None
@@ -91,56 +93,56 @@ class Cuts:
         low, high = float(weight.min()), float(weight.max())
         grid = np.unique(np.round(np.linspace(low, high, STEPS - 1), 3))
         grid = grid[grid <= (np.inf if within is None else within)]
-        return sorted(
-            {*grid[np.abs(grid - limit) > 5e-4].tolist(), limit}
-        )  # none that an address would not tell from it
+        grid = grid[np.abs(grid - limit) > 5e-4]  # an address tells all values apart
+        return sorted({*grid.tolist(), limit})
 
-    def changes(self, kind: str) -> tuple[list[float], list[tuple[Ints, Ints]]]:
-        """Return the values of a threshold, and for each the rows that change there and their new roots."""
-        values, limits = self.thresholds(kind), _limits(self.run.manifest["threshold"])
-        return values, self._differences(values, values.index(limits[kind]), limits, kind)
+    @cached_property
+    def home(self) -> Place:
+        """The place of the run's own thresholds."""
+        entity, mention = (own.index(self.run.manifest["threshold"][kind]) for kind, own in self.values.items())
+        return entity, mention
 
-    def paired(self, kind: str) -> list[int]:
-        """Return the places, among the values of a threshold, of those that it has where both move; its own is one."""
-        values, limit = self.thresholds(kind), float(self.run.manifest["threshold"][kind])
-        every = np.linspace(0, len(values) - 1, min(PAIRED, len(values))).round().astype(int)
-        return sorted({*every.tolist(), values.index(limit)})
+    @cached_property
+    def paired(self) -> dict[str, list[int]]:
+        """The places of values that both thresholds have together; the run's own are among them."""
+        paired = {}
+        for (kind, values), home in zip(self.values.items(), self.home, strict=True):
+            spaced = np.linspace(0, len(values) - 1, min(PAIRED, len(values))).round().astype(int)
+            paired[kind] = sorted({*spaced.tolist(), home})
+        return paired
 
-    def pair_changes(self) -> list[tuple[Ints, Ints]]:
-        """Return, for each pair of `paired` values, the rows that change there and their new roots, as `changes` does.
+    def differences(self) -> Iterator[tuple[Place, Place, Ints, Ints]]:
+        """Yield places, the run's own first: each with an earlier one, the rows that change from there, and new roots.
 
-        The mention threshold moves within a row of pairs; that of the run's own entity threshold is empty.
+        The new roots are those of `roots`.
         """
-        limits = _limits(self.run.manifest["threshold"])
-        values = {kind: self.thresholds(kind) for kind in limits}
-        mention = [values["mention"][place] for place in self.paired("mention")]
-        changes: list[tuple[Ints, Ints]] = []
-        for entity in (values["entity"][place] for place in self.paired("entity")):
-            if entity == limits["entity"]:
-                changes += [_NONE] * len(mention)
-            else:
-                changes += self._differences(
-                    mention, mention.index(limits["mention"]), {**limits, "entity": entity}, "mention"
-                )
-        return changes
+        yield self.home, self.home, np.empty(0, np.int64), np.empty(0, np.int64)
+        for walks in self._walks():
+            begin = self._roots_at(walks[0][0])
+            for walk in walks:
+                before = begin
+                for earlier, place in pairwise(walk):
+                    now = self._roots_at(place)
+                    rows = np.flatnonzero(now != before)
+                    yield place, earlier, rows, now[rows]
+                    before = now
 
-    def _differences(
-        self, values: list[float], middle: int, limits: dict[str, float], kind: str
-    ) -> list[tuple[Ints, Ints]]:
-        """Return the changes at values of one of two thresholds, from the one ``middle`` on."""
-        changes = [_NONE] * len(values)
-        begin = self.roots(self.at(**{**limits, kind: values[middle]})) if len(values) > 1 else None
-        for side in (range(middle + 1, len(values)), range(middle - 1, -1, -1)):
-            before = begin
-            for place in side:
-                now = self.roots(self.at(**{**limits, kind: values[place]}))
-                rows = np.flatnonzero(now != before)
-                changes[place], before = (rows, now[rows]), now
-        return changes
+    def _walks(self) -> Iterator[tuple[list[Place], ...]]:
+        """Yield walks from the same place on: first from the run's own, then where an earlier one was."""
+        entity, mention = self.home
+        yield tuple([(at, mention) for at in side] for side in _sides(range(len(self.values["entity"])), entity))
+        for at in (entity, *(place for place in self.paired["entity"] if place != entity)):
+            places = range(len(self.values["mention"])) if at == entity else self.paired["mention"]
+            yield tuple([(at, place) for place in side] for side in _sides(places, mention))
+
+    def _roots_at(self, place: Place) -> Ints:
+        return self.roots(self.at(self.values["entity"][place[0]], self.values["mention"][place[1]]))
 
 
-def _limits(threshold: dict[str, Any]) -> dict[str, float]:
-    return {kind: float(threshold[kind]) for kind in ("entity", "mention")}
+def _sides(places: Iterable[int], middle: int) -> tuple[list[int], list[int]]:
+    """Return the places from the middle one on, upwards and downwards."""
+    ascending = sorted(places)
+    return [at for at in ascending if at >= middle], [at for at in reversed(ascending) if at <= middle]
 
 
 def cuts_of(run: Run) -> Cuts | str:
@@ -150,26 +152,3 @@ def cuts_of(run: Run) -> Cuts | str:
     if (graph := graph_of(run)) is None:
         return "The run does not keep its graph; link again to see more."
     return Cuts(run, *graph, numbered(run.mention_table))
-
-
-def nil_edges(cuts: Cuts) -> Edges:
-    """Return the edges of the trees of the NIL clusters, between rows of the tables."""
-    tree, labels = cuts.base.tree(), cuts.base.labels[cuts.base.n_entities :]
-    inside = labels[tree.source] == labels[tree.target]
-    source, target = (cuts.order[ends[inside]] for ends in (tree.source, tree.target))
-    return Edges(source, target, tree.height[inside])
-
-
-def rooted(edges: Edges, n: int) -> tuple[Ints, Ints, npt.NDArray[np.float64]]:
-    """Direct the edges of trees away from the first row of each; return children, parents and weights."""
-    from scipy.sparse import coo_matrix
-    from scipy.sparse.csgraph import breadth_first_order, connected_components
-
-    ends = np.asarray(edges.source, np.int64), np.asarray(edges.target, np.int64)
-    inner = coo_matrix((np.ones(len(ends[0])), ends), shape=(n, n))
-    _, first = np.unique(connected_components(inner, directed=False)[1], return_index=True)
-    source, target = np.append(ends[0], np.full(len(first), n)), np.append(ends[1], first)
-    outer = coo_matrix((np.ones(len(source)), (source, target)), shape=(n + 1, n + 1)).tocsr()
-    above = breadth_first_order(outer, n, directed=False)[1]
-    down = above[ends[1]] == ends[0]
-    return np.where(down, ends[1], ends[0]), np.where(down, ends[0], ends[1]), np.asarray(edges.weight, np.float64)

@@ -28,15 +28,11 @@ def overview(run: Run) -> dict[str, Any]:
         "kb": None if kb is None else f"{kb['entities']:,} entities",
         "method": config["method"],
         "k": config["k"],
-        "linkage": config.get("nil_linkage", "single"),
         "threshold": {kind: _finite(manifest["threshold"][kind]) for kind in ("entity", "mention")},
         "offset": run.offset,
-        "similarity_threshold": _finite(run.offset - manifest["threshold"]["entity"]),
         "scores": _scores(run),
         "histogram": _histogram(run),
         "sizes": np.column_stack([size, count]).tolist(),
-        "changes": False,
-        "made": " ".join(f"{name} {version}" for name, version in manifest.get("versions", {}).items()),
     }
 
 

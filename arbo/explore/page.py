@@ -1,11 +1,12 @@
-"""The page of a run in a folder: what it shows, what its review asks, and the run that its answers make."""
+"""The served page of a run: what it shows, what its review asks, and the run that its answers make."""
 
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from arbo.errors import DataError, UsageError
+from arbo.explore.payload import Payload
 from arbo.explore.reviewing import Reviewing
-from arbo.explore.views import Answer, Views
 from arbo.files import real
 from arbo.linker import Linker
 from arbo.pipeline.saved_run import SavedRun, Tell, ignore, open_run, parent_of, review_of, search_of
@@ -16,9 +17,9 @@ _QUESTIONS = 10_000
 
 
 class Page:
-    """The page of a run; its ``views`` and its ``reviewing`` are those of the last run that answers made."""
+    """The page of a run; its ``payload`` and its ``reviewing`` are those of the last run that answers made."""
 
-    views: Views
+    payload: Payload
     reviewing: Reviewing
 
     def __init__(
@@ -65,22 +66,22 @@ class Page:
                 raise UsageError(f"{wrong}; give the run of which {saved.folder} was made")
         self._show(saved.result, saved.folder, earlier)
 
-    def applied(self) -> Answer:
-        """Make the run that obeys the answers, show it from now on, and return its first changes."""
+    def applied(self) -> dict[str, Any]:
+        """Make the run that obeys the answers, and show it from now on; return where it is, and what it obeys."""
         if not self._answers.exists() or not self._answers.stat().st_size:
             raise UsageError("there is nothing to apply: no answer is written yet")
         after = self._linker.add(self._saved.result, (), self._answers)
         self._saved.save_child(after, self._out)
         self._show(after, self._out, self._saved)
-        changes = self.views.changes()
-        return {"run": str(self._out), "corrections": after.manifest["corrections"], "changes": changes}
+        return {"run": str(self._out), "corrections": after.manifest["corrections"]}
 
     def _show(self, result: Result, folder: Path, earlier: SavedRun | None) -> None:
         before, since = (None, None) if earlier is None else (earlier.result, real(earlier.folder).name)
-        self.views = Views(result, real(folder).name, before=before, since=since, kb=self._kb)
+        self.payload = Payload(result, real(folder).name, before=before, since=since, kb=self._kb)
         sitting = Sitting(review_of(result, self._answers, self._author), _QUESTIONS)
         kb = self._kb
-        self.reviewing = Reviewing(self.views, sitting, search_of(result, None if kb is None else lambda: kb))
+        self.reviewing = Reviewing(sitting, search_of(result, None if kb is None else lambda: kb))
+        _ = self.payload.overview, self.payload.tables, self.payload.changes  # now rather than at the first view
 
     @cached_property
     def _linker(self) -> Linker:

@@ -1,18 +1,24 @@
-"""The content of a page: the tables of a run as columns, and its texts apart from them."""
+"""The content of a page: the tables of a run and its partitions as columns, and its texts apart from them."""
 
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from dataclasses import asdict
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from arbo.data import KnowledgeBase
 from arbo.data.arrow import strings
 from arbo.engine import ranges
+from arbo.errors import UsageError
 from arbo.explore.columns import Columns
 from arbo.explore.cuts import Cuts, cuts_of
 from arbo.explore.figures import overview
-from arbo.explore.trees import Tree
+from arbo.explore.trees import trees
 from arbo.files import json_ready
+from arbo.results.diff import diff
 from arbo.results.export import sentence_ends
 from arbo.results.run import Ints, Run
 from arbo.results.schema import SCHEMA
@@ -25,39 +31,82 @@ _ALIASES = 12
 _ELSEWHERE = ("entity_id", "entity_name", "cluster_id")
 
 
-class Payload(NamedTuple):
-    """The compressed content of a page."""
+class Payload:
+    """The content of a page as blocks, which it asks for by name; ``static/source.js`` makes all views of them."""
 
-    tables: bytes
-    texts: bytes | None
-    """None for a page without texts."""
+    def __init__(
+        self,
+        run: Run,
+        name: str,
+        *,
+        texts: bool = True,
+        before: Run | None = None,
+        since: str | None = None,
+        kb: KnowledgeBase | None = None,
+    ) -> None:
+        """Take a run and its name, perhaps with an earlier run, which is named ``since``.
 
+        Without ``texts``, no sentence is readable: mentions keep their own texts, but not their long forms. A knowledge
+        base describes the entities.
+        """
+        self.run, self.name, self.has_texts = run, name, texts and run.has_texts
+        self._before, self._since, self._kb = before, since, kb
+        self._cuts = cuts_of(run)
+        self._known = _Entities(run, None if isinstance(self._cuts, str) else self._cuts.entities)
 
-def payload(run: Run, name: str, *, texts: bool = True) -> Payload:
-    """Return the content of the page of a run that is called ``name``; without ``texts``, no sentence is readable.
+    @cached_property
+    def overview(self) -> dict[str, Any]:
+        """The counts, scores, dissimilarities and sizes of the run, and what the page has; ready for JSON."""
+        return overview(self.run) | {
+            "name": self.name,
+            "texts": self.has_texts,
+            "aliases": _ALIASES,
+            "links": _link_columns(self.run),
+            "changes": self._before is not None,
+            "described": self._kb is not None,
+            "no_cuts": self._cuts if isinstance(self._cuts, str) else None,
+        }
 
-    Mentions keep their own texts, but not their long forms.
-    """
-    has_texts = texts and run.has_texts
-    columns, cuts = Columns(), cuts_of(run)
-    known = _Entities(run, None if isinstance(cuts, str) else cuts.entities)
-    _add_mentions(columns, run, has_texts)
-    names = _add_links(columns, run, known)
-    tree = Tree.of(run, cuts)
-    columns.numbers("parent", tree.parent)
-    columns.decimals("step", tree.step)
-    columns.numbers("joins", tree.joins)
-    _add_names(columns, run, known)
-    head = {"name": name, "texts": has_texts, "aliases": _ALIASES, "links": names, **overview(run)}
-    if isinstance(cuts, str):
-        head["no_cuts"] = cuts
-    else:
-        head |= _add_cuts(columns, cuts, known)
-    if not has_texts:
-        return Payload(columns.packed(head), None)
-    content = Columns()
-    content.strings("text", run.document_table["text"])
-    return Payload(columns.packed(head), content.packed({}))
+    @cached_property
+    def tables(self) -> bytes:
+        """The mentions, links, clusters and entities as columns, with the trees of the clusters."""
+        columns = Columns()
+        _add_mentions(columns, self.run, self.has_texts)
+        _add_links(columns, self.run, self._known)
+        parent, step, joins = trees(self.run, self._cuts)
+        columns.numbers("parent", parent)
+        columns.decimals("step", step)
+        columns.numbers("joins", joins)
+        _add_names(columns, self.run, self._known)
+        return columns.packed()
+
+    @cached_property
+    def cuts(self) -> bytes:
+        """The differences of the partitions at other thresholds as columns; raise UsageError without the graph."""
+        if isinstance(self._cuts, str):
+            raise UsageError(self._cuts)
+        return _cuts(self._cuts, self._known)
+
+    def texts(self, rows: Sequence[int]) -> list[str]:
+        """Return the texts of documents."""
+        if max(rows, default=0) >= (n := len(self.run.document_ids)):
+            raise UsageError(f"the run has {n:,} documents, and none with the number {max(rows)}")
+        return self.run.texts(np.array(rows, np.int64)) if self.has_texts else []
+
+    def entity(self, id_: str) -> dict[str, Any]:
+        """Return what the knowledge base says about an entity: nothing about an unknown one."""
+        known = self._kb[id_] if self._kb is not None and id_ in self._kb else None
+        if known is None:
+            return {}
+        names = [known.name, *known.aliases]
+        return {"names": names, "more_names": 0, "description": known.definition, "types": list(known.types)}
+
+    @cached_property
+    def changes(self) -> dict[str, Any]:
+        """The clusters that changed since the run before this one, those that matter most first."""
+        found = None if self._before is None else diff(self._before, self.run)
+        rows = [] if found is None else [asdict(row) for row in found.ranked]
+        return {"rows": rows, "counts": {} if found is None else found.counts(), "since": self._since}
 
 
 class _Entities:
@@ -109,17 +158,22 @@ def _add_mentions(columns: Columns, run: Run, has_texts: bool) -> None:
         columns.numbers("after", stop - last)
 
 
-def _add_links(columns: Columns, run: Run, known: _Entities) -> list[str]:
-    """Add the decisions, and the nearest candidates, which are kept once for equal lists; return names of columns."""
+def _link_columns(run: Run) -> list[str]:
+    """Return the names of the columns of links that rows of mentions have on the page."""
+    flat = (name for name, column in SCHEMA["links"].items() if column.flat and name not in _ELSEWHERE)
+    return [name for name in flat if name in run.link_table.column_names]
+
+
+def _add_links(columns: Columns, run: Run, known: _Entities) -> None:
+    """Add the decisions, and the nearest candidates, which are kept once for equal lists."""
     links = run.link_table
     columns.numbers("cluster", run.cluster_rows)
-    flat = {name: column.type for name, column in SCHEMA["links"].items() if column.flat and name not in _ELSEWHERE}
-    names = [name for name in flat if name in links.column_names]
-    for name in names:
-        if flat[name] == pa.string():
+    for name in _link_columns(run):
+        kind = SCHEMA["links"][name].type
+        if kind == pa.string():
             columns.codes(name, links[name])
         else:
-            add = columns.numbers if flat[name] == pa.bool_() else columns.decimals
+            add = columns.numbers if kind == pa.bool_() else columns.decimals
             add(name, links[name].to_numpy())
     table = np.full((2 * _CANDIDATES, len(known.shown)), -1, np.int64)
     owner, place = np.repeat(np.arange(len(known.shown)), known.shown), ranges(np.zeros_like(known.shown), known.shown)
@@ -134,7 +188,6 @@ def _add_links(columns: Columns, run: Run, known: _Entities) -> list[str]:
     for rank in range(_CANDIDATES):
         columns.numbers(f"near{rank}", lists[rank])
         columns.decimals(f"near{rank}.score", lists[_CANDIDATES + rank].astype(np.int32).view(np.float32))
-    return names
 
 
 def _add_names(columns: Columns, run: Run, known: _Entities) -> None:
@@ -152,18 +205,16 @@ def _add_names(columns: Columns, run: Run, known: _Entities) -> None:
     columns.strings("alias", strings([name for names in aliases for name in (names or ())[:_ALIASES]]))
 
 
-def _add_cuts(columns: Columns, cuts: Cuts, known: _Entities) -> dict[str, dict[str, Any]]:
-    """Add the differences of the partitions at other thresholds; return the thresholds, and the places of pairs."""
-    page_row = np.append(known.rows(cuts.entities), -1)
-    changes = {kind: cuts.changes(kind) for kind in ("entity", "mention")}
-    differences = {kind: rows for kind, (_, rows) in changes.items()} | {"pair": cuts.pair_changes()}
-    for kind, steps in differences.items():
-        columns.numbers(f"cut.{kind}", [len(rows) for rows, _ in steps])
-        columns.numbers(f"cut.{kind}.row", np.concatenate([rows for rows, _ in steps]), sorted_=True)
-        roots = np.concatenate([roots for _, roots in steps])
-        columns.numbers(f"cut.{kind}.root", np.where(roots >= 0, page_row[np.maximum(roots, 0)], roots))
+def _cuts(cuts: Cuts, known: _Entities) -> bytes:
+    """Return the differences of the partitions at other thresholds, with these and the places that they have."""
+    columns, page_row = Columns(), np.append(known.rows(cuts.entities), -1)
+    places, earlier, rows, roots = zip(*cuts.differences(), strict=True)
+    root, number = np.concatenate(roots), {place: i for i, place in enumerate(places)}
+    columns.numbers("count", [len(own) for own in rows])
+    columns.numbers("row", np.concatenate(rows), sorted_=True)
+    columns.numbers("root", np.where(root >= 0, page_row[np.maximum(root, 0)], root))
     base = cuts.roots(cuts.base)  # of a known entity, its row on the page
     members, start = cuts.run.rows_of_cluster
     columns.numbers("discovered.root", -1 - base[members[start[known.n_linked : -1]]])
-    values = {kind: json_ready(limits) for kind, (limits, _) in changes.items()}
-    return {"cuts": values, "pairs": {kind: cuts.paired(kind) for kind in changes}}
+    points = [[*place, number[one]] for place, one in zip(places, earlier, strict=True)]
+    return columns.packed(cuts=json_ready(cuts.values), pairs=cuts.paired, points=points)

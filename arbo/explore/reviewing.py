@@ -8,16 +8,14 @@ import numpy as np
 from pydantic import BaseModel
 
 from arbo.errors import UsageError
-from arbo.explore.views import Answer, Views
 from arbo.files import json_ready
 from arbo.results import review
 from arbo.results.review import Question, Review, Sitting
 from arbo.results.run import Link
+from arbo.serve.requests import Answer, Refused
 
 _SHOWN = 20
 """Number of mentions that are listed of those to which a decision spreads."""
-_ALONE = ("not", "drop", "different")
-"""Answers that other mentions of the name do not follow."""
 Search = Callable[[str, Link], list[tuple[str, str, float]]]
 """Returns id, name and similarity of entities with names like the words; see the verb `review`."""
 
@@ -32,9 +30,8 @@ class Decision(BaseModel, extra="forbid"):
 
 @dataclass
 class Reviewing:
-    """Questions and answers about the run of ``views``; use it from one thread at a time."""
+    """Questions and answers about a run; use it from one thread at a time."""
 
-    views: Views
     sitting: Sitting
     search: Search
     offered: set[str] = field(default_factory=set)
@@ -58,11 +55,11 @@ class Reviewing:
 
     def question(self, id: str) -> Answer:  # noqa: A002
         """Return the question about any mention; raise Refused for an unknown id."""
-        return self._shown(Question.of(self.review.run, self.views.link(id), 0, 0.0))
+        return self._shown(Question.of(self.review.run, self._link(id), 0, 0.0))
 
     def entities(self, words: str, mention_id: str) -> Answer:
         """Search entities for a mention by name."""
-        rows = self.search(words, self.views.link(mention_id))
+        rows = self.search(words, self._link(mention_id))
         self.offered.update(id_ for id_, *_ in rows)
         return {"rows": [_choice(*one) for one in rows]}
 
@@ -85,7 +82,7 @@ class Reviewing:
                     "nothing to undo: this sitting wrote nothing, or somebody else wrote to the file since"
                 )
             return {"written": None, **self.next()}
-        link = self.views.link(decision.mention_id)
+        link = self._link(decision.mention_id)
         if kind in ("candidate", "new", "same", "different") and not value:
             raise UsageError(f"the answer {kind!r} needs a value")
         if kind == "candidate" and value not in {id_ for id_, _ in link.candidates} | self.offered:
@@ -94,10 +91,15 @@ class Reviewing:
         self.sitting.answer(link, written)
         return {"written": json_ready(written), **self.next()}
 
+    def _link(self, id_: str) -> Link:
+        if id_ not in self.review.run.row_of:
+            raise Refused(f"the run has no mention {id_!r:.100}", 404)
+        return self.review.run.link_of(id_)
+
     def _shown(self, question: Question) -> Answer:
         link = question.link
         return {
-            "mention": self.views.mention(link.mention.id),
+            "mention_id": link.mention.id,
             "name": link.name,
             "doubt": question.doubt,
             "choices": [_choice(*one) for one in question.choices],
@@ -107,17 +109,17 @@ class Reviewing:
         }
 
     def _spread(self, link: Link) -> Answer:
-        """Return which other mentions follow a decision by their name, and how many hang on the mention now.
+        """Return which other mentions follow a decision by their name.
 
-        The latter may follow too if corrections spread along the graph, which only the new partition tells.
+        Those that hang on the mention may follow too if corrections spread along the graph, which only the new
+        partition tells.
         """
         run = self.review.run
         row, spread = run.row_of[link.mention.id], run.manifest["config"].get("spread", "graph")
         rows = np.flatnonzero(self.review.names == self.review.names[row]) if spread != "none" else np.array([row])
         ids = (id_ for id_ in run.mention_table["mention_id"].take(rows).to_pylist() if id_ not in self.review.decided)
         others = [id_ for id_ in ids if id_ != link.mention.id]
-        below = self.views.below(link.mention.id) if spread == "graph" else 0
-        return {"spread": spread, "mentions": len(others), "ids": others[:_SHOWN], "below": below, "alone": _ALONE}
+        return {"spread": spread, "mentions": len(others), "ids": others[:_SHOWN]}
 
 
 def _choice(id_: str, name: str, score: float) -> Answer:

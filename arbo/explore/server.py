@@ -1,4 +1,4 @@
-"""The web application of a served page: its files, its views as JSON, and the review.
+"""The web application of a served page: its files, the blocks of its content, and the review.
 
 It answers this computer alone: requests need the token of the printed address and a local host, and no page of another
 site may ask. The policy lets the page load nothing but its own files.
@@ -10,9 +10,9 @@ import socket
 from collections.abc import Callable
 from functools import partial, wraps
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter, FastAPI, Request, Response
+from fastapi import APIRouter, FastAPI, Query, Request, Response
 
 from arbo.explore.page import Page
 from arbo.explore.reviewing import Decision
@@ -22,10 +22,9 @@ from arbo.serve.web import Rules, Turn, application, json_response, serve
 
 STATIC = Path(__file__).parent / "static"
 TOKEN = "x-arbo-token"
-VIEWS = (
-    *("overview", "mentions", "clusters", "documents", "search", "changes"),
-    *("cluster", "mention", "document", "entity"),
-)
+BLOCKS = ("overview", "tables", "cuts", "changes")
+"""Parts of the content that a page asks for as a whole."""
+Rows = Annotated[list[Annotated[int, Query(ge=0)]], Query(max_length=1000)]
 QUESTIONS = ("next", "question", "entities")
 """Methods of the review; they take turns, as what writes does."""
 _POLICY = {
@@ -44,8 +43,17 @@ def app_of(page: Page, token: str) -> FastAPI:
     """Return the web application of a page; requests to its views need the token in the header ``X-Arbo-Token``."""
     app = application(Rules(Limits(body=20_000), "the page is at /", _POLICY, check=partial(_check, token)))
     turns = APIRouter(route_class=Turn)
-    for name in VIEWS:
-        app.get(f"/api/{name}")(_method(lambda: page.views, name))
+    for name in BLOCKS:
+        app.get(f"/api/{name}")(partial(_block, page, name))
+
+    @app.get("/api/texts")
+    def texts(row: Rows) -> Response:
+        return json_response(page.payload.texts(row))
+
+    @app.get("/api/entity")
+    def entity(id: str) -> Response:  # noqa: A002
+        return json_response(page.payload.entity(id))
+
     for name in QUESTIONS:
         turns.get(f"/api/review/{name}")(_method(lambda: page.reviewing, name))
 
@@ -73,6 +81,16 @@ def _method(owner: Callable[[], object], name: str) -> Callable[..., Response]:
         return json_response(json_ready(getattr(owner(), name)(**parameters)))
 
     return call
+
+
+def _block(page: Page, name: str) -> Response:
+    """Return a part of the content of the page: columns as bytes, and others as JSON."""
+    content = getattr(page.payload, name)
+    return (
+        Response(content, media_type="application/octet-stream")
+        if isinstance(content, bytes)
+        else json_response(json_ready(content))
+    )
 
 
 def _check(token: str, request: Request) -> None:

@@ -152,18 +152,18 @@ def _page() -> tuple[Any, list[str]]:
 
 
 def _explore(seed: int, folder: Path) -> None:
-    from arbo.explore.server import QUESTIONS, VIEWS
+    from arbo.explore.server import BLOCKS, QUESTIONS
 
     chance, (client, ids) = random.Random(seed), _page()
-    known = ["words", "document", "entity", "cluster", "nil", "sort", "offset", "limit", "id", "mention_id", "x"]
-    usual = [*ids, "true", "order", "size", "nearness", "10", "0", "499", "fever", "a"]
+    known = ["words", "row", "id", "mention_id", "x"]
+    usual = [*ids, "10", "0", "2", "fever", "a"]
     headers = {"x-arbo-token": _TOKEN if chance.random() < 0.95 else quote(_text(chance, _TOKEN)[:99])}
     how = chance.random()
     if how < 0.65:
-        view = chance.choice(sorted(VIEWS) + [f"review/{name}" for name in QUESTIONS])
+        view = chance.choice([*BLOCKS, "texts", "entity", *(f"review/{name}" for name in QUESTIONS)])
         names = chance.sample(known, chance.choice([0, 1, 1, 2, 3]))
-        if view in ("cluster", "mention", "document", "entity", "review/question") and chance.random() < 0.8:
-            names = ["id"]
+        if view in ("texts", "entity", "review/question") and chance.random() < 0.8:
+            names = ["row" if view == "texts" else "id"]
         _check(client.get(f"/api/{view}", params={name: _text(chance, *usual) for name in names}, headers=headers))
     elif how < 0.95:
         answer = {

@@ -5,19 +5,21 @@ import { overviewView, mentionsView, documentsView, clustersView, nilView, searc
 import { clusterView, mentionView, entityView } from "./views_one.js";
 import { documentView } from "./views_document.js";
 import { thresholdView } from "./views_threshold.js";
+import { changesView } from "./changes.js";
 
 const VIEWS = {
   "": overviewView, clusters: clustersView, nil: nilView, mentions: mentionsView, documents: documentsView, search: searchView,
-  cluster: clusterView, mention: mentionView, entity: entityView, document: documentView, threshold: thresholdView,
+  cluster: clusterView, mention: mentionView, entity: entityView, document: documentView, threshold: thresholdView, changes: changesView,
 };
-const PLACES = [["", "Overview"], ["clusters", "Entities"], ["nil", "New"], ["mentions", "Mentions"], ["documents", "Documents"]];
+const PLACES = [["", "Overview"], ["clusters", "Entities"], ["nil", "New"], ["mentions", "Mentions"], ["documents", "Documents"], ["threshold", "Thresholds"]];
 
 // Start the page. `views` are further views by the first word of their address, and `places` further links of the
 // navigation: [[first word, text], ...].
 export async function start(source, views = {}, places = []) {
+  globalThis.arbo = source; // for the console: `await arbo.mentions({ nil: true })`
   const known = { ...VIEWS, ...views };
   const told = await source.overview();
-  const all = [...PLACES, ...(source.cut ? [["threshold", "Thresholds"]] : []), ...places];
+  const all = [...PLACES, ...places, ...(told.changes ? [["changes", "Changes"]] : [])];
   const main = h("main", { id: "main", tabindex: "-1" });
   const what = "Search mentions, entities and documents";
   const box = h("input", { type: "search", placeholder: "Search  /", "aria-label": what, autocomplete: "off", spellcheck: "false" });

@@ -1,13 +1,7 @@
 // The partitions of the engine at other thresholds, from the run's own and their differences.
 //
 // A root is an entity, or the number of entities plus a mention, which stands for a cluster without an entity.
-
-// Where lists of these lengths begin, and where the last ends; lengths below 0 count as 0.
-export function startsOf(lengths) {
-  const start = new Int32Array(lengths.length + 1);
-  for (let i = 0; i < lengths.length; i++) start[i + 1] = start[i] + Math.max(0, lengths[i]);
-  return start;
-}
+import { startsOf } from "./columns.js";
 
 // Keep the first `most` of all items that are added, in the order of `before(a, b)`, which is quicker than to sort all.
 function firstOf(most, before) {
@@ -22,40 +16,25 @@ function firstOf(most, before) {
 
 const SHOWN = 100, PARTS = 6;
 
-// A function that returns what becomes of the run at places of both sliders: {linked, nil, clusters, total, shown,
-// changed}. `changed(first, last)` describes some of the changed clusters, until the function is called again.
-export function cutterOf({ head, c, n, nKnown, isNew, clusterId, clusterName }) {
-  const nEntities = c.entity.length, nRoots = nEntities + n, { cuts, pairs } = head;
+// The partitions of a run from the block of its cuts: {cuts, pairs, at}, the values of both thresholds, the places of
+// those that both have together, and a function of places of both sliders, which returns {linked, nil, clusters, total,
+// shown, changed}. `changed(first, last)` describes some of the changed clusters, until the function is called again.
+export function cutterOf({ head, c, n, nKnown, isNew, clusterId, clusterName }, { head: { cuts, pairs, points }, columns }) {
+  const nEntities = c.entity.length, nRoots = nEntities + n;
   const rootOf = (code) => (code >= 0 ? code : nEntities - 1 - code);
-  const own = c.cluster.map((cluster) => (isNew(cluster) ? nEntities + c["discovered.root"][cluster - nKnown] : cluster));
+  const own = c.cluster.map((cluster) => (isNew(cluster) ? nEntities + columns["discovered.root"][cluster - nKnown] : cluster));
   const sizeOf = new Int32Array(head.clusters);
   for (const cluster of c.cluster) sizeOf[cluster]++;
-  const now = own.slice(), home = {};
-  for (const kind of ["entity", "mention"]) home[kind] = cuts[kind].indexOf(head.threshold[kind]);
-  const differences = Object.fromEntries(["entity", "mention", "pair"].map((kind) => {
-    const start = startsOf(c[`cut.${kind}`]), roots = c[`cut.${kind}.root`].map(rootOf), rows = c[`cut.${kind}.row`];
-    return [kind, (place) => {
-      for (let i = start[place]; i < start[place + 1]; i++) now[rows[i]] = roots[i];
-    }];
-  }));
+  const now = own.slice(), start = startsOf(columns.count), root = columns.root.map(rootOf);
   const size = new Int32Array(nRoots), from = new Int32Array(nRoots), mixed = new Uint8Array(nRoots);
   const into = new Int32Array(head.clusters), torn = new Uint8Array(head.clusters);
 
-  // Make `now` the roots at places of both sliders. One threshold goes from the run's own value by value; both go from the
-  // entity threshold alone over the values that pairs have.
+  // Make `now` the roots at places of both sliders, by the differences on the way from the run's own.
   function moveTo({ entity, mention }) {
+    const way = [];
+    for (let i = points.findIndex((at) => at[0] === entity && at[1] === mention); i > 0; i = points[i][2]) way.unshift(i);
     now.set(own);
-    const walk = (places, begin, end, apply) => {
-      const step = Math.sign(end - begin);
-      for (let at = begin; at !== end;) apply(places[at += step], at);
-    };
-    const all = (kind) => cuts[kind].map((_, place) => place);
-    if (entity === home.entity) return walk(all("mention"), home.mention, mention, differences.mention);
-    walk(all("entity"), home.entity, entity, differences.entity);
-    if (mention === home.mention) return undefined;
-    const row = pairs.entity.indexOf(entity) * pairs.mention.length;
-    const [begin, end] = [home.mention, mention].map((place) => pairs.mention.indexOf(place));
-    return walk(pairs.mention, begin, end, (_, at) => differences.pair(row + at));
+    for (const i of way) for (let at = start[i]; at < start[i + 1]; at++) now[columns.row[at]] = root[at];
   }
 
   // Compare `now` with the run: `from` and `into` are the first clusters and roots, `mixed` and `torn` tell of others.
@@ -121,9 +100,10 @@ export function cutterOf({ head, c, n, nKnown, isNew, clusterId, clusterName }) 
     });
   }
 
-  return (places) => {
+  const at = (places) => {
     moveTo(places);
     const counts = compare(), { total, found } = events();
     return { ...counts, total, shown: found.length, changed: (first, last) => described(found.slice(first, last)) };
   };
+  return { cuts, pairs, at };
 }

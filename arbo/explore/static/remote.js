@@ -1,9 +1,9 @@
-// The source of a served page: it asks the server for one view at a time. The token of the printed address goes from the
+// A served page asks the server for its blocks, for texts and for its review. The token of the printed address goes from the
 // fragment, which browsers do not send, to the storage of this tab, and with each question in a header.
 import { start } from "./app.js";
+import { sourceOf } from "./source.js";
 import { h, address } from "./dom.js";
 import { mentionView } from "./views_one.js";
-import { changesView } from "./changes.js";
 import { reviewView } from "./review.js";
 
 const TOKEN = "arbo-token";
@@ -18,9 +18,8 @@ function tokenOf() {
 }
 
 // Ask the server; an error has the sentence of the server.
-async function asked(token, path, parameters = {}, body = undefined) {
-  const given = Object.entries(parameters).filter(([, value]) => value !== undefined && value !== null);
-  const query = new URLSearchParams(given).toString();
+async function asked(path, parameters = {}, body = undefined) {
+  const query = new URLSearchParams(parameters).toString();
   let answer;
   try {
     answer = await fetch(`api/${path}${query && "?" + query}`, {
@@ -29,31 +28,14 @@ async function asked(token, path, parameters = {}, body = undefined) {
   } catch {
     throw new Error("The server does not answer; is `arbo explore` still running?");
   }
-  const told = await answer.json().catch(() => ({}));
-  if (!answer.ok) throw new Error(told.error ?? `The server answered with status ${answer.status}.`);
-  return told;
+  if (answer.ok) return answer;
+  throw new Error((await answer.json().catch(() => ({}))).error ?? `The server answered with status ${answer.status}.`);
 }
 
-function remoteSource() {
-  const token = tokenOf();
-  const ask = (path, parameters, body) => asked(token, path, parameters, body);
-  const paged = (name) => (parameters) => ask(name, parameters);
-  const one = (name) => (id) => ask(name, { id });
-  let overview = null;
-  return {
-    overview: () => (overview ??= ask("overview")),
-    mentions: paged("mentions"), clusters: paged("clusters"), documents: paged("documents"), changes: paged("changes"),
-    cluster: one("cluster"), mention: one("mention"), document: one("document"), entity: one("entity"),
-    search: (words) => ask("search", { words }),
-    review: {
-      next: () => ask("review/next"),
-      question: (id) => ask("review/question", { id }),
-      found: (words, mention_id) => ask("review/entities", { words, mention_id }),
-      answer: (body) => ask("review/answer", {}, body),
-      apply: () => ask("apply", {}, {}),
-    },
-  };
-}
+const token = tokenOf();
+const ask = async (...question) => (await asked(...question)).json();
+const read = async (name) => new Uint8Array(await (await asked(name)).arrayBuffer());
+const texts = (rows) => ask("texts", rows.map((row) => ["row", row]));
 
 // The view of a mention, with a link to correct it.
 async function correctable(source, id) {
@@ -63,11 +45,8 @@ async function correctable(source, id) {
   return view;
 }
 
-const source = remoteSource();
 try {
-  const { changes } = await source.overview();
-  const places = [["review", "Review"], ...(changes ? [["changes", "Changes"]] : [])];
-  await start(source, { review: reviewView, changes: changesView, mention: correctable }, places);
+  await start({ ask, ...sourceOf({ read, texts, entity: (id) => ask("entity", { id }) }) }, { review: reviewView, mention: correctable }, [["review", "Review"]]);
 } catch (error) {
   document.body.replaceChildren(h("main", {}, h("h1", {}, "arbo"), h("p", { class: "empty", role: "alert" }, error.message)));
 }

@@ -12,7 +12,7 @@ const CHOICES = 9;
 export async function reviewView(source, id = null) {
   const box = h("div", { class: "review" }), status = h("p", { class: "status", role: "status", "aria-live": "polite", "data-answers": "0" });
   const state = { source, id, box, status, choices: [], told: null };
-  state.told = id === null ? await source.review.next() : { question: await source.review.question(id) };
+  await ask(state, id === null ? await source.ask("review/next") : null);
   draw(state);
   const onKey = (event) => {
     if (!box.isConnected) removeEventListener("keydown", onKey, true);
@@ -20,6 +20,14 @@ export async function reviewView(source, id = null) {
   };
   addEventListener("keydown", onKey, true);
   return { title: "Review", place: "review", nodes: [box, status] };
+}
+
+// Take the next question, or ask about the one mention again; the mention is a row of the page.
+async function ask(state, told) {
+  const { source, id } = state;
+  state.told = id === null ? told : { question: await source.ask("review/question", { id }) };
+  const { question } = state.told;
+  if (question) question.mention = await source.mention(question.mention_id);
 }
 
 function draw(state) {
@@ -38,7 +46,7 @@ function draw(state) {
       h("a", { href: address("mention", row.mention_id) }, "why"), " · ", name(row.mention_id, { class: "id" })),
     h("div", { class: "verdict" + (row.entity_id === null ? " is-nil" : "") }, h("span", {}, row.entity_id === null ? "now NIL, in " : "now "),
       h("a", { href: address("cluster", row.cluster_id) }, name(row.entity_name ?? row.cluster_name ?? row.cluster_id)), " ", name(row.entity_id ?? row.cluster_id, { class: "id" }),
-      row.score !== null && ` ${decimal(row.score)}`, spreads(asked.spread)),
+      row.score !== null && ` ${decimal(row.score)}`, spreads(asked.spread, row.below)),
     h("div", { class: "answers", role: "group", "aria-label": "Answers" }, Object.entries(ANSWERS).map(([key, [kind, text]]) => {
       const not = asked.why_not[kind];
       return !(id !== null && kind === "skip") && h("button", { type: "button", disabled: Boolean(not), title: not, "data-answer": kind, click: () => decide(state, kind) }, h("kbd", {}, key), " ", text);
@@ -51,11 +59,11 @@ function draw(state) {
 }
 
 // What follows a decision, told before it is taken.
-function spreads({ spread, mentions, ids, below }) {
+function spreads({ spread, mentions, ids }, below) {
   const all = mentions > 0 && h("details", {}, h("summary", {}, `${plural(mentions, "other mention")} of this name will follow.`),
     h("p", {}, ids.map((one, i) => [i ? ", " : "", h("a", { href: address("mention", one) }, name(one))]), mentions > ids.length && `, and ${count(mentions - ids.length)} more`));
   return h("div", { class: "spread" }, all || h("p", {}, spread === "none" ? "Nothing follows: decisions of this run do not spread." : "No other mention has this name."),
-    below > 0 && h("p", {}, `${plural(below, "mention")} ${below === 1 ? "hangs" : "hang"} on it in its cluster, and may follow when the answers are applied.`),
+    spread === "graph" && below > 0 && h("p", {}, `${plural(below, "mention")} ${below === 1 ? "hangs" : "hang"} on it in its cluster, and may follow when the answers are applied.`),
     mentions > 0 && h("p", { class: "note" }, "“Not this”, “different” and “no mention” are about this mention alone."));
 }
 
@@ -64,7 +72,8 @@ function search(state) {
   const form = h("form", { class: "find", submit: async (event) => {
     event.preventDefault();
     await guarded(state, async () => {
-      const { rows } = await state.source.review.found(input.value, state.told.question.mention.mention_id);
+      const { mention_id } = state.told.question;
+      const { rows } = await state.source.ask("review/entities", { words: input.value, mention_id });
       state.choices = rows.slice(0, CHOICES);
       list(state);
       state.status.textContent = rows.length ? `${plural(rows.length, "entity", "entities")} found` : `No entity has a name like “${input.value}”.`;
@@ -87,7 +96,7 @@ function footer(state) {
     button.disabled = true;
     state.status.textContent = "Partitioning again…";
     try {
-      await state.source.review.apply();
+      await state.source.ask("apply", {}, {});
     } finally {
       button.disabled = false;
     }
@@ -101,9 +110,9 @@ async function decide(state, kind, value = undefined) {
   if (state.busy) return;
   if (kind in ASKED && value === undefined) return void words(state, kind);
   await guarded(state, async () => {
-    const body = { answer: kind, mention_id: state.told.question?.mention.mention_id, value };
-    const told = await state.source.review.answer(body);
-    state.told = state.id === null ? told : { question: await state.source.review.question(state.id) };
+    const body = { answer: kind, mention_id: state.told.question?.mention_id, value };
+    const told = await state.source.ask("review/answer", {}, body);
+    await ask(state, told);
     draw(state);
     state.status.textContent = told.written ? `Written: ${JSON.stringify(told.written)}` : kind === "undo" ? "Taken back." : "";
     scrollTo(0, 0);

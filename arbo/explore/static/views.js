@@ -17,7 +17,7 @@ export async function overviewView(source) {
     told.mentions === 0 && empty("The run has no mentions."),
     told.scores.length > 0 && section("Scores against the gold annotations", scoreTable(told.scores)),
     told.histogram.bounds.length > 0 && section("Dissimilarities", histogram(told),
-      source.cut && !told.no_cuts && h("p", {}, link("Move the thresholds", "threshold"))),
+      !told.no_cuts && h("p", {}, link("Move the thresholds", "threshold"))),
     told.sizes.length > 0 && section("Sizes of clusters", sizeBars(told.sizes)),
     section("How it was made", facts(told, hasKb)),
   ] };
@@ -41,7 +41,7 @@ function facts(told, hasKb) {
     is(told.k) && ["neighbours of a mention", told.k],
     hasKb && ["entity threshold", limit(told.threshold.entity)],
     ["mention threshold", limit(told.threshold.mention)],
-    is(told.texts) && ["this file holds", `${texts}texts, types and gold ids of mentions, and names and aliases of entities`],
+    ["this page holds", `${texts}texts, types and gold ids of mentions, and names and aliases of entities`],
   ];
   return h("dl", {}, rows.filter(Boolean).map(([term, value]) => [h("dt", {}, term), h("dd", {}, String(value))]));
 }

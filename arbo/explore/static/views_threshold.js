@@ -8,7 +8,7 @@ export async function thresholdView(source, entity, mention) {
   const told = await source.overview();
   const heading = h("h1", {}, "Thresholds");
   if (told.no_cuts) return { title: "Thresholds", nodes: [heading, empty(told.no_cuts + " So no other threshold is shown.")] };
-  const own = told.threshold, cuts = told.cuts;
+  const own = told.threshold, { cuts, pairs, at: cutAt } = await source.cuts();
   const text = (value) => (value === null ? "none" : decimal(value));
   const place = (kind, word) => {
     const near = word === undefined || word === "none" ? own[kind] : Number(word);
@@ -19,16 +19,16 @@ export async function thresholdView(source, entity, mention) {
   // Both thresholds move together over some of their values: the nearest one to a place, or the next one on a side.
   const paired = (kind, to, side = 0) => {
     const far = (one) => Math.abs(one - to) + ((one - to) * side < 0 ? cuts[kind].length : 0);
-    return told.pairs[kind].reduce((best, one) => (far(one) < far(best) ? one : best));
+    return pairs[kind].reduce((best, one) => (far(one) < far(best) ? one : best));
   };
   const both = () => at.entity !== home.entity && at.mention !== home.mention;
   const home = { entity: cuts.entity.indexOf(own.entity), mention: cuts.mention.indexOf(own.mention) };
   if (both()) Object.assign(at, { entity: paired("entity", at.entity), mention: paired("mention", at.mention) });
   const out = h("div", { class: "cut" }), sliders = {}, back = h("a", { href: address("threshold") }, "Back to the run");
   let later = 0, along = null; // the threshold that moved by itself
-  const update = async () => {
+  const update = () => {
     clearTimeout(later);
-    const result = await source.cut(at);
+    const result = cutAt(at);
     const rows = h("div", { class: "changes" }, result.changed(0, AT_ONCE).map(changeRow));
     out.replaceChildren(...cutNodes(result, told, rows));
     back.hidden = at.entity === home.entity && at.mention === home.mention;
@@ -53,9 +53,9 @@ export async function thresholdView(source, entity, mention) {
     const input = h("input", { type: "range", id, min: 0, max: last, step: 1, disabled: last < 1, input: move(kind) });
     sliders[kind] = { input, output: h("output", { for: id }) };
   }
-  await update();
+  update();
   const slider = (kind, label) => h("div", {}, h("label", { for: `cut-${kind}` }, label), sliders[kind].input, sliders[kind].output);
-  const hasPairs = ["entity", "mention"].every((kind) => told.pairs[kind].length > 1);
+  const hasPairs = ["entity", "mention"].every((kind) => pairs[kind].length > 1);
   const most = text(cuts.mention[cuts.mention.length - 1]);
   return { title: "Thresholds", nodes: [heading,
     lead("Move a threshold to see what would join and what would fall apart.",

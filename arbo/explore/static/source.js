@@ -1,67 +1,22 @@
-// The source of a page in one file: columns in inert blocks, see `arbo/explore/columns.py`.
+// All views of a run, over its blocks: the overview, its tables and partitions as columns, and texts of documents.
 import { unitsOf } from "./views_document.js";
-import { cutterOf, startsOf } from "./cuts.js";
+import { startsOf, unpacked } from "./columns.js";
+import { cutterOf } from "./cuts.js";
 
-// The columns of a block: {head, columns}. Columns are typed arrays, and `Strings`.
-async function unpacked(block) {
-  if (!block) return null;
-  const binary = atob(block.textContent), packed = new Uint8Array(binary.length);
-  for (let i = 0; i < binary.length; i++) packed[i] = binary.charCodeAt(i);
-  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
-  const bytes = new Uint8Array(await new Response(stream).arrayBuffer());
-  const size = new DataView(bytes.buffer).getUint32(0, true);
-  const head = JSON.parse(new TextDecoder().decode(bytes.subarray(4, 4 + size)));
-  const columns = {};
-  let at = 4 + size;
-  for (const [name, kind, n] of head.columns) {
-    const values = integers(bytes, at, n);
-    at += 4 * n;
-    if (kind === "d") for (let i = 1; i < n; i++) values[i] += values[i - 1];
-    columns[name] = kind === "f" ? new Float32Array(values.buffer) : values;
-    if (kind === "s") {
-      const start = startsOf(values);
-      columns[name] = new Strings(bytes.subarray(at, at + start[n]), start);
-      at += start[n];
-    }
-  }
-  return { head, columns };
-}
-
-function integers(bytes, at, n) {
-  const out = new Int32Array(n);
-  const [second, third, fourth] = [at + n, at + 2 * n, at + 3 * n];
-  for (let i = 0; i < n; i++) {
-    out[i] = bytes[at + i] | (bytes[second + i] << 8) | (bytes[third + i] << 16) | (bytes[fourth + i] << 24);
-  }
-  return out;
-}
-
-// Strings that are decoded when they are asked for.
-class Strings {
-  constructor(bytes, start) {
-    Object.assign(this, { bytes, start, length: start.length - 1, decoder: new TextDecoder("utf-8", { ignoreBOM: true }) });
-  }
-  at(i) {
-    return this.decoder.decode(this.bytes.subarray(this.start[i], this.start[i + 1]));
-  }
-  all() {
-    return (this.every ??= this.decoded());
-  }
-  decoded() {
-    const text = this.decoder.decode(this.bytes), units = new Int32Array(this.length + 1);
-    for (let i = 0, at = 0, unit = 0; i <= this.length; i++) {
-      for (; at < this.start[i]; at++) if ((this.bytes[at] & 0xc0) !== 0x80) unit += this.bytes[at] < 0xf0 ? 1 : 2;
-      units[i] = unit;
-    }
-    return Array.from({ length: this.length }, (_, i) => text.slice(units[i], units[i + 1]));
-  }
-  lower() {
-    return (this.lowered ??= this.all().map((text) => text.toLowerCase()));
-  }
-  indexOf(text) {
-    this.index ??= new Map(this.all().map((own, i) => [own, i]));
-    return this.index.get(text) ?? -1;
-  }
+// A source of views. `read(name)` returns a promise of the bytes of a block, `texts(rows)` of the texts of documents, and
+// `entity(id)` of what a knowledge base says of an entity. Tables and partitions are read when a view needs them.
+export function sourceOf({ read, texts, entity }) {
+  const json = (name) => lazy(async () => JSON.parse(new TextDecoder().decode(await read(name))));
+  const overview = json("overview");
+  const run = lazy(async () => runOf(await overview(), unpacked(await read("tables")).columns, texts));
+  const views = lazy(async () => {
+    const all = await run(), lists = listsOf(all);
+    return { ...lists, ...itemsOf(all, entity), search: (words) => searched(all, lists, words) };
+  });
+  const names = ["mentions", "clusters", "documents", "cluster", "mention", "document", "entity", "search"];
+  const asked = names.map((name) => [name, async (wanted) => (await views())[name](wanted)]);
+  const cuts = lazy(async () => cutterOf(await run(), unpacked(await read("cuts"))));
+  return { overview, changes: json("changes"), cuts, ...Object.fromEntries(asked) };
 }
 
 // A function that returns the rows of a group, in order; `codes` are the groups of all rows.
@@ -73,7 +28,7 @@ function grouped(codes, n) {
   return (group) => rows.subarray(start[group], start[group + 1]);
 }
 
-function lazy(make) {
+export function lazy(make) {
   let value;
   return () => (value ??= make());
 }
@@ -97,19 +52,9 @@ function valueOf(c, name, i) {
   return c[name] instanceof Float32Array ? figure(c[name], i) : Boolean(c[name][i]);
 }
 
-export async function localSource() {
-  const [tables, texts] = ["tables", "texts"].map((id) => document.getElementById(id)); // the page drops these blocks
-  const { head, columns } = await unpacked(tables);
-  const run = runOf(head, columns, lazy(() => unpacked(texts)));
-  const lists = listsOf(run);
-  const source = { overview: async () => head, ...lists, ...itemsOf(run), search: async (words) => searched(run, lists, words) };
-  const cutter = head.cuts && cutterOf(run);
-  return cutter || head.no_cuts ? { ...source, cut: async (at) => cutter(at) } : source;
-}
-
 // What all views share: `c` are the columns by name; mentions, clusters, entities and documents are numbers of rows.
 // Clusters of known entities come first, and have the numbers of their entities.
-function runOf(head, c, textBlock) {
+function runOf(head, c, texts) {
   const nKnown = head.clusters - head.discovered, spanStart = startsOf(c.spans), documents = new Map();
   const isNew = (cluster) => cluster >= nKnown;
   const clusterId = (cluster) => (isNew(cluster) ? c.discovered.at(cluster - nKnown) : c.entity.at(cluster));
@@ -127,15 +72,17 @@ function runOf(head, c, textBlock) {
     const [start, length] = [c.start, c.length].map((column) => column.subarray(spanStart[i], spanStart[i + 1]));
     return Array.from(start, (first, j) => [first, first + length[j]]);
   };
-  const textOf = async (row) => {
-    if (!head.texts) return { text: null, units: null };
-    if (!documents.has(row)) {
-      const text = (await textBlock()).columns.text.at(row);
-      documents.set(row, { text, units: unitsOf(text) });
-    }
-    return documents.get(row);
+  const load = async (rows) => {
+    const wanted = head.texts ? [...new Set(rows)].filter((document) => !documents.has(document)) : [];
+    const found = wanted.length ? await texts(wanted) : [];
+    found.forEach((text, i) => documents.set(wanted[i], { text, units: unitsOf(text) }));
   };
-  const row = async (i) => {
+  const textOf = (document) => documents.get(document) ?? { text: null, units: null };
+  const rowsOf = async (rows, draw = row) => {
+    await load(Array.from(rows, (i) => c.of[i]));
+    return Array.from(rows, (i) => draw(i));
+  };
+  const row = (i) => {
     const cluster = c.cluster[i], spans = spansOf(i);
     const start = Math.min(...spans.map(([first]) => first)), end = Math.max(...spans.map(([, last]) => last));
     const found = {
@@ -145,7 +92,7 @@ function runOf(head, c, textBlock) {
       cluster_id: clusterId(cluster), sentence: null,
     };
     for (const name of head.links) found[name] = valueOf(c, name, i);
-    const { text, units } = await textOf(c.of[i]);
+    const { text, units } = textOf(c.of[i]);
     if (text !== null) {
       const unit = (offset) => (units ? units[Math.max(0, Math.min(offset, units.length - 1))] : offset);
       const ends = endsOf(spans), [first, ...others] = ends.map(unit), last = others.at(-1);
@@ -158,13 +105,13 @@ function runOf(head, c, textBlock) {
   const candidates = (i) => ["near0", "near1", "near2", "near3"].filter((place) => c[place][c.near[i]] >= 0)
     .map((place) => candidate(c[place][c.near[i]], c[`${place}.score`][c.near[i]]));
   return {
-    head, c, nKnown, isNew, clusterId, clusterName, rowOf, clusterOf, spansOf, textOf, row, candidates,
+    head, c, nKnown, isNew, clusterId, clusterName, rowOf, clusterOf, spansOf, load, textOf, row, rowsOf, candidates,
     n: c.mention.length, inCluster: grouped(c.cluster, head.clusters), inDocument: grouped(c.of, c.document.length),
   };
 }
 
 // The lists: mentions, clusters and documents, a page at a time.
-function listsOf({ head, c, n, nKnown, isNew, rowOf, row, candidates, ...run }) {
+function listsOf({ head, c, n, nKnown, isNew, rowOf, rowsOf, candidates, ...run }) {
   const { clusterId, clusterName, clusterOf, inCluster, inDocument } = run;
   const orders = new Map();
   const ordered = (key, make) => {
@@ -210,29 +157,29 @@ function listsOf({ head, c, n, nKnown, isNew, rowOf, row, candidates, ...run }) 
     return { document_id: c.document.at(document), mentions: rows.length, nil: rows.filter((i) => isNew(c.cluster[i])).length };
   };
   const paged = async (rows, { offset = 0, limit = 100 }, draw) =>
-    ({ total: rows.length, rows: await Promise.all(Array.from(rows.slice(offset, offset + limit), draw)) });
+    ({ total: rows.length, rows: await draw(rows.slice(offset, offset + limit)) });
   const chosen = ({ nil = false, document, entity, cluster, sort = "order" }) => {
     if (document !== undefined) return inDocument(rowOf(c.document, "document", document));
     return (entity ?? cluster) === undefined ? mentionOrder(nil, sort) : inCluster(clusterOf(entity ?? cluster));
   };
   return {
     clusterLine, documentLine,
-    mentions: async (wanted) => paged(chosen(wanted), wanted, row),
-    clusters: async (wanted) => paged(clusterOrder(wanted.nil ?? false, wanted.sort ?? "size"), wanted, clusterLine),
-    documents: async (wanted) => paged(Array.from({ length: c.document.length }, (_, i) => i), wanted, documentLine),
+    mentions: async (wanted) => paged(chosen(wanted), wanted, rowsOf),
+    clusters: async (wanted) => paged(clusterOrder(wanted.nil ?? false, wanted.sort ?? "size"), wanted, (rows) => rows.map(clusterLine)),
+    documents: async (wanted) => paged(Array.from({ length: c.document.length }, (_, i) => i), wanted, (rows) => rows.map(documentLine)),
   };
 }
 
 const TREE = 500, BRIDGES = 3, WEAKEST = 5;
 
 // One cluster, mention, document or entity.
-function itemsOf({ head, c, nKnown, isNew, rowOf, spansOf, textOf, row, candidates, ...run }) {
+function itemsOf({ head, c, nKnown, isNew, rowOf, spansOf, load, textOf, row, rowsOf, candidates, ...run }, describe) {
   const { clusterId, clusterName, clusterOf, inCluster, inDocument } = run;
   const goldStart = c.golds && startsOf(c.golds);
   const aliasStart = lazy(() => startsOf(c["aliases.all"].map((number) => Math.min(number, head.aliases))));
-  const treeRow = async (i) => {
+  const treeRow = (i) => {
     const parent = c.parent[i] >= 0 ? c.mention.at(c.parent[i]) : c.parent[i] === -2 ? clusterId(c.cluster[i]) : null;
-    return { ...(await row(i)), parent, parent_is_mention: c.parent[i] >= 0, step: figure(c.step, i) };
+    return { ...row(i), parent, parent_is_mention: c.parent[i] >= 0, step: figure(c.step, i) };
   };
   // The members of a cluster from the root of its tree, the lightest branch first, and how many hang on each.
   const treeOf = (cluster) => {
@@ -268,12 +215,12 @@ function itemsOf({ head, c, nKnown, isNew, rowOf, spansOf, textOf, row, candidat
       const bridge = (i) => ({ mention_id: c.mention.at(i), parent: c.mention.at(c.parent[i]), step: figure(c.step, i), below: below.get(i) });
       return {
         cluster_id: id, entity_id: isNew(cluster) ? null : id, name: clusterName(cluster), size: order.length,
-        members: await Promise.all(shown.map(treeRow)), weakest: weakest.map((i) => c.mention.at(i)),
-        bridges: bridges.map(bridge), steps: await Promise.all([...weakest, ...bridges].flatMap((i) => [i, c.parent[i]]).map(treeRow)),
+        members: await rowsOf(shown, treeRow), weakest: weakest.map((i) => c.mention.at(i)),
+        bridges: bridges.map(bridge), steps: await rowsOf([...weakest, ...bridges].flatMap((i) => [i, c.parent[i]]), treeRow),
       };
     },
     mention: async (id) => {
-      const i = rowOf(c.mention, "mention", id), found = await row(i), near = candidates(i), path = [];
+      const i = rowOf(c.mention, "mention", id), [found] = await rowsOf([i]), near = candidates(i), path = [];
       for (let at = i; at >= 0; at = c.parent[at]) {
         path.unshift({ id: c.mention.at(at), text: c["text.words"].at(c.text[at]), is_mention: true, step: figure(c.step, at) });
       }
@@ -281,13 +228,14 @@ function itemsOf({ head, c, nKnown, isNew, rowOf, spansOf, textOf, row, candidat
       if (!isNil) path.unshift({ id: found.entity_id, text: found.entity_name, is_mention: false, step: null });
       const hasGold = c.golds && c.golds[i] >= 0;
       const gold = hasGold ? Array.from(c.gold.subarray(goldStart[i], goldStart[i + 1]), (code) => c["gold.words"].at(code)) : null;
-      const nil_reason = isNil ? reason(i, near) : null;
-      return { ...found, cluster_name: clusterName(c.cluster[i]), path, candidates: near, nil_reason, gold, queue: null };
+      const nil_reason = isNil ? reason(i, near) : null, below = treeOf(c.cluster[i]).below.get(i) - 1;
+      return { ...found, cluster_name: clusterName(c.cluster[i]), path, candidates: near, nil_reason, gold, below };
     },
     document: async (id) => {
-      const document = rowOf(c.document, "document", id), { text } = await textOf(document);
-      const mentions = Array.from(inDocument(document), async (i) => ({ ...(await row(i)), spans: spansOf(i) }));
-      return { document_id: id, text, mentions: await Promise.all(mentions) };
+      const document = rowOf(c.document, "document", id);
+      await load([document]);
+      const mentions = Array.from(inDocument(document), (i) => ({ ...row(i), spans: spansOf(i) }));
+      return { document_id: id, text: textOf(document).text, mentions };
     },
     entity: async (id) => {
       const entity = rowOf(c.entity, "entity", id), isLinked = entity < nKnown;
@@ -295,7 +243,7 @@ function itemsOf({ head, c, nKnown, isNew, rowOf, spansOf, textOf, row, candidat
       const names = Array.from({ length: Math.min(all, head.aliases) }, (_, i) => c.alias.at(aliasStart()[entity] + i));
       return {
         entity_id: id, name: c["entity.name"].at(entity), names, more_names: all - names.length, description: null, types: [],
-        size: isLinked ? inCluster(entity).length : 0, cluster_id: isLinked ? id : null,
+        size: isLinked ? inCluster(entity).length : 0, cluster_id: isLinked ? id : null, ...(head.described && (await describe(id))),
       };
     },
   };
@@ -304,7 +252,7 @@ function itemsOf({ head, c, nKnown, isNew, rowOf, spansOf, textOf, row, candidat
 const FOUND = 20;
 
 // What has these words in its text, its long form or the name of its entity, or has them as its id.
-async function searched({ head, c, n, nKnown, isNew, clusterId, row }, { clusterLine, documentLine }, words) {
+async function searched({ head, c, n, nKnown, isNew, clusterId, rowsOf }, { clusterLine, documentLine }, words) {
   const wanted = words.toLowerCase(), fits = (column) => column.lower().map((text) => text.includes(wanted));
   const [ofText, ofExpansion] = [fits(c["text.words"]), fits(c["expansion.words"])];
   const [ofEntity, ofNew] = [fits(c["entity.name"]), fits(c["discovered.name"])];
@@ -317,5 +265,5 @@ async function searched({ head, c, n, nKnown, isNew, clusterId, row }, { cluster
     if ((isNew(i) ? ofNew[i - nKnown] : ofEntity[i]) || clusterId(i) === words) clusters.push(i);
   }
   for (let i = 0; i < c.document.length && documents.length < FOUND; i++) if (c.document.lower()[i].includes(wanted)) documents.push(i);
-  return { mentions: await Promise.all(mentions.map(row)), clusters: clusters.map(clusterLine), documents: documents.map(documentLine) };
+  return { mentions: await rowsOf(mentions), clusters: clusters.map(clusterLine), documents: documents.map(documentLine) };
 }
