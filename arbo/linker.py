@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from arbo.corrections.constraints import constraints_on
+from arbo.corrections.edits import edit_spans
+from arbo.corrections.lines import Correction, corrections_of
 from arbo.data import Corpus, KnowledgeBase, mention_inputs
 from arbo.data.gold import Gold
 from arbo.encoders.by_name import encoder_of
@@ -21,12 +24,9 @@ from arbo.encoders.ngrams import NgramEncoder
 from arbo.engine import Ids, Method, partition
 from arbo.errors import UsageError
 from arbo.linking.config import LinkerConfig
-from arbo.linking.corrections import Correction, corrections_of
 from arbo.linking.description import describe
 from arbo.linking.memory import Memory, kept_arrays
-from arbo.linking.mention_decisions import mention_decisions
 from arbo.linking.run_documents import extended, without
-from arbo.linking.span_edits import edit_spans
 from arbo.progress import Announce, Stopwatch, quiet
 from arbo.results.graphs import graph_arrays
 from arbo.results.result import Result
@@ -117,7 +117,7 @@ class Linker:
             documents: anything that `Corpus.of` accepts: documents, dicts, a pandas frame, a Hugging Face dataset, or
                 a list or pandas Series of names alone.
             corrections: what people decided, which the links obey: a file of JSON lines, or a list of objects, see
-                `arbo.linking.corrections`. The field ``spread`` of the configuration says how far they spread.
+                `arbo.corrections.lines`. The field ``spread`` of the configuration says how far they spread.
 
         Raises:
             UsageError: there is no knowledge base, ``documents`` are not documents, or ``corrections`` is one object.
@@ -259,8 +259,11 @@ class Linker:
             scores = None if self._reranker is None else ScoreMemory(self._reranker, mentions.known)
             weighed = self._weighed(nearest, config.k, scores.score if scores else None)
         with clock("partition"):
-            decided = mention_decisions(edited.lines, weighed.inputs, self.kb, config) if edited.lines else None
-            decisions = None if decided is None else decided.decisions
+            decided = decisions = None
+            if edited.lines:
+                how: Any = {"spread": config.spread, "per_document": config.per_document}
+                decided = constraints_on(edited.lines, weighed.inputs, self.kb, **how)
+                decisions = decided.decisions
             graph = weighed.graph(config.k, decisions)
             clusters = partition(
                 graph,

@@ -61,7 +61,7 @@ from review import answer
 from search import clustered
 
 import arbo
-from arbo.results.queue import Queue
+from arbo.corrections.queue import Queue
 from clustering import Graph, partition
 from clustering.growth import updated
 from clustering.index import Index

@@ -34,8 +34,8 @@ from library.folders import CACHE, DATA
 from library.results import record
 
 import arbo
-from arbo.results.queue import Queue, names_of
-from arbo.results.review import Review
+from arbo.corrections.queue import Queue, names_of
+from arbo.corrections.review import Review
 
 ASKED = (25, 50, 100, 200, 400)
 CORPORA = ("NCBI disease", "BC5CDR disease", "CRAFT UBERON", "GSC+", "ECB+")

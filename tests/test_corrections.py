@@ -13,7 +13,7 @@ from conftest import Run
 from hypothesis import given, settings, strategies as st
 
 import arbo
-from arbo.linking.corrections import corrections_of
+from arbo.corrections.lines import corrections_of
 
 KB = arbo.KnowledgeBase(
     [

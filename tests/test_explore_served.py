@@ -16,9 +16,9 @@ from builders import linker
 from conftest import Run, Sample
 
 import arbo
+from arbo.corrections.queue import names_of
 from arbo.explore.payload import Payload
 from arbo.results.diff import diff
-from arbo.results.queue import names_of
 
 pytest.importorskip("fastapi")
 

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 import arbo
 from arbo.cli import app
-from arbo.results.queue import Queue
+from arbo.corrections.queue import Queue
 from arbo.retrieval import groups
 from arbo.retrieval.groups import among_mentions, nearest_within
 from clustering.knn import silent

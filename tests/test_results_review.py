@@ -17,9 +17,9 @@ from builders import linker
 from conftest import Run, Sample
 
 import arbo
-from arbo.results import review as review_module
-from arbo.results.queue import Queue, doubts, names_of
-from arbo.results.review import Review, Sitting
+from arbo.corrections import review as review_module
+from arbo.corrections.queue import Queue, doubts, names_of
+from arbo.corrections.review import Review, Sitting
 from arbo.text.names import normalize_name
 
 

@@ -94,8 +94,8 @@ def edit(
     differ in case, plural or punctuation. If an entity loses its preferred name, its first remaining alias becomes its
     name. An entity that loses all names is left out, and its mentions count as NIL.
     """
+    from arbo.corrections.new_entities import new_entities
     from arbo.kb.saving import ENDINGS
-    from arbo.linking.new_entities import new_entities
 
     reading, changes = how.of(READING, ReadingConfig()), dict[str, int]()
     if not (docs or discovered or names or not reading.generic_names):

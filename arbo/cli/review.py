@@ -18,9 +18,9 @@ from arbo.cli.inputs import Kb, ReadingConfig
 from arbo.errors import UsageError
 
 if TYPE_CHECKING:
+    from arbo.corrections.review import Answer, Question, Review
     from arbo.pipeline.saved_run import Search
     from arbo.results.explanation import Explanation
-    from arbo.results.review import Answer, Question, Review
 
 
 class _Key(NamedTuple):
@@ -82,7 +82,7 @@ def review(
 
 def _ask_all(ongoing: Review, result: arbo.Result, limit: int, search: Search) -> None:
     """Ask about at most ``limit`` mentions."""
-    from arbo.results.review import Sitting
+    from arbo.corrections.review import Sitting
 
     sitting = Sitting(ongoing, limit)
     while question := sitting.question:

@@ -4,6 +4,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from arbo.corrections.review import Sitting
 from arbo.errors import DataError, UsageError
 from arbo.explore.payload import Payload
 from arbo.explore.reviewing import Reviewing
@@ -11,7 +12,6 @@ from arbo.files import real
 from arbo.linker import Linker
 from arbo.pipeline.saved_run import SavedRun, Tell, ignore, open_run, parent_of, review_of, search_of
 from arbo.results.result import Result
-from arbo.results.review import Sitting
 
 _QUESTIONS = 10_000
 

@@ -7,10 +7,10 @@ from typing import Literal, get_args
 import numpy as np
 from pydantic import BaseModel
 
+from arbo.corrections import review
+from arbo.corrections.review import Question, Review, Sitting
 from arbo.errors import UsageError
 from arbo.files import json_ready
-from arbo.results import review
-from arbo.results.review import Question, Review, Sitting
 from arbo.results.run import Link
 from arbo.serve.requests import Answer, Refused
 

@@ -12,7 +12,7 @@ from arbo.retrieval.groups import type_pairs
 from arbo.settings import Count, NotBelow0, Number, Settings, read_json
 
 Spread = Literal["none", "same-name", "graph"]
-"""How far a correction spreads; see `arbo.linking.mention_decisions`."""
+"""How far a correction spreads; see `arbo.corrections.constraints`."""
 Limit = float | Literal["default"] | None
 """Largest dissimilarity of an edge; None for no limit, and ``"default"`` for the threshold of the model that weighs the
 edge: the encoder, a reranker or an edge model."""
@@ -68,7 +68,7 @@ class LinkerConfig(Settings):
     and ``map_types`` may map types that no mention has."""
     spread: Spread = "graph"
     """How far a correction spreads: to no other mention (``none``); to mentions of the same name, type and domain
-    (``same-name``); or also along the edges of the graph (``graph``). See `arbo.linking.mention_decisions`."""
+    (``same-name``); or also along the edges of the graph (``graph``). See `arbo.corrections.constraints`."""
     confidence: Confidence | None = None
     """Computes the probability that a link is correct; `Linker.tune` fits it to gold annotations."""
 

@@ -10,6 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from arbo.corrections.constraints import Constraints
+from arbo.corrections.lines import correction_table
 from arbo.data.arrow import numbers
 from arbo.data.gold import Gold
 from arbo.data.knowledge_base import KnowledgeBase
@@ -17,9 +19,7 @@ from arbo.data.tables import labels_in
 from arbo.engine import Ids, Partition
 from arbo.linking.chaining import describe_giants
 from arbo.linking.config import LinkerConfig
-from arbo.linking.corrections import correction_table
 from arbo.linking.links import links_of
-from arbo.linking.mention_decisions import MentionDecisions
 from arbo.linking.tables import (
     MentionNames,
     NamedEntities,
@@ -38,7 +38,7 @@ def describe(
     retrieval: Retrieval,
     clusters: Partition,
     config: LinkerConfig,
-    corrections: MentionDecisions | None = None,
+    corrections: Constraints | None = None,
 ) -> Result:
     """Make the result of a partition of the mentions of ``retrieval``, which obeys ``corrections``.
 

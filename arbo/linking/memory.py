@@ -3,7 +3,7 @@
 The arrays, with rows in the order of `Corpus.order`: ``mentions`` and ``mention_dissimilarity``, the nearest other
 mentions; ``entities`` and ``entity_dissimilarity``, the nearest rows of the knowledge base; ``vectors`` and
 ``vector_row`` or, with n-grams, whose vectors are made again in little time, the fitted state ``encoder.*``; and
-``kb.*``, hashes of the entities of the knowledge base. Further arrays are those of `arbo.linking.span_edits`,
+``kb.*``, hashes of the entities of the knowledge base. Further arrays are those of `arbo.corrections.edits`,
 `arbo.retrieval.score_memory` and `arbo.results.graphs`. A run that cannot grow keeps its graph.
 
 The n-grams of a run stay those that it was fitted to, so that growing it equals its refit. A run whose knowledge base
@@ -21,6 +21,8 @@ import numpy.typing as npt
 import pyarrow.compute as pc
 from scipy.sparse import issparse
 
+from arbo.corrections.edits import uncorrected
+from arbo.corrections.lines import Correction, continued, corrections_kept
 from arbo.data import Corpus, KnowledgeBase, names_of
 from arbo.data.arrow import numbers
 from arbo.data.inputs import Inputs
@@ -32,9 +34,7 @@ from arbo.encoders.ngrams import Frequencies, NgramEncoder
 from arbo.engine import Ids, Neighbors, Vectors
 from arbo.errors import UsageError
 from arbo.linking.config import LinkerConfig
-from arbo.linking.corrections import Correction, continued, corrections_kept
 from arbo.linking.run_documents import documents_of, with_rows
-from arbo.linking.span_edits import uncorrected
 from arbo.progress import Announce
 from arbo.results.graphs import only_graph
 from arbo.results.result import Result

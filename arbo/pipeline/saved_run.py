@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from arbo import formats
+from arbo.corrections.lines import corrections_of
+from arbo.corrections.review import Review
 from arbo.data import Entity, KnowledgeBase
 from arbo.errors import UsageError
 from arbo.files import real, sha256_of
 from arbo.linker import Linker
 from arbo.linking.config import LinkerConfig
-from arbo.linking.corrections import corrections_of
 from arbo.pipeline.named_linker import encoder_like, tuned_edges, tuned_reranker
 from arbo.progress import Announce, quiet
 from arbo.results.result import Result
-from arbo.results.review import Review
 from arbo.results.run_folder import MANIFEST, check_replaceable
 
 if TYPE_CHECKING:

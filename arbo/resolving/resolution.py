@@ -158,7 +158,7 @@ def resolve(
         context: the column of texts, such as descriptions. Texts that are too different keep equal names apart.
         threshold: smallest average probability with which two groups of rows are merged.
         corrections: what people decided, with numbers of rows as ids of mentions, such as ``{"different": ["3",
-            "8"]}``; see `arbo.linking.corrections`.
+            "8"]}``; see `arbo.corrections.lines`.
 
     Raises:
         UsageError: the table is not a table, or the threshold is not between 0 and 1.

@@ -21,8 +21,8 @@ from jobs import (
     undisturbed,
 )
 
-from arbo.linking.corrections import corrections_of
-from arbo.results.review import Review
+from arbo.corrections.lines import corrections_of
+from arbo.corrections.review import Review
 from campaign.runner import Campaign
 
 _REFUSALS = "another process", "exists and is not an empty folder"

@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from arbo.corrections.agreement import Claim, settled
+from arbo.corrections.lines import Correction
 from arbo.data import Corpus, Document, Mention
 from arbo.data.documents import mention_ids, text_of
-from arbo.linking.agreement import Claim, settled
-from arbo.linking.corrections import Correction
 from arbo.text.checks import Span
 
 _AS_CAME = "given"

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from itertools import combinations, pairwise
 from typing import Any
 
+from arbo.corrections.lines import Correction
 from arbo.data import KnowledgeBase
-from arbo.linking.corrections import Correction
 
 Claim = tuple[Any, ...]
 """What a line claims, such as ``("root", "entity", row)`` or ``("not", "entity", row)`` of a mention."""

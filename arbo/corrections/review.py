@@ -1,4 +1,4 @@
-"""A review of a run: mentions in the order of `arbo.results.queue`, and a file of corrections that grows line by line.
+"""A review of a run: mentions in the order of `arbo.corrections.queue`, and a file of corrections that grows by lines.
 
 Every decision is on disk before the next mention is shown, so that a review ends at any moment and goes on later. The
 run does not change; `--corrections` of `arbo link` and `arbo discover` obeys the file.
@@ -14,8 +14,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, Self
 
+from arbo.corrections.queue import Queue, names_of
 from arbo.errors import UsageError
-from arbo.results.queue import Queue, names_of
 from arbo.results.run import Ints, Link, Run
 
 Answer = Literal["accept", "candidate", "nil", "new", "not", "same", "different", "drop"]
@@ -31,7 +31,7 @@ class Question:
     twins: int
     """Number of undecided mentions of its name, this one included."""
     doubt: float
-    """See `arbo.results.queue`."""
+    """See `arbo.corrections.queue`."""
     before: str
     """The text before the mention, at most `AROUND` characters; empty if the run has no texts."""
     after: str

@@ -16,17 +16,16 @@ from typing import Any
 
 import numpy as np
 
+from arbo.corrections.agreement import NO_ENTITY, Agreement, Root, agree
+from arbo.corrections.lines import Correction
 from arbo.data import KnowledgeBase
 from arbo.data.inputs import Inputs
 from arbo.engine import NEW, OUTSIDE, UNDECIDED, Bools, Decisions, Ids, Partition
-from arbo.linking.agreement import NO_ENTITY, Agreement, Root, agree
-from arbo.linking.config import LinkerConfig
-from arbo.linking.corrections import Correction
 from arbo.text.phrases import shared_name
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class MentionDecisions:
+class Constraints:
     """Corrections as decisions about the mentions of a graph."""
 
     lines: Sequence[Correction]
@@ -70,12 +69,12 @@ class MentionDecisions:
         return {"corrections": len(states), **by_status, "mentions": int(self.corrected.sum()), **followed}
 
 
-def mention_decisions(
-    corrections: Sequence[Correction], inputs: Inputs, kb: KnowledgeBase | None, config: LinkerConfig
-) -> MentionDecisions:
+def constraints_on(
+    corrections: Sequence[Correction], inputs: Inputs, kb: KnowledgeBase | None, spread: str, *, per_document: bool
+) -> Constraints:
     """Return the decisions that corrections make about the mentions of a graph, whose entities are those of ``kb``.
 
-    Corrections of spans stay as they are: `arbo.linking.span_edits` obeys them. The decisions are for `partition`, and
+    Corrections of spans stay as they are: `arbo.corrections.edits` obeys them. The decisions are for `partition`, and
     for `Retrieval.graph`, which adds edges from further entities to a mention for which they rule out an entity.
     """
     ids, domains = inputs.column("mention_id"), inputs.column("domain")
@@ -87,16 +86,16 @@ def mention_decisions(
     of_groups = agreed.roots()
     root = {row: of_groups[group] for m, row in there.items() if (group := agreed.group_of(m)) in of_groups}
     namesake: Ids = np.full(len(inputs), -1, np.int64)
-    if config.spread != "none":
-        for row, (twin, key) in _namesakes(agreed, inputs, there, root, config.per_document).items():
+    if spread != "none":
+        for row, (twin, key) in _namesakes(agreed, inputs, there, root, per_document).items():
             root[row], namesake[row] = key, twin
     roots, names = _numbered(root, domains)
     corrected = np.zeros(len(inputs), np.bool_)
     named = (mention for line in lines if line.status == "obeyed" for mention in line.mentions)
     corrected[[there[mention] for mention in named if mention in there]] = True
-    stay = config.spread != "graph"
+    stay = spread != "graph"
     decisions = Decisions(roots, namesake >= 0, (roots != UNDECIDED) & stay, *_pairs(agreed, there))
-    return MentionDecisions(lines, decisions, names, corrected, namesake)
+    return Constraints(lines, decisions, names, corrected, namesake)
 
 
 def _numbered(root: Mapping[int, Root], domain: Sequence[str | None]) -> tuple[Ids, tuple[str, ...]]:

@@ -88,7 +88,7 @@ def _coded(column: pa.ChunkedArray) -> tuple[Ints, pa.Array]:
 
 
 def doubts(run: Run) -> Floats:
-    """Return the doubt about each mention of a run, as `arbo.results.queue` defines it; (mentions,)."""
+    """Return the doubt about each mention of a run, as `arbo.corrections.queue` defines it; (mentions,)."""
     links = run.link_table
     linked = pc.is_valid(links["entity_id"]).to_numpy()
     size = pc.cast(run.cluster_table["size"], pa.float64()).to_numpy()[run.cluster_rows]
