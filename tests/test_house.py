@@ -47,7 +47,7 @@ BUDGETS = {
     "eval": 4205,  # 4,000
 }
 """The most Python lines of each room, and in a comment what they shall become."""
-PRODUCT_LINES, TEST_LINES, PROSE_WORDS = 40_160, 32_830, 30_780
+PRODUCT_LINES, TEST_LINES, PROSE_WORDS = 40_160, 32_840, 30_830
 """Of the whole; they shall become 34,300, 26,000 and 25,000. The start of the command line takes 40 of the
 first; the page of tables and missed targets of everyday waits take 300 of the last."""
 FILES_IN_A_FOLDER = 32
