@@ -70,7 +70,7 @@ from arbo.data.inputs import mention_inputs
 from arbo.edges.facts import Facts, Names
 from arbo.edges.features import ENTITY_FEATURES, MENTION_FEATURES
 from arbo.engine import Bools
-from arbo.training.edges import examples
+from arbo.training.edges import Compared
 from clustering import METHODS
 from eval import clustering_scores
 from eval.clustering import PairwiseScores
@@ -166,7 +166,7 @@ def of_clusters(result: arbo.Result) -> dict[str, float]:
 def pairs(parts: dict[str, dict[str, Corpus]], models: dict[str, arbo.EdgeModel]) -> Iterator[tuple[str, Row]]:
     """Rows of the table ``pairs``."""
     for name, own in parts.items():
-        ((features, correct),) = examples(arbo.Linker(), own["test"])
+        *_, features, correct = Compared.of(arbo.Linker(), own["test"])
         scores: dict[str, np.ndarray] = {"letters": features[:, MENTION_FEATURES.index("letters")]}
         scores |= {f"trained on {on}": model.mentions.scores(features) for on, model in models.items()}
         found = {system: average_precision_score(correct, score) for system, score in scores.items()}
@@ -192,7 +192,7 @@ def left_out(cell: Cell) -> Cell:
     parts = CORPORA[name](DATA)
     corpus = Corpus(d for part in parts.values() for d in part) if name in WHOLE else parts["test"]
     edges = None if cell["edges"] == "n-grams" else without(group)
-    ((features, correct),) = examples(arbo.Linker(), corpus)
+    *_, features, correct = Compared.of(arbo.Linker(), corpus)
     letters = features[:, MENTION_FEATURES.index("letters")]
     score = letters if edges is None else edges.mentions.scores(features)
     linker = arbo.Linker(edges=edges)

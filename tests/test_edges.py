@@ -27,7 +27,7 @@ from arbo.edges.trees import Trees
 from arbo.engine import Neighbors
 from arbo.errors import DataError
 from arbo.pipeline.named_linker import tuned_edges
-from arbo.training.edges import examples, known_elsewhere, named_examples, thinned
+from arbo.training.edges import Compared, known_elsewhere, named_examples, thinned
 
 
 def corpus(*texts: str) -> Corpus:
@@ -280,7 +280,7 @@ def test_training_pairs_mentions_as_linking_does() -> None:
     kinds = sorted({type_ for entity in kb for type_ in entity.types})
     mapped = ",".join(f"{kind}={kind}" for kind in kinds[:2])
     linkers = [arbo.Linker(kb, config=arbo.LinkerConfig(map_types=types)) for types in (None, mapped)]
-    free, divided = (len(examples(linker, documents)[0][1]) for linker in linkers)
+    free, divided = (len(Compared.of(linker, documents).correct) for linker in linkers)
     assert divided < free
 
 
@@ -317,7 +317,7 @@ def test_chains_of_single_documents_say_nothing_about_other_documents() -> None:
     found = arbo.Linker().retrieve(documents, k=4, discover=True)
     known = known_elsewhere(found, Gold.of(documents))
     assert known.tolist() == [False, False, True, False, True, True, True]
-    ((features, correct),) = examples(arbo.Linker(), documents)
+    *_, features, correct = Compared.of(arbo.Linker(), documents)
     assert (len(features), int(correct.sum())) == (3 + 1 + 3, 1)
 
 
@@ -361,7 +361,7 @@ def test_large_worlds_are_thinned_and_no_correct_pair_is_lost() -> None:
 def test_arbo_contains_a_model_for_english() -> None:
     documents, _ = arbo.load_sample()
     model = arbo.EdgeModel.load(Path("english"))
-    ((features, correct),) = examples(arbo.Linker(), documents)
+    *_, features, correct = Compared.of(arbo.Linker(), documents)
     letters = features[:, MENTION_FEATURES.index("letters")]
     learnt = average_precision_score(correct, model.mentions.scores(features))
     assert learnt > average_precision_score(correct, letters) + 0.1

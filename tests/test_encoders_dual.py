@@ -61,7 +61,9 @@ def test_fields_of_an_entity() -> None:
 def test_a_window_that_the_model_cannot_read(bert: Tower, roberta: Tower) -> None:
     for tower in (bert, roberta):
         dual_encoder(tower, max_length=128)
-        with pytest.raises(UsageError, match=r"max_length=129, .* at most 128 tokens; lower it \(--encoder-config"):
+        with pytest.raises(
+            UsageError, match=r"max_length=129, .* at most 128 tokens; lower it \(`--set max_length=128`\)"
+        ):
             dual_encoder(tower, max_length=129)
 
 

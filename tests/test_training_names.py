@@ -26,7 +26,7 @@ from arbo.encoders.tower import Tower
 from arbo.spans.model import LabelAttention
 from arbo.spans.model_finder import ModelFinder, spans_of
 from arbo.training.config import SelfAlignmentConfig
-from arbo.training.oslat.synonyms import Contrasts, Others, Synonyms
+from arbo.training.oslat.contrasts import Contrasts, Others, Synonyms
 
 
 @given(
@@ -66,7 +66,7 @@ def test_names_are_contrasted_with_their_synonyms_and_with_no_gold_name(bert: To
     every = {name.lower() for e in KB for name in (e.name, *e.aliases)}
     for step in range(20):
         batch = it.batch(step, data.queries, np.arange(len(data.queries)))
-        for query, row in zip(batch.query, batch.name, strict=True):
+        for query, *row in batch:
             own, others = ([all_names[data.synonyms.place[i]] for i in part if i >= 0] for part in (row[:n], row[n:]))
             assert len({name.lower() for name in own}) == len(own) >= 2
             entity = KB.entities[data.entity[query]]
@@ -75,7 +75,7 @@ def test_names_are_contrasted_with_their_synonyms_and_with_no_gold_name(bert: To
             right = {name.lower() for e in gold for name in (KB[e].name, *KB[e].aliases)}
             assert {name.lower() for name in others} == every - right
     names = Contrasts.of_names(KB)
-    rows = names.anchors(names.queries, 2, np.random.default_rng(0))
+    rows = names.sampled(names.queries, SelfAlignmentConfig(n_positives=2), 0)[:, 1:4]
     assert (rows[:, 0] == names.queries).all()
     for row, avoided in zip(rows, names.avoided(names.queries), strict=True):
         own = row[row >= 0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -33,16 +34,16 @@ from arbo.training.config import SelfAlignmentConfig
 from arbo.training.cross import PairReader, RerankingSet
 from arbo.training.data import TrainingSet
 from arbo.training.dual import batches as dual_batches
-from arbo.training.dual.batches import Reader, adversarial_nodes, perturbed
+from arbo.training.dual.batches import Reader, adversarial_nodes
 from arbo.training.dual.objective import chosen
+from arbo.training.fgsm import in_worst_direction
 from arbo.training.losses import LOSSES, comparable, loss_of
-from arbo.training.oslat.contrastive import Contrasts
-from arbo.training.oslat.self_alignment import Aligning, SelfAlignmentTrainer
+from arbo.training.oslat.contrasts import Contrasts
+from arbo.training.oslat.trainers import SelfAlignmentTrainer
 
 pytestmark = pytest.mark.slow
 
-ROWS = [TokenRow([2, 7, 9, 8, 3], 1, 4), TokenRow([2, 12, 3], 1, 2)]
-ONE = torch.ones(2, 1, dtype=torch.bool)
+ROWS = [TokenRow([2, 12, 3], 1, 2), TokenRow([2, 7, 9, 8, 3], 1, 4)]
 
 
 def assert_near(found: Any, expected: Any, tolerance: float) -> None:
@@ -190,10 +191,17 @@ def test_a_copy_has_the_dropout_with_which_its_direction_was_computed(bert: Towe
     tower = bert.copy()
     tower.model.train()
     anchor = torch.randn(2, 1, 64)
+
+    def similarity(vectors: Any, part: slice) -> Any:
+        return (anchor[part] * vectors).sum((1, 2))
+
     torch.manual_seed(5)
     clean = tower.encode(ROWS, "mean")
-    assert torch.equal(perturbed(tower, ROWS, ONE, anchor, ONE, torch.zeros(2), "mean", "dot", 5), clean)
-    nearer = perturbed(tower, ROWS, ONE, anchor, ONE, torch.tensor([0.001, -0.001]), "mean", "dot", 5)
+    still, nearer = (
+        in_worst_direction(tower, ROWS, "mean", similarity, torch.tensor(step), count(5))
+        for step in ([0.0, 0.0], [0.001, -0.001])
+    )
+    assert torch.equal(still, clean)
     assert (((nearer - clean) * anchor).sum((1, 2)) * torch.tensor([1, -1]) > 0).all()
 
 
@@ -209,7 +217,7 @@ def test_only_chosen_negatives_have_copies_and_these_are_those_of_all(
     few = chosen(pairs, replace(it.config, negatives="in-batch-hard", n_negatives=2))
     read: list[Any] = []
     monkeypatch.setattr(
-        dual_batches, "perturbed", lambda tower, rows, *rest: (read.extend(rows), perturbed(tower, rows, *rest))[1]
+        dual_batches, "in_worst_direction", lambda *given: (read.extend(given[1]), in_worst_direction(*given))[1]
     )
     hard = adversarial_nodes(it.reader, batch, few, 1e-4, 0)
     assert hard.shape == few.node.shape
@@ -292,7 +300,7 @@ def test_a_step_of_label_attention_by_definition(bert: Tower, tmp_path: Path, ch
         return said / said.norm(), torch.cosine_similarity(*mapped, dim=0)
 
     whole = torch.zeros((), dtype=torch.float64)
-    for query, row in zip(batch.query, batch.name, strict=True):
+    for query, row in zip(batch[:, 0], batch[:, 1:], strict=True):
         text, n = it.data.context[query], 1 + config.n_positives
         seen = {name: read(text, name) for name in row.tolist() if name >= 0}
         anchor = seen[row[0]][0]
@@ -321,22 +329,22 @@ def test_a_step_of_self_alignment_by_definition(bert: Tower, tmp_path: Path) -> 
     config = SelfAlignmentConfig(batch_size=4, n_negatives=4, n_positives=2, micro_batch=3, projection=8)
     start = arbo.DualEncoder(tower := without_dropout(bert), tower, arbo.EncoderConfig(pooling="cls"))
     data = Contrasts.of_names(KB)
-    it = SelfAlignmentTrainer(aligning := Aligning.of(start, 8, 0), data, None, config, workplace(tmp_path, config))
+    it = SelfAlignmentTrainer(start, data, None, config, workplace(tmp_path, config))
     it.prepared.train()
     batch = it.batch(0, data.queries[:6], np.arange(6))
     loss = it.add_gradients(0, batch, 1 / 6)
     names = start.encode_entities(KB)
     vectors = torch.from_numpy(names.matrix)[names.row]  # type: ignore[arg-type]
     with torch.no_grad():
-        made = torch.nn.functional.normalize(aligning.head(vectors[data.synonyms.place]), dim=1).double()
+        made = torch.nn.functional.normalize(it.head(vectors[data.synonyms.place]), dim=1).double()
     whole = 0.0
-    for row in batch.name:
+    for row in batch[:, 1:]:
         right, wrong = ([name for name in part if name >= 0] for part in (row[1:3], row[3:]))
         rest = torch.exp(made[wrong] @ made[row[0]] / 0.07).sum()
         own = torch.exp(made[right] @ made[row[0]] / 0.07)
         whole += float(-torch.log(own / (own + rest)).mean()) / 6
     assert loss == pytest.approx(whole, rel=1e-4)
-    assert all(weight.grad is not None and weight.grad.any() for weight in it.model.head.parameters())
+    assert all(weight.grad is not None and weight.grad.any() for weight in it.head.parameters())
 
 
 @pytest.mark.parametrize(

@@ -9,21 +9,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from os import fspath
-from typing import ClassVar, Self, Unpack
+from typing import ClassVar, Self
 
 import numpy as np
 
 from arbo.data import KnowledgeBase, MentionInput
 from arbo.encoders.cross_config import CrossEncoderConfig
 from arbo.encoders.dual import DualEncoder, Texts
-from arbo.encoders.model_folder import OneTower, load_single
+from arbo.encoders.model_folder import OneTower
 from arbo.encoders.templates import FieldTokens, TokenRow
-from arbo.encoders.tower import Loading, Tower
+from arbo.encoders.tower import Tower
 from arbo.engine import Floats, Ids
 from arbo.errors import UsageError
-from arbo.files import PathLike
 from arbo.progress import Announce, quiet
+from arbo.settings import Settings
 
 SLICE = 4096
 """Number of pairs whose tokens are in memory at once."""
@@ -31,19 +30,16 @@ SLICE = 4096
 
 # Without slots: `cached_property` keeps the reader in the instance's dictionary.
 @dataclass(frozen=True, eq=False)
-class CrossEncoder(OneTower):
+class CrossEncoder(OneTower[CrossEncoderConfig]):
     """Scores a mention and an entity with a transformer over both and a linear layer over its pooled vector.
 
     Load a model with `from_pretrained`, or make one with `of` and train it with `arbo.train_reranker`. Token types do
-    not distinguish mention and entity, as in the code that the ArboEL paper is based on.
+    not distinguish mention and entity, as in the code that the ArboEL paper is based on. The projection of the tower is
+    the linear layer, with one output and a bias, in float32.
     """
 
-    tower: Tower
-    """The transformer; its projection is the linear layer, with one output and a bias, in float32."""
-    config: CrossEncoderConfig
-    name: str = ""
-    """The folder or hub name from which it was loaded."""
     kind: ClassVar[str] = "cross-encoder"
+    settings_class: ClassVar[type[Settings]] = CrossEncoderConfig
 
     def __post_init__(self) -> None:
         if min(self.pairs([], KnowledgeBase()).halves) < 1:
@@ -56,16 +52,6 @@ class CrossEncoder(OneTower):
     def of(cls, tower: Tower, config: CrossEncoderConfig | None = None) -> Self:
         """Make an untrained cross-encoder from a copy of any transformer."""
         return cls(tower.with_projection(1, bias=True), config or CrossEncoderConfig())
-
-    @classmethod
-    def from_pretrained(cls, model: PathLike, config: CrossEncoderConfig | None = None, **how: Unpack[Loading]) -> Self:
-        """Load what `save_pretrained` wrote; see `DualEncoder.from_pretrained` for arguments and errors."""
-        tower, saved = load_single(model, CrossEncoderConfig, **how)
-        return cls(tower, config or saved, fspath(model))
-
-    def copy(self) -> Self:
-        """Return a copy with its own weights, in evaluation mode."""
-        return replace(self, tower=self.tower.copy())
 
     def with_markers(self) -> Self:
         """Return a copy with the markers of both templates in its vocabulary; see `DualEncoder.with_markers`."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
 from os import fspath
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeAlias, Unpack
+from typing import ClassVar, Self, TypeAlias, Unpack
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from arbo.data.arrow import Strings
 from arbo.encoders.embedding_store import KEY_BYTES, EmbeddingStore, Keys, key_of
 from arbo.encoders.encoder import DEFAULT_THRESHOLD
 from arbo.encoders.encoder_config import EncoderConfig
-from arbo.encoders.model_folder import load_model, save_model
+from arbo.encoders.model_folder import TowerModel, load_model
 from arbo.encoders.pooling import Pooling
 from arbo.encoders.pretrained import MINILM, minilm_folder
 from arbo.encoders.templates import Speller, TokenRow
@@ -27,9 +27,6 @@ from arbo.engine import Embeddings, Floats, Ids, Metric, Progress, TokenMatrices
 from arbo.errors import UsageError
 from arbo.files import PathLike
 from arbo.progress import Announce, quiet
-
-if TYPE_CHECKING:
-    import torch
 
 SLICE = 1024
 """Number of texts between two writes to the store, and thus the most that an interruption can lose."""
@@ -98,7 +95,7 @@ EmbedAll: TypeAlias = Callable[..., Iterable[tuple[int, Floats]]]
 
 # Without slots: `cached_property` keeps the spellers in the instance's dictionary.
 @dataclass(frozen=True, eq=False)
-class DualEncoder:
+class DualEncoder(TowerModel):
     """Embeds mentions and entities with two transformers, or with one for both.
 
     Load an encoder with `from_pretrained`. Each distinct text is embedded once, in batches of similar length. The
@@ -119,6 +116,7 @@ class DualEncoder:
     """The folder or hub name from which it was loaded."""
     embed_all: EmbedAll = field(default=embed_all, repr=False)
     """Embeds texts; the default does so in this process."""
+    kind: ClassVar[str] = "transformer"
 
     def __post_init__(self) -> None:
         for tower in (self.mention_tower, self.entity_tower):
@@ -137,7 +135,7 @@ class DualEncoder:
         *,
         cache: PathLike | None = None,
         **how: Unpack[Loading],
-    ) -> DualEncoder:
+    ) -> Self:
         """Load a model that `save_pretrained` wrote, or any transformer for both mentions and entities.
 
         Of a model of sentence-transformers, the pooling and the metric are read, but not its prompts.
@@ -152,13 +150,6 @@ class DualEncoder:
         towers, saved = load_model(place, EncoderConfig, **how)
         folder = None if cache is None else Path(cache)
         return cls(towers[0], towers[-1], config or saved or EncoderConfig(), folder, fspath(model))
-
-    def save_pretrained(self, folder: PathLike) -> None:
-        """Write towers, projections and configuration in the layout of transformers; see `save_model` for the errors.
-
-        ``AutoModel.from_pretrained(folder)`` reads a shared tower too, without its projection.
-        """
-        save_model(self.mention_tower, self.entity_tower, self.config, folder)
 
     def copy(self) -> Self:
         """Return a copy with its own weights, in evaluation mode and without cache."""
@@ -190,11 +181,9 @@ class DualEncoder:
         return self.mention_tower is self.entity_tower
 
     @property
-    def module(self) -> torch.nn.ModuleList:
-        """All modules with weights, without repetition, for an optimiser or for ``train()`` or ``to(device)``."""
-        import torch
-
-        return torch.nn.ModuleList(dict.fromkeys((*self.mention_tower.modules, *self.entity_tower.modules)))
+    def towers(self) -> tuple[Tower, ...]:
+        """The tower that reads both mentions and entities, or one for each."""
+        return (self.mention_tower,) if self.shared else (self.mention_tower, self.entity_tower)
 
     @property
     def metric(self) -> Metric:
@@ -256,12 +245,6 @@ class DualEncoder:
         known = store.find(texts.keys, into) if store else np.zeros(len(texts.keys), np.bool_)
         missing = np.flatnonzero(~known)
         return missing[np.lexsort((texts.keys[missing], texts.length[missing]))]
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """The values that identify the encoder in a manifest."""
-        towers = dict.fromkeys((self.mention_tower.fingerprint, self.entity_tower.fingerprint))
-        return {"encoder": "transformer", "model": self.name, "weights": list(towers), "config": asdict(self.config)}
 
     def _changed(self, change: Callable[[Tower], Tower]) -> Self:
         mention = change(self.mention_tower)

@@ -7,8 +7,10 @@ subfolders `mention` and `entity`. `arbo.json` has the configuration and the has
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass, replace
+from os import fspath
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, Unpack
 
 from arbo import files
 from arbo.encoders.encoder_config import EncoderConfig
@@ -36,59 +38,98 @@ _KEYS = {"versions": dict, "config": dict, "shared": bool, "files": dict}
 _ADVICE = "save the model again, or fetch it again"
 
 
-def save_model(mention: Tower, entity: Tower, config: Settings, folder: files.PathLike) -> None:
-    """Write towers and configuration, completely or not at all, replacing a model that arbo saved earlier.
-
-    Raise UsageError if the folder has any other content, or cannot be written, and DataError if its manifest is
-    damaged.
-    """
-    target = real(folder)
-    check_model_replaceable(target)
-    shared = mention is entity
-    try:
-        with files.whole_folder(target) as partial:
-            for tower, place in zip((mention, entity), _places(partial, shared), strict=False):
-                tower.save(place)
-            manifest = {
-                **_format(config.format).head(*_VERSIONS),
-                "config": config.as_dict(),
-                "shared": shared,
-                "files": {name: files.sha256_of(partial / name) for name in files.files_in(partial)},
-            }
-            (partial / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", "utf-8")
-    except Exception as error:  # transformers and safetensors let any error of their parts through
-        raise UsageError(f"cannot write the model folder {target}: {first_line(error)}") from error
-
-
-class OneTower:
-    """A model of one tower, which can be saved to a folder and identified in manifests."""
+class TowerModel:
+    """A model of one tower or two, which can be saved to a folder and identified in manifests."""
 
     kind: ClassVar[str]  # the name of this kind in manifests
-    tower: Tower
     config: Any
     name: str
 
+    @classmethod
+    def from_pretrained(cls, model: files.PathLike, config: Any = None) -> Self:
+        """Load a saved model, with the saved configuration unless another is given."""
+        raise NotImplementedError
+
+    def copy(self) -> Self:
+        """Return a copy with its own weights, in evaluation mode and without cache."""
+        raise NotImplementedError
+
+    @property
+    def towers(self) -> tuple[Tower, ...]:
+        """The tower, or those of mentions and of entities."""
+        raise NotImplementedError
+
     def save_pretrained(self, folder: files.PathLike) -> None:
-        """Write the tower and the configuration to a folder; see `save_model`."""
-        save_model(self.tower, self.tower, self.config, folder)
+        """Write towers, projections and configuration in the layout of transformers, completely or not at all.
+
+        ``AutoModel.from_pretrained(folder)`` reads a single tower too, without its projection. An earlier model of arbo
+        is replaced. Raise UsageError if the folder has any other content, or cannot be written, and DataError if its
+        manifest is damaged.
+        """
+        target, shared = real(folder), len(self.towers) == 1
+        check_model_replaceable(target)
+        try:
+            with files.whole_folder(target) as partial:
+                for tower, place in zip(self.towers, _places(partial, shared), strict=True):
+                    tower.save(place)
+                manifest = {
+                    **_format(self.config.format).head(*_VERSIONS),
+                    "config": self.config.as_dict(),
+                    "shared": shared,
+                    "files": {name: files.sha256_of(partial / name) for name in files.files_in(partial)},
+                }
+                (partial / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", "utf-8")
+        except Exception as error:  # transformers and safetensors let any error of their parts through
+            raise UsageError(f"cannot write the model folder {target}: {first_line(error)}") from error
 
     @property
     def module(self) -> torch.nn.ModuleList:
-        """All modules with weights, for an optimiser or for ``train()`` or ``to(device)``."""
+        """All modules with weights, without repetition, for an optimiser or for ``train()`` or ``to(device)``."""
         import torch
 
-        return torch.nn.ModuleList(self.tower.modules)
-
-    @property
-    def threshold(self) -> float:
-        """The default ``entity_threshold``, from the configuration."""
-        return float(self.config.entity_threshold)
+        return torch.nn.ModuleList(dict.fromkeys(module for tower in self.towers for module in tower.modules))
 
     @property
     def settings(self) -> dict[str, Any]:
         """The values that identify the model in a manifest."""
-        model = {"encoder": self.kind, "model": self.name, "weights": [self.tower.fingerprint]}
-        return {**model, "config": self.config.as_dict()}
+        weights = list(dict.fromkeys(tower.fingerprint for tower in self.towers))
+        return {"encoder": self.kind, "model": self.name, "weights": weights, "config": self.config.as_dict()}
+
+
+@dataclass(frozen=True, eq=False)
+class OneTower(TowerModel, Generic[Config]):
+    """A model of one tower, with its own class of settings."""
+
+    settings_class: ClassVar[type[Settings]]
+    tower: Tower
+    config: Config
+    name: str = ""
+    """The folder or hub name from which it was loaded."""
+
+    @classmethod
+    def from_pretrained(cls, model: files.PathLike, config: Config | None = None, **how: Unpack[Loading]) -> Self:
+        """Load what `save_pretrained` wrote, with the saved configuration unless another is given; see `Tower.load`.
+
+        Raise DataError also for another kind of model, a missing or changed file, or a model that a newer arbo saved.
+        """
+        saved: Any
+        (tower, *_), saved = load_model(model, cls.settings_class, **how)
+        return cls(tower, config or saved, fspath(model))
+
+    def copy(self) -> Self:
+        """Return a copy with its own weights, in evaluation mode."""
+        return replace(self, tower=self.tower.copy())
+
+    @property
+    def towers(self) -> tuple[Tower]:
+        """The tower."""
+        return (self.tower,)
+
+    @property
+    def threshold(self) -> float:
+        """The default ``entity_threshold``, from the configuration."""
+        config: Any = self.config
+        return float(config.entity_threshold)
 
 
 def load_model(
@@ -121,15 +162,8 @@ def load_model(
     return tuple(Tower.load(place, **how) for place in places), config
 
 
-def load_single(name: files.PathLike, kind: type[Config], **how: Unpack[Loading]) -> tuple[Tower, Config]:
-    """Load a model of one tower, such as a cross-encoder, that arbo saved; see `load_model`."""
-    (tower, *_), config = load_model(name, kind, **how)
-    assert config is not None  # only a dual-encoder need not be saved by arbo
-    return tower, config
-
-
 def check_model_replaceable(target: Path) -> None:
-    """Raise UsageError unless the folder is missing, empty, or an earlier model of arbo; see `save_model`."""
+    """Raise UsageError unless the folder is missing, empty, or an earlier model of arbo; see `TowerModel`."""
 
     def files_of(folder: Path) -> list[str]:
         if not (folder / MANIFEST).is_file():  # another process may have moved it since

@@ -184,7 +184,7 @@ class Tower:
         """Raise UsageError if the model cannot read ``max_length`` tokens at once."""
         if self.longest is not None and max_length > self.longest:
             problem = f"max_length={max_length}, but the model reads at most {self.longest} tokens"
-            raise UsageError(f'{problem}; lower it (--encoder-config with {{"max_length": {self.longest}}})')
+            raise UsageError(f"{problem}; lower it (`--set max_length={self.longest}`)")
 
     @property
     def tokens_a_batch(self) -> int:
@@ -237,15 +237,12 @@ class Tower:
     def encode_apart(self, rows: Sequence[TokenRow], pooling: Pooling) -> torch.Tensor:
         """Compute the same vectors as `encode`, in the order of ``rows``, but in batches of rows of similar length."""
         import torch
-        from torch.nn.functional import pad
 
         if not rows:
             return self.encode(rows, pooling)
         order = sorted(range(len(rows)), key=lambda i: len(rows[i].ids))
         batches = packs([len(rows[i].ids) for i in order], self.tokens_a_batch)
-        parts = [self.encode([rows[i] for i in order[batch]], pooling) for batch in batches]
-        width = parts[-1].shape[1]
-        vectors = torch.cat([pad(part, (0, 0, 0, width - part.shape[1])) for part in parts])
+        vectors = joined([self.encode([rows[i] for i in order[batch]], pooling) for batch in batches])
         return vectors[torch.from_numpy(np.argsort(order)).to(vectors.device)]
 
     def embed(self, rows: Sequence[TokenRow], pooling: Pooling, *, tokens_a_batch: int | None = None) -> Floats:
@@ -261,17 +258,12 @@ class Tower:
         import torch
 
         count = np.array([n_vectors(row, pooling) for row in rows], np.int64)
-        # Vectors leave the device together, since fetching the vectors of each batch would wait for it.
-        embedded = torch.zeros((int(count.sum()), self.dim), device=self.model.device)
-        order: list[int] = []
-        end = 0
-        for places, batch in self._in_batches(rows, pooling, tokens_a_batch or self.tokens_a_batch):
-            embedded[end : end + len(batch)] = batch
-            end += len(batch)
-            order += places
-        vectors = np.zeros(embedded.shape, np.float32)
-        read = np.array(order, np.int64)
-        vectors[ranges((np.cumsum(count) - count)[read], count[read])] = embedded[:end].cpu().numpy()
+        vectors = np.zeros((int(count.sum()), self.dim), np.float32)
+        order = np.array(sorted((i for i, row in enumerate(rows) if row.ids), key=lambda i: len(rows[i].ids)), np.int64)
+        if len(order):
+            # Vectors leave the device together, since fetching the vectors of each batch would wait for it.
+            batches = self._in_batches([rows[i] for i in order], pooling, tokens_a_batch or self.tokens_a_batch)
+            vectors[ranges((np.cumsum(count) - count)[order], count[order])] = torch.cat([*batches]).cpu().numpy()
         bad = np.repeat(np.arange(len(rows)), count)[~np.isfinite(vectors).all(axis=1)]
         if len(bad):
             advice = "choose another model" if self.model.dtype == torch.float32 else "use precision='float32'"
@@ -279,38 +271,30 @@ class Tower:
             raise DataError(f"the model gives NaN or infinity for {n_bad:,} of {len(rows):,} texts; {advice}")
         return vectors
 
-    def _in_batches(
-        self, rows: Sequence[TokenRow], pooling: Pooling, budget: int
-    ) -> Iterator[tuple[list[int], torch.Tensor]]:
-        """Yield, for each batch of ``budget`` tokens, the indices of its rows and their vectors; see `embed`."""
+    def _in_batches(self, rows: Sequence[TokenRow], pooling: Pooling, budget: int) -> Iterator[torch.Tensor]:
+        """Yield the vectors of rows of ascending lengths, in batches of ``budget`` tokens; see `embed`."""
         import torch
 
-        order = sorted((i for i, row in enumerate(rows) if row.ids), key=lambda i: len(rows[i].ids))
-        lengths = [len(rows[i].ids) for i in order]
-        begin = 0
-        while begin < len(order):
-            end = batch_end(lengths, begin, budget)
-            longest = lengths[end - 1]
+        lengths = [len(row.ids) for row in rows]
+        batches = packs(lengths, budget)
+        while batch := next(batches, None):
+            n, longest = batch.stop - batch.start, lengths[batch.stop - 1]
             try:
                 with torch.inference_mode(), _evaluating(self.modules):
-                    batch = self.encode([rows[i] for i in order[begin:end]], pooling)
-                    if pooling == "tokens":
-                        pairs = zip(batch, lengths[begin:end], strict=True)
-                        vectors = torch.cat([tokens[:length] for tokens, length in pairs])
-                    else:
-                        vectors = batch[:, 0]
+                    vectors = self.encode(rows[batch], pooling)
+                    tokens = zip(vectors, lengths[batch], strict=True)
+                    flat = torch.cat([row[:m] for row, m in tokens]) if pooling == "tokens" else vectors[:, 0]
             except RuntimeError as error:
                 if not _is_out_of_memory(error):
                     raise
-                if end - begin == 1:
+                if n == 1:
                     advice = "choose a smaller max_length, or another device"
                     raise ArboError(f"not enough memory to embed one text of {longest} tokens; {advice}") from error
             else:
-                yield order[begin:end], vectors
-                begin = end
+                yield flat
                 continue
             # Not in the handler, where the error still keeps the memory of the batch alive.
-            budget = (end - begin) // 2 * longest
+            batches = packs(lengths, n // 2 * longest, batch.start)
             if self.model.device.type == "cuda":
                 torch.cuda.empty_cache()
 
@@ -364,28 +348,23 @@ def _fingerprint(model: Any, tokenizer: Any, projection: torch.nn.Linear | None)
     return digest.hexdigest()
 
 
-def batch_end(lengths: Sequence[int], begin: int, budget: int) -> int:
-    """Return the end of a batch of ascending lengths that starts at ``begin`` and fits a budget of tokens.
+def joined(parts: Sequence[torch.Tensor]) -> torch.Tensor:
+    """Concatenate batches of vectors, (rows, vectors, dim), padded with zeros to the vectors of the last one."""
+    import torch
+    from torch.nn.functional import pad
 
-    A batch has at least one row.
-
-    >>> batch_end([2, 3, 3, 9], 0, 9), batch_end([2, 3, 3, 9], 3, 1)
-    (3, 4)
-    """
-    end = begin + 1
-    while end < len(lengths) and (end + 1 - begin) * lengths[end] <= budget:
-        end += 1
-    return end
+    return torch.cat([pad(part, (0, 0, 0, parts[-1].shape[1] - part.shape[1])) for part in parts])
 
 
-def packs(lengths: Sequence[int], budget: int) -> Iterator[slice]:
-    """Yield batches of ascending lengths as slices, see `batch_end`.
+def packs(lengths: Sequence[int], budget: int, begin: int = 0) -> Iterator[slice]:
+    """Yield batches of ascending lengths, from ``begin`` on: as many rows as fit a budget of tokens, but at least one.
 
     >>> list(packs([2, 3, 3, 9], 9))
     [slice(0, 3, None), slice(3, 4, None)]
     """
-    begin = 0
     while begin < len(lengths):
-        end = batch_end(lengths, begin, budget)
+        end = begin + 1
+        while end < len(lengths) and (end + 1 - begin) * lengths[end] <= budget:
+            end += 1
         yield slice(begin, end)
         begin = end

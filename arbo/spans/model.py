@@ -13,21 +13,19 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from os import fspath
-from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self, Unpack
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
 
 import numpy as np
 
 from arbo.data import KnowledgeBase
 from arbo.encoders.dual import DualEncoder, Texts
-from arbo.encoders.model_folder import OneTower, load_single
+from arbo.encoders.model_folder import OneTower
 from arbo.encoders.templates import Speller, Template, TokenRow
-from arbo.encoders.tower import Loading, Tower
+from arbo.encoders.tower import Tower
 from arbo.engine import Floats, Ids, pairs_of
 from arbo.errors import UsageError
-from arbo.files import PathLike
 from arbo.progress import Announce, quiet
+from arbo.settings import Settings
 from arbo.spans.config import LabelAttentionConfig
 from arbo.text.checks import check_text
 from arbo.text.words import Offsets
@@ -59,20 +57,15 @@ class Look(NamedTuple):
 
 # Without slots: `cached_property` keeps its values in the instance's dictionary.
 @dataclass(frozen=True, eq=False)
-class LabelAttention(OneTower):
+class LabelAttention(OneTower[LabelAttentionConfig]):
     """Finds whether and where texts mention entities: OSLAT (Li et al. 2022).
 
-    Load a model with `from_pretrained`, or make one with `of` and train it with `arbo.train_oslat`. The folder
-    ``cache`` keeps the vectors of names, see `DualEncoder`.
+    Load a model with `from_pretrained`, or make one with `of` and train it with `arbo.train_oslat`. The projection of
+    the tower is the linking head (see `name_scores`), which is None before training.
     """
 
-    tower: Tower
-    """The transformer; its projection is the linking head (see `name_scores`), which is None before training."""
-    config: LabelAttentionConfig
-    cache: Path | None = None
-    name: str = ""
-    """The folder or hub name from which it was loaded."""
     kind: ClassVar[str] = "label-attention"
+    settings_class: ClassVar[type[Settings]] = LabelAttentionConfig
 
     def __post_init__(self) -> None:
         self.tower.check_length(self.config.max_length)
@@ -90,26 +83,6 @@ class LabelAttention(OneTower):
                 "vectors; use a model without a projection"
             )
         return cls(tower, config or LabelAttentionConfig())
-
-    @classmethod
-    def from_pretrained(
-        cls,
-        model: PathLike,
-        config: LabelAttentionConfig | None = None,
-        *,
-        cache: PathLike | None = None,
-        **how: Unpack[Loading],
-    ) -> Self:
-        """Load what `save_pretrained` wrote, with the saved configuration unless another is given; see `Tower.load`.
-
-        Raise DataError also for another kind of model, a missing or changed file, or a model that a newer arbo saved.
-        """
-        tower, saved = load_single(model, LabelAttentionConfig, **how)
-        return cls(tower, config or saved, None if cache is None else Path(cache), fspath(model))
-
-    def copy(self) -> Self:
-        """Return a copy with its own weights, in evaluation mode and without cache."""
-        return replace(self, tower=self.tower.copy(), cache=None)
 
     def with_head(self, head: torch.nn.Linear | None) -> Self:
         """Return the same model with another linking head, or without one."""
@@ -211,7 +184,7 @@ class LabelAttention(OneTower):
 
     @cached_property
     def _names(self) -> DualEncoder:
-        return DualEncoder(self.transformer, self.transformer, self.config.reading, self.cache)
+        return DualEncoder(self.transformer, self.transformer, self.config.reading)
 
 
 def label_attention(names: Tensor, tokens: Tensor, mask: Tensor) -> Tensor:

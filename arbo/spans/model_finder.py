@@ -10,14 +10,13 @@ from itertools import islice
 from typing import Any, Self
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from arbo.data import Corpus, KnowledgeBase, Mention, MentionInput
 from arbo.data.gold import Gold
 from arbo.encoders.encoder import Encoder
 from arbo.encoders.index import encoded
 from arbo.encoders.ngrams import NgramEncoder
-from arbo.engine import Bools, Floats, Ids, Weights, ranges, threshold_curve
+from arbo.engine import Bools, Floats, Ids, Weights, threshold_curve
 from arbo.errors import UsageError
 from arbo.progress import Announce, quiet
 from arbo.retrieval.groups import GroupedEntities, nearest_within, rows_of_entities, with_entities
@@ -230,13 +229,9 @@ def word_weights(words: Offsets, tokens: Offsets, weight: Floats) -> Floats:
     The weight of a token in several words is divided among them by numbers of characters. ``words`` has ascending
     offsets without overlap, (words, 2); characters outside of them are ignored. For the other arguments see `spans_of`.
     """
-    begin, end = tokens.T
-    first, last = np.searchsorted(words[:, 1], begin, "right"), np.searchsorted(words[:, 0], end, "left")
-    count = np.maximum(last - first, 0) * (end > begin)
-    token, word = np.repeat(np.arange(len(begin)), count), ranges(first, count)
-    common = np.minimum(end[token], words[word, 1]) - np.maximum(begin[token], words[word, 0])
-    share = common / np.bincount(token, common, len(begin))[token]
-    sums: Floats = weight @ csr_array((share, (token, word)), shape=(len(begin), len(words)))
+    common = np.minimum(tokens[:, 1:], words[:, 1]) - np.maximum(tokens[:, :1], words[:, 0])  # (tokens, words)
+    common = np.maximum(common, 0)
+    sums: Floats = weight @ (common / np.maximum(common.sum(axis=1, keepdims=True), 1))
     return sums
 
 

@@ -15,12 +15,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy.typing as npt
 import torch
 from safetensors import SafetensorError
 from safetensors.numpy import load_file as load_arrays, save_file as save_arrays
 from safetensors.torch import load_file, save_file
 
-from arbo.engine import Ids
 from arbo.errors import DataError, UsageError
 from arbo.files import whole_folder
 
@@ -43,7 +43,11 @@ class State:
 
 
 def save_checkpoint(
-    folder: Path, state: State, save: Callable[[Path], None], optimizer: torch.optim.Optimizer, plan: Mapping[str, Ids]
+    folder: Path,
+    state: State,
+    save: Callable[[Path], None],
+    optimizer: torch.optim.Optimizer,
+    plan: Mapping[str, npt.NDArray[Any]],
 ) -> None:
     """Write a checkpoint with ``plan`` (`Trainer.chosen`); remove earlier ones, and unused models and embeddings.
 

@@ -6,9 +6,9 @@ counts; the others, and entities with the same text as the first, are not used a
 and stored in ``OUT.training``.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from itertools import count
 from os import PathLike
 from typing import Any, NamedTuple, Self
 
@@ -20,7 +20,6 @@ from arbo.data import Corpus, KnowledgeBase, MentionInput
 from arbo.data.gold import Gold
 from arbo.encoders.cross import CrossEncoder, Pairs
 from arbo.encoders.templates import TokenRow
-from arbo.encoders.tower import packs
 from arbo.engine import Bools, Floats, Ids
 from arbo.errors import DataError, UsageError
 from arbo.linker import Linker
@@ -114,25 +113,17 @@ class PairReader:
 
     def encode(self, batch: PairBatch) -> Tensor:
         """Score the pairs of a batch, reading pairs of similar length together; (mentions, 1 + k)."""
-        return self._scattered(batch, [self._score(batch.rows[part]) for part in self._packs(batch)])
+        return self._scattered(batch, self.encoder.tower.encode_apart(batch.rows, self.encoder.config.pooling))
 
     def perturbed(self, batch: PairBatch, epsilon: float, seed: int) -> Tensor:
         """Score perturbed copies of the pairs, see `arbo.training.fgsm`; (mentions, 1 + k)."""
-        tower, parts = self.encoder.tower, []
-        for i, part in enumerate(self._packs(batch)):
-            step = torch.from_numpy(np.where(batch.place[part] == 0, -epsilon, epsilon)).float()
-            score = partial(self._score, batch.rows[part])
-            parts.append(in_worst_direction(tower, score, lambda scores: scores, step.to(tower.model.device), seed + i))
-        return self._scattered(batch, parts)
+        tower, pooling = self.encoder.tower, self.encoder.config.pooling
+        step = torch.from_numpy(np.where(batch.place == 0, -epsilon, epsilon)).float().to(tower.model.device)
+        copies = in_worst_direction(tower, batch.rows, pooling, lambda some, _: some[:, 0, 0], step, count(seed))
+        return self._scattered(batch, copies)
 
-    def _packs(self, batch: PairBatch) -> Iterator[slice]:
-        return packs([len(row.ids) for row in batch.rows], self.encoder.tower.tokens_a_batch)
-
-    def _score(self, rows: list[TokenRow]) -> Tensor:
-        return self.encoder.tower.encode(rows, self.encoder.config.pooling)[:, 0, 0]
-
-    def _scattered(self, batch: PairBatch, scores: list[Tensor]) -> Tensor:
-        values = torch.cat(scores)
+    def _scattered(self, batch: PairBatch, vectors: Tensor) -> Tensor:
+        values = vectors[:, 0, 0]
         mention, place = (torch.from_numpy(array).to(values.device) for array in (batch.mention, batch.place))
         retrieval = torch.from_numpy(batch.retrieval).to(values)
         return retrieval.index_put((mention, place), values, accumulate=True)

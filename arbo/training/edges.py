@@ -82,7 +82,7 @@ def train_edges(
     searching = (linker or Linker()).configured(kb=kb, reranker=None, edges=None)
     train, held_out = Corpus.of(documents), Corpus.of(dev)
     compared = Compared.of(searching, train, _MOST), Compared.of(searching, held_out)
-    parts = [_examples(pairs, corpus, searching.kb) for pairs, corpus in zip(compared, (train, held_out), strict=True)]
+    parts = [examples(pairs, corpus, searching.kb) for pairs, corpus in zip(compared, (train, held_out), strict=True)]
     if kb is not None and names:
         for part, more in zip(parts, named_examples(searching, train, held_out), strict=True):
             features, correct = zip(part[1], *more, strict=True)
@@ -96,15 +96,11 @@ def train_edges(
     return EdgeModel(forests[0], forests[1] if kb is not None else None, trained)
 
 
-def examples(linker: Linker, corpus: Corpus) -> list[Examples]:
+def examples(pairs: Compared, corpus: Corpus, kb: KnowledgeBase | None) -> list[Examples]:
     """Return features and correctness of pairs of mentions and, with a knowledge base, of mentions and candidates.
 
     Raise DataError if the pairs of one kind are all correct or all wrong.
     """
-    return _examples(Compared.of(linker, corpus), corpus, linker.kb)
-
-
-def _examples(pairs: Compared, corpus: Corpus, kb: KnowledgeBase | None) -> list[Examples]:
     parts = [(pairs.features, pairs.correct)]
     if kb is not None:
         parts.append(_entity_examples(pairs.retrieval, pairs.facts, corpus, kb))

@@ -7,13 +7,15 @@ the loss of the originals (equation 8). A text has one copy for each mention tha
 cross-encoder, the input is a pair, and the similarity is the score of the pair.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import torch
 from torch import Tensor
 
-from arbo.encoders.tower import Tower
+from arbo.encoders.pooling import Pooling
+from arbo.encoders.templates import TokenRow
+from arbo.encoders.tower import Tower, joined, packs
 from arbo.errors import UsageError
 
 
@@ -24,28 +26,37 @@ def check_perturbable(*towers: Tower) -> None:
 
 
 def in_worst_direction(
-    tower: Tower, encode: Callable[[], Tensor], similarity: Callable[[Tensor], Tensor], step: Tensor, seed: int
+    tower: Tower,
+    rows: Sequence[TokenRow],
+    pooling: Pooling,
+    similarity: Callable[[Tensor, slice], Tensor],
+    step: Tensor,
+    seeds: Iterator[int],
 ) -> Tensor:
     """Encode texts after moving their inputs by ``step`` along the sign of the gradient of their similarity.
 
-    ``step`` has the shape (texts,); where it is negative, inputs move against the gradient. ``encode`` encodes the
-    texts once with the tower, to (texts, ...), and ``similarity`` maps this to (texts,), each text by itself. ``seed``
-    gives the texts and their moved copies the same dropout.
+    ``step`` has the shape (texts,); where it is negative, inputs move against the gradient. The texts, ``rows`` of
+    ascending length, are encoded in batches, see `Tower.encode_apart`: ``similarity`` maps the vectors of some texts
+    and their places to (texts,), each text by itself. The next of ``seeds`` gives the texts of a batch and their moved
+    copies the same dropout.
     """
-
-    def encoded(change: Callable[[Tensor], Tensor]) -> Tensor:
-        torch.manual_seed(seed)
-        with _inputs_changed(tower, change):
-            return encode()
-
     inputs: list[Tensor] = []
 
-    def keep(summed: Tensor) -> Tensor:
-        inputs.append(summed.detach().requires_grad_())
-        return inputs[-1]
+    def encoded(part: slice, seed: int, change: Callable[[Tensor], Tensor]) -> Tensor:
+        torch.manual_seed(seed)
+        with _inputs_changed(tower, change):
+            return tower.encode(rows[part], pooling)
 
-    (gradient,) = torch.autograd.grad(similarity(encoded(keep)).sum(), inputs)
-    return encoded(lambda summed: summed + step[:, None, None] * gradient.sign())
+    def keep(summed: Tensor) -> Tensor:
+        inputs[:] = [summed.detach().requires_grad_()]
+        return inputs[0]
+
+    def moved(part: slice, seed: int) -> Tensor:
+        (gradient,) = torch.autograd.grad(similarity(encoded(part, seed, keep), part).sum(), inputs)
+        return encoded(part, seed, lambda summed: summed + step[part, None, None] * gradient.sign())
+
+    batches = packs([len(row.ids) for row in rows], tower.tokens_a_batch)
+    return joined([moved(part, next(seeds)) for part in batches])
 
 
 @contextmanager

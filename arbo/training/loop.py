@@ -7,13 +7,15 @@ from collections.abc import Callable, Iterator, Mapping, Sized
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 from torch.utils import deterministic
 
+from arbo.encoders.model_folder import TowerModel
 from arbo.engine import Ids
 from arbo.errors import ArboError
 from arbo.files import json_ready
@@ -35,28 +37,6 @@ class TrainingError(ArboError):
     """The loss or a gradient is NaN or infinite."""
 
 
-class Trainable(Protocol):
-    """A model that the loop can train."""
-
-    @property
-    def config(self) -> Any:
-        """The settings of the model."""
-
-    @property
-    def module(self) -> torch.nn.Module:
-        """All modules with weights, without repetition."""
-
-    def copy(self) -> Self:
-        """Return a copy with its own weights."""
-
-    def save_pretrained(self, folder: Path, /) -> None:
-        """Write the model, completely or not at all."""
-
-    @classmethod
-    def from_pretrained(cls, model: Path, config: Any, /) -> Self:
-        """Load a saved model with the given settings."""
-
-
 class Examples(Protocol):
     """Annotated mentions, names or texts that the loop can train on."""
 
@@ -65,7 +45,7 @@ class Examples(Protocol):
         """The indices of those to train on."""
 
 
-Model = TypeVar("Model", bound=Trainable)
+Model = TypeVar("Model", bound=TowerModel)
 Batch = TypeVar("Batch", bound=Sized)
 
 
@@ -109,9 +89,9 @@ class Trainer(ABC, Generic[Model, Batch]):
             self.resume(saved[-1])
             self.model = self.model.from_pretrained(saved[-1] / "model", self.model.config)
         self.model = self.model.copy()
-        self.model.module.float()
-        parameters = [weight for weight in self.model.module.parameters() if weight.requires_grad]
-        weights = Weights(self.model.module, self.reading())
+        module = self.module.float()
+        parameters = [weight for weight in module.parameters() if weight.requires_grad]
+        weights = Weights(module, self.reading())
         self.prepared, self.optimizer = self.accelerator.prepare(weights, _optimizer(parameters, self.config))
         if saved:
             load_optimizer(saved[-1], self.optimizer.optimizer)
@@ -143,7 +123,12 @@ class Trainer(ABC, Generic[Model, Batch]):
         """Choose positives and negatives before a step; ``place`` is its index in the epoch."""
 
     @property
-    def chosen(self) -> Mapping[str, Ids]:
+    def module(self) -> torch.nn.Module:
+        """All modules with weights to train."""
+        return self.model.module
+
+    @property
+    def chosen(self) -> Mapping[str, npt.NDArray[Any]]:
         """The choices that are used for several steps, as arrays by name; checkpoints store them."""
         return {}
 

@@ -2,6 +2,8 @@
 
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import count
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -11,9 +13,9 @@ from torch.nn.functional import pad
 
 from arbo.data.codes import codes_of
 from arbo.encoders.dual import DualEncoder, Texts
-from arbo.encoders.pooling import Pooling, n_vectors
+from arbo.encoders.pooling import n_vectors
 from arbo.encoders.templates import TokenRow
-from arbo.encoders.tower import Tower, packs
+from arbo.encoders.tower import Tower
 from arbo.engine import Bools, Ids, Metric
 from arbo.training.data import TrainingSet
 from arbo.training.dual.objective import Pairs
@@ -97,19 +99,12 @@ class Reader:
         texts, width = batch.texts[part], batch.mask.shape[1]
         places: list[int] = []
         parts = []
-        for tower, rows in self.batches(texts):
-            encoded = tower.encode([texts[i].row for i in rows], self.encoder.config.pooling)
+        for tower, rows in _by_tower(texts):
+            encoded = tower.encode_apart([texts[i].row for i in rows], self.encoder.config.pooling)
             parts.append(pad(encoded, (0, 0, 0, width - encoded.shape[1])))
             places += rows
         vectors = torch.cat(parts)
         return vectors[torch.from_numpy(np.argsort(places)).to(vectors.device)]
-
-    def batches(self, texts: Sequence[Text]) -> Iterator[tuple[Tower, list[int]]]:
-        """Yield the tower and the text indices of each batch (`Tower.tokens_a_batch`); ``texts`` ascend by length."""
-        for tower in dict.fromkeys(text.tower for text in texts):
-            rows = [i for i, text in enumerate(texts) if text.tower is tower]
-            for part in packs([len(texts[i].row.ids) for i in rows], tower.tokens_a_batch):
-                yield tower, rows[part]
 
     def pairs(self, batch: Batch, vectors: Tensor, rows: slice) -> Pairs:
         """Take the vectors of the mentions in ``rows`` and of their nodes from ``vectors``, which has all texts."""
@@ -128,50 +123,28 @@ def adversarial_nodes(reader: Reader, batch: Batch, pairs: Pairs, epsilon: float
     They come from `comparable`; missing nodes have zeros. Gradients do not flow to the mentions. ``epsilon`` is the
     change of each component of an input; ``seed`` seeds dropout.
     """
-    encoder = reader.encoder
+    pooling, metric = reader.encoder.config.pooling, reader.encoder.metric
     mention, place = np.nonzero(pairs.exists.cpu().numpy())
     text = pairs.text.cpu().numpy()[mention, place]
     order = np.argsort(text, kind="stable")  # the shortest first
     texts = [batch.texts[i] for i in text[order]]
-    nodes = torch.zeros_like(pairs.node)
-    for i, (tower, rows) in enumerate(reader.batches(texts)):
+    nodes, seeds = torch.zeros_like(pairs.node), count(seed)
+    for tower, rows in _by_tower(texts):
         at, column = (torch.from_numpy(array[order[rows]]).to(nodes.device) for array in (mention, place))
-        copies = perturbed(
-            tower,
-            [texts[j].row for j in rows],
-            pairs.node_mask[at, column],
-            pairs.mention[at, 0],
-            pairs.mention_mask[at, 0],
-            epsilon * torch.where(column == 0, -1.0, 1.0),
-            encoder.config.pooling,
-            encoder.metric,
-            seed + i,
-        )
-        nodes[at, column, : copies.shape[1]] = copies
+        similarity = partial(_similarity, pairs, at, column, metric)
+        step = epsilon * torch.where(column == 0, -1.0, 1.0)
+        copies = in_worst_direction(tower, [texts[j].row for j in rows], pooling, similarity, step, seeds)
+        nodes[at, column, : copies.shape[1]] = comparable(copies, metric)
     return nodes
 
 
-def perturbed(
-    tower: Tower,
-    rows: Sequence[TokenRow],
-    mask: Tensor,
-    anchor: Tensor,
-    anchor_mask: Tensor,
-    step: Tensor,
-    pooling: Pooling,
-    metric: Metric,
-    seed: int,
-) -> Tensor:
-    """Encode texts after moving their input vectors towards their anchors by ``step``, or away where it is negative.
+def _similarity(pairs: Pairs, at: Tensor, column: Tensor, metric: Metric, vectors: Tensor, part: slice) -> Tensor:
+    """Compare the vectors of some nodes with their mentions, through which no gradient flows; (nodes,)."""
+    mention, mask = at[part], pairs.node_mask[at[part], column[part], : vectors.shape[1]]
+    anchor = pairs.mention[mention, 0].detach()
+    return sum_of_max(anchor, pairs.mention_mask[mention, 0], comparable(vectors, metric), mask)
 
-    Each ``anchor``, (texts, tokens, dim), comes from `comparable`; ``step`` has the shape (texts,). Masks, (texts,
-    tokens), say which token vectors exist. The result, (texts, tokens, dim), has as many tokens as the longest text.
-    """
-    anchor = anchor.detach()
-    return in_worst_direction(
-        tower,
-        lambda: comparable(tower.encode(rows, pooling), metric),
-        lambda vectors: sum_of_max(anchor, anchor_mask, vectors, mask[:, : vectors.shape[1]]),
-        step,
-        seed,
-    )
+
+def _by_tower(texts: Sequence[Text]) -> Iterator[tuple[Tower, list[int]]]:
+    for tower in dict.fromkeys(text.tower for text in texts):
+        yield tower, [i for i, text in enumerate(texts) if text.tower is tower]

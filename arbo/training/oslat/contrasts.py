@@ -1,4 +1,8 @@
-"""The names of entities as sets of synonyms, sampling of names of other entities, and texts with their entities."""
+"""What the trainings of OSLAT contrast: names with some of their synonyms, and with names of other entities.
+
+The negatives of a name are never names of a correct entity, or spelt like one. They are sampled in two steps, an entity
+and then one of its names, and for all names of a batch together, see `Others`.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,6 +15,10 @@ from arbo.data.codes import codes_of
 from arbo.engine import Floats, Ids, ranges
 from arbo.errors import DataError
 from arbo.spans.model_finder import Pieces
+from arbo.training.config import ContrastiveConfig
+
+# Seeds of what a step samples; 0 is the order, see `arbo.training.loop.order_of`.
+_POSITIVES, _NEGATIVES = 1, 2
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -97,6 +105,7 @@ class Contrasts:
 
     kb: KnowledgeBase
     synonyms: Synonyms
+    others: Others  # the names of the entities of all queries
     entity: Ids  # (all queries,) the row of the correct entity
     context: Ids  # (all queries,) ascending; the entities of queries with the same context are never negatives
     name: Ids | None  # (all queries,) the name that a query is; None to sample one
@@ -104,40 +113,53 @@ class Contrasts:
 
     @classmethod
     def of_names(cls, kb: KnowledgeBase) -> Self:
-        """Take all names of a knowledge base as queries."""
-        synonyms = Synonyms.of(kb)
-        return cls(kb, synonyms, synonyms.owner, synonyms.owner, np.arange(len(synonyms.owner)))
+        """Take all names of a knowledge base as queries; raise DataError if no query has positives and negatives."""
+        owner = (synonyms := Synonyms.of(kb)).owner
+        others = Others.of(synonyms, np.unique(owner))
+        return cls(kb, synonyms, others, owner, owner, np.arange(len(owner)))._checked("align")
 
     @classmethod
     def of_texts(cls, corpus: Corpus, kb: KnowledgeBase, *, purpose: str = "train on") -> Self:
         """Collect the sentences of annotated documents; gold ids without an entity in their domain are left out.
 
-        Raise DataError ("nothing to ``purpose``") if no document has an entity.
+        Raise DataError ("nothing to ``purpose``") if no document has an entity, or no query positives and negatives.
         """
-        pieces = Pieces.of(corpus)
+        pieces, synonyms = Pieces.of(corpus), Synonyms.of(kb)
         text, entity = pieces.entities(kb)
         if not len(text):
             wrong = f"nothing to {purpose}: no text (of {len(pieces.texts):,}) has an entity of the knowledge base"
             raise DataError(f"{wrong}; check that the ids and the domains match")
-        return cls(kb, Synonyms.of(kb), entity, text, None, pieces.texts)
+        others = Others.of(synonyms, np.unique(entity))
+        return cls(kb, synonyms, others, entity, text, None, pieces.texts)._checked(purpose)
 
-    @property
-    def entities(self) -> Ids:
-        """The entities whose names are negatives."""
-        return np.unique(self.entity)
+    def _checked(self, purpose: str) -> Self:
+        n_entities = len(np.unique(self.entity))
+        if not len(self.queries):
+            wrong = f"nothing to {purpose}: no entity (of {n_entities:,}) has two names that differ"
+            raise DataError(f"{wrong}; add aliases to the knowledge base")
+        avoided = (self.avoided(query[None])[0] for query in self.queries)
+        if not any(len(np.setdiff1d(self.others.spelling, spellings)) for spellings in avoided):
+            raise DataError(
+                f"nothing to {purpose}: names need names of other entities as negatives, but there are none (entities: "
+                f"{n_entities:,}); add documents or entities"
+            )
+        return self
 
     @property
     def queries(self) -> Ids:
         """The queries to train on: those whose entity has synonyms."""
         return np.flatnonzero(self.synonyms.size[self.entity] > 1)
 
-    def anchors(self, queries: Ids, n: int, rng: np.random.Generator) -> Ids:
-        """Return a name of each query's entity, its own if it has one, and up to ``n`` synonyms, padded with -1.
+    def sampled(self, queries: Ids, config: ContrastiveConfig, step: int) -> Ids:
+        """Sample names to compare; ``step`` and the seed of ``config`` determine them.
 
-        The shape is (queries, 1 + n).
+        The shape is (queries, 2 + positives + negatives): the query, a name of its entity (its own if it is one), its
+        positives and its negatives, padded with -1.
         """
-        name = None if self.name is None else self.name[queries]
-        return self.synonyms.draw(self.entity[queries], n + 1, rng, name)
+        rng, other_rng = (np.random.default_rng([config.seed, what, step]) for what in (_POSITIVES, _NEGATIVES))
+        own = None if self.name is None else self.name[queries]
+        names = self.synonyms.draw(self.entity[queries], config.n_positives + 1, rng, own)
+        return np.column_stack([queries, names, self.others.draw(self.avoided(queries), config.n_negatives, other_rng)])
 
     def avoided(self, queries: Ids) -> list[Ids]:
         """List, for each query, the spellings that must not be its negatives."""
