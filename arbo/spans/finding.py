@@ -10,6 +10,7 @@ import re
 from bisect import bisect, insort
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -71,12 +72,14 @@ def find(finder: Finder, documents: Iterable[Any], kb: KnowledgeBase, *, announc
     for proposal in finder.propose(corpus, kb, announce):
         if kb.entities[proposal.entity].domain == corpus[proposal.document].domain:
             proposed[proposal.document].append(proposal)
-    best = [best_of(proposals) for proposals in proposed]
+    best = []
+    for proposals in proposed:
+        proposals.sort(key=lambda proposal: proposal.entity)
+        places = without_overlaps([of.spans for of in proposals], [of.score for of in proposals])
+        best.append(sorted((proposals[place] for place in places), key=lambda proposal: proposal.spans))
     marked = (_marked(document, proposals, kb) for document, proposals in zip(corpus, best, strict=True))
     notes = {**corpus.notes, LEFT_OUT: len(corpus.mentions)} if corpus.mentions else corpus.notes
-    return Found(
-        Corpus(marked, notes, corpus.index_names), tuple(proposal for proposals in best for proposal in proposals)
-    )
+    return Found(Corpus(marked, notes, corpus.index_names), tuple(chain.from_iterable(best)))
 
 
 def find_mentions(finder: Finder, documents: Iterable[Any], kb: KnowledgeBase, *, announce: Announce = quiet) -> Corpus:
@@ -89,13 +92,6 @@ def find_mentions(finder: Finder, documents: Iterable[Any], kb: KnowledgeBase, *
     ['ribbon kelp', 'Harrow Cove', 'brown blade disease', 'BBD', 'comb kelp', 'BBD']
     """
     return find(finder, documents, kb, announce=announce).corpus
-
-
-def best_of(proposals: list[Proposal]) -> list[Proposal]:
-    """Return the best of overlapping proposals, ordered by spans; see `find`."""
-    proposals = sorted(proposals, key=lambda proposal: proposal.entity)
-    places = without_overlaps([proposal.spans for proposal in proposals], [proposal.score for proposal in proposals])
-    return sorted((proposals[place] for place in places), key=lambda proposal: proposal.spans)
 
 
 def without_overlaps(spans: Sequence[Spans], score: Sequence[float]) -> list[int]:

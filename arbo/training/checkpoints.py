@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple
 
 import numpy.typing as npt
 import torch
@@ -26,8 +26,6 @@ from arbo.files import whole_folder
 
 LOCK = "lock"
 _PREFIX = "step-"
-
-Plan = TypeVar("Plan")
 
 logger = logging.getLogger(__name__)
 
@@ -81,6 +79,11 @@ def checkpoints(folder: Path) -> list[Path]:
     return sorted(folder.glob(f"{_PREFIX}*"))
 
 
+def step_of(checkpoint: Path) -> int:
+    """Return the number of steps that were completed at a checkpoint."""
+    return int(checkpoint.name.removeprefix(_PREFIX))
+
+
 def best_model(folder: Path, state: State) -> Path:
     """Return the folder of the model with the best score on the development documents."""
     return folder / f"best-{state.best_step}"
@@ -123,37 +126,24 @@ def locked(folder: Path) -> Iterator[None]:
         yield
 
 
-def load_state(checkpoint: Path) -> State:
-    """Read the progress of a training run; raise DataError if it cannot be read."""
-    try:
-        return State(**json.loads((checkpoint / "state.json").read_text("utf-8")))
-    except (OSError, ValueError, TypeError) as error:
-        raise _unreadable(checkpoint, error) from error
+class Checkpoint(NamedTuple):
+    """What a checkpoint holds besides the model."""
+
+    state: State
+    chosen: dict[str, npt.NDArray[Any]]
+    optimizer: dict[int, dict[str, Any]]
 
 
-def load_plan(checkpoint: Path, kind: Callable[..., Plan]) -> Plan:
-    """Read the plan of the epoch, which ``kind`` makes from arrays by name; raise DataError if it cannot be read."""
+def load_checkpoint(folder: Path) -> Checkpoint:
+    """Read a checkpoint; raise DataError if it cannot be read."""
     try:
-        return kind(**load_arrays(checkpoint / "plan.safetensors"))
+        state = State(**json.loads((folder / "state.json").read_text("utf-8")))
+        chosen, tensors = load_arrays(folder / "plan.safetensors"), load_file(folder / "optimizer.safetensors")
     except (OSError, ValueError, TypeError, SafetensorError) as error:
-        raise _unreadable(checkpoint, error) from error
-
-
-def load_optimizer(checkpoint: Path, optimizer: torch.optim.Optimizer) -> None:
-    """Restore the state of an optimiser; raise DataError if it cannot be read."""
-    state: dict[int, dict[str, Any]] = {}
-    try:
-        tensors = load_file(checkpoint / "optimizer.safetensors")
-    except (OSError, SafetensorError) as error:
-        raise _unreadable(checkpoint, error) from error
+        advice = f"delete the folder {folder.parent} to start again"
+        raise DataError(f"the checkpoint cannot be read ({error}); {advice}", file=str(folder)) from error
+    optimizer: dict[int, dict[str, Any]] = {}
     for key, value in tensors.items():
         index, _, name = key.partition(".")
-        state.setdefault(int(index), {})[name] = value
-    optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
-
-
-def _unreadable(checkpoint: Path, error: Exception) -> DataError:
-    return DataError(
-        f"the checkpoint cannot be read ({error}); delete the folder {checkpoint.parent} to start again",
-        file=str(checkpoint),
-    )
+        optimizer.setdefault(int(index), {})[name] = value
+    return Checkpoint(state, chosen, optimizer)

@@ -21,7 +21,7 @@ from arbo.data.gold import Gold
 from arbo.encoders.cross import CrossEncoder, Pairs
 from arbo.encoders.templates import TokenRow
 from arbo.engine import Bools, Floats, Ids
-from arbo.errors import DataError, UsageError
+from arbo.errors import UsageError
 from arbo.linker import Linker
 from arbo.retrieval.candidates import Candidates, gaps_filled, is_gold, with_gold
 from arbo.retrieval.reranking import rerank
@@ -209,10 +209,7 @@ def train_reranker(
     with training(out, job_of(corpora, kb, config=config, **what), config, options) as workplace:
         retrieved = _retrieved(linker, corpora, k, workplace)
         data = RerankingSet.of(retrieved["documents"])
-        trainer = RerankingTrainer(reranker, data, retrieved.get("dev"), config, workplace)
-        trainer.run()
-        if workplace.is_first:
-            trainer.final.save_pretrained(workplace.target)
+        RerankingTrainer(reranker, data, retrieved.get("dev"), config, workplace).run()
     return CrossEncoder.from_pretrained(workplace.target)
 
 
@@ -225,13 +222,5 @@ def _retrieved(linker: Linker, corpora: Mapping[str, Corpus], k: int, workplace:
             if not file.is_file():
                 linker.candidates(corpora[name], k=k).save(file)
     workplace.accelerator.wait_for_everyone()
-    retrieved = {}
-    for name, file in files.items():
-        try:
-            candidates = Candidates.load(file)
-            candidates.check(corpora[name], linker.kb)
-        except DataError as error:  # they are stale or damaged
-            advice = "to find the candidates again, delete the file and train again"
-            raise DataError(f"{error.problem}; {advice}", file=str(file)) from error
-        retrieved[name] = Retrieved(corpora[name], linker.kb, candidates, linker.config.expand_abbreviations)
-    return retrieved
+    expand = linker.config.expand_abbreviations
+    return {name: Retrieved(corpora[name], linker.kb, Candidates.load(file), expand) for name, file in files.items()}

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from arbo.data import Corpus, KnowledgeBase, MentionInput, mention_inputs
+from arbo.data.codes import codes_of
 from arbo.data.gold import Gold
 from arbo.encoders.dual import DualEncoder
 from arbo.engine import Bools, Embeddings, Ids, Metric, Vectors, ranges
@@ -29,10 +30,7 @@ class Rivals(NamedTuple):
     ) -> Self:
         """Make rivals from the gold ids of each mention, and the domains of mentions and entities."""
         distinct = [list(dict.fromkeys(row)) for row in rows]
-        number = {name: place for place, name in enumerate(dict.fromkeys([*domains, *entity_domains]))}
-        domain, entity_domain = (
-            np.array([number[name] for name in names], np.int64) for names in (domains, entity_domains)
-        )
+        domain, entity_domain = np.split(codes_of([*domains, *entity_domains]), [len(domains)])
         ids = np.array([id_ for row in distinct for id_ in row], np.int64)
         return cls(np.cumsum([0, *map(len, distinct)]), ids, domain, entity_domain)
 

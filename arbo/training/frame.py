@@ -25,7 +25,7 @@ from arbo.encoders.model_folder import check_model_replaceable
 from arbo.errors import UsageError
 from arbo.files import PathLike, json_ready, real, write_json, write_lines, write_whole
 from arbo.progress import quiet
-from arbo.training.checkpoints import LOCK, checkpoints, load_state, locked
+from arbo.training.checkpoints import LOCK, checkpoints, locked, step_of
 from arbo.training.config import LoopConfig, RunOptions
 
 LOG = "log.jsonl"
@@ -114,8 +114,7 @@ def _begun(folder: Path, target: Path, job: dict[str, Any]) -> Iterator[None]:
         shutil.rmtree(_old_of(target), ignore_errors=True)
         for left in folder.glob(".*-*"):  # left by a process that was killed while writing
             shutil.rmtree(left) if left.is_dir() else left.unlink()
-        saved = checkpoints(folder)
-        _shorten(folder / LOG, load_state(saved[-1]).step if saved else 0)
+        _shorten(folder / LOG, max(map(step_of, checkpoints(folder)), default=0))
         yield
 
 

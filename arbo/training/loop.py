@@ -6,7 +6,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sized
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
@@ -19,18 +18,12 @@ from arbo.encoders.model_folder import TowerModel
 from arbo.engine import Ids
 from arbo.errors import ArboError
 from arbo.files import json_ready
-from arbo.training.checkpoints import (
-    State,
-    best_model,
-    checkpoints,
-    load_optimizer,
-    load_state,
-    save_checkpoint,
-)
+from arbo.training.checkpoints import State, best_model, checkpoints, load_checkpoint, save_checkpoint
 from arbo.training.config import LoopConfig
 from arbo.training.frame import LOG, Workplace
 
 _ORDER = 0
+"""Seed of the order of queries, beside the seeds of what a step samples."""
 
 
 class TrainingError(ArboError):
@@ -62,11 +55,6 @@ class Weights(torch.nn.Module):
         return self.read(*given)
 
 
-def order_of(data: Examples, config: LoopConfig, epoch: int) -> Ids:
-    """Return the mentions to train on in random order, which seed and epoch determine."""
-    return np.random.default_rng([config.seed, _ORDER, epoch]).permutation(data.queries)
-
-
 @dataclass(eq=False)
 class Trainer(ABC, Generic[Model, Batch]):
     """Base class of trainers; subclasses define batches and losses."""
@@ -85,8 +73,9 @@ class Trainer(ABC, Generic[Model, Batch]):
         self.state = State()
         saved = checkpoints(self.folder)
         if saved:
-            self.state = load_state(saved[-1])
-            self.resume(saved[-1])
+            checkpoint = load_checkpoint(saved[-1])
+            self.state = checkpoint.state
+            self.resume(checkpoint.chosen)
             self.model = self.model.from_pretrained(saved[-1] / "model", self.model.config)
         self.model = self.model.copy()
         module = self.module.float()
@@ -94,7 +83,8 @@ class Trainer(ABC, Generic[Model, Batch]):
         weights = Weights(module, self.reading())
         self.prepared, self.optimizer = self.accelerator.prepare(weights, _optimizer(parameters, self.config))
         if saved:
-            load_optimizer(saved[-1], self.optimizer.optimizer)
+            optimizer = self.optimizer.optimizer
+            optimizer.load_state_dict(optimizer.state_dict() | {"state": checkpoint.optimizer})
             if self.state.scaler and self.accelerator.scaler:
                 self.accelerator.scaler.load_state_dict(self.state.scaler)
 
@@ -132,8 +122,8 @@ class Trainer(ABC, Generic[Model, Batch]):
         """The choices that are used for several steps, as arrays by name; checkpoints store them."""
         return {}
 
-    def resume(self, checkpoint: Path) -> None:
-        """Restore the choices from a checkpoint."""
+    def resume(self, chosen: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Restore the choices of a checkpoint."""
 
     def dropout_seed(self, step: int, *what: int) -> int:
         """Return the dropout seed for a part of a step, which the numbers in ``what`` identify."""
@@ -164,15 +154,15 @@ class Trainer(ABC, Generic[Model, Batch]):
             return self.model
         return self.model.from_pretrained(best_model(self.folder, self.state), self.model.config)
 
-    def run(self) -> None:
-        """Train to the end."""
+    def run(self, finish: Callable[[Model], Model] = lambda model: model) -> None:
+        """Train to the end, and write what ``finish`` makes of the final model."""
         done = f" ({self.state.step:,} of them done before)" if self.state.step else ""
         show = self.options.announce(f"training, {self.n_steps:,} steps{done}")
         order: Ids | None = None
         for step in show(range(self.state.step, self.n_steps), self.n_steps - self.state.step):
             epoch, place = divmod(step, self.steps_an_epoch)
             if order is None or place == 0:
-                order = order_of(self.data, self.config, epoch)
+                order = np.random.default_rng([self.config.seed, _ORDER, epoch]).permutation(self.data.queries)
             self.choose(step, place)
             begin = place * self.config.batch_size
             figures = self.step(step, order[begin : begin + self.config.batch_size])
@@ -183,6 +173,8 @@ class Trainer(ABC, Generic[Model, Batch]):
             self.log({"step": step + 1, "epoch": epoch, **figures})
             if ends or (step + 1) % self.options.checkpoint_every == 0 or place + 1 == self.steps_an_epoch:
                 self.checkpoint()
+        if self.workplace.is_first:
+            finish(self.final).save_pretrained(self.workplace.target)
 
     def step(self, step: int, mentions: Ids) -> dict[str, float]:
         """Take one optimisation step; return its loss, the norm of its gradient and its learning rate, by name.

@@ -10,7 +10,7 @@ from arbo.training.data import Snapshot, TrainingSet
 from arbo.training.dual.negatives import in_batch, near, random
 from arbo.training.dual.positives import pick_positives
 
-_POSITIVES, _NEGATIVES = 1, 2  # 0 is the order, see `arbo.training.loop.order_of`
+_POSITIVES, _NEGATIVES = 1, 2  # 0 is the order, see `arbo.training.loop`
 
 
 def asks_the_model(config: TrainingConfig, owner: Ids) -> bool:

@@ -4,7 +4,6 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from os import PathLike
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,7 @@ from arbo.errors import UsageError
 from arbo.linker import Linker
 from arbo.linking.config import LinkerConfig
 from arbo.retrieval.groups import GroupedEntities, among_mentions, nearest_within, rows_of_entities, with_entities
-from arbo.training.checkpoints import best_model, embeddings, load_plan
+from arbo.training.checkpoints import best_model, embeddings
 from arbo.training.config import WITHOUT_KB, RunOptions, TrainingConfig
 from arbo.training.data import Snapshot, TrainingSet, corpora_of, job_of, training_sets
 from arbo.training.dual.batches import Batch, Reader, adversarial_nodes
@@ -64,9 +63,9 @@ class DualTrainer(Trainer[DualEncoder, Batch]):
         """The plan of the epoch, which cannot be made again later because the model changes."""
         return self.plan._asdict()
 
-    def resume(self, checkpoint: Path) -> None:
+    def resume(self, chosen: Mapping[str, Any]) -> None:
         """Restore the plan."""
-        self.plan = load_plan(checkpoint, Plan)
+        self.plan = Plan(**chosen)
 
     def batch(self, step: int, mentions: Ids, rows: Ids) -> Batch:
         """Collect the texts of some mentions of a batch, and of their positives and negatives."""
@@ -222,16 +221,14 @@ def train(
     clusters = config.positives != "entity"
     data = training_sets(corpora, kb, clusters=clusters, expand_abbreviations=expand_abbreviations)
     what = {"encoder": encoder.settings, "expand_abbreviations": expand_abbreviations, "dev": None}
+
+    def finish(model: DualEncoder) -> DualEncoder:
+        linking = LinkerConfig(expand_abbreviations=expand_abbreviations)
+        linker = Linker(kb if has_kb else None, model, linking, workplace.options.announce)
+        return model if dev is None else _with_thresholds(model, linker.tune(corpora["dev"]))
+
     with training(out, job_of(corpora, kb, config=config, **what), config, options) as workplace:
-        trainer = DualTrainer(encoder, data["documents"], data.get("dev"), config, workplace)
-        trainer.run()
-        if workplace.is_first:
-            trained = trainer.final
-            if dev is not None:
-                linking = LinkerConfig(expand_abbreviations=expand_abbreviations)
-                linker = Linker(kb if has_kb else None, trained, linking, workplace.options.announce)
-                trained = _with_thresholds(trained, linker.tune(corpora["dev"]))
-            trained.save_pretrained(workplace.target)
+        DualTrainer(encoder, data["documents"], data.get("dev"), config, workplace).run(finish)
     return DualEncoder.from_pretrained(workplace.target)
 
 

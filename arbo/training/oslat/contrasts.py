@@ -17,7 +17,7 @@ from arbo.errors import DataError
 from arbo.spans.model_finder import Pieces
 from arbo.training.config import ContrastiveConfig
 
-# Seeds of what a step samples; 0 is the order, see `arbo.training.loop.order_of`.
+# Seeds of what a step samples; 0 is the order, see `arbo.training.loop`.
 _POSITIVES, _NEGATIVES = 1, 2
 
 

@@ -18,7 +18,6 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from os import PathLike
-from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -37,7 +36,6 @@ from arbo.engine import Ids
 from arbo.errors import UsageError
 from arbo.spans.model import LabelAttention, entity_in_text, label_attention, name_scores
 from arbo.spans.model_finder import ModelFinder
-from arbo.training.checkpoints import load_plan
 from arbo.training.config import ContrastiveConfig, OslatTraining, RunOptions, SelfAlignmentConfig
 from arbo.training.data import PURPOSES, corpora_of, job_of
 from arbo.training.frame import check_start, training
@@ -111,10 +109,9 @@ class SelfAlignmentTrainer(ContrastiveTrainer[DualEncoder]):
         """The weights of the two layers."""
         return {name: value.cpu().numpy() for name, value in self.head.state_dict().items()}
 
-    def resume(self, checkpoint: Path) -> None:
+    def resume(self, chosen: Mapping[str, Any]) -> None:
         """Restore the two layers."""
-        weights: dict[str, Any] = load_plan(checkpoint, dict)
-        self.head.load_state_dict({name: torch.from_numpy(value) for name, value in weights.items()})
+        self.head.load_state_dict({name: torch.from_numpy(value) for name, value in chosen.items()})
 
     def reading(self) -> Callable[..., Tensor]:
         """Collect the names, and return the function that computes the vectors that the loss compares."""
@@ -155,10 +152,7 @@ def train_self_alignment(
     data = Contrasts.of_names(kb)
     start = replace(encoder, config=replace(encoder.config, entity_threshold=None, mention_threshold=None), cache=None)
     with training(out, job_of({}, kb, config=config, encoder=encoder.settings), config, options) as workplace:
-        trainer = SelfAlignmentTrainer(start, data, None, config, workplace)
-        trainer.run()
-        if workplace.is_first:
-            trainer.final.save_pretrained(workplace.target)
+        SelfAlignmentTrainer(start, data, None, config, workplace).run()
     return DualEncoder.from_pretrained(workplace.target)
 
 
@@ -270,14 +264,13 @@ def train_oslat(
     config, corpora = config or OslatTraining(), corpora_of(documents, dev)
     data = {name: Contrasts.of_texts(corpus, kb, purpose=PURPOSES[name]) for name, corpus in corpora.items()}
     job = job_of(corpora, kb, config=config, model=model.settings, expand_abbreviations=expand_abbreviations)
+
+    def finish(model: LabelAttention) -> LabelAttention:
+        finder = ModelFinder(model, abbreviations=expand_abbreviations)
+        return model if dev is None else finder.tuned(corpora["dev"], kb, announce=workplace.options.announce).model
+
     with training(out, job, config, options) as workplace:
         head = linear_of({"weight": torch.eye(model.transformer.dim)})  # changes no score
         start = model.with_head(head.to(model.tower.model.device)).with_threshold(EVEN)
-        trainer = OslatTrainer(start, data["documents"], data.get("dev"), config, workplace)
-        trainer.run()
-        if workplace.is_first:
-            finder = ModelFinder(trainer.final, abbreviations=expand_abbreviations)
-            if dev is not None:
-                finder = finder.tuned(corpora["dev"], kb, announce=workplace.options.announce)
-            finder.model.save_pretrained(workplace.target)
+        OslatTrainer(start, data["documents"], data.get("dev"), config, workplace).run(finish)
     return LabelAttention.from_pretrained(workplace.target)
