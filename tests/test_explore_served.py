@@ -29,7 +29,7 @@ TOKEN = "secret"
 
 
 def page_of(run: Path, before: Path | None, file: Path, author: str | None, kb: Path | None, out: Path) -> Page:
-    return Page(arbo.open_run(run), out, before=before, file=file, author=author, kb=kb, tell=console.say)
+    return Page(arbo.open_run(run), out, file, before=before, author=author, kb=kb, tell=console.say)
 
 
 @pytest.fixture(scope="module")
@@ -302,7 +302,7 @@ def test_applying_obeys_a_given_knowledge_base(
     with pytest.raises(arbo.UsageError, match="has changed since"):
         page_of(run, None, file, None, None, tmp_path / "run2").applied()
     page = page_of(run, None, file, None, kb, tmp_path / "run2")
-    assert page.reviewing.entities("far away", found.links[0].mention.id)["rows"][0]["entity_id"] == "far"
+    assert page.entities("far away", found.links[0].mention.id)["rows"][0]["entity_id"] == "far"
     assert page.applied()["corrections"]["obeyed"] == 1
     assert arbo.Result.load(tmp_path / "run2").links[0].entity == "far"
     assert page_of(tmp_path / "run2", None, file, None, None, run).payload.changes == page.payload.changes
@@ -322,13 +322,14 @@ def test_applying_obeys_a_given_knowledge_base(
 def test_the_address_is_for_this_computer_and_has_a_secret(
     run: Run, result: arbo.Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without the web server: it gets the page, its socket and the token."""
-    served: list[Any] = []
-    monkeypatch.setattr("arbo.explore.server.run", lambda *given: served.append(given))
+    """Without the web server and its application."""
+    tokens: list[str] = []
+    monkeypatch.setattr("arbo.explore.server.app_of", lambda page, token: token)
+    monkeypatch.setattr("arbo.serve.web.serve", lambda app, listening: tokens.append(app))
     result.save(tmp_path / "run")
     first, second = (run("explore", tmp_path / "run", "--json").json for _ in range(2))
     assert first["corrections"] == str(tmp_path / "run.corrections.jsonl")
-    tokens = [told["address"].partition("/#token=")[2] for told in (first, second)]
-    assert (tokens, len({*tokens})) == ([token for *_, token in served], 2)
+    shown = [told["address"].partition("/#token=")[2] for told in (first, second)]
+    assert (shown, len({*shown})) == (tokens, 2)
     assert min(map(len, tokens)) >= 32
     assert first["address"].startswith("http://127.0.0.1:")

@@ -109,13 +109,14 @@ def explore(
         return
     try:
         from arbo.explore.page import Page
-        from arbo.explore.server import run as serve
+        from arbo.explore.server import app_of
+        from arbo.serve.web import serve as serve_at
     except ImportError as error:
         raise MissingDependency("arbo explore", extra="serve") from error
 
     saved, folder = arbo.open_run(run), real(run)
     target, file = folder.with_name(f"{folder.name}-reviewed"), corrections or saved.corrections
-    page = Page(saved, target, before=before, file=file, author=author, kb=kb, tell=console.say)
+    page = Page(saved, target, file, before=before, author=author, kb=kb, tell=console.say)
     token = secrets.token_urlsafe(24)
     with _listening_at("127.0.0.1", port) as listening:
         address = f"http://127.0.0.1:{listening.getsockname()[1]}/#token={token}"
@@ -125,7 +126,7 @@ def explore(
             console.show(address)
             console.say("open this address in a browser; Ctrl-C stops")
         sys.stdout.flush()
-        serve(page, listening, token)
+        serve_at(app_of(page, token), listening)
     console.say("stopped")
 
 

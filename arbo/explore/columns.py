@@ -38,9 +38,9 @@ class Columns:
 
     def strings(self, name: str, values: pa.Array | pa.ChunkedArray) -> None:
         """Add strings; null becomes the empty string."""
-        encoded = pc.fill_null(values, "").cast(pa.large_binary()).to_pylist()
-        length = _planes(np.fromiter(map(len, encoded), np.int64, len(encoded)))
-        self._add(name, "s", len(encoded), length + b"".join(encoded))
+        filled = pc.fill_null(values, "")
+        length = _planes(np.asarray(pc.binary_length(filled)))
+        self._add(name, "s", len(filled), length + "".join(filled.to_pylist()).encode())
 
     def codes(self, name: str, values: pa.ChunkedArray) -> None:
         """Add strings as codes, -1 for null, and under ``name.words`` the distinct strings."""

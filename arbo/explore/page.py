@@ -1,34 +1,54 @@
-"""The served page of a run: what it shows, what its review asks, and the run that its answers make."""
+"""The served page of a run: what it shows, the sitting of `arbo review`, and the run that its answers make."""
 
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Literal, get_args
 
-from arbo.corrections.review import Sitting
+import numpy as np
+from fastapi import Query
+from pydantic import BaseModel, Field
+
+from arbo.corrections import review
+from arbo.corrections.review import Question, Sitting
 from arbo.errors import DataError, UsageError
 from arbo.explore.payload import Payload
-from arbo.explore.reviewing import Reviewing
-from arbo.files import real
+from arbo.files import json_ready, real
 from arbo.linker import Linker
 from arbo.pipeline.saved_run import SavedRun, Tell, ignore, open_run, parent_of, review_of, search_of
 from arbo.results.result import Result
+from arbo.results.run import Link
+from arbo.serve.requests import Answer, Refused
 
 _QUESTIONS = 10_000
+_SHOWN = 20
+"""Number of mentions that are listed of those to which a decision spreads."""
+Rows = Annotated[list[Annotated[int, Field(ge=0)]], Query(max_length=1000)]
+
+
+class Decision(BaseModel, extra="forbid"):
+    """An answer about a mention, with its value if it has one; also to skip the question, or to undo the last."""
+
+    answer: review.Answer | Literal["skip", "undo"]
+    mention_id: str = ""
+    value: str = ""
 
 
 class Page:
-    """The page of a run; its ``payload`` and its ``reviewing`` are those of the last run that answers made."""
+    """The page of a run, or of the last run that answers made; ask and answer from one thread at a time.
+
+    Its methods are operations of the web application, which reads their parameters from the signatures; ``payload`` has
+    the blocks. Raise UsageError for what does not apply, and Refused for an unknown mention.
+    """
 
     payload: Payload
-    reviewing: Reviewing
 
     def __init__(
         self,
         saved: SavedRun,
         out: Path,
+        file: Path,
         *,
         before: Path | None = None,
-        file: Path | None = None,
         author: str | None = None,
         kb: Path | None = None,
         tell: Tell = ignore,
@@ -38,21 +58,15 @@ class Page:
         Args:
             saved: the run.
             out: the folder of the run that is written when the answers are applied.
+            file: the file of answers.
             before: the run to which this one is compared; None for the run that it was made of.
-            file: the file of answers; None for the one beside the run.
             author: who answers.
             kb: a knowledge base with descriptions of entities, which the review searches.
             tell: takes notes.
 
         Raise UsageError if ``before`` or ``kb`` belongs to another run.
         """
-        self._saved, self._out, self._answers, self._author, self._tell = (
-            saved,
-            out,
-            file or saved.corrections,
-            author,
-            tell,
-        )
+        self._saved, self._out, self._file, self._author, self._tell = saved, out, file, author, tell
         self._kb = None if kb is None else saved.knowledge_base(kb, tell=tell)
         linked = saved.result.link_table["entity_id"].unique().drop_null().to_pylist()
         if self._kb is not None and 2 * sum(id_ in self._kb for id_ in linked) < len(linked):
@@ -66,11 +80,63 @@ class Page:
                 raise UsageError(f"{wrong}; give the run of which {saved.folder} was made")
         self._show(saved.result, saved.folder, earlier)
 
-    def applied(self) -> dict[str, Any]:
+    def texts(self, row: Rows) -> list[str]:
+        """Return the texts of documents; see `Payload`."""
+        return self.payload.texts(row)
+
+    def entity(self, id: str) -> Answer:  # noqa: A002
+        """Return what the knowledge base says about an entity; see `Payload`."""
+        return self.payload.entity(id)
+
+    def next(self) -> Answer:
+        """Return the present question, and how far the sitting is; ``question`` is None at the end."""
+        question = self._sitting.question
+        return {
+            "place": self._sitting.place + 1,
+            "total": self._sitting.total,
+            "answers": len(self._review.written),
+            "file": self._review.file.name,
+            "question": None if question is None else self._shown(question),
+        }
+
+    def question(self, id: str) -> Answer:  # noqa: A002
+        """Return the question about any mention."""
+        return self._shown(Question.of(self._review.run, self._link(id), 0, 0.0))
+
+    def entities(self, words: str, mention_id: str) -> Answer:
+        """Search entities for a mention by name."""
+        rows = self._search(words, self._link(mention_id))
+        self._offered.update(id_ for id_, *_ in rows)
+        return {"rows": [_choice(*one) for one in rows]}
+
+    def answer(self, decision: Decision) -> Answer:
+        """Write the correction that an answer means, or skip or undo; return it as ``written``, and `next`."""
+        kind, value, written = decision.answer, decision.value, None
+        if kind in ("new", "same", "different"):
+            value = value.strip()  # as the verb reads words
+        if kind == "skip":
+            question = self._sitting.question
+            if question is not None and question.link.mention.id == decision.mention_id:  # no question that nobody saw
+                self._sitting.skip()
+        elif kind == "undo":
+            if not self._sitting.undo():
+                cause = "this sitting wrote nothing, or somebody else wrote to the file since"
+                raise UsageError(f"nothing to undo: {cause}")
+        else:
+            link = self._link(decision.mention_id)
+            if kind in ("candidate", "new", "same", "different") and not value:
+                raise UsageError(f"the answer {kind!r} needs a value")
+            if kind == "candidate" and value not in {id_ for id_, _ in link.candidates} | self._offered:
+                raise UsageError(f"no candidate and no search offered the entity {value!r:.100}")
+            written = self._review.correction(link, kind, value)
+            self._sitting.answer(link, written)
+        return {"written": json_ready(written), **self.next()}
+
+    def applied(self) -> Answer:
         """Make the run that obeys the answers, and show it from now on; return where it is, and what it obeys."""
-        if not self._answers.exists() or not self._answers.stat().st_size:
+        if not self._file.exists() or not self._file.stat().st_size:
             raise UsageError("there is nothing to apply: no answer is written yet")
-        after = self._linker.add(self._saved.result, (), self._answers)
+        after = self._linker.add(self._saved.result, (), self._file)
         self._saved.save_child(after, self._out)
         self._show(after, self._out, self._saved)
         return {"run": str(self._out), "corrections": after.manifest["corrections"]}
@@ -78,15 +144,49 @@ class Page:
     def _show(self, result: Result, folder: Path, earlier: SavedRun | None) -> None:
         before, since = (None, None) if earlier is None else (earlier.result, real(earlier.folder).name)
         self.payload = Payload(result, real(folder).name, before=before, since=since, kb=self._kb)
-        sitting = Sitting(review_of(result, self._answers, self._author), _QUESTIONS)
-        kb = self._kb
-        self.reviewing = Reviewing(sitting, search_of(result, None if kb is None else lambda: kb))
+        self._review = review_of(result, self._file, self._author)
+        self._sitting, kb = Sitting(self._review, _QUESTIONS), self._kb
+        self._search = search_of(result, None if kb is None else lambda: kb)
+        self._offered: set[str] = set()  # ids of the entities that searches found
         _ = self.payload.overview, self.payload.tables, self.payload.changes  # now rather than at the first view
 
     @cached_property
     def _linker(self) -> Linker:
         self._saved.check_out(self._out)
         return self._saved.linker(self._saved.knowledge_base(tell=self._tell) if self._kb is None else self._kb)
+
+    def _link(self, id_: str) -> Link:
+        if id_ not in self._review.run.row_of:
+            raise Refused(f"the run has no mention {id_!r:.100}", 404)
+        return self._review.run.link_of(id_)
+
+    def _shown(self, question: Question) -> Answer:
+        link = question.link
+        return {
+            "mention_id": link.mention.id,
+            "name": link.name,
+            "choices": [_choice(*one) for one in question.choices],
+            "why_not": {kind: self._review.why_not(link, kind) for kind in get_args(review.Answer)},
+            "nearest": link.nearest,
+            "spread": self._spread(link),
+        }
+
+    def _spread(self, link: Link) -> Answer:
+        """Return which other mentions follow a decision by their name.
+
+        Those that hang on the mention may follow too if corrections spread along the graph, which only the new
+        partition tells.
+        """
+        run, names = self._review.run, self._review.names
+        row, spread = run.row_of[link.mention.id], run.manifest["config"].get("spread", "graph")
+        rows = np.flatnonzero(names == names[row]) if spread != "none" else np.array([row])
+        gone = {link.mention.id, *self._review.decided}
+        others = [id_ for id_ in run.mention_table["mention_id"].take(rows).to_pylist() if id_ not in gone]
+        return {"spread": spread, "mentions": len(others), "ids": others[:_SHOWN]}
+
+
+def _choice(id_: str, name: str, score: float) -> Answer:
+    return {"entity_id": id_, "name": name, "score": score}
 
 
 def _parent(saved: SavedRun, tell: Tell) -> SavedRun | None:

@@ -6,25 +6,20 @@ site may ask. The policy lets the page load nothing but its own files.
 
 import os
 import secrets
-import socket
-from collections.abc import Callable
-from functools import partial, wraps
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
 
-from fastapi import APIRouter, FastAPI, Query, Request, Response
+from fastapi import APIRouter, FastAPI, Request, Response
 
 from arbo.explore.page import Page
-from arbo.explore.reviewing import Decision
 from arbo.files import json_ready
 from arbo.serve.requests import Limits, Refused
-from arbo.serve.web import Rules, Turn, application, json_response, serve
+from arbo.serve.web import Rules, Turn, application, json_response
 
 STATIC = Path(__file__).parent / "static"
 TOKEN = "x-arbo-token"
 BLOCKS = ("overview", "tables", "cuts", "changes")
 """Parts of the content that a page asks for as a whole."""
-Rows = Annotated[list[Annotated[int, Query(ge=0)]], Query(max_length=1000)]
 QUESTIONS = ("next", "question", "entities")
 """Methods of the review; they take turns, as what writes does."""
 _POLICY = {
@@ -46,51 +41,22 @@ def app_of(page: Page, token: str) -> FastAPI:
     for name in BLOCKS:
         app.get(f"/api/{name}")(partial(_block, page, name))
 
-    @app.get("/api/texts")
-    def texts(row: Rows) -> Response:
-        return json_response(page.payload.texts(row))
-
-    @app.get("/api/entity")
-    def entity(id: str) -> Response:  # noqa: A002
-        return json_response(page.payload.entity(id))
-
+    app.get("/api/texts")(page.texts)
+    app.get("/api/entity")(page.entity)
     for name in QUESTIONS:
-        turns.get(f"/api/review/{name}")(_method(lambda: page.reviewing, name))
-
-    @turns.post("/api/review/answer")
-    def answer(body: Decision) -> Response:
-        return json_response(page.reviewing.answer(body))
-
-    turns.post("/api/apply")(_method(lambda: page, "applied"))
+        turns.get(f"/api/review/{name}")(getattr(page, name))
+    turns.post("/api/review/answer")(page.answer)
+    turns.post("/api/apply")(page.applied)
     app.include_router(turns)
     app.get("/")(_file)
     app.get("/{name}")(_file)
     return app
 
 
-def run(page: Page, listening: socket.socket, token: str) -> None:
-    """Serve a page until SIGINT or SIGTERM; requests that were begun are answered first."""
-    serve(app_of(page, token), listening)
-
-
-def _method(owner: Callable[[], object], name: str) -> Callable[..., Response]:
-    """Return a function with the parameters of a method, which asks the present owner."""
-
-    @wraps(getattr(owner(), name))
-    def call(**parameters: Any) -> Response:
-        return json_response(json_ready(getattr(owner(), name)(**parameters)))
-
-    return call
-
-
 def _block(page: Page, name: str) -> Response:
     """Return a part of the content of the page: columns as bytes, and others as JSON."""
     content = getattr(page.payload, name)
-    return (
-        Response(content, media_type="application/octet-stream")
-        if isinstance(content, bytes)
-        else json_response(json_ready(content))
-    )
+    return Response(content) if isinstance(content, bytes) else json_response(json_ready(content))
 
 
 def _check(token: str, request: Request) -> None:
