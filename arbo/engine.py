@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from clustering.kernels import in_parallel, kernel
     from clustering.knn import Limit, Neighbors, lists_of, merged
     from clustering.late_interaction import TokenMatrices
-    from clustering.methods import Method, Metric, NilLinkage, SearchMethod
+    from clustering.methods import Method, Metric, NilLinkage
     from clustering.progress import Progress, T, silent
     from clustering.vectors import Csr, Vectors, csr, offset_of
     from eval import *

@@ -321,7 +321,7 @@ class Linker:
         limit = config.mention_limit(mentions.encoder.threshold, learnt=self.edges is not None)
         compared = max(k, self.edges.neighbors) if self.edges and k else k
         within = limit if within_threshold else None
-        settings = SearchSettings(compared, config.candidates, config.search, within, config.per_document)
+        settings = SearchSettings(compared, config.candidates, within, config.per_document)
         entities = None if self._entities is None else self._entities.by_group(config.map_types)
         groups = groups_of_mentions(mentions.inputs, config.map_types, check=not config.per_document)
         return retrieve(mentions, entities, groups, settings, self.announce, self.search_all)

@@ -51,6 +51,7 @@ from typing import Any, TypeVar
 import numpy as np
 import scipy.sparse as sp
 from library.cells import Cells, key
+from library.clustered import clustered
 from library.command import parser_of
 from library.corpora import JOBS
 from library.folders import CACHE
@@ -58,7 +59,6 @@ from library.results import Figures, record, say
 from library.timing import Ran, in_process, resident, run_arbo
 from neighbours import encoded, names_of
 from review import answer
-from search import clustered
 
 import arbo
 from arbo.corrections.queue import Queue

@@ -57,11 +57,11 @@ from unittest.mock import patch
 import numpy as np
 import scipy.sparse as sp
 from library.cells import Cells, key
+from library.clustered import clustered
 from library.command import parser_of
 from library.corpora import JOBS
 from library.results import Figures, Row, Tables, record, say
 from library.timing import best_of_three, run_arbo
-from search import clustered
 
 import arbo
 from arbo.data.corpus import Corpus

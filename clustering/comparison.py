@@ -13,7 +13,6 @@ from .arrays import Floats, Ids
 from .index import Index
 from .knn import Neighbors, SearchOptions
 from .late_interaction import TokenMatrices, late_dissimilarity, late_nearest
-from .search import SearchMethod
 from .vectors import Metric, Vectors
 
 Embeddings: TypeAlias = Vectors | TokenMatrices
@@ -35,7 +34,7 @@ SAMPLE = 100
 def nearest(queries: Embeddings, corpus: Searchable, k: int, **options: Unpack[SearchOptions]) -> Neighbors:
     """Return the ``k`` nearest things of the corpus for each query; see `clustering.knn.nearest`.
 
-    With token matrices, ``search`` and ``scanner`` apply to the first stage; see `late_nearest`. Raise ValueError if
+    With token matrices, ``scanner`` applies to the first stage; see `late_nearest`. Raise ValueError if
     one argument consists of vectors and the other of token matrices.
     """
     return _nearest(queries, corpus, k, max(k, CANDIDATES), **options)
@@ -51,12 +50,12 @@ def _nearest(
     raise _unlike(queries, corpus)
 
 
-def is_exact(corpus: Searchable, search: SearchMethod) -> bool:
-    """Return whether `nearest` is sure to miss no neighbour: the search is exact, and there is no first stage.
+def is_exact(corpus: Searchable) -> bool:
+    """Return whether `nearest` is sure to miss no neighbour, since there is no first stage.
 
     Otherwise neighbours may be missing: report `measured_recall` with the result.
     """
-    return search == "exact" and not (isinstance(corpus, TokenMatrices) and corpus.n > CANDIDATES)
+    return not (isinstance(corpus, TokenMatrices) and corpus.n > CANDIDATES)
 
 
 def measured_recall(

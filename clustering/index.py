@@ -9,11 +9,10 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from .approximate_search import Find, approximate_search, hnsw
 from .arrays import Floats, Ids, pairs_of
 from .dense_search import Scan, Scanner, dense_search
 from .prefix_search import MOST_WITHIN, QUERIES_SHARE, Prefixes, search_prefixes
-from .search import Owners, Search, SearchMethod
+from .search import Owners, Search
 from .sparse_search import FEW_ROWS, GROUPS, ROWS_PER_PLACE, Bounds, Corpus, Scratch, alike_together, sparse_search
 from .vectors import Csr, Matrix, Metric, Vectors, csr, lengths, offset_of, unit
 
@@ -107,15 +106,7 @@ class Index:
             bounds = Bounds.of(matrix, self.postings, self.longest)
         return _fixed(bounds)
 
-    @cached_property
-    def graph(self) -> Find:
-        """The graph of near vectors that an approximate search follows."""
-        matrix: Any = self.matrix
-        return hnsw(matrix)
-
-    def search(
-        self, k: int, method: SearchMethod, scanner: Scanner, *, within: float = np.inf, n_queries: int = 1
-    ) -> Search:
+    def search(self, k: int, scanner: Scanner, *, within: float = np.inf, n_queries: int = 1) -> Search:
         """Return the search for lists of ``k`` > 0 places, none with a limit above ``within``; there must be a vector.
 
         For many queries within a small limit, it is prepared for this limit.
@@ -132,10 +123,7 @@ class Index:
             return sparse_search(corpus, self._scratch)
         if scanner not in self._scans:
             self._scans[scanner] = scanner(self.matrix)
-        exact = dense_search(self.matrix, self.owners, self.longest, self._scans[scanner], offset, k)
-        if method == "exact":
-            return exact
-        return approximate_search(self.matrix, self.owners, lambda: self.graph, exact, offset, k)
+        return dense_search(self.matrix, self.owners, self.longest, self._scans[scanner], offset, k)
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Return all parts as named arrays, from which `from_arrays` makes an equal index."""

@@ -1,7 +1,6 @@
 """Exact nearest neighbours of dense or sparse vectors, identical on every machine, for any batches and threads.
 
 A thing (a mention or an entity) with several vectors is as near as its nearest vector. Ties go to the smaller id.
-Approximate search is optional; `measured_recall` measures how many neighbours it finds.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,7 +15,7 @@ from .dense_search import Scanner, faiss_scanner
 from .index import Index
 from .kernels import in_parallel
 from .progress import Progress, silent
-from .search import Lists, SearchMethod, check_choices, empty_lists
+from .search import Lists, check_metric, empty_lists
 from .sparse_search import alike_together
 from .vectors import (
     Csr,
@@ -44,7 +43,6 @@ class SearchOptions(TypedDict, total=False):
     """The options of `nearest`, for functions that pass them on."""
 
     metric: Metric
-    search: SearchMethod
     scanner: Scanner
     self_ids: Ids | None
     within: Limit
@@ -85,7 +83,6 @@ def nearest(
     k: int,
     *,
     metric: Metric = "cosine",
-    search: SearchMethod = "exact",
     scanner: Scanner = faiss_scanner,
     self_ids: Ids | None = None,
     within: Limit = None,
@@ -98,15 +95,9 @@ def nearest(
     give equal results. Besides the result, a few scores and copies of the corpus (one for cosine, one if sparse) are in
     memory.
 
-    Approximate search may miss neighbours: report `measured_recall` with its result. The dissimilarities of those that
-    it finds are exact. Its lists are as long as those of exact search, but may be shorter with ``within``. They depend
-    neither on threads nor on batches, but on the machine and the version of faiss. The graph of `search` takes another
-    copy of the corpus and some 270 bytes for each vector. With fewer than 10,000 distinct vectors, or fewer than some
-    64 times ``k`` (128 times if things have several vectors), exact search is as fast, and is used.
-
     Raise ValueError if vectors differ in dimension or kind, a query does not have exactly one vector, ``self_ids`` or
-    ``within`` has another length, ``within`` is NaN, ``k`` is negative, the metric or the search is unknown, an index
-    has another metric, inner products may exceed float32, or sparse vectors are searched approximately.
+    ``within`` has another length, ``within`` is NaN, ``k`` is negative, the metric is unknown, an index
+    has another metric, or inner products may exceed float32.
 
     Args:
         queries: things with one vector each.
@@ -115,9 +106,7 @@ def nearest(
         k: number of neighbours; may exceed the size of the corpus.
         metric: ``"cosine"`` (dissimilarity ``1 - cosine``, and 1 for a zero vector) or ``"dot"`` (minus the inner
             product).
-        search: ``"exact"``, or ``"hnsw"``: a graph of near vectors (Malkov and Yashunin 2018), slow to build and quick
-            to search.
-        scanner: computes the matrix products of an exact search of dense vectors; it does not affect the result.
+        scanner: computes the matrix products of a search of dense vectors; it does not affect the result.
         self_ids: (queries,) the id of each query in the corpus, which is left out of the query's list, or -1 for a
             query that is not in the corpus; None if no query is in the corpus.
         within: the largest dissimilarity to list: a number, or one for each query. The result is that of a search
@@ -128,15 +117,15 @@ def nearest(
     >>> nearest(points, points, 1, self_ids=np.arange(3)).ids.ravel().tolist()
     [1, 0, 1]
     """
-    check_choices(metric, search)
+    check_metric(metric)
     check_wanted(k, self_ids, queries.n)
     index = corpus if isinstance(corpus, Index) else Index.of(corpus, metric)
-    _check(queries, index, metric, search)
+    _check(queries, index, metric)
 
     def fill(rows: Ids, lists: Lists) -> None:
         if len(index.owners.owner) == 0:
             return
-        found = index.search(lists.ids.shape[1], search, scanner, within=float(lists.limit.max()), n_queries=len(rows))
+        found = index.search(lists.ids.shape[1], scanner, within=float(lists.limit.max()), n_queries=len(rows))
         order = np.arange(len(rows))
         if index.is_sparse and len(rows) > found.chunk:
             order = alike_together(csr(queries.matrix[rows]))
@@ -172,7 +161,7 @@ def pair_dissimilarity(
     It is the same as in `nearest`, and infinity for a thing without vectors. Raise ValueError as `nearest` does, and if
     ``query`` and ``thing`` differ in length or hold an id that is out of range.
     """
-    check_choices(metric, "exact")
+    check_metric(metric)
     query, thing = checked_pairs(query, thing, queries.n, corpus.n)
     if isinstance(corpus, Vectors):
         used, thing = np.unique(thing, return_inverse=True)
@@ -285,13 +274,11 @@ def check_products(matrix: Matrix, longest: float, metric: Metric, most: int = 1
             raise ValueError(f"scores may reach {largest:.2g}, too large for float32; scale the vectors down")
 
 
-def _check(queries: Vectors, corpus: Index, metric: Metric, search: SearchMethod = "exact") -> None:
+def _check(queries: Vectors, corpus: Index, metric: Metric) -> None:
     if metric != corpus.metric:
         raise ValueError(f"metric={metric!r}, but the index was made for {corpus.metric!r}; make one per metric")
     if sp.issparse(queries.matrix) != corpus.is_sparse:
         raise ValueError("queries and corpus must both be dense or both be sparse; convert one of them")
-    if search != "exact" and corpus.is_sparse:
-        raise ValueError(f"search={search!r} needs dense vectors; use search='exact' for sparse vectors")
     check_queries(queries.matrix, corpus.dim, queries.owner, queries.n, "vector")
     if metric == "dot":
         check_products(queries.matrix, corpus.longest, metric)

@@ -27,7 +27,7 @@ from .index import is_below, is_start
 from .kernels import in_parallel, kernel
 from .knn import Limit, Neighbors, check_products, check_queries, check_wanted, checked_pairs, lists_of, merged, nearest
 from .progress import Progress, silent
-from .search import Lists, SearchMethod, check_choices
+from .search import Lists, check_metric
 from .vectors import Metric, Vectors, by_owner, dissimilarities, float_rows, lengths, offset_of, unit
 
 _PAIRS = 1 << 16  # number of pairs of a query and a thing in memory at once
@@ -173,7 +173,6 @@ def late_nearest(
     *,
     n_candidates: int | None,
     metric: Metric = "cosine",
-    search: SearchMethod = "exact",
     scanner: Scanner = faiss_scanner,
     self_ids: Ids | None = None,
     within: Limit = None,
@@ -182,7 +181,7 @@ def late_nearest(
     """Return the ``k`` nearest things of the corpus for each query, in two stages; see `clustering.knn.nearest`.
 
     The first stage proposes the ``n_candidates`` things nearest by `TokenMatrices.pooled` (one more with ``self_ids``);
-    ``search`` and ``scanner`` apply to it. If ``n_candidates`` is None, or at least the size of the corpus, all things
+    ``scanner`` applies to it. If ``n_candidates`` is None, or at least the size of the corpus, all things
     are scored, which is exact. The second stage compares the things token by token, see `late_dissimilarity`;
     ``progress`` counts its chunks of queries. The errors are those of `sum_of_max` and of the first stage, and
     ValueError if ``n_candidates`` is less than ``k``.
@@ -191,7 +190,7 @@ def late_nearest(
     >>> late_nearest(texts, texts, 1, n_candidates=None, self_ids=np.arange(3)).ids.ravel().tolist()
     [1, 2, 1]
     """
-    _check(queries, corpus, metric, search)
+    _check(queries, corpus, metric)
     check_wanted(k, self_ids, queries.n)
     if n_candidates is not None and n_candidates < k:
         raise ValueError(f"n_candidates={n_candidates} must be at least k={k}")
@@ -203,7 +202,7 @@ def late_nearest(
         if n_candidates is not None and n_candidates < corpus.n:
             width = n_candidates + (self_ids is not None)
             pooled = distinct.pooled(), corpus.pooled()
-            candidates = nearest(*pooled, width, metric=metric, search=search, scanner=scanner).ids
+            candidates = nearest(*pooled, width, metric=metric, scanner=scanner).ids
         step = max(1, _PAIRS // max(1, candidates.shape[1]))
         begins = range(0, len(rows), step)
         for begin in progress(begins, len(begins)):
@@ -324,8 +323,8 @@ def _means(matrix: Floats, indptr: Ids) -> Floats:
     return mean
 
 
-def _check(queries: TokenMatrices, corpus: TokenMatrices, metric: Metric, search: SearchMethod = "exact") -> None:
-    check_choices(metric, search)
+def _check(queries: TokenMatrices, corpus: TokenMatrices, metric: Metric) -> None:
+    check_metric(metric)
     check_queries(queries.matrix, corpus.matrix.shape[1], queries.owner, queries.n, "text")
     longest = lengths(corpus.matrix).max(initial=0)
     check_products(queries.matrix, longest, metric, most=int(np.diff(queries.indptr).max(initial=0)))

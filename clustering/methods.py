@@ -12,11 +12,6 @@ NilLinkage = Literal["single", "average"]
 
 NIL_LINKAGES: tuple[NilLinkage, ...] = get_args(NilLinkage)
 
-SearchMethod = Literal["exact", "hnsw"]
-"""Methods of search: exact, or approximate with a graph of near vectors (an index of faiss)."""
-
-SEARCH_METHODS: tuple[SearchMethod, ...] = get_args(SearchMethod)
-
 Metric = Literal["cosine", "dot"]
 """Dissimilarities of vectors: ``cosine`` is 1 minus the cosine similarity, ``dot`` is minus the inner product."""
 

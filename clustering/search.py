@@ -1,4 +1,4 @@
-"""Parts of all searches, dense and sparse, exact and approximate.
+"""Parts of all searches, dense and sparse.
 
 A shortlist contains the nearest things offered so far, without repetition, sorted by (dissimilarity, id). It consists
 of two arrays of the same length and a count of the places taken. Its content does not depend on the order of the
@@ -12,16 +12,13 @@ import numpy as np
 
 from .arrays import Floats, Ids
 from .kernels import kernel
-from .methods import SEARCH_METHODS as SEARCH_METHODS, SearchMethod as SearchMethod
 from .vectors import METRICS, dissimilarity, dot
 
 
-def check_choices(metric: str, search: str) -> None:
-    """Raise ValueError for an unknown metric or search method."""
+def check_metric(metric: str) -> None:
+    """Raise ValueError for an unknown metric."""
     if metric not in METRICS:
         raise ValueError(f"metric={metric!r} is not one of {', '.join(METRICS)}")
-    if search not in SEARCH_METHODS:
-        raise ValueError(f"search={search!r} is not one of {', '.join(SEARCH_METHODS)}")
 
 
 class Lists(NamedTuple):

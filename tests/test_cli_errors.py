@@ -70,7 +70,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (f"{_LINK} --set treshold=1", 2, "unknown setting 'treshold'; did you mean "),
         (f"{_LINK} --set k", 2, "--set k: write NAME=VALUE, such as k=8, or @FILE"),
         (f"{_LINK} --set @list.json", 2, "must have a JSON object of fields"),
-        (f"{_LINK} --set search=hnsw", 2, "dense vectors"),
         (f"{_LINK} --set context=5", 2, "choose a transformer, or leave context out"),
         (f"{_LINK} --set find_threshold=0.5 --find-mentions dictionary", 2, "`dictionary` has no scores"),
         (f"{_LINK} --preview", 2, "give them to --corrections"),

@@ -111,16 +111,6 @@ def test_link_evaluate_explain(run: Run, files: Path, tmp_path: Path) -> None:
     assert [one["mention"] for one in both] == [first, second]  # type: ignore[attr-defined]
 
 
-def test_an_approximate_search_says_what_it_found(run: Run, files: Path, bert_folder: Path, tmp_path: Path) -> None:
-    model = ("--encoder", bert_folder, "--set", f"cache={tmp_path / 'cache'}", "--set", "search=hnsw")
-    linked = run("link", *linking(files), *model, "--out", tmp_path / "run")
-    assert linked.code == 0
-    assert "hnsw found 100.0% of the nearest entities" in " ".join(linked.err.split())
-    manifest = arbo.Result.load(tmp_path / "run").manifest
-    assert manifest["search"] == {"method": "hnsw", "recall": {"entities": 1.0, "mentions": 1.0}, "within": None}
-    assert manifest["config"]["search"] == "hnsw"
-
-
 def test_formats_are_guessed_and_told_and_inputs_may_be_several(
     run: Run, files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

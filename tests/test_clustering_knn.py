@@ -151,8 +151,6 @@ GAP = Vectors.of(gaussian(4, 2), owner=[0, 1, 2, 3], n=5)
         (GAP, FLAT, {}, "each of the 5 queries"),
         (FLAT, FLAT, {"k": -1}, "k=-1"),
         (FLAT, FLAT, {"metric": "l2"}, "metric='l2' is not one of cosine, dot"),
-        (FLAT, FLAT, {"search": "lsh"}, "search='lsh' is not one of exact, hnsw"),
-        (SPARSE, SPARSE, {"search": "hnsw"}, "search='hnsw' needs dense vectors"),
         (FLAT, FLAT, {"self_ids": np.zeros(1, int)}, r"self_ids has shape \(1,\); give one id for each"),
         *(
             (FLAT, FLAT, {"within": within}, "one for each of the 4 queries, and not NaN")

@@ -250,9 +250,8 @@ def test_pairs_and_searches_that_cannot_be(call: Any, words: str) -> None:
 def test_a_search_is_exact_or_says_that_it_is_not(monkeypatch: pytest.MonkeyPatch, n: int) -> None:
     monkeypatch.setattr(comparison, "CANDIDATES", 2)
     tokens, vectors = TokenMatrices.of(np.eye(n), np.arange(n + 1)), Vectors.of(np.eye(n))
-    assert comparison.is_exact(vectors, "exact")
-    assert comparison.is_exact(tokens, "exact") == (n == 2)
-    assert not any(comparison.is_exact(things, "hnsw") for things in (tokens, vectors))
+    assert comparison.is_exact(vectors)
+    assert comparison.is_exact(tokens) == (n == 2)
 
 
 def test_kinds_that_do_not_go_together() -> None:

@@ -93,7 +93,7 @@ def test_pairs_within_small_parts_give_the_lists_of_a_search(
     matrix = rng.integers(0, 3, (350, 4)).astype(np.float32) / 3
     vectors = Vectors.of(sp.csr_array(matrix) if sparse else matrix)
     parts = among_mentions([*rng.integers(0, 40, 199).tolist(), "alone", *["large"] * 150])
-    how: Any = {"metric": "cosine", "search": "exact", "progress": silent, "within": within}
+    how: Any = {"metric": "cosine", "progress": silent, "within": within}
     paired = nearest_within(parts, vectors, vectors, 5, **how)
     monkeypatch.setattr(groups, "_SMALL", -1)
     searched = nearest_within(parts, vectors, vectors, 5, **how)

@@ -56,7 +56,7 @@ def test_shards_of_dense_vectors_are_searched_by_the_best_scanner_unless_in_a_po
 
     monkeypatch.setattr("arbo.scale.search.best_scanner", lambda: scanner)
     monkeypatch.setattr("arbo.scale.search._QUERIES", 20)
-    how: dict[str, Any] = {"metric": "cosine", "search": "exact", "within": None, "progress": lambda items, _: items}
+    how: dict[str, Any] = {"metric": "cosine", "within": None, "progress": lambda items, _: items}
     with opened(tmp_path / "work", shard_size=30) as work:
         (found,) = work.search_all([Search(points, points, None)], 3, **how)
     assert copied == ([] if in_pool else [30, 20])

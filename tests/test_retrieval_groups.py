@@ -192,7 +192,7 @@ def test_things_that_share_vectors_are_taken_rightly(sparse: bool) -> None:
     asked = [str(rng.integers(0, 3)) for _ in range(30)]
     divided = GroupedEntities(things, rows_by(of))
     parts = with_entities(asked, divided.rows)
-    found = nearest_within(parts, queries, divided, 5, metric="dot", search="exact", progress=silent)
+    found = nearest_within(parts, queries, divided, 5, metric="dot", progress=silent)
     for q in range(30):
         best = {t: max(rows[owner == t] @ rows[q], default=None) for t in range(40) if of[t] == asked[q]}
         expected = sorted((-value, t) for t, value in best.items() if value is not None)[:5]
@@ -202,14 +202,14 @@ def test_things_that_share_vectors_are_taken_rightly(sparse: bool) -> None:
 def test_recall_counts_the_neighbours_of_every_domain() -> None:
     vectors = Vectors.of(np.random.default_rng(0).normal(size=(10, 4)))
     parts = among_mentions(["a"] * 6 + ["b"] * 3 + ["c"])
-    exact = nearest_within(parts, vectors, vectors, 2, metric="cosine", search="exact", progress=silent)
+    exact = nearest_within(parts, vectors, vectors, 2, metric="cosine", progress=silent)
     assert recall_within(parts, exact, vectors, vectors, metric="cosine") == 1
     worse = Neighbors(exact.ids, exact.dissimilarity.copy())
     worse.dissimilarity[6:9] += 10  # what was found in the second domain is far away
     assert recall_within(parts, worse, vectors, vectors, metric="cosine") == pytest.approx(12 / 18)
     alone = among_mentions(["a", "b"])
     two = Vectors.of(np.eye(2))
-    none = nearest_within(alone, two, two, 1, metric="cosine", search="exact", progress=silent)
+    none = nearest_within(alone, two, two, 1, metric="cosine", progress=silent)
     assert none.ids.tolist() == [[-1], [-1]]
     assert recall_within(alone, none, two, two, metric="cosine") == 1
 

@@ -128,21 +128,18 @@ def test_a_grid_gives_the_lists_of_one_search(data: st.DataObject, tmp_path_fact
     expected = nearest(queries, others, k, metric=metric, self_ids=own, within=within)
     with opened(tmp_path_factory.mktemp("work"), shard_size=draw(st.integers(1, 9)), pool=Shuffled()) as work:
         wanted = [Search(queries, others, own)]
-        how: dict[str, Any] = {"metric": metric, "search": "exact", "within": within, "progress": silent}
+        how: dict[str, Any] = {"metric": metric, "within": within, "progress": silent}
         (found,) = work.search_all(wanted, k, **how)
     assert found.ids.tolist() == expected.ids.tolist()
     assert found.dissimilarity.tobytes() == expected.dissimilarity.tobytes()
 
 
-def test_a_search_that_may_miss_neighbours_is_not_divided(tmp_path: Path) -> None:
+def test_a_search_of_several_vectors_a_query_is_refused_and_not_divided(tmp_path: Path) -> None:
     points = vectors(np.random.default_rng(0).random((50, 4)))
     with opened(tmp_path / "work", shard_size=5) as work:
-        how: dict[str, Any] = {"metric": "cosine", "within": None, "progress": silent}
-        (found,) = work.search_all([Search(points, points, None)], 3, search="hnsw", **how)
         twice = vectors(points.matrix, owner=np.arange(50) // 2)
         with pytest.raises(ValueError, match="exactly one vector"):
-            list(work.search_all([Search(twice, points, None)], 3, search="exact", **how))
-    assert found.ids.shape == (50, 3)
+            list(work.search_all([Search(twice, points, None)], 3, metric="cosine", within=None, progress=silent))
     assert parts_of(tmp_path / "work") == {}
 
 

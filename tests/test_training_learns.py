@@ -189,7 +189,7 @@ def test_conll_is_that_of_the_best_cut() -> None:
     vectors = np.eye(12)[data.classes] + rng.normal(size=(300, 12)) / 2
     snapshot = Snapshot(Vectors.of(np.zeros((0, 12)), n=0), Vectors.of(vectors), data.cluster, "cosine")
     scores = development_scores(data, snapshot)
-    search: dict[str, Any] = {"metric": "cosine", "search": "exact", "progress": silent}
+    search: dict[str, Any] = {"metric": "cosine", "progress": silent}
     near = nearest_within(among_mentions([None] * 300), snapshot.mentions, snapshot.mentions, 8, **search)
     tree = merge_tree(Graph.from_neighbors(near))
     every = [coreference_scores_from_labels(data.classes, tree.cut(height)) for height in (-np.inf, *tree.height)]

@@ -168,10 +168,8 @@ def _say_notes(result: arbo.Result, documents: arbo.Corpus, kb: arbo.KnowledgeBa
             "these ids, remove them"
         )
     console.say_notes(result.manifest["notes"]["gold"])
-    search = result.manifest["search"]
-    method = "the first stage" if search["method"] == "exact" else search["method"]
-    for what, recall in search["recall"].items():
-        console.say(f"{method} found {recall:.1%} of the nearest {what} (on a sample)")
+    for what, recall in result.manifest["search"]["recall"].items():
+        console.say(f"the first stage found {recall:.1%} of the nearest {what} (on a sample)")
     for warning in (*result.warnings, *result.giants):
         console.warn(str(warning))
     if kb is not None and (problem := Gold.of(documents, kb).missing(documents, kb)):

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from os import fspath
 from typing import Any, Literal, Self, get_args
 
-from arbo.engine import Method, Metric, NilLinkage, SearchMethod
+from arbo.engine import Method, Metric, NilLinkage
 from arbo.errors import DataError, UsageError
 from arbo.files import PathLike
 from arbo.linking.confidence import Confidence
@@ -51,11 +51,6 @@ class LinkerConfig(Settings):
     skip_margin: NotBelow0 | None = None
     """Do not rerank mentions whose nearest entity is more similar than the second by at least this margin; None reranks
     all mentions. See `arbo.retrieval.early_exit.skipping`."""
-    search: SearchMethod = "exact"
-    """Neighbour search: ``exact``, or approximate by a graph of dense vectors (``hnsw``). With the pooling ``tokens``,
-    both only propose 256 neighbours, which are then compared token by token, so that both are approximate if there are
-    more than 256 entities or mentions. The manifest of a run has the recall of an approximate search, measured on a
-    sample."""
     expand_abbreviations: bool = True
     """Whether to replace abbreviations that a document defines by their long forms before encoding."""
     map_types: str | None = None

@@ -72,7 +72,7 @@ def describe(
         "offset": retrieval.offset,  # similarity = offset - dissimilarity
         "threshold": threshold,
         "encoder": retrieval.settings,
-        "search": {"method": retrieval.search, "recall": dict(retrieval.recall), "within": retrieval.within},
+        "search": {"recall": dict(retrieval.recall), "within": retrieval.within},
         "documents": {
             "documents": len(documents),
             "mentions": len(mentions),

@@ -81,9 +81,9 @@ def kept_arrays(
     """
     fitted = mentions.encoder
     counts = fitted.frequencies if isinstance(fitted, NgramEncoder) else None
-    vectors = mentions.encode() if counts is None and nearest.search == "exact" else None
+    vectors = mentions.encode() if counts is None else None
     dense = vectors if fitted is encoder and isinstance(vectors, Vectors) and not issparse(vectors.matrix) else None
-    grows = nearest.search == "exact" and (counts is not None or dense is not None)
+    grows = counts is not None or dense is not None
     lists, candidates = nearest.mentions, nearest.entities
 
     def collect() -> Arrays:
@@ -123,8 +123,8 @@ class Memory:
         arrays = {} if run.arrays is None else run.arrays()
         if not any(name == "vectors" or name.startswith(_FROZEN) for name in arrays):
             raise UsageError(
-                "the run cannot grow: it was made with approximate search or token vectors, or saved without texts; "
-                "link or discover all documents again"
+                "the run cannot grow: it was made with token vectors, or saved without texts; link or discover all "
+                "documents again"
             )
         return cls(run, arrays, anew)
 

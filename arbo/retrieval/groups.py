@@ -24,7 +24,7 @@ import numpy.typing as npt
 from arbo import engine
 from arbo.data import KnowledgeBase
 from arbo.data.inputs import Inputs
-from arbo.engine import Embeddings, Metric, Neighbors, Progress, Searchable, SearchMethod
+from arbo.engine import Embeddings, Metric, Neighbors, Progress, Searchable
 from arbo.errors import UsageError, listed
 from arbo.retrieval.gpu import best_scanner
 
@@ -73,7 +73,6 @@ class SearchOptions(TypedDict):
     """The options of a search, for functions that pass them on; see `clustering.comparison.nearest`."""
 
     metric: Metric
-    search: SearchMethod
     progress: Progress
     within: NotRequired[float | None]
 
@@ -205,7 +204,7 @@ def nearest_within(
         return lists
     lists = Neighbors.empty(queries.n, k)
     within = np.inf if (limit := options.get("within")) is None else limit
-    most = _SMALL if options["search"] == "exact" and not isinstance(things, GroupedEntities) else 0
+    most = 0 if isinstance(things, GroupedEntities) else _SMALL
     small = [group for group in groups if len(group.things) <= most]
     for begin in range(0, len(small), _TOGETHER) if most else ():
         _compare_all(small[begin : begin + _TOGETHER], queries, lists, options["metric"], within)

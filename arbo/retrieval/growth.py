@@ -57,7 +57,7 @@ class EarlierSearch:
         self, queries: Vectors, things: Searchable, k: int, *, self_ids: Ids | None = None, **how: Any
     ) -> Neighbors:
         """Search as `clustering.nearest` does."""
-        (lists,) = self.search_all([Search(queries, things, self_ids)], k, search="exact", **how)
+        (lists,) = self.search_all([Search(queries, things, self_ids)], k, **how)
         return lists
 
     def _compared(self, ids: Ids, within: float | None) -> Vectors:
@@ -92,7 +92,6 @@ class EarlierSearch:
             things,
             k,
             self.search_all,
-            search="exact",
             **how,
         )
         is_new = np.ones(things.whole.n, np.bool_)

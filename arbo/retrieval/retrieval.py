@@ -9,13 +9,11 @@ from typing import Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import issparse
 
 from arbo import engine
 from arbo.data.inputs import Inputs
 from arbo.encoders.encoder import Encoder
-from arbo.engine import Decisions, Embeddings, Floats, Graph, Ids, Neighbors, Searchable, SearchMethod
-from arbo.errors import UsageError
+from arbo.engine import Decisions, Embeddings, Floats, Graph, Ids, Neighbors, Searchable
 from arbo.progress import Announce
 from arbo.retrieval import groups
 from arbo.retrieval.groups import Group, GroupedEntities, SearchAll, search_all
@@ -52,13 +50,12 @@ class Mentions(NamedTuple):
 
 
 class SearchSettings(NamedTuple):
-    """The search method, and the numbers of neighbours to search for."""
+    """The numbers of neighbours to search for, and where."""
 
     k: int
     """Number of nearest other mentions per mention."""
     candidates: int
     """Number of nearest entities per mention."""
-    search: SearchMethod
     within: float | None = None
     """Largest dissimilarity of mentions to list; None for no limit."""
     per_document: bool = False
@@ -92,11 +89,9 @@ class Retrieval:
     """Default thresholds on entity edges and on mention edges."""
     settings: dict[str, Any]
     """The values that identify encoder and reranker in a manifest."""
-    search: SearchMethod
-    """The search method; with late interaction, that of the first stage."""
     recall: Mapping[str, float]
-    """The share of exact neighbours that an approximate search found, measured on a sample, for ``entities`` and
-    ``mentions``; empty for an exact search, see `clustering.comparison.is_exact`."""
+    """The share of exact neighbours that a first stage found, measured on a sample, for ``entities`` and ``mentions``;
+    empty for an exact search, see `clustering.comparison.is_exact`."""
     within: float | None = None
     """Beyond this dissimilarity, ``mentions`` lists nothing, so that larger thresholds need another search; None if it
     is complete."""
@@ -143,27 +138,23 @@ def retrieve(
     """Find the nearest entities and the nearest other mentions of each mention, as many as ``settings`` says.
 
     ``groups_of`` are the groups of the mentions. Neighbours belong to the group of the mention; if it has too few,
-    lists are padded with -1 and infinity. Raise UsageError if no mention has an entity in its group, or the search is
-    approximate and the vectors are sparse.
+    lists are padded with -1 and infinity. Raise UsageError if no mention has an entity in its group.
     """
     encoder, inputs, encode, find, _ = mentions
     entity_groups = [] if entities is None else groups.with_entities(groups_of, entities.rows)
     if settings.per_document:
         groups_of = list(zip(groups_of, inputs.column("document_id"), strict=True))
     vectors: Any = encode() if find is None else None  # with `find` the search is exact
-    if settings.search != "exact" and issparse(vectors.matrix):
-        advice = "those of the encoder are sparse, so use search='exact'"
-        raise UsageError(f"search={settings.search!r} needs dense vectors, such as a transformer's; {advice}")
     recall: dict[str, float] = {}
 
     def nearest(name: str, its_groups: Sequence[Group], things: Any, k: int, within: float | None = None) -> Neighbors:
-        """Search the ``k`` nearest things, and measure the recall of an approximate search."""
+        """Search the ``k`` nearest things, and measure the recall of a first stage."""
         lists = Neighbors.empty(len(inputs), 0)
         if inputs:
             search = find or partial(groups.nearest_within, queries=vectors, search_all=search_all)
-            how: Any = {"metric": encoder.metric, "search": settings.search, "progress": announce(f"nearest {name}")}
+            how: Any = {"metric": encoder.metric, "progress": announce(f"nearest {name}")}
             lists = search(its_groups, things=things, k=k, within=within, **how)
-        if not engine.is_exact(things.whole if isinstance(things, GroupedEntities) else things, settings.search):
+        if not engine.is_exact(things.whole if isinstance(things, GroupedEntities) else things):
             recall[name] = groups.recall_within(its_groups, lists, vectors, things, metric=encoder.metric)
         return lists
 
@@ -171,7 +162,7 @@ def retrieve(
     if entities is not None:
         whole = entities.whole
         candidates = nearest("entities", entity_groups, entities, min(settings.candidates, whole.n))
-    within = settings.within if engine.is_exact(vectors, settings.search) else None  # recall is of complete lists
+    within = settings.within if engine.is_exact(vectors) else None  # recall is of complete lists
     k = min(settings.k, len(inputs) - 1)
     return Retrieval(
         inputs,
@@ -183,7 +174,6 @@ def retrieve(
         engine.offset_of(encoder.metric),
         encoder.threshold,
         encoder.settings,
-        settings.search,
         recall,
         within,
     )

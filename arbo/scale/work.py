@@ -23,9 +23,7 @@ from arbo.engine import (
     Metric,
     Neighbors,
     Progress,
-    SearchMethod,
     Vectors,
-    is_exact,
 )
 from arbo.errors import UsageError
 from arbo.files import Format, PathLike, discard, real, write_json
@@ -86,18 +84,17 @@ class Work:
         k: int,
         *,
         metric: Metric,
-        search: SearchMethod,
         within: Limit = None,
         progress: Progress,
     ) -> Iterator[Neighbors]:
         """Search as `arbo.retrieval.groups.search_all` does, in shards.
 
-        Searches that may miss neighbours, and those of token vectors, are made in this process.
+        Searches of token vectors are made in this process.
         """
         how: Any = {"metric": metric, "within": within}
         grids: list[Grid | Search] = []
         for one in searches:
-            divided = k > 0 and _can_be_divided(one, search)
+            divided = k > 0 and _can_be_divided(one)
             grids.append(Grid.of(self.folder, one, k, size=self.shard_size, **how) if divided else one)
         tasks = [task for grid in grids if isinstance(grid, Grid) for row in grid.tasks for task in row]
         what = "mentions" if any(isinstance(grid, Grid) and grid.self_ids is not None for grid in grids) else "entities"
@@ -107,7 +104,7 @@ class Work:
             if isinstance(grid, Grid):
                 yield grid.merged()
             else:
-                yield from search_all([grid], k, search=search, progress=progress, **how)
+                yield from search_all([grid], k, progress=progress, **how)
 
     def _finish(self, stage: str, tasks: Sequence[Task], progress: Progress, pool: Executor | None) -> None:
         """Make the parts that are not finished; each is made once, also if several tasks are equal."""
@@ -122,11 +119,11 @@ class Work:
             pass
 
 
-def _can_be_divided(one: Search, search: SearchMethod) -> bool:
+def _can_be_divided(one: Search) -> bool:
     """Return whether the search is exact, and that of one vector for each query; others are refused elsewhere."""
     queries, things, _ = one
     is_vectors = isinstance(queries, Vectors) and isinstance(things, (Vectors, Index))
-    return is_vectors and is_exact(things, search) and np.array_equal(queries.owner, np.arange(queries.n))
+    return is_vectors and np.array_equal(queries.owner, np.arange(queries.n))
 
 
 @contextmanager

@@ -141,7 +141,6 @@ class ModelFinder:
                 entities,
                 min(_NEAREST, len(kb)),
                 metric=encoder.metric,
-                search="exact",
                 progress=announce("candidates"),
             )
             row, column = np.nonzero(near.ids >= 0)

@@ -204,7 +204,7 @@ def train_reranker(
         check_perturbable(reranker.tower)
     corpora = corpora_of(documents, dev)
     training_sets(corpora, kb, expand_abbreviations=expand)  # raises if there is nothing to learn
-    retrieval: dict[str, Any] = {"k": k, "encoder": linker.encoder.settings, "search": linker.config.search}
+    retrieval: dict[str, Any] = {"k": k, "encoder": linker.encoder.settings}
     what = {"reranker": reranker.settings, "candidates": retrieval, "expand_abbreviations": expand}
     with training(out, job_of(corpora, kb, config=config, **what), config, options) as workplace:
         retrieved = _retrieved(linker, corpora, k, workplace)

@@ -316,7 +316,7 @@ def _shards(seed: int, folder: Path) -> None:
         expected = filtered(expected, np.full(len(given["queries"]), within))
     with opened(folder / "work", shard_size=int(rng.integers(1, 9))) as work:
         wanted = [Search(vectors(given["queries"], form), others, given["self_ids"])]
-        how: Any = {"metric": given["metric"], "search": "exact", "within": within, "progress": silent}
+        how: Any = {"metric": given["metric"], "within": within, "progress": silent}
         (found,) = work.search_all(wanted, k, **how)
     same(found, expected)
 

@@ -115,7 +115,7 @@ def _configurations(seed: int, folder: Path) -> None:
     if chance.random() < 0.5 and isinstance(config, dict):
         key = chance.choice(sorted(_CONFIG))
         config[key] = chance.choice(
-            [*mutations.EXTREMES, "average", "hnsw", "minimax", "undirected", "none", None, _CONFIDENCE]
+            [*mutations.EXTREMES, "average", "minimax", "undirected", "none", None, _CONFIDENCE]
         )
     whole: Any = {"config": config, "encoder": chance.choice([None, {}, {"model": "x"}]), "edges": None}
     if chance.random() < 0.2:

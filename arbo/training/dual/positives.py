@@ -102,7 +102,7 @@ def _random_other(gold: Ids, rng: np.random.Generator) -> Ids:
 def _nearest_other(snapshot: Snapshot) -> Ids:
     """Find the nearest other mention of the cluster, ties to the first; -1 for a mention that is alone."""
     clusters, mentions = [Group(rows, rows, None) for rows in _clusters(snapshot.gold)], snapshot.mentions
-    near = nearest_within(clusters, mentions, mentions, 1, metric=snapshot.metric, search="exact", progress=silent)
+    near = nearest_within(clusters, mentions, mentions, 1, metric=snapshot.metric, progress=silent)
     return near.ids[:, 0].astype(np.int64)
 
 
