@@ -222,7 +222,6 @@ NO_LISTS = Neighbors(np.zeros((0, 1), np.int32), np.zeros((0, 1), np.float32))
         (lambda: sum_of_max(ONE, ONE, [0], [0, 0]), r"query has shape \(1,\) and thing has shape \(2,\); give two"),
         (lambda: sum_of_max(LARGE, LARGE, [0], [0]), r"scores may reach 4e\+38, too large for float32"),
         (lambda: late_nearest(ONE, ONE, 1, n_candidates=1, metric="l2"), "metric='l2' is not one of"),
-        (lambda: late_nearest(ONE, ONE, 1, n_candidates=None, search="lsh"), "search='lsh' is not one of"),
         (lambda: late_nearest(ONE, ONE, -1, n_candidates=None), "k=-1 must not be negative"),
         (lambda: late_nearest(ONE, ONE, 3, n_candidates=2), "n_candidates=2 must be at least k=3"),
         (
