@@ -1,7 +1,7 @@
 """A run that grows, beside one that is made again: seconds, equality, the names of clusters that stay, and drift.
 
 **ngrams** and **dense**: 1,000 things are added to 999,000 others: distinct names (those of `neighbours.py`, *words*),
-encoded by the default encoder, or vectors of 384 dimensions (those of `library.clustered`); the 8 nearest others of each.
+encoded by the default encoder, or vectors of 384 dimensions (those of `library.clustered`); 8 neighbours of each.
 `grown.search.seconds` updates the lists (`clustering.growth.updated`), `forest.seconds` is the clustering of all at the
 threshold 0.2. There is no limit. The lists of the old things are drawn from those of 500, as all would take hours;
 `refit.search.seconds` is that of these, for all. The script stops where lists of new things differ from a search.

@@ -266,7 +266,7 @@ def development_scores(data: TrainingSet, snapshot: Snapshot, n_neighbours: int 
     """
     mentions, entities = snapshot.mentions, snapshot.entities
     domains = [item.document.domain for item in data.inputs]
-    search: dict[str, Any] = {"metric": snapshot.metric, "search": "exact", "progress": silent}
+    search: dict[str, Any] = {"metric": snapshot.metric, "progress": silent}
     scores: dict[str, float] = {}
     if len(data.kb):
         grouped = GroupedEntities(entities, rows_of_entities(data.kb, None))
