@@ -15,7 +15,7 @@ from arbo.data import records
 from arbo.data.documents import Document
 from arbo.data.gold import Gold
 from arbo.data.objects import to_document
-from arbo.data.records import DocumentRecords
+from arbo.data.records import Records
 from arbo.data.tables import Tables
 from arbo.errors import DataError
 
@@ -25,7 +25,7 @@ NAMES = ["Wilson disease", "WD", "copper", "naïve 😀", "Leber's", "x"]
 @pytest.fixture
 def packed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep two documents as objects at most."""
-    monkeypatch.setattr(records, "_MOST_DOCUMENTS", 2)
+    monkeypatch.setattr(records, "_MOST_ITEMS", 2)
 
 
 def lines(seed: int, n: int = 7) -> list[str]:
@@ -55,7 +55,7 @@ PLAIN = '{"id": "e", "text": "copper", "mentions": [{"spans": [[0, 6]], "type": 
 
 def read(folder: Path, content: list[str], most: int) -> arbo.Corpus:
     (folder / "documents.jsonl").write_text("".join(content), "utf-8")
-    with mock.patch.object(records, "_MOST_DOCUMENTS", most):
+    with mock.patch.object(records, "_MOST_ITEMS", most):
         return arbo.read_documents(folder / "documents.jsonl", on_error="skip")
 
 
@@ -99,7 +99,7 @@ def test_the_run_is_the_same_bytes_and_needs_no_objects(tmp_path: Path, with_kb:
 
 @pytest.mark.usefixtures("packed")
 def test_an_equal_document_is_dropped_and_another_with_its_id_refused() -> None:
-    found = DocumentRecords()
+    found: Records[Document] = Records("documents")
     for number in [0, 1, 2, 3, 4, 1, 4]:
         found.add(Document(f"d{number}", str(number)), "file", number + 1)
     assert found.notes == {"duplicate documents dropped": 2}

@@ -24,8 +24,7 @@ from typing import Any, Literal, Self
 
 import pyarrow as pa
 
-from arbo.data.fields import Convert, fields, spans, string, string_or_null, strings
-from arbo.data.objects import parse
+from arbo.data.objects import Convert, fields, parse, spans, string, string_or_null, strings
 from arbo.errors import DataError, UsageError
 from arbo.formats.files import read_lines
 from arbo.text.checks import Span, check_name, check_spans

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from arbo.data.entities import Entity as Entity
     from arbo.data.inputs import MentionInput as MentionInput, mention_inputs as mention_inputs, names_of as names_of
     from arbo.data.knowledge_base import KnowledgeBase as KnowledgeBase
-    from arbo.data.records import DocumentRecords as DocumentRecords, OnError as OnError, Records as Records
+    from arbo.data.records import OnError as OnError, Records as Records
 
 _HOME = declared(__file__)
 

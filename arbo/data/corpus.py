@@ -17,7 +17,7 @@ from arbo.data.arrow import strings
 from arbo.data.documents import Document, Mention
 from arbo.data.fingerprint import fingerprint_of
 from arbo.data.objects import document_line
-from arbo.data.records import DocumentRecords
+from arbo.data.records import Records
 from arbo.data.rows import are_names, documents_of, index_of, items_of, numbered, tables_of_names
 from arbo.data.spacy_docs import documents_of_docs, is_doc
 from arbo.data.tables import DocumentRows, Tables, check_homes, numbered as numbered_mentions, rows_with
@@ -49,8 +49,9 @@ class Corpus(Sequence[Document]):
         notes: Mapping[str, int] | None = None,
         index_names: Mapping[str, str | None] | None = None,
     ) -> None:
-        if isinstance(documents, DocumentRecords):
-            tables, notes = documents.tables(), +documents.notes if notes is None else notes
+        if isinstance(documents, Records):
+            tables = Tables.joined([part.tables for part in documents.parts()])
+            notes = +documents.notes if notes is None else notes
         else:
             tables = documents if isinstance(documents, Tables) else Tables.of(_checked(documents))
         if documents is not tables:

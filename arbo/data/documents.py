@@ -6,9 +6,10 @@ an offset means the same in the file, in memory and in every result.
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from sys import intern
+from typing import Any, NamedTuple
 
 from arbo.errors import DataError
 from arbo.text.checks import Span, check_metadata, check_name, check_spans, check_text, check_texts
@@ -122,18 +123,45 @@ def text_of(spans: Sequence[Span], text: str) -> str:
     return " ".join([text[start:end] for start, end in spans])
 
 
-Marked = tuple[tuple[Span, ...], str | None, tuple[str, ...] | None]
-"""The spans, the type and the gold ids of a mention."""
+class Marked(NamedTuple):
+    """A mention as a source gives it; its id and text may be missing."""
+
+    spans: tuple[Span, ...]
+    type: str | None = None
+    gold: tuple[str, ...] | None = None
+    score: float | None = None
+    metadata: Mapping[str, Any] = {}
+    cluster: str | None = None
+    id: str | None = None
+    text: str | None = None
+    """It is compared with the text at the spans."""
 
 
-def marked_document(document_id: str, text: str, marked: Sequence[Marked]) -> Document:
-    """Return a document with these mentions; `mention_ids` makes their ids."""
-    names = mention_ids(document_id, [spans for spans, *_ in marked])
-    mentions = (
-        Mention(name, document_id, spans, text_of(spans, text), type_, gold)
-        for name, (spans, type_, gold) in zip(names, marked, strict=True)
-    )
-    return Document(document_id, text, tuple(mentions))
+def marked_document(
+    document_id: str,
+    text: str,
+    marked: Sequence[Marked],
+    domain: str | None = None,
+    metadata: Mapping[str, Any] = {},
+) -> Document:
+    """Return a document with these mentions; `mention_ids` makes the ids of those without one."""
+    mentions = [marked_mention(one, id_, document_id, text) for one, id_ in named(document_id, marked)]
+    return Document(document_id, text, tuple(mentions), domain, metadata)
+
+
+def named(document_id: str, marked: Sequence[Marked]) -> Iterator[tuple[Marked, str]]:
+    """Yield the mentions of a document, each with its own id or one that `mention_ids` makes."""
+    made = iter(mention_ids(document_id, (one.spans for one in marked if one.id is None)))
+    return ((one, next(made) if one.id is None else one.id) for one in marked)
+
+
+def marked_mention(marked: Marked, id_: str, document_id: str, text: str) -> Mention:
+    """Return a mention with an id in a text."""
+    spans, kind, gold, score, metadata, cluster, _, surface = marked
+    if surface is not None and max(end for _, end in spans) <= len(text):
+        compare(surface, spans, text, Counter(), of=id_)
+    kind = None if kind is None else intern(kind)  # equal strings are one in memory
+    return Mention(id_, document_id, spans, intern(text_of(spans, text)), kind, gold, score, metadata, cluster)
 
 
 def span_between(start: str, end: str, text: str, *, of: str) -> Span:

@@ -135,10 +135,10 @@ class Entities(OnDemand[Entity]):
 
     def __init__(self, table: pa.RecordBatch) -> None:
         super().__init__(len(table), partial(_entity, table.columns))
-        self._table = table
+        self.table = table
 
     def __iter__(self) -> Iterator[Entity]:
-        return (Entity(*values) for values in each(self._table, SCHEMA.names))
+        return (Entity(*values) for values in each(self.table, SCHEMA.names))
 
     def __repr__(self) -> str:
         return f"<{len(self):,} entities>"

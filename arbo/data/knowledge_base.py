@@ -64,10 +64,14 @@ class KnowledgeBase:
     stored: IndexFolder | None = None
 
     def __init__(self, entities: Iterable[Entity] = (), notes: Mapping[str, int] | None = None) -> None:
-        from arbo.data.entity_table import table_of
+        from arbo.data.entity_table import joined, table_of
 
-        known = entities.notes if notes is None and isinstance(entities, Records) else notes
-        self._take(table_of(entities), known or {})
+        if isinstance(entities, Records):
+            table = joined([part.table for part in entities.parts()])
+            notes = entities.notes if notes is None else notes
+        else:
+            table = table_of(entities)
+        self._take(table, notes or {})
 
     def _take(self, table: pa.RecordBatch, notes: Mapping[str, int]) -> None:
         from arbo.data.entity_table import sound

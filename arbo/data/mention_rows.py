@@ -15,31 +15,26 @@ mention or, in a row without start and end, of the document; so do `cluster` and
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from arbo.data.documents import Document, mention_ids
-from arbo.data.fields import Convert, fields, number, offset_or_null, string, string_or_null, strings_or_null
-from arbo.data.objects import to_mention
+from arbo.data.documents import Document, Marked, marked_mention, named
+from arbo.data.objects import Convert, a_kind, fields, number, or_null, string, string_or_null, strings_or_null
 from arbo.data.records import Records
 from arbo.errors import DataError
-from arbo.text.checks import Span, check_spans
+from arbo.text.checks import check_spans
 
 REQUIRED = ("document_id", "text", "start", "end")
 MENTION_IDS = ("document_id", "mention_id", "entity", "cluster")
 
-_IN_ANY_ROW: Mapping[str, Convert] = {
-    "document_id": string,
-    "text": string,
-    "domain": string_or_null,
-    "start": offset_or_null,
-    "end": offset_or_null,
-    "mention_id": string_or_null,
-    "mention_text": string_or_null,
-    "type": string_or_null,
-    "entity": string_or_null,
+# 3.0 is a whole number too, since pandas makes floats of a column with an empty cell.
+_OFFSET = or_null(a_kind("a whole number", lambda v: type(v) is int or (isinstance(v, float) and v.is_integer()), int))
+_OF_DOCUMENT: Mapping[str, Convert] = {"document_id": string, "text": string, "domain": string_or_null}
+_IN_ANY_ROW = {
+    **_OF_DOCUMENT,
+    "start": _OFFSET,
+    "end": _OFFSET,
+    **dict.fromkeys(("mention_id", "mention_text", "type", "entity"), string_or_null),
     "entities": strings_or_null,
 }
 COLUMNS: Mapping[str, Convert] = {**_IN_ANY_ROW, "cluster": string_or_null, "score": number}
-
-_OF_DOCUMENT = {"document_id", "text", "domain"}
 
 Row = dict[str, Any]
 
@@ -51,7 +46,8 @@ class _Draft(NamedTuple):
     text: str
     domain: str | None
     metadata: Row
-    mentions: list[tuple[str, Row]]
+    mentions: list[Marked]
+    places: list[str]
 
 
 def from_mentions(rows: Iterable[tuple[str, Row]], records: Records[Document]) -> None:
@@ -64,7 +60,7 @@ def from_mentions(rows: Iterable[tuple[str, Row]], records: Records[Document]) -
             if document_id not in drafts:
                 if text is None:
                     raise DataError("the first row of a document needs its 'text'", id=document_id)
-                drafts[document_id] = _Draft(place, text, values.get("domain"), {}, [])
+                drafts[document_id] = _Draft(place, text, values.get("domain"), {}, [], [])
             draft = drafts[document_id]
             for column, own in (("text", draft.text), ("domain", draft.domain)):
                 if values.get(column) not in (None, own):
@@ -72,7 +68,8 @@ def from_mentions(rows: Iterable[tuple[str, Row]], records: Records[Document]) -
                     remedy = "; 'text' is the whole document, 'mention_text' the mention" if column == "text" else ""
                     raise DataError(problem + remedy, id=document_id)
             if "start" in values:
-                draft.mentions.append((place, values))
+                draft.mentions.append(_marked(values))
+                draft.places.append(place)
             else:
                 draft.metadata.update(values["metadata"])
     for document_id, draft in drafts.items():
@@ -90,27 +87,24 @@ def _checked(row: Row) -> Row:
     if "entity" in values and "entities" in values:
         raise DataError("gold ids are in both 'entity' and 'entities'; leave one of them out", id=of)
     if "start" in values:
-        check_spans((_span(values),), of=of)
+        check_spans(((values["start"], values["end"]),), of=of)
     return values
 
 
+def _marked(row: Row) -> Marked:
+    gold = tuple(map(str.strip, row["entity"].split("|"))) if "entity" in row else row.get("entities")
+    kind, score, cluster, id_, text = map(row.get, ("type", "score", "cluster", "mention_id", "mention_text"))
+    return Marked(((row["start"], row["end"]),), kind, gold, score, row["metadata"], cluster, id_, text)
+
+
 def _document(document_id: str, draft: _Draft, records: Records[Document]) -> Document:
-    unnamed = [(_span(row),) for _, row in draft.mentions if "mention_id" not in row]
-    made = iter(mention_ids(document_id, unnamed))
     places: dict[str | None, str] = {}
     mentions = []
-    for place, row in draft.mentions:
+    for (one, id_), place in zip(named(document_id, draft.mentions), draft.places, strict=True):
         with records.record(place):
-            name = row["mention_id"] if "mention_id" in row else next(made)
-            gold = tuple(map(str.strip, row["entity"].split("|"))) if "entity" in row else row.get("entities")
-            values = row | {"spans": (_span(row),), "text": row.get("mention_text"), "entities": gold}
-            mentions.append(to_mention(name, document_id, draft.text, values))
-            places[name] = place
+            mentions.append(marked_mention(one, id_, document_id, draft.text))
+            places[id_] = place
     try:
         return Document(document_id, draft.text, tuple(mentions), draft.domain, draft.metadata)
     except DataError as error:
         raise error.at(places.get(error.id, draft.place)) from None
-
-
-def _span(row: Row) -> Span:
-    return row["start"], row["end"]

@@ -1,19 +1,20 @@
 """Documents and entities as JSON objects, in arbo's JSON lines and in rows of data frames.
 
-The keys are described in `arbo.formats.jsonl`.
+The keys are described in `arbo.formats.jsonl`. A converter returns a valid JSON value; for any other value, it raises a
+TypeError that names the expected type.
 """
 
 import json
 from collections import Counter
-from collections.abc import Mapping
-from sys import intern
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from arbo.data.documents import Document, Mention, compare, mention_ids, text_of
+from arbo.data.documents import Document, Marked, marked_document
 from arbo.data.entities import Entity
-from arbo.data.fields import Convert, any_list, fields, number, spans, string, string_or_null, strings, strings_or_null
 from arbo.errors import DataError
-from arbo.text.checks import check_spans
+from arbo.text.checks import Span, check_spans
+
+Convert = Callable[[Any], Any]
 
 
 def parse(line: str) -> object:
@@ -37,44 +38,89 @@ def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return record
 
 
-def to_document(record: object) -> Document:
-    """Return the document that a JSON object describes."""
-    values = fields(record, "a document", DOCUMENT_KEYS, required=("id", "text"))
-    document_id, text = values["id"], values["text"]
-    drafts = [_draft(mention, document_id) for mention in values.get("mentions", ())]
-    made = iter(mention_ids(document_id, (draft["spans"] for draft in drafts if draft.get("id") is None)))
-    mentions = []
-    for draft in drafts:
-        mention_id = next(made) if draft.get("id") is None else draft["id"]
-        mentions.append(to_mention(mention_id, document_id, text, draft))
-    return Document(document_id, text, tuple(mentions), values.get("domain"), values["metadata"])
+def fields(
+    record: object, what: str, known: Mapping[str, Convert], *, required: tuple[str, ...], of: str | None = None
+) -> dict[str, Any]:
+    """Check a JSON object and convert its values; raise DataError with its id, or with `of` if it has no id.
 
-
-def to_mention(mention_id: str, document_id: str, text: str, draft: Mapping[str, Any]) -> Mention:
-    """Return the mention that ``draft`` describes; compare its text, if given, with the text at its spans."""
-    spans = draft["spans"]
-    if draft.get("text") is not None and max(end for _, end in spans) <= len(text):
-        compare(draft["text"], spans, text, Counter(), of=mention_id)
-    gold, score, metadata, cluster = (draft.get(key) for key in ("entities", "score", "metadata", "cluster"))
-    type_ = None if draft.get("type") is None else intern(draft["type"])  # equal strings are one in memory
-    own = intern(text_of(spans, text))
-    return Mention(mention_id, document_id, spans, own, type_, gold, score, metadata or {}, cluster)
-
-
-def _draft(record: object, document_id: str) -> dict[str, Any]:
-    """Return the checked fields of a mention, whose id and text may still be missing."""
-    values = fields(record, "a mention", _MENTION, required=("spans",), of=document_id)
-    check_spans(values["spans"], of=values.get("id") or document_id)
+    Keys that are not in `known` become `metadata`, where values that JSON cannot hold become strings.
+    """
+    if not isinstance(record, dict):
+        raise DataError(f"{what} must be a JSON object, not {_kind(record)}", id=of)
+    own = record.get("id")
+    of = own if isinstance(own, str) else of
+    for key in required:
+        if key not in record:
+            raise DataError(f"{what} needs the key {key!r}", id=of)
+    extra: dict[str, Any] = {}
+    values: dict[str, Any] = {"metadata": extra}
+    for key, value in record.items():
+        if key not in known:
+            extra[str(key)] = value
+            continue
+        try:
+            values[key] = known[key](value)
+        except TypeError as error:
+            raise DataError(f"{key!r} of {what} must be {error}, not {_kind(value)}", id=of) from None
+    if extra:
+        values["metadata"] = json.loads(json.dumps(extra, default=str))
     return values
 
 
-def to_entity(record: object) -> Entity:
-    """Return the entity that a JSON object describes."""
-    return Entity(**fields(record, "an entity", ENTITY_KEYS, required=("id", "name")))
+def _kind(value: object) -> str:
+    if isinstance(value, bool) or value is None:
+        return json.dumps(value)
+    if isinstance(value, float):
+        return repr(value)
+    names = {str: "a string", int: "a number", list: "this list", dict: "an object"}
+    return names.get(type(value), f"{type(value).__name__!r}")
 
+
+def a_kind(what: str, fits: Callable[[Any], bool], convert: Convert = lambda value: value) -> Convert:
+    """Return a converter of the values that fit; ``what`` names them in errors."""
+
+    def converted(value: object) -> Any:
+        if not fits(value):
+            raise TypeError(what)
+        return convert(value)
+
+    return converted
+
+
+def or_null(convert: Convert) -> Convert:
+    """Return a converter that accepts null, too."""
+    return lambda value: None if value is None else convert(value)
+
+
+def string(value: object) -> str:
+    """Accept a string."""
+    if not isinstance(value, str):
+        raise TypeError("a string (in quotes)")
+    return value
+
+
+def spans(value: object) -> tuple[Span, ...]:
+    """Accept a list of lists, and return it as tuples; `check_spans` checks that they are pairs of offsets."""
+    if not isinstance(value, list) or not all(isinstance(span, list) for span in value):
+        raise TypeError("a list of pairs [start, end]")
+    return tuple(tuple(span) for span in value)
+
+
+def anything(value: object) -> Any:
+    """Accept any value."""
+    return value
+
+
+any_list = a_kind("a list", lambda value: isinstance(value, list))
+strings = a_kind(
+    "a list of strings", lambda value: isinstance(value, list) and all(isinstance(one, str) for one in value), tuple
+)
+number = a_kind("a finite number", lambda value: type(value) in (int, float) and abs(value) < 1e300, float)
+whole_number = a_kind("a whole number", lambda value: type(value) is int)
+string_or_null, strings_or_null = or_null(string), or_null(strings)
+mapping_or_null = or_null(a_kind("an object", lambda value: isinstance(value, dict)))
 
 DOCUMENT_KEYS: Mapping[str, Convert] = {"id": string, "text": string, "mentions": any_list, "domain": string_or_null}
-
 _MENTION: Mapping[str, Convert] = {
     "id": string_or_null,
     "spans": spans,
@@ -84,7 +130,6 @@ _MENTION: Mapping[str, Convert] = {
     "cluster": string_or_null,
     "score": number,
 }
-
 ENTITY_KEYS: Mapping[str, Convert] = {
     "id": string,
     "name": string,
@@ -95,6 +140,25 @@ ENTITY_KEYS: Mapping[str, Convert] = {
     "xrefs": strings,
     "domain": string_or_null,
 }
+
+
+def to_document(record: object) -> Document:
+    """Return the document that a JSON object describes."""
+    values = fields(record, "a document", DOCUMENT_KEYS, required=("id", "text"))
+    marked = [_marked(one, values["id"]) for one in values.get("mentions", ())]
+    return marked_document(values["id"], values["text"], marked, values.get("domain"), values["metadata"])
+
+
+def _marked(record: object, document_id: str) -> Marked:
+    values = fields(record, "a mention", _MENTION, required=("spans",), of=document_id)
+    check_spans(values["spans"], of=values.get("id") or document_id)
+    values["gold"] = values.pop("entities", None)
+    return Marked(**values)
+
+
+def to_entity(record: object) -> Entity:
+    """Return the entity that a JSON object describes."""
+    return Entity(**fields(record, "an entity", ENTITY_KEYS, required=("id", "name")))
 
 
 def document_line(document: Document) -> str:
@@ -110,17 +174,16 @@ def document_line(document: Document) -> str:
     ]
     domain = {} if document.domain is None else {"domain": document.domain}
     own = {"id": document.id, "text": document.text, "mentions": mentions, **domain}
-    return _line(_record(own, document.metadata, DOCUMENT_KEYS))
+    return json.dumps(_record(own, document.metadata, DOCUMENT_KEYS), ensure_ascii=False)
 
 
 def entity_line(entity: Entity) -> str:
     """Return an entity as a line of JSON, which `to_entity` reads."""
-    return _line(_record({key: getattr(entity, key) for key in ENTITY_KEYS}, entity.metadata, ENTITY_KEYS))
+    own = {key: getattr(entity, key) for key in ENTITY_KEYS}
+    return json.dumps(_record(own, entity.metadata, ENTITY_KEYS), ensure_ascii=False)
 
 
-def _record(
-    own: Mapping[str, object], metadata: Mapping[str, Any], known: Mapping[str, Convert]
-) -> Mapping[str, object]:
+def _record(own: Mapping[str, object], metadata: Mapping[str, Any], known: Mapping[str, Convert]) -> dict[str, object]:
     """Add metadata to an object; a key that the reader takes for something else gets a `_`."""
     record = {**own}
     for key, value in metadata.items():
@@ -128,7 +191,3 @@ def _record(
             key += "_"
         record[key] = value
     return record
-
-
-def _line(record: object) -> str:
-    return json.dumps(record, ensure_ascii=False)

@@ -5,37 +5,24 @@ from __future__ import annotations
 import logging
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, KeysView, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, Literal, Protocol, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 from arbo import errors
-from arbo.data.documents import Document
 from arbo.errors import DataError, UsageError
-
-if TYPE_CHECKING:
-    from arbo.data.tables import Tables
 
 OnError = Literal["fail", "skip"]
 
-_MOST_DOCUMENTS, _MOST_MENTIONS = 1 << 13, 1 << 16
-"""Documents, and mentions, that are kept as objects while documents are read."""
-
+_MOST_ITEMS, _MOST_MENTIONS = 1 << 13, 1 << 16
+"""Items, and mentions of documents, that are kept as objects while they are read."""
 
 logger = logging.getLogger(__name__)
 
-
-class Identified(Protocol):
-    """Anything with an id."""
-
-    @property
-    def id(self) -> str:
-        """The id."""
-
-
-Item = TypeVar("Item", bound=Identified)
+Item = TypeVar("Item", bound=Any)
+"""Anything with an ``id``."""
 
 
 class Records(Generic[Item]):
@@ -43,7 +30,8 @@ class Records(Generic[Item]):
 
     `on_error="fail"` raises an error at the first malformed record. `"skip"` leaves malformed records out, counts them,
     and logs their places and errors (see `arbo.errors.shown`). A file that cannot be read at all is never skipped,
-    unless it is a single document (`arbo.formats.text`).
+    unless it is a single document (`arbo.formats.text`). All documents or entities but the last few thousand are
+    rows of tables.
     """
 
     def __init__(self, kind: str, on_error: OnError = "fail") -> None:
@@ -52,12 +40,20 @@ class Records(Generic[Item]):
         self.notes: Counter[str] = Counter()
         self._kind = kind
         self._skips = on_error == "skip"
-        self._items: dict[str, Item] = {}
         self._number: dict[str, int] = {}
         self._places: list[str] = []
+        self._items: list[Item] = []
+        self._n_mentions = 0
+        self._parts: list[Sequence[Item]] = []
+        self._begins = [0]
 
     def __iter__(self) -> Iterator[Item]:
-        return iter(self._items.values())
+        return chain(*self._parts, self._items)
+
+    @property
+    def ids(self) -> KeysView[str]:
+        """The ids of the items."""
+        return self._number.keys()
 
     @contextmanager
     def record(self, file: Path | str, line: int | None = None, *, kind: str | None = None) -> Iterator[None]:
@@ -74,58 +70,32 @@ class Records(Generic[Item]):
 
     def add(self, item: Item, file: Path | str, line: int | None = None) -> None:
         """Add an item; an equal item with the same id is dropped and counted, a different one is an error."""
-        if item.id not in self._number:
-            self._items[item.id] = item
-            self._number[item.id] = len(self._places)
+        number = self._number.setdefault(item.id, len(self._places))
+        if number == len(self._places):
             self._places.append(str(file) if line is None else f"{file}, line {line}")
-        elif self._known(item.id) == item:
+            self._items.append(item)
+            self._n_mentions += len(item.mentions) if self._kind == "documents" else 0
+            if len(self._items) >= _MOST_ITEMS or self._n_mentions >= _MOST_MENTIONS:
+                self.parts()
+            return
+        part = bisect_right(self._begins, number) - 1
+        if [*self._parts, self._items][part][number - self._begins[part]] == item:
             self.notes[f"duplicate {self._kind} dropped"] += 1
         else:
-            wrong = f"this id is already taken, with different content ({self._places[self._number[item.id]]})"
+            wrong = f"this id is already taken, with different content ({self._places[number]})"
             raise DataError(f"{wrong}; merge the two, or change one id", id=item.id)
 
-    def _known(self, id_: str) -> Item:
-        """Return the item that was added with an id."""
-        return self._items[id_]
+    def parts(self) -> list[Any]:
+        """Return all items as views of tables: `DocumentRows` or `Entities`; others stay as they are."""
+        from arbo.data.entity_table import Entities, table_of
+        from arbo.data.tables import DocumentRows, Tables
 
-
-class DocumentRecords(Records[Document]):
-    """Documents that are read, in file order; all but the last few thousand are rows of tables."""
-
-    def __init__(self, on_error: OnError = "fail") -> None:
-        super().__init__("documents", on_error)
-        self._parts: list[Tables] = []
-        self._begins: list[int] = []
-        self._n_mentions = 0
-
-    def tables(self) -> Tables:
-        """Return the tables of the documents."""
-        from arbo.data.tables import Tables
-
-        self._pack()
-        return Tables.joined(self._parts or [Tables.of([])])
-
-    def __iter__(self) -> Iterator[Document]:
-        return chain(chain.from_iterable(part.each() for part in self._parts), super().__iter__())
-
-    def add(self, item: Document, file: Path | str, line: int | None = None) -> None:
-        """Add a document as `Records.add` does."""
-        super().add(item, file, line)
-        self._n_mentions += len(item.mentions) if item.id in self._items else 0
-        if len(self._items) >= _MOST_DOCUMENTS or self._n_mentions >= _MOST_MENTIONS:
-            self._pack()
-
-    def _known(self, id_: str) -> Document:
-        if id_ in self._items:
-            return self._items[id_]
-        place, row = bisect_right(self._begins, self._number[id_]) - 1, self._number[id_]
-        return next(self._parts[place].between(row - self._begins[place], 1).each())
-
-    def _pack(self) -> None:
-        from arbo.data.tables import Tables
-
-        if self._items:
-            self._begins.append(len(self._places) - len(self._items))
-            self._parts.append(Tables.of([*self._items.values()]))
-        self._items.clear()
-        self._n_mentions = 0
+        if self._items or not self._parts:
+            made: Any = self._items
+            if self._kind in ("documents", "entities"):
+                is_entity = self._kind == "entities"
+                made = Entities(table_of(made)) if is_entity else DocumentRows(Tables.of(made))
+            self._parts.append(made)
+            self._begins.append(len(self._places))
+            self._items, self._n_mentions = [], 0
+        return self._parts

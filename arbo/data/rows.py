@@ -21,10 +21,11 @@ import numpy as np
 import pyarrow as pa
 
 from arbo.data.arrow import strings
+from arbo.data.documents import Document
 from arbo.data.entities import Entity
 from arbo.data.mention_rows import MENTION_IDS, REQUIRED, from_mentions
 from arbo.data.objects import to_document, to_entity
-from arbo.data.records import DocumentRecords, Item, OnError, Records
+from arbo.data.records import Item, OnError, Records
 from arbo.data.spacy_docs import docs_in, is_doc
 from arbo.data.tables import Tables, whole_spans
 from arbo.errors import DataError
@@ -149,9 +150,10 @@ def _labels(table: Any, n: int) -> tuple[list[str], list[str | None] | None]:
     return labels, [f"{{{row}}}" if row else None for row in rows]
 
 
-def documents_of(rows: Iterable[Placed], on_error: OnError = "fail") -> DocumentRecords:
+def documents_of(rows: Iterable[Placed], on_error: OnError = "fail") -> Records[Document]:
     """Make documents from rows; if the first row has a `document_id`, each row is a mention."""
-    records, remaining = DocumentRecords(on_error), iter(rows)
+    records: Records[Document] = Records("documents", on_error)
+    remaining = iter(rows)
     head: list[Placed] = []
     columns: Mapping[Any, Any] = {"id": None}
     for placed in remaining:

@@ -42,4 +42,4 @@ def docs_in(bin_: Any) -> list[Any]:
 def _marked(span: Any) -> Marked:
     known = span.kb_id_.strip()
     gold = None if not known else () if known == NIL else (known,)
-    return ((span.start_char, span.end_char),), span.label_ or None, gold
+    return Marked(((span.start_char, span.end_char),), span.label_ or None, gold)

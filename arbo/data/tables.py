@@ -112,13 +112,13 @@ class DocumentRows(OnDemand[Document]):
 
     def __init__(self, tables: Tables) -> None:
         super().__init__(len(tables.sizes), self._document)
-        self._tables = tables
+        self.tables = tables
         self._blocks: dict[int, list[Document]] = {}
 
     def _document(self, row: int) -> Document:
         block, place = divmod(row, _BLOCK)
         if block not in self._blocks:
-            part = self._tables.between(block * _BLOCK, _BLOCK)
+            part = self.tables.between(block * _BLOCK, _BLOCK)
             self._blocks[block] = [*documents_in(part.documents, part.mentions.to_pylist())]
         return self._blocks[block][place]
 

@@ -20,9 +20,10 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 
 from arbo import data
+from arbo.data.documents import Document
 from arbo.data.entities import Entity
 from arbo.data.objects import ENTITY_KEYS
-from arbo.data.records import DocumentRecords, Item, OnError, Records
+from arbo.data.records import Item, OnError, Records
 from arbo.errors import DataError, UsageError
 from arbo.files import PathLike
 from arbo.formats.files import data_files, read_head, read_lines
@@ -172,7 +173,8 @@ def read_documents(
     if len(paths) == 1:
         corpus = read(paths[0], on_error=on_error)
     else:
-        corpus = data.Corpus(_joined(paths, read, DocumentRecords(on_error), on_error))
+        documents: Records[Document] = _joined(paths, read, Records("documents", on_error), on_error)
+        corpus = data.Corpus(documents)
     if not corpus:
         raise DataError(f"no documents in the format {name}; check the file and the format (--format)", file=first)
     corpus.notes.update(notes)

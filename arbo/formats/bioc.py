@@ -28,14 +28,14 @@ from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import Element, ParseError, XMLPullParser
 
-from arbo.data import Corpus, Document, DocumentRecords, Mention, OnError, Records
-from arbo.data.documents import compare, span_inside
-from arbo.data.fields import any_list, anything, fields, mapping_or_null, string, string_or_null
+from arbo.data import Corpus, Document, Marked, Mention, OnError, Records
+from arbo.data.documents import compare, marked_document, span_inside
+from arbo.data.objects import any_list, anything, fields, mapping_or_null, string, string_or_null
 from arbo.errors import DataError
 from arbo.files import PathLike, write_lines
 from arbo.formats import json_files
-from arbo.formats.files import LARGEST_ARCHIVE, check_entities, check_id, read_head, read_text
-from arbo.formats.json_files import Draft, Value, annotated, json_values, read_values
+from arbo.formats.files import LARGEST_ARCHIVE, Piece, check_entities, check_id, read_head, read_items, read_text
+from arbo.formats.json_files import json_pieces, with_ids
 
 SUFFIXES = (*json_files.SUFFIXES, ".xml")
 ID_INFONS = ("identifiers", "identifier", "mesh", "omim", "umls", "cui", "concept_id", "conceptid", "ncbi gene", "gene")
@@ -52,28 +52,26 @@ _PART |= dict.fromkeys(_LISTS, any_list)
 
 def read_bioc(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
     """Read a file, or all `.json`, `.jsonl` and `.xml` files of a folder."""
-    records = DocumentRecords(on_error)
-    read_values(path, SUFFIXES, lambda value: [_document(value.value, records.notes)], records, _documents)
-    return Corpus(records)
+    return Corpus(read_items(path, SUFFIXES, _documents, _document, Records("documents", on_error)))
 
 
-def _documents(file: Path, records: Records[Any]) -> Iterator[Value]:
+def _documents(file: Path, records: Records[Document]) -> Iterator[Piece]:
     """Yield the documents of a file."""
     if read_head(file, 1000).lstrip().startswith("<"):
-        yield from (Value(one, f"{file}, document {n}", None, "") for n, one in enumerate(_from_xml(file), 1))
+        yield from (Piece(one, f"{file}, document {n}") for n, one in enumerate(_from_xml(file), 1))
         return
-    for value in json_values(file, records):
-        whole = value.value if isinstance(value.value, dict) else {}
+    for piece in json_pieces(file, records):
+        whole = piece.content if isinstance(piece.content, dict) else {}
         inner = whole.get("documents", whole.get("PubTator3"))
         if isinstance(inner, list):
-            yield from (Value(one, f"{value.place}, document {n}", value.line, "") for n, one in enumerate(inner, 1))
+            yield from (Piece(one, f"{piece.file}, document {n}", piece.line) for n, one in enumerate(inner, 1))
         else:
-            yield value
+            yield piece
 
 
-def _document(record: object, notes: Counter[str]) -> Document:
-    values = fields(record, "a BioC document", {**_PART, "id": string}, required=("id", "passages"))
-    document_id = values["id"]
+def _document(piece: Piece, records: Records[Document]) -> Document:
+    values = fields(piece.content, "a BioC document", {**_PART, "id": string}, required=("id", "passages"))
+    document_id, notes = values["id"], records.notes
 
     def parts(given: list[object], what: str) -> list[dict[str, Any]]:
         return [fields(one, what, _PART, required=("offset",), of=document_id) for one in given]
@@ -90,8 +88,8 @@ def _document(record: object, notes: Counter[str]) -> Document:
     inner = [part for passage in passages for part in (passage, *passage["sentences"])]
     notes["relations of passages left out"] += sum(len(one.get("relations", ())) for one in inner)
     given = (one for part in (values, *inner) for one in part.get("annotations", ()))
-    drafts = [draft for one in given if (draft := _draft(one, document_id, text, notes)) is not None]
-    return annotated(document_id, text, drafts, metadata)
+    marked = [mention for one in given if (mention := _marked(one, document_id, text, notes)) is not None]
+    return marked_document(document_id, text, with_ids(document_id, marked), None, metadata)
 
 
 def _text(passages: list[dict[str, Any]], document_id: str) -> tuple[str, list[dict[str, Any]]]:
@@ -112,7 +110,7 @@ def _text(passages: list[dict[str, Any]], document_id: str) -> tuple[str, list[d
     return "".join(pieces), places
 
 
-def _draft(record: object, document_id: str, text: str, notes: Counter[str]) -> Draft | None:
+def _marked(record: object, document_id: str, text: str, notes: Counter[str]) -> Marked | None:
     """Return the mention of an annotation; None without a location."""
     values = fields(record, "an annotation", _PART, required=("locations",), of=document_id)
     name = None if values.get("id") is None else str(values["id"])
@@ -129,7 +127,7 @@ def _draft(record: object, document_id: str, text: str, notes: Counter[str]) -> 
         compare(values["text"], spans, text, notes, of=name or document_id)
     gold = _gold(infons)
     kind = infons.pop("type", None)
-    return Draft(name, tuple(spans), None if kind is None else str(kind), gold, infons)
+    return Marked(tuple(spans), None if kind is None else str(kind), gold, metadata=infons, id=name)
 
 
 def _gold(infons: dict[str, Any]) -> tuple[str, ...] | None:

@@ -22,13 +22,12 @@ its line, counted from 0, to which a `label_id` refers; with a world, it is, for
 from collections.abc import Mapping
 from pathlib import Path
 
-from arbo.data import Corpus, Document, DocumentRecords, Entity, KnowledgeBase, Mention, OnError, Records
-from arbo.data.documents import mention_ids
-from arbo.data.fields import Convert, fields, string, string_or_null
-from arbo.data.objects import parse
+from arbo.data import Corpus, Document, Entity, KnowledgeBase, Marked, OnError, Records
+from arbo.data.documents import marked_document
+from arbo.data.objects import Convert, a_kind, fields, or_null, parse, string, string_or_null
 from arbo.errors import DataError
 from arbo.files import PathLike
-from arbo.formats.files import read_records
+from arbo.formats.files import Piece, line_pieces, read_items
 
 SUFFIXES = (".jsonl",)
 
@@ -39,17 +38,17 @@ _ENTITY_IDS = ("idx", "id", "document_id", "entity_id", "kb_idx")
 
 def read_blink(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
     """Read each mention of a file, or of all `.jsonl` files of a folder, as a separate document."""
-    return Corpus(read_records(path, SUFFIXES, _document, DocumentRecords(on_error)))
+    return Corpus(read_items(path, SUFFIXES, line_pieces, _document, Records("documents", on_error)))
 
 
 def read_blink_entities(path: PathLike, *, on_error: OnError = "fail") -> KnowledgeBase:
     """Read the entities of a file, or of all `.jsonl` files of a folder."""
-    return KnowledgeBase(read_records(path, SUFFIXES, _entity, Records("entities", on_error)))
+    return KnowledgeBase(read_items(path, SUFFIXES, line_pieces, _entity, Records("entities", on_error)))
 
 
-def _document(line: str, file: Path, number: int) -> Document:
-    values = fields(parse(line), "a mention", _MENTION, required=_CONTEXT)
-    made = f"{file.name.removesuffix('.gz').removesuffix('.jsonl')}:{number}"
+def _document(piece: Piece, _: object) -> Document:
+    values = fields(parse(piece.content), "a mention", _MENTION, required=_CONTEXT)
+    made = f"{Path(piece.file).name.removesuffix('.gz').removesuffix('.jsonl')}:{piece.line}"
     name = next((values[key] for key in _MENTION_IDS if values.get(key) is not None), made)
     left, mention, right = (values[key] for key in _CONTEXT)
     if not mention.strip():
@@ -57,9 +56,9 @@ def _document(line: str, file: Path, number: int) -> Document:
     before = left + _blank(left, mention)
     span = len(before), len(before) + len(mention)
     text = before + mention + _blank(mention, right) + right
-    gold = _gold(values.get("label_id"), values.get("world"))
-    mentions = (Mention(mention_ids(name, [(span,)])[0], name, (span,), mention, gold=gold),)
-    return Document(name, text, mentions, values.get("world"), values["metadata"])
+    world = values.get("world")
+    marked = Marked((span,), gold=_gold(values.get("label_id"), world))
+    return marked_document(name, text, [marked], world, values["metadata"])
 
 
 def _blank(left: str, right: str) -> str:
@@ -73,37 +72,30 @@ def _gold(label: str | int | None, world: str | None) -> tuple[str, ...] | None:
     return (f"{world}/{label}" if world is not None and isinstance(label, int) else str(label),)
 
 
-def _entity(line: str, file: Path, number: int) -> Entity:
-    values = fields(parse(line), "an entity", _ENTITY, required=("title",))
+def _entity(piece: Piece, _: object) -> Entity:
+    values = fields(parse(piece.content), "an entity", _ENTITY, required=("title",))
     world = values.get("world")
     names = [str(values[key]).rpartition("curid=")[2].strip() for key in _ENTITY_IDS if values.get(key) is not None]
-    first, *others = names or [f"{world}/{number - 1}" if world is not None else str(number - 1)]
+    place = (piece.line or 1) - 1
+    first, *others = names or [f"{world}/{place}" if world is not None else str(place)]
     definition = (values.get("text") or "").strip() or None
     title, metadata = values["title"], values["metadata"]
     return Entity(first, title, (), definition, alternative_ids=tuple(others), domain=world, metadata=metadata)
 
 
-def _id_or_null(value: object) -> str | int | None:
-    if value is not None and type(value) not in (str, int):
-        raise TypeError("a string or a whole number")
-    return value  # type: ignore[return-value]
-
-
-def _name_or_null(value: object) -> str | None:
-    name = _id_or_null(value)
-    return None if name is None else str(name)
-
+_ID = a_kind("a string or a whole number", lambda value: type(value) in (str, int))
+_NAME = or_null(lambda value: str(_ID(value)))
 
 _MENTION: Mapping[str, Convert] = {
     **dict.fromkeys(_CONTEXT, string),
-    **dict.fromkeys(_MENTION_IDS, _name_or_null),
-    "label_id": _id_or_null,
+    **dict.fromkeys(_MENTION_IDS, _NAME),
+    "label_id": or_null(_ID),
     "world": string_or_null,
 }
 
 _ENTITY: Mapping[str, Convert] = {
     "title": string,
     "text": string_or_null,
-    **dict.fromkeys(_ENTITY_IDS, _name_or_null),
+    **dict.fromkeys(_ENTITY_IDS, _NAME),
     "world": string_or_null,
 }

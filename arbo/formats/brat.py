@@ -38,8 +38,8 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 from urllib.parse import quote
 
-from arbo.data import Corpus, Document, DocumentRecords, Mention, OnError, Records
-from arbo.data.documents import compare, span_between, text_of
+from arbo.data import Corpus, Document, Marked, OnError, Records
+from arbo.data.documents import compare, marked_document, span_between, text_of
 from arbo.errors import DataError, UsageError
 from arbo.files import PathLike, real, whole_folder
 from arbo.formats.files import LARGEST_ARCHIVE, check_id, data_files, decode, one_line, read_text, sound, unpacked
@@ -77,7 +77,7 @@ class _File(NamedTuple):
 def read_brat(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
     """Read all pairs of text and annotations in a folder or a `.tar.gz`, or the pair to which a file belongs."""
     path = Path(path)
-    records = DocumentRecords(on_error)
+    records: Records[Document] = Records("documents", on_error)
     waiting: dict[Path, _File] = {}
     for file in _files(path):
         other = waiting.setdefault(file.pair, file)
@@ -166,14 +166,8 @@ def _document(text: _File, annotations: _File, records: Records[Document]) -> Do
                 gold[target][concept] = None
     records.notes["mentions without a concept id"] += sum(not concepts for concepts in gold.values())
     records.notes["mentions with several concept ids"] += sum(len(concepts) > 1 for concepts in gold.values())
-    return Document(
-        document_id,
-        text.text,
-        tuple(
-            Mention(name, document_id, spans, text_of(spans, text.text), label, tuple(gold[name]) or None)
-            for name, (label, spans) in mentions.items()
-        ),
-    )
+    marked = [Marked(spans, label, (*gold[name],) or None, id=name) for name, (label, spans) in mentions.items()]
+    return marked_document(document_id, text.text, marked)
 
 
 def _mention(columns: list[str], name: str, text: str, notes: Counter[str]) -> tuple[str, tuple[Span, ...]]:

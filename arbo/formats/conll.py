@@ -28,12 +28,12 @@ from itertools import chain, combinations, pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-from arbo.data import Corpus, Document, DocumentRecords, OnError, Records
+from arbo.data import Corpus, Document, Marked, OnError, Records
 from arbo.data.documents import marked_document
 from arbo.engine import BracketError, Chains, columns_of, is_comment
 from arbo.errors import DataError
 from arbo.files import PathLike, write_lines
-from arbo.formats.files import Block, check_id, hull, one_line, read_blocks, read_lines
+from arbo.formats.files import Block, Piece, block_piece, check_id, hull, one_line, read_items, read_lines
 from arbo.text.checks import Span
 from arbo.text.sentences import lay_out
 from arbo.text.words import words
@@ -56,19 +56,19 @@ class _Word(NamedTuple):
 
 def read_conll(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
     """Read a CoNLL file, or all files of a folder that end in `.conll` or `_conll`."""
-    return Corpus(read_blocks(path, SUFFIXES, _parts, _document, DocumentRecords(on_error)))
+    return Corpus(read_items(path, SUFFIXES, _parts, _document, Records("documents", on_error)))
 
 
-def _parts(file: Path, records: Records[Document]) -> Iterator[Block]:
+def _parts(file: Path, records: Records[Document]) -> Iterator[Piece]:
     """Yield the lines of each document, including its `#begin` and `#end` lines."""
     part: Block = []
     for number, line in read_lines(file):
         if line.startswith(_BEGIN):
             if part:
-                yield part
+                yield block_piece(part, file)
             part = [(number, line)]
         elif line.startswith(_END) and part:
-            yield [*part, (number, line)]
+            yield block_piece([*part, (number, line)], file)
             part = []
         elif part:
             part.append((number, line))
@@ -76,10 +76,11 @@ def _parts(file: Path, records: Records[Document]) -> Iterator[Block]:
             with records.record(file, number, kind="lines"):
                 raise DataError(f"a word outside a document; a document begins with `{_BEGIN} (name); part 000`")
     if part:
-        yield part
+        yield block_piece(part, file)
 
 
-def _document(lines: Block, file: Path, records: Records[Document]) -> Document:
+def _document(piece: Piece, records: Records[Document]) -> Document:
+    lines, file = piece.content, piece.file
     document_id = _document_id(lines[0][1].removeprefix(_BEGIN).strip())
     if not lines[-1][1].startswith(_END):
         raise DataError(f"`{_END}` is missing; add this line, or download the whole file again", id=document_id)
@@ -103,7 +104,8 @@ def _document(lines: Block, file: Path, records: Records[Document]) -> Document:
     ]
     distinct = sorted(set(repeated), key=lambda mention: (mention[0][0], -mention[0][1], mention[1]))
     records.notes["repeated mentions dropped"] += len(repeated) - len(distinct)
-    return marked_document(document_id, text, [((span,), None, (f"{document_id}/{name}",)) for span, name in distinct])
+    marked = [Marked((span,), gold=(f"{document_id}/{name}",)) for span, name in distinct]
+    return marked_document(document_id, text, marked)
 
 
 def _document_id(header: str) -> str:
@@ -120,7 +122,7 @@ def _word(number: int, line: str, document_id: str) -> _Word:
     return _Word(number, columns[3] or None if len(columns) > 4 else None, columns[-1])
 
 
-def _chains(words: Sequence[_Word], document_id: str, file: Path, records: Records[Document]) -> Chains:
+def _chains(words: Sequence[_Word], document_id: str, file: Path | str, records: Records[Document]) -> Chains:
     chains = Chains()
     for at, word in enumerate(words):
         try:

@@ -6,7 +6,7 @@ ending, and its number in the file, from 0. Such files hold no code.
 
 import zlib
 
-from arbo.data import Corpus, DocumentRecords, OnError
+from arbo.data import Corpus, Document, OnError, Records
 from arbo.data.spacy_docs import docs_in, documents_of_docs
 from arbo.errors import DataError, MissingDependency
 from arbo.files import PathLike
@@ -21,7 +21,7 @@ def read_docbin(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
         from spacy.tokens import DocBin
     except ImportError:
         raise MissingDependency("reading files of spaCy", extra="spacy") from None
-    records = DocumentRecords(on_error)
+    records: Records[Document] = Records("documents", on_error)
     for file in data_files(path, SUFFIXES):
         try:
             data = file.read_bytes()

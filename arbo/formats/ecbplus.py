@@ -18,12 +18,11 @@ the words, and `notes` counts differences. Other keys are ignored. `mention_ids`
 import re
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import chain, groupby
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from arbo.data import Corpus, Document, DocumentRecords, Marked, OnError, Records
+from arbo.data import Corpus, Document, Marked, OnError, Records
 from arbo.data.documents import marked_document, text_of
 from arbo.errors import DataError
 from arbo.files import PathLike
@@ -61,7 +60,7 @@ def read_ecbplus_events(path: PathLike, *, on_error: OnError = "fail") -> Corpus
 
 
 def _read(path: PathLike, kind: Kind, on_error: OnError) -> Corpus:
-    records = DocumentRecords(on_error)
+    records: Records[Document] = Records("documents", on_error)
     for file in data_files(path, (_CORPUS,)):
         source = _mention_file(file, kind)
         by_document = _mentions(source, records)
@@ -129,21 +128,17 @@ def _document(words: list[_Word], mentions: list[Numbered], source: Path, record
         if where.setdefault((word.sentence, word.number), place) != place:
             raise DataError(f"sentence {word.sentence} has word {word.number} twice", line=word.line, id=document_id)
     marked: list[Marked] = []
-    clusters: list[str | None] = []
     for number, mention in mentions:
         with records.record(source, 1, kind="mentions"):
             spans = _spans(mention, where, document_id, number)
             label, identity, cluster = (_string(mention, key, document_id, number) for key in _STRINGS)
             gold, cluster = (identity, cluster) if "identity" in mention else (cluster, None)
-            marked.append((spans, label, None if gold is None else (gold,)))
-            clusters.append(cluster)
+            marked.append(Marked(spans, label, None if gold is None else (gold,), cluster=cluster))
             covered = text_of(spans, text)
             differs = mention.get("tokens_str", covered) != covered
             records.notes["mentions whose tokens_str differs from their words"] += differs
-    document = marked_document(document_id, text, marked)
-    mentions_ = (replace(one, cluster=cluster) for one, cluster in zip(document.mentions, clusters, strict=True))
     topic = _ECBPLUS_ID.fullmatch(document_id)
-    return replace(document, mentions=tuple(mentions_), metadata={} if topic is None else {"topic": topic[1]})
+    return marked_document(document_id, text, marked, None, {} if topic is None else {"topic": topic[1]})
 
 
 def _spans(

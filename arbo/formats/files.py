@@ -13,11 +13,11 @@ import sys
 import tarfile
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from io import BufferedIOBase, BufferedReader, BytesIO, RawIOBase
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 from arbo.data import Mention, Records
 from arbo.data.records import Item
@@ -98,46 +98,56 @@ def read_lines(file: Path) -> Iterator[tuple[int, str]]:
         raise (error.at(str(file), number + 1) if number else error) from error.__cause__
 
 
-def read_records(
-    path: Paths, suffixes: tuple[str, ...], build: Callable[[str, Path, int], Item], records: Records[Item]
-) -> Records[Item]:
-    """Add the item of each line of a file, or of the files of a folder, to ``records``; skip blank lines."""
-    for file in data_files(path, suffixes):
-        for number, line in read_lines(file):
-            if line.strip():
-                with records.record(file, number):
-                    records.add(build(line, file, number), file, number)
-    return records
+class Piece(NamedTuple):
+    """What one item of a file is made from, such as a line, a block of lines or a value of JSON, and its place."""
+
+    content: Any
+    file: Path | str
+    """The file, and perhaps a place in it, for errors."""
+    line: int | None = None
+    name: str = ""
+    """An id for an item without one."""
 
 
-def read_blocks(
-    path: PathLike,
+def line_pieces(file: Path, _: object) -> Iterator[Piece]:
+    """Yield the lines of a file that are not blank."""
+    return (Piece(line, file, number) for number, line in read_lines(file) if line.strip())
+
+
+def read_items(
+    path: Paths,
     suffixes: tuple[str, ...],
-    blocks: Callable[[Path, Records[Item]], Iterator[Block]],
-    build: Callable[[Block, Path, Records[Item]], Item],
+    pieces: Callable[[Path, Records[Item]], Iterable[Piece]],
+    build: Callable[[Piece, Records[Item]], Item | None],
     records: Records[Item],
 ) -> Records[Item]:
-    """Add the item of each block of lines of a file, or of the files of a folder, to ``records``."""
+    """Add the item of each piece of a file, or of the files of a folder, to ``records``; None stands for no item."""
     for file in data_files(path, suffixes):
-        for block in blocks(file, records):
-            first_line = block[0][0]
-            with records.record(file, first_line):
-                records.add(build(block, file, records), file, first_line)
+        for piece in pieces(file, records):
+            with records.record(piece.file, piece.line):
+                item = build(piece, records)
+                if item is not None:
+                    records.add(item, piece.file, piece.line)
     return records
 
 
-def split_blocks(file: Path, begins: Callable[[str], object] = lambda line: False) -> Iterator[Block]:
+def blocks(file: Path, begins: Callable[[str], object] = lambda line: False) -> Iterator[Piece]:
     """Yield the blocks of lines between blank lines; a line for which ``begins`` is true also begins a block."""
     block: Block = []
     for number, line in read_lines(file):
         blank = not line.strip()
         if block and (blank or begins(line)):
-            yield block
+            yield block_piece(block, file)
             block = []
         if not blank:
             block.append((number, line))
     if block:
-        yield block
+        yield block_piece(block, file)
+
+
+def block_piece(block: Block, file: Path) -> Piece:
+    """Return a block of lines as a piece."""
+    return Piece(block, file, block[0][0])
 
 
 def read_text(file: Path, most: int = -1) -> str:

@@ -10,30 +10,30 @@ nest. The format has no types and no mention ids; `mention_ids` makes ids from d
 """
 
 from collections import Counter
-from pathlib import Path
 
-from arbo.data import Corpus, Document, DocumentRecords, Marked, OnError, Records
+from arbo.data import Corpus, Document, Marked, OnError, Records
 from arbo.data.documents import compare, marked_document, span_between
 from arbo.errors import DataError
 from arbo.files import PathLike
-from arbo.formats.files import Block, read_blocks, split_blocks
+from arbo.formats.files import Piece, blocks, read_items
 
 SUFFIXES = (".tsv",)
 
 
 def read_gsc(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
     """Read a GSC+ file, or all `.tsv` files of a folder."""
-    return Corpus(read_blocks(path, SUFFIXES, lambda file, _: split_blocks(file), _document, DocumentRecords(on_error)))
+    return Corpus(read_items(path, SUFFIXES, lambda file, _: blocks(file), _document, Records("documents", on_error)))
 
 
-def _document(block: Block, file: Path, records: Records[Document]) -> Document:
+def _document(piece: Piece, records: Records[Document]) -> Document:
+    block = piece.content
     document_id = block[0][1].strip()
     if "\t" in document_id or len(block) < 2:
         raise DataError("expected a document id, its text on the next line, then its mentions", id=document_id[:60])
     text = block[1][1]
     mentions = []
     for number, line in block[2:]:
-        with records.record(file, number, kind="lines"):
+        with records.record(piece.file, number, kind="lines"):
             mentions.append(_mention(line.split("\t"), document_id, text, records.notes))
     return marked_document(document_id, text, mentions)
 
@@ -46,4 +46,4 @@ def _mention(columns: list[str], document_id: str, text: str, notes: Counter[str
     start, end, surface, concept = columns
     span = span_between(start, end, text, of=document_id)
     compare(surface, (span,), text, notes, of=document_id)
-    return (span,), None, (concept.strip(),)
+    return Marked((span,), gold=(concept.strip(),))

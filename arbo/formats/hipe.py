@@ -21,11 +21,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from arbo.data import Corpus, Document, DocumentRecords, OnError, Records
+from arbo.data import Corpus, Document, Marked, OnError, Records
 from arbo.data.documents import marked_document
 from arbo.errors import DataError
 from arbo.files import PathLike
-from arbo.formats.files import data_files, read_lines
+from arbo.formats.files import Piece, read_items, read_lines
 from arbo.text.checks import Span
 
 SUFFIXES = (".tsv",)
@@ -47,25 +47,15 @@ class _Token(NamedTuple):
     misc: str
 
 
-class _Block(NamedTuple):
-    line: int
-    id: str
-    tokens: list[_Token]
-
-
 def read_hipe(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
     """Read a HIPE-2022 file, or all `.tsv` files of a folder."""
-    records = DocumentRecords(on_error)
-    for file in data_files(path, SUFFIXES):
-        for block in _blocks(file, records):
-            with records.record(file, block.line):
-                records.add(_document(block, records.notes), file, block.line)
-    return Corpus(records)
+    return Corpus(read_items(path, SUFFIXES, _blocks, _document, Records("documents", on_error)))
 
 
-def _blocks(file: Path, records: Records[Document]) -> Iterator[_Block]:
+def _blocks(file: Path, records: Records[Document]) -> Iterator[Piece]:
+    """Yield the tokens of each document; the name is its id."""
     header: list[str] = []
-    block: _Block | None = None
+    block: Piece | None = None
     for number, line in read_lines(file):
         if not line.strip():
             continue
@@ -78,12 +68,12 @@ def _blocks(file: Path, records: Records[Document]) -> Iterator[_Block]:
             if named is not None:
                 if block is not None:
                     yield block
-                block = _Block(number, named[1].strip(), [])
+                block = Piece([], file, number, named[1].strip())
         else:
             with records.record(file, number, kind="lines"):
                 if block is None:
                     raise DataError("a token before any document; a document begins with `# document_id = ...`")
-                block.tokens.append(_token(line.split("\t"), header, block.id))
+                block.content.append(_token(line.split("\t"), header, block.name))
     if block is not None:
         yield block
 
@@ -104,15 +94,16 @@ def _token(values: list[str], header: list[str], document_id: str) -> _Token:
     return _Token(text, label, tag.startswith("B-"), link, nested, row.get("MISC", ""))
 
 
-def _document(block: _Block, notes: Counter[str]) -> Document:
-    text, places = _lay_out(block.tokens)
-    notes["nested mentions ignored"] += sum(token.nested for token in block.tokens)
+def _document(piece: Piece, records: Records[Document]) -> Document:
+    notes = records.notes
+    text, places = _lay_out(piece.content)
+    notes["nested mentions ignored"] += sum(token.nested for token in piece.content)
     mentions = []
-    for words in _mentions(block.tokens, places, notes):
+    for words in _mentions(piece.content, places, notes):
         tokens, spans = zip(*words, strict=True)
         gold = _gold([token.link for token in tokens], notes)
-        mentions.append((((spans[0][0], spans[-1][1]),), tokens[0].type, gold))
-    return marked_document(block.id, text, mentions)
+        mentions.append(Marked(((spans[0][0], spans[-1][1]),), tokens[0].type, gold))
+    return marked_document(piece.name, text, mentions)
 
 
 def _lay_out(tokens: list[_Token]) -> tuple[str, list[Span]]:

@@ -29,30 +29,30 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 
-from arbo.data import Corpus, Document, DocumentRecords, KnowledgeBase, OnError, Records
+from arbo.data import Corpus, Document, Entity, KnowledgeBase, OnError, Records
 from arbo.data.objects import parse, to_document, to_entity
 from arbo.files import PathLike, write_lines
-from arbo.formats.files import Paths, read_records
+from arbo.formats.files import Paths, Piece, line_pieces, read_items
 
 SUFFIXES = (".jsonl",)
 
 
 def read_jsonl(path: Paths, *, on_error: OnError = "fail") -> Corpus:
     """Read documents from a file, from all `.jsonl` files of a folder, or from several files and folders."""
-    records = DocumentRecords(on_error)
-    return Corpus(read_records(path, SUFFIXES, lambda line, *_: document_of(line), records))
+    return Corpus(read_items(path, SUFFIXES, line_pieces, _document, Records("documents", on_error)))
 
 
-def document_of(line: str) -> Document:
-    """Return the document of a line; raise DataError if it is malformed."""
-    return to_document(parse(line))
+def _document(piece: Piece, _: object) -> Document:
+    return to_document(parse(piece.content))
 
 
 def read_entities(path: PathLike, *, on_error: OnError = "fail") -> KnowledgeBase:
     """Read entities from a file, or from all `.jsonl` files of a folder."""
-    return KnowledgeBase(
-        read_records(path, SUFFIXES, lambda line, *_: to_entity(parse(line)), Records("entities", on_error))
-    )
+    return KnowledgeBase(read_items(path, SUFFIXES, line_pieces, _entity, Records("entities", on_error)))
+
+
+def _entity(piece: Piece, _: object) -> Entity:
+    return to_entity(parse(piece.content))
 
 
 def write_jsonl(documents: Iterable[Document], path: PathLike, _: Mapping[str, str]) -> Counter[str]:

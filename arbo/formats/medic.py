@@ -9,11 +9,12 @@ forms mean that other concept.
 """
 
 import re
+from collections.abc import Container
 
 from arbo.data import Entity, KnowledgeBase, OnError, Records
 from arbo.errors import DataError
 from arbo.files import PathLike
-from arbo.formats.files import read_records
+from arbo.formats.files import Piece, line_pieces, read_items
 
 SUFFIXES = (".txt",)
 
@@ -23,13 +24,12 @@ _MESH = re.compile(r"[CD][0-9]+")
 
 def read_medic(path: PathLike, *, on_error: OnError = "fail") -> KnowledgeBase:
     """Read a MEDIC file, or all `.txt` files of a folder."""
-    records = read_records(path, SUFFIXES, lambda line, *_: _entity(line), Records("entities", on_error))
-    ids = {entity.id for entity in records}
-    return KnowledgeBase((_with_prefixes(entity, ids) for entity in records), records.notes)
+    records = read_items(path, SUFFIXES, line_pieces, _entity, Records("entities", on_error))
+    return KnowledgeBase((_with_prefixes(entity, records.ids) for entity in records), records.notes)
 
 
-def _entity(line: str) -> Entity:
-    ids, bars, names = line.partition("||")
+def _entity(piece: Piece, _: object) -> Entity:
+    ids, bars, names = piece.content.partition("||")
     entity_id, *alternatives = ids.split("|")
     if not bars:
         raise DataError("expected id|alternative ids||name|synonyms, but the line has no ||", id=entity_id[:60])
@@ -37,7 +37,7 @@ def _entity(line: str) -> Entity:
     return Entity(entity_id, name, tuple(aliases), alternative_ids=tuple(alternatives))
 
 
-def _with_prefixes(entity: Entity, ids: set[str]) -> Entity:
+def _with_prefixes(entity: Entity, ids: Container[str]) -> Entity:
     bare = [entity.id, *entity.alternative_ids]
     prefixed = (_prefixed(name) for name in bare if name == entity.id or name not in ids)
     alternatives = (*entity.alternative_ids, *(name for name in prefixed if name is not None))

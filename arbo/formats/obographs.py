@@ -10,16 +10,18 @@ left out and counted. Edges are not read.
 """
 
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from arbo.data import Entity, KnowledgeBase, OnError, Records
-from arbo.data.fields import fields, mapping_or_null, string, string_or_null
+from arbo.data.objects import fields, mapping_or_null, string, string_or_null
 from arbo.errors import DataError
 from arbo.files import PathLike
-from arbo.formats.json_files import Value, json_values, read_values
+from arbo.formats.files import Piece, read_items
+from arbo.formats.json_files import json_pieces
 from arbo.formats.ontologies import Obsolete, short_id, with_replaced
 
 SUFFIXES = (".json",)
@@ -31,26 +33,26 @@ def read_obographs(path: PathLike, *, on_error: OnError = "fail") -> KnowledgeBa
     """Read a file, or all `.json` files of a folder; a file without `graphs` always raises a DataError."""
     records: Records[Entity] = Records("entities", on_error)
     obsolete: list[Obsolete] = []
-    read_values(path, SUFFIXES, lambda one: _entities(one.value, obsolete, records.notes), records, _nodes)
+    read_items(path, SUFFIXES, _nodes, partial(_entity, obsolete=obsolete), records)
     return KnowledgeBase(with_replaced(records, obsolete, records.notes), records.notes)
 
 
-def _nodes(file: Path, records: Records[Any]) -> Iterator[Value]:
+def _nodes(file: Path, records: Records[Entity]) -> Iterator[Piece]:
     """Yield each node with the default namespace of its graph."""
     wrong = "the file has no list `graphs` with lists `nodes`; check that it is an OBO graph"
-    for value in json_values(file, records):
-        graphs = value.value.get("graphs") if isinstance(value.value, dict) else None
+    for value, *_ in json_pieces(file, records):
+        graphs = value.get("graphs") if isinstance(value, dict) else None
         for graph in graphs if isinstance(graphs, list) else [None]:
             nodes, meta = (graph.get(key) for key in ("nodes", "meta")) if isinstance(graph, dict) else (None, None)
             if not isinstance(nodes, list):
                 raise DataError(wrong, file=str(file))
             default = _properties(meta if isinstance(meta, dict) else {}, "graph")["default-namespace"][-1:]
-            yield from (Value((node, default), f"{file}, node {n}", None, "") for n, node in enumerate(nodes, 1))
+            yield from (Piece((node, default), f"{file}, node {n}") for n, node in enumerate(nodes, 1))
 
 
-def _entities(given: Any, obsolete: list[Obsolete], notes: Counter[str]) -> Iterator[Entity]:
-    """Yield the entity of a node, given with a default namespace, if it has one."""
-    node, default = given
+def _entity(piece: Piece, records: Records[Entity], obsolete: list[Obsolete]) -> Entity | None:
+    """Return the entity of a node, given with a default namespace, if it has one."""
+    (node, default), notes = piece.content, records.notes
     values = fields(node, "a node", _NODE, required=("id",))
     meta, term_id = values.get("meta") or {}, short_id(values["id"])
     properties = _properties(meta, term_id)
@@ -64,7 +66,7 @@ def _entities(given: Any, obsolete: list[Obsolete], notes: Counter[str]) -> Iter
         notes["nodes without a label left out"] += 1
     else:
         definition = _values({"definition": [meta.get("definition") or {"val": ""}]}, "definition", term_id)
-        yield Entity(
+        return Entity(
             id=term_id,
             name=values["lbl"],
             aliases=tuple(_values(meta, "synonyms", term_id)),
@@ -73,6 +75,7 @@ def _entities(given: Any, obsolete: list[Obsolete], notes: Counter[str]) -> Iter
             alternative_ids=others,
             xrefs=tuple(dict.fromkeys(_values(meta, "xrefs", term_id))),
         )
+    return None
 
 
 def _properties(meta: dict[str, Any], term_id: str) -> defaultdict[str, list[str]]:

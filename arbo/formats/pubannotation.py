@@ -23,12 +23,12 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from arbo.data import Corpus, Document, DocumentRecords, Mention, OnError
-from arbo.data.documents import span_inside
-from arbo.data.fields import any_list, anything, fields, string, string_or_null
+from arbo.data import Corpus, Document, Marked, Mention, OnError, Records
+from arbo.data.documents import marked_document, span_inside
+from arbo.data.objects import any_list, anything, fields, string, string_or_null
 from arbo.files import PathLike, write_lines
-from arbo.formats.files import check_id
-from arbo.formats.json_files import SUFFIXES, Draft, Value, annotated, read_values
+from arbo.formats.files import Piece, check_id, read_items
+from arbo.formats.json_files import SUFFIXES, json_pieces, with_ids
 from arbo.formats.ontologies import short_id
 from arbo.text.checks import Span
 
@@ -46,9 +46,7 @@ _PREDICATE = "tao:has_database_id"
 
 def read_pubannotation(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
     """Read a file, or all `.json` and `.jsonl` files of a folder."""
-    records = DocumentRecords(on_error)
-    read_values(path, SUFFIXES, lambda value: [_document(value, records.notes)], records)
-    return Corpus(records)
+    return Corpus(read_items(path, SUFFIXES, json_pieces, _document, Records("documents", on_error)))
 
 
 def spans_of(denotation: object, text: str, *, of: str | None = None) -> tuple[tuple[Span, ...], str | None, Any]:
@@ -61,20 +59,20 @@ def spans_of(denotation: object, text: str, *, of: str | None = None) -> tuple[t
     return tuple(sorted(spans)), values.get("obj"), values.get("id")
 
 
-def _document(value: Value, notes: Counter[str]) -> Document:
+def _document(piece: Piece, records: Records[Document]) -> Document:
     known = {"text": string, "id": string_or_null, "tracks": any_list, **_PARTS}
-    values = fields(value.value, "a PubAnnotation document", known, required=("text",))
-    text, metadata = values["text"], values["metadata"]
-    document_id = values.get("id") or source_of(metadata) or value.name
-    drafts = [*_drafts(values, "", document_id, text, notes)]
+    values = fields(piece.content, "a PubAnnotation document", known, required=("text",))
+    text, metadata, notes = values["text"], values["metadata"], records.notes
+    document_id = values.get("id") or source_of(metadata) or piece.name
+    marked = [*_marked(values, "", document_id, text, notes)]
     for number, track in enumerate(values.get("tracks", ()), 1):
         part = fields(track, "a track", {"project": string, **_PARTS}, required=(), of=document_id)
         notes["keys of tracks left out"] += len(part["metadata"])
-        drafts += _drafts(part, f"{part.get('project', number)}:", document_id, text, notes)
-    return annotated(document_id, text, drafts, metadata)
+        marked += _marked(part, f"{part.get('project', number)}:", document_id, text, notes)
+    return marked_document(document_id, text, with_ids(document_id, marked), None, metadata)
 
 
-def _drafts(values: dict[str, Any], prefix: str, document_id: str, text: str, notes: Counter[str]) -> Iterator[Draft]:
+def _marked(values: dict[str, Any], prefix: str, document_id: str, text: str, notes: Counter[str]) -> Iterator[Marked]:
     """Yield the mentions of a document or a track."""
     denotations = [spans_of(one, text, of=document_id) for one in values.get("denotations", ())]
     facts = _facts(values.get("attributes", ()), document_id)
@@ -90,7 +88,7 @@ def _drafts(values: dict[str, Any], prefix: str, document_id: str, text: str, no
         if not ids and obj and (obj == _NIL or _ID.fullmatch(obj)):
             ids, obj = [short_id(obj)], None
         gold = tuple(id_ for id_ in ids if id_ != _NIL) if ids else None
-        yield Draft(name and f"{prefix}{name}", spans, obj or None, gold, metadata)
+        yield Marked(spans, obj or None, gold, metadata=metadata, id=name and f"{prefix}{name}")
 
 
 def _facts(attributes: Iterable[object], document_id: str) -> dict[str, list[tuple[str, Any]]]:

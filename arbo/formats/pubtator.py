@@ -27,11 +27,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
 
-from arbo.data import Corpus, Document, DocumentRecords, Marked, OnError, Records
+from arbo.data import Corpus, Document, Marked, OnError, Records
 from arbo.data.documents import compare, marked_document, span_between
 from arbo.errors import DataError
 from arbo.files import PathLike, write_lines
-from arbo.formats.files import Block, check_id, hull, one_line, read_blocks, split_blocks
+from arbo.formats.files import Block, Piece, blocks, check_id, hull, one_line, read_items
 from arbo.text.sentences import lines, sentences
 
 SUFFIXES = (".txt", ".pubtator")
@@ -44,14 +44,15 @@ _ID = re.compile(r"(?!-1$)[^|+\s]([^|+\t\r\n]*[^|+\s])?")
 
 def read_pubtator(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
     """Read a PubTator file, or all `.txt` and `.pubtator` files of a folder."""
-    return Corpus(read_blocks(path, SUFFIXES, _blocks, _document, DocumentRecords(on_error)))
+    return Corpus(read_items(path, SUFFIXES, _blocks, _document, Records("documents", on_error)))
 
 
-def _blocks(file: Path, records: Records[Document]) -> Iterator[Block]:
-    return split_blocks(file, lambda line: _header(line, "t"))
+def _blocks(file: Path, _: object) -> Iterator[Piece]:
+    return blocks(file, lambda line: _header(line, "t"))
 
 
-def _document(block: Block, file: Path, records: Records[Document]) -> Document:
+def _document(piece: Piece, records: Records[Document]) -> Document:
+    block = piece.content
     document_id, title = _expect_header(block, 0, "t")
     abstract_id, abstract = _expect_header(block, 1, "a")
     if abstract_id != document_id:
@@ -60,7 +61,7 @@ def _document(block: Block, file: Path, records: Records[Document]) -> Document:
     text = f"{title} {abstract}"
     mentions = []
     for number, line in block[2:]:
-        with records.record(file, number, kind="lines"):
+        with records.record(piece.file, number, kind="lines"):
             annotation = _annotation(line.split("\t"), document_id, text, records.notes)
             if annotation is not None:
                 mentions.append(annotation)
@@ -98,7 +99,7 @@ def _annotation(columns: list[str], document_id: str, text: str, notes: Counter[
     compare(columns[3], (span,), text, notes, of=document_id)
     notes["seventh columns ignored"] += len(columns) == 7
     gold = _gold(columns[5] if len(columns) > 5 else "", notes)
-    return (span,), columns[4] or None, gold
+    return Marked((span,), columns[4] or None, gold)
 
 
 def _gold(column: str, notes: Counter[str]) -> tuple[str, ...] | None:

@@ -4,21 +4,24 @@
 counts as two.
 """
 
-from arbo.data import Corpus, Document, DocumentRecords, OnError
+from pathlib import Path
+
+from arbo.data import Corpus, Document, OnError, Records
 from arbo.files import PathLike
-from arbo.formats.files import data_files, read_text
+from arbo.formats.files import Piece, read_items, read_text
 
 SUFFIXES = (".txt",)
 
 
 def read_plain(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
     """Read a file, or each `.txt` or `.txt.gz` file of a folder, as a document without mentions."""
-    records = DocumentRecords(on_error)
-    for file in data_files(path, SUFFIXES):
-        with records.record(file):
-            name = file.name[:-3] if file.name.lower().endswith(".gz") else file.name
-            name = name[:-4] if name.lower().endswith(SUFFIXES) else name
-            text = read_text(file)
-            records.notes["empty texts"] += not text.strip()
-            records.add(Document(name, text), file)
-    return Corpus(records)
+    records: Records[Document] = Records("documents", on_error)
+    return Corpus(read_items(path, SUFFIXES, lambda file, _: [Piece(None, file)], _document, records))
+
+
+def _document(piece: Piece, records: Records[Document]) -> Document:
+    file = Path(piece.file)
+    name = file.name[:-3] if file.name.lower().endswith(".gz") else file.name
+    text = read_text(file)
+    records.notes["empty texts"] += not text.strip()
+    return Document(name[:-4] if name.lower().endswith(SUFFIXES) else name, text)

@@ -25,12 +25,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from arbo.data import Corpus, Document, DocumentRecords, Entity, KnowledgeBase, Mention, OnError, Records
-from arbo.data.fields import Convert, fields, string, string_or_null
-from arbo.data.objects import parse
+from arbo.data import Corpus, Document, Entity, KnowledgeBase, Mention, OnError, Records
+from arbo.data.objects import Convert, fields, parse, string, string_or_null, whole_number
 from arbo.errors import DataError
 from arbo.files import PathLike
-from arbo.formats.files import data_files, read_lines, read_records
+from arbo.formats.files import Piece, data_files, line_pieces, read_items
 
 SUFFIXES = (".json",)
 
@@ -49,25 +48,24 @@ class _Marked(NamedTuple):
     metadata: Mapping[str, Any]
 
 
-Places = Mapping[str, tuple[Path, int]]
+Places = Mapping[str, tuple[Path, int | None]]
 
 
 def read_zeshel(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
     """Read the documents of a file of mentions, or of all `.json` files of a folder; texts are in ``../documents``."""
     marked: Records[_Marked] = Records("mentions", on_error)
-    places: dict[str, tuple[Path, int]] = {}
+    places: dict[str, tuple[Path, int | None]] = {}
     files = data_files(path, SUFFIXES)
     for file in files:
-        for number, line in read_lines(file):
-            if line.strip():
-                with marked.record(file, number):
-                    mention = _marked(line)
-                    marked.add(mention, file, number)
-                    places.setdefault(mention.id, (file, number))
+        for line, _, number, _ in line_pieces(file, marked):
+            with marked.record(file, number):
+                mention = _marked(line)
+                marked.add(mention, file, number)
+                places.setdefault(mention.id, (file, number))
     by_page: defaultdict[tuple[str, str], list[_Marked]] = defaultdict(list)
     for mention in marked:
         by_page[mention.world, mention.document_id].append(mention)
-    records = DocumentRecords(on_error)
+    records: Records[Document] = Records("documents", on_error)
     folder = files[0].absolute().parent.parent / "documents"
     if not folder.is_dir():
         raise DataError("the folder of the texts is missing; put it beside that of the mentions", file=str(folder))
@@ -86,11 +84,7 @@ def read_zeshel(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
 
 def read_zeshel_entities(path: PathLike, *, on_error: OnError = "fail") -> KnowledgeBase:
     """Read the entities of the file of a world, or of all `.json` files of a folder."""
-
-    def build(line: str, file: Path, number: int) -> Entity:
-        return _entity(_page(line), _world(file), number - 1)
-
-    return KnowledgeBase(read_records(path, SUFFIXES, build, Records("entities", on_error)))
+    return KnowledgeBase(read_items(path, SUFFIXES, line_pieces, _entity, Records("entities", on_error)))
 
 
 def _world(file: Path) -> str:
@@ -105,13 +99,12 @@ def _texts(
         of_world[world].add(document_id)
     texts: dict[tuple[str, str], str] = {}
     for world, ids in of_world.items():
-        for number, line in read_lines(worlds[world]) if world in worlds else ():
-            if line.strip():
-                with records.record(worlds[world], number):
-                    page = _page(line)
-                    id_, text = page["document_id"], page["text"]
-                    if id_ in ids and texts.setdefault((world, id_), text) != text:
-                        raise DataError("two different documents have this id; change one id", id=id_)
+        for line, file, number, _ in line_pieces(worlds[world], records) if world in worlds else ():
+            with records.record(file, number):
+                page = _page(line)
+                id_, text = page["document_id"], page["text"]
+                if id_ in ids and texts.setdefault((world, id_), text) != text:
+                    raise DataError("two different documents have this id; change one id", id=id_)
     return texts
 
 
@@ -140,8 +133,14 @@ def _mention(mention: _Marked, text: str, tokens: list[tuple[int, int]], marked:
     return Mention(mention.id, mention.document_id, (span,), inside, mention.category, gold, metadata=mention.metadata)
 
 
-def _entity(page: dict[str, Any], world: str, place: int) -> Entity:
-    id_, title, metadata, others = page["document_id"], page["title"], page["metadata"], (f"{world}/{place}",)
+def _entity(piece: Piece, _: object) -> Entity:
+    page, world = _page(piece.content), _world(Path(piece.file))
+    id_, title, metadata, others = (
+        page["document_id"],
+        page["title"],
+        page["metadata"],
+        (f"{world}/{(piece.line or 1) - 1}",),
+    )
     definition = _without_title(page["text"], title)
     return Entity(id_, title, (), definition, alternative_ids=others, domain=world, metadata=metadata)
 
@@ -173,20 +172,14 @@ def _values(line: str, what: str, known: Mapping[str, Convert], id_key: str, req
     return fields(record, what, known, required=tuple(key for key in known if key in required), of=of)
 
 
-def _index(value: object) -> int:
-    if type(value) is not int:
-        raise TypeError("a whole number")
-    return value
-
-
 _PAGE: Mapping[str, Convert] = {"document_id": string, "title": string, "text": string}
 
 _MENTION: Mapping[str, Convert] = {
     "mention_id": string,
     "context_document_id": string,
     "corpus": string,
-    "start_index": _index,
-    "end_index": _index,
+    "start_index": whole_number,
+    "end_index": whole_number,
     "text": string,
     "label_document_id": string_or_null,
     "category": string_or_null,

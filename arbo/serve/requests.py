@@ -1,15 +1,14 @@
 """The bodies of requests and answers as models, of which the OpenAPI document is made; errors never quote a text."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, Field, StrictFloat, StrictInt, TypeAdapter, ValidationError
 
 from arbo.data import Document, Marked
 from arbo.data.documents import marked_document, span_inside
-from arbo.data.fields import any_list, fields, string
-from arbo.data.objects import parse
+from arbo.data.objects import any_list, fields, parse, string
 from arbo.errors import DataError, UsageError
 from arbo.formats.pubannotation import spans_of
 from arbo.text.checks import check_text
@@ -192,8 +191,8 @@ def sentence(errors: Sequence[Any]) -> str:
 def text_document(number: int, text: str, pairs: Sequence[Sequence[int]], domain: str | None) -> Document:
     """Return the document of a text; its id is its number, and ``pairs`` are the start and length of its mentions."""
     what = f"a span [start, length] of text {number}"
-    marked: list[Marked] = [((span_inside(start, start + n, text, what),), None, None) for start, n in pairs]
-    return replace(marked_document(str(number), text, marked), domain=domain)
+    marked = [Marked((span_inside(start, start + n, text, what),)) for start, n in pairs]
+    return marked_document(str(number), text, marked, domain)
 
 
 def annotated_document(body: object, limits: Limits) -> tuple[Document, bool]:
@@ -201,6 +200,6 @@ def annotated_document(body: object, limits: Limits) -> tuple[Document, bool]:
     values = fields(body, "a PubAnnotation document", {"text": string, "denotations": any_list}, required=("text",))
     denotations = values.get("denotations")
     limits.check("mentions", len(denotations or ()), "denotations")
-    marked: list[Marked] = [(*spans_of(one, values["text"])[:2], None) for one in denotations or ()]
-    limits.check("body", sum(end - start for spans, *_ in marked for start, end in spans), "characters in its spans")
+    marked = [Marked(*spans_of(one, values["text"])[:2]) for one in denotations or ()]
+    limits.check("body", sum(end - start for one in marked for start, end in one.spans), "characters in its spans")
     return marked_document("1", values["text"], marked), denotations is not None
