@@ -287,8 +287,21 @@ def check_manifest(content: object, format_: Format, file: PathLike) -> dict[str
     return values
 
 
+def sealed(manifest: Mapping[str, Any]) -> str:
+    """Return a manifest, whose values are those of JSON, as text with its checksum."""
+    return json.dumps({**manifest, "checksum": checksum(manifest)}, indent=2) + "\n"
+
+
+def read_sealed(file: Path, format_: Format, remedy: str) -> dict[str, Any]:
+    """Read a manifest that `sealed` made, and check it; raise the errors of `read_manifest` and `check_manifest`."""
+    manifest = check_manifest(read_manifest(file, format_, remedy), format_, file)
+    if manifest.pop("checksum", None) != checksum(manifest):
+        raise DataError(f"the manifest was changed after it was written; {format_.advice}", file=str(file))
+    return manifest
+
+
 def checksum(manifest: Mapping[str, Any]) -> str:
-    """Return the SHA-256 of a manifest, whose values are those of JSON; the order of its keys does not matter."""
+    """Return the SHA-256 of a manifest; the order of its keys does not matter."""
     return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
 
 

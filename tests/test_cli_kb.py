@@ -46,7 +46,7 @@ def test_kb_convert_writes_the_format_of_the_ending(run: Run, tmp_path: Path) ->
     for ending in (".jsonl", ".jsonl.gz", ".parquet"):
         written = run(*command, tmp_path / f"new{ending}", "--json")
         assert (written.code, written.json["entities"], written.err) == (0, 2, "")
-    assert arbo.KnowledgeBase.from_jsonl(tmp_path / "new.jsonl.gz") == kb
+    assert arbo.read_knowledge_base(tmp_path / "new.jsonl.gz") == kb
     assert arbo.KnowledgeBase.of(pq.read_table(tmp_path / "new.parquet")) == kb
     lossy = run(*command, tmp_path / "new.tsv")
     assert "new.tsv cannot hold types (1), alternative ids (1), xrefs (1), domains (1), aliases with" in lossy.err
@@ -67,7 +67,7 @@ def test_kb_remove_names(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     removed = run(*command, *remove)
     assert "names removed: 3, entities left out: 1; written to" in removed.out
     assert "not names of the knowledge base: 'sneezes'" in removed.err
-    new = arbo.KnowledgeBase.from_jsonl(tmp_path / "new.jsonl")
+    new = arbo.read_knowledge_base(tmp_path / "new.jsonl")
     assert "A" not in new
     assert (new["B"], new["E4"]) == (arbo.Entity("B", "sniffles"), arbo.Entity("E4", "x"))
     monkeypatch.chdir(tmp_path)

@@ -154,7 +154,7 @@ def test_documents_mentions_and_entities_are_chosen(run: Run, files: Path, tmp_p
     assert done.code == 0
     assert "ids.txt: no documents with the ids 'Z9', 'Z8', 'Z7' and 1 more" in done.told
     assert "1 malformed documents skipped" in done.told
-    result, kb = arbo.Result.load(tmp_path / "run"), KnowledgeBase.from_jsonl(files / "kb.jsonl").of_types("Species")
+    result, kb = arbo.Result.load(tmp_path / "run"), arbo.read_knowledge_base(files / "kb.jsonl").of_types("Species")
     assert {link.mention.document_id for link in result.links} == {"D01", "D03"}
     assert set(result.mention_table["type"].to_pylist()) == {"Species", "Disease"}
     assert {link.entity for link in result.links} - {None} <= {entity.id for entity in kb}

@@ -329,7 +329,7 @@ def test_named_entities_become_a_knowledge_base(run: Run, tmp_path: Path) -> Non
         "kb", "edit", tmp_path / "kb.jsonl", "--add-discovered", tmp_path / "run", "--out", tmp_path / "kb2.jsonl"
     )
     assert made.code == 0
-    kb = arbo.KnowledgeBase.from_jsonl(tmp_path / "kb2.jsonl")
+    kb = arbo.read_knowledge_base(tmp_path / "kb2.jsonl")
     assert [entity.id for entity in kb] == ["E1", "E2", "E3", "new-a-2", "new-c-1"]
     assert (kb["new-a-2"].name, kb["new-a-2"].aliases[:1]) == ("jungle fever", ("tropical fever",))
     assert {mention: entities(link(kb=kb))[mention] for mention in ("a-2", "b-2", "c-1")} == {

@@ -113,19 +113,19 @@ def _flip(file: Path, place: int) -> None:
 
 def _newer(folder: Path) -> None:
     file = folder / "arbo-index.json"
-    file.write_text(file.read_text().replace('"format_version": 3', '"format_version": 4'))
+    file.write_text(file.read_text().replace('"format_version": 4', '"format_version": 5'))
 
 
 @pytest.mark.parametrize(
     ("damage", "problem"),
     [
-        (lambda folder: (folder / "kb/entities.arrow").unlink(), "entities.arrow: the file cannot be read .No such"),
-        (lambda folder: _cut(folder / "kb/places.npy"), "places.npy: the file has [0-9,]+ bytes, not"),
-        (lambda folder: _flip(folder / "kb/hashes.npy", 20), "hashes.npy: the file was changed after it was written"),
-        (lambda folder: _flip(folder / "kb/entities.arrow", -9), "entities.arrow: the file was changed after"),
+        (lambda folder: (folder / "kb/entities.arrow").unlink(), "entities.arrow: the file cannot be read .*No such"),
+        (lambda folder: _cut(folder / "kb/places.npy"), "places.npy: the array cannot be read"),
+        (lambda folder: _flip(folder / "kb/hashes.npy", 20), "hashes.npy: the array cannot be read"),
+        (lambda folder: _flip(folder / "kb/entities.arrow", -9), "entities.arrow: the file cannot be read"),
         (lambda folder: _cut(folder / "arbo-index.json"), "the manifest is not JSON"),
         (lambda folder: _flip(folder / "arbo-index.json", -9), "the manifest was changed after it was written"),
-        (_newer, "a newer arbo wrote this .format 4"),
+        (_newer, "a newer arbo wrote this .format 5"),
         (
             lambda folder: (folder / "arbo-index.json").unlink(),
             "not an index of a knowledge base: arbo-index.json cannot be read",

@@ -17,6 +17,7 @@ from arbo.data.documents import Document, Mention, mention_ids, text_of
 from arbo.data.entities import Entity
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.errors import ArboError, DataError, UsageError
+from arbo.formats.jsonl import read_entities
 
 TEXT = "Left and right kidney."
 
@@ -241,6 +242,6 @@ def test_json_lines_give_the_same_knowledge_base_back(
     path = tmp_path_factory.mktemp("kb") / "kb.jsonl"
     kb = KnowledgeBase(entities)
     kb.to_jsonl(path)
-    back = KnowledgeBase.from_jsonl(path)
+    back = read_entities(path)
     assert back == kb
     assert back.fingerprint == kb.fingerprint

@@ -121,7 +121,7 @@ def test_the_command_writes_a_knowledge_base(tmp_path: Path, run: Run) -> None:
     done = run(*command, str(out))
     assert done.code == 0, done.err
     assert "names added: 1, names moved: 0" in done.out
-    assert KnowledgeBase.from_jsonl(out)["D1"].aliases == ("Influenza", "Grippe")
+    assert arbo.read_knowledge_base(out)["D1"].aliases == ("Influenza", "Grippe")
     before = kb.read_bytes()
     for wrong in (kb, tmp_path / "kb.obo"):
         refused = run(*command, str(wrong))

@@ -98,7 +98,7 @@ def test_what_a_newcomer_types(
     Path("dev.txt").write_text(as_pubtator(sample[60:]), "utf-8")
     dev_docs = arbo.read_pubtator("dev.txt")
 
-    kb = arbo.KnowledgeBase.from_obo("doid.obo")
+    kb = arbo.read_knowledge_base("doid.obo")
     docs = arbo.read_pubtator("corpus.txt")
     linker = arbo.Linker(kb)
     linker = linker.tune(dev_docs)

@@ -101,12 +101,19 @@ def joined(parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
 def _part(entities: Sequence[Entity]) -> pa.RecordBatch:
     for other in (entity for entity in entities if not isinstance(entity, Entity)):
         raise UsageError(f"expected entities, not {type(other).__name__}; make them from dicts with KnowledgeBase.of")
-    columns = []
-    for name, kind in zip(SCHEMA.names, SCHEMA.types, strict=True):
-        values: list[Any] = [getattr(entity, name) for entity in entities]
-        if name == "metadata":
-            values = [json.dumps(value, ensure_ascii=False) if value else None for value in values]
-        columns.append(strings(values, _TEXT) if kind == _TEXT else string_lists(values, _TEXT))
+    columns = [_column([getattr(entity, name) for entity in entities], name) for name in SCHEMA.names]
+    return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
+
+
+def _column(values: Sequence[Any], name: str) -> pa.Array:
+    if name == "metadata":
+        values = [json.dumps(value, ensure_ascii=False) if value else None for value in values]
+    return strings(values, _TEXT) if SCHEMA.field(name).type == _TEXT else string_lists(values, _TEXT)
+
+
+def with_columns(table: pa.RecordBatch, **values: Sequence[Any]) -> pa.RecordBatch:
+    """Return a table with other values in some of its columns."""
+    columns = [_column(values[name], name) if name in values else table[name] for name in SCHEMA.names]
     return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
 
 
@@ -118,7 +125,7 @@ def mapped(file: Path, advice: str) -> pa.RecordBatch:
         if table.schema != SCHEMA:
             raise ValueError("other columns")
     except (OSError, ValueError, pa.ArrowException) as error:
-        raise DataError(f"the file is damaged ({error}); {advice}", file=str(file)) from None
+        raise DataError(f"the file cannot be read ({error}); {advice}", file=str(file)) from None
     return table
 
 

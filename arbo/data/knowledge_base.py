@@ -8,23 +8,25 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from arbo.data.arrow import numbers
 from arbo.data.entities import Entity
+from arbo.data.entity_table import CONTENT, Entities, Ids, each, joined, names_in, sound, table_of, with_columns
+from arbo.data.fingerprint import update
+from arbo.data.index_folder import IndexFolder
 from arbo.data.objects import entity_line
 from arbo.data.records import Records
+from arbo.data.releases import Keys
 from arbo.data.rows import entities_of, items_of, numbered
 from arbo.errors import UsageError, listed
 from arbo.files import PathLike, write_lines
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-    import pyarrow as pa
-
-    from arbo.data.entity_table import Ids
-    from arbo.data.index_folder import IndexFolder
-    from arbo.data.releases import Keys
     from arbo.kb.problems import Problem
     from arbo.kb.stats import KnowledgeBaseStats
 
@@ -62,32 +64,19 @@ class KnowledgeBase:
     """The table, and the rows of all ids."""
     notes: dict[str, int]
     stored: IndexFolder | None = None
+    source: Mapping[str, Any] | None = None
+    """The file or folder that it was read from (``path``), and how; None if that would not give it again."""
 
-    def __init__(self, entities: Iterable[Entity] = (), notes: Mapping[str, int] | None = None) -> None:
-        from arbo.data.entity_table import joined, table_of
-
+    def __init__(
+        self, entities: Iterable[Entity] | pa.RecordBatch = (), notes: Mapping[str, int] | None = None
+    ) -> None:
         if isinstance(entities, Records):
             table = joined([part.table for part in entities.parts()])
             notes = entities.notes if notes is None else notes
         else:
-            table = table_of(entities)
-        self._take(table, notes or {})
-
-    def _take(self, table: pa.RecordBatch, notes: Mapping[str, int]) -> None:
-        from arbo.data.entity_table import sound
-
-        counts = Counter(notes)
-        self._set(sound(table, counts), dict(+counts))
-
-    def _set(self, ids: Ids, notes: dict[str, int], stored: IndexFolder | None = None) -> None:
-        vars(self).update(ids=ids, notes=notes, stored=stored)
-
-    @classmethod
-    def of_table(cls, table: pa.RecordBatch, notes: Mapping[str, int] = {}) -> Self:
-        """Make a knowledge base of a table with the columns of `arbo.data.entity_table.SCHEMA`."""
-        kb = cls.__new__(cls)
-        kb._take(table, notes)
-        return kb
+            table = entities if isinstance(entities, pa.RecordBatch) else table_of(entities)
+        counts = Counter(notes or {})
+        vars(self).update(ids=sound(table, counts), notes=dict(+counts))
 
     @classmethod
     def of(cls, entities: Iterable[Any]) -> KnowledgeBase:
@@ -104,38 +93,18 @@ class KnowledgeBase:
                 remedy = "read files with arbo.read_knowledge_base(path)"
             kind = type(entities).__name__
             raise UsageError(f"the knowledge base must be a KnowledgeBase, entities or rows, not {kind}; {remedy}")
-        if not (items and isinstance(items[0], Mapping)):
-            return cls(items)
-        return cls(entities_of(numbered(items)))
-
-    @classmethod
-    def from_jsonl(cls, path: PathLike) -> KnowledgeBase:
-        """Read JSON lines, arbo's own format; see `arbo.formats.jsonl`."""
-        from arbo.formats.jsonl import read_entities
-
-        return read_entities(path)
-
-    @classmethod
-    def from_obo(cls, path: PathLike) -> KnowledgeBase:
-        """Read an ontology in OBO format; see `arbo.formats.obo`."""
-        from arbo.formats.obo import read_obo
-
-        return read_obo(path)
+        return cls(entities_of(numbered(items)) if items and isinstance(items[0], Mapping) else items)
 
     @classmethod
     def from_index(cls, path: PathLike) -> KnowledgeBase:
         """Open an index that `arbo.build_index` or `arbo kb index` wrote; an entity is read whenever it is used.
 
-        Raise DataError if this is no index, a newer arbo wrote it, or a file is missing, cut or damaged at its ends;
+        Raise DataError if this is no index, a newer arbo wrote it, or the table is missing, cut or damaged;
         `arbo kb check` checks everything.
         """
-        from arbo.data.index_folder import IndexFolder
-
         stored = IndexFolder.open(path)
-        known = stored.manifest["kb"]
-        kb = cls.__new__(cls)
-        kb._set(stored.ids(), dict(known["notes"]), stored)
-        vars(kb)["fingerprint"] = known["fingerprint"]
+        known, kb = stored.manifest["kb"], cls.__new__(cls)
+        vars(kb).update(ids=stored.ids(), notes=dict(known["notes"]), stored=stored, fingerprint=known["fingerprint"])
         return kb
 
     @property
@@ -146,8 +115,6 @@ class KnowledgeBase:
     @cached_property
     def entities(self) -> Sequence[Entity]:
         """The entities in order; each is made when it is used."""
-        from arbo.data.entity_table import Entities
-
         return Entities(self.table)
 
     def to_jsonl(self, path: PathLike) -> None:
@@ -181,22 +148,23 @@ class KnowledgeBase:
         rows = dict.fromkeys(row for id_ in ids for row in self.rows(id_))
         return tuple(row for row in rows if self.table["domain"][row].as_py() == domain)
 
-    def changed(self, entities: Iterable[Entity]) -> KnowledgeBase:
-        """Return a knowledge base of these entities, with the notes of this one."""
-        return KnowledgeBase(entities, self._counted)
+    def changed(self, entities: Iterable[Entity] | pa.RecordBatch) -> KnowledgeBase:
+        """Return a knowledge base of these entities, or of a table of them, with the notes of this one.
+
+        Notes about alternative ids are left out, as every new knowledge base counts them again.
+        """
+        notes = {note: count for note, count in self.notes.items() if not note.startswith("alternative ids")}
+        return KnowledgeBase(entities, notes)
 
     def of_rows(self, rows: Iterable[int]) -> KnowledgeBase:
         """Return a knowledge base of the entities in these rows, with the notes of this one."""
-        import numpy as np
+        return self.changed(self.table.take(numbers(np.fromiter(rows, np.int64))))
 
-        from arbo.data.arrow import numbers
-
-        return KnowledgeBase.of_table(self.table.take(numbers(np.fromiter(rows, np.int64))), self._counted)
-
-    @property
-    def _counted(self) -> dict[str, int]:
-        """The notes, but for those about alternative ids, which every new knowledge base counts again."""
-        return {note: count for note, count in self.notes.items() if not note.startswith("alternative ids")}
+    def with_alternative_ids(self, more: Iterable[Iterable[str]]) -> KnowledgeBase:
+        """Return the same entities; each gets those of ``more`` in its place as further alternative ids."""
+        pairs = zip(self.columns("alternative_ids"), more, strict=True)
+        lists = [[*dict.fromkeys((*own, *new))] for (own,), new in pairs]
+        return self.changed(with_columns(self.table, alternative_ids=lists))
 
     def of_types(self, types: str | Iterable[str]) -> KnowledgeBase:
         """Return the entities with one of these types; raise UsageError for a type that no entity has."""
@@ -241,8 +209,6 @@ class KnowledgeBase:
 
     def names(self) -> Names:
         """Return the distinct names of each entity: its name first, then its aliases."""
-        from arbo.data.entity_table import names_in
-
         return Names(*names_in(self.table))
 
     def columns(self, *names: str) -> Iterator[tuple[Any, ...]]:
@@ -251,16 +217,10 @@ class KnowledgeBase:
         >>> list(KnowledgeBase([Entity("D1", "flu"), Entity("D2", "cold", types=("T047",))]).columns("id", "types"))
         [('D1', ()), ('D2', ('T047',))]
         """
-        from arbo.data.entity_table import each
-
         return each(self.table, names)
 
     def taken(self, names: Sequence[str], rows: npt.NDArray[np.integer[Any]]) -> list[pa.Array]:
         """Return text fields, such as ``id`` or ``aliases``, of the entities in these rows, as Arrow arrays."""
-        import pyarrow as pa
-
-        from arbo.data.arrow import numbers
-
         columns, text = (self.table[name].take(numbers(rows)) for name in names), pa.string()
         return [one.cast(text if pa.types.is_large_string(one.type) else pa.list_(text)) for one in columns]
 
@@ -279,9 +239,6 @@ class KnowledgeBase:
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 of the entities without metadata, in order, since embeddings refer to entities by row."""
-        from arbo.data.entity_table import CONTENT
-        from arbo.data.fingerprint import update
-
         digest = hashlib.sha256()
         for name in CONTENT:
             update(digest, self.table[name])
@@ -290,15 +247,8 @@ class KnowledgeBase:
     @cached_property
     def keys(self) -> Keys:
         """Hashes of the entities, by which `arbo.data.releases` compares two knowledge bases; an index has them."""
-        from arbo.data.releases import Keys
-
         stored = {} if self.stored is None else self.stored.arrays("keys")
         return Keys(**stored) if stored else Keys.of(self.table)
-
-    @cached_property
-    def source(self) -> Mapping[str, Any] | None:
-        """The file or folder that it was read from (``path``), and how; None if that would not give it again."""
-        return None
 
     def __getitem__(self, entity_id: str) -> Entity:
         return self.entities[self.index(entity_id)]
@@ -313,8 +263,6 @@ class KnowledgeBase:
         return len(self.table)
 
     def __eq__(self, other: object) -> bool:
-        from arbo.data.entity_table import CONTENT
-
         if not isinstance(other, KnowledgeBase):
             return NotImplemented
         return bool(self.table.select(CONTENT).equals(other.table.select(CONTENT)))

@@ -9,7 +9,6 @@ forms mean that other concept.
 """
 
 import re
-from collections.abc import Container
 
 from arbo.data import Entity, KnowledgeBase, OnError, Records
 from arbo.errors import DataError
@@ -24,8 +23,12 @@ _MESH = re.compile(r"[CD][0-9]+")
 
 def read_medic(path: PathLike, *, on_error: OnError = "fail") -> KnowledgeBase:
     """Read a MEDIC file, or all `.txt` files of a folder."""
-    records = read_items(path, SUFFIXES, line_pieces, _entity, Records("entities", on_error))
-    return KnowledgeBase((_with_prefixes(entity, records.ids) for entity in records), records.notes)
+    kb = KnowledgeBase(read_items(path, SUFFIXES, line_pieces, _entity, Records("entities", on_error)))
+    own = {id_ for (id_,) in kb.columns("id")}
+    return kb.with_alternative_ids(
+        filter(None, (_prefixed(name) for name in (id_, *others) if name == id_ or name not in own))
+        for id_, others in kb.columns("id", "alternative_ids")
+    )
 
 
 def _entity(piece: Piece, _: object) -> Entity:
@@ -35,13 +38,6 @@ def _entity(piece: Piece, _: object) -> Entity:
         raise DataError("expected id|alternative ids||name|synonyms, but the line has no ||", id=entity_id[:60])
     name, *aliases = names.split("|")
     return Entity(entity_id, name, tuple(aliases), alternative_ids=tuple(alternatives))
-
-
-def _with_prefixes(entity: Entity, ids: Container[str]) -> Entity:
-    bare = [entity.id, *entity.alternative_ids]
-    prefixed = (_prefixed(name) for name in bare if name == entity.id or name not in ids)
-    alternatives = (*entity.alternative_ids, *(name for name in prefixed if name is not None))
-    return Entity(entity.id, entity.name, entity.aliases, alternative_ids=alternatives)
 
 
 def _prefixed(bare: str) -> str | None:

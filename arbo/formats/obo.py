@@ -59,7 +59,7 @@ def read_obo(path: PathLike, *, on_error: OnError = "fail") -> KnowledgeBase:
         if not has_terms:
             raise DataError("the file has no [Term]; check that it is OBO", file=str(file))
     old = (Obsolete((_value(t, "id"), *_ids(t.get("alt_id", ()))), _ids(t.get("replaced_by", ()))) for t in obsolete)
-    return KnowledgeBase(with_replaced(records, old, records.notes), records.notes)
+    return with_replaced(records, old)
 
 
 def read_obo_parents(path: PathLike) -> dict[str, tuple[str, ...]]:

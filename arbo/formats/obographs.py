@@ -34,7 +34,7 @@ def read_obographs(path: PathLike, *, on_error: OnError = "fail") -> KnowledgeBa
     records: Records[Entity] = Records("entities", on_error)
     obsolete: list[Obsolete] = []
     read_items(path, SUFFIXES, _nodes, partial(_entity, obsolete=obsolete), records)
-    return KnowledgeBase(with_replaced(records, obsolete, records.notes), records.notes)
+    return with_replaced(records, obsolete)
 
 
 def _nodes(file: Path, records: Records[Entity]) -> Iterator[Piece]:

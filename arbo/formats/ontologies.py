@@ -1,12 +1,11 @@
 """Share code between readers of ontologies: short ids, and the ids of obsolete terms."""
 
 import re
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections import defaultdict
+from collections.abc import Container, Iterable, Mapping
 from typing import NamedTuple
 
-from arbo.data import Entity
+from arbo.data import Entity, KnowledgeBase, Records
 
 _OBO = re.compile(r"https?://purl\.obolibrary\.org/obo/([A-Za-z]\w*)_([A-Za-z0-9]+)")
 
@@ -28,26 +27,21 @@ def short_id(iri: str) -> str:
     return f"{match[1]}:{match[2]}" if match else iri
 
 
-def with_replaced(entities: Iterable[Entity], obsolete: Iterable[Obsolete], notes: Counter[str]) -> list[Entity]:
-    """Add the ids of each obsolete term to the entity at the end of its chain of single replacements."""
-    every, obsolete = list(entities), list(obsolete)
-    live = {entity.id for entity in every}
-    successor = {ids[0]: replacements[0] for ids, replacements in obsolete if len(replacements) == 1}
+def with_replaced(records: Records[Entity], obsolete: Iterable[Obsolete]) -> KnowledgeBase:
+    """Return the entities; each has the ids of obsolete terms whose chain of single replacements ends in it."""
+    old = list(obsolete)
+    successor = {ids[0]: replacements[0] for ids, replacements in old if len(replacements) == 1}
     merged: defaultdict[str, list[str]] = defaultdict(list)
-    for ids, _ in obsolete:
-        end = _follow(ids[0], successor, live)
+    for ids, _ in old:
+        end = _follow(ids[0], successor, records.ids)
         if end is not None:
             merged[end] += ids
-            notes["obsolete terms mapped to their replacement"] += 1
-    return [
-        replace(entity, alternative_ids=tuple(dict.fromkeys((*entity.alternative_ids, *merged[entity.id]))))
-        if entity.id in merged
-        else entity
-        for entity in every
-    ]
+            records.notes["obsolete terms mapped to their replacement"] += 1
+    kb = KnowledgeBase(records)
+    return kb.with_alternative_ids(merged.get(id_, ()) for (id_,) in kb.columns("id"))
 
 
-def _follow(term_id: str, successor: Mapping[str, str], live: set[str]) -> str | None:
+def _follow(term_id: str, successor: Mapping[str, str], live: Container[str]) -> str | None:
     seen: set[str] = set()
     while term_id not in live:
         if term_id in seen or term_id not in successor:

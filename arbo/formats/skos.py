@@ -60,7 +60,7 @@ def read_skos(path: PathLike, *, language: str | None = None, on_error: OnError 
             with records.record(file):
                 for entity in _entities(iri, facts, short, language, obsolete, records.notes):
                     records.add(entity, file)
-    return KnowledgeBase(with_replaced(records, obsolete, records.notes), records.notes)
+    return with_replaced(records, obsolete)
 
 
 def _facts(file: Path) -> tuple[dict[str, Facts], Callable[[str], str]]:

@@ -132,7 +132,7 @@ def read_entities(
     read = _parquet_columns if kind == "parquet" else partial(_columns, kind=kind, names=names, columns=columns)
     if all(map(Path.is_file, files)):  # a pipe can be read only once
         with suppress(DataError, OSError, UnicodeDecodeError, pa.ArrowException):
-            kb = KnowledgeBase.of_table(joined([table_of_columns(read(file)) for file in files]))
+            kb = KnowledgeBase(joined([table_of_columns(read(file)) for file in files]))
             if "duplicate entities dropped" not in kb.notes:  # rows are compared as they are, with empty aliases
                 return kb
     return KnowledgeBase(entities_of(_rows(path, kind, names, columns), on_error))

@@ -11,10 +11,10 @@ in MEDIC, ``cell`` in the Cell Ontology, and ``site`` in the Sequence Ontology. 
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from typing import Any, NamedTuple
 
-from arbo.data import Corpus, Entity, KnowledgeBase, mention_inputs
+from arbo.data import Corpus, KnowledgeBase, mention_inputs
+from arbo.data.entity_table import with_columns
 from arbo.data.gold import Gold
 from arbo.errors import DataError, listed
 from arbo.text.names import normalize_name, normalize_names
@@ -109,11 +109,16 @@ def without_names(kb: KnowledgeBase, names: Iterable[str]) -> KnowledgeBase:
     ['flu']
     """
     removed = set(map(normalize_name, [names] if isinstance(names, str) else names))
-    left = [[name for name in (own.name, *own.aliases) if normalize_name(name) not in removed] for own in kb]
+    left = [
+        [name for name in (own, *aliases) if normalize_name(name) not in removed]
+        for own, aliases in kb.columns("name", "aliases")
+    ]
     if not any(left):
         raise DataError("no entity would keep a name; remove fewer names")
-    return kb.changed(
-        replace(own, name=kept[0], aliases=tuple(kept[1:])) for own, kept in zip(kb, left, strict=True) if kept
+    kept = kb.of_rows(row for row, names in enumerate(left) if names)
+    named = [names for names in left if names]
+    return kept.changed(
+        with_columns(kept.table, name=[names[0] for names in named], aliases=[names[1:] for names in named])
     )
 
 
@@ -126,6 +131,7 @@ def with_names_of(kb: KnowledgeBase, documents: Corpus, *, expand_abbreviations:
     replaced by their long forms, as in linking. Raise DataError if no mention has an entity of the knowledge base in
     the domain of its document.
 
+    >>> from arbo import Entity
     >>> mentions = [{"spans": [[0, 6]], "entities": ["D1"]}, {"spans": [[10, 13]], "entities": ["D1"]}]
     >>> document = {"id": "1", "text": "Grippe is flu.", "mentions": mentions}
     >>> kb = KnowledgeBase([Entity("D1", "Flu"), Entity("D2", "Cold", aliases=("Grippe", "Rhinitis"))])
@@ -135,10 +141,11 @@ def with_names_of(kb: KnowledgeBase, documents: Corpus, *, expand_abbreviations:
     names: dict[tuple[str | None, str], str] = {}
     entities: defaultdict[tuple[str | None, str], Counter[int]] = defaultdict(Counter)
     inputs = mention_inputs(documents, expand_abbreviations=expand_abbreviations)
-    for item, entity in zip(inputs, Gold.of(documents, kb).first.tolist(), strict=True):
-        name = " ".join(item.name.split())
+    gold = Gold.of(documents, kb).first.tolist()
+    for written, domain, entity in zip(inputs.names, inputs.column("domain"), gold, strict=True):
+        name = " ".join(written.split())
         if entity >= 0 and name:
-            key = item.document.domain, _key(name)
+            key = domain, _key(name)
             names.setdefault(key, name)
             entities[key][entity] += 1
     if not entities:
@@ -150,14 +157,12 @@ def with_names_of(kb: KnowledgeBase, documents: Corpus, *, expand_abbreviations:
     added: defaultdict[int, list[str]] = defaultdict(list)
     for key, entity in entity_of.items():
         added[entity].append(names[key])
-
-    def named(row: int, entity: Entity) -> Entity:
-        kept = [alias for alias in entity.aliases if entity_of.get((entity.domain, _key(alias)), row) == row]
-        known = set(map(_key, (entity.name, *kept)))
-        new = (name for name in added[row] if _key(name) not in known)
-        return replace(entity, aliases=(*kept, *new))
-
-    return kb.changed(named(row, entity) for row, entity in enumerate(kb))
+    lists = []
+    for row, (own, aliases, domain) in enumerate(kb.columns("name", "aliases", "domain")):
+        kept = [alias for alias in aliases if entity_of.get((domain, _key(alias)), row) == row]
+        known = set(map(_key, (own, *kept)))
+        lists.append([*kept, *(name for name in added[row] if _key(name) not in known)])
+    return kb.changed(with_columns(kb.table, aliases=lists))
 
 
 def _key(name: str) -> str:

@@ -4,24 +4,22 @@ JSON lines hold everything, and Parquet all but further keys (`metadata`). TSV h
 `|`, and the definition; its readers drop white space around a value.
 """
 
-from dataclasses import fields
 from itertools import chain
 from os import fspath
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from arbo.data import Entity, KnowledgeBase
+from arbo.data import KnowledgeBase
+from arbo.data.entity_table import CONTENT
 from arbo.errors import DataError, UsageError
 from arbo.files import PathLike, write_whole
 from arbo.formats.table import write_tsv
 
 ENDINGS = (".jsonl", ".jsonl.gz", ".tsv", ".tsv.gz", ".parquet")
-_TYPES = {"tuple[str, ...]": pa.list_(pa.string())}
-_SCHEMA = pa.schema(
-    [(field.name, _TYPES.get(str(field.type), pa.string())) for field in fields(Entity) if field.compare]
-)
-_OF_TSV = pa.schema([_SCHEMA.field(name) for name in ("id", "name", "aliases", "definition")])
+_OF_TSV = ["id", "name", "aliases", "definition"]
 
 
 def save(kb: KnowledgeBase, path: PathLike) -> dict[str, int]:
@@ -37,23 +35,24 @@ def save(kb: KnowledgeBase, path: PathLike) -> dict[str, int]:
     if name.endswith((".jsonl", ".jsonl.gz")):
         kb.to_jsonl(path)
         return {}
-    columns = {key: [getattr(entity, key) for entity in kb] for key in _SCHEMA.names}
-    lost = {"further keys": sum(len(entity.metadata) for entity in kb)}
+    table = pa.table(kb.taken(CONTENT, np.arange(len(kb))), CONTENT)
+    lost = {"further keys": sum(len(metadata) for (metadata,) in kb.columns("metadata"))}
     if name.endswith(".parquet"):
-        table = pa.table(columns, _SCHEMA)
         write_whole(path, lambda partial: pq.write_table(table, partial))
     else:
+        columns: dict[str, list[Any]] = {key: table[key].to_pylist() for key in CONTENT}
         if blank := next((id_ for id_ in columns["id"] if id_ != id_.strip()), None):
             raise DataError("TSV cannot hold the white space around this id; write .jsonl", id=blank)
         every = columns["aliases"]
         columns["aliases"] = [[alias for alias in aliases if "|" not in alias] for aliases in every]
-        write_tsv(pa.table({key: columns[key] for key in _OF_TSV.names}, _OF_TSV), path)
-        definitions = (text for text in columns["definition"] if text is not None)
-        texts = chain(columns["name"], *columns["aliases"], definitions)
+        schema = pa.schema([table.schema.field(key) for key in _OF_TSV])
+        write_tsv(pa.table({key: columns[key] for key in _OF_TSV}, schema), path)
+        texts = chain(
+            columns["name"], *columns["aliases"], (text for text in columns["definition"] if text is not None)
+        )
+        kinds = {"types": "types", "alternative ids": "alternative_ids", "xrefs": "xrefs"}
+        lost |= {what: sum(map(len, columns[key])) for what, key in kinds.items()}
         lost |= {
-            "types": sum(map(len, columns["types"])),
-            "alternative ids": sum(map(len, columns["alternative_ids"])),
-            "xrefs": sum(map(len, columns["xrefs"])),
             "domains": sum(domain is not None for domain in columns["domain"]),
             "aliases with a bar": sum("|" in alias for alias in chain(*every)),
             "empty texts or blanks around a text": sum(not text or text != text.strip() for text in texts),

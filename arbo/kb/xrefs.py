@@ -7,9 +7,8 @@ if several entities have the same xref, each is acceptable as gold (`KnowledgeBa
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 
-from arbo.data import Entity, KnowledgeBase
+from arbo.data import KnowledgeBase
 from arbo.errors import UsageError
 
 _SPELLINGS = (("MSH", "MESH", "MeSH"), ("UMLS_CUI", "UMLS"), ("OMIM", "MIM"))
@@ -20,34 +19,31 @@ def through_xrefs(kb: KnowledgeBase, *prefixes: str) -> KnowledgeBase:
 
     Raise UsageError if no prefix is given, or a given prefix occurs in no xref.
 
+    >>> from arbo import Entity
     >>> kb = KnowledgeBase([Entity("DOID:8", "flu", xrefs=("MSH:D7251",)), Entity("DOID:9", "cold")])
     >>> view = through_xrefs(kb, "MESH")
     >>> view["D7251"].name, view["MESH:D7251"].name, view["DOID:9"].name
     ('flu', 'flu', 'cold')
     """
     spelt = {prefix: _spellings(prefix) for prefix in prefixes}
-    present = Counter(xref.partition(":")[0] for entity in kb for xref in entity.xrefs if ":" in xref)
+    present = Counter(xref.partition(":")[0] for (xrefs,) in kb.columns("xrefs") for xref in xrefs if ":" in xref)
     missing = [prefix for prefix, spellings in spelt.items() if not _folded(present) & _folded(spellings)]
     if missing or not prefixes:
         known = ", ".join(f"{prefix} ({count:,})" for prefix, count in present.most_common(12)) or "none"
         wrong = f"no xref has the prefix {' or '.join(missing)}" if missing else "name at least one prefix"
         raise UsageError(f"{wrong}; the most frequent prefixes of xrefs: {known}")
     forms = {prefix: spellings for spellings in spelt.values() for prefix in _folded(spellings)}
-    entities = [
-        replace(entity, alternative_ids=tuple(dict.fromkeys((*entity.alternative_ids, *_ids(entity, forms)))))
-        for entity in kb
-    ]
-    return kb.changed(entities)
+    return kb.with_alternative_ids(_ids(id_, xrefs, forms) for id_, xrefs in kb.columns("id", "xrefs"))
 
 
-def _ids(entity: Entity, forms: dict[str, tuple[str, ...]]) -> Iterator[str]:
-    for xref in entity.xrefs:
+def _ids(own: str, xrefs: tuple[str, ...], forms: dict[str, tuple[str, ...]]) -> Iterator[str]:
+    for xref in xrefs:
         prefix, colon, concept = xref.partition(":")
         spellings = forms.get(prefix.casefold())
         if not (colon and concept.strip() and spellings):
             continue
         for form in (concept, xref, *(f"{spelling}:{concept}" for spelling in spellings)):
-            if form != entity.id:
+            if form != own:
                 yield form
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -20,18 +19,18 @@ from arbo.files import (
     Format,
     PathLike,
     check_hashes,
-    check_manifest,
     check_replaceable as check_folder_replaceable,
-    checksum,
     json_ready,
     read_manifest,
+    read_sealed,
     real,
+    sealed,
     sha256_of,
     whole_folder,
 )
 from arbo.results.schema import SCHEMA, problem_of
 
-ADVICE = "run the job again"
+ADVICE, _REMEDY = "run the job again", "check the path, or run arbo link"
 MANIFEST = "manifest.json"
 CORRECTIONS = "corrections"
 """The table that a run without corrections lacks."""
@@ -70,8 +69,7 @@ def save_run(
                 np.savez(partial / ARRAYS, **named)
                 hashes[ARRAYS] = sha256_of(partial / ARRAYS)
             content = json_ready({**FORMAT.head(*_VERSIONS), **manifest, "files": hashes})
-            text = json.dumps({**content, "checksum": checksum(content)}, indent=2)
-            (partial / MANIFEST).write_text(text + "\n", "utf-8")
+            (partial / MANIFEST).write_text(sealed(content), "utf-8")
     except OSError as error:
         raise UsageError(f"cannot write the run folder {target}: {error.strerror or error}") from error
 
@@ -89,9 +87,7 @@ def load_run(folder: PathLike) -> tuple[dict[str, pa.Table], dict[str, Any]]:
     Raise DataError if it is not a run folder, a newer arbo wrote it, or a file is missing, truncated or changed.
     """
     path = Path(folder)
-    manifest = check_manifest(_manifest(path), FORMAT, path / MANIFEST)
-    if manifest.pop("checksum", None) != checksum(manifest):
-        raise DataError(f"the manifest was changed after it was written; {ADVICE}", file=str(path / MANIFEST))
+    manifest = read_sealed(path / MANIFEST, FORMAT, _REMEDY)
     names = [name for name in SCHEMA if name != CORRECTIONS or f"{name}.parquet" in manifest["files"]]
     check_hashes(path, {f"{name}.parquet": manifest["files"].get(f"{name}.parquet") for name in names}, ADVICE)
     threshold = {kind: float("inf") if value is None else value for kind, value in manifest["threshold"].items()}
@@ -128,11 +124,7 @@ def check_replaceable(target: Path) -> None:
 
     def files_of(folder: Path) -> list[str]:
         if (folder / MANIFEST).is_file():  # another process may have moved it since
-            _manifest(folder)
+            read_manifest(folder / MANIFEST, FORMAT, _REMEDY)
         return [*(f"{name}.parquet" for name in SCHEMA), ARRAYS]
 
     check_folder_replaceable(target, "run folder", MANIFEST, files_of)
-
-
-def _manifest(folder: Path) -> dict[str, Any]:
-    return read_manifest(folder / MANIFEST, FORMAT, "check the path, or run arbo link")
