@@ -111,5 +111,5 @@ def check_index_replaceable(target: Path) -> None:
 def _mapped(file: Path) -> npt.NDArray[Any]:
     try:
         return files.map_array(file)
-    except (OSError, ValueError) as error:
+    except Exception as error:  # a damaged header lets any error of its parsers through
         raise DataError(f"the array cannot be read ({error}); {ADVICE}", file=str(file)) from None

@@ -20,10 +20,8 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 
 from arbo import data
-from arbo.data.documents import Document
-from arbo.data.entities import Entity
 from arbo.data.objects import ENTITY_KEYS
-from arbo.data.records import Item, OnError, Records
+from arbo.data.records import OnError
 from arbo.errors import DataError, UsageError
 from arbo.files import PathLike
 from arbo.formats.files import data_files, read_head, read_lines
@@ -48,8 +46,6 @@ class Reading(NamedTuple):
     line end and the first 64 KB of the file."""
     options: Mapping[str, Any] = {}
     """Options of the reader."""
-    together: bool = False
-    """Whether the reader reads several paths in one call."""
 
 
 class Format(NamedTuple):
@@ -62,8 +58,8 @@ class Format(NamedTuple):
 
 def _table(kind: str, documents: str, entities: str, writer: str | None = None) -> Format:
     return Format(
-        Reading("table:read_documents", documents, {"kind": kind}, together=True),
-        Reading("table:read_entities", entities, {"kind": kind}, together=True),
+        Reading("table:read_documents", documents, {"kind": kind}),
+        Reading("table:read_entities", entities, {"kind": kind}),
         writer,
     )
 
@@ -115,7 +111,7 @@ FORMATS: Mapping[str, Format] = {
         Reading("blink:read_blink_entities", r'\A.*\n\s*\{(?!.*"name").*"title"'),
     ),
     "jsonl": Format(
-        Reading("jsonl:read_jsonl", r"\A.*\n\s*\{", together=True),
+        Reading("jsonl:read_jsonl", r"\A.*\n\s*\{"),
         Reading("jsonl:read_entities", r'\A.*\n\s*\{.*"name"'),
         "jsonl:write_jsonl",
     ),
@@ -168,15 +164,12 @@ def read_documents(
         DataError: a file is missing, or malformed (unless `on_error="skip"`); there are no documents; or the format
             cannot be guessed.
     """
-    name, first, paths, read, notes = _opened(path, format, DOCUMENT_FORMATS, announce_format)
-    corpus: data.Corpus
-    if len(paths) == 1:
-        corpus = read(paths[0], on_error=on_error)
-    else:
-        documents: Records[Document] = _joined(paths, read, Records("documents", on_error), on_error)
-        corpus = data.Corpus(documents)
+    name, paths, read, notes = _opened(path, format, DOCUMENT_FORMATS, announce_format)
+    corpus: data.Corpus = read(paths, on_error=on_error)
     if not corpus:
-        raise DataError(f"no documents in the format {name}; check the file and the format (--format)", file=first)
+        raise DataError(
+            f"no documents in the format {name}; check the file and the format (--format)", file=str(paths[0])
+        )
     corpus.notes.update(notes)
     if types is None:
         return corpus
@@ -204,7 +197,7 @@ def read_knowledge_base(
     or ``"ST21pv"``, and includes the types below it, see `arbo.formats.umls`. A knowledge base without entities is a
     `DataError`, even with `on_error="skip"`.
     """
-    name, first, paths, read, notes = _opened(path, format, KNOWLEDGE_BASE_FORMATS, announce_format)
+    name, paths, read, notes = _opened(path, format, KNOWLEDGE_BASE_FORMATS, announce_format)
     if columns:
         if name not in ("csv", "tsv") or (unknown := columns.keys() - ENTITY_KEYS):
             wrong = f"unknown keys: {', '.join(sorted(unknown))}" if name in ("csv", "tsv") else f"the format is {name}"
@@ -212,16 +205,11 @@ def read_knowledge_base(
         read = partial(read, columns=columns)
     if types is not None and name == "umls":
         read, types = partial(read, types=types), None
-    kb: data.KnowledgeBase
-    if len(paths) == 1:
-        kb = read(paths[0], on_error=on_error)
-    else:
-        records: Records[Entity] = _joined(paths, read, Records("entities", on_error), on_error)
-        kb = data.KnowledgeBase((), records.notes).changed(records)
+    kb: data.KnowledgeBase = read(paths, on_error=on_error)
     if not len(kb):
         lost = "".join(f"; {what}: {count:,}" for what, count in kb.notes.items())
         raise DataError(
-            f"no entities in the format {name}{lost}; check the file and the format (--kb-format)", file=first
+            f"no entities in the format {name}{lost}; check the file and the format (--kb-format)", file=str(paths[0])
         )
     kb = kb if types is None else kb.of_types(types)
     kb.notes.update(notes)
@@ -232,11 +220,8 @@ def read_knowledge_base(
 
 def _opened(
     path: Inputs, name: str | None, formats: Mapping[str, Reading], announce_format: Callable[[str], object]
-) -> tuple[str, str, list[Any], Callable[..., Any], dict[str, int]]:
-    """Return the format, the first path, the arguments of the calls of the reader, the reader, and notes.
-
-    Some formats read all paths in one call, others one by one.
-    """
+) -> tuple[str, list[Path], Callable[..., Any], dict[str, int]]:
+    """Return the format, the paths, the reader, and notes."""
     if name is not None and name.lower() not in formats:
         raise UsageError(f"unknown format {name!r}; known: {', '.join(sorted(formats))}")
     paths = [Path(one) for one in expanded(path)]
@@ -245,14 +230,7 @@ def _opened(
     reading = formats[name.lower()]
     function, kind = _function(reading.reader), reading.options.get("kind")
     suffixes = (f".{kind}",) if kind else getattr(sys.modules[function.__module__], "SUFFIXES", ())
-    notes = _left_out(paths, suffixes)
-    return (
-        name.lower(),
-        str(paths[0]),
-        [paths] if reading.together else paths,
-        partial(function, **reading.options),
-        notes,
-    )
+    return name.lower(), paths, partial(function, **reading.options), _left_out(paths, suffixes)
 
 
 def _left_out(paths: list[Path], suffixes: tuple[str, ...]) -> dict[str, int]:
@@ -314,14 +292,3 @@ def _guessed(paths: list[Path], formats: Mapping[str, Reading], announce_format:
     else:
         list(read_lines(shown[0]))  # raises if the file is not text
     raise DataError(f"{problem}; formats: {', '.join(sorted(formats))}", file=str(paths[0]))
-
-
-def _joined(paths: list[Path], read: Callable[..., Any], records: Records[Item], on_error: OnError) -> Records[Item]:
-    for path in paths:
-        part = read(path, on_error=on_error)
-        records.notes.update(part.notes)
-        items: Iterable[Any] = part.tables.each() if isinstance(part, data.Corpus) else part
-        for item in items:
-            with records.record(path):
-                records.add(item, path)
-    return records

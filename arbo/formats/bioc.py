@@ -34,7 +34,7 @@ from arbo.data.objects import any_list, anything, fields, mapping_or_null, strin
 from arbo.errors import DataError
 from arbo.files import PathLike, write_lines
 from arbo.formats import json_files
-from arbo.formats.files import LARGEST_ARCHIVE, Piece, check_entities, check_id, read_head, read_items, read_text
+from arbo.formats.files import LARGEST_ARCHIVE, Paths, Piece, check_entities, check_id, read_head, read_items, read_text
 from arbo.formats.json_files import json_pieces, with_ids
 
 SUFFIXES = (*json_files.SUFFIXES, ".xml")
@@ -50,7 +50,7 @@ _GOLD = re.compile(rf"(?!({_NIL}|-)\Z)\S(.*\S)?", re.S)
 _PART |= dict.fromkeys(_LISTS, any_list)
 
 
-def read_bioc(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
+def read_bioc(path: Paths, *, on_error: OnError = "fail") -> Corpus:
     """Read a file, or all `.json`, `.jsonl` and `.xml` files of a folder."""
     return Corpus(read_items(path, SUFFIXES, _documents, _document, Records("documents", on_error)))
 

@@ -26,8 +26,7 @@ from arbo.data import Corpus, Document, Entity, KnowledgeBase, Marked, OnError, 
 from arbo.data.documents import marked_document
 from arbo.data.objects import Convert, a_kind, fields, or_null, parse, string, string_or_null
 from arbo.errors import DataError
-from arbo.files import PathLike
-from arbo.formats.files import Piece, line_pieces, read_items
+from arbo.formats.files import Paths, Piece, line_pieces, read_items
 
 SUFFIXES = (".jsonl",)
 
@@ -36,12 +35,12 @@ _MENTION_IDS = ("id", "mention_id", "query_id")
 _ENTITY_IDS = ("idx", "id", "document_id", "entity_id", "kb_idx")
 
 
-def read_blink(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
+def read_blink(path: Paths, *, on_error: OnError = "fail") -> Corpus:
     """Read each mention of a file, or of all `.jsonl` files of a folder, as a separate document."""
     return Corpus(read_items(path, SUFFIXES, line_pieces, _document, Records("documents", on_error)))
 
 
-def read_blink_entities(path: PathLike, *, on_error: OnError = "fail") -> KnowledgeBase:
+def read_blink_entities(path: Paths, *, on_error: OnError = "fail") -> KnowledgeBase:
     """Read the entities of a file, or of all `.jsonl` files of a folder."""
     return KnowledgeBase(read_items(path, SUFFIXES, line_pieces, _entity, Records("entities", on_error)))
 

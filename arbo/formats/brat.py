@@ -42,7 +42,18 @@ from arbo.data import Corpus, Document, Marked, OnError, Records
 from arbo.data.documents import compare, marked_document, span_between, text_of
 from arbo.errors import DataError, UsageError
 from arbo.files import PathLike, real, whole_folder
-from arbo.formats.files import LARGEST_ARCHIVE, check_id, data_files, decode, one_line, read_text, sound, unpacked
+from arbo.formats.files import (
+    LARGEST_ARCHIVE,
+    Paths,
+    check_id,
+    data_files,
+    decode,
+    each_path,
+    one_line,
+    read_text,
+    sound,
+    unpacked,
+)
 from arbo.text.checks import Span
 
 TEXT, ANNOTATIONS = SUFFIXES = (".txt", ".ann")
@@ -74,23 +85,23 @@ class _File(NamedTuple):
         return self.path.name.lower().removesuffix(".gz").endswith(TEXT)
 
 
-def read_brat(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
+def read_brat(path: Paths, *, on_error: OnError = "fail") -> Corpus:
     """Read all pairs of text and annotations in a folder or a `.tar.gz`, or the pair to which a file belongs."""
-    path = Path(path)
     records: Records[Document] = Records("documents", on_error)
-    waiting: dict[Path, _File] = {}
-    for file in _files(path):
-        other = waiting.setdefault(file.pair, file)
-        if other is file:
-            continue
-        if other.is_text == file.is_text:
-            raise DataError(f"this file occurs again as {other.path}; remove one of the two", file=str(file.path))
-        del waiting[file.pair]
-        text, annotations = (file, other) if file.is_text else (other, file)
-        with records.record(annotations.path, 1):
-            records.add(_document(text, annotations, records), annotations.path, 1)
-    for file in waiting.values():
-        _alone(file, records, named=file.path == path)
+    for one in each_path(path):
+        waiting: dict[Path, _File] = {}
+        for file in _files(one):
+            other = waiting.setdefault(file.pair, file)
+            if other is file:
+                continue
+            if other.is_text == file.is_text:
+                raise DataError(f"this file occurs again as {other.path}; remove one of the two", file=str(file.path))
+            del waiting[file.pair]
+            text, annotations = (file, other) if file.is_text else (other, file)
+            with records.record(annotations.path, 1):
+                records.add(_document(text, annotations, records), annotations.path, 1)
+        for file in waiting.values():
+            _alone(file, records, named=file.path == one)
     return Corpus(records)
 
 

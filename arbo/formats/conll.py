@@ -33,7 +33,7 @@ from arbo.data.documents import marked_document
 from arbo.engine import BracketError, Chains, columns_of, is_comment
 from arbo.errors import DataError
 from arbo.files import PathLike, write_lines
-from arbo.formats.files import Block, Piece, block_piece, check_id, hull, one_line, read_items, read_lines
+from arbo.formats.files import Block, Paths, Piece, block_piece, check_id, hull, one_line, read_items, read_lines
 from arbo.text.checks import Span
 from arbo.text.sentences import lay_out
 from arbo.text.words import words
@@ -54,7 +54,7 @@ class _Word(NamedTuple):
     brackets: str
 
 
-def read_conll(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
+def read_conll(path: Paths, *, on_error: OnError = "fail") -> Corpus:
     """Read a CoNLL file, or all files of a folder that end in `.conll` or `_conll`."""
     return Corpus(read_items(path, SUFFIXES, _parts, _document, Records("documents", on_error)))
 

@@ -9,13 +9,12 @@ import zlib
 from arbo.data import Corpus, Document, OnError, Records
 from arbo.data.spacy_docs import docs_in, documents_of_docs
 from arbo.errors import DataError, MissingDependency
-from arbo.files import PathLike
-from arbo.formats.files import LARGEST_ARCHIVE, data_files
+from arbo.formats.files import LARGEST_ARCHIVE, Paths, data_files
 
 SUFFIXES = (".spacy",)
 
 
-def read_docbin(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
+def read_docbin(path: Paths, *, on_error: OnError = "fail") -> Corpus:
     """Read a file, or all `.spacy` files of a folder; raise MissingDependency if spaCy is not installed."""
     try:
         from spacy.tokens import DocBin

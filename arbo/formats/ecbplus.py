@@ -25,8 +25,7 @@ from typing import Any, Literal, NamedTuple
 from arbo.data import Corpus, Document, Marked, OnError, Records
 from arbo.data.documents import marked_document, text_of
 from arbo.errors import DataError
-from arbo.files import PathLike
-from arbo.formats.files import data_files, read_lines, read_text
+from arbo.formats.files import Paths, data_files, read_lines, read_text
 from arbo.formats.json_files import parse_whole
 from arbo.text.checks import Span
 from arbo.text.sentences import lay_out
@@ -49,17 +48,17 @@ class _Word(NamedTuple):
     text: str
 
 
-def read_ecbplus(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
+def read_ecbplus(path: Paths, *, on_error: OnError = "fail") -> Corpus:
     """Read the entity mentions of a corpus file, or of all `_corpus.txt` files of a folder."""
     return _read(path, "Entity", on_error)
 
 
-def read_ecbplus_events(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
+def read_ecbplus_events(path: Paths, *, on_error: OnError = "fail") -> Corpus:
     """Read the event mentions of a corpus file, or of all `_corpus.txt` files of a folder."""
     return _read(path, "Event", on_error)
 
 
-def _read(path: PathLike, kind: Kind, on_error: OnError) -> Corpus:
+def _read(path: Paths, kind: Kind, on_error: OnError) -> Corpus:
     records: Records[Document] = Records("documents", on_error)
     for file in data_files(path, (_CORPUS,)):
         source = _mention_file(file, kind)

@@ -64,9 +64,15 @@ def data_files(path: Paths, suffixes: tuple[str, ...] = ()) -> tuple[Path, ...]:
     In a folder, hidden files, subfolders and pipes are ignored. Several paths give the files of each. Raise DataError
     if a path does not exist, or a folder has no such file.
     """
-    if not isinstance(path, (str, os.PathLike)):
-        return tuple(file for one in path for file in data_files(one, suffixes))
-    path = Path(path)
+    return tuple(file for one in each_path(path) for file in _data_files(one, suffixes))
+
+
+def each_path(path: Paths) -> list[Path]:
+    """Return a path or several as a list."""
+    return [Path(path)] if isinstance(path, (str, os.PathLike)) else [*map(Path, path)]
+
+
+def _data_files(path: Path, suffixes: tuple[str, ...]) -> Sequence[Path]:
     if path == STANDARD_INPUT:
         return (path,)
     if path.is_dir():
@@ -79,7 +85,7 @@ def data_files(path: Paths, suffixes: tuple[str, ...] = ()) -> tuple[Path, ...]:
         if not files:
             problem = f"the folder has no file that ends in {', '.join(endings)}; give the path of the file itself"
             raise DataError(problem, file=str(path))
-        return tuple(files)
+        return files
     if not path.exists():
         zipped = path.with_name(f"{path.name}.gz")
         advice = f"did you mean {zipped}?" if zipped.exists() else "check the path"

@@ -14,13 +14,12 @@ from collections import Counter
 from arbo.data import Corpus, Document, Marked, OnError, Records
 from arbo.data.documents import compare, marked_document, span_between
 from arbo.errors import DataError
-from arbo.files import PathLike
-from arbo.formats.files import Piece, blocks, read_items
+from arbo.formats.files import Paths, Piece, blocks, read_items
 
 SUFFIXES = (".tsv",)
 
 
-def read_gsc(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
+def read_gsc(path: Paths, *, on_error: OnError = "fail") -> Corpus:
     """Read a GSC+ file, or all `.tsv` files of a folder."""
     return Corpus(read_items(path, SUFFIXES, lambda file, _: blocks(file), _document, Records("documents", on_error)))
 

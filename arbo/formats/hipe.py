@@ -24,8 +24,7 @@ from typing import NamedTuple
 from arbo.data import Corpus, Document, Marked, OnError, Records
 from arbo.data.documents import marked_document
 from arbo.errors import DataError
-from arbo.files import PathLike
-from arbo.formats.files import Piece, read_items, read_lines
+from arbo.formats.files import Paths, Piece, read_items, read_lines
 from arbo.text.checks import Span
 
 SUFFIXES = (".tsv",)
@@ -47,7 +46,7 @@ class _Token(NamedTuple):
     misc: str
 
 
-def read_hipe(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
+def read_hipe(path: Paths, *, on_error: OnError = "fail") -> Corpus:
     """Read a HIPE-2022 file, or all `.tsv` files of a folder."""
     return Corpus(read_items(path, SUFFIXES, _blocks, _document, Records("documents", on_error)))
 

@@ -46,7 +46,7 @@ def _document(piece: Piece, _: object) -> Document:
     return to_document(parse(piece.content))
 
 
-def read_entities(path: PathLike, *, on_error: OnError = "fail") -> KnowledgeBase:
+def read_entities(path: Paths, *, on_error: OnError = "fail") -> KnowledgeBase:
     """Read entities from a file, or from all `.jsonl` files of a folder."""
     return KnowledgeBase(read_items(path, SUFFIXES, line_pieces, _entity, Records("entities", on_error)))
 

@@ -12,8 +12,7 @@ import re
 
 from arbo.data import Entity, KnowledgeBase, OnError, Records
 from arbo.errors import DataError
-from arbo.files import PathLike
-from arbo.formats.files import Piece, line_pieces, read_items
+from arbo.formats.files import Paths, Piece, line_pieces, read_items
 
 SUFFIXES = (".txt",)
 
@@ -21,7 +20,7 @@ _OMIM = re.compile(r"[0-9]+")
 _MESH = re.compile(r"[CD][0-9]+")
 
 
-def read_medic(path: PathLike, *, on_error: OnError = "fail") -> KnowledgeBase:
+def read_medic(path: Paths, *, on_error: OnError = "fail") -> KnowledgeBase:
     """Read a MEDIC file, or all `.txt` files of a folder."""
     kb = KnowledgeBase(read_items(path, SUFFIXES, line_pieces, _entity, Records("entities", on_error)))
     own = {id_ for (id_,) in kb.columns("id")}

@@ -21,7 +21,7 @@ from pathlib import Path
 from arbo.data import Entity, KnowledgeBase, OnError, Records
 from arbo.errors import DataError
 from arbo.files import PathLike
-from arbo.formats.files import data_files, read_lines
+from arbo.formats.files import Paths, data_files, read_lines
 from arbo.formats.ontologies import Obsolete, with_replaced
 
 SUFFIXES = (".obo",)
@@ -38,7 +38,7 @@ _ESCAPED = {"n": "\n", "t": "\t", "W": " "}
 Tags = dict[str, list[str]]
 
 
-def read_obo(path: PathLike, *, on_error: OnError = "fail") -> KnowledgeBase:
+def read_obo(path: Paths, *, on_error: OnError = "fail") -> KnowledgeBase:
     """Read an OBO file, or all `.obo` files of a folder; a file without a `[Term]` always raises a DataError."""
     records: Records[Entity] = Records("entities", on_error)
     obsolete: list[Tags] = []

@@ -19,8 +19,7 @@ from typing import Any
 from arbo.data import Entity, KnowledgeBase, OnError, Records
 from arbo.data.objects import fields, mapping_or_null, string, string_or_null
 from arbo.errors import DataError
-from arbo.files import PathLike
-from arbo.formats.files import Piece, read_items
+from arbo.formats.files import Paths, Piece, read_items
 from arbo.formats.json_files import json_pieces
 from arbo.formats.ontologies import Obsolete, short_id, with_replaced
 
@@ -29,7 +28,7 @@ SUFFIXES = (".json",)
 _NODE = {"id": string, "type": string_or_null, "lbl": string_or_null, "meta": mapping_or_null}
 
 
-def read_obographs(path: PathLike, *, on_error: OnError = "fail") -> KnowledgeBase:
+def read_obographs(path: Paths, *, on_error: OnError = "fail") -> KnowledgeBase:
     """Read a file, or all `.json` files of a folder; a file without `graphs` always raises a DataError."""
     records: Records[Entity] = Records("entities", on_error)
     obsolete: list[Obsolete] = []

@@ -27,7 +27,7 @@ from arbo.data import Corpus, Document, Marked, Mention, OnError, Records
 from arbo.data.documents import marked_document, span_inside
 from arbo.data.objects import any_list, anything, fields, string, string_or_null
 from arbo.files import PathLike, write_lines
-from arbo.formats.files import Piece, check_id, read_items
+from arbo.formats.files import Paths, Piece, check_id, read_items
 from arbo.formats.json_files import SUFFIXES, json_pieces, with_ids
 from arbo.formats.ontologies import short_id
 from arbo.text.checks import Span
@@ -44,7 +44,7 @@ _GOLD = re.compile(r"(?!NIL\Z).*", re.S)
 _PREDICATE = "tao:has_database_id"
 
 
-def read_pubannotation(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
+def read_pubannotation(path: Paths, *, on_error: OnError = "fail") -> Corpus:
     """Read a file, or all `.json` and `.jsonl` files of a folder."""
     return Corpus(read_items(path, SUFFIXES, json_pieces, _document, Records("documents", on_error)))
 

@@ -31,7 +31,7 @@ from arbo.data import Corpus, Document, Marked, OnError, Records
 from arbo.data.documents import compare, marked_document, span_between
 from arbo.errors import DataError
 from arbo.files import PathLike, write_lines
-from arbo.formats.files import Block, Piece, blocks, check_id, hull, one_line, read_items
+from arbo.formats.files import Block, Paths, Piece, blocks, check_id, hull, one_line, read_items
 from arbo.text.sentences import lines, sentences
 
 SUFFIXES = (".txt", ".pubtator")
@@ -42,7 +42,7 @@ _DOCUMENT_ID = re.compile(r"[^|\t\r\n\ufeff]+")
 _ID = re.compile(r"(?!-1$)[^|+\s]([^|+\t\r\n]*[^|+\s])?")
 
 
-def read_pubtator(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
+def read_pubtator(path: Paths, *, on_error: OnError = "fail") -> Corpus:
     """Read a PubTator file, or all `.txt` and `.pubtator` files of a folder."""
     return Corpus(read_items(path, SUFFIXES, _blocks, _document, Records("documents", on_error)))
 

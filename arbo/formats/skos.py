@@ -22,8 +22,7 @@ from typing import Any
 
 from arbo.data import Entity, KnowledgeBase, OnError, Records
 from arbo.errors import DataError, MissingDependency
-from arbo.files import PathLike
-from arbo.formats.files import LARGEST_ARCHIVE, check_entities, data_files, read_text
+from arbo.formats.files import LARGEST_ARCHIVE, Paths, check_entities, data_files, read_text
 from arbo.formats.ontologies import Obsolete, short_id, with_replaced
 
 SUFFIXES = (".ttl", ".nt", ".rdf", ".skos", ".xml")
@@ -42,7 +41,7 @@ Facts = defaultdict[str, list[Any]]
 """The objects of each property of a subject, in no particular order."""
 
 
-def read_skos(path: PathLike, *, language: str | None = None, on_error: OnError = "fail") -> KnowledgeBase:
+def read_skos(path: Paths, *, language: str | None = None, on_error: OnError = "fail") -> KnowledgeBase:
     """Read a file, or all files of a folder with one of `SUFFIXES`.
 
     ``language``, a tag such as ``"fr"``, leaves out labels and definitions in other languages. Raise MissingDependency

@@ -7,13 +7,12 @@ counts as two.
 from pathlib import Path
 
 from arbo.data import Corpus, Document, OnError, Records
-from arbo.files import PathLike
-from arbo.formats.files import Piece, read_items, read_text
+from arbo.formats.files import Paths, Piece, read_items, read_text
 
 SUFFIXES = (".txt",)
 
 
-def read_plain(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
+def read_plain(path: Paths, *, on_error: OnError = "fail") -> Corpus:
     """Read a file, or each `.txt` or `.txt.gz` file of a folder, as a document without mentions."""
     records: Records[Document] = Records("documents", on_error)
     return Corpus(read_items(path, SUFFIXES, lambda file, _: [Piece(None, file)], _document, records))

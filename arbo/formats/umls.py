@@ -30,8 +30,7 @@ from typing import Any, NamedTuple
 
 from arbo.data import Entity, KnowledgeBase, OnError, Records
 from arbo.errors import DataError, UsageError
-from arbo.files import PathLike
-from arbo.formats.files import read_lines
+from arbo.formats.files import Paths, each_path, read_lines
 
 ST21PV = frozenset({
     "T005", "T007", "T017", "T022", "T031", "T033", "T037", "T038", "T058", "T062", "T074", "T082", "T091", "T092",
@@ -67,7 +66,7 @@ class _Atom(NamedTuple):
 
 
 def read_umls(
-    path: PathLike, *, language: str = "ENG", types: str | Iterable[str] | None = None, on_error: OnError = "fail"
+    path: Paths, *, language: str = "ENG", types: str | Iterable[str] | None = None, on_error: OnError = "fail"
 ) -> KnowledgeBase:
     """Read the concepts of a folder, or only concepts of the given semantic types and of the types below them.
 
@@ -80,22 +79,23 @@ def read_umls(
         DataError: MRCONSO.RRF or MRSTY.RRF is missing, or a line is malformed and ``on_error`` is not ``"skip"``.
     """
     records: Records[Entity] = Records("entities", on_error)
-    names = _file(path, "MRCONSO")
-    types_of = _types(_file(path, "MRSTY"), types, records)
-    chosen = None if types is None else types_of
-    definitions = _definitions(_find(path, "MRDEF"), chosen, records)
-    for cui, rows in groupby(_rows(names, "MRCONSO", _Atom._fields[1:], records), itemgetter(1)):
-        if chosen is not None and cui not in chosen:
-            continue
-        atoms = [_Atom(*row) for row in rows if row[2] == language]
-        if all(atom.SUPPRESS != _NOT_SUPPRESSED for atom in atoms):
-            records.notes[f"concepts without a name in {language}"] += 1
-            continue
-        line = atoms[0].line
-        with records.record(names, line):
-            records.add(_entity(atoms, types_of.get(cui, ()), definitions.get(cui, ())), names, line)
-            if cui not in types_of:
-                records.notes["concepts without a semantic type"] += 1
+    for folder in each_path(path):
+        names = _file(folder, "MRCONSO")
+        types_of = _types(_file(folder, "MRSTY"), types, records)
+        chosen = None if types is None else types_of
+        definitions = _definitions(_find(folder, "MRDEF"), chosen, records)
+        for cui, rows in groupby(_rows(names, "MRCONSO", _Atom._fields[1:], records), itemgetter(1)):
+            if chosen is not None and cui not in chosen:
+                continue
+            atoms = [_Atom(*row) for row in rows if row[2] == language]
+            if all(atom.SUPPRESS != _NOT_SUPPRESSED for atom in atoms):
+                records.notes[f"concepts without a name in {language}"] += 1
+                continue
+            line = atoms[0].line
+            with records.record(names, line):
+                records.add(_entity(atoms, types_of.get(cui, ()), definitions.get(cui, ())), names, line)
+                if cui not in types_of:
+                    records.notes["concepts without a semantic type"] += 1
     return KnowledgeBase(records)
 
 
@@ -186,13 +186,13 @@ def _rows(file: Path, table: str, columns: Iterable[str], records: Records[Entit
                 raise DataError(f"{form}; this line has {line.count('|')} bars", id=values[0][:60])
 
 
-def _file(path: PathLike, table: str) -> Path:
-    file = _find(path, table)
+def _file(folder: Path, table: str) -> Path:
+    file = _find(folder, table)
     if file is None:
-        raise DataError(f"{table}.RRF or {table}.RRF.gz is missing; give the folder that contains it", file=str(path))
+        raise DataError(f"{table}.RRF or {table}.RRF.gz is missing; give the folder that contains it", file=str(folder))
     return file
 
 
-def _find(path: PathLike, table: str) -> Path | None:
-    files = (Path(path) / f"{table}{ending}" for ending in (".RRF", ".RRF.gz"))
+def _find(folder: Path, table: str) -> Path | None:
+    files = (folder / f"{table}{ending}" for ending in (".RRF", ".RRF.gz"))
     return next((file for file in files if file.is_file()), None)

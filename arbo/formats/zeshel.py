@@ -28,8 +28,7 @@ from typing import Any, NamedTuple
 from arbo.data import Corpus, Document, Entity, KnowledgeBase, Mention, OnError, Records
 from arbo.data.objects import Convert, fields, parse, string, string_or_null, whole_number
 from arbo.errors import DataError
-from arbo.files import PathLike
-from arbo.formats.files import Piece, data_files, line_pieces, read_items
+from arbo.formats.files import Paths, Piece, data_files, line_pieces, read_items
 
 SUFFIXES = (".json",)
 
@@ -51,7 +50,7 @@ class _Marked(NamedTuple):
 Places = Mapping[str, tuple[Path, int | None]]
 
 
-def read_zeshel(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
+def read_zeshel(path: Paths, *, on_error: OnError = "fail") -> Corpus:
     """Read the documents of a file of mentions, or of all `.json` files of a folder; texts are in ``../documents``."""
     marked: Records[_Marked] = Records("mentions", on_error)
     places: dict[str, tuple[Path, int | None]] = {}
@@ -82,7 +81,7 @@ def read_zeshel(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
     return Corpus(records, marked.notes + records.notes)
 
 
-def read_zeshel_entities(path: PathLike, *, on_error: OnError = "fail") -> KnowledgeBase:
+def read_zeshel_entities(path: Paths, *, on_error: OnError = "fail") -> KnowledgeBase:
     """Read the entities of the file of a world, or of all `.json` files of a folder."""
     return KnowledgeBase(read_items(path, SUFFIXES, line_pieces, _entity, Records("entities", on_error)))
 
