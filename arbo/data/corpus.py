@@ -19,7 +19,7 @@ from arbo.data.fingerprint import fingerprint_of
 from arbo.data.objects import document_line
 from arbo.data.records import Records
 from arbo.data.rows import are_names, documents_of, index_of, items_of, numbered, tables_of_names
-from arbo.data.spacy_docs import documents_of_docs, is_doc
+from arbo.data.spacy_docs import document_of_doc, is_doc
 from arbo.data.tables import DocumentRows, Tables, check_homes, numbered as numbered_mentions, rows_with
 from arbo.errors import DataError, UsageError
 from arbo.files import PathLike, write_lines
@@ -99,7 +99,7 @@ class Corpus(Sequence[Document]):
         if are_names(documents, items):
             return cls(tables_of_names(documents, items), None, index_of(documents))
         if items and is_doc(items[0]):
-            return cls(documents_of_docs(zip(map(str, range(len(items))), items, strict=True)))
+            return cls(document_of_doc(str(number), doc) for number, doc in enumerate(items))
         if not (items and isinstance(items[0], Mapping)):
             return cls(items)
         return cls(documents_of(numbered(items)), None, index_of(documents))

@@ -4,7 +4,7 @@ The entities of a `Doc`, or the spans of one of its span groups, are mentions: t
 base id the gold id, if there is one. The id ``NIL`` means an entity that is in no knowledge base, as in spaCy.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 from arbo.data.documents import Document, Marked, marked_document
@@ -17,13 +17,9 @@ def is_doc(item: Any) -> bool:
     return hasattr(item, "ents") and hasattr(item, "user_data")
 
 
-def documents_of_docs(docs: Iterable[tuple[str, Any]], spans_key: str | None = None) -> Iterator[Document]:
-    """Make a document from each id and `Doc`; the mentions are its entities or, by ``spans_key``, a span group.
-
-    A `Doc` without this span group has no mentions.
-    """
-    for id_, doc in docs:
-        yield marked_document(id_, doc.text, [_marked(span) for span in spans_of(doc, spans_key)])
+def document_of_doc(id_: str, doc: Any, spans_key: str | None = None) -> Document:
+    """Make a document from a `Doc`; the mentions are its entities or, by ``spans_key``, a span group, if it has it."""
+    return marked_document(id_, doc.text, [_marked(span) for span in spans_of(doc, spans_key)])
 
 
 def spans_of(doc: Any, spans_key: str | None) -> Iterable[Any]:

@@ -5,34 +5,39 @@ ending, and its number in the file, from 0. Such files hold no code.
 """
 
 import zlib
+from collections.abc import Iterator
+from pathlib import Path
 
 from arbo.data import Corpus, Document, OnError, Records
-from arbo.data.spacy_docs import docs_in, documents_of_docs
+from arbo.data.spacy_docs import docs_in, document_of_doc
 from arbo.errors import DataError, MissingDependency
-from arbo.formats.files import LARGEST_ARCHIVE, Paths, data_files
+from arbo.formats.files import LARGEST_ARCHIVE, Paths, Piece, read_items
 
 SUFFIXES = (".spacy",)
 
 
 def read_docbin(path: Paths, *, on_error: OnError = "fail") -> Corpus:
     """Read a file, or all `.spacy` files of a folder; raise MissingDependency if spaCy is not installed."""
+    return Corpus(read_items(path, SUFFIXES, _docs, _document, Records("documents", on_error)))
+
+
+def _docs(file: Path, _: object) -> Iterator[Piece]:
     try:
         from spacy.tokens import DocBin
     except ImportError:
         raise MissingDependency("reading files of spaCy", extra="spacy") from None
-    records: Records[Document] = Records("documents", on_error)
-    for file in data_files(path, SUFFIXES):
-        try:
-            data = file.read_bytes()
-            if len(zlib.decompressobj().decompress(data, LARGEST_ARCHIVE + 1)) > LARGEST_ARCHIVE:
-                problem = f"the file unpacks to more than {LARGEST_ARCHIVE >> 20} MiB; write several smaller ones"
-                raise DataError(problem, file=str(file))
-            docs = docs_in(DocBin().from_bytes(data))
-        except DataError:
-            raise
-        except Exception as error:  # zlib, msgpack and spaCy let any error of their parts through
-            raise DataError(f"not a file of spaCy ({error}); write one with DocBin.to_disk", file=str(file)) from None
-        for number, doc in enumerate(docs):
-            with records.record(file):
-                records.add(next(documents_of_docs([(f"{file.stem}:{number}", doc)])), file)
-    return Corpus(records)
+    try:
+        data = file.read_bytes()
+        if len(zlib.decompressobj().decompress(data, LARGEST_ARCHIVE + 1)) > LARGEST_ARCHIVE:
+            problem = f"the file unpacks to more than {LARGEST_ARCHIVE >> 20} MiB; write several smaller ones"
+            raise DataError(problem, file=str(file))
+        docs = docs_in(DocBin().from_bytes(data))
+    except DataError:
+        raise
+    except Exception as error:  # zlib, msgpack and spaCy let any error of their parts through
+        raise DataError(f"not a file of spaCy ({error}); write one with DocBin.to_disk", file=str(file)) from None
+    return (Piece(doc, file, None, f"{file.stem}:{number}") for number, doc in enumerate(docs))
+
+
+def _document(piece: Piece, _: object) -> Document:
+    return document_of_doc(piece.name, piece.content)

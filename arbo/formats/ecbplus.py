@@ -18,14 +18,16 @@ the words, and `notes` counts differences. Other keys are ignored. `mention_ids`
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import partial
 from itertools import chain, groupby
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from arbo.data import Corpus, Document, Marked, OnError, Records
 from arbo.data.documents import marked_document, text_of
 from arbo.errors import DataError
-from arbo.formats.files import Paths, data_files, read_lines, read_text
+from arbo.formats.files import Paths, Piece, read_items, read_lines, read_text
 from arbo.formats.json_files import parse_whole
 from arbo.text.checks import Span
 from arbo.text.sentences import lay_out
@@ -59,19 +61,20 @@ def read_ecbplus_events(path: Paths, *, on_error: OnError = "fail") -> Corpus:
 
 
 def _read(path: Paths, kind: Kind, on_error: OnError) -> Corpus:
-    records: Records[Document] = Records("documents", on_error)
-    for file in data_files(path, (_CORPUS,)):
-        source = _mention_file(file, kind)
-        by_document = _mentions(source, records)
-        for _, words in groupby(_words(file, records), key=lambda word: word.document_id):
-            first, *more = words
-            with records.record(file, first.line):
-                mentions = by_document.pop(first.document_id, [])
-                records.add(_document([first, *more], mentions, source, records), file, first.line)
-        for document_id in by_document:
-            with records.record(source, 1):
-                raise DataError(f"{file.name} has no such document; add it, or drop its mentions", id=document_id)
-    return Corpus(records)
+    pieces = partial(_documents, kind=kind)
+    return Corpus(read_items(path, (_CORPUS,), pieces, _document, Records("documents", on_error)))
+
+
+def _documents(file: Path, records: Records[Document], kind: Kind) -> Iterator[Piece]:
+    """Yield the words of each document, its mentions and their file."""
+    source = _mention_file(file, kind)
+    by_document = _mentions(source, records)
+    for document_id, words in groupby(_words(file, records), key=attrgetter("document_id")):
+        first, *more = words
+        yield Piece(([first, *more], by_document.pop(document_id, []), source), file, first.line)
+    for document_id in by_document:
+        with records.record(source, 1):
+            raise DataError(f"{file.name} has no such document; add it, or drop its mentions", id=document_id)
 
 
 def _mention_file(file: Path, kind: Kind) -> Path:
@@ -118,9 +121,10 @@ def _mentions(source: Path, records: Records[Document]) -> dict[str, list[Number
     return by_document
 
 
-def _document(words: list[_Word], mentions: list[Numbered], source: Path, records: Records[Document]) -> Document:
+def _document(piece: Piece, records: Records[Document]) -> Document:
+    words, mentions, source = piece.content
     document_id = words[0].document_id
-    sentences = [list(sentence) for _, sentence in groupby(words, key=lambda word: word.sentence)]
+    sentences = [list(sentence) for _, sentence in groupby(words, key=attrgetter("sentence"))]
     text, places = lay_out([[word.text for word in sentence] for sentence in sentences])
     where: dict[tuple[int, int], Span] = {}
     for word, place in zip(words, chain.from_iterable(places), strict=True):

@@ -10,18 +10,17 @@ r"""Read OBO, the flat format of ontologies: each term that is not obsolete is a
 
 Runs of white space count as one space, and `\` escapes are resolved. A repeated term is kept once if its content is
 equal, and is an error if its content differs. Two different values of `id`, `name`, `def`, `namespace` or `is_obsolete`
-in one term are an error, too. `read_obo_parents` reads `is_a`; other relations are ignored.
+in one term are an error, too. Relations, such as `is_a`, are ignored.
 """
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 
 from arbo.data import Entity, KnowledgeBase, OnError, Records
 from arbo.errors import DataError
-from arbo.files import PathLike
-from arbo.formats.files import Paths, data_files, read_lines
+from arbo.formats.files import Paths, Piece, read_items, read_lines
 from arbo.formats.ontologies import Obsolete, with_replaced
 
 SUFFIXES = (".obo",)
@@ -29,7 +28,7 @@ SUFFIXES = (".obo",)
 _HEADER, _TERM = "", "[Term"
 _SINGLE = ("id", "name", "def", "namespace", "is_obsolete")
 _SYNONYM_TAGS = ("synonym", "exact_synonym", "narrow_synonym", "broad_synonym", "related_synonym")
-_TAGS = {*_SINGLE, *_SYNONYM_TAGS, "alt_id", "default-namespace", "is_a", "replaced_by", "xref"}
+_TAGS = {*_SINGLE, *_SYNONYM_TAGS, "alt_id", "default-namespace", "replaced_by", "xref"}
 _QUOTED = re.compile(r'"((?:[^"\\]++|\\.)*+)"')
 _TRAILER = re.compile(r"(?:(?:^| )\{[^{}]*+\})?(?:(?:^| )!.*)?\Z", re.S)
 _ESCAPE = re.compile(r"\\(.)")
@@ -40,45 +39,23 @@ Tags = dict[str, list[str]]
 
 def read_obo(path: Paths, *, on_error: OnError = "fail") -> KnowledgeBase:
     """Read an OBO file, or all `.obo` files of a folder; a file without a `[Term]` always raises a DataError."""
-    records: Records[Entity] = Records("entities", on_error)
-    obsolete: list[Tags] = []
-    for file in data_files(path, SUFFIXES):
-        namespace, has_terms = [""], False
-        for begin, kind, lines in _stanzas(file):
-            has_terms |= kind == _TERM
+    obsolete: list[Obsolete] = []
+    build = partial(_entity, obsolete=obsolete)
+    return with_replaced(read_items(path, SUFFIXES, _terms, build, Records("entities", on_error)), obsolete)
+
+
+def _terms(file: Path, records: Records[Entity]) -> Iterator[Piece]:
+    """Yield the lines of each term, and the default namespace."""
+    namespace, has_terms = [""], False
+    for begin, kind, lines in _stanzas(file):
+        if kind == _HEADER:
             with records.record(file, begin):
-                if kind == _HEADER:
-                    namespace = _tags(lines).get("default-namespace", namespace)[-1:]
-                elif kind == _TERM:
-                    term = {"namespace": namespace} | _tags(lines)
-                    if _value(term, "is_obsolete") == "true":
-                        obsolete.append(term)
-                        records.notes["obsolete terms ignored"] += 1
-                    else:
-                        records.add(_entity(term, records.notes), file, begin)
-        if not has_terms:
-            raise DataError("the file has no [Term]; check that it is OBO", file=str(file))
-    old = (Obsolete((_value(t, "id"), *_ids(t.get("alt_id", ()))), _ids(t.get("replaced_by", ()))) for t in obsolete)
-    return with_replaced(records, old)
-
-
-def read_obo_parents(path: PathLike) -> dict[str, tuple[str, ...]]:
-    """Map the id of each term that is not obsolete to the ids of its `is_a` parents; repeated terms are merged.
-
-    The path is an OBO file, or a folder, of which all `.obo` files are read.
-    """
-    parents: dict[str, tuple[str, ...]] = {}
-    records: Records[Entity] = Records("terms")
-    for file in data_files(path, SUFFIXES):
-        for begin, kind, lines in _stanzas(file):
-            if kind == _TERM:
-                with records.record(file, begin):
-                    term = _tags(lines)
-                if _value(term, "is_obsolete") != "true":
-                    term_id = _value(term, "id")
-                    above = (*parents.get(term_id, ()), *_ids(term.get("is_a", ())))
-                    parents[term_id] = tuple(dict.fromkeys(above))
-    return parents
+                namespace = _tags(lines).get("default-namespace", namespace)[-1:]
+        elif kind == _TERM:
+            has_terms = True
+            yield Piece((namespace, lines), file, begin)
+    if not has_terms:
+        raise DataError("the file has no [Term]; check that it is OBO", file=str(file))
 
 
 def _stanzas(file: Path) -> Iterator[tuple[int, str, list[tuple[int, str]]]]:
@@ -112,7 +89,15 @@ def _tags(lines: Iterable[tuple[int, str]]) -> Tags:
     return tags
 
 
-def _entity(term: Tags, notes: Counter[str]) -> Entity:
+def _entity(piece: Piece, records: Records[Entity], obsolete: list[Obsolete]) -> Entity | None:
+    """Return the entity of a term, unless it is obsolete."""
+    default, lines = piece.content
+    term, notes = {"namespace": default} | _tags(lines), records.notes
+    others = _ids(term.get("alt_id", ()))
+    if _value(term, "is_obsolete") == "true":
+        obsolete.append(Obsolete((_value(term, "id"), *others), _ids(term.get("replaced_by", ()))))
+        notes["obsolete terms ignored"] += 1
+        return None
     term_id, name, namespace = (_value(term, tag) for tag in ("id", "name", "namespace"))
     if not name:
         notes["terms named by their id"] += 1
@@ -128,7 +113,7 @@ def _entity(term: Tags, notes: Counter[str]) -> Entity:
         aliases=tuple(synonym for synonym in synonyms if synonym is not None),
         definition=definition or None,
         types=(namespace,) if namespace else (),
-        alternative_ids=_ids(term.get("alt_id", ())),
+        alternative_ids=others,
         xrefs=_ids(term.get("xref", ())),
     )
 

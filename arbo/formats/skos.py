@@ -14,15 +14,16 @@ The entities are sorted by their addresses. Nothing is fetched from the network.
 
 import logging
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from arbo.data import Entity, KnowledgeBase, OnError, Records
 from arbo.errors import DataError, MissingDependency
-from arbo.formats.files import LARGEST_ARCHIVE, Paths, check_entities, data_files, read_text
+from arbo.formats.files import LARGEST_ARCHIVE, Paths, Piece, check_entities, read_items, read_text
 from arbo.formats.ontologies import Obsolete, short_id, with_replaced
 
 SUFFIXES = (".ttl", ".nt", ".rdf", ".skos", ".xml")
@@ -53,13 +54,13 @@ def read_skos(path: Paths, *, language: str | None = None, on_error: OnError = "
         raise MissingDependency("reading RDF", extra="rdf") from None
     records: Records[Entity] = Records("entities", on_error)
     obsolete: list[Obsolete] = []
-    for file in data_files(path, SUFFIXES):
-        facts, short = _facts(file)
-        for iri in sorted(facts):
-            with records.record(file):
-                for entity in _entities(iri, facts, short, language, obsolete, records.notes):
-                    records.add(entity, file)
+    read_items(path, SUFFIXES, _subjects, partial(_entity, language=language, obsolete=obsolete), records)
     return with_replaced(records, obsolete)
+
+
+def _subjects(file: Path, _: object) -> Iterator[Piece]:
+    facts, short = _facts(file)
+    return (Piece((iri, facts, short), file) for iri in sorted(facts))
 
 
 def _facts(file: Path) -> tuple[dict[str, Facts], Callable[[str], str]]:
@@ -108,22 +109,16 @@ def _as_written() -> Iterator[None]:
         rdflib.NORMALIZE_LITERALS, logger.disabled = before
 
 
-def _entities(
-    iri: str,
-    facts: dict[str, Facts],
-    short: Callable[[str], str],
-    language: str | None,
-    obsolete: list[Obsolete],
-    notes: Counter[str],
-) -> Iterator[Entity]:
-    """Yield the entity of a subject, if it is a concept with a name in the language."""
+def _entity(piece: Piece, records: Records[Entity], language: str | None, obsolete: list[Obsolete]) -> Entity | None:
+    """Return the entity of a subject, if it is a concept with a name in the language."""
     from rdflib import Literal
 
-    concept = facts[iri]
+    iri, facts, short = piece.content
+    concept, notes = facts[iri], records.notes
     kinds = {str(kind) for kind in concept[_TYPE]}
     is_concept = f"{_SKOS}Concept" in kinds
     if not is_concept and (not concept[f"{_SKOS}prefLabel"] or any(kind.startswith(_SKOS) for kind in kinds)):
-        return
+        return None
 
     def ids(name: str) -> tuple[str, ...]:
         return tuple(sorted({short(str(value)) for value in concept[name]}))
@@ -145,7 +140,8 @@ def _entities(
     elif not labels:
         notes[f"concepts without a name {f'in {language} ' if language else ''}left out"] += 1
     else:
-        yield Entity(
+        broader = sorted(short_id(str(value)) for value in concept[_BROADER])
+        return Entity(
             id=term_id,
             name=labels[0],
             aliases=tuple(labels[1:]),
@@ -153,10 +149,9 @@ def _entities(
             types=tuple(sorted(short(kind) for kind in kinds if not kind.startswith((_SKOS, _OWL)))),
             alternative_ids=others,
             xrefs=ids(f"{_SKOS}exactMatch"),
-            metadata={"broader": sorted(short_id(str(value)) for value in concept[_BROADER])}
-            if concept[_BROADER]
-            else {},
+            metadata={"broader": broader} if broader else {},
         )
+    return None
 
 
 def _chosen(values: Iterable[Any], language: str | None) -> list[str]:

@@ -23,7 +23,7 @@ from spacy.tokens import Doc, Span
 from spacy.util import minibatch, raise_error
 
 from arbo.data import Corpus, Document, KnowledgeBase
-from arbo.data.spacy_docs import NIL, documents_of_docs, spans_of
+from arbo.data.spacy_docs import NIL, document_of_doc, spans_of
 from arbo.encoders.by_name import encoder_of
 from arbo.encoders.index import build_index
 from arbo.encoders.ngrams import NgramEncoder
@@ -149,7 +149,7 @@ class SpacyLinker:
         docs = []
         for row, doc in enumerate(batch):
             try:
-                documents += documents_of_docs([(str(row), doc)], self.spans_key)
+                documents.append(document_of_doc(str(row), doc, self.spans_key))
             except DataError as error:
                 self._on_error(NAME, self, [doc], error)
             else:
