@@ -136,6 +136,5 @@ def test_corrections_of_spans_change_documents_in_tables(tmp_path: Path) -> None
 def test_parts_of_tables_follow_each_other() -> None:
     documents, _ = arbo.load_sample()
     tables = Tables.of(documents.documents)
-    assert tuple(Tables.joined([tables.between(0, 3), tables.between(3, 1), tables.between(4, 9999)]).each()) == tuple(
-        documents
-    )
+    parts = [tables.between(0, 3), tables.between(3, 1), tables.between(4, 9999)]
+    assert arbo.Corpus(Tables.joined(parts)) == documents

@@ -4,8 +4,9 @@
 which has no frames, pyarrow finds no pandas.
 """
 
+import json
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from functools import partial
 from itertools import accumulate
 from operator import eq
@@ -148,6 +149,11 @@ def string_lists(values: Sequence[Sequence[str] | None], kind: pa.DataType = _ST
     start = np.fromiter(accumulate((len(own or ()) for own in values), initial=0), width, len(values) + 1)
     items = strings([item for own in values for item in own or ()], kind)
     return pa.Array.from_buffers(type_, len(values), [_valid(values), pa.py_buffer(start)], children=[items])
+
+
+def json_strings(objects: Iterable[Mapping[str, Any]]) -> pa.Array:
+    """Return objects as large strings of JSON; an empty one becomes null."""
+    return strings([json.dumps(one, ensure_ascii=False) if one else None for one in objects], pa.large_string())
 
 
 def starts(length: npt.NDArray[np.integer[Any]]) -> pa.Array:

@@ -20,8 +20,8 @@ from arbo.data.objects import document_line
 from arbo.data.records import Records
 from arbo.data.rows import are_names, documents_of, index_of, items_of, numbered, tables_of_names
 from arbo.data.spacy_docs import document_of_doc, is_doc
-from arbo.data.tables import DocumentRows, Tables, check_homes, numbered as numbered_mentions, rows_with
-from arbo.errors import DataError, UsageError
+from arbo.data.tables import DocumentRows, Tables, check_ids, numbered as numbered_mentions, rows_with
+from arbo.errors import UsageError
 from arbo.files import PathLike, write_lines
 
 
@@ -53,9 +53,9 @@ class Corpus(Sequence[Document]):
             tables = Tables.joined([part.tables for part in documents.parts()])
             notes = +documents.notes if notes is None else notes
         else:
-            tables = documents if isinstance(documents, Tables) else Tables.of(_checked(documents))
+            tables = documents if isinstance(documents, Tables) else Tables.of([*documents])
         if documents is not tables:
-            check_homes(tables)
+            check_ids(tables)
         vars(self).update(tables=tables, notes=dict(notes or {}), index_names=dict(index_names or {}))
 
     @cached_property
@@ -153,9 +153,8 @@ class Corpus(Sequence[Document]):
     def unseen_in(self, train: Iterable[Document]) -> Corpus:
         """Return the same documents, without the mentions that share a gold id with a mention in ``train``."""
         seen = {id_ for document in train for mention in document.mentions for id_ in mention.gold or ()}
-        return self.of_documents(
-            replace(d, mentions=tuple(m for m in d.mentions if seen.isdisjoint(m.gold or ()))) for d in self.documents
-        )
+        golds = self.tables.mentions["gold"].to_pylist()
+        return self.of_tables(self.tables.of_mentions(np.array([seen.isdisjoint(gold or ()) for gold in golds], bool)))
 
     def of_documents(self, documents: Iterable[Document]) -> Self:
         """Return a corpus of these documents, with the notes and index names of this one."""
@@ -231,15 +230,3 @@ class Corpus(Sequence[Document]):
 
     def __repr__(self) -> str:
         return f"Corpus({len(self)} documents, {self.n_mentions} mentions)"
-
-
-def _checked(documents: Iterable[Document]) -> list[Document]:
-    """Return the documents; raise UsageError for another object, and DataError for two documents with one id."""
-    by_id: dict[str, Document] = {}
-    for document in documents:
-        if not isinstance(document, Document):
-            raise UsageError(f"expected documents, not {type(document).__name__}; make them from dicts with Corpus.of")
-        if document.id in by_id:
-            raise DataError("two documents have this id; change one", id=document.id)
-        by_id[document.id] = document
-    return [*by_id.values()]

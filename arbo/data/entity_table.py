@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from functools import partial
-from itertools import islice, pairwise
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,7 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from arbo.data.arrow import OnDemand, Strings, numbers, string_lists, strings, text_of
+from arbo.data.arrow import OnDemand, Strings, json_strings, numbers, string_lists, strings, text_of
 from arbo.data.entities import Entity
 from arbo.data.fingerprint import Hashes, hash_of, hashes_of
 from arbo.errors import DataError, UsageError
@@ -37,11 +37,11 @@ _TOGETHER = 1 << 12
 
 def table_of(entities: Iterable[Entity]) -> pa.RecordBatch:
     """Make the table of entities; raise UsageError for anything else."""
-    remaining = iter(entities)
-    parts = [_part(())]
-    while some := list(islice(remaining, _TOGETHER)):
-        parts.append(_part(some))
-    return joined(parts)
+    every = [*entities]
+    for other in (entity for entity in every if not isinstance(entity, Entity)):
+        raise UsageError(f"expected entities, not {type(other).__name__}; make them from dicts with KnowledgeBase.of")
+    columns = [_column([getattr(entity, name) for entity in every], name) for name in SCHEMA.names]
+    return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
 
 
 def table_of_columns(columns: Mapping[str, pa.Array]) -> pa.RecordBatch:
@@ -60,8 +60,8 @@ def table_of_columns(columns: Mapping[str, pa.Array]) -> pa.RecordBatch:
         {name: value for name, value in zip(others, row, strict=True) if value is not None}
         for row in zip(*others.values(), strict=True)
     )
-    metadata = [json.dumps(row, ensure_ascii=False) if row else None for row in rows] or [None] * n
-    return pa.RecordBatch.from_arrays([*made, strings(metadata, _TEXT)], schema=SCHEMA)
+    metadata = json_strings(rows) if others else pa.nulls(n, _TEXT)
+    return pa.RecordBatch.from_arrays([*made, metadata], schema=SCHEMA)
 
 
 def _valid(column: pa.Array, name: str) -> pa.Array:
@@ -98,16 +98,9 @@ def joined(parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([*map(pa.concat_arrays, zip(*parts, strict=True))], schema=SCHEMA)
 
 
-def _part(entities: Sequence[Entity]) -> pa.RecordBatch:
-    for other in (entity for entity in entities if not isinstance(entity, Entity)):
-        raise UsageError(f"expected entities, not {type(other).__name__}; make them from dicts with KnowledgeBase.of")
-    columns = [_column([getattr(entity, name) for entity in entities], name) for name in SCHEMA.names]
-    return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
-
-
 def _column(values: Sequence[Any], name: str) -> pa.Array:
     if name == "metadata":
-        values = [json.dumps(value, ensure_ascii=False) if value else None for value in values]
+        return json_strings(values)
     return strings(values, _TEXT) if SCHEMA.field(name).type == _TEXT else string_lists(values, _TEXT)
 
 

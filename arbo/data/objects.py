@@ -12,7 +12,7 @@ from typing import Any
 from arbo.data.documents import Document, Marked, marked_document
 from arbo.data.entities import Entity
 from arbo.errors import DataError
-from arbo.text.checks import Span, check_spans
+from arbo.text.checks import check_spans
 
 Convert = Callable[[Any], Any]
 
@@ -99,13 +99,6 @@ def string(value: object) -> str:
     return value
 
 
-def spans(value: object) -> tuple[Span, ...]:
-    """Accept a list of lists, and return it as tuples; `check_spans` checks that they are pairs of offsets."""
-    if not isinstance(value, list) or not all(isinstance(span, list) for span in value):
-        raise TypeError("a list of pairs [start, end]")
-    return tuple(tuple(span) for span in value)
-
-
 def anything(value: object) -> Any:
     """Accept any value."""
     return value
@@ -116,6 +109,12 @@ strings = a_kind(
     "a list of strings", lambda value: isinstance(value, list) and all(isinstance(one, str) for one in value), tuple
 )
 number = a_kind("a finite number", lambda value: type(value) in (int, float) and abs(value) < 1e300, float)
+spans = a_kind(
+    "a list of pairs [start, end]",
+    lambda value: isinstance(value, list) and all(isinstance(span, list) for span in value),
+    lambda value: tuple(map(tuple, value)),
+)
+"""The pairs become tuples; `check_spans` checks that they are offsets."""
 whole_number = a_kind("a whole number", lambda value: type(value) is int)
 string_or_null, strings_or_null = or_null(string), or_null(strings)
 mapping_or_null = or_null(a_kind("an object", lambda value: isinstance(value, dict)))

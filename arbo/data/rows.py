@@ -13,21 +13,17 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from itertools import tee
 from math import isnan
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
-
-from arbo.data.arrow import strings
 from arbo.data.documents import Document
 from arbo.data.entities import Entity
 from arbo.data.mention_rows import MENTION_IDS, REQUIRED, from_mentions
 from arbo.data.objects import to_document, to_entity
 from arbo.data.records import Item, OnError, Records
 from arbo.data.spacy_docs import docs_in, is_doc
-from arbo.data.tables import Tables, whole_spans
+from arbo.data.tables import Tables
 from arbo.errors import DataError
 from arbo.text.checks import check_name, check_text
 
@@ -97,28 +93,7 @@ def tables_of_names(table: Any, names: Sequence[Any]) -> Tables:
             raise DataError(problem, file=f"row {row}", id=label)
         check_text(name, "the name", of=label)
         check_name(label, "the id of a name")
-    return name_tables(labels, labels, names, metadata)
-
-
-def name_tables(
-    documents: Sequence[str], mentions: Sequence[str], names: Sequence[str], metadata: Sequence[str | None] | None
-) -> Tables:
-    """Make a document of each name, from valid ids of documents and mentions and the metadata of mentions as JSON."""
-    ids, empty = strings(documents), pa.nulls(len(names), pa.string())
-    end = np.fromiter(map(len, names), np.int32, len(names))
-    own: dict[str, Any] = {
-        "mention_id": ids if mentions is documents else strings(mentions),
-        "document_id": ids,
-        "spans": whole_spans(end),
-        "text": strings(names),
-        "type": empty,
-        "domain": empty,
-        "gold": pa.nulls(len(names), pa.list_(pa.string())),
-        "found_score": pa.nulls(len(names), pa.float64()),
-    }
-    own |= {"metadata": strings(metadata, pa.large_string())} if metadata and any(metadata) else {}
-    texts = {"document_id": ids, "domain": empty, "text": own["text"].cast(pa.large_string())}
-    return Tables(pa.table(texts), pa.table(own), np.ones(len(names), np.int64))
+    return Tables.of_names(labels, labels, names, metadata)
 
 
 def are_storable(texts: Sequence[Any]) -> bool:
@@ -129,10 +104,10 @@ def are_storable(texts: Sequence[Any]) -> bool:
     return "\0" not in text and (text.isascii() or not _SURROGATE.search(text))
 
 
-def _labels(table: Any, n: int) -> tuple[list[str], list[str | None] | None]:
+def _labels(table: Any, n: int) -> tuple[list[str], list[str | None]]:
     """Return an id for each row of a Series or a list, and the metadata that keep the labels of a Series."""
     if not (keys := index_of(table)):
-        return list(map(str, range(n))), None
+        return list(map(str, range(n))), [None] * n
     encode = json.JSONEncoder(ensure_ascii=False, default=str).encode
     values: list[list[Any]] = []
     cells: list[list[str]] = []
@@ -153,15 +128,9 @@ def _labels(table: Any, n: int) -> tuple[list[str], list[str | None] | None]:
 def documents_of(rows: Iterable[Placed], on_error: OnError = "fail") -> Records[Document]:
     """Make documents from rows; if the first row has a `document_id`, each row is a mention."""
     records: Records[Document] = Records("documents", on_error)
-    remaining = iter(rows)
-    head: list[Placed] = []
-    columns: Mapping[Any, Any] = {"id": None}
-    for placed in remaining:
-        head.append(placed)
-        if isinstance(placed[1], Mapping):
-            columns = placed[1]
-            break
-    rows = chain(head, remaining)
+    rows, ahead = tee(rows)
+    columns: Mapping[Any, Any] = next((row for _, row in ahead if isinstance(row, Mapping)), {"id": None})
+    del ahead  # or all rows would stay
     if "document_id" in columns:
         from_mentions(_records(rows, MENTION_IDS, records), records)
         return records
@@ -171,21 +140,19 @@ def documents_of(rows: Iterable[Placed], on_error: OnError = "fail") -> Records[
             f"not {', '.join(map(str, columns)) or 'rows without columns'}; "
             'if the rows are names, pass their column alone, such as frame["name"]'
         )
-    _read(rows, to_document, records)
-    return records
+    return _read(rows, to_document, records)
 
 
 def entities_of(rows: Iterable[Placed], on_error: OnError = "fail") -> Records[Entity]:
     """Make entities from rows."""
-    records: Records[Entity] = Records("entities", on_error)
-    _read(rows, to_entity, records)
-    return records
+    return _read(rows, to_entity, Records("entities", on_error))
 
 
-def _read(rows: Iterable[Placed], build: Callable[[object], Item], records: Records[Item]) -> None:
+def _read(rows: Iterable[Placed], build: Callable[[object], Item], records: Records[Item]) -> Records[Item]:
     for place, row in _records(rows, ("id",), records):
         with records.record(place):
             records.add(build(row), place)
+    return records
 
 
 def _records(rows: Iterable[Placed], ids: tuple[str, ...], records: Records[Any]) -> Iterator[Placed]:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, groupby
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Any, Self
 
 import numpy as np
@@ -22,10 +22,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from arbo.data.arrow import OnDemand, numbers, starts, string_lists, strings
+from arbo.data.arrow import OnDemand, json_strings, numbers, rows_among, starts, string_lists, strings
 from arbo.data.documents import Document, Mention
 from arbo.engine import ranges
-from arbo.errors import DataError
+from arbo.errors import DataError, UsageError
 from arbo.text.abbreviations import expander
 from arbo.text.checks import Span
 
@@ -53,9 +53,54 @@ class Tables:
 
     @classmethod
     def of(cls, documents: Sequence[Document]) -> Self:
-        """Make the tables of documents."""
+        """Make the tables of documents; raise UsageError for anything else."""
+        for other in (one for one in documents if not isinstance(one, Document)):
+            raise UsageError(f"expected documents, not {type(other).__name__}; make them from dicts with Corpus.of")
+        mentions = [mention for document in documents for mention in document.mentions]
+        scores = [mention.score for mention in mentions]
+        rows = {
+            "mention_id": strings([mention.id for mention in mentions]),
+            "document_id": strings([mention.document_id for mention in mentions]),
+            "spans": _spans([mention.spans for mention in mentions]),
+            "text": strings([mention.text for mention in mentions]),
+            "type": strings([mention.type for mention in mentions]),
+            "domain": strings([document.domain for document in documents for _ in document.mentions]),
+            "gold": string_lists([mention.gold for mention in mentions]),
+            "found_score": numbers(
+                np.array(scores, np.float64), missing=np.array([one is None for one in scores], bool)
+            ),
+            "cluster": strings([mention.cluster for mention in mentions]),
+            "metadata": json_strings(mention.metadata for mention in mentions),
+        }
+        texts = {
+            "document_id": strings([document.id for document in documents]),
+            "domain": strings([document.domain for document in documents]),
+            "text": strings([document.text for document in documents], pa.large_string()),
+            "metadata": json_strings(document.metadata for document in documents),
+        }
         sizes = np.array([len(document.mentions) for document in documents], np.int64)
-        return cls(document_table(documents), mention_table(documents), sizes)
+        return cls(without_empty(pa.table(texts)), without_empty(pa.table(rows)), sizes)
+
+    @classmethod
+    def of_names(
+        cls, documents: Sequence[str], mentions: Sequence[str], names: Sequence[str], metadata: Sequence[str | None]
+    ) -> Self:
+        """Make a document of each name, from valid ids and the metadata of mentions as JSON."""
+        ids, text, empty = strings(documents), strings(names), pa.nulls(len(names), pa.string())
+        end = np.fromiter(map(len, names), np.int32, len(names))
+        rows = {
+            "mention_id": ids if mentions is documents else strings(mentions),
+            "document_id": ids,
+            "spans": _span_lists(np.zeros_like(end), end, np.ones_like(end)),
+            "text": text,
+            "type": empty,
+            "domain": empty,
+            "gold": pa.nulls(len(names), pa.list_(pa.string())),
+            "found_score": pa.nulls(len(names), pa.float64()),
+            "metadata": strings(metadata, pa.large_string()),
+        }
+        texts = {"document_id": ids, "domain": empty, "text": text.cast(pa.large_string())}
+        return cls(pa.table(texts), without_empty(pa.table(rows)), np.ones(len(names), np.int64))
 
     @classmethod
     def joined(cls, parts: Sequence[Tables]) -> Self:
@@ -100,10 +145,6 @@ class Tables:
         """Yield some thousand documents at a time."""
         yield from (self.between(begin, _TOGETHER) for begin in range(0, len(self.sizes), _TOGETHER))
 
-    def each(self) -> Iterator[Document]:
-        """Yield the documents; some thousand of them are objects at a time."""
-        return chain.from_iterable(documents_in(part.documents, part.mentions.to_pylist()) for part in self.parts())
-
 
 class DocumentRows(OnDemand[Document]):
     """The documents of tables; some become objects when one of them is looked at, and are kept."""
@@ -123,27 +164,33 @@ class DocumentRows(OnDemand[Document]):
         return self._blocks[block][place]
 
 
-def check_homes(tables: Tables) -> None:
-    """Raise DataError if two documents, which have unique ids, have a mention with the same id."""
-    ids = tables.mentions["mention_id"]
+def check_ids(tables: Tables) -> None:
+    """Raise DataError if two documents, or two mentions, have the same id."""
+    if (id_ := _repeated(tables.documents["document_id"])) is not None:
+        raise DataError("two documents have this id; change one", id=id_)
+    if (id_ := _repeated(ids := tables.mentions["mention_id"])) is not None:
+        of_both = tables.mentions["document_id"].filter(pc.equal(ids, strings([id_])[0]))
+        first, second, *_ = of_both.to_pylist()
+        wrong = f"documents {first!r} and {second!r} both have a mention with this id"
+        raise DataError(f"{wrong}; change one, or leave the ids out and arbo will make them", id=id_)
+
+
+def _repeated(ids: pa.ChunkedArray) -> str | None:
     n_distinct = pc.count_distinct(ids).as_py()
     pa.default_memory_pool().release_unused()  # as large as all ids
-    if n_distinct < len(ids):
-        counts = ids.value_counts()
-        id_ = counts.field("values")[pc.index(pc.greater(counts.field("counts"), 1), True).as_py()]
-        first, second, *_ = tables.mentions["document_id"].filter(pc.equal(ids, id_)).to_pylist()
-        wrong = f"documents {first!r} and {second!r} both have a mention with this id"
-        raise DataError(f"{wrong}; change one, or leave the ids out and arbo will make them", id=id_.as_py())
+    if n_distinct == len(ids):
+        return None
+    counts = ids.value_counts()
+    return str(counts.field("values")[pc.index(pc.greater(counts.field("counts"), 1), True).as_py()])
 
 
 def rows_with(ids: Iterable[str], column: pa.ChunkedArray) -> dict[str, int]:
     """Return the rows of the ids that a column has, in the order of the column."""
-    known = [id_ for id_ in ids if isinstance(id_, str) and id_ == id_.encode("utf-8", "ignore").decode("utf-8")]
-    if not known:
-        return {}
-    place = pc.fill_null(pc.index_in(column, value_set=strings(known)), -1).to_numpy()
-    rows = np.flatnonzero(place >= 0)
-    return {known[at]: row for at, row in zip(place[rows].tolist(), rows.tolist(), strict=True)}
+    known = [
+        id_ for id_ in dict.fromkeys(ids) if isinstance(id_, str) and id_.encode("utf-8", "ignore").decode() == id_
+    ]
+    rows = rows_among(pa.chunked_array([strings(known)]), column).tolist()
+    return dict(sorted(((id_, row) for id_, row in zip(known, rows, strict=True) if row >= 0), key=itemgetter(1)))
 
 
 def _taken(table: pa.Table, rows: Ints) -> pa.Table:
@@ -151,40 +198,6 @@ def _taken(table: pa.Table, rows: Ints) -> pa.Table:
     if not np.array_equal(rows, np.arange(len(table))):
         table = table.take(numbers(rows))
     return without_empty(table)
-
-
-def mention_table(documents: Iterable[Document]) -> pa.Table:
-    """Make the table of the mentions of documents, one row for each."""
-    pairs = [(document, mention) for document in documents for mention in document.mentions]
-    mentions = [mention for _, mention in pairs]
-    clusters, scores = [m.cluster for m in mentions], [m.score for m in mentions]
-    missing = np.array([score is None for score in scores], np.bool_)
-    return pa.table(
-        {
-            "mention_id": strings([m.id for m in mentions]),
-            "document_id": strings([m.document_id for m in mentions]),
-            "spans": _spans([m.spans for m in mentions]),
-            "text": strings([m.text for m in mentions]),
-            "type": strings([m.type for m in mentions]),
-            "domain": strings([document.domain for document, _ in pairs]),
-            "gold": string_lists([m.gold for m in mentions]),
-            "found_score": numbers(np.array(scores, np.float64), missing=missing),
-            **({"cluster": strings(clusters)} if any(clusters) else {}),
-            **_metadata(mentions),
-        }
-    )
-
-
-def document_table(documents: Sequence[Document]) -> pa.Table:
-    """Make the table of documents."""
-    return pa.table(
-        {
-            "document_id": strings([document.id for document in documents]),
-            "domain": strings([document.domain for document in documents]),
-            "text": strings([document.text for document in documents], pa.large_string()),
-            **_metadata(documents),
-        }
-    )
 
 
 def with_expansions(tables: Tables, *, expand: bool) -> Tables:
@@ -221,19 +234,9 @@ def names_in(mentions: pa.Table) -> pa.ChunkedArray:
     return pc.coalesce(mentions["expansion"], mentions["text"])
 
 
-def _metadata(items: Sequence[Document | Mention]) -> dict[str, pa.Array]:
-    stored = [json.dumps(item.metadata, ensure_ascii=False) if item.metadata else None for item in items]
-    return {"metadata": strings(stored, pa.large_string())} if any(stored) else {}
-
-
 def _spans(spans: Sequence[Sequence[Span]]) -> pa.Array:
     ends = np.array([*chain.from_iterable(spans)], np.int32).reshape(-1, 2)
     return _span_lists(ends[:, 0], ends[:, 1], np.array([*map(len, spans)], np.int32))
-
-
-def whole_spans(length: Int32s) -> pa.Array:
-    """Return spans of mentions that are a whole text each, of these lengths."""
-    return _span_lists(np.zeros_like(length), length, np.ones_like(length))
 
 
 def _span_lists(start: Int32s, end: Int32s, count: Int32s) -> pa.Array:

@@ -33,7 +33,7 @@ from arbo.data.documents import marked_document
 from arbo.engine import BracketError, Chains, columns_of, is_comment
 from arbo.errors import DataError
 from arbo.files import PathLike, write_lines
-from arbo.formats.files import Block, Paths, Piece, block_piece, check_id, hull, one_line, read_items, read_lines
+from arbo.formats.files import Block, Paths, Piece, check_id, hull, one_line, read_items, read_lines
 from arbo.text.checks import Span
 from arbo.text.sentences import lay_out
 from arbo.text.words import words
@@ -65,10 +65,10 @@ def _parts(file: Path, records: Records[Document]) -> Iterator[Piece]:
     for number, line in read_lines(file):
         if line.startswith(_BEGIN):
             if part:
-                yield block_piece(part, file)
+                yield Piece(part, file, part[0][0])
             part = [(number, line)]
         elif line.startswith(_END) and part:
-            yield block_piece([*part, (number, line)], file)
+            yield Piece([*part, (number, line)], file, part[0][0])
             part = []
         elif part:
             part.append((number, line))
@@ -76,7 +76,7 @@ def _parts(file: Path, records: Records[Document]) -> Iterator[Piece]:
             with records.record(file, number, kind="lines"):
                 raise DataError(f"a word outside a document; a document begins with `{_BEGIN} (name); part 000`")
     if part:
-        yield block_piece(part, file)
+        yield Piece(part, file, part[0][0])
 
 
 def _document(piece: Piece, records: Records[Document]) -> Document:

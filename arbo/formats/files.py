@@ -143,17 +143,12 @@ def blocks(file: Path, begins: Callable[[str], object] = lambda line: False) -> 
     for number, line in read_lines(file):
         blank = not line.strip()
         if block and (blank or begins(line)):
-            yield block_piece(block, file)
+            yield Piece(block, file, block[0][0])
             block = []
         if not blank:
             block.append((number, line))
     if block:
-        yield block_piece(block, file)
-
-
-def block_piece(block: Block, file: Path) -> Piece:
-    """Return a block of lines as a piece."""
-    return Piece(block, file, block[0][0])
+        yield Piece(block, file, block[0][0])
 
 
 def read_text(file: Path, most: int = -1) -> str:

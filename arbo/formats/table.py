@@ -41,7 +41,7 @@ from arbo.data.arrow import numbers
 from arbo.data.entity_table import joined, table_of_columns
 from arbo.data.mention_rows import COLUMNS
 from arbo.data.objects import DOCUMENT_KEYS, ENTITY_KEYS
-from arbo.data.rows import Placed, are_storable, documents_of, entities_of, name_tables
+from arbo.data.rows import Placed, are_storable, documents_of, entities_of
 from arbo.data.tables import Tables
 from arbo.errors import DataError
 from arbo.files import PathLike, write_whole
@@ -117,7 +117,7 @@ def _name_tables(rows: Sequence[Placed]) -> Tables | None:
     if len({*ids}) < len(ids) or not all(map(are_storable, (names, ids, metadata))):
         return None
     mentions = [f"{id_}:0-{len(name)}" for id_, name in zip(ids, names, strict=True)]
-    return name_tables(ids, mentions, names, [None if text == "{}" else text for text in metadata])
+    return Tables.of_names(ids, mentions, names, [None if text == "{}" else text for text in metadata])
 
 
 def read_entities(

@@ -41,22 +41,16 @@ class Example(NamedTuple):
         return f"{values}: {listed(self.entities, 3)}"
 
 
-class Spelling(NamedTuple):
-    """A name as written, and the row of its entity."""
-
-    name: str
-    row: int
-
-
-Spellings = Mapping[str, list[Spelling]]
+Spellings = Mapping[str, list[tuple[str, int]]]
+"""Names as they are written and the rows of their entities, by the result of `normalize_name`."""
 
 
 def spellings(kb: KnowledgeBase) -> Spellings:
     """Group all names by the result of `normalize_name`; rows ascend."""
-    written: defaultdict[str, list[Spelling]] = defaultdict(list)
+    written: defaultdict[str, list[tuple[str, int]]] = defaultdict(list)
     names, rows = kb.names()
     for normalized, name, row in zip(normalize_names(names), names, rows.tolist(), strict=True):
-        written[normalized].append(Spelling(name, row))
+        written[normalized].append((name, row))
     return written
 
 
@@ -74,7 +68,7 @@ def homonyms(kb: KnowledgeBase, names: Spellings) -> Iterator[tuple[Example, int
     """Yield each name that several entities share, and the number of entities whose preferred name it is."""
     preferred = [name for (name,) in kb.columns("name")]
     for written in names.values():
-        if written[0].row != written[-1].row:
+        if written[0][1] != written[-1][1]:
             preferring = {row for name, row in written if name == preferred[row]}
             yield example_of(kb, (row for _, row in written), *(name for name, _ in written)), len(preferring)
 

@@ -132,7 +132,7 @@ def _shared_names(kb: KnowledgeBase, names: Spellings) -> Iterator[tuple[str, Ex
     """Yield the groups of entities that have the same names, and the homonyms whose entities differ in others."""
     names_of: defaultdict[int, list[str]] = defaultdict(list)
     for name, written in names.items():
-        for row in dict.fromkeys(spelling.row for spelling in written):
+        for row in dict.fromkeys(row for _, row in written):
             names_of[row].append(name)
     alike: defaultdict[frozenset[str], list[int]] = defaultdict(list)
     for row, own in names_of.items():

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from arbo.data import Corpus
 from arbo.data.arrow import numbers, rows_among
-from arbo.data.tables import Tables, check_homes, rows_with
+from arbo.data.tables import Tables, check_ids, rows_with
 from arbo.engine import Ids
 from arbo.errors import DataError, UsageError
 from arbo.results.run import Run
@@ -43,7 +43,7 @@ def extended(documents: Corpus, further: Iterable[Any]) -> Corpus:
             id=again[0],
         )
     tables = Tables.joined([documents.tables, more.tables])
-    check_homes(tables)
+    check_ids(tables)
     return documents.of_tables(tables)
 
 
