@@ -69,17 +69,17 @@ class Tables:
             "found_score": numbers(
                 np.array(scores, np.float64), missing=np.array([one is None for one in scores], bool)
             ),
-            "cluster": strings([mention.cluster for mention in mentions]),
-            "metadata": json_strings(mention.metadata for mention in mentions),
+            **_optional("cluster", [mention.cluster for mention in mentions]),
+            **_optional("metadata", [mention.metadata for mention in mentions]),
         }
         texts = {
             "document_id": strings([document.id for document in documents]),
             "domain": strings([document.domain for document in documents]),
             "text": strings([document.text for document in documents], pa.large_string()),
-            "metadata": json_strings(document.metadata for document in documents),
+            **_optional("metadata", [document.metadata for document in documents]),
         }
         sizes = np.array([len(document.mentions) for document in documents], np.int64)
-        return cls(without_empty(pa.table(texts)), without_empty(pa.table(rows)), sizes)
+        return cls(pa.table(texts), pa.table(rows), sizes)
 
     @classmethod
     def of_names(
@@ -97,10 +97,10 @@ class Tables:
             "domain": empty,
             "gold": pa.nulls(len(names), pa.list_(pa.string())),
             "found_score": pa.nulls(len(names), pa.float64()),
-            "metadata": strings(metadata, pa.large_string()),
+            **({"metadata": strings(metadata, pa.large_string())} if any(metadata) else {}),
         }
         texts = {"document_id": ids, "domain": empty, "text": text.cast(pa.large_string())}
-        return cls(pa.table(texts), without_empty(pa.table(rows)), np.ones(len(names), np.int64))
+        return cls(pa.table(texts), pa.table(rows), np.ones(len(names), np.int64))
 
     @classmethod
     def joined(cls, parts: Sequence[Tables]) -> Self:
@@ -232,6 +232,10 @@ def with_expansions(tables: Tables, *, expand: bool) -> Tables:
 def names_in(mentions: pa.Table) -> pa.ChunkedArray:
     """Return the name of each mention of a table that is compared."""
     return pc.coalesce(mentions["expansion"], mentions["text"])
+
+
+def _optional(name: str, values: Sequence[Any]) -> dict[str, pa.Array]:
+    return {name: json_strings(values) if name == "metadata" else strings(values)} if any(values) else {}
 
 
 def _spans(spans: Sequence[Sequence[Span]]) -> pa.Array:
