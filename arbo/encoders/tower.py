@@ -85,10 +85,7 @@ class Tower:
         folder = pretrained.find_folder(name, revision)
         import torch
 
-        model, tokenizer = pretrained.load_pretrained(folder, precision=precision)
-        projection, file = None, folder / PROJECTION
-        if file.is_file():
-            projection = pretrained.load_projection(file, model.config.hidden_size)
+        model, tokenizer, projection = pretrained.load_pretrained(folder, precision=precision)
         place = device or _best_device()
         try:
             model = model.to(torch.device(place))
@@ -125,10 +122,11 @@ class Tower:
         if type(dim) is not int or dim < 1:
             raise UsageError(f"dim must be an integer of at least 1, not {dim!r}")
         model, tokenizer, _ = self._copied()
-        weight = torch.empty(dim, model.config.hidden_size)
+        width = model.config.hidden_size
+        weight = torch.empty(dim, width)
         torch.nn.init.orthogonal_(weight, generator=torch.Generator().manual_seed(0))
         weights = {"weight": weight, "bias": torch.zeros(dim)} if bias else {"weight": weight}
-        return Tower.of(model, tokenizer, pretrained.linear_of(weights).to(model.device))
+        return Tower.of(model, tokenizer, pretrained.linear_of(weights, width).to(model.device))
 
     def with_markers(self, markers: Mapping[str, Sequence[int]]) -> Tower:
         """Return a copy with the markers as further special tokens.

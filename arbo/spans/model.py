@@ -27,7 +27,6 @@ from arbo.errors import UsageError
 from arbo.progress import Announce, quiet
 from arbo.settings import Settings
 from arbo.spans.config import LabelAttentionConfig
-from arbo.text.checks import check_text
 from arbo.text.words import Offsets
 
 if TYPE_CHECKING:
@@ -112,17 +111,15 @@ class LabelAttention(OneTower[LabelAttentionConfig]):
         """Yield the attention of the entity in row ``entity[i]`` to ``texts[text[i]]``, grouped by text.
 
         Weights are the mean over the names of an entity, and scores the maximum (see `name_scores`). Each text and each
-        name is read once. A text without tokens has the score 0. Raise the errors of `Tower.embed`, and DataError for
-        an invalid text.
+        name is read once. A text without tokens has the score 0. Raise the errors of `Tower.embed`.
         """
         import torch
 
         used, place = np.unique(entity, return_inverse=True)
-        names, owner = self._name_vectors(KnowledgeBase(kb.entities[row] for row in used), announce)
+        named = self._names.encode_entities(KnowledgeBase(kb.entities[row] for row in used), announce)
+        names = torch.from_numpy(named.matrix[named.row]).to(self.tower.model.device)
         by_text = np.argsort(text, kind="stable")
         read, begin = np.unique(text[by_text], return_index=True)
-        for i in read.tolist():
-            check_text(texts[i], f"text {i}")
         pairs = dict(zip(read.tolist(), np.split(by_text, begin)[1:], strict=True))
         order = sorted(pairs, key=lambda i: len(texts[i]))
         vectors = self._token_vectors([texts[i] for i in order], announce)
@@ -130,7 +127,7 @@ class LabelAttention(OneTower[LabelAttentionConfig]):
             mask = tokens.new_ones(len(tokens))
             for start in range(0, len(pairs[i]), _PAIRS):
                 some = pairs[i][start : start + _PAIRS]
-                name, pair = pairs_of(owner, place[some])
+                name, pair = pairs_of(named.owner, place[some])
                 with torch.inference_mode():
                     weights = label_attention(names[name], tokens, mask)
                     score = name_scores(self.head, entity_in_text(weights, tokens), names[name])
@@ -143,7 +140,7 @@ class LabelAttention(OneTower[LabelAttentionConfig]):
     def token_rows(self, texts: Sequence[str]) -> list[tuple[TokenRow, Offsets]]:
         """Tokenise texts; ``ids[begin:end]`` of a row are the tokens of the text, whose offsets have (tokens, 2).
 
-        Offsets count Unicode code points, whatever the tokenizer counts; they are equal for a token of white space.
+        Offsets count Unicode code points, whatever the tokenizer counts.
         """
         plain = [_SPACE.sub(" ", text) for text in texts]  # some tokenizers make a line end a token
         room = self._speller.room
@@ -158,13 +155,6 @@ class LabelAttention(OneTower[LabelAttentionConfig]):
     def transformer(self) -> Tower:
         """The tower, without the head."""
         return replace(self.tower, projection=None)
-
-    def _name_vectors(self, kb: KnowledgeBase, announce: Announce) -> tuple[Tensor, Ids]:
-        """Return the vectors of all names, as (names, dim), and the entity of each name, in ascending order."""
-        import torch
-
-        names = self._names.encode_entities(kb, announce)
-        return torch.from_numpy(names.matrix[names.row]).to(self.tower.model.device), names.owner
 
     def _token_vectors(self, texts: Sequence[str], announce: Announce) -> Iterator[tuple[Tensor, Offsets]]:
         """Yield the vectors of the tokens of each text, (tokens, dim), and their offsets."""

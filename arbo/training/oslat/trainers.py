@@ -270,7 +270,8 @@ def train_oslat(
         return model if dev is None else finder.tuned(corpora["dev"], kb, announce=workplace.options.announce).model
 
     with training(out, job, config, options) as workplace:
-        head = linear_of({"weight": torch.eye(model.transformer.dim)})  # changes no score
+        dim = model.transformer.dim
+        head = linear_of({"weight": torch.eye(dim)}, dim)  # changes no score
         start = model.with_head(head.to(model.tower.model.device)).with_threshold(EVEN)
         OslatTrainer(start, data["documents"], data.get("dev"), config, workplace).run(finish)
     return LabelAttention.from_pretrained(workplace.target)
