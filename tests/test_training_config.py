@@ -17,7 +17,7 @@ from arbo.pipeline.named_linker import encoder_like, tuned_encoder
 from arbo.spans.config import LabelAttentionConfig
 from arbo.training import config
 from arbo.training.config import OslatTraining, RerankingConfig, SelfAlignmentConfig, TrainingConfig
-from arbo.training.presets import FINDER_PRESETS, PRESETS, RERANKING_PRESETS
+from arbo.training.presets import PRESETS, RERANKING_PRESETS
 
 
 @pytest.mark.parametrize(
@@ -107,8 +107,8 @@ _MARKED_MENTION = "[CLS] {left} [Ms] {mention} [Me] {right} [SEP]"
         (PRESETS["amh-dual"].training, "entity in-batch-hard bce 2e-05 0.1 5 64 adam 1.0 10"),
         (RERANKING_PRESETS["arboel"], "2e-05 0.1 5 2 adam 1.0"),
         (RERANKING_PRESETS["pel"], "2e-05 0.2 5 4 adamw 1.0"),
-        (FINDER_PRESETS["oslat"].alignment, "0.002 0.1 20 32 adam 1.0 50 0.07 late-exponential"),
-        (FINDER_PRESETS["oslat"].training, "0.0002 0.1 10 32 adam 1.0 100 0.07 late-exponential 0.25 2.0"),
+        (SelfAlignmentConfig(), "0.002 0.1 20 32 adam 1.0 50 0.07 exponential"),
+        (OslatTraining(), "0.0002 0.1 10 32 adam 1.0 100 0.07 exponential 0.25 2.0"),
     ],
 )
 def test_the_settings_of_papers(settings: Any, said: str) -> None:
@@ -137,13 +137,8 @@ def test_the_rest_of_the_presets() -> None:
     assert (amh.training.mixup, amh.encoder.pooling, amh.encoder.metric) == (0.3, "cls", "dot")
     for name, pooling in (("amh-mean", "mean"), ("amh-som", "tokens")):
         assert PRESETS[name] == amh._replace(encoder=replace(amh.encoder, pooling=pooling))
-    # The defaults of OSLAT are those of the paper but for the warm-up, over which the rate rises.
-    late = {"schedule": "late-exponential"}
-    reads = LabelAttentionConfig(pooling="mean", attention_threshold=0.05)
-    assert SelfAlignmentConfig().schedule == OslatTraining().schedule == "exponential"
-    assert FINDER_PRESETS["oslat"] == (replace(SelfAlignmentConfig(), **late), replace(OslatTraining(), **late), reads)
+    assert LabelAttentionConfig() == LabelAttentionConfig(pooling="mean", attention_threshold=0.05)
     assert list(PRESETS) == list(get_args(config.PresetName))
-    assert list(FINDER_PRESETS) == list(get_args(config.FinderPresetName))
     assert list(RERANKING_PRESETS) == list(get_args(config.RerankingPresetName)) == list(CROSS_PRESETS)
 
 

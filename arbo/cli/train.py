@@ -17,7 +17,7 @@ from arbo.cli.models import ABBREVIATIONS, Models, expands_abbreviations, load_e
 from arbo.errors import UsageError
 from arbo.settings import Settings
 from arbo.training import config
-from arbo.training.config import FinderPresetName, PresetName, RerankingPresetName
+from arbo.training.config import PresetName, RerankingPresetName
 
 _OF_STEPS = ("step", "epoch", "loss", "gradient", "learning_rate")
 """Figures of each step; the others are scores on the development documents."""
@@ -138,7 +138,6 @@ def names(
     kb: Kb,
     training: Training,
     how: Annotated[Chosen, Shown((ALIGNMENT, ENCODER, READING, LOG))],
-    preset: Annotated[FinderPresetName | None, _preset("oslat, at a rate that does not rise. [default: none]")] = None,
 ) -> None:
     """Train an encoder to map all names of an entity to similar vectors.
 
@@ -146,10 +145,8 @@ def names(
     and a good start for `arbo train encoder` and `arbo train finder`.
     """
     from arbo.pipeline.named_linker import changed_encoder
-    from arbo.training.presets import FINDER_PRESETS
 
-    defaults = config.SelfAlignmentConfig() if preset is None else FINDER_PRESETS[preset].alignment
-    settings = how.of(ALIGNMENT, defaults)
+    settings = how.of(ALIGNMENT, config.SelfAlignmentConfig())
     # OSLAT, section 3.1: the first token's vector is aligned.
     start = arbo.DualEncoder.from_pretrained(training.encoder, arbo.EncoderConfig(pooling="cls"))
     start, entities = changed_encoder(start, how.changes(ENCODER)), kb.read(how.of(READING, ReadingConfig()))
@@ -201,16 +198,12 @@ def edges(
     console.answer({"edges": str(out), **model.settings}, text, as_json=as_json)
 
 
-_FINDER_PRESET = "oslat, at a rate that does not rise, names as means of their tokens. [default: none]"
-
-
 def finder(
     docs: Docs,
     kb: Kb,
     training: Training,
     how: Annotated[Chosen, Shown((OSLAT, LABEL_ATTENTION, READING, ABBREVIATIONS, LOG))],
     dev: options.Dev = None,
-    preset: Annotated[FinderPresetName | None, _preset(_FINDER_PRESET)] = None,
 ) -> None:
     """Train a model that finds mentions in unmarked texts (OSLAT), for `arbo find --finder`.
 
@@ -220,11 +213,7 @@ def finder(
     Training reads the entities of each sentence of DOCS, but not their positions. The model learns where a name occurs
     in a text, and whether the entity occurs at all. --dev selects the best model and the minimum score of an entity.
     """
-    from arbo.training.presets import FINDER_PRESETS
-
-    base = None if preset is None else FINDER_PRESETS[preset]
-    settings = how.of(OSLAT, config.OslatTraining() if base is None else base.training)
-    start = _label_attention(training.encoder, how, base and base.model)
+    settings, start = how.of(OSLAT, config.OslatTraining()), _label_attention(training.encoder, how)
     documents, base, more = training.data(docs, kb, dev, how)
     if dev is None:
         console.warn("without --dev the last model is kept, and find_threshold is not tuned; set it with `arbo find`")
@@ -237,8 +226,8 @@ def finder(
     training.report(trained.settings, settings, text)
 
 
-def _label_attention(model: str, how: Chosen, config: arbo.LabelAttentionConfig | None) -> arbo.LabelAttention:
-    """Start from the transformer of an encoder; without ``config``, with its pooling if label attention supports it."""
+def _label_attention(model: str, how: Chosen) -> arbo.LabelAttention:
+    """Start from the transformer of an encoder, with its pooling if label attention supports it."""
     from arbo.spans.config import POOLINGS
 
     encoder = arbo.DualEncoder.from_pretrained(model)
@@ -246,8 +235,7 @@ def _label_attention(model: str, how: Chosen, config: arbo.LabelAttentionConfig 
         wrong = f"{model} has two transformers, but label attention reads names and texts with one"
         raise UsageError(f"{wrong}; start from another encoder, e.g. from `arbo train names`")
     pooling = encoder.config.pooling
-    if config is None:
-        config = arbo.LabelAttentionConfig(pooling=pooling) if pooling in POOLINGS else arbo.LabelAttentionConfig()
+    config = arbo.LabelAttentionConfig(pooling=pooling) if pooling in POOLINGS else arbo.LabelAttentionConfig()
     return arbo.LabelAttention.of(encoder.mention_tower, how.of(LABEL_ATTENTION, config))
 
 

@@ -10,7 +10,6 @@ from arbo.settings import Above0, Count, NotBelow0, Number, Settings, Share
 
 PresetName = Literal["arboel", "pel", "pel-fgsm", "amh-dual", "amh-mean", "amh-som"]
 RerankingPresetName = Literal["arboel", "pel"]
-FinderPresetName = Literal["oslat"]
 PositiveStrategy = Literal["entity", "arborescence", "1nn", "1rand", "1nn-cluster", "1rand-cluster"]
 NegativeStrategy = Literal["in-batch", "in-batch-hard", "in-batch-mixed", "in-batch+knn", "random", "knn", "mixed"]
 LossName = Literal["arborescence", "cross-entropy", "proxy", "bce"]
@@ -147,8 +146,9 @@ class RerankingConfig(LoopConfig):
 class ContrastiveConfig(LoopConfig):
     """Settings common to the trainings of OSLAT, which compare names with synonyms and with other names.
 
-    The defaults come from the paper (appendix B) if it gives them, unless a setting says otherwise. Over the first
-    tenth of the steps, the learning rate rises; in the paper and the preset ``oslat`` it is constant.
+    The defaults come from the paper (sections 3.3 and 6.1, appendix B) if it gives them, unless a setting says
+    otherwise. Over the first tenth of the steps, the learning rate rises; in the paper it is constant (schedule
+    ``late-exponential``).
     """
 
     regulariser: Literal["none"] = "none"

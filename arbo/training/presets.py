@@ -1,18 +1,12 @@
-"""Presets: the settings of papers, where they differ from the defaults; defaults also stand where a paper gives none.
-
-The defaults of OSLAT's configurations are the paper's too, but for its linking head (the paper's never reads the name,
-and links next to no unseen entity), its threshold on tokens (added up by word, so that rare words are not lost) and its
-warm-up (`ContrastiveConfig`).
-"""
+"""Presets: the settings of papers where they differ from the defaults, which also stand where a paper gives none."""
 
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
 from arbo.encoders.encoder_config import EncoderConfig
-from arbo.spans.config import LabelAttentionConfig
 from arbo.training import config
-from arbo.training.config import FinderPresetName, PresetName, RerankingPresetName, TrainingConfig
+from arbo.training.config import PresetName, RerankingPresetName, TrainingConfig
 
 
 class Preset(NamedTuple):
@@ -20,14 +14,6 @@ class Preset(NamedTuple):
 
     training: TrainingConfig
     encoder: EncoderConfig
-
-
-class FinderPreset(NamedTuple):
-    """Settings of a paper for the two trainings of a finder, and for what it reads and marks."""
-
-    alignment: config.SelfAlignmentConfig
-    training: config.OslatTraining
-    model: LabelAttentionConfig
 
 
 _MARKED = {
@@ -86,12 +72,3 @@ RERANKING_PRESETS: Mapping[RerankingPresetName, config.RerankingConfig] = {
 }
 """The cross-encoders of ArboEL (appendix A.1) and of the proxy paper (appendix B, table 6); their inputs are in
 `arbo.encoders.cross_config.CROSS_PRESETS`."""
-
-FINDER_PRESETS: Mapping[FinderPresetName, FinderPreset] = {
-    "oslat": FinderPreset(
-        config.SelfAlignmentConfig(schedule="late-exponential"),
-        config.OslatTraining(schedule="late-exponential"),
-        LabelAttentionConfig(pooling="mean"),
-    )
-}
-"""OSLAT (sections 3.3 and 6.1, appendix B); the defaults of its configurations have its other settings."""
