@@ -12,8 +12,7 @@ from hypothesis import given, strategies as st
 import arbo
 from arbo.training.config import NegativeStrategy, PositiveStrategy, TrainingConfig
 from arbo.training.data import Rivals, Snapshot, TrainingSet
-from arbo.training.dual.negatives import near, random
-from arbo.training.dual.plan import Plan, asks_the_model
+from arbo.training.dual.plan import Plan, asks_the_model, near, random
 from arbo.training.dual.positives import pick_positives
 from clustering.vectors import Vectors
 

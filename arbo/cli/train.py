@@ -228,14 +228,11 @@ def finder(
 
 def _label_attention(model: str, how: Chosen) -> arbo.LabelAttention:
     """Start from the transformer of an encoder, with its pooling if label attention supports it."""
-    from arbo.spans.config import POOLINGS
-
     encoder = arbo.DualEncoder.from_pretrained(model)
     if not encoder.shared:
         wrong = f"{model} has two transformers, but label attention reads names and texts with one"
         raise UsageError(f"{wrong}; start from another encoder, e.g. from `arbo train names`")
-    pooling = encoder.config.pooling
-    config = arbo.LabelAttentionConfig(pooling=pooling) if pooling in POOLINGS else arbo.LabelAttentionConfig()
+    config = arbo.LabelAttentionConfig(pooling="cls" if encoder.config.pooling == "cls" else "mean")
     return arbo.LabelAttention.of(encoder.mention_tower, how.of(LABEL_ATTENTION, config))
 
 

@@ -1,14 +1,12 @@
 """The settings of label attention."""
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal, get_args
+from typing import ClassVar, Literal
 
 from arbo.encoders.encoder_config import EncoderConfig
 from arbo.settings import Count, Finite, Settings, Share
 
 NamePooling = Literal["mean", "cls"]
-
-POOLINGS: tuple[NamePooling, ...] = get_args(NamePooling)
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,11 +51,9 @@ class Pieces:
         """Cut documents into sentences."""
         offsets = [passages(document.text) for document in documents]
         home = np.repeat(np.arange(len(offsets)), [len(some) for some in offsets])
-        places = np.concatenate([offsets_of(()), *offsets])
-        texts = (
-            documents[row].text[begin:end] for row, (begin, end) in zip(home.tolist(), places.tolist(), strict=True)
-        )
-        return cls(documents, tuple(texts), home, places[:, 0])
+        own = zip(documents, offsets, strict=True)
+        texts = tuple(document.text[begin:end] for document, places in own for begin, end in places.tolist())
+        return cls(documents, texts, home, np.concatenate([offsets_of(()), *offsets])[:, 0])
 
     def entities(self, kb: KnowledgeBase) -> tuple[Ids, Ids]:
         """Return the pairs of a piece and an entity that is annotated in it, as (pieces, entities), ordered by both.

@@ -96,7 +96,7 @@ class TrainingConfig(LoopConfig):
     positives: PositiveStrategy = "entity"
     """How to choose the entity or mention that each mention is moved towards, see `arbo.training.dual.positives`."""
     negatives: NegativeStrategy = "in-batch+knn"
-    """How to choose what each mention is moved away from, see `arbo.training.dual.negatives`."""
+    """How to choose what each mention is moved away from, see `arbo.training.dual.plan`."""
     n_negatives: Count = 4
     """Number of negatives per mention, or fewer if there are not as many; ``in-batch`` uses all of the batch, and
     ``in-batch+knn`` these and as many near ones as this."""

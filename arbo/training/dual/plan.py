@@ -1,14 +1,42 @@
-"""The plan of an epoch: the positive and negatives of each mention."""
+"""The plan of an epoch: the positive and the negatives of each mention.
 
+Negatives are never gold entities of the mention, nor other mentions of one.
+
+All belong to the mention's domain (see `arbo.retrieval.groups`), as in linking.
+
+Papers use the same name for different strategies; the last column lists the names in ArboEL, the proxy paper (PEL) and
+adaptive mixup (AMH).
+
+==================  ==================================================================  =======================
+``in-batch``        the positives of the other mentions of the batch (`in_batch`)       in-batch (ArboEL),
+                                                                                        random (AMH)
+``in-batch-hard``   the nearest of those, by the vectors of the step (`hardest`)        hard (AMH)
+``in-batch-mixed``  of those a share the nearest, the others at random                  mixed (AMH)
+``in-batch+knn``    those of ``in-batch`` and, where they differ, those of ``knn``     in-batch with hard
+                    for this mention alone                                              ones (BLINK)
+``random``          entities drawn uniformly from the knowledge base (`random`)         random (PEL)
+``knn``             the nearest wrong entities and wrong mentions, half of each, by     k-NN (ArboEL);
+                    the vectors of the snapshot (`near`); entities alone if the         hard (PEL) has entities
+                    positives are ``entity``, mentions alone without a knowledge base   alone
+``mixed``           entities: a share of them near as in ``knn``, the others as in      mixed-p (PEL)
+                    ``random``
+==================  ==================================================================  =======================
+
+Mixup itself is no strategy: it changes the chosen negatives, see `arbo.training.dual.objective`.
+
+Nodes are indexed as in `Snapshot`; if there are fewer negatives than requested, the remaining entries are -1.
+"""
+
+from collections.abc import Callable
 from typing import NamedTuple, Self
 
 import numpy as np
 
-from arbo.engine import Ids
+from arbo.engine import Bools, Embeddings, Ids, nearest
+from arbo.retrieval.gpu import best_scanner
 from arbo.training.config import TrainingConfig
-from arbo.training.data import Snapshot, TrainingSet
-from arbo.training.dual.negatives import in_batch, near, random
-from arbo.training.dual.positives import pick_positives
+from arbo.training.data import Rivals, Snapshot, TrainingSet
+from arbo.training.dual.positives import nearest_text, pick_positives
 
 _POSITIVES, _NEGATIVES = 1, 2  # 0 is the order, see `arbo.training.loop`
 
@@ -57,3 +85,91 @@ class Plan(NamedTuple):
                 shared = _rng(config, _NEGATIVES, step).permuted(shared, axis=1)
             negative = np.hstack([shared, np.where(np.isin(negative, positive), -1, negative)])
         return np.column_stack([positive, negative])
+
+
+def near(snapshot: Snapshot, rivals: Rivals, mentions: Ids, *, n_entities: int, n_mentions: int) -> Ids:
+    """Find the nearest wrong entities and wrong mentions of each mention; (mentions, n_entities + n_mentions).
+
+    The search covers the mention's domain. It is exact for pooled vectors; for token vectors a first stage proposes the
+    neighbours, see `clustering.comparison`. The first ``n_entities`` columns are entities, each as its nearest text.
+    """
+    entity = np.full((len(mentions), n_entities), -1)
+    mention = np.full((len(mentions), n_mentions), -1)
+    domain = rivals.domain[mentions]
+    for part in np.unique(domain):
+        rows = np.flatnonzero(domain == part)
+        queries, inside = mentions[rows], np.flatnonzero(rivals.entity_domain == part)
+        entity[rows] = _nearest_allowed(snapshot, queries, snapshot.entities, inside, n_entities, rivals.is_wrong)
+        inside = np.flatnonzero(rivals.domain == part)
+        mention[rows] = _nearest_allowed(snapshot, queries, snapshot.mentions, inside, n_mentions, rivals.are_apart)
+    row, place = np.nonzero(entity >= 0)
+    entity[row, place] = nearest_text(snapshot, mentions[row], entity[row, place])[0]
+    mention[mention >= 0] += snapshot.n_texts
+    return np.hstack([entity, mention])
+
+
+def random(snapshot: Snapshot, rivals: Rivals, mentions: Ids, n: int, rng: np.random.Generator, *, but: Ids) -> Ids:
+    """Sample distinct wrong entities of each mention uniformly, and return one random text of each; (mentions, n).
+
+    ``but``, (mentions, any), lists distinct wrong entities that must not be drawn, padded with -1.
+    """
+    by_domain = np.argsort(rivals.entity_domain, kind="stable")
+    first, end = (
+        np.searchsorted(rivals.entity_domain[by_domain], rivals.domain[mentions], side) for side in ("left", "right")
+    )
+    owner = np.repeat(np.arange(len(rivals.domain)), np.diff(rivals.indptr))
+    inside = rivals.id < len(by_domain)
+    inside[inside] = rivals.entity_domain[rivals.id[inside]] == rivals.domain[owner[inside]]
+    n_wrong = end - first - np.bincount(owner[inside], minlength=len(rivals.domain))[mentions]
+    n_wrong -= (but >= 0).sum(axis=1)
+    drawn = np.full((len(mentions), n), -1)
+    for column in range(n):
+        todo = np.flatnonzero(n_wrong > column)
+        while len(todo):
+            entity = by_domain[rng.integers(first[todo], end[todo])]
+            out = np.hstack([but[todo], drawn[todo, :column]])
+            fits = rivals.is_wrong(mentions[todo], entity) & (out != entity[:, None]).all(axis=1)
+            drawn[todo[fits], column] = entity[fits]
+            todo = todo[~fits]
+    entities = drawn[drawn >= 0]
+    begin = np.searchsorted(snapshot.entities.owner, entities)
+    count = np.searchsorted(snapshot.entities.owner, entities, side="right") - begin
+    drawn[drawn >= 0] = begin + rng.integers(count)
+    return drawn
+
+
+def in_batch(owner: Ids, rivals: Rivals, mentions: Ids, positive: Ids) -> Ids:
+    """Return the positives of other mentions that can be negatives of each mention; (mentions, distinct positives).
+
+    A positive that cannot be a negative of the mention is -1. ``owner`` gives the entity of each entity text, and
+    ``positive`` the node of each mention's positive.
+    """
+    nodes = np.unique(positive)
+    mention = np.repeat(mentions, len(nodes))
+    node = np.tile(nodes, len(mentions))
+    wrong = np.zeros(len(node), np.bool_)
+    is_text = node < len(owner)
+    wrong[is_text] = rivals.is_wrong(mention[is_text], owner[node[is_text]])
+    wrong[~is_text] = rivals.are_apart(mention[~is_text], node[~is_text] - len(owner))
+    return np.where(wrong, node, -1).reshape(len(mentions), len(nodes))
+
+
+def _nearest_allowed(
+    snapshot: Snapshot, mentions: Ids, embeddings: Embeddings, things: Ids, n: int, allowed: Callable[[Ids, Ids], Bools]
+) -> Ids:
+    """Find the nearest allowed nodes, widening the search until there are enough; (mentions, n), padded with -1."""
+    nodes = np.full((len(mentions), n), -1)
+    corpus = embeddings.taken(things)
+    todo, width = np.arange(len(mentions) if n and len(things) else 0), n + 8
+    while len(todo):
+        width = min(width, len(things))
+        asking = mentions[todo]
+        queries = snapshot.mentions.taken(asking)
+        ids = nearest(queries, corpus, width, metric=snapshot.metric, scanner=best_scanner()).ids
+        ids, fits = things[ids], ids >= 0
+        fits[fits] = allowed(np.repeat(asking, width)[fits.ravel()], ids[fits])
+        order = np.argsort(~fits, axis=1, kind="stable")[:, :n]
+        nodes[todo, : order.shape[1]] = np.take_along_axis(np.where(fits, ids, -1), order, axis=1)
+        todo = todo[(fits.sum(axis=1) < n) & (width < len(things))]
+        width *= 4
+    return nodes
