@@ -42,9 +42,9 @@ def unpacked(data: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
         if kind == "f":
             columns[name] = values.view("<f4")
         elif kind == "s":
-            ends = np.concatenate([[0], np.cumsum(values)]) + at
-            columns[name] = [data[a:b].decode() for a, b in pairwise(ends)]
-            at = int(ends[-1])
+            ends = np.concatenate([[0], np.cumsum(values + 1)]) + at
+            columns[name] = [data[a : b - 1].decode() for a, b in pairwise(ends)]
+            at = max(at, int(ends[-1]) - 1)
         else:
             columns[name] = np.cumsum(values) if kind == "d" else values
     assert at == len(data)

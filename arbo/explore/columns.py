@@ -3,7 +3,8 @@
 The bytes are the length of a JSON header (4 bytes, little-endian), the header, and the columns. The header has the
 ``columns`` as ``[name, kind, length]``. Numbers have four bytes each; all first bytes come first, then all second bytes
 and so on, which compresses well. Kinds: ``i`` integers; ``d`` differences of integers; ``f`` the bits of a float32, NaN
-for null; ``s`` strings, as the number of bytes of each in UTF-8 (kind ``i``), then their bytes.
+for null; ``s`` strings, as the number of bytes of each in UTF-8 (kind ``i``), then their bytes with a NUL, which no
+text of a run has, between each two.
 """
 
 import json
@@ -40,7 +41,7 @@ class Columns:
         """Add strings; null becomes the empty string."""
         filled = pc.fill_null(values, "")
         length = _planes(np.asarray(pc.binary_length(filled)))
-        self._add(name, "s", len(filled), length + "".join(filled.to_pylist()).encode())
+        self._add(name, "s", len(filled), length + "\0".join(filled.to_pylist()).encode())
 
     def codes(self, name: str, values: pa.ChunkedArray) -> None:
         """Add strings as codes, -1 for null, and under ``name.words`` the distinct strings."""

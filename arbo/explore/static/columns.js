@@ -19,9 +19,9 @@ export function unpacked(bytes) {
     if (kind === "d") for (let i = 1; i < n; i++) values[i] += values[i - 1];
     columns[name] = kind === "f" ? new Float32Array(values.buffer) : values;
     if (kind === "s") {
-      const start = startsOf(values);
-      columns[name] = new Strings(bytes.subarray(at, at + start[n]), start);
-      at += start[n];
+      const start = startsOf(values.map((length) => length + 1)), end = Math.max(at, at + start[n] - 1);
+      columns[name] = new Strings(bytes.subarray(at, end), start);
+      at = end;
     }
   }
   return { head, columns };
@@ -36,27 +36,27 @@ function integers(bytes, at, n) {
   return out;
 }
 
-// Strings that are decoded when they are asked for.
+// Strings, with a NUL between each two, that are decoded when they are asked for.
 class Strings {
   constructor(bytes, start) {
     Object.assign(this, { bytes, start, length: start.length - 1, decoder: new TextDecoder("utf-8", { ignoreBOM: true }) });
   }
   at(i) {
-    return this.decoder.decode(this.bytes.subarray(this.start[i], this.start[i + 1]));
+    return this.decoder.decode(this.bytes.subarray(this.start[i], this.start[i + 1] - 1));
   }
   all() {
-    return (this.every ??= this.decoded());
+    return (this.every ??= this.length ? this.decoder.decode(this.bytes).split("\0") : []);
   }
-  decoded() {
-    const text = this.decoder.decode(this.bytes), units = new Int32Array(this.length + 1);
-    for (let i = 0, at = 0, unit = 0; i <= this.length; i++) {
-      for (; at < this.start[i]; at++) if ((this.bytes[at] & 0xc0) !== 0x80) unit += this.bytes[at] < 0xf0 ? 1 : 2;
-      units[i] = unit;
+  // Which strings have these words, whatever their case: 1 or 0 for each.
+  having(words) {
+    const found = new Uint8Array(this.length), wanted = words.toLowerCase();
+    this.lowered ??= this.decoder.decode(this.bytes).toLowerCase();
+    this.starts ??= startsOf(this.lowered.split("\0").map((text) => text.length + 1));
+    for (let row = 0, at; row < this.length && (at = this.lowered.indexOf(wanted, this.starts[row])) >= 0; row++) {
+      while (this.starts[row + 1] <= at) row++;
+      found[row] = 1;
     }
-    return Array.from({ length: this.length }, (_, i) => text.slice(units[i], units[i + 1]));
-  }
-  lower() {
-    return (this.lowered ??= this.all().map((text) => text.toLowerCase()));
+    return found;
   }
   indexOf(text) {
     this.index ??= new Map(this.all().map((own, i) => [own, i]));

@@ -133,11 +133,12 @@ function listsOf({ head, c, n, nKnown, isNew, rowOf, rowsOf, candidates, ...run 
   };
   const margin = (i) => (Number.isNaN(c.margin[i]) ? Number.MAX_VALUE : c.margin[i]);
   const clusterOrder = (nil, sort) => ordered(`clusters ${nil} ${sort}`, () => {
-    const rows = Array.from({ length: nil ? head.discovered : nKnown }, (_, i) => i + (nil ? nKnown : 0));
+    const rows = Array.from({ length: nil ? head.discovered : nKnown }, (_, i) => i), first = nil ? nKnown : 0;
     const value = { size: (i) => -inCluster(i).length, nearness: distance, name: (i) => clusterName(i).toLowerCase() }[sort];
     if (!value) throw new Error(`No list is sorted by “${sort}”.`);
-    const values = new Map(rows.map((i) => [i, value(i)])), of = (i) => values.get(i);
-    return rows.sort((a, b) => (of(a) < of(b) ? -1 : of(a) > of(b) ? 1 : a - b));
+    const values = rows.map((i) => value(first + i));
+    rows.sort((a, b) => (values[a] < values[b] ? -1 : values[a] > values[b] ? 1 : a - b));
+    return rows.map((i) => first + i);
   });
   const mentionOrder = (nil, sort) => ordered(`mentions ${nil} ${sort}`, () => {
     const rows = Int32Array.from({ length: n }, (_, i) => i).filter((i) => !nil || isNew(c.cluster[i]));
@@ -253,9 +254,8 @@ const FOUND = 20;
 
 // What has these words in its text, its long form or the name of its entity, or has them as its id.
 async function searched({ head, c, n, nKnown, isNew, clusterId, rowsOf }, { clusterLine, documentLine }, words) {
-  const wanted = words.toLowerCase(), fits = (column) => column.lower().map((text) => text.includes(wanted));
-  const [ofText, ofExpansion] = [fits(c["text.words"]), fits(c["expansion.words"])];
-  const [ofEntity, ofNew] = [fits(c["entity.name"]), fits(c["discovered.name"])];
+  const columns = ["text.words", "expansion.words", "entity.name", "discovered.name", "document"];
+  const [ofText, ofExpansion, ofEntity, ofNew, ofDocument] = columns.map((name) => c[name].having(words));
   const own = c.mention.indexOf(words), mentions = own < 0 ? [] : [own], clusters = [], documents = [];
   for (let i = 0; i < n && mentions.length < FOUND; i++) {
     const cluster = c.cluster[i];
@@ -264,6 +264,6 @@ async function searched({ head, c, n, nKnown, isNew, clusterId, rowsOf }, { clus
   for (let i = 0; i < head.clusters && clusters.length < FOUND; i++) {
     if ((isNew(i) ? ofNew[i - nKnown] : ofEntity[i]) || clusterId(i) === words) clusters.push(i);
   }
-  for (let i = 0; i < c.document.length && documents.length < FOUND; i++) if (c.document.lower()[i].includes(wanted)) documents.push(i);
+  for (let i = 0; i < c.document.length && documents.length < FOUND; i++) if (ofDocument[i]) documents.push(i);
   return { mentions: await rowsOf(mentions), clusters: clusters.map(clusterLine), documents: documents.map(documentLine) };
 }
