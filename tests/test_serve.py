@@ -266,7 +266,7 @@ def test_logs_have_neither_texts_nor_what_is_sought(
         client.post("/link", json=TEXT)
         client.get("/search?q=fever")
         client.get("/entities/fever")
-        monkeypatch.setattr("arbo.serve.service.text_document", fail)
+        monkeypatch.setattr("arbo.serve.service.marked_document", fail)
         response = client.post("/link", json=TEXT)
     assert (response.status_code, "secret" in response.text) == (500, False)
     log = "\n".join(record.getMessage() for record in caplog.records if record.name == "arbo.serve.web")

@@ -51,9 +51,8 @@ class Reconciliation:
     @cached_property
     def properties(self) -> list[str]:
         """The fields of entities, and the keys of their metadata."""
-        return list(
-            dict.fromkeys((*_FIELDS, *(key for (record,) in self.service.kb.columns("metadata") for key in record)))
-        )
+        keys = (key for (record,) in self.service.kb.columns("metadata") for key in record)
+        return list(dict.fromkeys((*_FIELDS, *keys)))
 
     @cached_property
     def threshold(self) -> float:
@@ -112,11 +111,11 @@ class Reconciliation:
             shared = types & {*entity.types}
             has_type = shared == types if query.type_strict == "all" or not types else bool(shared)
             if row == named:
-                rated.append((inf, evidence, entity))
-            elif score > 0 and has_type:
+                score = inf
+            elif not has_type:
+                score = score / 2 if query.type_strict == "should" else 0.0
+            if score > 0:
                 rated.append((score, evidence, entity))
-            elif score > 0 and query.type_strict == "should":
-                rated.append((score / 2, evidence, entity))
         rated.sort(key=lambda one: -one[0])
         second = rated[1][0] if len(rated) > 1 else 0.0
         return [

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import BaseModel, Field, StrictFloat, StrictInt, TypeAdapter, ValidationError
 
 from arbo.data import Document, Marked
-from arbo.data.documents import marked_document, span_inside
+from arbo.data.documents import marked_document
 from arbo.data.objects import any_list, fields, parse, string
 from arbo.errors import DataError, UsageError
 from arbo.formats.pubannotation import spans_of
@@ -186,13 +186,6 @@ def sentence(errors: Sequence[Any]) -> str:
     error = max(errors, key=lambda one: len(one["loc"]))
     place = ".".join(str(name) for name in error["loc"])
     return f"{place:.100}: {error['msg']}" if place else str(error["msg"])
-
-
-def text_document(number: int, text: str, pairs: Sequence[Sequence[int]], domain: str | None) -> Document:
-    """Return the document of a text; its id is its number, and ``pairs`` are the start and length of its mentions."""
-    what = f"a span [start, length] of text {number}"
-    marked = [Marked((span_inside(start, start + n, text, what),)) for start, n in pairs]
-    return marked_document(str(number), text, marked, domain)
 
 
 def annotated_document(body: object, limits: Limits) -> tuple[Document, bool]:

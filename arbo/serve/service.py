@@ -1,15 +1,16 @@
 """What the HTTP service answers, without HTTP: links, explanations, entities and searches of one knowledge base."""
 
 import json
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from importlib.metadata import version
 from time import monotonic
 from typing import Annotated, Any
 
 from pydantic import Field
 
-from arbo.data import Document, KnowledgeBase
+from arbo.data import Document, Marked
+from arbo.data.documents import marked_document, span_inside
 from arbo.data.objects import entity_line
 from arbo.errors import UsageError
 from arbo.files import json_ready
@@ -17,16 +18,13 @@ from arbo.linker import Linker
 from arbo.progress import quiet
 from arbo.results.result import Result
 from arbo.results.run import Link
-from arbo.serve.requests import Answer, Limit, Limits, Refused, Text, annotated_document, text_document
+from arbo.serve.requests import Answer, Limit, Limits, Refused, Text, annotated_document
 from arbo.spans.finding import DictionaryFinder, Finder, find_mentions
 from arbo.text.checks import check_text
 
 
-@dataclass(frozen=True, eq=False, slots=True)
 class Service:
     """Answers requests about one knowledge base, which stays in memory; use it from one thread at a time.
-
-    The entities are encoded when it is made, with the progress of the linker; later calls show none.
 
     Its methods are the operations of the web application, which reads their parameters from the signatures. Answers are
     ready for JSON. Raise DataError or UsageError for an invalid request, Refused for an unknown entity or beyond a
@@ -38,27 +36,14 @@ class Service:
     ['RV Petrel']
     """
 
-    linker: Linker
-    finder: Finder = field(default_factory=DictionaryFinder)
-    """Finds the mentions of texts without spans."""
-    limits: Limits = field(default_factory=Limits)
-    undivided: Linker = field(init=False)
-    """Compares names with the entities of all domains and types."""
-    domains: frozenset[str | None] = field(init=False)
-    """The domains of the entities."""
-
-    def __post_init__(self) -> None:
-        if self.linker.kb is None or not len(self.linker.kb):
+    def __init__(self, linker: Linker, finder: Finder | None = None, limits: Limits | None = None) -> None:
+        """Encode the entities of a linker, with its progress; ``finder`` finds the mentions of texts without spans."""
+        if linker.kb is None or not len(linker.kb):
             raise UsageError("a service needs a knowledge base with entities: use Linker(kb)")
-        object.__setattr__(self, "undivided", self.linker.undivided().configured(announce=quiet))
-        object.__setattr__(self, "linker", self.linker.configured(announce=quiet))
-        object.__setattr__(self, "domains", frozenset(domain for (domain,) in self.kb.columns("domain")))
-
-    @property
-    def kb(self) -> KnowledgeBase:
-        """The knowledge base."""
-        assert self.linker.kb is not None
-        return self.linker.kb
+        self.kb, self.finder, self.limits = linker.kb, finder or DictionaryFinder(), limits or Limits()
+        self.undivided = linker.undivided().configured(announce=quiet)  # of the entities of all domains and types
+        self.linker = linker.configured(announce=quiet)
+        self._domains = {domain for (domain,) in self.kb.columns("domain")}
 
     def warm(self) -> None:
         """Load what requests need, such as the finder's names, so that the first one does not wait."""
@@ -80,14 +65,13 @@ class Service:
         Up to ``candidates`` nearest entities are returned with each link, at most those of the configuration.
         """
         result, linked = self._linked(self._documents(body), collective=collective)
-        answers = _answers(result, linked, candidates)
+        names = dict(zip(*(result.entity_table[key].to_pylist() for key in ("entity_id", "name")), strict=True))
+        answers = [[_linked(link, names, candidates) for link in links] for links in linked]
         return answers if isinstance(body, list) else answers[0]
 
     def explain(self, body: Text) -> list[Answer]:
         """Explain the decision on each mention of one text, see `arbo.Result.explain`."""
         result, (links,) = self._linked(self._documents(body))
-        if result is None:
-            return []
         answers = []
         for link in links:
             why = json_ready(asdict(result.explain(link)))
@@ -151,15 +135,17 @@ class Service:
         self.limits.check("mentions", len(spans), "spans")
         # A mention keeps the text of its span, and spans may overlap.
         self.limits.check("body", sum(max(length, 0) for _, length in spans), "characters in its spans")
-        return [
-            (text_document(number, one.text, one.spans or (), one.domain), one.spans is not None)
-            for number, one in enumerate(texts, 1)
-        ]
+        documents = []
+        for number, text in enumerate(texts, 1):
+            what = f"a span [start, length] of text {number}"
+            marked = [Marked((span_inside(start, start + n, text.text, what),)) for start, n in text.spans or ()]
+            documents.append((marked_document(str(number), text.text, marked, text.domain), text.spans is not None))
+        return documents
 
     def _linked(
         self, documents: Sequence[tuple[Document, bool]], *, collective: bool = False
-    ) -> tuple[Result | None, list[list[Link]]]:
-        """Find and link the mentions of documents; return the result, None without mentions, and the links of each."""
+    ) -> tuple[Result, list[list[Link]]]:
+        """Find and link the mentions of documents; return the result, and the links of each document."""
         end = monotonic() + self.limits.seconds
         marked: list[Document] = []
         for document, is_marked in documents:
@@ -168,11 +154,11 @@ class Service:
         self._check_time(end)
         self.limits.check("mentions", sum(len(document.mentions) for document in marked), "mentions")
         for one in marked:
-            if one.mentions and one.domain not in self.domains:
+            if one.mentions and one.domain not in self._domains:
                 raise UsageError(f"no entity is in the domain {one.domain!r:.60} of text {one.id}; correct it")
         linker = self.linker.configured(config=replace(self.linker.config, per_document=not collective))
-        result = linker.link(marked) if any(one.mentions for one in marked) else None
-        links = iter(result.links if result else ())
+        result = linker.link(marked)
+        links = iter(result.links)
         return result, [[next(links) for _ in one.mentions] for one in marked]
 
     def _check_time(self, end: float) -> None:
@@ -180,18 +166,10 @@ class Service:
             raise Refused(f"the texts take more than {self.limits.seconds} seconds; send fewer at a time")
 
 
-def _answers(result: Result | None, linked: Sequence[Sequence[Link]], most: int) -> list[list[Answer]]:
-    table = None if result is None else result.entity_table
-    names = {} if table is None else dict(zip(*(table[key].to_pylist() for key in ("entity_id", "name")), strict=True))
-    return [
-        [
-            _place(link)
-            | {"name": link.entity_name, "score": link.score, "cluster": link.cluster}
-            | {"candidates": [{"id": i, "name": names.get(i), "score": s} for i, s in link.candidates[:most]]}
-            for link in links
-        ]
-        for links in linked
-    ]
+def _linked(link: Link, names: Mapping[str, str], most: int) -> Answer:
+    """Return a mention with its link and its nearest candidates."""
+    near = [{"id": i, "name": names.get(i), "score": s} for i, s in link.candidates[:most]]
+    return _place(link) | {"name": link.entity_name, "score": link.score, "cluster": link.cluster, "candidates": near}
 
 
 def _place(link: Link) -> Answer:
