@@ -50,7 +50,7 @@ def _nearest(
     raise _unlike(queries, corpus)
 
 
-def is_exact(corpus: Searchable) -> bool:
+def is_exact(corpus: object) -> bool:
     """Return whether `nearest` is sure to miss no neighbour, since there is no first stage.
 
     Otherwise neighbours may be missing: report `measured_recall` with the result.

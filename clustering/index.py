@@ -13,7 +13,17 @@ from .arrays import Floats, Ids, pairs_of
 from .dense_search import Scan, Scanner, dense_search
 from .prefix_search import MOST_WITHIN, QUERIES_SHARE, Prefixes, search_prefixes
 from .search import Owners, Search
-from .sparse_search import FEW_ROWS, GROUPS, ROWS_PER_PLACE, Bounds, Corpus, Scratch, alike_together, sparse_search
+from .sparse_search import (
+    FEW_READ,
+    GROUPS,
+    ROWS_PER_PLACE,
+    Bounds,
+    Corpus,
+    Scratch,
+    alike_together,
+    scan,
+    sparse_search,
+)
 from .vectors import Csr, Matrix, Metric, Vectors, csr, lengths, offset_of, unit
 
 Part = TypeVar("Part")
@@ -40,6 +50,7 @@ class Index:
     owners: Owners
     _scans: dict[Scanner, Scan] = field(default_factory=dict, repr=False)
     _scratch: list[Scratch] = field(default_factory=list, repr=False)
+    _read: list[int] = field(default_factory=list, repr=False)  # numbers of values that scans of all rows read
 
     def __len__(self) -> int:
         return self.n
@@ -113,7 +124,12 @@ class Index:
         """
         offset = offset_of(self.metric)
         if isinstance(self.matrix, Csr):
-            is_bounded = len(self.owners.start) > (FEW_ROWS if within < np.inf else ROWS_PER_PLACE * k)
+            self._read.append(n_queries * len(self.matrix.data))
+            if "postings" not in vars(self) and sum(self._read) <= FEW_READ:
+                postings = Csr(np.zeros(self.dim + 1, np.int64), self.matrix.indices[:0], self.matrix.data[:0])
+                corpus = Corpus(self.matrix, self.owners, _fixed(postings), _fixed(Bounds.none()), 0.0, offset)
+                return sparse_search(corpus, self._scratch, scan, chunk=n_queries)
+            is_bounded = within < np.inf or len(self.owners.start) > ROWS_PER_PLACE * k
             bounds = self.bounds if is_bounded else _fixed(Bounds.none())
             corpus = Corpus(self.matrix, self.owners, self.postings, bounds, self.longest, offset)
             is_small = self.metric == "cosine" and within <= MOST_WITHIN and len(bounds.tail) > 0

@@ -40,8 +40,8 @@ _FINE = 1 << 15
 ROWS_PER_PLACE = 1500
 """Below this number of rows for each place of a list without a limit, bounds take longer than they save."""
 
-FEW_ROWS = 200
-"""Below this number of rows, bounds take longer than they save, also for lists with a limit."""
+FEW_READ = 1 << 24
+"""Up to this number of values read, a scan of all rows takes less than to prepare and load a search by bounds."""
 
 
 class Bounds(NamedTuple):
@@ -127,7 +127,7 @@ class Scratch(NamedTuple):
         )
 
 
-def sparse_search(corpus: Corpus, free: list[Scratch], search: Fill | None = None) -> Search:
+def sparse_search(corpus: Corpus, free: list[Scratch], search: Fill | None = None, *, chunk: int = 128) -> Search:
     """Prepare the search. A worker takes its memory from ``free`` while it works, or makes it.
 
     ``search`` fills the lists of a chunk of queries; None for the search of this file.
@@ -141,7 +141,7 @@ def sparse_search(corpus: Corpus, free: list[Scratch], search: Fill | None = Non
         (search or _search)(csr(vectors), corpus, scratch, lists)
         free.append(scratch)
 
-    return Search(fill, chunk=128, workers=os.cpu_count() or 1)
+    return Search(fill, chunk, workers=os.cpu_count() or 1)
 
 
 def alike_together(rows: Csr) -> Ids:
@@ -239,6 +239,19 @@ def _search(queries: Csr, corpus: Corpus, scratch: Scratch, lists: Lists) -> Non
         if not is_done:
             near.ids[:], near.values[:] = -1, np.inf
             _all(query, corpus, scratch.all_scores, near)
+
+
+@kernel
+def scan(queries: Csr, corpus: Corpus, scratch: Scratch, lists: Lists) -> None:
+    """Fill the lists by the scores of all rows, computed from the rows themselves; the postings may be empty."""
+    for q in range(len(queries.indptr) - 1):
+        part = slice(queries.indptr[q], queries.indptr[q + 1])
+        query = Query(queries.indices[part], queries.data[part], scratch.weight_of)
+        near, taken = List(lists.ids[q], lists.dissimilarity[q], lists.limit[q]), 0
+        scratch.weight_of[query.feature] = query.weight
+        for row in range(len(corpus.rows.indptr) - 1):
+            taken = score_row(query, corpus, row, near, taken)
+        scratch.weight_of[query.feature] = 0
 
 
 @kernel

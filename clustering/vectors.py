@@ -1,6 +1,7 @@
 """The vectors of things: one for each mention, and one or several (one for each name) for each entity."""
 
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
@@ -124,9 +125,12 @@ def _scaled(indptr: Ids, data: Floats, length: Weights) -> Floats:
 
 def _dense(matrix: Any) -> tuple[Floats, Ids]:
     """Return distinct rows in order of first appearance, and the index of each given row among them."""
-    dense = float_rows(matrix)
-    first, place = _distinct(dense.view(np.uint32))
-    return dense if len(first) == len(dense) else dense[first], place
+    dense, number = float_rows(matrix), dict[bytes, int]()
+    digests = (blake2b(row.data, digest_size=16).digest() for row in dense)
+    place = np.fromiter((number.setdefault(digest, len(number)) for digest in digests), np.int32, len(dense))
+    if len(number) < len(dense):
+        dense = dense[np.unique(place, return_index=True)[1]]
+    return dense, place
 
 
 def float_rows(matrix: Any) -> Floats:
@@ -159,36 +163,6 @@ def _refuse(rows: Ids) -> None:
     if len(rows) > 0:
         shown = ", ".join(map(str, rows[:10].tolist())) + (", ..." if len(rows) > 10 else "")
         raise ValueError(f"NaN, infinity or a number too large for float32 in {len(rows)} row(s): {shown} (from 0)")
-
-
-@kernel
-def _distinct(bits: npt.NDArray[np.uint32]) -> tuple[Ids, Ids]:
-    """Return the first row of each distinct content, and the index of each row among them, using an open hash table."""
-    n, dim = bits.shape
-    size = 16
-    while size < 2 * n:
-        size *= 2
-    table = np.full(size, -1, np.int32)
-    hashes = np.empty(n, np.uint64)
-    first = np.empty(n, np.int32)
-    place = np.empty(n, np.int32)
-    count = 0
-    for i in range(n):
-        code = np.uint64(14695981039346656037)
-        for j in range(dim):
-            code = (code ^ np.uint64(bits[i, j])) * np.uint64(0x9E3779B97F4A7C15)
-            code ^= code >> np.uint64(29)
-        slot = np.int64(code & np.uint64(size - 1))
-        while table[slot] >= 0:
-            other = first[table[slot]]
-            if hashes[table[slot]] == code and np.array_equal(bits[other], bits[i]):
-                break
-            slot = (slot + 1) & (size - 1)
-        if table[slot] < 0:
-            table[slot], first[count], hashes[count] = count, i, code
-            count += 1
-        place[i] = table[slot]
-    return first[:count].copy(), place
 
 
 def offset_of(metric: Metric) -> float:

@@ -10,10 +10,16 @@ import pytest
 import scipy.sparse as sp
 from engine_builders import FORMS, METRICS, Array, brute, gaussian, same, vectors
 
-from clustering import sparse_search
+from clustering import index as index_module, sparse_search
 from clustering.index import Index
 from clustering.knn import Neighbors, nearest, pair_dissimilarity
 from clustering.vectors import Metric, Vectors, dot
+
+
+@pytest.fixture(autouse=True)
+def bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Search small problems as large ones are searched."""
+    monkeypatch.setattr(index_module, "FEW_READ", 0)
 
 
 def nearly_equal(n: int, dim: int, seed: int = 0) -> Array:

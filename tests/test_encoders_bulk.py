@@ -222,7 +222,8 @@ def test_damaged_frequencies_are_refused(name: str) -> None:
 @given(st.lists(st.text(max_size=3), max_size=300))
 @settings(max_examples=50, deadline=None)
 def test_a_table_numbers_strings_in_order(given_strings: list[str]) -> None:
-    table, numbers = StringTable.of(Spans.of(given_strings))
+    distinct, numbers = Spans.of(given_strings).numbered()
+    table = StringTable.of(Spans.of(distinct))
     place = {string: i for i, string in enumerate(dict.fromkeys(given_strings))}
     assert numbers.tolist() == [place[string] for string in given_strings]
     assert len(table) == len(place)

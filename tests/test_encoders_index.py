@@ -12,8 +12,9 @@ from conftest import Sample
 
 import arbo
 from arbo.data.index_folder import ADVICE
+from arbo.encoders import ngrams
 from arbo.encoders.index import build_index
-from arbo.encoders.ngrams import NgramEncoder
+from arbo.encoders.ngrams import NamedEntities, NgramEncoder
 from arbo.encoders.tower import Tower
 from arbo.encoders.vectors import VectorEncoder
 from arbo.errors import DataError, UsageError
@@ -40,10 +41,24 @@ def test_links_are_the_same(sample: Sample, tmp_path: Path, config: dict[str, An
     assert_same(one.tune(documents[:30]).link(documents[30:]), other.tune(documents[:30]).link(documents[30:]))
 
 
+def test_few_mentions_need_only_entities_that_may_be_near(sample: Sample, monkeypatch: pytest.MonkeyPatch) -> None:
+    documents, kb = sample
+    cases = [arbo.LinkerConfig(), arbo.LinkerConfig(candidates=1), arbo.LinkerConfig(k=0, candidates=2)]
+    linked = [[arbo.Linker(kb, config=how).link([one]) for how in cases] for one in documents[:3]]
+    monkeypatch.setattr(ngrams, "_NAMES_PER_QUERY", 0)
+    encoded, encode = list[int](), NamedEntities.vectors
+    monkeypatch.setattr(NamedEntities, "vectors", lambda own: encoded.append(len(own.owner)) or encode(own))
+    for one, expected in zip(documents[:3], linked, strict=True):
+        for how, result in zip(cases, expected, strict=True):
+            encoded.clear()
+            assert_same(arbo.Linker(kb, config=how).link([one]), result)
+            assert how.candidates > 1 or max(encoded) < len(kb.names().names) / 4
+
+
 def test_no_entity_is_encoded_again(sample: Sample, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     documents, kb = sample
     index = build_index(kb, tmp_path / "index")
-    monkeypatch.setattr(NgramEncoder, "encode_entities", lambda *_: pytest.fail("encoded"))
+    monkeypatch.setattr(NgramEncoder, "named", lambda *_: pytest.fail("encoded"))
     monkeypatch.setattr(NgramEncoder, "fit", lambda *_: pytest.fail("fitted"))
     monkeypatch.setattr(arbo.KnowledgeBase, "names", lambda _: pytest.fail("listed"))
     monkeypatch.setattr(arbo.KnowledgeBase, "__iter__", lambda _: pytest.fail("read"))

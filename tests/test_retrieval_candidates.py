@@ -62,8 +62,8 @@ def test_those_of_a_linker_are_the_nearest_entities() -> None:
 def test_entities_are_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A copy of a linker that encodes the entities first keeps them for the linker, but not for another encoder."""
     documents, kb = arbo.load_sample()
-    encode, encoded = NgramEncoder.encode_entities, list[Any]()
-    monkeypatch.setattr(NgramEncoder, "encode_entities", lambda *given: encoded.append(given) or encode(*given))
+    encode, encoded = NgramEncoder.named, list[Any]()
+    monkeypatch.setattr(NgramEncoder, "named", lambda *given: encoded.append(given) or encode(*given))
     linker = arbo.Linker(kb)
     once, again = (linker.candidates(documents[:2], k=3) for _ in range(2))
     linker.configured(config=arbo.LinkerConfig(k=2)).link(documents[:2])

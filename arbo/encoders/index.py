@@ -8,14 +8,14 @@ import logging
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from arbo.data import KnowledgeBase
 from arbo.data.index_folder import ADVICE, Arrays, IndexFolder, check_index_replaceable, write_index
 from arbo.encoders.by_name import encoder_of
 from arbo.encoders.encoder import Encoder
 from arbo.encoders.model_folder import same_model
-from arbo.encoders.ngrams import Frequencies, NgramEncoder
+from arbo.encoders.ngrams import Frequencies, NamedEntities, NgramEncoder
 from arbo.encoders.word_index import WordIndex
 from arbo.engine import Index, Metric, TokenMatrices
 from arbo.errors import DataError, UsageError
@@ -23,6 +23,8 @@ from arbo.files import PathLike
 from arbo.progress import Announce, quiet
 
 logger = logging.getLogger(__name__)
+
+Entities: TypeAlias = Index | TokenMatrices | NamedEntities
 
 
 def build_index(
@@ -46,7 +48,8 @@ def build_index(
     """
     check_index_replaceable(Path(path))
     base, maker = KnowledgeBase.of(kb), encoder_of(encoder)
-    fitted, corpus = encoded(base, maker, announce)
+    fitted, entities = encoded(base, maker, announce)
+    corpus = entities.whole if isinstance(entities, NamedEntities) else entities
     _, hashes, places = base.ids
     arrays = {"kb": {"hashes": hashes, "places": places}, "encoder": _state(fitted, maker), "vectors": corpus.arrays()}
     arrays |= {"words": word_index(base).arrays(), "keys": base.keys._asdict()}
@@ -55,11 +58,11 @@ def build_index(
     return KnowledgeBase.from_index(path)
 
 
-def encoded(kb: KnowledgeBase, encoder: Encoder, announce: Announce = quiet) -> tuple[Encoder, Index | TokenMatrices]:
+def encoded(kb: KnowledgeBase, encoder: Encoder, announce: Announce = quiet) -> tuple[Encoder, Entities]:
     """Return the encoder fitted to the names of a knowledge base, and its entities, ready to be searched.
 
     They are mapped from the index of the knowledge base, if it has one for this encoder, see `indexed`. Otherwise the
-    entities are encoded.
+    entities are encoded, see `searchable`.
     """
     if stored := indexed(kb, encoder):
         return stored
@@ -67,8 +70,10 @@ def encoded(kb: KnowledgeBase, encoder: Encoder, announce: Announce = quiet) -> 
     return fitted, searchable(kb, fitted, announce)
 
 
-def searchable(kb: KnowledgeBase, fitted: Encoder, announce: Announce = quiet) -> Index | TokenMatrices:
-    """Encode the entities of a knowledge base by a fitted encoder, ready to be searched."""
+def searchable(kb: KnowledgeBase, fitted: Encoder, announce: Announce = quiet) -> Entities:
+    """Encode the entities of a knowledge base by a fitted encoder; by n-grams, only when needed."""
+    if isinstance(fitted, NgramEncoder) and fitted.floor >= 0:
+        return fitted.named(kb)
     vectors = fitted.encode_entities(kb, announce)
     return vectors if isinstance(vectors, TokenMatrices) else Index.of(vectors, fitted.metric)
 
@@ -82,7 +87,12 @@ def indexed(kb: KnowledgeBase, encoder: Encoder) -> tuple[Encoder, Index | Token
         return None
     made_by, other = kb.stored.manifest["encoder"], encoder.settings
     if same_model(made_by | {"mentions": None}, other | {"mentions": None}):  # on which no entity depends
-        return _restored(kb, encoder)
+        if isinstance(encoder, NgramEncoder):
+            try:
+                encoder = replace(encoder, frequencies=Frequencies.from_arrays(kb.stored.arrays("encoder")))
+            except (KeyError, ValueError) as error:
+                raise _damaged(kb.stored, error) from None
+        return encoder, _vectors(kb.stored, encoder.metric)
     one, another = (settings.get("model") or settings.get("encoder") for settings in (made_by, other))
     difference = "other settings" if one == another else f"the encoder {one}, not {another}"
     logger.warning("%s was built for %s, so the entities are encoded again; %s", kb.stored.folder, difference, ADVICE)
@@ -115,16 +125,6 @@ def check_index(kb: KnowledgeBase) -> None:
     if kb.stored is not None:
         kb.stored.check()
         _vectors(kb.stored, "dot", check=True)
-
-
-def _restored(kb: KnowledgeBase, encoder: Encoder) -> tuple[Encoder, Index | TokenMatrices]:
-    assert kb.stored is not None
-    if isinstance(encoder, NgramEncoder):
-        try:
-            encoder = replace(encoder, frequencies=Frequencies.from_arrays(kb.stored.arrays("encoder")))
-        except (KeyError, ValueError) as error:
-            raise _damaged(kb.stored, error) from None
-    return encoder, _vectors(kb.stored, encoder.metric)
 
 
 def _vectors(stored: IndexFolder, metric: Metric, *, check: bool = False) -> Index | TokenMatrices:

@@ -18,39 +18,38 @@ def words_of(names: Spans) -> tuple[StringTable, tuple[Ids, Ids]]:
     (['wilson', 'disease', 'of'], [0, 2, 2, 5], [0, 1, 1, 2, 0])
     """
     spans, start = _parts(names)
-    table, items = StringTable.of(spans)
-    normalized = normalize_names(table.spans.strings())
+    parts, items = spans.numbered()
+    normalized = normalize_names([*parts])
     spans, first = _parts(Spans.of(normalized))
-    words, numbers = StringTable.of(spans)
+    words, numbers = spans.numbered()
     # A part such as "+++" is a word only in a name of such parts; what follows an apostrophe is no word either.
     is_mark = np.array([not word[:1].isalnum() for word in normalized], np.bool_)
     start, items, order = _distinct_words(start, items, first, numbers, is_mark, len(words))
-    return StringTable.of(words.spans.taken(order))[0], (start, items)
+    return StringTable.of(Spans.of(words).taken(order)), (start, items)
 
 
 def _parts(names: Spans) -> tuple[Spans, Ids]:
     """Return the parts between blanks of all strings, and where those of each string begin."""
-    begin, end, start = _split(*names)
-    return Spans(names.text, begin, end), start
+    text, place, start = _split(*names)
+    return Spans(text, place[:-1], place[1:]), start
 
 
 @kernel
-def _split(text: Bytes, first: Ids, last: Ids) -> tuple[Ids, Ids, Ids]:
-    """Split strings at blanks, see `_parts`."""
-    begin = np.empty((last - first + 1).sum() // 2 + len(first), np.int64)
-    end, start = np.empty_like(begin), np.zeros(len(first) + 1, np.int64)
-    n = 0
+def _split(text: Bytes, first: Ids, last: Ids) -> tuple[Bytes, Ids, Ids]:
+    """Return the parts of strings without blanks, where each begins, and the number of parts before each string."""
+    joined, n_bytes = np.empty((last - first).sum(), np.uint8), 0
+    place, start, n = np.zeros((last - first + 1).sum() // 2 + 1, np.int64), np.zeros(len(first) + 1, np.int64), 0
     for row in range(len(first)):
         is_inside = False
         for i in range(first[row], last[row]):
-            if text[i] != 32 and not is_inside:
-                begin[n] = i
-                n += 1
+            if text[i] != 32:
+                joined[n_bytes] = text[i]
+                n_bytes += 1
+                n += not is_inside
+                place[n] = n_bytes
             is_inside = text[i] != 32
-            if is_inside:
-                end[n - 1] = i + 1
         start[row + 1] = n
-    return begin[:n].copy(), end[:n].copy(), start
+    return joined[:n_bytes].copy(), place[: n + 1].copy(), start
 
 
 @kernel
@@ -65,9 +64,10 @@ def _distinct_words(
     number, order, n_used = np.full(n_words, -1, np.int32), np.empty(n_words, np.int64), 0
     last = np.full(n_words, -1, np.int64)
     for row in range(len(start) - 1):
-        row_parts = parts[start[row] : start[row + 1]]
-        is_bare = is_mark[row_parts].all()
-        for part in row_parts:
+        is_bare = True
+        for part in parts[start[row] : start[row + 1]]:
+            is_bare &= is_mark[part]
+        for part in parts[start[row] : start[row + 1]]:
             for word in words[first[part] : first[part + 1]]:
                 if is_mark[part] != is_bare or last[word] == row:
                     continue

@@ -14,7 +14,7 @@ from arbo.encoders.name_words import words_of
 from arbo.encoders.near_names import may_be_near
 from arbo.encoders.ngram_sums import Items, grams_of, n_holders, name_vectors
 from arbo.encoders.string_table import Spans, StringTable
-from arbo.engine import Ids, Metric, Vectors, in_parallel
+from arbo.engine import Embeddings, Ids, Index, Metric, Vectors, in_parallel, nearest, ranges
 from arbo.errors import DataError
 from arbo.progress import Announce, quiet
 
@@ -22,6 +22,10 @@ Floats = npt.NDArray[np.float64]
 
 _UNSEEN = 1 << 16
 _CHUNK = 1 << 14  # number of words that a thread takes at once
+_NAMES_PER_QUERY = 1 << 13
+"""For more queries in all, it takes longer to leave some names out each time than to encode all."""
+_STEPS = 0.3, 0.5, 0.7
+"""Dissimilarities within which neighbours are searched one after the other."""
 
 
 # Without slots: `cached_property` keeps the weights in the instance's dictionary.
@@ -61,6 +65,51 @@ class Frequencies:
         return cls(int(counts[2][0]), words, grams, *counts[:2])
 
 
+# Without slots: `cached_property` keeps the index in the instance's dictionary.
+@dataclass(eq=False)
+class NamedEntities:
+    """Entities by their names, and these by words; searches of few queries encode only names that may be near."""
+
+    in_name: Items
+    words: sp.csr_array
+    """The vector of each word."""
+    alias: Floats
+    """(names,) the value in the dimension that marks aliases."""
+    owner: Ids
+    """(names,) the entity of each name, ascending."""
+    n: int
+    n_queries: int = 0
+    """The number of queries of `near`."""
+
+    def vectors(self) -> Vectors:
+        """Encode all names."""
+        rows = np.arange(len(self.owner), dtype=np.int32)
+        return Vectors(name_vectors(self.in_name, self.words, self.alias), rows, self.owner, self.n)
+
+    @cached_property
+    def whole(self) -> Index:
+        """All entities, ready to be searched."""
+        return Index.of(self.vectors(), "cosine")
+
+    def near(self, queries: Embeddings, k: int) -> Vectors | None:
+        """Return vectors of all entities that may be among the ``k`` nearest of the queries.
+
+        None if it is as fast to search them all, as after many queries.
+        """
+        self.n_queries += queries.n
+        if "whole" in vars(self) or self.n_queries * _NAMES_PER_QUERY > len(self.owner):
+            return None
+        for within in _STEPS:
+            names = np.flatnonzero(may_be_near(self.in_name, self.words, queries.matrix[:, :-1], within))
+            start, items = self.in_name
+            length = np.diff(start)[names]
+            in_name = np.append(0, np.cumsum(length)), items[ranges(start[names], length)]
+            some = replace(self, in_name=in_name, alias=self.alias[names], owner=self.owner[names]).vectors()
+            if (nearest(queries, some, k).dissimilarity[:, -1] <= within).all():
+                return some
+        return None
+
+
 @dataclass(frozen=True, slots=True)
 class NgramEncoder:
     """Embeds a name as the sum of its words, and a word as the sum of its character n-grams; the metric is the cosine.
@@ -84,7 +133,7 @@ class NgramEncoder:
     frequencies: Frequencies | None = None
 
     # The names that were fitted and their words, until the first names are encoded: these are mostly the same.
-    _read: list[tuple[Spans, StringTable, Items]] = field(default_factory=list, init=False, repr=False, compare=False)
+    _read: list[tuple[Spans, Items, sp.csr_array]] = field(default_factory=list, init=False, repr=False, compare=False)
 
     metric: Metric = field(default="cosine", init=False)
     threshold: tuple[float, float] = field(default=(0.35, 0.2), init=False)
@@ -96,26 +145,32 @@ class NgramEncoder:
         """
         read = Spans.of(names)
         words, in_name = words_of(read)
-        distinct, number = StringTable.of(read)
+        distinct, number = read.numbered()
         is_first = np.diff(np.maximum.accumulate(number), prepend=-1) > 0
-        spans, start, _ = grams_of(words, self.sizes, 0, len(words))
-        grams, in_word = StringTable.of(spans)
+        spans, start, place = grams_of(words, self.sizes, 0, len(words))
+        distinct_grams, in_word = spans.numbered()
+        grams = StringTable.of(Spans.of(distinct_grams))
         word_count, gram_count = n_holders(in_name, (start, in_word), is_first, (len(words), len(grams)))
-        fitted = replace(self, frequencies=Frequencies(len(distinct), words, grams, word_count, gram_count))
-        fitted._read.append((read, words, in_name))
+        known = Frequencies(len(distinct), words, grams, word_count, gram_count)
+        fitted = replace(self, frequencies=known)
+        fitted._read.append((read, in_name, fitted._word_vectors(known, (start, in_word), place, word_count)))
         return fitted
 
     def encode_entities(self, kb: KnowledgeBase, announce: Announce = quiet) -> Vectors:
         """Encode every name of every entity; the first name is the preferred name."""
+        return self.named(kb).vectors()
+
+    def named(self, kb: KnowledgeBase) -> NamedEntities:
+        """Return the names of all entities, of which only some need to be encoded."""
         names, rows = kb.names()
         owner = rows.astype(np.int32)
-        is_alias = np.diff(owner, prepend=-1) == 0
-        return Vectors(self._encode(Spans.of(names), is_alias), np.arange(len(owner), dtype=np.int32), owner, len(kb))
+        alias = np.where(np.diff(owner, prepend=-1) == 0, self.alias_weight, 0.0)
+        return NamedEntities(*self._in_words(Spans.of(names)), alias, owner, len(kb))
 
     def encode_mentions(self, mentions: Sequence[MentionInput], announce: Announce = quiet) -> Vectors:
         """Encode the name of each mention, each distinct name once; the context is ignored."""
-        names, row = StringTable.of(Spans.of(names_of(mentions)))
-        return Vectors(self._encode(names.spans), row.astype(np.int32), np.arange(len(row), dtype=np.int32), len(row))
+        names, row = Spans.of(names_of(mentions)).numbered()
+        return Vectors(self._encode(Spans.of(names)), row, np.arange(len(row), dtype=np.int32), len(row))
 
     def near(self, names: Sequence[str], queries: Ids, within: float) -> Ids:
         """Return the ascending rows of the names in ``queries``, and of all that may be as near to one of these.
@@ -142,50 +197,49 @@ class NgramEncoder:
     @property
     def settings(self) -> dict[str, Any]:
         """The values that identify the encoder in a manifest."""
-        return {
-            "encoder": "ngram",
-            "sizes": list(self.sizes),
-            "decay": self.decay,
-            "floor": self.floor,
-            "alias_weight": self.alias_weight,
-        }
+        numbers = {name: getattr(self, name) for name in ("decay", "floor", "alias_weight")}
+        return {"encoder": "ngram", "sizes": list(self.sizes), **numbers}
 
-    def _encode(self, names: Spans, is_alias: npt.NDArray[np.bool_] | None = None) -> sp.csr_array:
-        """Return unit vectors of names: (names, n-grams + unseen + 1); the last dimension marks aliases."""
-        fitted, words, in_name = self._read.pop() if self._read else (None, None, None)
-        if fitted is None or words is None or in_name is None or not all(map(np.array_equal, fitted, names)):
-            words, in_name = words_of(names)
-        alias = np.zeros(len(names.begin))
-        if is_alias is not None:
-            alias[is_alias] = self.alias_weight
-        return name_vectors(in_name, self._vectors_of(words), alias)
+    def _encode(self, names: Spans) -> sp.csr_array:
+        """Return unit vectors of names: (names, n-grams + unseen + 1); the last dimension is 0."""
+        return name_vectors(*self._in_words(names), np.zeros(len(names.begin)))
+
+    def _in_words(self, names: Spans) -> tuple[Items, sp.csr_array]:
+        """Return the words of each name, and the vectors of these words."""
+        if self._read:
+            fitted, in_name, vectors = self._read.pop()
+            if all(map(np.array_equal, fitted, names)):
+                return in_name, vectors
+        words, in_name = words_of(names)
+        return in_name, self._vectors_of(words)
 
     def _vectors_of(self, words: StringTable) -> sp.csr_array:
         """Return the scaled vectors of words; (words, n-grams + unseen)."""
-        known = self.frequencies
-        if known is None:
+        if (known := self.frequencies) is None:
             raise RuntimeError("the encoder is not fitted; use the one that fit(names) returns")
-        begins = range(0, max(1, len(words)), _CHUNK)
-        vectors = in_parallel(lambda begin: self._word_vectors(known, words, begin), begins)
-        return vectors[0] if len(vectors) == 1 else sp.vstack(vectors, "csr")
 
-    def _word_vectors(self, known: Frequencies, words: StringTable, begin: int) -> sp.csr_array:
-        """Return the scaled vectors of the words from ``begin`` on; an n-gram counts at each of its places."""
-        end = min(begin + _CHUNK, len(words))
-        grams, start, place = grams_of(words, self.sizes, begin, end)
-        number = known.grams.find(grams)
-        dimension = np.where(number >= 0, number, len(known.grams) + (-1 - number) % _UNSEEN)
+        def vectors(begin: int) -> sp.csr_array:
+            end = min(begin + _CHUNK, len(words))
+            grams, start, place = grams_of(words, self.sizes, begin, end)
+            number = known.grams.find(grams)
+            dimension = np.where(number >= 0, number, len(known.grams) + (-1 - number) % _UNSEEN)
+            number = known.words.find(words.spans.taken(np.arange(begin, end)))
+            count = np.zeros(end - begin)
+            count[number >= 0] = known.word_count[number[number >= 0]]
+            return self._word_vectors(known, (start, dimension), place, count)
+
+        parts = in_parallel(vectors, range(0, max(1, len(words)), _CHUNK))
+        return parts[0] if len(parts) == 1 else sp.vstack(parts, "csr")
+
+    def _word_vectors(self, known: Frequencies, in_word: Items, place: Ids, count: Floats) -> sp.csr_array:
+        """Return the scaled vectors of words, from the dimensions and places of their n-grams; each place counts."""
         weight = np.array([max(self.floor, self.decay**place) for place in range(100)], np.float64)
-        shape = end - begin, len(known.grams) + _UNSEEN
-        vectors = sp.csr_array(
-            (weight[np.minimum(place, 99)], dimension.astype(np.int32), start.astype(np.int32)), shape
-        )
+        shape = len(count), len(known.grams) + _UNSEEN
+        start, dimension = (array.astype(np.int32) for array in in_word)
+        vectors = sp.csr_array((weight[np.minimum(place, 99)], dimension, start), shape)
         vectors.sum_duplicates()
         vectors.data *= known.gram_weight[vectors.indices]
         vectors.eliminate_zeros()
-        number = known.words.find(words.spans.taken(np.arange(begin, end)))
-        count = np.zeros(end - begin)
-        count[number >= 0] = known.word_count[number[number >= 0]]
         length = np.sqrt(vectors.power(2).sum(axis=1))
         scale = np.sqrt(known.inverse(count) / np.where(length > 0, length, 1))
         vectors.data *= np.repeat(scale, np.diff(vectors.indptr))

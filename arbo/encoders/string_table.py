@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
+from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
@@ -15,15 +16,8 @@ from arbo.errors import DataError
 Bytes = npt.NDArray[np.uint8]
 
 
-def _checksums() -> Ids:
-    """Return the CRC-32 of each byte, from which those of strings are computed."""
-    code = np.arange(256)
-    for _ in range(8):
-        code = np.where(code & 1, 0xEDB88320, 0) ^ (code >> 1)
-    return code
-
-
-_CHECKSUMS = _checksums()
+_CHECKSUMS = np.array([crc32(bytes([byte ^ 0xFF])) ^ 0xFF000000 for byte in range(256)])
+"""The CRC-32 of each byte, without inversions, from which those of strings are computed."""
 
 
 class Spans(NamedTuple):
@@ -43,6 +37,12 @@ class Spans(NamedTuple):
     def taken(self, places: Ids) -> "Spans":
         """Return the strings in these places."""
         return Spans(self.text, self.begin[places], self.end[places])
+
+    def numbered(self) -> tuple[Strings, Ids]:
+        """Return the distinct ones of adjacent strings in order of first appearance, and the number of each string."""
+        content = [None, pa.py_buffer(np.append(self.begin, len(self.text))), pa.py_buffer(self.text)]
+        encoded = pa.Array.from_buffers(pa.large_string(), len(self.begin), content).dictionary_encode()
+        return Strings(encoded.dictionary), np.asarray(np.from_dlpack(encoded.indices), np.int32)
 
     def strings(self) -> list[str]:
         """Return the strings as Python objects."""
@@ -67,14 +67,13 @@ class StringTable:
         return Spans(self.text, self.start[:-1], self.start[1:] - 1)
 
     @classmethod
-    def of(cls, spans: Spans) -> tuple[Self, Ids]:
-        """Return the table of distinct strings in order of first appearance, and the number of each string given."""
-        numbers, text, start, slots = _numbered(*spans)
-        return cls(text, start, slots), numbers
+    def of(cls, spans: Spans) -> Self:
+        """Return the table of distinct strings."""
+        return cls(*_table(*spans))
 
     def find(self, spans: Spans) -> Ids:
         """Return the number of each string, or, for a string that is not in the table, -1 minus its CRC-32; int64."""
-        return _found(*spans, *(_read_only(array) for array in (self.text, self.start, self.slots)))
+        return _found(*spans, self.text, self.start, self.slots)
 
     def arrays(self, prefix: str) -> dict[str, npt.NDArray[Any]]:
         """Return the arrays of the table by names that begin with ``prefix``."""
@@ -104,13 +103,6 @@ def _is_sound(text: Bytes, start: Ids, slots: Ids) -> bool:
         and slots.min() >= -1
         and slots.max() < n
     )
-
-
-def _read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return a view that cannot be written to, since a kernel is compiled again for another kind of array."""
-    view = array.view()
-    view.flags.writeable = False
-    return view
 
 
 @kernel
@@ -144,33 +136,23 @@ def _slot(text: Bytes, begin: int, end: int, code: int, held: Bytes, start: Ids,
 
 
 @kernel
-def _numbered(text: Bytes, begin: Ids, end: Ids) -> tuple[Ids, Bytes, Ids, Ids]:
-    """Return the number of each string, and the table of distinct strings."""
-    numbers = np.empty(len(begin), np.int32)
-    # Memory that is never written is never taken from the system.
-    held = np.empty(1 + (end - begin).sum() + len(begin), np.uint8)
-    start, codes = np.empty(len(begin) + 1, np.int64), np.empty(len(begin), np.int64)
-    slots = np.full(64, -1, np.int32)
-    held[0], start[0], n = 32, 1, 0
-    for i in range(len(begin)):
-        codes[n] = _checksum(text, begin[i], end[i])
-        slot = _slot(text, begin[i], end[i], codes[n], held, start, slots)
-        numbers[i] = slots[slot] if slots[slot] >= 0 else n
-        if numbers[i] == n:
-            slots[slot] = n
-            stop = start[n] + end[i] - begin[i]
-            held[start[n] : stop] = text[begin[i] : end[i]]
-            held[stop] = 32
-            n += 1
-            start[n] = stop + 1
-            if 2 * n > len(slots):
-                slots = np.full(4 * len(slots), -1, np.int32)
-                for number in range(n):
-                    slot = _home(codes[number], len(slots))
-                    while slots[slot] >= 0:
-                        slot = (slot + 1) & (len(slots) - 1)
-                    slots[slot] = number
-    return numbers, held[: start[n]].copy(), start[: n + 1].copy(), slots
+def _table(text: Bytes, begin: Ids, end: Ids) -> tuple[Bytes, Ids, Ids]:
+    """Return the arrays of a table of distinct strings."""
+    n, n_slots = len(begin), 64
+    while n_slots < 2 * n:
+        n_slots *= 4
+    held, start = np.full(1 + (end - begin).sum() + n, 32, np.uint8), np.ones(n + 1, np.int64)
+    slots = np.full(n_slots, -1, np.int32)
+    for i in range(n):
+        length = end[i] - begin[i]
+        for at in range(length):
+            held[start[i] + at] = text[begin[i] + at]
+        start[i + 1] = start[i] + length + 1
+        slot = _home(_checksum(text, begin[i], end[i]), n_slots)
+        while slots[slot] >= 0:
+            slot = (slot + 1) & (n_slots - 1)
+        slots[slot] = i
+    return held, start, slots
 
 
 @kernel

@@ -8,8 +8,7 @@ import numpy as np
 
 from arbo.data import KnowledgeBase
 from arbo.encoders.encoder import Encoder
-from arbo.encoders.index import encoded, searchable
-from arbo.engine import Searchable
+from arbo.encoders.index import Entities, encoded, searchable
 from arbo.progress import Announce, quiet
 from arbo.retrieval.groups import GroupedEntities, rows_of_entities
 
@@ -25,7 +24,7 @@ class EncodedKb:
     encoder: Encoder
     """The encoder before it is fitted."""
     announce: Announce = quiet
-    _encoded: tuple[Encoder, Searchable] | None = None
+    _encoded: tuple[Encoder, Entities] | None = None
     _grouped: dict[str | None, GroupedEntities] = field(default_factory=dict)
 
     @property
@@ -41,15 +40,15 @@ class EncodedKb:
 
     def in_one_group(self) -> EncodedKb:
         """Return the same entities in one group, that of mentions without a domain; they are encoded now."""
-        whole = self._made()[1]
+        whole = self.by_group(None).whole
         one = GroupedEntities(whole, {None: np.arange(whole.n, dtype=np.int32)})
         return EncodedKb(self.kb, self.encoder, self.announce, self._encoded, {None: one})
 
     def with_fitted(self, fitted: Encoder) -> EncodedKb:
-        """Return the same entities encoded by an encoder that is fitted already; they are encoded now."""
+        """Return the same entities encoded by an encoder that is fitted already."""
         return EncodedKb(self.kb, self.encoder, self.announce, (fitted, searchable(self.kb, fitted, self.announce)))
 
-    def _made(self) -> tuple[Encoder, Searchable]:
+    def _made(self) -> tuple[Encoder, Entities]:
         if self._encoded is None:
             self._encoded = encoded(self.kb, self.encoder, self.announce)
         return self._encoded

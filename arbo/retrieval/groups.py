@@ -24,6 +24,7 @@ import numpy.typing as npt
 from arbo import engine
 from arbo.data import KnowledgeBase
 from arbo.data.inputs import Inputs
+from arbo.encoders.ngrams import NamedEntities
 from arbo.engine import Embeddings, Metric, Neighbors, Progress, Searchable
 from arbo.errors import UsageError, listed
 from arbo.retrieval.gpu import best_scanner
@@ -47,15 +48,21 @@ class Group(NamedTuple):
 class GroupedEntities:
     """Entities by group; the entities of a group are selected when a search first needs them, and kept."""
 
-    whole: Searchable
+    entities: Searchable | NamedEntities
     rows: Mapping[Hashable, Rows]
     """The ascending rows of each group."""
     _taken: dict[Hashable, Searchable] = field(default_factory=dict, repr=False)
 
-    def within(self, key: Hashable) -> Searchable:
-        """Return the entities of a group."""
-        if len(self.rows[key]) == self.whole.n:
-            return self.whole
+    @property
+    def whole(self) -> Searchable:
+        """All entities."""
+        return self.entities.whole if isinstance(self.entities, NamedEntities) else self.entities
+
+    def within(self, key: Hashable, queries: Embeddings, k: int) -> Searchable:
+        """Return the entities of a group, or all of them that may be among the ``k`` nearest of some queries."""
+        if len(self.rows[key]) == self.entities.n:
+            near = self.entities.near(queries, k) if isinstance(self.entities, NamedEntities) else None
+            return near or self.whole
         if key not in self._taken:
             self._taken[key] = self.whole.taken(self.rows[key])
         return self._taken[key]
@@ -198,9 +205,9 @@ def nearest_within(
     The things are entities, or the queries themselves; then a query is not its own neighbour. Things more dissimilar
     than ``within`` are left out. Lists of fewer than ``k`` are padded with -1 and infinity.
     """
-    n = things.whole.n if isinstance(things, GroupedEntities) else things.n
+    n = things.entities.n if isinstance(things, GroupedEntities) else things.n
     if len(groups) == 1 and len(groups[0].things) == n:
-        (lists,) = search_all([_search(groups[0], queries, things)], k, **options)
+        (lists,) = search_all([_search(groups[0], queries, things, k)], k, **options)
         return lists
     lists = Neighbors.empty(queries.n, k)
     within = np.inf if (limit := options.get("within")) is None else limit
@@ -209,7 +216,7 @@ def nearest_within(
     for begin in range(0, len(small), _TOGETHER) if most else ():
         _compare_all(small[begin : begin + _TOGETHER], queries, lists, options["metric"], within)
     large = [group for group in groups if len(group.things) > most]
-    results = search_all((_search(group, queries, things) for group in large), k, **options)
+    results = search_all((_search(group, queries, things, k) for group in large), k, **options)
     for group, (ids, lists.dissimilarity[group.queries]) in zip(large, results, strict=True):
         lists.ids[group.queries] = np.where(ids >= 0, group.things[ids], -1)
     return lists
@@ -246,7 +253,7 @@ def recall_within(
     for group in groups:
         neighbors = lists.of(group.queries)
         if n := int((neighbors.ids >= 0).sum()):
-            some, others, self_ids = _search(group, queries, things)
+            some, others, self_ids = _search(group, queries, things, lists.ids.shape[1])
             n_right += n * engine.measured_recall(neighbors, some, others, metric=metric, self_ids=self_ids)
             n_neighbors += n
     return n_right / n_neighbors if n_neighbors else 1.0
@@ -266,11 +273,11 @@ def rows_by(values: Iterable[Hashable]) -> dict[Hashable, Rows]:
     return {value: order[begin:end] for value, (begin, end) in zip(number, pairwise(bounds), strict=True)}
 
 
-def _search(group: Group, queries: Embeddings, things: Embeddings | GroupedEntities) -> Search:
-    """Return the search of the queries of a group among its things."""
+def _search(group: Group, queries: Embeddings, things: Embeddings | GroupedEntities, k: int) -> Search:
+    """Return the search of the queries of a group for their ``k`` nearest among its things."""
     some = queries.taken(group.queries)
     if isinstance(things, GroupedEntities):
-        return Search(some, things.within(group.key), None)
+        return Search(some, things.within(group.key, some, k), None)
     return Search(some, some, np.arange(len(some), dtype=np.int32))
 
 

@@ -94,7 +94,7 @@ class EarlierSearch:
             self.search_all,
             **how,
         )
-        is_new = np.ones(things.whole.n, np.bool_)
+        is_new = np.ones(things.entities.n, np.bool_)
         is_new[self.number[self.number >= 0]] = False
         is_left = np.isin(np.arange(len(self.row)), some, invert=True)
         for group in groups if is_new.any() else []:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from arbo import engine
 from arbo.data.inputs import Inputs
 from arbo.encoders.encoder import Encoder
-from arbo.engine import Decisions, Embeddings, Floats, Graph, Ids, Neighbors, Searchable
+from arbo.engine import Decisions, Embeddings, Floats, Graph, Ids, Neighbors
 from arbo.progress import Announce
 from arbo.retrieval import groups
 from arbo.retrieval.groups import Group, GroupedEntities, SearchAll, search_all
@@ -154,23 +154,22 @@ def retrieve(
             search = find or partial(groups.nearest_within, queries=vectors, search_all=search_all)
             how: Any = {"metric": encoder.metric, "progress": announce(f"nearest {name}")}
             lists = search(its_groups, things=things, k=k, within=within, **how)
-        if not engine.is_exact(things.whole if isinstance(things, GroupedEntities) else things):
+        if not engine.is_exact(things.entities if isinstance(things, GroupedEntities) else things):
             recall[name] = groups.recall_within(its_groups, lists, vectors, things, metric=encoder.metric)
         return lists
 
-    whole, candidates = None, Neighbors.empty(len(inputs), 0)
+    candidates = Neighbors.empty(len(inputs), 0)
     if entities is not None:
-        whole = entities.whole
-        candidates = nearest("entities", entity_groups, entities, min(settings.candidates, whole.n))
+        candidates = nearest("entities", entity_groups, entities, min(settings.candidates, entities.entities.n))
     within = settings.within if engine.is_exact(vectors) else None  # recall is of complete lists
     k = min(settings.k, len(inputs) - 1)
     return Retrieval(
         inputs,
         groups_of,
-        0 if whole is None else whole.n,
+        0 if entities is None else entities.entities.n,
         candidates,
         nearest("mentions", groups.among_mentions(groups_of), vectors, k, within),
-        partial(_distance, encode, whole, encoder),
+        partial(_distance, encode, entities, encoder),
         engine.offset_of(encoder.metric),
         encoder.threshold,
         encoder.settings,
@@ -180,7 +179,7 @@ def retrieve(
 
 
 def _distance(
-    encode: Callable[[], Embeddings], entities: Searchable | None, encoder: Encoder, mention: Ids, entity: Ids
+    encode: Callable[[], Embeddings], entities: GroupedEntities | None, encoder: Encoder, mention: Ids, entity: Ids
 ) -> Floats:
     assert entities is not None  # otherwise there is no entity to ask for
-    return engine.pair_dissimilarity(encode(), entities, mention, entity, metric=encoder.metric)
+    return engine.pair_dissimilarity(encode(), entities.whole, mention, entity, metric=encoder.metric)

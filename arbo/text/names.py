@@ -8,7 +8,6 @@ _POSSESSIVE = re.compile(r"['\u2019`]s\b")
 _NOT_WORD = re.compile(r"[^\w\0]+")
 _PLURAL = re.compile(r"\b\w{2,}[^\Wsiu]s\b")
 _NOT_ASCII = re.compile(r"[^\0-\x7f]+")
-_BLANKS = re.compile(" *\0 *")
 _LATIN_DIPHTHONG = re.compile("ae|oe")
 _BRITISH_OUR = re.compile(r"our\b")
 
@@ -25,12 +24,13 @@ def normalize_name(name: str) -> str:
 def normalize_names(names: Sequence[str]) -> list[str]:
     """Return `normalize_name` of each name; all names are one text, divided by NULs, which no name has."""
     folded = unicodedata.normalize("NFKC", "\0".join(name.replace("\0", " ") for name in names)).casefold()
-    folded = _NOT_ASCII.sub(lambda run: _without_marks(run[0]), folded)
+    if not folded.isascii():
+        folded = _NOT_ASCII.sub(lambda run: _without_marks(run[0]), folded)
     text = _NOT_WORD.sub(" ", _POSSESSIVE.sub("", folded).replace("_", " "))
     text = _LATIN_DIPHTHONG.sub("e", _PLURAL.sub(lambda word: _singular(word[0]), text))
-    normalized = _BLANKS.sub("\0", _BRITISH_OUR.sub("or", text)).strip(" ").split("\0")
+    text = _BRITISH_OUR.sub("or", text).replace(" \0", "\0").replace("\0 ", "\0")
     # "+++" is a name too, and equal to itself.
-    both = zip(normalized, folded.split("\0"), strict=True)
+    both = zip(text.strip(" ").split("\0"), folded.split("\0"), strict=True)
     return [name or " ".join(own.split()) for name, own in both][: len(names)]
 
 
