@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from arbo.training.cross import train_reranker as train_reranker
     from arbo.training.dual.trainer import train as train
     from arbo.training.edges import train_edges as train_edges
-    from arbo.training.oslat.trainers import train_oslat as train_oslat, train_self_alignment as train_self_alignment
+    from arbo.training.oslat import train_oslat as train_oslat, train_self_alignment as train_self_alignment
 
 _HOME = declared(__file__)
 """The module of each name; it is imported when the name is first used, so that `import arbo` is fast."""

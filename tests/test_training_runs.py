@@ -41,10 +41,10 @@ from training_builders import (
 import arbo
 from arbo.encoders.tower import Tower
 from arbo.errors import DataError, UsageError
-from arbo.training import checkpoints as files, loop
-from arbo.training.checkpoints import checkpoints
+from arbo.training import frame as files, loop
 from arbo.training.config import WITHOUT_KB
 from arbo.training.dual import trainer as dual
+from arbo.training.frame import checkpoints
 from arbo.training.loop import TrainingError
 from arbo.training.losses import LOSSES
 

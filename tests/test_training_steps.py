@@ -38,8 +38,7 @@ from arbo.training.dual.batches import Reader, adversarial_nodes
 from arbo.training.dual.objective import chosen
 from arbo.training.fgsm import in_worst_direction
 from arbo.training.losses import LOSSES, comparable, loss_of
-from arbo.training.oslat.contrasts import Contrasts
-from arbo.training.oslat.trainers import SelfAlignmentTrainer
+from arbo.training.oslat import Contrasts, SelfAlignmentTrainer
 
 pytestmark = pytest.mark.slow
 

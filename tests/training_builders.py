@@ -33,8 +33,7 @@ from arbo.training.dual.plan import Plan  # noqa: E402
 from arbo.training.dual.trainer import DualTrainer  # noqa: E402
 from arbo.training.frame import Workplace, accelerator_of  # noqa: E402
 from arbo.training.loop import Trainer  # noqa: E402
-from arbo.training.oslat.contrasts import Contrasts  # noqa: E402
-from arbo.training.oslat.trainers import OslatTrainer  # noqa: E402
+from arbo.training.oslat import Contrasts, OslatTrainer  # noqa: E402
 
 
 class Sample(NamedTuple):

@@ -158,7 +158,7 @@ class ContrastiveConfig(LoopConfig):
     n_positives: Count = 8
     """Maximum number of synonyms per name, sampled if there are more. The paper uses all of them."""
     n_negatives: Count = 100
-    """Number of names of other entities to compare each name with, see `arbo.training.oslat.contrasts`."""
+    """Number of names of other entities to compare each name with, see `arbo.training.oslat`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,9 +18,8 @@ from arbo.encoders.model_folder import TowerModel
 from arbo.engine import Ids
 from arbo.errors import ArboError
 from arbo.files import json_ready
-from arbo.training.checkpoints import State, best_model, checkpoints, load_checkpoint, save_checkpoint
 from arbo.training.config import LoopConfig
-from arbo.training.frame import LOG, Workplace
+from arbo.training.frame import LOG, State, Workplace, best_model, checkpoints, load_checkpoint, save_checkpoint
 
 _ORDER = 0
 """Seed of the order of queries, beside the seeds of what a step samples."""

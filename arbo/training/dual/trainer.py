@@ -19,14 +19,13 @@ from arbo.errors import UsageError
 from arbo.linker import Linker
 from arbo.linking.config import LinkerConfig
 from arbo.retrieval.groups import GroupedEntities, among_mentions, nearest_within, rows_of_entities, with_entities
-from arbo.training.checkpoints import best_model, embeddings
 from arbo.training.config import WITHOUT_KB, RunOptions, TrainingConfig
 from arbo.training.data import Snapshot, TrainingSet, corpora_of, job_of, training_sets
 from arbo.training.dual.batches import Batch, Reader, adversarial_nodes
 from arbo.training.dual.objective import Pairs, chosen, mention_losses
 from arbo.training.dual.plan import Plan, asks_the_model
 from arbo.training.fgsm import check_perturbable
-from arbo.training.frame import check_start, training
+from arbo.training.frame import best_model, check_start, embeddings, training
 from arbo.training.loop import Trainer
 
 
