@@ -215,11 +215,14 @@ def test_discovery_alone_has_a_page() -> None:
 
 
 def test_a_page_runs_one_script_and_asks_for_nothing(result: arbo.Result) -> None:
-    html = page(result, "<b>& run")
+    html = page(Payload(result, "<b>& run"))
     policy = unescape(re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', html)[1])  # type: ignore[index]
     rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
-    assert rules.keys() == {"default-src", "script-src", "style-src", "base-uri", "form-action"}
-    assert {rules["default-src"], rules["base-uri"], rules["form-action"]} == {"'none'"}
+    assert (rules.pop("img-src"), rules.keys() - {"script-src", "style-src"}) == (
+        "data:",
+        {"default-src", "connect-src", "base-uri", "form-action"},
+    )
+    assert {rules[name] for name in rules if name not in ("script-src", "style-src")} == {"'none'"}
     for kind, pattern in (
         ("script-src", r'<script type="module">(.*?)</script>'),
         ("style-src", r"<style>(.*?)</style>"),
@@ -233,11 +236,11 @@ def test_a_page_runs_one_script_and_asks_for_nothing(result: arbo.Result) -> Non
     assert "innerHTML" not in html
     assert not re.search(r"^(import|export) ", html, re.MULTILINE)
     assert unpacked(gzip.decompress(b64decode(blocks["texts"])))[1]["text"] == result.document_table["text"].to_pylist()  # type: ignore[index]
-    assert html == page(result, "<b>& run")
+    assert html == page(Payload(result, "<b>& run"))
 
 
 def test_a_page_without_texts_holds_no_text_of_a_document(result: arbo.Result) -> None:
-    html = page(result, "run", texts=False)
+    html = page(Payload(result, "run", texts=False))
     found = re.findall(r'<script type="application/octet-stream" id="(\w+)">([A-Za-z0-9+/=]*)</script>', html)
     blocks = {name: gzip.decompress(b64decode(block)) for name, block in found}
     assert blocks.keys() == {"overview", "tables", "cuts"}

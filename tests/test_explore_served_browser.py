@@ -85,6 +85,7 @@ def test_the_views_are_those_of_the_file(browser: Browser, files: Path) -> None:
         for view in views:
             browser.go(view)
             drawn(browser)
+            browser.run("new Promise(done => setTimeout(done, 300))")  # a slider rests
             browser.run("document.querySelector('.correct')?.remove()")
             texts[view] = browser.text("#main .view")
         return texts

@@ -175,7 +175,7 @@ def test_names_of_changes_reasons_and_errors_are_text(browser: Browser, tmp_path
     file.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
     after = linker(kb).link(documents, corrections=file)
     after.save(tmp_path / "after")
-    report(after, tmp_path / "page.html", name=BAD[1])
+    report(after, tmp_path / "page.html", name=BAD[1], before=before)
     harmless = "window.harm ?? document.querySelectorAll('main :is(img, script, iframe, b), svg[onload]').length"
     for page in ("file", "served"):
         with started("explore", tmp_path / "after", "--before", folder, "--author", BAD[0]) as address:
@@ -187,3 +187,4 @@ def test_names_of_changes_reasons_and_errors_are_text(browser: Browser, tmp_path
                 browser.go(view)
                 browser.run("new Promise(done => setTimeout(done, 100))")
                 assert browser.run(harmless) == 0, view
+                assert ("clusters changed since" in browser.text()) == (view == "#/changes"), view

@@ -76,7 +76,7 @@ def _listening_at(host: str, port: int) -> socket.socket:
         raise UsageError(f"cannot listen at {host}, port {port}: {error.strerror}; choose another --port") from None
 
 
-_BEFORE = "Show what changed since this run. [default: the run of which RUN was made]"
+_BEFORE = "Show what changed since this run. [default: the run of which RUN was made; with --out, none]"
 _OUT = "Write one HTML file with all that the page shows, instead of serving it."
 _NO_TEXTS = (
     "Leave the texts of documents and the long forms of abbreviations out of --out. Texts, types and gold ids of "
@@ -105,7 +105,7 @@ def explore(
     `arbo explore run --out run.html` writes the page as one file, which asks for nothing from anywhere.
     """
     if out is not None:
-        _write(run, out, texts=not no_texts, as_json=as_json)
+        _write(run, out, before, texts=not no_texts, as_json=as_json)
         return
     try:
         from arbo.explore.page import Page
@@ -130,13 +130,14 @@ def explore(
     console.say("stopped")
 
 
-def _write(run: Path, out: Path, *, texts: bool, as_json: bool) -> None:
+def _write(run: Path, out: Path, before: Path | None, *, texts: bool, as_json: bool) -> None:
     """Write the page of a run as one file."""
     from arbo.explore.report import report
 
     check_output(out, (".html", ".htm"), run)
     result = arbo.Result.load(run)
-    size = report(result, out, name=real(run).name, texts=texts)
+    earlier = None if before is None else arbo.Result.load(before)
+    size = report(result, out, name=real(run).name, texts=texts, before=earlier)
     n = result.link_table.num_rows
     value = {"out": str(out), "mentions": n, "bytes": size, "texts": texts}
     console.answer(value, f"page of {n:,} mentions ({size / 1e6:.1f} MB) written to {out}", as_json=as_json)

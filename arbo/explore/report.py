@@ -17,38 +17,47 @@ from importlib.resources import files
 
 from arbo.explore.columns import Columns
 from arbo.explore.payload import Payload
-from arbo.files import PathLike, write_whole
+from arbo.files import PathLike, json_ready, write_whole
 from arbo.results.run import Run
 
-_NAMES = "dom charts views views_one views_document views_threshold changes app columns cuts source file"
-SCRIPTS = tuple(f"{name}.js" for name in _NAMES.split())
-"""The modules of the page, each after those that it imports when it is read."""
+_NAMES = "dom charts views views_one views_document views_threshold changes app columns cuts source"
+SCRIPTS = tuple(_NAMES.split())
+"""The modules that all pages have, each after those that it imports when it is read."""
 _IMPORT = re.compile(r'^import \{[^}]*\} from "\./[a-z_]+\.js";\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(async )?function|const|class)", re.MULTILINE)
 
 
-def report(run: Run, path: PathLike, *, name: str = "run", texts: bool = True) -> int:
+def report(run: Run, path: PathLike, *, name: str = "run", texts: bool = True, before: Run | None = None) -> int:
     """Write the page of a run, and return its size in bytes; see `arbo explore --out`.
 
     Without ``texts``, the page holds no text of a document; mentions keep their own texts, but not their long forms.
-    Equal runs give equal files. Raise UsageError if the file cannot be written.
+    It shows what changed since the run ``before``. Equal runs give equal files. Raise UsageError if the file cannot be
+    written.
     """
-    content = page(run, name, texts=texts).encode("utf-8")
+    content = page(Payload(run, name, texts=texts, before=before)).encode("utf-8")
     write_whole(path, lambda partial: partial.write_bytes(content))
     return len(content)
 
 
-def page(run: Run, name: str, *, texts: bool = True) -> str:
-    """Return the HTML of the page of a run."""
-    style, script = static("page.css"), joined(SCRIPTS)
-    policy = (
-        f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; "
-        "base-uri 'none'; form-action 'none'"
-    )
+def page(payload: Payload) -> str:
+    """Return the HTML of a page in one file."""
     with ThreadPoolExecutor() as threads:
-        written = [threads.submit(_block, *block) for block in _blocks(Payload(run, name, texts=texts))]
+        written = [threads.submit(_block, *block) for block in _blocks(payload)]
     data = "\n".join(block.result() for block in written)
-    return _PAGE.format(policy=escape(policy), title=escape(name), style=style, script=script, data=data)
+    return shell(["file"], ["page"], title=payload.name, data=data)[0]
+
+
+def shell(
+    scripts: Sequence[str], styles: Sequence[str], *, title: str, data: str = "", connect: str = "'none'"
+) -> tuple[str, str]:
+    """Return the HTML of a page of `SCRIPTS` and some more, and its policy; ``connect`` is what it may ask."""
+    script, style = joined([*SCRIPTS, *scripts]), "".join(static(f"{name}.css") for name in styles)
+    policy = (
+        f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; img-src data:; "
+        f"connect-src {connect}; base-uri 'none'; form-action 'none'"
+    )
+    html = _PAGE.format(policy=escape(policy), title=escape(title), style=style, script=script, data=data)
+    return html, policy
 
 
 def _blocks(payload: Payload) -> Iterator[tuple[str, bytes]]:
@@ -60,6 +69,8 @@ def _blocks(payload: Payload) -> Iterator[tuple[str, bytes]]:
     yield "tables", payload.tables
     if payload.overview["no_cuts"] is None:
         yield "cuts", payload.cuts
+    if payload.overview["changes"]:
+        yield "changes", json.dumps(json_ready(payload.changes)).encode()
     yield "overview", json.dumps(payload.overview).encode()
 
 
@@ -74,12 +85,13 @@ _PAGE = """<!doctype html>
 <meta charset="utf-8">
 <meta http-equiv="Content-Security-Policy" content="{policy}">
 <meta name="referrer" content="no-referrer">
+<link rel="icon" href="data:,">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{title}</title>
 <style>{style}</style>
 </head>
 <body>
-<noscript>This page needs JavaScript; it asks for nothing from anywhere.</noscript>
+<noscript>This page needs JavaScript; it asks for nothing from elsewhere.</noscript>
 {data}
 <script type="module">{script}</script>
 </body>
@@ -94,7 +106,7 @@ def static(name: str) -> str:
 
 def joined(names: Sequence[str]) -> str:
     """Return modules as one script, without their imports of each other and their exports."""
-    return "\n".join(_EXPORT.sub("", _IMPORT.sub("", static(name))) for name in names)
+    return "\n".join(_EXPORT.sub("", _IMPORT.sub("", static(f"{name}.js"))) for name in names)
 
 
 def _hash(content: str) -> str:

@@ -1,46 +1,43 @@
-"""The web application of a served page: its files, the blocks of its content, and the review.
+"""The web application of a served page: the page, the blocks of its content, and the review.
 
 It answers this computer alone: requests need the token of the printed address and a local host, and no page of another
-site may ask. The policy lets the page load nothing but its own files.
+site may ask. The policy lets the page load nothing, and ask this server only.
 """
 
-import os
 import secrets
 from functools import partial
-from pathlib import Path
 
 from fastapi import APIRouter, FastAPI, Request, Response
+from fastapi.responses import HTMLResponse
 
 from arbo.explore.page import Page
+from arbo.explore.report import shell
 from arbo.files import json_ready
 from arbo.serve.requests import Limits, Refused
 from arbo.serve.web import Rules, Turn, application, json_response
 
-STATIC = Path(__file__).parent / "static"
 TOKEN = "x-arbo-token"
 BLOCKS = ("overview", "tables", "cuts", "changes")
 """Parts of the content that a page asks for as a whole."""
 QUESTIONS = ("next", "question", "entities")
 """Methods of the review; they take turns, as what writes does."""
-_POLICY = {
-    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
-    "img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+_HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-_KINDS = {".js": "text/javascript", ".css": "text/css", ".html": "text/html"}
 
 
 def app_of(page: Page, token: str) -> FastAPI:
     """Return the web application of a page; requests to its views need the token in the header ``X-Arbo-Token``."""
-    app = application(Rules(Limits(body=20_000), "the page is at /", _POLICY, check=partial(_check, token)))
+    html, policy = shell(["review", "remote"], ["page", "review"], title="arbo", connect="'self'")
+    headers = _HEADERS | {"Content-Security-Policy": f"{policy}; frame-ancestors 'none'"}
+    app = application(Rules(Limits(body=20_000), "the page is at /", headers, check=partial(_check, token)))
     turns = APIRouter(route_class=Turn)
     for name in BLOCKS:
         app.get(f"/api/{name}")(partial(_block, page, name))
-
     app.get("/api/texts")(page.texts)
     app.get("/api/entity")(page.entity)
     for name in QUESTIONS:
@@ -48,8 +45,7 @@ def app_of(page: Page, token: str) -> FastAPI:
     turns.post("/api/review/answer")(page.answer)
     turns.post("/api/apply")(page.applied)
     app.include_router(turns)
-    app.get("/")(_file)
-    app.get("/{name}")(_file)
+    app.get("/")(lambda: HTMLResponse(html))
     return app
 
 
@@ -68,11 +64,3 @@ def _check(token: str, request: Request) -> None:
         raise Refused(f"a page of {origin:.100} asked; only the page itself may", 403)
     if not secrets.compare_digest(request.headers.get(TOKEN, "").encode(), token.encode()):
         raise Refused("the token is missing or wrong; open the address that `arbo explore` printed", 403)
-
-
-def _file(name: str = "index.html") -> Response:
-    """Return a file of the page."""
-    file = STATIC / name
-    if name not in os.listdir(STATIC) or file.suffix not in _KINDS:  # a name may be too long to ask for
-        raise Refused("Not Found; the page is at /", 404)
-    return Response(file.read_bytes(), media_type=_KINDS[file.suffix])

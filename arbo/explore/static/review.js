@@ -12,7 +12,7 @@ const CHOICES = 9;
 export async function reviewView(source, id = null) {
   const box = h("div", { class: "review" }), status = h("p", { class: "status", role: "status", "aria-live": "polite", "data-answers": "0" });
   const state = { source, id, box, status, choices: [], told: null };
-  await ask(state, id === null ? await source.ask("review/next") : null);
+  await take(state, id === null ? await source.ask("review/next") : null);
   draw(state);
   const onKey = (event) => {
     if (!box.isConnected) removeEventListener("keydown", onKey, true);
@@ -23,7 +23,7 @@ export async function reviewView(source, id = null) {
 }
 
 // Take the next question, or ask about the one mention again; the mention is a row of the page.
-async function ask(state, told) {
+async function take(state, told) {
   const { source, id } = state;
   state.told = id === null ? told : { question: await source.ask("review/question", { id }) };
   const { question } = state.told;
@@ -112,7 +112,7 @@ async function decide(state, kind, value = undefined) {
   await guarded(state, async () => {
     const body = { answer: kind, mention_id: state.told.question?.mention_id, value };
     const told = await state.source.ask("review/answer", {}, body);
-    await ask(state, told);
+    await take(state, told);
     draw(state);
     state.status.textContent = told.written ? `Written: ${JSON.stringify(told.written)}` : kind === "undo" ? "Taken back." : "";
     scrollTo(0, 0);
