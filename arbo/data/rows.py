@@ -1,12 +1,22 @@
 """Rows in memory: dicts, a pandas or polars frame, an Arrow table, a Hugging Face `Dataset`, or names alone.
 
-A row is a document or an entity with the keys of arbo's JSON lines (see `arbo.formats.jsonl`), or a mention (see
-`arbo.data.mention_rows`). An empty cell (None, NaN) counts as a missing key, and an array as a list. Further columns
-are kept as metadata. So is the index of a pandas frame, under the names that `frame.reset_index()` gives it; a default
-index is kept only if the rows are mentions or names. Errors count rows from 0, as `frame.iloc` and `dataset[...]` do;
-errors in rows of files name the file and the line or row.
+A row is a document or an entity with the keys of arbo's JSON lines (see `arbo.formats.jsonl`), or a mention. An empty
+cell (None, NaN) counts as a missing key, and an array as a list. Further columns are kept as metadata. So is the index
+of a pandas frame, under the names that `frame.reset_index()` gives it; a default index is kept only if the rows are
+mentions or names. Errors count rows from 0, as `frame.iloc` and `dataset[...]` do; errors in rows of files name the
+file and the line or row. A name alone, without a text, becomes a document whose only mention is the whole name. Rows of
+mentions look like this:
 
-A name alone, without a text, becomes a document whose only mention is the whole name.
+    document_id   text                     start   end   mention_id   type    entity
+    d1            Left and right kidney.       9    21   m2           Organ   UBERON:0002113
+
+A mention needs the first four columns. `entity` holds the gold id, or several separated by `|`; `entities` holds a list
+of gold ids, and an empty list means NIL. A mention without either is not annotated. `cluster` holds the gold cluster,
+`score` the score of the finder that found the mention. `mention_text` is compared with the text at the offsets.
+`domain` is the domain of the document.
+The rows of a document need not be adjacent, and only the first row needs its text and domain. A row without start and
+end stands for the document itself, for example a document without mentions. Further columns become the metadata of the
+mention or, in a row without start and end, of the document; so do `cluster` and `score` in such a row.
 """
 
 import json
@@ -15,21 +25,41 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import tee
 from math import isnan
-from typing import Any
+from typing import Any, NamedTuple
 
-from arbo.data.documents import Document
+from arbo.data import objects
+from arbo.data.documents import Document, Marked, marked_mention, named
 from arbo.data.entities import Entity
-from arbo.data.mention_rows import MENTION_IDS, REQUIRED, from_mentions
-from arbo.data.objects import to_document, to_entity
 from arbo.data.records import Item, OnError, Records
 from arbo.data.spacy_docs import docs_in, is_doc
 from arbo.data.tables import Tables
 from arbo.errors import DataError
-from arbo.text.checks import check_name, check_text
+from arbo.text.checks import check_name, check_spans, check_text
 
 Placed = tuple[str, Any]
 """The place of a row, for errors, and the row, or a DataError if the row could not be read."""
+Row = dict[str, Any]
 
+REQUIRED = ("document_id", "text", "start", "end")
+MENTION_IDS = ("document_id", "mention_id", "entity", "cluster")
+
+# 3.0 is a whole number too, since pandas makes floats of a column with an empty cell.
+_OFFSET = objects.or_null(
+    objects.a_kind("a whole number", lambda v: type(v) is int or (isinstance(v, float) and v.is_integer()), int)
+)
+_OF_DOCUMENT: Mapping[str, objects.Convert] = {
+    "document_id": objects.string,
+    "text": objects.string,
+    "domain": objects.string_or_null,
+}
+_IN_ANY_ROW = {
+    **_OF_DOCUMENT,
+    "start": _OFFSET,
+    "end": _OFFSET,
+    **dict.fromkeys(("mention_id", "mention_text", "type", "entity"), objects.string_or_null),
+    "entities": objects.strings_or_null,
+}
+COLUMNS: Mapping[str, objects.Convert] = {**_IN_ANY_ROW, "cluster": objects.string_or_null, "score": objects.number}
 
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 
@@ -132,7 +162,7 @@ def documents_of(rows: Iterable[Placed], on_error: OnError = "fail") -> Records[
     columns: Mapping[Any, Any] = next((row for _, row in ahead if isinstance(row, Mapping)), {"id": None})
     del ahead  # or all rows would stay
     if "document_id" in columns:
-        from_mentions(_records(rows, MENTION_IDS, records), records)
+        _from_mentions(_records(rows, MENTION_IDS, records), records)
         return records
     if "id" not in columns:
         raise DataError(
@@ -140,12 +170,12 @@ def documents_of(rows: Iterable[Placed], on_error: OnError = "fail") -> Records[
             f"not {', '.join(map(str, columns)) or 'rows without columns'}; "
             'if the rows are names, pass their column alone, such as frame["name"]'
         )
-    return _read(rows, to_document, records)
+    return _read(rows, objects.to_document, records)
 
 
 def entities_of(rows: Iterable[Placed], on_error: OnError = "fail") -> Records[Entity]:
     """Make entities from rows."""
-    return _read(rows, to_entity, Records("entities", on_error))
+    return _read(rows, objects.to_entity, Records("entities", on_error))
 
 
 def _read(rows: Iterable[Placed], build: Callable[[object], Item], records: Records[Item]) -> Records[Item]:
@@ -200,3 +230,74 @@ def _plain(value: Any) -> Any:
     if type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, float) and isnan(value)):
         return None
     return value
+
+
+class _Draft(NamedTuple):
+    """A document whose mentions are still being collected, each with the place of its row."""
+
+    place: str
+    text: str
+    domain: str | None
+    metadata: Row
+    mentions: list[Marked]
+    places: list[str]
+
+
+def _from_mentions(rows: Iterable[Placed], records: Records[Document]) -> None:
+    """Group rows, each with its place, by document; add the documents to `records` in order of their first rows."""
+    drafts: dict[str, _Draft] = {}
+    for place, row in rows:
+        with records.record(place, kind="rows"):
+            values = _checked_mention(row)
+            document_id, text = values["document_id"], values.get("text")
+            if document_id not in drafts:
+                if text is None:
+                    raise DataError("the first row of a document needs its 'text'", id=document_id)
+                drafts[document_id] = _Draft(place, text, values.get("domain"), {}, [], [])
+            draft = drafts[document_id]
+            for column, own in (("text", draft.text), ("domain", draft.domain)):
+                if values.get(column) not in (None, own):
+                    problem = f"the {column!r} differs from that in {draft.place} for the same document"
+                    remedy = "; 'text' is the whole document, 'mention_text' the mention" if column == "text" else ""
+                    raise DataError(problem + remedy, id=document_id)
+            if "start" in values:
+                draft.mentions.append(_marked(values))
+                draft.places.append(place)
+            else:
+                draft.metadata.update(values["metadata"])
+    for document_id, draft in drafts.items():
+        with records.record(draft.place):
+            records.add(_document(document_id, draft, records), draft.place)
+
+
+def _checked_mention(row: Row) -> Row:
+    name = row.get("mention_id", row.get("document_id"))
+    of = name if isinstance(name, str) else None
+    columns = COLUMNS if row.keys() & {"start", "end"} else _IN_ANY_ROW
+    values = objects.fields(row, "a row of mentions", columns, required=("document_id",), of=of)
+    if len(row.keys() & {"start", "end"}) < 2 and row.keys() & columns.keys() - _OF_DOCUMENT:
+        raise DataError(f"a mention needs 'start' and 'end'; required columns: {', '.join(REQUIRED)}", id=of)
+    if "entity" in values and "entities" in values:
+        raise DataError("gold ids are in both 'entity' and 'entities'; leave one of them out", id=of)
+    if "start" in values:
+        check_spans(((values["start"], values["end"]),), of=of)
+    return values
+
+
+def _marked(row: Row) -> Marked:
+    gold = tuple(map(str.strip, row["entity"].split("|"))) if "entity" in row else row.get("entities")
+    kind, score, cluster, id_, text = map(row.get, ("type", "score", "cluster", "mention_id", "mention_text"))
+    return Marked(((row["start"], row["end"]),), kind, gold, score, row["metadata"], cluster, id_, text)
+
+
+def _document(document_id: str, draft: _Draft, records: Records[Document]) -> Document:
+    places: dict[str | None, str] = {}
+    mentions = []
+    for (one, id_), place in zip(named(document_id, draft.mentions), draft.places, strict=True):
+        with records.record(place):
+            mentions.append(marked_mention(one, id_, document_id, draft.text))
+            places[id_] = place
+    try:
+        return Document(document_id, draft.text, tuple(mentions), draft.domain, draft.metadata)
+    except DataError as error:
+        raise error.at(places.get(error.id, draft.place)) from None

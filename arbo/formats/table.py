@@ -3,7 +3,7 @@
     id,name,aliases,definition
     D010190,Pancreatic Neoplasms,"Cancer, pancreatic|Pancreas Cancer",Tumors of the pancreas.
 
-Rows and columns are the same as in a frame (see `arbo.data.rows` and `arbo.data.mention_rows`), with column names in
+Rows and columns are the same as in a frame (see `arbo.data.rows`), with column names in
 upper or lower case; further columns are kept as metadata. Several files, or the files of a folder, count as one table.
 
 The first line of CSV (with commas or semicolons) and TSV has the names of the columns. An empty cell is a missing
@@ -39,9 +39,8 @@ import pyarrow.parquet as pq
 from arbo.data import Corpus, KnowledgeBase, OnError
 from arbo.data.arrow import numbers
 from arbo.data.entity_table import joined, table_of_columns
-from arbo.data.mention_rows import COLUMNS
 from arbo.data.objects import DOCUMENT_KEYS, ENTITY_KEYS
-from arbo.data.rows import Placed, are_storable, documents_of, entities_of
+from arbo.data.rows import COLUMNS, Placed, are_storable, documents_of, entities_of
 from arbo.data.tables import Tables
 from arbo.errors import DataError
 from arbo.files import PathLike, write_whole
