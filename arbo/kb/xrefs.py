@@ -12,6 +12,7 @@ from arbo.data import KnowledgeBase
 from arbo.errors import UsageError
 
 _SPELLINGS = (("MSH", "MESH", "MeSH"), ("UMLS_CUI", "UMLS"), ("OMIM", "MIM"))
+_GROUPS = {spelling.casefold(): group for group in _SPELLINGS for spelling in group}
 
 
 def through_xrefs(kb: KnowledgeBase, *prefixes: str) -> KnowledgeBase:
@@ -25,14 +26,15 @@ def through_xrefs(kb: KnowledgeBase, *prefixes: str) -> KnowledgeBase:
     >>> view["D7251"].name, view["MESH:D7251"].name, view["DOID:9"].name
     ('flu', 'flu', 'cold')
     """
-    spelt = {prefix: _spellings(prefix) for prefix in prefixes}
+    spelt = {prefix: (prefix, *_GROUPS.get(prefix.casefold(), ())) for prefix in prefixes}
     present = Counter(xref.partition(":")[0] for (xrefs,) in kb.columns("xrefs") for xref in xrefs if ":" in xref)
-    missing = [prefix for prefix, spellings in spelt.items() if not _folded(present) & _folded(spellings)]
+    folded = {prefix.casefold() for prefix in present}
+    missing = [prefix for prefix, spellings in spelt.items() if folded.isdisjoint(map(str.casefold, spellings))]
     if missing or not prefixes:
         known = ", ".join(f"{prefix} ({count:,})" for prefix, count in present.most_common(12)) or "none"
         wrong = f"no xref has the prefix {' or '.join(missing)}" if missing else "name at least one prefix"
         raise UsageError(f"{wrong}; the most frequent prefixes of xrefs: {known}")
-    forms = {prefix: spellings for spellings in spelt.values() for prefix in _folded(spellings)}
+    forms = {spelling.casefold(): spellings for spellings in spelt.values() for spelling in spellings}
     return kb.with_alternative_ids(_ids(id_, xrefs, forms) for id_, xrefs in kb.columns("id", "xrefs"))
 
 
@@ -45,14 +47,3 @@ def _ids(own: str, xrefs: tuple[str, ...], forms: dict[str, tuple[str, ...]]) ->
         for form in (concept, xref, *(f"{spelling}:{concept}" for spelling in spellings)):
             if form != own:
                 yield form
-
-
-def _spellings(prefix: str) -> tuple[str, ...]:
-    for group in _SPELLINGS:
-        if prefix.casefold() in _folded(group):
-            return tuple(dict.fromkeys((prefix, *group)))
-    return (prefix,)
-
-
-def _folded(prefixes: Counter[str] | tuple[str, ...]) -> set[str]:
-    return {prefix.casefold() for prefix in prefixes}
