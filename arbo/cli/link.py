@@ -125,10 +125,7 @@ def _run(
             return
         result.save(output.out, texts=job.texts)
     _say_notes(result, documents, linker.kb)
-    if output.as_json:
-        console.print_json(_summary(result, output.out))
-    else:
-        _print(result, output.out)
+    _print(result, output.out, as_json=output.as_json)
 
 
 def _print_preview(before: arbo.Result, after: arbo.Result, *, as_json: bool) -> None:
@@ -176,24 +173,19 @@ def _say_notes(result: arbo.Result, documents: arbo.Corpus, kb: arbo.KnowledgeBa
         console.warn(problem)
 
 
-def _summary(result: arbo.Result, folder: Path) -> dict[str, Any]:
+def _print(result: arbo.Result, folder: Path, *, as_json: bool) -> None:
+    """Print what became of the mentions, and what to do next."""
     manifest, n, nil = result.manifest, result.mention_table.num_rows, result.n_nil
-    return {
-        "run": str(folder),
-        "mentions": n,
-        "linked": n - nil,
-        "nil": nil,
-        "discovered": len(result.discovered),
-        **{name: manifest[name] for name in ("corrections", "giants", "seconds") if name in manifest},
-    }
-
-
-def _print(result: arbo.Result, folder: Path) -> None:
+    if as_json:
+        numbers = {"mentions": n, "linked": n - nil, "nil": nil, "discovered": len(result.discovered)}
+        more: dict[str, Any] = {key: manifest[key] for key in ("corrections", "giants", "seconds") if key in manifest}
+        console.print_json({"run": str(folder), **numbers, **more})
+        return
     console.print_summary(result)
     if len(result.discovered):
         console.print_title("Largest discovered entities")
         console.print_clusters(result.discovered[:5])
-    look = "--clusters" if result.manifest["knowledge_base"] is None else "--lowest-margin"
+    look = "--clusters" if manifest["knowledge_base"] is None else "--lowest-margin"
     first, annotated = result.mention_table["mention_id"][:1].to_pylist(), any(gold for gold in result.labels)
     console.print_next(
         folder, ["show", look], *(["explain", id_] for id_ in first), *([["evaluate"]] if annotated else [])

@@ -128,16 +128,12 @@ def _is_free(taken: Sequence[Span], span: Span) -> bool:
 
 def _marked(document: Document, proposals: Sequence[Proposal], kb: KnowledgeBase) -> Document:
     names = mention_ids(document.id, [of.spans for of in proposals])
+    kinds = (types[0] if len(types) == 1 else None for types in (kb.entities[of.entity].types for of in proposals))
     mentions = (
-        Mention(name, document.id, of.spans, text_of(of.spans, document.text), _type(kb, of.entity), None, of.score)
-        for name, of in zip(names, proposals, strict=True)
+        Mention(name, document.id, of.spans, text_of(of.spans, document.text), kind, None, of.score)
+        for name, of, kind in zip(names, proposals, kinds, strict=True)
     )
     return replace(document, mentions=tuple(mentions))
-
-
-def _type(kb: KnowledgeBase, entity: int) -> str | None:
-    types = kb.entities[entity].types
-    return types[0] if len(types) == 1 else None
 
 
 T = TypeVar("T")

@@ -206,7 +206,7 @@ def train_reranker(
     training_sets(corpora, kb, expand_abbreviations=expand)  # raises if there is nothing to learn
     retrieval: dict[str, Any] = {"k": k, "encoder": linker.encoder.settings}
     what = {"reranker": reranker.settings, "candidates": retrieval, "expand_abbreviations": expand}
-    with training(out, job_of(corpora, kb, config=config, **what), config, options) as workplace:
+    with training(out, job_of(corpora, kb, config, **what), config, options) as workplace:
         retrieved = _retrieved(linker, corpora, k, workplace)
         data = RerankingSet.of(retrieved["documents"])
         RerankingTrainer(reranker, data, retrieved.get("dev"), config, workplace).run()

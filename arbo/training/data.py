@@ -184,11 +184,9 @@ def training_sets(
     return {name: TrainingSet.of(corpus, kb, **how, purpose=PURPOSES[name]) for name, corpus in corpora.items()}
 
 
-def job_of(corpora: Mapping[str, Corpus], kb: KnowledgeBase, **what: Any) -> dict[str, Any]:
-    """Return the values that identify a training run: ``what`` (settings, models) and the fingerprints of its data."""
-    settings = {name: value.as_dict() if isinstance(value, LoopConfig) else value for name, value in what.items()}
-    for name, value in what.items():
-        if isinstance(value, LoopConfig):
-            del settings[name]["micro_batch"]  # a resumed training may change it
+def job_of(corpora: Mapping[str, Corpus], kb: KnowledgeBase, config: LoopConfig, **what: Any) -> dict[str, Any]:
+    """Return the values that identify a training run: settings, ``what`` (models) and the fingerprints of its data."""
+    values = config.as_dict()
+    del values["micro_batch"]  # a resumed training may change it
     fingerprints = {name: corpus.fingerprint for name, corpus in corpora.items()}
-    return {**settings, **fingerprints, "knowledge_base": kb.fingerprint}
+    return {"config": values, **what, **fingerprints, "knowledge_base": kb.fingerprint}

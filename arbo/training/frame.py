@@ -10,7 +10,6 @@ never incomplete. The best model is written the same way. Random choices are see
 state of a random generator is saved.
 """
 
-import hashlib
 import json
 import logging
 import shutil
@@ -108,8 +107,7 @@ def accelerator_of(config: LoopConfig) -> Accelerator:
 @contextmanager
 def _begun(folder: Path, target: Path, job: dict[str, Any]) -> Iterator[None]:
     """Create the folder of a training run, or reopen it to resume, and lock it for the duration of the block."""
-    file, log = folder / "job.json", _log_of(target)
-    digest = hashlib.sha256(json.dumps(job, sort_keys=True).encode()).hexdigest()
+    file, log, values = folder / "job.json", _log_of(target), json_ready(job)
     if not file.is_file():
         names = (path.name for path in folder.iterdir()) if folder.is_dir() else ()
         if any(name != _LOCK and not name.startswith(".arbo-partial-") for name in names):
@@ -118,10 +116,10 @@ def _begun(folder: Path, target: Path, job: dict[str, Any]) -> Iterator[None]:
             raise UsageError(f"{log} exists without its model, and would be overwritten; move it")
     with _locked(folder):
         if not file.is_file():
-            write_json({"hash": digest, **job}, file)
-        elif (other := json.loads(file.read_text("utf-8"))).get("hash") != digest:
+            write_json(values, file)
+        elif (other := json.loads(file.read_text("utf-8"))) != values:
             raise UsageError(
-                f"{folder} belongs to another training run, which differs in {_differing(other, job)} "
+                f"{folder} belongs to another training run, which differs in {_differing(other, values)} "
                 f"(see its {file.name}); repeat that run, delete the folder, or choose another --out"
             )
         shutil.rmtree(_old_of(target), ignore_errors=True)
@@ -165,14 +163,13 @@ def _locked(folder: Path) -> Iterator[None]:
 
 def _differing(there: dict[str, Any], here: dict[str, Any]) -> str:
     names: list[str] = []
-    values = json_ready(here)
-    for name in dict.fromkeys([*values, *there]):
-        value, other = values.get(name), there.get(name)
+    for name in dict.fromkeys([*here, *there]):
+        value, other = here.get(name), there.get(name)
         if isinstance(value, dict) and isinstance(other, dict):
             names += [key for key in dict.fromkeys([*value, *other]) if value.get(key) != other.get(key)]
-        elif value != other and name != "hash":
+        elif value != other:
             names.append(name.replace("_", " "))
-    return ", ".join(names) or "settings"
+    return ", ".join(names)
 
 
 def _shorten(log: Path, step: int) -> None:

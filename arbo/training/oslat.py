@@ -304,7 +304,7 @@ def train_self_alignment(
         )
     data = Contrasts.of_names(kb)
     start = replace(encoder, config=replace(encoder.config, entity_threshold=None, mention_threshold=None), cache=None)
-    with training(out, job_of({}, kb, config=config, encoder=encoder.settings), config, options) as workplace:
+    with training(out, job_of({}, kb, config, encoder=encoder.settings), config, options) as workplace:
         SelfAlignmentTrainer(start, data, None, config, workplace).run()
     return DualEncoder.from_pretrained(workplace.target)
 
@@ -416,7 +416,7 @@ def train_oslat(
     check_start(out, kb)
     config, corpora = config or OslatTraining(), corpora_of(documents, dev)
     data = {name: Contrasts.of_texts(corpus, kb, purpose=PURPOSES[name]) for name, corpus in corpora.items()}
-    job = job_of(corpora, kb, config=config, model=model.settings, expand_abbreviations=expand_abbreviations)
+    job = job_of(corpora, kb, config, model=model.settings, expand_abbreviations=expand_abbreviations)
 
     def finish(model: LabelAttention) -> LabelAttention:
         finder = ModelFinder(model, abbreviations=expand_abbreviations)

@@ -226,7 +226,7 @@ def train(
         linker = Linker(kb if has_kb else None, model, linking, workplace.options.announce)
         return model if dev is None else _with_thresholds(model, linker.tune(corpora["dev"]))
 
-    with training(out, job_of(corpora, kb, config=config, **what), config, options) as workplace:
+    with training(out, job_of(corpora, kb, config, **what), config, options) as workplace:
         DualTrainer(encoder, data["documents"], data.get("dev"), config, workplace).run(finish)
     return DualEncoder.from_pretrained(workplace.target)
 
