@@ -156,6 +156,17 @@ def json_strings(objects: Iterable[Mapping[str, Any]]) -> pa.Array:
     return strings([json.dumps(one, ensure_ascii=False) if one else None for one in objects], pa.large_string())
 
 
+def objects_in(cells: Sequence[str | None]) -> list[dict[str, Any]]:
+    """Return the objects of `json_strings`, ``{}`` for null; raise DataError for anything else."""
+    try:
+        values: list[Any] = json.loads(f"[{','.join([cell or '{}' for cell in cells])}]")
+    except (ValueError, RecursionError):
+        values = []
+    if len(values) != len(cells) or not all(type(value) is dict for value in values):
+        raise errors.DataError("the metadata are not a JSON object; run the job again", file="the run")
+    return values
+
+
 def starts(length: npt.NDArray[np.integer[Any]]) -> pa.Array:
     """Return where lists of these lengths begin, and where the last ends, for `pyarrow.ListArray.from_arrays`."""
     return numbers(np.append(np.int32(0), np.cumsum(length, dtype=np.int32)))

@@ -5,7 +5,6 @@ Ids are found by their hashes, in a sorted array. Processes that map the same fi
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
@@ -19,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from arbo.data.arrow import OnDemand, Strings, json_strings, numbers, string_lists, strings, text_of
+from arbo.data.arrow import OnDemand, Strings, json_strings, numbers, objects_in, string_lists, strings, text_of
 from arbo.data.entities import Entity
 from arbo.data.fingerprint import Hashes, hash_of, hashes_of
 from arbo.errors import DataError, UsageError
@@ -147,11 +146,7 @@ class Entities(OnDemand[Entity]):
 def _entity(columns: Sequence[pa.Array], row: int) -> Entity:
     *values, metadata = (column[row].as_py() for column in columns)
     made: list[Any] = [tuple(value) if isinstance(value, list) else value for value in values]
-    return Entity(*made, *[_metadata(metadata)])
-
-
-def _metadata(text: str | None) -> dict[str, Any]:
-    return {} if text is None else dict(json.loads(text))
+    return Entity(*made, *objects_in([metadata]))
 
 
 def each(table: pa.RecordBatch, names: Sequence[str]) -> Iterator[tuple[Any, ...]]:
@@ -164,7 +159,7 @@ def columns_in(table: pa.RecordBatch, names: Sequence[str]) -> Iterator[Sequence
     """Yield the Python values of each of some columns; those of lists are cut from the list of all their items."""
     for column, name in ((table.column(name), name) for name in names):
         if name == "metadata":
-            yield [*map(_metadata, column.to_pylist())]
+            yield objects_in(column.to_pylist())
         elif pa.types.is_large_list(column.type):
             items, start = tuple(column.flatten().to_pylist()), column.offsets.to_pylist()
             yield [items[begin - start[0] : end - start[0]] for begin, end in pairwise(start)]

@@ -9,7 +9,6 @@ mentions of a run also have ``expansion``, the name that is compared where it is
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -22,7 +21,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from arbo.data.arrow import OnDemand, json_strings, numbers, rows_among, starts, string_lists, strings
+from arbo.data.arrow import OnDemand, json_strings, numbers, objects_in, rows_among, starts, string_lists, strings
 from arbo.data.documents import Document, Mention
 from arbo.engine import ranges
 from arbo.errors import DataError, UsageError
@@ -273,17 +272,6 @@ def mention_in(row: Mapping[str, Any]) -> Mention:
 def metadata_of(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return the metadata of a mention or document of a run: columns or keys of the input that arbo does not know."""
     return objects_in([row.get("metadata")])[0]
-
-
-def objects_in(cells: Sequence[str | None]) -> list[dict[str, Any]]:
-    """Return the JSON objects in cells of the column ``metadata``, ``{}`` for null; raise DataError without one."""
-    try:
-        values: list[Any] = json.loads(f"[{','.join([cell or '{}' for cell in cells])}]")
-    except (ValueError, RecursionError):
-        values = []
-    if len(values) != len(cells) or not all(type(value) is dict for value in values):
-        raise DataError("the metadata are not a JSON object; run the job again", file="the run")
-    return values
 
 
 def labels_in(mentions: pa.Table) -> list[list[str] | None]:

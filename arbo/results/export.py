@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from arbo.data import Corpus
-from arbo.data.arrow import numbers, strings
-from arbo.data.tables import documents_in, names_in, objects_in
+from arbo.data.arrow import numbers, objects_in, strings
+from arbo.data.tables import documents_in, names_in
 from arbo.errors import UsageError
 from arbo.files import PathLike
 from arbo.formats import TABLES, Ids, writer

@@ -12,8 +12,8 @@ from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hi
 
 import pyarrow as pa
 
+from arbo.data.arrow import objects_in
 from arbo.data.documents import Mention
-from arbo.data.tables import objects_in
 
 _TYPES = {str: pa.string(), float: pa.float32(), bool: pa.bool_(), int: pa.int32(), Mention: pa.string()}
 _SPANS = pa.list_(pa.struct([("start", pa.int32()), ("end", pa.int32())]))
