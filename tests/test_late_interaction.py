@@ -76,7 +76,7 @@ CONTEXT = arbo.EncoderConfig.in_context(max_length=40, pooling="tokens")
 
 def read(tower: Tower, row: TokenRow) -> Array:
     with torch.no_grad():
-        return np.asarray(tower.read([row]).hidden[0].numpy(), np.float64)
+        return np.asarray(tower.encode([row], "tokens")[0].numpy(), np.float64)
 
 
 def unit(tokens: Array) -> Array:

@@ -136,8 +136,7 @@ def spread(verb: Callable[..., None]) -> Callable[..., None]:
     """Return a verb that takes the fields of its groups as options, those without a default first.
 
     A parameter that is annotated with a dataclass stands for the options of its fields, and ``Annotated[Chosen,
-    Shown(...)]`` for `--set`, `--settings` and the options of the fields that are shown. Options that a dataclass adds
-    to those of another come before these.
+    Shown(...)]`` for `--set`, `--settings` and the options of the fields that are shown.
     """
     parameters = signature(verb, eval_str=True).parameters
     args = {
@@ -168,12 +167,10 @@ def spread(verb: Callable[..., None]) -> Callable[..., None]:
 
 
 def _fields(parameter: Parameter) -> Iterator[Parameter]:
-    group = parameter.annotation
-    hints = get_type_hints(group, include_extras=True)
-    defaults = {field.name: field.default for field in fields(group)}
-    for name in dict.fromkeys(name for base in group.__mro__ for name in vars(base).get("__annotations__", ())):
-        default = Parameter.empty if defaults[name] is MISSING else defaults[name]
-        yield Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=hints[name])
+    hints = get_type_hints(parameter.annotation, include_extras=True)
+    for one in fields(parameter.annotation):
+        default = Parameter.empty if one.default is MISSING else one.default
+        yield Parameter(one.name, Parameter.KEYWORD_ONLY, default=default, annotation=hints[one.name])
 
 
 def _settings(shown: Shown) -> Iterator[Parameter]:

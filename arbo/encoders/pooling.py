@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
 from arbo.encoders.templates import TokenRow
 
@@ -10,14 +10,6 @@ if TYPE_CHECKING:
     import torch
 
 Pooling = Literal["cls", "mean", "mention", "tokens"]
-
-
-class TokenVectors(NamedTuple):
-    """Token vectors of several rows, padded to the longest; float32 or lower precision."""
-
-    hidden: torch.Tensor  # (rows, tokens, hidden size)
-    mask: torch.Tensor  # (rows, tokens): 1 for tokens of the row, 0 for padding
-    focus: torch.Tensor  # (rows, tokens): 1 for tokens of the mention or the name
 
 
 def n_vectors(row: TokenRow, pooling: Pooling) -> int:
@@ -28,6 +20,7 @@ def n_vectors(row: TokenRow, pooling: Pooling) -> int:
 def pool(hidden: torch.Tensor, mask: torch.Tensor, focus: torch.Tensor, pooling: Pooling) -> torch.Tensor:
     """Pool the token vectors of each row: (rows, tokens, dim) to (rows, 1, dim), in float32.
 
+    ``mask`` has 1 for the tokens of a row and 0 for padding, ``focus`` 1 for those of the mention or the name.
     ``"cls"`` takes the first token, ``"mean"`` the mean over the tokens in ``mask``, ``"mention"`` the mean over the
     tokens in ``focus``, or over those in ``mask`` if the row has none in ``focus``. ``"tokens"`` does not pool: the
     result has all vectors, including those outside ``mask``.

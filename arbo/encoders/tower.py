@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args
 import numpy as np
 
 from arbo.encoders import pretrained
-from arbo.encoders.pooling import Pooling, TokenVectors, n_vectors, pool
+from arbo.encoders.pooling import Pooling, n_vectors, pool
 from arbo.encoders.pretrained import PROJECTION, first_line
 from arbo.encoders.templates import TokenRow
 from arbo.engine import Floats, Ids, ranges
@@ -189,32 +189,6 @@ class Tower:
         """Number of tokens in a batch that is large enough to keep the device busy."""
         return _TOKENS_A_BATCH.get(self.model.device.type, _TOKENS_A_BATCH_ELSEWHERE)
 
-    def read(self, rows: Sequence[TokenRow]) -> TokenVectors:
-        """Run the model on one or more rows as one batch, padded to the longest.
-
-        The caller sets gradients and dropout.
-        """
-        import torch
-
-        longest = max([1, *(len(row.ids) for row in rows)])
-        ids = np.full((len(rows), longest), self.tokenizer.pad_token_id or 0, np.int64)
-        mask = np.zeros((len(rows), longest), np.int64)
-        focus = np.zeros((len(rows), longest), np.int64)
-        for place, row in enumerate(rows):
-            ids[place, : len(row.ids)] = row.ids
-            mask[place, : len(row.ids)] = 1
-            focus[place, row.begin : row.end] = 1
-        attended = mask.copy()
-        attended[:, 0] = 1  # attention over nothing, in a row without tokens, is NaN
-
-        def tensor(array: Ids) -> torch.Tensor:
-            if self.model.device.type == "cuda":  # from pinned memory, so that it does not wait for the previous batch
-                return torch.from_numpy(array).pin_memory().to(self.model.device, non_blocking=True)
-            return torch.from_numpy(array).to(self.model.device)
-
-        hidden = self.model(input_ids=tensor(ids), attention_mask=tensor(attended)).last_hidden_state
-        return TokenVectors(hidden, tensor(mask), tensor(focus))
-
     def encode(self, rows: Sequence[TokenRow], pooling: Pooling) -> torch.Tensor:
         """Compute the vectors of rows of tokens in one batch: (rows, vectors, dim), in float32, on the model's device.
 
@@ -226,11 +200,27 @@ class Tower:
 
         if not rows:
             return torch.zeros((0, 1, self.dim), device=self.model.device)
-        tokens = self.read(rows)
-        vectors = pool(*tokens, pooling)
+        longest = max([1, *(len(row.ids) for row in rows)])
+        ids = np.full((len(rows), longest), self.tokenizer.pad_token_id or 0, np.int64)
+        exists, in_focus = np.zeros((2, len(rows), longest), np.int64)
+        for place, row in enumerate(rows):
+            ids[place, : len(row.ids)] = row.ids
+            exists[place, : len(row.ids)] = 1
+            in_focus[place, row.begin : row.end] = 1
+        attended = exists.copy()
+        attended[:, 0] = 1  # attention over nothing, in a row without tokens, is NaN
+
+        def tensor(array: Ids) -> torch.Tensor:
+            if self.model.device.type == "cuda":  # from pinned memory, so that it does not wait for the previous batch
+                return torch.from_numpy(array).pin_memory().to(self.model.device, non_blocking=True)
+            return torch.from_numpy(array).to(self.model.device)
+
+        hidden = self.model(input_ids=tensor(ids), attention_mask=tensor(attended)).last_hidden_state
+        mask = tensor(exists)
+        vectors = pool(hidden, mask, tensor(in_focus), pooling)
         if self.projection is not None:
             vectors = self.projection(vectors).float()
-        return vectors * tokens.mask[:, : vectors.shape[1], None]
+        return vectors * mask[:, : vectors.shape[1], None]
 
     def encode_apart(self, rows: Sequence[TokenRow], pooling: Pooling) -> torch.Tensor:
         """Compute the same vectors as `encode`, in the order of ``rows``, but in batches of rows of similar length."""
