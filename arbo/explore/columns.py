@@ -45,9 +45,7 @@ class Columns:
 
     def codes(self, name: str, values: pa.ChunkedArray) -> None:
         """Add strings as codes, -1 for null, and under ``name.words`` the distinct strings."""
-        coded = pc.dictionary_encode(values).combine_chunks()
-        if isinstance(coded, pa.ChunkedArray):  # no rows
-            coded = pa.array([], pa.string()).dictionary_encode()
+        coded = values.combine_chunks().dictionary_encode()
         self.numbers(name, pc.fill_null(coded.indices, -1).to_numpy(zero_copy_only=False))
         self.strings(f"{name}.words", coded.dictionary)
 

@@ -95,18 +95,18 @@ class Payload:
 
     def entity(self, id_: str) -> dict[str, Any]:
         """Return what the knowledge base says about an entity: nothing about an unknown one."""
-        known = self._kb[id_] if self._kb is not None and id_ in self._kb else None
-        if known is None:
+        if self._kb is None or id_ not in self._kb:
             return {}
-        names = [known.name, *known.aliases]
-        return {"names": names, "more_names": 0, "description": known.definition, "types": list(known.types)}
+        known = self._kb[id_]
+        return {"names": [known.name, *known.aliases], "more_names": 0, "description": known.definition}
 
     @cached_property
     def changes(self) -> dict[str, Any]:
         """The clusters that changed since the run before this one, those that matter most first."""
-        found = None if self._before is None else diff(self._before, self.run)
-        rows = [] if found is None else [asdict(row) for row in found.ranked]
-        return {"rows": rows, "counts": {} if found is None else found.counts(), "since": self._since}
+        if self._before is None:
+            return {"rows": [], "counts": {}, "since": None}
+        found = diff(self._before, self.run)
+        return {"rows": [asdict(row) for row in found.ranked], "counts": found.counts(), "since": self._since}
 
 
 class _Entities:

@@ -243,7 +243,7 @@ function itemsOf({ head, c, nKnown, isNew, rowOf, spansOf, load, textOf, row, ro
       const all = isLinked && c["aliases.all"] ? c["aliases.all"][entity] : 0;
       const names = Array.from({ length: Math.min(all, head.aliases) }, (_, i) => c.alias.at(aliasStart()[entity] + i));
       return {
-        entity_id: id, name: c["entity.name"].at(entity), names, more_names: all - names.length, description: null, types: [],
+        entity_id: id, name: c["entity.name"].at(entity), names, more_names: all - names.length, description: null,
         size: isLinked ? inCluster(entity).length : 0, cluster_id: isLinked ? id : null, ...(head.described && (await describe(id))),
       };
     },
