@@ -254,7 +254,11 @@ class Linker:
         config, clock = self.config, Stopwatch()
         edited = edit_spans(corpus, corrections)
         with clock("encode and search"):
-            mentions = self._mentions(edited.documents, edited.documents.order, memory)
+            if memory is None:
+                mentions = self._mentions(edited.documents, edited.documents.order)
+            else:
+                encoder = self.encoder if self._entities is None else self._entities.fitted
+                mentions = memory.mentions(edited.documents, encoder, self.kb, self.announce, self.search_all)
             nearest = self._searched(mentions, config.k, within_threshold=True)
             scores = None if self._reranker is None else ScoreMemory(self._reranker, mentions.known)
             weighed = self._weighed(nearest, config.k, scores.score if scores else None)
@@ -302,11 +306,8 @@ class Linker:
         after = linker._linked(change(memory.documents), memory.corrections(corrections), memory)
         return memory.with_notes(after, self.encoder, linker.kb)
 
-    def _mentions(self, corpus: Corpus, order: Ids, memory: Memory | None = None) -> Mentions:
-        """Return the mentions of documents in an order, with the fitted encoder and what a run knows of them."""
-        if memory is not None:
-            encoder = self.encoder if self._entities is None else self._entities.fitted
-            return memory.mentions(corpus, encoder, self.kb, self.announce, self.search_all)
+    def _mentions(self, corpus: Corpus, order: Ids) -> Mentions:
+        """Return the mentions of documents in an order, with the fitted encoder."""
         inputs = mention_inputs(corpus, expand_abbreviations=self.config.expand_abbreviations)
         encoder = self.encoder.fit(inputs.taken(order).names) if self._entities is None else self._entities.fitted
         return Mentions.of(inputs, order, encoder, self.announce)

@@ -82,7 +82,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("link absent.jsonl --kb kb.jsonl --out out", 3, "absent.jsonl"),
         ("link all.jsonl --format pubtator --kb kb.jsonl --out out", 3, "all.jsonl"),
         ("link bad.jsonl --kb kb.jsonl --out out", 3, "bad.jsonl, line 2, 'D99': 'text' of a document must be a"),
-        ("link bare.jsonl --kb kb.jsonl --out out", 3, "bare.jsonl: the documents have no mentions; if they should"),
+        ("link bare.jsonl --kb kb.jsonl --out out", 3, "bare.jsonl: the documents have no mentions; if a column"),
         ("link test.jsonl --kb absent.obo --out out", 3, "absent.obo"),
         ("link test.jsonl --kb noname.jsonl --out out", 3, "noname.jsonl, line 1"),
         (f"{_LINK} --types Nonsense", 2, "no mention has the type Nonsense; types of mentions: "),

@@ -330,7 +330,7 @@ MALFORMED: list[tuple[str, str, str, str]] = [
         ('id,name\nD1,flu\nD2,"cold\n', "line 3: the quotes of a cell do not match"),
         ("id,name,name\n", "line 1: two columns are named 'name'; rename one"),
         ("name,aliases\nflu,\n",
-         "line 1: the first line must name the columns, among them id or document_id; it has 'name"),
+         "line 1: no column is id or document_id; the columns are 'name, aliases'; rename one, or read"),
     )),
     *(("kb.json", "obographs", content, "the file has no list `graphs`|not JSON|too deeply") for content in (
         "{}", '{"graphs": {}}', '{"graphs": [5]}', '{"graphs": [{}]}', "[1]", '{"graphs": [', "[" * 99_999

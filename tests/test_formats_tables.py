@@ -13,7 +13,7 @@ from test_formats import read
 import arbo
 from arbo.errors import DataError, UsageError
 from arbo.formats import read_documents
-from arbo.formats.table import read_column
+from arbo.formats.table import read_column, read_entities
 
 FLU = {"document_id": "d1", "text": " Flu, or\r\ncold ", "start": 1, "end": 4, "mention_text": "Flu"}
 ROWS = [
@@ -80,15 +80,33 @@ def test_each_cell_of_a_column_is_a_mention_with_the_columns_beside_it(tmp_path:
     assert corpus.notes == {"rows with an empty cell left out": 1}
 
 
+def test_a_name_stands_in_the_text_beside_it(tmp_path: Path) -> None:
+    rows = ["id,text,name", "1,A red fen.,fen", "2,fen,fen", "3,the fen,fen", "4,dry,fen"]
+    corpus = read_column(save_lines(tmp_path / "t.csv", *rows), "name")
+    found = [(mention.spans[0], mention.text, text.text) for mention, text in zip(corpus.mentions, corpus, strict=True)]
+    assert found == [
+        ((6, 9), "fen", "A red fen."),
+        ((0, 3), "fen", "fen"),
+        ((4, 7), "fen", "the fen"),
+        ((0, 3), "fen", "fen\ndry"),
+    ]
+
+
+def test_names_of_entities_by_other_columns_and_separators(tmp_path: Path) -> None:
+    for column, cell, names in (("Synonyms", "flu|grippe", ("flu", "grippe")), ("alias", "flu; B", ("flu; B",))):
+        kb = read_entities(save_lines(tmp_path / "kb.csv", f"id,name,{column}", f"E1,influenza,{cell}"), "csv")
+        assert kb.entities[0].aliases == names
+        assert [*kb.notes.values()] == ([] if "|" in cell else [1])
+    assert "separated by `|`" in next(iter(kb.notes))
+
+
 def test_ids_and_unknown_columns_of_a_table(tmp_path: Path) -> None:
     frame = pd.DataFrame({"id": [7, 9], "label": ["fen", None], "text": ["x", "y"]})
     frame.to_parquet(tmp_path / "t.parquet")
     frame.to_csv(tmp_path / "t.tsv", sep="\t", index=False)
     for file in ("t.parquet", "t.tsv"):
-        assert [(one.id, one.text) for one in read_column(tmp_path / file, "label")] == [("7", "fen")]
-    with pytest.raises(
-        DataError, match=r"line 1: the first line must name the columns, among them label; it has 'Name"
-    ):
+        assert [(one.id, one.text) for one in read_column(tmp_path / file, "label")] == [("7", "fen\nx")]
+    with pytest.raises(DataError, match=r"line 1: there is no column 'label'; the columns are 'Name, context"):
         read_column(save_lines(tmp_path / "t.csv", *LINES), "label")
     with pytest.raises(DataError, match="there is no column 'name'; the columns are id, label, text"):
         read_column(tmp_path / "t.parquet", "name")

@@ -116,8 +116,8 @@ class Reading:
         _say_columns("mentions", documents.metadata_of("mentions"), name)
         if mentions and not documents.n_mentions:
             raise DataError(
-                "the documents have no mentions; if they should have some, check --format, --types and the names of "
-                "columns or keys; to link plain text, find mentions with `arbo link --find-mentions dictionary`",
+                "the documents have no mentions; if a column of a table has the names, give --text-column NAME; for "
+                "plain text, give --find-mentions dictionary; else check --format, --types and the names of keys",
                 file=str(docs[0]),
             )
         return documents.by_topic() if how.by_topic else documents

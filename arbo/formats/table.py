@@ -55,6 +55,9 @@ _TEXTS = {"text", "mention_text"}
 _NUMBERS = {"start", "end", "score"}
 _OF_A_NAME = {"document_id", "text", "start", "end"}
 _WITHOUT_NAMES = ("id", "name", "aliases", "definition")
+_ALIASES = {"alias", "synonym", "synonyms"}
+"""Other names of the column ``aliases`` of entities."""
+_ONE_EACH = "aliases with `;` in them, each of which is one name: names are separated by `|`"
 _FORMULA = r"\A([=+\-@\t\r\n\x{ff1d}\x{ff0b}\x{ff0d}\x{ff20}])"  # and the full-width forms of the four signs
 
 
@@ -78,8 +81,8 @@ def read_column(path: Path, column: str, *, on_error: OnError = "fail", first: i
     """Make a mention of each cell of a column; rows with an empty cell are left out and counted.
 
     Other columns keep their meaning; ``id`` is that of the document (without it, the number of the row, from ``first``
-    on), and ``context`` is the text after the mention.
-    Raise DataError if there is no such column.
+    on), ``text`` the text in which the mention stands, and ``context`` a text after it. Raise DataError if there is no
+    such column.
     """
     column_name = own_name(column)
     rows: list[Placed] = []
@@ -90,9 +93,11 @@ def read_column(path: Path, column: str, *, on_error: OnError = "fail", first: i
                 raise DataError(f"there is no column {column!r}; the columns are {', '.join(row)}", file=place)
             name = str(row.pop(column_name, None) or "").strip()
             left_out += not name
-            text = f"{name}\n{row.pop('context')}" if row.get("context") else name
-            row |= {"document_id": str(row.pop("id", number)), "text": text, "start": 0, "end": len(name)}
-        if not isinstance(row, dict) or row["end"]:
+            text, context = row.get("text") or name, row.pop("context", None)
+            if (start := text.find(name)) < 0 or context:
+                start, text = 0, f"{name}\n{context or text}"
+            row |= {"document_id": str(row.pop("id", number)), "text": text, "start": start, "end": start + len(name)}
+        if not isinstance(row, dict) or row["end"] > row["start"]:
             rows.append((place, row))
     notes = Counter({"rows with an empty cell left out": left_out})
     if (tables := _name_tables(rows)) is not None:
@@ -105,7 +110,7 @@ def _name_tables(rows: Sequence[Placed]) -> Tables | None:
     """Make the tables of names at once; None if a row has more than a valid name, an id and further columns."""
     names, ids, metadata = list[str](), list[str](), list[str]()
     for _, row in rows:
-        if not isinstance(row, dict) or len(row["text"]) != row["end"]:
+        if not isinstance(row, dict) or row["start"] or len(row["text"]) != row["end"]:
             return None
         further = {key: cell for key, cell in row.items() if key not in _OF_A_NAME and cell is not None}
         if not further.keys().isdisjoint(COLUMNS) or not {*map(type, further.values())} <= {str}:
@@ -127,6 +132,14 @@ def read_entities(
     ``columns`` maps keys, such as ``name``, to columns of CSV or TSV. Raise DataError if there is no such column.
     Whole columns are checked at once; if a value is not valid, the rows are read one by one, to say where it is.
     """
+    kb = _entities(path, kind, columns, on_error)
+    aliases = kb.table["aliases"]
+    if pc.max(pc.list_value_length(aliases)).as_py() == 1:  # perhaps another separator
+        kb.notes.update(+Counter({_ONE_EACH: pc.sum(pc.match_substring(aliases.flatten(), ";")).as_py()}))
+    return kb
+
+
+def _entities(path: Paths, kind: Kind, columns: Mapping[str, str] | None, on_error: OnError) -> KnowledgeBase:
     files, names = data_files(path, (f".{kind}",)), _WITHOUT_NAMES if kind == "tsv" else ()
     read = _parquet_columns if kind == "parquet" else partial(_columns, kind=kind, names=names, columns=columns)
     if all(map(Path.is_file, files)):  # a pipe can be read only once
@@ -242,14 +255,18 @@ def _header(
     key_of = {name: key for key, name in (columns or {}).items()}
     first = [key_of.get(name, name) for name in first]
     header = [*map(own_name, first)]
+    if column is None and {"id", "name"} <= {*header} and "aliases" not in header:
+        header = ["aliases" if name.lower() in _ALIASES else name for name in header]
     needed = ("id", "document_id") if column is None else (column,)
     has_names = bool({*needed} & {*header})
     if names and not has_names:
         header = [*names]
     elif not has_names:
-        problem = f"the first line must name the columns, among them {' or '.join(needed)}"
-        advice = "; rename one, or read a column of names with --text-column" if column is None else ""
-        raise DataError(f"{problem}; it has {', '.join(first)!r:.100}{advice}", file=str(file), line=1)
+        has = f"the columns are {', '.join(first)!r:.200}"
+        wrong = f"no column is {' or '.join(needed)}; {has}; rename one, or read a column of names with --text-column"
+        raise DataError(
+            wrong if column is None else f"there is no column {column!r:.60}; {has}", file=str(file), line=1
+        )
     if twice := [name for name in header if name and header.count(name) > 1]:
         raise DataError(f"two columns are named {twice[0]!r:.60}; rename one", file=str(file), line=1)
     return header, has_names
