@@ -47,9 +47,9 @@ BUDGETS = {
     "eval": 4205,  # 4,000
 }
 """The most Python lines of each room, and in a comment what they shall become."""
-PRODUCT_LINES, TEST_LINES, PROSE_WORDS = 40_160, 32_840, 30_830
-"""Of the whole; they shall become 34,300, 26,000 and 25,000. The start of the command line takes 40 of the
-first; the page of tables and missed targets of everyday waits take 300 of the last."""
+PRODUCT_LINES, TEST_LINES, PROSE_WORDS = 38_990, 32_700, 30_950
+"""Of the whole; they shall become 34,300, 26,000 and 25,000. The page of tables, missed targets of everyday waits, the
+room of corrections, and the tables and recipes that a reader missed take 400 of the last."""
 FILES_IN_A_FOLDER = 32
 VERBS, OPTIONS, OPTIONS_OF_LINK = 25, 220, 24
 LONG_FUNCTIONS, MANY_PARAMETERS = 8, 40
