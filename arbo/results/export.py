@@ -82,7 +82,7 @@ def flat_table(run: Run, metadata: Sequence[Mapping[str, Any]] | None = None) ->
     columns |= _runners_up(run)
     columns["cluster_name"] = run.cluster_table["name"].take(numbers(run.cluster_rows))
     columns |= {"nil": pc.is_null(links["entity_id"]), "path": _paths(run)}
-    columns |= {"sentence": strings([*sentences_of(run, rows)]), "gold": mentions["gold"]}
+    columns |= {"sentence": _sentence_column(run, rows), "gold": mentions["gold"]}
     columns |= {"gold_cluster": mentions["cluster"]} if "cluster" in mentions.column_names else {}
     columns |= {"domain": mentions["domain"]} if mentions["domain"].null_count < len(flat) else {}
     for key, values in _metadata(run, metadata_in(mentions) if metadata is None else metadata):
@@ -135,7 +135,7 @@ def _columns_of(rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, pa.Arr
     for key in dict.fromkeys(chain.from_iterable(rows)):
         values = [row.get(key) for row in rows]
         kinds = {type(value) for value in values} - {type(None)}
-        is_long = kinds == {int} and any(value is not None and value.bit_length() > 63 for value in values)
+        is_long = kinds == {int} and max(map(int.bit_length, filter(None, values)), default=0) > 63
         if len(kinds) > 1 or kinds & {dict, list} or is_long:
             values = [None if value is None else json.dumps(value, ensure_ascii=False) for value in values]
         yield key, pa.array(values)
@@ -148,14 +148,24 @@ def labels_of(metadata: Sequence[Mapping[str, Any]], key: str) -> list[Any]:
     return [json.dumps(label) if isinstance(label, list) else label for label in labels] if is_there else []
 
 
+def _sentence_column(run: Run, rows: Ints) -> pa.Array:
+    """Return the sentence or sentences of each of the mentions; null without texts. Names alone are their own."""
+    if run.has_texts and len(run.document_table) == len(rows):
+        text = run.document_table["text"].take(numbers(run.document_rows[rows]))
+        begin, stop = ends_of(run, rows)
+        if not begin.any() and np.array_equal(stop, pc.utf8_length(text)):
+            return text
+    return strings([*sentences_of(run, rows)])
+
+
 def sentences_of(run: Run, rows: Ints) -> Iterator[str | None]:
     """Yield the sentence or sentences of each of the mentions; None without texts."""
     if not run.has_texts:
         yield from repeat(None, len(rows))
         return
     for begin, stop, place, texts in _sentences(run, rows):
-        for at, first, last in zip(place.tolist(), begin.tolist(), stop.tolist(), strict=True):
-            yield texts[at][first:last]
+        spans = zip(place.tolist(), begin.tolist(), stop.tolist(), strict=True)
+        yield from [texts[at][first:last] for at, first, last in spans]
 
 
 def sentence_ends(run: Run, rows: Ints) -> tuple[Ints, Ints]:
