@@ -144,8 +144,8 @@ class NgramEncoder:
         Only a fitted encoder can encode; another raises RuntimeError.
         """
         read = Spans.of(names)
-        words, in_name = words_of(read)
-        distinct, number = read.numbered()
+        both: list[Any] = in_parallel(lambda make: make(read), [words_of, Spans.numbered])
+        (words, in_name), (distinct, number) = both
         is_first = np.diff(np.maximum.accumulate(number), prepend=-1) > 0
         spans, start, place = grams_of(words, self.sizes, 0, len(words))
         distinct_grams, in_word = spans.numbered()
