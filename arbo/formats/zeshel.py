@@ -47,28 +47,28 @@ class _Marked(NamedTuple):
     metadata: Mapping[str, Any]
 
 
-Places = Mapping[str, tuple[Path, int | None]]
+Places = Mapping[str, tuple[Path | str, int | None]]
 
 
 def read_zeshel(path: Paths, *, on_error: OnError = "fail") -> Corpus:
     """Read the documents of a file of mentions, or of all `.json` files of a folder; texts are in ``../documents``."""
-    marked: Records[_Marked] = Records("mentions", on_error)
-    places: dict[str, tuple[Path, int | None]] = {}
-    files = data_files(path, SUFFIXES)
-    for file in files:
-        for line, _, number, _ in line_pieces(file, marked):
-            with marked.record(file, number):
-                mention = _marked(line)
-                marked.add(mention, file, number)
-                places.setdefault(mention.id, (file, number))
+    places: dict[str, tuple[Path | str, int | None]] = {}
+
+    def build(piece: Piece, _: object) -> _Marked:
+        mention = _marked(piece.content)
+        places.setdefault(mention.id, (piece.file, piece.line))
+        return mention
+
+    marked: Records[_Marked] = read_items(path, SUFFIXES, line_pieces, build, Records("mentions", on_error))
     by_page: defaultdict[tuple[str, str], list[_Marked]] = defaultdict(list)
     for mention in marked:
         by_page[mention.world, mention.document_id].append(mention)
     records: Records[Document] = Records("documents", on_error)
-    folder = files[0].absolute().parent.parent / "documents"
-    if not folder.is_dir():
-        raise DataError("the folder of the texts is missing; put it beside that of the mentions", file=str(folder))
-    worlds = {_world(file): file for file in data_files(folder, SUFFIXES)}
+    folders = dict.fromkeys(file.absolute().parent.parent / "documents" for file in data_files(path, SUFFIXES))
+    for folder in folders:
+        if not folder.is_dir():
+            raise DataError("the folder of the texts is missing; put it beside that of the mentions", file=str(folder))
+    worlds = {_world(file): file for file in data_files([*folders], SUFFIXES)}
     texts = _texts(by_page, worlds, records)
     for (world, document_id), mentions in by_page.items():
         first = places[mentions[0].id]
