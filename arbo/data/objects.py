@@ -99,15 +99,19 @@ def string(value: object) -> str:
     return value
 
 
+def strings(value: object) -> tuple[str, ...]:
+    """Accept a list of strings."""
+    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+        raise TypeError("a list of strings")
+    return tuple(value)
+
+
 def anything(value: object) -> Any:
     """Accept any value."""
     return value
 
 
 any_list = a_kind("a list", lambda value: isinstance(value, list))
-strings = a_kind(
-    "a list of strings", lambda value: isinstance(value, list) and all(isinstance(one, str) for one in value), tuple
-)
 number = a_kind("a finite number", lambda value: type(value) in (int, float) and abs(value) < 1e300, float)
 spans = a_kind(
     "a list of pairs [start, end]",
