@@ -23,27 +23,27 @@ ROOT = Path(__file__).resolve().parent.parent
 PRODUCT, ALL = ("arbo", "clustering", "eval"), ("arbo", "clustering", "eval", "tests", "benchmarks")
 
 BUDGETS = {
-    "arbo": 1230,
-    "arbo/cli": 2925,  # 2,300; 20 load the module of a verb alone
+    "arbo": 1220,  # 2,200 with pipeline, text, kb and sample
+    "arbo/cli": 2850,  # 2,300
     "arbo/corrections": 1025,  # 1,000
-    "arbo/data": 3045,  # 1,900 when documents are tables too; it checks and hashes whole columns of entities now
-    "arbo/edges": 870,
-    "arbo/encoders": 3030,  # 2,700
-    "arbo/explore": 1350,  # 1,400 with serve, when the file and the server are one page
-    "arbo/formats": 3625,  # 3,300 when other readers fill columns, as those of CSV and Parquet do
-    "arbo/kb": 535,  # finds shared ids itself, since no dictionary of all ids is kept
-    "arbo/linking": 1725,  # 1,400 with the linker, when growth is a call of link
+    "arbo/data": 2850,  # 1,900; tables, their checks, and rows of frames, which people hold
+    "arbo/edges": 870,  # 1,200 with resolving
+    "arbo/encoders": 2980,  # 2,700
+    "arbo/explore": 945,  # 1,400 with serve; the page is one, what is left are services that are promised
+    "arbo/formats": 3530,  # 3,300
+    "arbo/kb": 520,  # finds shared ids itself, since no dictionary of all ids is kept
+    "arbo/linking": 1710,  # 1,400 with the linker
     "arbo/pipeline": 575,
-    "arbo/resolving": 730,  # 0 when graphs are formats of discover
-    "arbo/results": 2485,  # 2,400; the schema says what docstrings of linking said
-    "arbo/retrieval": 1300,  # 1,000
+    "arbo/resolving": 730,  # 0 when graphs are formats of discover (53)
+    "arbo/results": 2485,  # 2,400
+    "arbo/retrieval": 1295,  # 1,000
     "arbo/sample": 25,
-    "arbo/scale": 780,  # 700 when elsewhere is one hook
-    "arbo/serve": 880,
-    "arbo/spans": 1135,  # 1,100
+    "arbo/scale": 775,  # 700 when elsewhere is one hook (50)
+    "arbo/serve": 850,
+    "arbo/spans": 1080,  # 1,100
     "arbo/text": 680,  # normalises many names in one pass
-    "arbo/training": 3165,  # 3,200
-    "clustering": 4925,  # 4,500; 7 keep scipy.linalg out of the first kernel
+    "arbo/training": 2890,  # 3,200
+    "clustering": 4785,  # 4,500
     "eval": 4205,  # 4,000
 }
 """The most Python lines of each room, and in a comment what they shall become."""
@@ -54,7 +54,7 @@ FILES_IN_A_FOLDER = 32
 VERBS, OPTIONS, OPTIONS_OF_LINK = 25, 220, 24
 LONG_FUNCTIONS, MANY_PARAMETERS = 8, 40
 """How many functions may have over 40 lines, and over 6 parameters; kernels that numba compiles do not count."""
-FUNCTIONS, FILES, DEPTH = 306, 50, 17
+FUNCTIONS, FILES, DEPTH = 245, 50, 17
 """The way of `Linker.link`: how many functions, in how many files, and how deep below it."""
 BANNED = frozenset({"told", "mend", "obeyed", "altered", "respanned", "sought", "wanted", "asked"})
 """Names that say nothing of what they hold: name the noun."""
