@@ -67,16 +67,16 @@ def _name_of(package: str) -> str:
     """Return the name under which to import a package beside arbo."""
     init = Path(__file__).resolve().parent.parent / package / "__init__.py"
     if package in sys.modules:
-        found = getattr(sys.modules[package], "__file__", None)
+        place = getattr(sys.modules[package], "__file__", None)
     else:
         spec = find_spec(package)
-        found = spec.origin if spec else None
-    if found is not None and Path(found).resolve().with_suffix(".py") == init:
+        place = spec.origin if spec else None
+    if place is not None and Path(place).resolve().with_suffix(".py") == init:
         return package
     name = f"arbo._{package}"
-    own = spec_from_file_location(name, init, submodule_search_locations=[str(init.parent)])
-    assert own is not None
-    assert own.loader is not None
-    module = sys.modules[name] = module_from_spec(own)
-    own.loader.exec_module(module)
+    beside = spec_from_file_location(name, init, submodule_search_locations=[str(init.parent)])
+    assert beside is not None
+    assert beside.loader is not None
+    module = sys.modules[name] = module_from_spec(beside)
+    beside.loader.exec_module(module)
     return name

@@ -215,10 +215,10 @@ def check_replaceable(target: Path, what: str, manifest: str, files_of: Callable
         content = [target.name]
     if content and manifest not in content:
         raise UsageError(f"{target} exists and is not a {what}; choose another folder, or remove this one first")
-    own = {manifest, *files_of(target)} if content else set()
-    folders = {parent.as_posix() for name in own for parent in Path(name).parents}
-    foreign = sorted(set(files_in(target)) - own) if content else []
-    if foreign := foreign or sorted(set(content) - own - folders):
+    expected = {manifest, *files_of(target)} if content else set()
+    folders = {parent.as_posix() for name in expected for parent in Path(name).parents}
+    foreign = sorted(set(files_in(target)) - expected) if content else []
+    if foreign := foreign or sorted(set(content) - expected - folders):
         wrong = f"{target} is a {what}, but also has files that would be deleted, such as {', '.join(foreign[:3])}"
         raise UsageError(f"{wrong}; move them, or choose another folder")
 
@@ -244,8 +244,8 @@ class Format(NamedTuple):
     def head(self, *packages: str) -> dict[str, Any]:
         """Return the first keys of a manifest: its format, and the versions of Python and of packages, if any."""
         versions = {name: version_of(name) for name in packages} | {"python": platform.python_version()}
-        own = {"format": self.name, "format_version": self.version}
-        return own | {"versions": versions} if packages else own
+        values = {"format": self.name, "format_version": self.version}
+        return values | {"versions": versions} if packages else values
 
 
 def read_manifest(file: Path, format_: Format, remedy: str) -> dict[str, Any]:

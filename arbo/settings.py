@@ -109,8 +109,8 @@ def _value_of(word: Any, hint: Any) -> Any:
     for option in options:
         kind = get_args(option)[0] if get_origin(option) is Annotated else option
         if get_origin(kind) is Literal:
-            if found := [one for one in get_args(kind) if str(one).lower() == word.lower()]:
-                return found[0]
+            if same := [one for one in get_args(kind) if str(one).lower() == word.lower()]:
+                return same[0]
         elif kind is bool and word.lower() in ("true", "false"):
             return word.lower() == "true"
         elif kind in (int, float):
@@ -158,10 +158,10 @@ def field_texts(module: str, name: str) -> Mapping[str, FieldText]:
                     continue
                 yield FieldText(line.target.id, kind, ast.unparse(line.value), " ".join(text.split()))
 
-    found: dict[str, FieldText] = {}
+    texts: dict[str, FieldText] = {}
     for one in texts_of(name):
-        found[one.name] = one if one.text or one.name not in found else one._replace(text=found[one.name].text)
-    return found
+        texts[one.name] = one if one.text or one.name not in texts else one._replace(text=texts[one.name].text)
+    return texts
 
 
 def read_json(path: PathLike, what: str, advice: str = "write JSON in UTF-8") -> Any:

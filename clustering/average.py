@@ -106,8 +106,8 @@ def _fill(edges: Edges, at: _Clusters) -> None:
 @kernel
 def _nearest(at: _Clusters, a: int, place: Integers) -> tuple[int, int]:
     """Return the nearest cluster of a cluster and the sum of similarities to it; -1 without neighbours."""
-    mention = kept = at.smallest[a]
-    cursor, best, best_sum = at.begin[kept], -1, 0
+    mention = member = at.smallest[a]
+    cursor, best, best_sum = at.begin[member], -1, 0
     while mention >= 0:
         for i in range(at.begin[mention], at.end[mention]):
             b = find(at.sets, at.neighbor[i])
@@ -116,13 +116,13 @@ def _nearest(at: _Clusters, a: int, place: Integers) -> tuple[int, int]:
             if place[b] >= 0:
                 at.sum[place[b]] += at.sum[i]
                 continue
-            while cursor == at.end[kept]:
-                kept = at.next[kept]
-                cursor = at.begin[kept]
+            while cursor == at.end[member]:
+                member = at.next[member]
+                cursor = at.begin[member]
             at.neighbor[cursor], at.sum[cursor], place[b] = b, at.sum[i], cursor
             cursor += 1
         mention = at.next[mention]
-    at.end[kept], at.last[a], at.next[kept] = cursor, kept, -1
+    at.end[member], at.last[a], at.next[member] = cursor, member, -1
     mention = at.smallest[a]
     while mention >= 0:
         for i in range(at.begin[mention], at.end[mention]):

@@ -24,9 +24,9 @@ def lightest_entity_edges(graph: Graph, limit: float, *, directed: bool) -> Enti
 
     If not ``directed``, edges from mentions to entities count too.
     """
-    found = no_entity_edges(graph)
-    _find(graph.source, graph.target, graph.weight, graph.n_entities, limit, directed, *found)
-    return found
+    edges = no_entity_edges(graph)
+    _find(graph.source, graph.target, graph.weight, graph.n_entities, limit, directed, *edges)
+    return edges
 
 
 def no_entity_edges(graph: Graph) -> EntityEdges:

@@ -129,28 +129,28 @@ def limits(graph: Graph, threshold: Threshold) -> tuple[float, float]:
 
 
 def _node_ids(name: str, values: npt.ArrayLike, n_nodes: int) -> Ids:
-    given = np.asarray(values)
-    if given.size == 0:
+    array = np.asarray(values)
+    if array.size == 0:
         return _read_only(np.empty(0, id_dtype(2 * n_nodes)))
-    if given.ndim != 1 or given.dtype.kind not in "iu":
-        raise ValueError(f"{name} must be a flat array of integers, not {given.dtype} of shape {given.shape}")
-    smallest, largest = given.min(), given.max()
+    if array.ndim != 1 or array.dtype.kind not in "iu":
+        raise ValueError(f"{name} must be a flat array of integers, not {array.dtype} of shape {array.shape}")
+    smallest, largest = array.min(), array.max()
     if smallest < 0 or largest >= n_nodes:
-        row = int(np.argmax((given < 0) | (given >= n_nodes)))
-        raise ValueError(f"{name}[{row}]={given[row]} is outside the nodes 0 .. {n_nodes - 1}")
+        row = int(np.argmax((array < 0) | (array >= n_nodes)))
+        raise ValueError(f"{name}[{row}]={array[row]} is outside the nodes 0 .. {n_nodes - 1}")
     # Twice as many, because the contraction tree has up to two nodes for each mention.
-    return _read_only(given.astype(id_dtype(2 * n_nodes), copy=False))
+    return _read_only(array.astype(id_dtype(2 * n_nodes), copy=False))
 
 
 def _finite_weights(values: npt.ArrayLike) -> Weights:
-    given = np.asarray(values)
-    if given.size == 0:
-        return _read_only(np.empty(0, np.float32 if given.dtype in (np.float16, np.float32) else np.float64))
-    if given.ndim != 1 or given.dtype.kind not in "iuf":
-        raise ValueError(f"weight must be a flat array of numbers, not {given.dtype} of shape {given.shape}")
-    if given.dtype == np.float16:
-        given = given.astype(np.float32)
-    weights = given if given.dtype == np.float32 else given.astype(np.float64, copy=False)
+    array = np.asarray(values)
+    if array.size == 0:
+        return _read_only(np.empty(0, np.float32 if array.dtype in (np.float16, np.float32) else np.float64))
+    if array.ndim != 1 or array.dtype.kind not in "iuf":
+        raise ValueError(f"weight must be a flat array of numbers, not {array.dtype} of shape {array.shape}")
+    if array.dtype == np.float16:
+        array = array.astype(np.float32)
+    weights = array if array.dtype == np.float32 else array.astype(np.float64, copy=False)
     extremes = np.array([weights.min(), weights.max()])  # NaN propagates through both
     if not np.isfinite(extremes).all():
         row = int(np.argmin(np.isfinite(weights)))

@@ -146,11 +146,14 @@ class Index:
         parts: dict[str, Any] = {"matrix": self.matrix, "owners": self.owners[:-1]}
         if self.is_sparse:
             parts |= {"postings": self.postings, "bounds": self.bounds}
-        found = {"sizes": np.array([self.n, self.dim, self.owners.several]), "longest": np.array(self.longest)}
+        arrays_of_parts = {
+            "sizes": np.array([self.n, self.dim, self.owners.several]),
+            "longest": np.array(self.longest),
+        }
         for name, part in parts.items():
             arrays = part if isinstance(part, tuple) else (part,)
-            found |= {f"{name}.{place}": array for place, array in enumerate(arrays)}
-        return found
+            arrays_of_parts |= {f"{name}.{place}": array for place, array in enumerate(arrays)}
+        return arrays_of_parts
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]], metric: Metric) -> Self:
@@ -235,11 +238,11 @@ def _fixed(part: Part) -> Part:
 
     Kernels are compiled once for them, whether they are in memory or mapped from a file.
     """
-    given: Any = part
-    if isinstance(given, tuple):
-        given = type(given)(*map(_fixed, given))
-    elif isinstance(given, np.ndarray):
-        given = np.asarray(given).view()
-        given.flags.writeable = False
-    fixed: Part = given
+    value: Any = part
+    if isinstance(value, tuple):
+        value = type(value)(*map(_fixed, value))
+    elif isinstance(value, np.ndarray):
+        value = np.asarray(value).view()
+        value.flags.writeable = False
+    fixed: Part = value
     return fixed

@@ -125,18 +125,18 @@ def nearest(
     def fill(rows: Ids, lists: Lists) -> None:
         if len(index.owners.owner) == 0:
             return
-        found = index.search(lists.ids.shape[1], scanner, within=float(lists.limit.max()), n_queries=len(rows))
+        method = index.search(lists.ids.shape[1], scanner, within=float(lists.limit.max()), n_queries=len(rows))
         order = np.arange(len(rows))
-        if index.is_sparse and len(rows) > found.chunk:
+        if index.is_sparse and len(rows) > method.chunk:
             order = alike_together(csr(queries.matrix[rows]))
 
         def fill_chunk(begin: int) -> None:
-            chunk = order[begin : begin + found.chunk]
+            chunk = order[begin : begin + method.chunk]
             vectors, part = queries.matrix[rows[chunk]], lists.at(chunk)
-            found.fill(unit(vectors) if metric == "cosine" else vectors, part)
+            method.fill(unit(vectors) if metric == "cosine" else vectors, part)
             lists.ids[chunk], lists.dissimilarity[chunk] = part[:2]
 
-        in_parallel(fill_chunk, range(0, len(rows), found.chunk), workers=found.workers, progress=progress)
+        in_parallel(fill_chunk, range(0, len(rows), method.chunk), workers=method.workers, progress=progress)
 
     return lists_of(queries.row, k, index.n, self_ids, within, fill)
 
@@ -233,10 +233,10 @@ def limits(within: Limit, n_queries: int) -> Floats:
     limit = np.full(n_queries, np.inf, np.float32)
     if within is not None:
         with np.errstate(over="ignore"):
-            given = np.asarray(within, np.float32)
-        if given.shape not in ((), (n_queries,)) or np.isnan(given).any():
+            values = np.asarray(within, np.float32)
+        if values.shape not in ((), (n_queries,)) or np.isnan(values).any():
             raise ValueError(f"within must be a number, or one for each of the {n_queries} queries, and not NaN")
-        limit[:] = given
+        limit[:] = values
     return limit
 
 

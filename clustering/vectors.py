@@ -135,11 +135,11 @@ def _dense(matrix: Any) -> tuple[Floats, Ids]:
 
 def float_rows(matrix: Any) -> Floats:
     """Copy a (rows, dim) array of numbers as float32; see `Vectors.of` for the errors."""
-    given = np.asarray(matrix)
-    if given.ndim != 2 or given.dtype.kind not in "iuf":
-        raise ValueError(f"vectors must be a (rows, dim) array of numbers, not {given.dtype} of shape {given.shape}")
+    array = np.asarray(matrix)
+    if array.ndim != 2 or array.dtype.kind not in "iuf":
+        raise ValueError(f"vectors must be a (rows, dim) array of numbers, not {array.dtype} of shape {array.shape}")
     with np.errstate(over="ignore", invalid="ignore"):
-        dense = np.array(given, np.float32, order="C")
+        dense = np.array(array, np.float32, order="C")
         total = dense.sum(axis=1, dtype=np.float64)  # which no finite numbers make infinite
     _refuse(np.flatnonzero(~np.isfinite(total)))
     dense += np.float32(0)  # -0 becomes 0, so that equal rows have equal bits

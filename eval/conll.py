@@ -54,15 +54,15 @@ def brackets(column: str) -> list[Bracket]:
     >>> [tuple(bracket) for bracket in brackets("(1|2)(3)")]
     [('1', True, False, 0), ('2', False, True, 3), ('3', True, True, 5)]
     """
-    found: list[Bracket] = []
+    split: list[Bracket] = []
     at = 0
     while at < len(column):
         bracket = _BRACKET.match(column, at)
         if bracket is None or not (bracket[1] or bracket[3]):
             raise BracketError(f"expected brackets such as `(1`, `1)` or `(1)|(2`, not {column[at:]!r:.60}", at)
-        found.append(Bracket(bracket[2], bool(bracket[1]), bool(bracket[3]), at))
+        split.append(Bracket(bracket[2], bool(bracket[1]), bool(bracket[3]), at))
         at = bracket.end()
-    return found
+    return split
 
 
 class Chains:

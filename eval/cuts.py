@@ -170,7 +170,7 @@ class _Tree(NamedTuple):
 
 
 def _checked(labels: npt.ArrayLike, left: npt.ArrayLike, right: npt.ArrayLike, height: npt.ArrayLike) -> _Tree:
-    given = integer_array(labels, name="labels_true", low=-1)
+    classes = integer_array(labels, name="labels_true", low=-1)
     # Contiguous, writable copies: numba would compile everything again for another kind of array.
     nodes = [integer_array(_whole(side), name=name).copy() for side, name in ((left, "left"), (right, "right"))]
     heights = np.asarray(height, np.float64)
@@ -183,19 +183,19 @@ def _checked(labels: npt.ArrayLike, left: npt.ArrayLike, right: npt.ArrayLike, h
         i = int(np.argmin(ordered))
         problem = f"is below height[{i - 1}]={heights[i - 1]}" if np.isfinite(heights[i]) else "is not finite"
         raise ValueError(f"height[{i}]={heights[i]} {problem}; heights must be finite and ascending")
-    if 0 < (n := len(heights)) >= len(given):
-        raise ValueError(f"labels_true has length {len(given)}, but must be longer than left, which has {n}")
-    late = np.maximum(*nodes) >= len(given) + np.arange(len(heights))
+    if 0 < (n := len(heights)) >= len(classes):
+        raise ValueError(f"labels_true has length {len(classes)}, but must be longer than left, which has {n}")
+    late = np.maximum(*nodes) >= len(classes) + np.arange(len(heights))
     if late.any():
         i = int(np.argmax(late))
         problem = f"joins the nodes {nodes[0][i]} and {nodes[1][i]}, but the largest node before it"
-        raise ValueError(f"merge {i} (from 0) {problem} is {len(given) + i - 1}")
+        raise ValueError(f"merge {i} (from 0) {problem} is {len(classes) + i - 1}")
     uses = np.bincount(np.concatenate(nodes), minlength=1)
     if uses.max() > 1:
         raise ValueError(f"node {np.argmax(uses)} is joined {uses.max()} times; a node can be joined only once")
-    known = given >= 0
-    label = np.full(len(given), -1)
-    label[known] = encode_labels(given[known]).codes
+    known = classes >= 0
+    label = np.full(len(classes), -1)
+    label[known] = encode_labels(classes[known]).codes
     ends = np.flatnonzero(np.append(heights[1:] != heights[:-1], True)) if len(heights) else np.zeros(0, np.int64)
     step = np.repeat(np.arange(len(ends)), np.diff(ends, prepend=-1))
     return _Tree(label, nodes[0], nodes[1], heights, ends, step, np.bincount(label[known]), int(known.sum()))

@@ -46,18 +46,20 @@ class ClusteredDocuments:
         ClusteredDocuments(documents={'d': [['a', 'b'], ['c']]}, notes={'repeated mentions left out; the first \
 of each counts': 3}, n_words={})
         """
-        kept: dict[str, list[Mentions]] = {}
+        first_mentions: dict[str, list[Mentions]] = {}
         n_repeated = 0
         for name, clusters in documents.items():
             seen: set[Hashable] = set()
-            kept[name] = []
+            first_mentions[name] = []
             for cluster in clusters:
                 first = [mention for mention in dict.fromkeys(cluster) if mention not in seen]
                 seen.update(first)
                 n_repeated += len(cluster) - len(first)
                 if first:
-                    kept[name].append(first)
-        return cls(kept, dict(notes or {}) | ({REPEATED: n_repeated} if n_repeated else {}), dict(n_words or {}))
+                    first_mentions[name].append(first)
+        return cls(
+            first_mentions, dict(notes or {}) | ({REPEATED: n_repeated} if n_repeated else {}), dict(n_words or {})
+        )
 
 
 class DocumentCounts(NamedTuple):

@@ -141,11 +141,11 @@ class LinkingOutcomes(Brief):
         """
         if isinstance(labels, str | bytes | Set | Mapping | None):
             raise TypeError(f"{name} is of type {type(labels).__name__}, not an array or a list of labels")
-        given = labels.tolist() if isinstance(labels, np.ndarray) else list(labels)
-        if len(given) != len(self):
-            raise ValueError(f"{name} has length {len(given)}, not {len(self)}; give one label for each mention")
-        number = {label: i for i, label in enumerate(dict.fromkeys(label for label in given if label is not None))}
-        group = np.array([number.get(label, -1) for label in given], np.int64)
+        named = labels.tolist() if isinstance(labels, np.ndarray) else list(labels)
+        if len(named) != len(self):
+            raise ValueError(f"{name} has length {len(named)}, not {len(self)}; give one label for each mention")
+        number = {label: i for i, label in enumerate(dict.fromkeys(label for label in named if label is not None))}
+        group = np.array([number.get(label, -1) for label in named], np.int64)
         return dict(zip(number, self._count(group, len(number), k), strict=True))
 
     def macro(self, labels: Labels, *, k: Sequence[int] = (), name: str = "labels") -> MacroScores:

@@ -191,12 +191,12 @@ def _annotated(annotated: npt.ArrayLike | None, n_mentions: int) -> BoolArray:
 
 def _scores(score: npt.ArrayLike, length: int, advice: str, allowed: float = 0.0) -> FloatArray:
     """Return ``length`` numbers as float64, which are finite or the ``allowed`` one."""
-    given = np.asarray(score)
-    if given.dtype.kind not in "fiu" and given.size:
-        raise TypeError(f"score holds {given.dtype}, not numbers")
-    if given.shape != (length,):
-        raise ValueError(f"score has shape {given.shape}, not ({length},); give one score for each item")
-    values = given.astype(np.float64)
+    scores = np.asarray(score)
+    if scores.dtype.kind not in "fiu" and scores.size:
+        raise TypeError(f"score holds {scores.dtype}, not numbers")
+    if scores.shape != (length,):
+        raise ValueError(f"score has shape {scores.shape}, not ({length},); give one score for each item")
+    values = scores.astype(np.float64)
     is_valid = np.isfinite(values) | (values == allowed)
     if not is_valid.all():
         where = int(np.argmin(is_valid))

@@ -79,7 +79,7 @@ class Report:
             raise TypeError(f'systems is of type {type(systems).__name__}, not a mapping; write {{"name": lines}}')
         if not systems:
             raise ValueError("systems is empty; give the lines of at least one system by its name")
-        lines = {system: _by_name(system, given) for system, given in systems.items()}
+        lines = {system: _by_name(system, of_system) for system, of_system in systems.items()}
         first = next(iter(lines))
 
         def entry(system: str, line: Line) -> Entry:
@@ -202,21 +202,21 @@ def _one_system(report: Report) -> Table:
         "over": [entry.over for entry in entries.values()],
     }
     shown = {name: column for name, column in columns.items() if any(column)}
-    found = {name: entry.method.interval for name, entry in entries.items() if entry.method and entry.interval}
+    methods = {name: entry.method.interval for name, entry in entries.items() if entry.method and entry.interval}
     values = (value for entry in entries.values() for value in (entry.recall, entry.precision, entry.score))
     return Table(
         title=report.title or system,
         names=("", *shown),
         is_number=(False, *(name != "over" for name in shown)),
         cells=[tuple(map(Cell, row)) for row in zip(entries, *shown.values(), strict=True)],
-        remarks=[*_by_method(_interval_name(report), found, report.how), *_undefined_remarks(values)],
+        remarks=[*_by_method(_interval_name(report), methods, report.how), *_undefined_remarks(values)],
     )
 
 
 def _several_systems(report: Report) -> Table:
     """Make the table of several systems, with marks for the best score of a line and stars for significance."""
     items = [item for entries in report.systems.values() for item in entries.items()]
-    found = {name: entry.method.test for name, entry in items if entry.method and entry.comparison}
+    methods = {name: entry.method.test for name, entry in items if entry.method and entry.comparison}
     first = next(iter(report.systems))
     legend = f"* p < 0.05, ** p < 0.01 against {first}: two-sided, not corrected for multiple comparisons"
     return Table(
@@ -229,7 +229,7 @@ def _several_systems(report: Report) -> Table:
         ],
         remarks=[
             *([legend] if any(entry.stars for _, entry in items) else []),
-            *_by_method("p-value", found, report.how),
+            *_by_method("p-value", methods, report.how),
             *_undefined_remarks(entry.score for _, entry in items),
         ],
     )
@@ -246,12 +246,12 @@ def _scores(entries: Sequence[Entry | None]) -> Iterator[Cell]:
             yield Cell(text_of(entry.score), has_best and _number(entry.score.value) == best, entry.stars)
 
 
-def _by_method(what: str, found: Mapping[str, str], how: Resampling | None) -> list[str]:
+def _by_method(what: str, methods: Mapping[str, str], how: Resampling | None) -> list[str]:
     """Describe how values were computed: first for most lines, then for the lines with another method."""
     if how is None:
         return []
     lines: dict[str, list[str]] = {}
-    for name, method in found.items():
+    for name, method in methods.items():
         lines.setdefault(method, []).append(name)
     most = max(lines, key=lambda method: len(lines[method]), default="")
     exceptions = [

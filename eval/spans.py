@@ -213,9 +213,9 @@ def _overlaps(side: _Side, cover: _Intervals) -> BoolArray:
     """Return which mentions overlap the cover, a result of `_union`; (mentions,)."""
     start, end = side.fragments
     next_start = np.append(cover.start, np.iinfo(np.int64).max)[np.searchsorted(cover.end, start, side="right")]
-    found = np.zeros(len(side.item), np.bool_)
-    found[side.mention[next_start < end]] = True
-    return found
+    overlap = np.zeros(len(side.item), np.bool_)
+    overlap[side.mention[next_start < end]] = True
+    return overlap
 
 
 def _number_by_tokens(true: _Side, pred: _Side) -> IntArray:

@@ -212,7 +212,7 @@ def test_a_knowledge_base_of_another_format_is_an_error(tmp_path: Path, name: st
         assert len(read("entities", path, given)) == 2
         return
     words = r"no entities in the format .*--kb-format|no \[Term\]|no list `graphs`|not JSON|not RDF|give the folder "
-    words += "that|must name the c|the quotes of a cell|the Parquet file|not an index"
+    words += "that|no column is|the quotes of a cell|the Parquet file|not an index"
     for on_error in ("skip", "fail"):
         with pytest.raises(DataError, match=words if on_error == "skip" else str(path)) as caught:
             read("entities", path, given, on_error=on_error)

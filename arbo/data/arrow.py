@@ -116,10 +116,10 @@ def rows_among(values: pa.ChunkedArray, known: pa.ChunkedArray) -> npt.NDArray[n
     """
     # `pyarrow.scalar` and `to_numpy` of chunks would import pandas.
     encoded, missing = values.dictionary_encode().combine_chunks(), numbers(np.array([-1], np.int32))[0]
-    own = np.from_dlpack(pc.fill_null(pc.index_in(known, encoded.dictionary), missing).combine_chunks())
-    there = np.flatnonzero(own >= 0)[::-1]  # so that the first row stays
+    numbered = np.from_dlpack(pc.fill_null(pc.index_in(known, encoded.dictionary), missing).combine_chunks())
+    there = np.flatnonzero(numbered >= 0)[::-1]  # so that the first row stays
     row = np.full(len(encoded.dictionary) + 1, -1)  # the last is that of null
-    row[own[there]] = there
+    row[numbered[there]] = there
     rows: npt.NDArray[np.int64] = row[np.from_dlpack(pc.fill_null(encoded.indices, missing))]
     return rows
 
@@ -146,8 +146,8 @@ def string_lists(values: Sequence[Sequence[str] | None], kind: pa.DataType = _ST
     [['a', 'b'], None, []]
     """
     width, type_ = (np.int32, pa.list_(kind)) if kind == _STRING else (np.int64, pa.large_list(kind))
-    start = np.fromiter(accumulate((len(own or ()) for own in values), initial=0), width, len(values) + 1)
-    items = strings([item for own in values for item in own or ()], kind)
+    start = np.fromiter(accumulate((len(value or ()) for value in values), initial=0), width, len(values) + 1)
+    items = strings([item for value in values for item in value or ()], kind)
     return pa.Array.from_buffers(type_, len(values), [_valid(values), pa.py_buffer(start)], children=[items])
 
 

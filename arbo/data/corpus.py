@@ -127,10 +127,11 @@ class Corpus(Sequence[Document]):
         }
         rows: list[dict[str, Any]] = []
         for d in self.documents:
-            own = {"document_id": d.id, "text": d.text, "domain": d.domain}
+            fields = {"document_id": d.id, "text": d.text, "domain": d.domain}
             rows += [
-                {**m.metadata, **own} | {column: getattr(m, name) for column, name in names.items()} for m in d.mentions
-            ] or [{**d.metadata, **own}]
+                {**m.metadata, **fields} | {column: getattr(m, name) for column, name in names.items()}
+                for m in d.mentions
+            ] or [{**d.metadata, **fields}]
         return DataFrame(rows)
 
     def of_types(self, types: str | Iterable[str]) -> Corpus:

@@ -211,18 +211,18 @@ def sound(table: pa.RecordBatch, notes: Counter[str]) -> Ids:
     same = np.flatnonzero(ids.hashes[1:] == ids.hashes[:-1])
     some = np.unique(ids.places[np.append(same, same + 1)])  # the others share no id
     rows = [*zip(some.tolist(), *columns_in(table.take(numbers(some)), ("id", "alternative_ids")), strict=True)]
-    own: dict[str, int] = {}
-    if gone := [row for row, id_, _ in rows if own.setdefault(id_, row) != row]:
+    row_of: dict[str, int] = {}
+    if gone := [row for row, id_, _ in rows if row_of.setdefault(id_, row) != row]:
         entities = Entities(table)
         for entity in (entities[row] for row in gone):
-            if entity != entities[own[entity.id]]:
+            if entity != entities[row_of[entity.id]]:
                 raise DataError("two different entities have this id; merge them, or change one id", id=entity.id)
         notes["duplicate entities dropped"] += len(gone)
         return sound(table.take(numbers(np.delete(np.arange(len(table)), gone))), notes)
     notes["alternative ids ignored, since they are another entity's own id"] += sum(
-        own.get(other, row) != row for row, _, others in rows for other in others
+        row_of.get(other, row) != row for row, _, others in rows for other in others
     )
-    shared = {(other, row) for row, _, others in rows for other in others if other not in own}
+    shared = {(other, row) for row, _, others in rows for other in others if other not in row_of}
     notes["alternative ids shared with an earlier entity"] += len(shared) - len({other for other, _ in shared})
     return ids
 

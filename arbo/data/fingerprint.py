@@ -63,11 +63,11 @@ def _lengths(lengths: pa.Array) -> Any:
 def hash_of(text: str) -> Any:
     """Return the hash of a string, see `hashes_of`; None if UTF-8 cannot hold it."""
     try:
-        own = np.frombuffer(text.encode("utf-8"), np.uint8)
+        units = np.frombuffer(text.encode("utf-8"), np.uint8)
     except UnicodeEncodeError:
         return None
-    power = _powers(len(own).bit_length())[: len(own)]
-    return _mixed((_CODES[own] * power).sum(keepdims=True), len(own))[0]
+    power = _powers(len(units).bit_length())[: len(units)]
+    return _mixed((_CODES[units] * power).sum(keepdims=True), len(units))[0]
 
 
 def hashes_of(column: pa.Array) -> Hashes:
@@ -92,8 +92,8 @@ def hashes_of_rows(items: npt.NDArray[np.unsignedinteger[Any]], start: npt.NDArr
         end = max(begin + 1, int(np.searchsorted(start, start[begin] + _TOGETHER, "right")) - 1)
         first = start[begin : end + 1] - start[begin]
         place = np.arange(first[-1]) - np.repeat(first[:-1], size[begin:end])
-        own = items[start[begin] : start[end]]
-        total = np.cumsum((_CODES[own] if own.dtype == np.uint8 else own) * power[place])
+        chunk = items[start[begin] : start[end]]
+        total = np.cumsum((_CODES[chunk] if chunk.dtype == np.uint8 else chunk) * power[place])
         total = np.append(np.uint64(0), total)
         hashes[begin:end] = total[first[1:]] - total[first[:-1]]
         begin = end

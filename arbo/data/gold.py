@@ -79,7 +79,7 @@ class Gold:
         if kb is None:
             return cls(labels, labels, np.zeros(len(labels) + 1, np.int64), np.empty(0, np.int64), entity_of)
         rows_within = cache(base.rows_within)
-        rows = [rows_within(tuple(own or ()), domain) for own, domain in zip(ids, domains, strict=True)]
+        rows = [rows_within(tuple(of_mention or ()), domain) for of_mention, domain in zip(ids, domains, strict=True)]
         return cls(ids, labels, *_joined(rows), entity_of)
 
     @classmethod
@@ -96,14 +96,14 @@ class Gold:
         mention, as the knowledge base writes them; ``row_of`` maps the id of each entity in the run to its row.
         """
         known = dict(row_of)
-        for own, inside in zip(ids, entities, strict=True):
-            if own and len(inside) == 1:
-                known[own[0]] = row_of[inside[0]]
+        for of_mention, inside in zip(ids, entities, strict=True):
+            if of_mention and len(inside) == 1:
+                known[of_mention[0]] = row_of[inside[0]]
         return cls(ids, labels, *_joined([[row_of[id_] for id_ in inside] for inside in entities]), known.get)
 
     def taken(self, rows: Ints) -> Self:
         """Return the annotations of these mentions, in this order."""
-        ids, labels, lists = ([own[row] for row in rows.tolist()] for own in (self.ids, self.labels, self.lists))
+        ids, labels, lists = ([column[row] for row in rows.tolist()] for column in (self.ids, self.labels, self.lists))
         return type(self)(ids, labels, *_joined(lists), self.entity_of)
 
     @property
@@ -166,7 +166,9 @@ class Gold:
         The class is the set of correct entities; without any, the set of gold ids; without any, the gold cluster.
         """
         number: dict[frozenset[int | str], int] = {}
-        keys = (frozenset[int | str](rows or own or ()) for rows, own in zip(self.lists, self.labels, strict=True))
+        keys = (
+            frozenset[int | str](rows or labels or ()) for rows, labels in zip(self.lists, self.labels, strict=True)
+        )
         return np.array([number.setdefault(key, len(number)) if key else -1 for key in keys], np.int64)
 
     def doubt(self) -> str | None:
@@ -217,7 +219,7 @@ class Gold:
 
 def _joined(lists: Sequence[Sequence[int]]) -> tuple[Ints, Ints]:
     """Concatenate lists; return the offset of each list, and all values."""
-    return np.cumsum([0, *map(len, lists)]), np.array([number for own in lists for number in own], np.int64)
+    return np.cumsum([0, *map(len, lists)]), np.array([number for numbers in lists for number in numbers], np.int64)
 
 
 def _through_xrefs(missing: Counter[str], kb: KnowledgeBase) -> str | None:

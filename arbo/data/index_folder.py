@@ -47,8 +47,8 @@ class IndexFolder(NamedTuple):
         Raise DataError if a file is missing, cut or damaged at its beginning.
         """
         names = (Path(name) for name in self.manifest["files"])
-        own = (self.folder / name for name in names if name.parent.name == folder and name.suffix == ".npy")
-        return {file.stem: _mapped(file) for file in own}
+        paths = (self.folder / name for name in names if name.parent.name == folder and name.suffix == ".npy")
+        return {file.stem: _mapped(file) for file in paths}
 
     def check(self) -> None:
         """Read all files; raise DataError if one is missing or was changed."""
@@ -79,8 +79,8 @@ def write_index(
         with files.whole_folder(target) as partial:
             (partial / "kb").mkdir()
             write_table(table, partial / "kb/entities.arrow")
-            for folder, own in arrays.items():
-                for name, array in own.items():
+            for folder, parts in arrays.items():
+                for name, array in parts.items():
                     (partial / folder).mkdir(exist_ok=True)
                     files.save_array(partial / folder / f"{name}.npy", array)
             manifest = {

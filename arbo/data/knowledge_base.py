@@ -163,17 +163,19 @@ class KnowledgeBase:
     def with_alternative_ids(self, more: Iterable[Iterable[str]]) -> KnowledgeBase:
         """Return the same entities; each gets those of ``more`` in its place as further alternative ids."""
         pairs = zip(self.columns("alternative_ids"), more, strict=True)
-        lists = [[*dict.fromkeys((*own, *new))] for (own,), new in pairs]
+        lists = [[*dict.fromkeys((*ids, *new))] for (ids,), new in pairs]
         return self.changed(with_columns(self.table, alternative_ids=lists))
 
     def of_types(self, types: str | Iterable[str]) -> KnowledgeBase:
         """Return the entities with one of these types; raise UsageError for a type that no entity has."""
         chosen = {types} if isinstance(types, str) else set(types)
-        present = {type_ for (own,) in self.columns("types") for type_ in own}
+        present = {type_ for (types_of_one,) in self.columns("types") for type_ in types_of_one}
         if missing := sorted(chosen - present):
             known = listed(sorted(present), 12) or "none"
             raise UsageError(f"no entity has the type {', '.join(map(repr, missing))}; types of entities: {known}")
-        return self.of_rows(row for row, (own,) in enumerate(self.columns("types")) if not chosen.isdisjoint(own))
+        return self.of_rows(
+            row for row, (types_of_one,) in enumerate(self.columns("types")) if not chosen.isdisjoint(types_of_one)
+        )
 
     def through_xrefs(self, *prefixes: str) -> KnowledgeBase:
         """Return the same entities; xrefs with one of these prefixes become alternative ids, see `arbo.kb.xrefs`."""

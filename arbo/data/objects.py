@@ -47,8 +47,8 @@ def fields(
     """
     if not isinstance(record, dict):
         raise DataError(f"{what} must be a JSON object, not {_kind(record)}", id=of)
-    own = record.get("id")
-    of = own if isinstance(own, str) else of
+    id_ = record.get("id")
+    of = id_ if isinstance(id_, str) else of
     for key in required:
         if key not in record:
             raise DataError(f"{what} needs the key {key!r}", id=of)
@@ -176,19 +176,21 @@ def document_line(document: Document) -> str:
         for m in document.mentions
     ]
     domain = {} if document.domain is None else {"domain": document.domain}
-    own = {"id": document.id, "text": document.text, "mentions": mentions, **domain}
-    return json.dumps(_record(own, document.metadata, DOCUMENT_KEYS), ensure_ascii=False)
+    fields = {"id": document.id, "text": document.text, "mentions": mentions, **domain}
+    return json.dumps(_record(fields, document.metadata, DOCUMENT_KEYS), ensure_ascii=False)
 
 
 def entity_line(entity: Entity) -> str:
     """Return an entity as a line of JSON, which `to_entity` reads."""
-    own = {key: getattr(entity, key) for key in ENTITY_KEYS}
-    return json.dumps(_record(own, entity.metadata, ENTITY_KEYS), ensure_ascii=False)
+    fields = {key: getattr(entity, key) for key in ENTITY_KEYS}
+    return json.dumps(_record(fields, entity.metadata, ENTITY_KEYS), ensure_ascii=False)
 
 
-def _record(own: Mapping[str, object], metadata: Mapping[str, Any], known: Mapping[str, Convert]) -> dict[str, object]:
+def _record(
+    fields: Mapping[str, object], metadata: Mapping[str, Any], known: Mapping[str, Convert]
+) -> dict[str, object]:
     """Add metadata to an object; a key that the reader takes for something else gets a `_`."""
-    record = {**own}
+    record = {**fields}
     for key, value in metadata.items():
         while key in known or key in record:
             key += "_"

@@ -255,8 +255,8 @@ def _from_mentions(rows: Iterable[Placed], records: Records[Document]) -> None:
                     raise DataError("the first row of a document needs its 'text'", id=document_id)
                 drafts[document_id] = _Draft(place, text, values.get("domain"), {}, [], [])
             draft = drafts[document_id]
-            for column, own in (("text", draft.text), ("domain", draft.domain)):
-                if values.get(column) not in (None, own):
+            for column, value in (("text", draft.text), ("domain", draft.domain)):
+                if values.get(column) not in (None, value):
                     problem = f"the {column!r} differs from that in {draft.place} for the same document"
                     remedy = "; 'text' is the whole document, 'mention_text' the mention" if column == "text" else ""
                     raise DataError(problem + remedy, id=document_id)

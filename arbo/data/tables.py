@@ -249,7 +249,7 @@ def _span_lists(start: Int32s, end: Int32s, count: Int32s) -> pa.Array:
 
 def documents_in(documents: pa.Table, mentions: list[dict[str, Any]]) -> Iterator[Document]:
     """Yield the documents in a table, with the mentions in rows of a table of mentions."""
-    of = {name: tuple(own) for name, own in groupby(map(mention_in, mentions), attrgetter("document_id"))}
+    of = {name: tuple(members) for name, members in groupby(map(mention_in, mentions), attrgetter("document_id"))}
     for row in documents.to_pylist():
         yield Document(row["document_id"], row["text"], of.get(row["document_id"], ()), row["domain"], metadata_of(row))
 

@@ -145,8 +145,8 @@ class EdgeModel:
         with other features.
         """
         if fspath(path) == ENGLISH:
-            with as_file(files("arbo.edges") / f"{ENGLISH}.json") as own:
-                return cls.load(own)
+            with as_file(files("arbo.edges") / f"{ENGLISH}.json") as bundled:
+                return cls.load(bundled)
         content = check_manifest(read_json(path, "the edge model"), _FORMAT, path)
         if content["features"] != _FEATURES:
             problem = "the model was trained with other features than this version of arbo computes"

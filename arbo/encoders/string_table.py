@@ -82,10 +82,10 @@ class StringTable:
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]], prefix: str) -> Self:
         """Return the table with these arrays, uncopied; raise DataError if they do not fit together."""
-        own = [np.asarray(arrays.get(f"{prefix}_{name}")) for name in ("text", "start", "slots")]
-        if not _is_sound(*own):
+        parts = [np.asarray(arrays.get(f"{prefix}_{name}")) for name in ("text", "start", "slots")]
+        if not _is_sound(*parts):
             raise DataError(f"the table of {prefix} is damaged; make the index or run with it again")
-        return cls(*own)
+        return cls(*parts)
 
 
 def _is_sound(text: Bytes, start: Ids, slots: Ids) -> bool:

@@ -74,15 +74,15 @@ class WordIndex:
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]], n_entities: int) -> Self:
         """Return the index with these arrays, uncopied; raise DataError if they do not fit together."""
         words = StringTable.from_arrays(arrays, "words")
-        first, start, items, row, always = own = [np.asarray(arrays.get(name)) for name in _PARTS]
+        first, start, items, row, always = parts = [np.asarray(arrays.get(name)) for name in _PARTS]
         n = len(words)
         if (
-            any(one.ndim != 1 or one.dtype.kind != "i" for one in own)
+            any(one.ndim != 1 or one.dtype.kind != "i" for one in parts)
             or not (is_start(first, n, len(row)) and is_start(start, len(row), len(items)) and is_below(items, n))
             or not all(is_below(rows, n_entities) for rows in (row, always))
         ):
             raise DataError("the words of names are damaged; build the index again with `arbo kb index`")
-        return cls(words, *own)
+        return cls(words, *parts)
 
 
 def _small(words: StringTable) -> Bools:

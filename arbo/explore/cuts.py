@@ -99,7 +99,7 @@ class Cuts:
     @cached_property
     def home(self) -> Place:
         """The place of the run's own thresholds."""
-        entity, mention = (own.index(self.run.manifest["threshold"][kind]) for kind, own in self.values.items())
+        entity, mention = (values.index(self.run.manifest["threshold"][kind]) for kind, values in self.values.items())
         return entity, mention
 
     @cached_property

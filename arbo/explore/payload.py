@@ -105,8 +105,8 @@ class Payload:
         """The clusters that changed since the run before this one, those that matter most first."""
         if self._before is None:
             return {"rows": [], "counts": {}, "since": None}
-        found = diff(self._before, self.run)
-        return {"rows": [asdict(row) for row in found.ranked], "counts": found.counts(), "since": self._since}
+        changes = diff(self._before, self.run)
+        return {"rows": [asdict(row) for row in changes.ranked], "counts": changes.counts(), "since": self._since}
 
 
 class _Entities:
@@ -180,8 +180,8 @@ def _add_links(columns: Columns, run: Run, known: _Entities) -> None:
     table[place, owner] = known.rows(known.candidates)
     table[_CANDIDATES + place, owner] = known.scores.to_numpy().astype(np.float32).view(np.int32)
     code = np.zeros(len(known.shown), np.int64)
-    for own in table:  # in the order of the lists, which `numpy.unique` of rows takes seconds to find
-        values, rank_of = np.unique(own, return_inverse=True)
+    for ids in table:  # in the order of the lists, which `numpy.unique` of rows takes seconds to find
+        values, rank_of = np.unique(ids, return_inverse=True)
         code = np.unique(code * len(values) + rank_of, return_inverse=True)[1]
     lists = table[:, np.unique(code, return_index=True)[1]]
     columns.numbers("near", code)
@@ -210,7 +210,7 @@ def _cuts(cuts: Cuts, known: _Entities) -> bytes:
     columns, page_row = Columns(), np.append(known.rows(cuts.entities), -1)
     places, earlier, rows, roots = zip(*cuts.differences(), strict=True)
     root, number = np.concatenate(roots), {place: i for i, place in enumerate(places)}
-    columns.numbers("count", [len(own) for own in rows])
+    columns.numbers("count", [len(names) for names in rows])
     columns.numbers("row", np.concatenate(rows), sorted_=True)
     columns.numbers("root", np.where(root >= 0, page_row[np.maximum(root, 0)], root))
     base = cuts.roots(cuts.base)  # of a known entity, its row on the page

@@ -23,9 +23,9 @@ _MESH = re.compile(r"[CD][0-9]+")
 def read_medic(path: Paths, *, on_error: OnError = "fail") -> KnowledgeBase:
     """Read a MEDIC file, or all `.txt` files of a folder."""
     kb = KnowledgeBase(read_items(path, SUFFIXES, line_pieces, _entity, Records("entities", on_error)))
-    own = {id_ for (id_,) in kb.columns("id")}
+    ids = {id_ for (id_,) in kb.columns("id")}
     return kb.with_alternative_ids(
-        filter(None, (_prefixed(name) for name in (id_, *others) if name == id_ or name not in own))
+        filter(None, (_prefixed(name) for name in (id_, *others) if name == id_ or name not in ids))
         for id_, others in kb.columns("id", "alternative_ids")
     )
 

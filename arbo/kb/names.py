@@ -56,12 +56,12 @@ def spellings(kb: KnowledgeBase) -> Spellings:
 
 def ids_of(kb: KnowledgeBase) -> tuple[set[str], dict[str, list[int]]]:
     """Return the entities' own ids, and the rows that have each other alternative id, ascending."""
-    own, holders = {id_ for (id_,) in kb.columns("id")}, defaultdict[str, list[int]](list)
+    ids, holders = {id_ for (id_,) in kb.columns("id")}, defaultdict[str, list[int]](list)
     for row, (others,) in enumerate(kb.columns("alternative_ids")):
         for id_ in dict.fromkeys(others):
-            if id_ not in own:
+            if id_ not in ids:
                 holders[id_].append(row)
-    return own, holders
+    return ids, holders
 
 
 def homonyms(kb: KnowledgeBase, names: Spellings) -> Iterator[tuple[Example, int]]:
@@ -104,15 +104,15 @@ def without_names(kb: KnowledgeBase, names: Iterable[str]) -> KnowledgeBase:
     """
     removed = set(map(normalize_name, [names] if isinstance(names, str) else names))
     left = [
-        [name for name in (own, *aliases) if normalize_name(name) not in removed]
-        for own, aliases in kb.columns("name", "aliases")
+        [name for name in (preferred, *aliases) if normalize_name(name) not in removed]
+        for preferred, aliases in kb.columns("name", "aliases")
     ]
     if not any(left):
         raise DataError("no entity would keep a name; remove fewer names")
-    kept = kb.of_rows(row for row, names in enumerate(left) if names)
+    left_over = kb.of_rows(row for row, names in enumerate(left) if names)
     named = [names for names in left if names]
-    return kept.changed(
-        with_columns(kept.table, name=[names[0] for names in named], aliases=[names[1:] for names in named])
+    return left_over.changed(
+        with_columns(left_over.table, name=[names[0] for names in named], aliases=[names[1:] for names in named])
     )
 
 
@@ -152,9 +152,9 @@ def with_names_of(kb: KnowledgeBase, documents: Corpus, *, expand_abbreviations:
     for key, entity in entity_of.items():
         added[entity].append(names[key])
     lists = []
-    for row, (own, aliases, domain) in enumerate(kb.columns("name", "aliases", "domain")):
+    for row, (preferred, aliases, domain) in enumerate(kb.columns("name", "aliases", "domain")):
         kept = [alias for alias in aliases if entity_of.get((domain, _key(alias)), row) == row]
-        known = set(map(_key, (own, *kept)))
+        known = set(map(_key, (preferred, *kept)))
         lists.append([*kept, *(name for name in added[row] if _key(name) not in known)])
     return kb.changed(with_columns(kb.table, aliases=lists))
 

@@ -46,9 +46,9 @@ def problems(kb: KnowledgeBase, *, examples: int = 3) -> tuple[Problem, ...]:
     for kind, case in chain(_names_of_entities(kb, names), _shared_names(kb, names), _fields(kb)):
         cases[kind].append(case)
     for kind, (wrong, solution) in _KINDS.items():
-        if own := sorted(cases[kind], key=lambda case: -len(case.entities)):
+        if ranked := sorted(cases[kind], key=lambda case: -len(case.entities)):
             severity = "error" if kind in _ERRORS else "warning"
-            problems_.append(Problem(kind, severity, len(own), wrong, solution, tuple(own[:examples])))
+            problems_.append(Problem(kind, severity, len(ranked), wrong, solution, tuple(ranked[:examples])))
     if not len(kb):
         problems_.append(Problem("empty", "error", 1, "no entities", "check the path and the format"))
     return tuple(sorted(problems_, key=lambda problem: problem.severity))
@@ -135,8 +135,8 @@ def _shared_names(kb: KnowledgeBase, names: Spellings) -> Iterator[tuple[str, Ex
         for row in dict.fromkeys(row for _, row in written):
             names_of[row].append(name)
     alike: defaultdict[frozenset[str], list[int]] = defaultdict(list)
-    for row, own in names_of.items():
-        alike[frozenset(own)].append(row)
+    for row, shared in names_of.items():
+        alike[frozenset(shared)].append(row)
     reported = set()
     for rows in alike.values():
         if len(rows) > 1:
@@ -149,13 +149,13 @@ def _shared_names(kb: KnowledgeBase, names: Spellings) -> Iterator[tuple[str, Ex
 
 
 def _fields(kb: KnowledgeBase) -> Iterator[tuple[str, Example]]:
-    own, holders = ids_of(kb)
+    ids, holders = ids_of(kb)
     for row, entity in enumerate(kb):
         for id_ in (entity.id, *entity.alternative_ids):
             if id_ != id_.strip():
                 yield "padded-id", example_of(kb, [row], id_)
         for id_ in dict.fromkeys(entity.alternative_ids):
-            if id_ != entity.id and id_ in own:
+            if id_ != entity.id and id_ in ids:
                 yield "alternative-id-taken", example_of(kb, [row], id_)
         if len(entity.id.split()) > 1:
             yield "id-with-blanks", example_of(kb, [row], entity.id)

@@ -38,12 +38,12 @@ def through_xrefs(kb: KnowledgeBase, *prefixes: str) -> KnowledgeBase:
     return kb.with_alternative_ids(_ids(id_, xrefs, forms) for id_, xrefs in kb.columns("id", "xrefs"))
 
 
-def _ids(own: str, xrefs: tuple[str, ...], forms: dict[str, tuple[str, ...]]) -> Iterator[str]:
+def _ids(id_: str, xrefs: tuple[str, ...], forms: dict[str, tuple[str, ...]]) -> Iterator[str]:
     for xref in xrefs:
         prefix, colon, concept = xref.partition(":")
         spellings = forms.get(prefix.casefold())
         if not (colon and concept.strip() and spellings):
             continue
         for form in (concept, xref, *(f"{spelling}:{concept}" for spelling in spellings)):
-            if form != own:
+            if form != id_:
                 yield form

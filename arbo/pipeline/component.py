@@ -106,18 +106,18 @@ class SpacyLinker:
         Raise UsageError if the folder cannot be written, or the encoder or the reranker is the user's own.
         """
         folder, linker = Path(path), self.linker
-        own: dict[str, Any] = {"encoder": linker.encoder, "reranker": linker.reranker, "edges": linker.edges}
+        models: dict[str, Any] = {"encoder": linker.encoder, "reranker": linker.reranker, "edges": linker.edges}
         if isinstance(linker.encoder, NgramEncoder) and linker.encoder.settings == NgramEncoder().settings:
-            del own["encoder"]
+            del models["encoder"]
         savers: dict[str, Any] = {
             name: getattr(part, "save" if name == "edges" else "save_pretrained", None)
-            for name, part in own.items()
+            for name, part in models.items()
             if part is not None
         }
         for name, save in savers.items():
             if save is None:
                 raise UsageError(
-                    f"a pipe cannot save the {name} {type(own[name]).__name__}; set `linker` after loading"
+                    f"a pipe cannot save the {name} {type(models[name]).__name__}; set `linker` after loading"
                 )
         assert linker.kb is not None
         build_index(linker.kb, folder / "index", encoder=linker.encoder, announce=linker.announce)

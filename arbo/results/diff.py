@@ -96,8 +96,8 @@ class Diff:
     def as_dict(self) -> dict[str, Any]:
         """Return the rows and, if there are any, the changes of knowledge base and settings; ready for JSON."""
         rows = {
-            what: [{name: getattr(row, name) for name in row.__slots__} for row in own]
-            for what, own in (("clusters", self.clusters), ("mentions", self.mentions))
+            what: [{name: getattr(row, name) for name in row.__slots__} for row in changes]
+            for what, changes in (("clusters", self.clusters), ("mentions", self.mentions))
         }
         more = {"knowledge_base": dict(self.knowledge_base), "settings": dict(self.settings)}
         return rows | {what: changes for what, changes in more.items() if changes}
@@ -178,9 +178,9 @@ def _exchange_of(a: Run, b: Run) -> Exchange | None:
     if was is None or now is None or was["fingerprint"] == now["fingerprint"]:
         return None
     arrays = [{} if run.arrays is None else run.arrays() for run in (a, b)]
-    if not all("kb.ids" in own for own in arrays):
+    if not all("kb.ids" in kept_by_run for kept_by_run in arrays):
         return None
-    before, after = (Keys(own["kb.ids"], own["kb.contents"]) for own in arrays)
+    before, after = (Keys(kept_by_run["kb.ids"], kept_by_run["kb.contents"]) for kept_by_run in arrays)
     return Exchange(before, after, now.get("replaced", {}))
 
 
@@ -222,7 +222,8 @@ def _changed(a: Run, b: Run, row_in_a: Ints) -> tuple[_Clusters, _Clusters, Ints
     pairs = np.column_stack([np.searchsorted(rows[0], before[moved]), np.searchsorted(rows[1], after[moved])])
     names = ["cluster_id", "entity_id", "name", "size"]
     was, now = (
-        run.cluster_table.select(names).take(pa.array(own)).to_pylist() for run, own in zip((a, b), rows, strict=True)
+        run.cluster_table.select(names).take(pa.array(places)).to_pylist()
+        for run, places in zip((a, b), rows, strict=True)
     )
     return was, now, pairs
 
@@ -294,9 +295,11 @@ def _heirs(
     before: _Clusters, after: _Clusters, sources: Mapping[int, list[int]], targets: Mapping[int, list[int]]
 ) -> dict[int, int]:
     """Find the heir of each earlier cluster: by id, else the one that has all its mentions, and of no other cluster."""
-    row_before, row_after = ({own["cluster_id"]: row for row, own in enumerate(some)} for some in (before, after))
+    row_before, row_after = (
+        {cluster["cluster_id"]: row for row, cluster in enumerate(some)} for some in (before, after)
+    )
     heir = {row: row_after[id_] for id_, row in row_before.items() if id_ in row_after}
-    is_new = [own["cluster_id"] not in row_before for own in after]
+    is_new = [cluster["cluster_id"] not in row_before for cluster in after]
     for old, news in targets.items():
         if old not in heir and len(news) == 1 and sources[news[0]] == [old] and is_new[news[0]]:
             heir[old] = news[0]
@@ -316,9 +319,9 @@ def _mention_changes(a: Run, b: Run, row_in_a: Ints) -> Iterator[MentionChange]:
     rows = np.flatnonzero(changed)
     in_a, in_b = np.append(row_in_a[rows], left), np.append(rows, np.full(len(left), -1))
     before, after = (
-        own.take(pa.array(at, mask=at < 0)).to_pylist() for own, at in zip(links, (in_a, in_b), strict=True)
+        table.take(pa.array(at, mask=at < 0)).to_pylist() for table, at in zip(links, (in_a, in_b), strict=True)
     )
-    described = [row for run, own in ((b, rows), (a, left)) for row in _described(run, own)]
+    described = [row for run, places in ((b, rows), (a, left)) for row in _described(run, places)]
     for one, was, now, row_a, row_b in zip(described, before, after, in_a.tolist(), in_b.tolist(), strict=True):
         id_, document, text, gold, sentence = one
         ids = (was["entity_id"], now["entity_id"], was["cluster_id"], now["cluster_id"])
@@ -337,5 +340,5 @@ def _described(run: Run, rows: Ints) -> Iterator[tuple[Any, ...]]:
     table = run.mention_table.take(numbers(rows))
     columns = [table[name].to_pylist() for name in ("mention_id", "document_id", "text", "gold")]
     sentences = sentences_of(run, rows)
-    for *own, gold, sentence in zip(*columns, sentences, strict=True):
-        yield *own, None if gold is None else tuple(gold), sentence
+    for *fields, gold, sentence in zip(*columns, sentences, strict=True):
+        yield *fields, None if gold is None else tuple(gold), sentence

@@ -104,9 +104,9 @@ def _explain_nil(result: Run, link: Link) -> Explanation:
     rivals = _rivals(result, link)
     decided = _decided(result, link)
     if rivals and not decided:
-        own = f"{_measure(result)} {_number(rivals[0].score)}"
+        nearest = f"{_measure(result)} {_number(rivals[0].score)}"
         limit = f"the entity threshold is a dissimilarity of {_number(entity_limit)}"
-        lines.append(f"    the nearest entity, {rivals[0]}, has {own}; {limit}{by_mentions}")
+        lines.append(f"    the nearest entity, {rivals[0]}, has {nearest}; {limit}{by_mentions}")
     others = [m for m in cluster.mentions if m.id != link.mention.id]
     if others:
         shown = listed((f'"{m.text}" in {m.document_id}' for m in others), 3)
@@ -177,14 +177,14 @@ def _measure(result: Run) -> str:
 
 
 def _score(result: Run, link: Link, rivals: tuple[Candidate, ...]) -> str:
-    own = f"{_measure(result)} {_number(link.score)}"
+    score = f"{_measure(result)} {_number(link.score)}"
     if link.confidence is not None:
-        own += f", confidence {link.confidence:.3f}"
+        score += f", confidence {link.confidence:.3f}"
     if link.margin is None or not rivals:
-        return own
+        return score
     if link.candidates[0][0] == link.entity:
-        return f"{own}, margin {link.margin:.3f} over {rivals[0]}"
-    return f"{own}; nearest entity {rivals[0]} ({_number(rivals[0].score)}, margin {link.margin:.3f})"
+        return f"{score}, margin {link.margin:.3f} over {rivals[0]}"
+    return f"{score}; nearest entity {rivals[0]} ({_number(rivals[0].score)}, margin {link.margin:.3f})"
 
 
 def _number(value: float | None) -> str:

@@ -52,7 +52,7 @@ def documents_of(run: Run, ids: Ids, *, as_classes: bool = False) -> Corpus:
     rows = run.mention_table.to_pylist()
     if ids not in get_args(Ids):
         raise UsageError(f"ids must be one of {', '.join(get_args(Ids))}, not {ids!r}")
-    if ids == "gold" and rows and all(own is None for own in run.labels):
+    if ids == "gold" and rows and all(labels is None for labels in run.labels):
         raise UsageError("no mention of the run is annotated; export the links (--ids links)")
     for row, cluster in zip(rows, run.link_table["cluster_id"].to_pylist(), strict=True):
         if ids == "links":
@@ -192,14 +192,14 @@ def _sentences(run: Run, rows: Ints) -> Iterator[tuple[Ints, Ints, Ints, list[st
         inside = np.flatnonzero((begin > 0) | (stop < np.array([*map(len, texts)])[place]))
         inside = inside[np.argsort(place[inside], kind="stable")]
         home, first = np.unique(place[inside], return_index=True)
-        for own, text in zip(np.split(inside, first)[1:], home.tolist(), strict=True):
+        for at, text in zip(np.split(inside, first)[1:], home.tolist(), strict=True):
             begins, ends = sentences(texts[text]).T
             if len(begins):
-                lower = np.searchsorted(ends, begin[own], "right")
-                upper = np.searchsorted(begins, stop[own], "left")
-                lowest = np.where(lower < len(begins), begins[np.minimum(lower, len(begins) - 1)], begin[own])
-                highest = np.where(upper > 0, ends[np.maximum(upper, 1) - 1], stop[own])
-                begin[own], stop[own] = np.minimum(begin[own], lowest), np.maximum(stop[own], highest)
+                lower = np.searchsorted(ends, begin[at], "right")
+                upper = np.searchsorted(begins, stop[at], "left")
+                lowest = np.where(lower < len(begins), begins[np.minimum(lower, len(begins) - 1)], begin[at])
+                highest = np.where(upper > 0, ends[np.maximum(upper, 1) - 1], stop[at])
+                begin[at], stop[at] = np.minimum(begin[at], lowest), np.maximum(stop[at], highest)
         yield begin, stop, place, texts
 
 

@@ -26,15 +26,15 @@ _EDGES = ("graph.source", "graph.target", "graph.weight")
 def graph_arrays(graph: Graph, decisions: Decisions | None) -> dict[str, Array]:
     """Return the arrays from which `graph_of` makes this graph, and the decisions."""
     edges = dict(zip(_EDGES, (graph.source, graph.target, graph.weight), strict=True))
-    decided = {} if decisions is None else {f"decided.{key}": own for key, own in decisions._asdict().items()}
+    decided = {} if decisions is None else {f"decided.{key}": values for key, values in decisions._asdict().items()}
     return {**edges, "graph.entities": np.array(graph.n_entities), **decided}
 
 
 def only_graph(arrays: Mapping[str, Array]) -> dict[str, Array]:
     """Return those of the arrays that make the graph, which say of texts only which are alike."""
-    own = {name: array for name, array in arrays.items() if name.startswith(("graph.", "decided."))}
+    chosen = {name: array for name, array in arrays.items() if name.startswith(("graph.", "decided."))}
     lists = {name: arrays[name] for name in _MENTIONS} | {name: arrays[name][:, :1] for name in _ENTITIES}
-    return own or lists
+    return chosen or lists
 
 
 def graph_of(run: Run) -> tuple[Graph, Decisions | None] | None:
@@ -54,5 +54,5 @@ def graph_of(run: Run) -> tuple[Graph, Decisions | None] | None:
         return None
     k = run.manifest["config"]["k"]
     near, weight = (arrays[name][:, :k] for name in _MENTIONS)
-    entity, own = (arrays[name][:, :1] for name in _ENTITIES)
-    return Graph.from_neighbors((near, weight), (entity, own), n_entities=int(entity.max(initial=-1)) + 1), None
+    entity, nearest = (arrays[name][:, :1] for name in _ENTITIES)
+    return Graph.from_neighbors((near, weight), (entity, nearest), n_entities=int(entity.max(initial=-1)) + 1), None

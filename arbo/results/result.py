@@ -127,7 +127,7 @@ class Result(Run):
 
         metadata, index = metadata_in(self.mention_table), self.manifest.get("index", {})
         frame = flat_table(self, metadata).to_pandas()
-        columns = {key: own if (own := f"own_{key}") in frame else key for key in index}
+        columns = {key: renamed if (renamed := f"own_{key}") in frame else key for key in index}
         if not index or not {*columns.values()} <= {*frame}:
             return frame
         levels = [Index(labels_of(metadata, key) or frame[key]) for key in index]

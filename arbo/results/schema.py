@@ -113,9 +113,9 @@ class Link(NamedTuple):
     @property
     def row(self) -> dict[str, Any]:
         """The decision as a flat row."""
-        own = ("entity", "entity_name", "cluster", "score", "margin", "confidence")
+        names = ("entity", "entity_name", "cluster", "score", "margin", "confidence")
         where = {"mention": self.mention.id, "document": self.mention.document_id, "text": self.mention.text}
-        return where | {name: getattr(self, name) for name in own}
+        return where | {name: getattr(self, name) for name in names}
 
     def __repr__(self) -> str:
         return f"Link({', '.join(f'{name}={value!r}' for name, value in self.row.items())})"
@@ -146,8 +146,8 @@ class Cluster(NamedTuple):
     def row(self) -> dict[str, Any]:
         """The cluster as a flat row, with up to three distinct texts of its mentions."""
         texts = dict.fromkeys(mention.text for mention in self.mentions[:50])
-        own = {"cluster": self.id, "entity": self.entity, "name": self.name, "mentions": self.size}
-        return own | {"weakest_join": self.weakest_join, "examples": list(texts)[:3]}
+        fields = {"cluster": self.id, "entity": self.entity, "name": self.name, "mentions": self.size}
+        return fields | {"weakest_join": self.weakest_join, "examples": list(texts)[:3]}
 
     def __repr__(self) -> str:
         return f"Cluster({self.id!r}, entity={self.entity!r}, name={self.name!r}, {self.size} mentions)"
@@ -262,8 +262,8 @@ def mentions_in(mentions: pa.Table) -> list[Mention]:
     values: dict[str, list[Any]] = {
         name: mentions[name].to_pylist() if name in mentions.column_names else empty for name in _SETTERS
     }
-    values["spans"] = [tuple((one["start"], one["end"]) for one in own) for own in values["spans"]]
-    values["gold"] = [None if own is None else tuple(own) for own in values["gold"]]
+    values["spans"] = [tuple((one["start"], one["end"]) for one in spans) for spans in values["spans"]]
+    values["gold"] = [None if ids is None else tuple(ids) for ids in values["gold"]]
     values["metadata"] = objects_in(values["metadata"])
     made = [Mention.__new__(Mention) for _ in empty]
     for name, set_field in _SETTERS.items():

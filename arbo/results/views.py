@@ -105,6 +105,6 @@ def cluster_view(run: Run, chosen: Ints, *, examples: int = 3) -> pa.Table:
     texts = run.mention_table["text"]
     shown = []
     for row in chosen:
-        own = texts.take(members[start[row] : start[row + 1]][:_LOOKED_AT]).to_pylist()
-        shown.append(list(dict.fromkeys(own))[:examples])
+        of_cluster = texts.take(members[start[row] : start[row + 1]][:_LOOKED_AT]).to_pylist()
+        shown.append(list(dict.fromkeys(of_cluster))[:examples])
     return run.cluster_table.take(chosen).append_column("examples", pa.array(shown, pa.list_(pa.string())))

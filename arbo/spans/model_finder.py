@@ -51,8 +51,8 @@ class Pieces:
         """Cut documents into sentences."""
         offsets = [passages(document.text) for document in documents]
         home = np.repeat(np.arange(len(offsets)), [len(some) for some in offsets])
-        own = zip(documents, offsets, strict=True)
-        texts = tuple(document.text[begin:end] for document, places in own for begin, end in places.tolist())
+        spans = zip(documents, offsets, strict=True)
+        texts = tuple(document.text[begin:end] for document, places in spans for begin, end in places.tolist())
         return cls(documents, texts, home, np.concatenate([offsets_of(()), *offsets])[:, 0])
 
     def entities(self, kb: KnowledgeBase) -> tuple[Ids, Ids]:

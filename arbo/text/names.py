@@ -31,7 +31,7 @@ def normalize_names(names: Sequence[str]) -> list[str]:
     text = _BRITISH_OUR.sub("or", text).replace(" \0", "\0").replace("\0 ", "\0")
     # "+++" is a name too, and equal to itself.
     both = zip(text.strip(" ").split("\0"), folded.split("\0"), strict=True)
-    return [name or " ".join(own.split()) for name, own in both][: len(names)]
+    return [name or " ".join(raw.split()) for name, raw in both][: len(names)]
 
 
 def _without_marks(text: str) -> str:

@@ -190,8 +190,8 @@ class Contrasts:
         positives and its negatives, padded with -1.
         """
         rng, other_rng = (np.random.default_rng([config.seed, what, step]) for what in (_POSITIVES, _NEGATIVES))
-        own = None if self.name is None else self.name[queries]
-        names = self.synonyms.draw(self.entity[queries], config.n_positives + 1, rng, own)
+        named = None if self.name is None else self.name[queries]
+        names = self.synonyms.draw(self.entity[queries], config.n_positives + 1, rng, named)
         return np.column_stack([queries, names, self.others.draw(self.avoided(queries), config.n_negatives, other_rng)])
 
     def avoided(self, queries: Ids) -> list[Ids]:
