@@ -26,7 +26,7 @@ BUDGETS = {
     "arbo": 1220,  # 2,200 with pipeline, text, kb and sample
     "arbo/cli": 2850,  # 2,300
     "arbo/corrections": 1025,  # 1,000
-    "arbo/data": 2850,  # 1,900; tables, their checks, and rows of frames, which people hold
+    "arbo/data": 2855,  # 1,900; tables, their checks, and rows of frames, which people hold
     "arbo/edges": 870,  # 1,200 with resolving
     "arbo/encoders": 2980,  # 2,700
     "arbo/explore": 945,  # 1,400 with serve; the page is one, what is left are services that are promised
@@ -35,7 +35,7 @@ BUDGETS = {
     "arbo/linking": 1710,  # 1,400 with the linker
     "arbo/pipeline": 575,
     "arbo/resolving": 730,  # 0 when graphs are formats of discover (53)
-    "arbo/results": 2485,  # 2,400
+    "arbo/results": 2490,  # 2,400
     "arbo/retrieval": 1295,  # 1,000
     "arbo/sample": 25,
     "arbo/scale": 775,  # 700 when elsewhere is one hook (50)
@@ -43,8 +43,8 @@ BUDGETS = {
     "arbo/spans": 1080,  # 1,100
     "arbo/text": 680,  # normalises many names in one pass
     "arbo/training": 2890,  # 3,200
-    "clustering": 4785,  # 4,500
-    "eval": 4205,  # 4,000
+    "clustering": 4790,  # 4,500
+    "eval": 4210,  # 4,000
 }
 """The most Python lines of each room, and in a comment what they shall become."""
 PRODUCT_LINES, TEST_LINES, PROSE_WORDS = 38_990, 32_700, 30_950
@@ -54,7 +54,7 @@ FILES_IN_A_FOLDER = 32
 VERBS, OPTIONS, OPTIONS_OF_LINK = 25, 220, 24
 LONG_FUNCTIONS, MANY_PARAMETERS = 8, 40
 """How many functions may have over 40 lines, and over 6 parameters; kernels that numba compiles do not count."""
-FUNCTIONS, FILES, DEPTH = 245, 50, 17
+FUNCTIONS, FILES, DEPTH = 295, 50, 17
 """The way of `Linker.link`: how many functions, in how many files, and how deep below it."""
 BANNED = frozenset({"told", "mend", "obeyed", "altered", "respanned", "sought", "wanted", "asked"})
 """Names that say nothing of what they hold: name the noun."""
