@@ -162,13 +162,14 @@ def test_an_interrupted_training_goes_on_with_the_same_losses(
 
 
 def test_kill_9_in_the_middle_of_an_epoch(bert_folder: Path, bert: Tower, tmp_path: Path) -> None:
+    torch.set_num_threads(1)  # whatever a test before set: sums depend on it
     begin("dual", bert, tmp_path / "whole", epochs=12)
     code = f"""
 import sys
 from pathlib import Path
 sys.path.insert(0, {str(Path(__file__).parent)!r})
 from test_training_runs import Tower, begin, torch
-torch.set_num_threads(1)  # as here: sums depend on it
+torch.set_num_threads(1)
 begin("dual", Tower.load({str(bert_folder)!r}, device="cpu"), Path(sys.argv[1]), epochs=12)
 """
     process = subprocess.Popen([sys.executable, "-c", code, tmp_path / "parts"], stderr=subprocess.DEVNULL)
