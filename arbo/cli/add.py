@@ -114,7 +114,6 @@ def _read(
     documents = formats.read_from(docs, how, mentions=finder is None, column=column, first=first)
     if finder is None or kb is None:
         return documents
-    finding = {name: was[name] for name in ("find_threshold",) if name in was}
-    expand = saved.result.manifest["config"]["expand_abbreviations"]
-    model = load_finder(finder, Chosen({FINDING.name: finding}), "--find-mentions", expand_abbreviations=expand)
+    expand, finding = saved.result.manifest["config"]["expand_abbreviations"], Chosen({FINDING.name: was[FINDING.name]})
+    model = load_finder(finder, finding, "--find-mentions", expand_abbreviations=expand)
     return find_in(documents, kb, model).corpus

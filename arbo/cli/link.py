@@ -74,7 +74,7 @@ def link(
 
     as_read = docs.as_read(reading, text_column)
     if find_mentions is not None:
-        as_read |= {"finder": find_mentions, **how.changes(FINDING)}
+        as_read |= {"finder": find_mentions, FINDING.name: {**how.changes(FINDING)}}
     _run(linker.configured(kb=base), read, output, how, as_read)
 
 

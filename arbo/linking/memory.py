@@ -259,9 +259,9 @@ class Memory:
 
         ``encoder`` is that of the linker, which is not fitted.
         """
-        manifest = after.manifest | {
-            name: self.run.manifest[name] for name in ("reading",) if name in self.run.manifest
-        }
+        manifest = dict(after.manifest)
+        if "reading" in self.run.manifest:
+            manifest["reading"] = self.run.manifest["reading"]
         if kb is not None and self._base is not None:
             now = dict(manifest["knowledge_base"])
             if self.fitted_to != kb.fingerprint:
