@@ -19,7 +19,6 @@ import arbo
 from arbo.errors import DataError, UsageError
 from arbo.formats import brat, read_documents
 from arbo.formats.brat import read_brat
-from arbo.formats.conll import read_conll
 from arbo.formats.zeshel import read_zeshel
 
 OPTIONS: Any = {"on_error": "skip"}
@@ -198,9 +197,9 @@ def test_malformed_brackets_are_named_or_ignored(tmp_path: Path, columns: list[s
     lines = [f"a\t0\t{i}\t{chr(97 + i)}\t{column}" for i, column in enumerate([*columns, "(9)"])]
     path = save_lines(tmp_path / "a.conll", "#begin document (a); part 000", *lines, "#end document")
     with pytest.raises(DataError, match=words) as caught:
-        read_conll(path)
+        read_documents(path, "conll")
     assert (caught.value.line, caught.value.id) == (line, "a/000")
-    corpus = read_conll(path, **OPTIONS)
+    corpus = read_documents(path, "conll", **OPTIONS)
     assert corpus.notes == {"malformed lines skipped": 1}
     assert corpus.mentions[-1].text == "abc"[len(columns)]
 
@@ -214,13 +213,13 @@ def test_the_golden_files_have_the_mentions_of_the_reference_scorer(shared: Call
     cases = [json.loads(line) for line in (folder / "expected.jsonl").read_text().splitlines()]
     assert len(cases) == 26
     for case in cases:
-        key, response = (read_conll(folder / case[f"{side}_file"]) for side in ("key", "response"))
+        key, response = (read_documents(folder / case[f"{side}_file"], "conll") for side in ("key", "response"))
         known = {document.id for document in key}
         in_key = {tokens(m, key) for m in key.mentions}
         in_response = {tokens(m, response) for m in response.mentions if m.document_id in known}
         right = len(in_key & in_response)
         assert [right, len(in_key), right, len(in_response)] == case["mentions"]["counts"], case["name"]
-    corpus = read_conll(folder / "own/own-multidoc.key")
+    corpus = read_documents(folder / "own/own-multidoc.key", "conll")
     assert [document.id for document in corpus] == ["demo/doc1/000", "demo/doc1/001", "demo/doc2/000"]
     assert (len(corpus.mentions), len({m.gold for m in corpus.mentions})) == (26, 8)
     assert (corpus.mentions[0].gold, corpus.mentions[0].text) == (("demo/doc1/000/2",), "w8 w9 w10 w11")

@@ -9,7 +9,6 @@ import obonet
 import pytest
 
 from arbo.formats import read_documents, read_knowledge_base
-from arbo.formats.obo import read_obo
 
 Shared = Callable[[str], Path]
 
@@ -161,7 +160,7 @@ def test_ontologies_have_their_published_counts_and_are_those_of_obonet(
 ) -> None:
     """Terms, obsolete terms, synonyms, definitions, and obsolete terms with a replacement."""
     path = shared(f"data/{name}.obo.gz")
-    kb = read_obo(path)
+    kb = read_knowledge_base(path)
     synonyms, definitions = sum(len(one.aliases) for one in kb), sum(one.definition is not None for one in kb)
     obsolete, replaced = (
         kb.notes.get(f"obsolete terms {what}", 0) for what in ("ignored", "mapped to their replacement")

@@ -8,8 +8,7 @@ import pytest
 from arbo.data.entities import Entity
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.errors import UsageError
-from arbo.formats.obo import read_obo
-from arbo.formats.pubtator import read_pubtator
+from arbo.formats import read_knowledge_base, read_pubtator
 
 FLU = Entity("DO:1", "flu", xrefs=("MSH:D1", "UMLS_CUI:C1", "no prefix"))
 BIRD_FLU = Entity("DO:2", "bird flu", xrefs=("MSH:D1", "MeSH:D2", "MSH:"))
@@ -85,7 +84,7 @@ def test_an_id_that_thousands_share_is_answered_by_each() -> None:
 
 @pytest.fixture(scope="module")
 def disease_ontology(shared: Callable[[str], Path]) -> KnowledgeBase:
-    return read_obo(shared("data/disease_ontology/HumanDO_2015-11-11.obo.gz"))
+    return read_knowledge_base(shared("data/disease_ontology/HumanDO_2015-11-11.obo.gz"))
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
@@ -17,6 +16,7 @@ from glob import escape, glob
 from importlib import import_module
 from itertools import chain, islice
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Literal, NamedTuple, get_args
 
 from arbo import data
@@ -24,7 +24,7 @@ from arbo.data.objects import ENTITY_KEYS
 from arbo.data.records import OnError
 from arbo.errors import DataError, UsageError
 from arbo.files import PathLike
-from arbo.formats.files import data_files, read_head, read_lines
+from arbo.formats.files import data_files, line_pieces, read_head, read_items, read_lines
 
 _Shared = Literal["blink", "csv", "jsonl", "parquet", "tsv", "zeshel"]
 _OfLines = Literal["conll", "ecbplus", "ecbplus-events", "gsc", "hipe", "pubtator"]
@@ -40,7 +40,8 @@ class Reading(NamedTuple):
     """How to read documents or entities in a format, and how to recognise their files."""
 
     reader: str
-    """The module and the function."""
+    """The module and the function: one that reads files, or ``document`` or ``entity``, which makes one of a piece of a
+    file. The module then has the endings of files, ``SUFFIXES``, and perhaps ``pieces``; otherwise pieces are lines."""
     looks: str
     """Pattern that recognises a file of the format; it is searched in the name (lower case, without .gz), followed by a
     line end and the first 64 KB of the file."""
@@ -74,27 +75,27 @@ _BIOC = (
 FORMATS: Mapping[str, Format] = {
     "index": Format(entities=Reading("index:read_index", r"\Aarbo-index\.json\n")),
     "parquet": _table("parquet", _PARQUET, _PARQUET),
-    "docbin": Format(Reading("docbin:read_docbin", r"\A.*\.spacy\n")),
+    "docbin": Format(Reading("docbin:document", r"\A.*\.spacy\n")),
     "brat": Format(Reading("brat:read_brat", r"\A.*\.(ann|tar|tgz)\n"), writer="brat:write_brat"),
     "ecbplus": Format(Reading("ecbplus:read_ecbplus", r"\A.*\n\s*+[^\t\n]+\t[0-9]+\t[0-9]+\t\S")),
-    "ecbplus-events": Format(Reading("ecbplus:read_ecbplus_events", r"(?!)")),  # never guessed: the same files
-    "conll": Format(Reading("conll:read_conll", r"^#begin document"), writer="conll:write_conll"),
-    "pubtator": Format(
-        Reading("pubtator:read_pubtator", r"\A.*\n\s*+[^|\t\n]+\|t\|"), writer="pubtator:write_pubtator"
-    ),
-    "hipe": Format(Reading("hipe:read_hipe", r"\A.*\n\s*TOKEN\t.*\bNE-COARSE-LIT\b")),
-    "gsc": Format(Reading("gsc:read_gsc", r"^[0-9]+\t[0-9]+\t[^\t\n]+\t\S+\s*$")),
-    "bioc": Format(Reading("bioc:read_bioc", _BIOC), writer="bioc:write_bioc"),
+    "ecbplus-events": Format(
+        Reading("ecbplus:read_ecbplus", r"(?!)", {"kind": "Event"})
+    ),  # never guessed: the same files
+    "conll": Format(Reading("conll:document", r"^#begin document"), writer="conll:write_conll"),
+    "pubtator": Format(Reading("pubtator:document", r"\A.*\n\s*+[^|\t\n]+\|t\|"), writer="pubtator:write_pubtator"),
+    "hipe": Format(Reading("hipe:document", r"\A.*\n\s*TOKEN\t.*\bNE-COARSE-LIT\b")),
+    "gsc": Format(Reading("gsc:document", r"^[0-9]+\t[0-9]+\t[^\t\n]+\t\S+\s*$")),
+    "bioc": Format(Reading("bioc:document", _BIOC), writer="bioc:write_bioc"),
     "pubannotation": Format(
         Reading(
-            "pubannotation:read_pubannotation",
+            "pubannotation:document",
             r'\A.*\n[\s\[]*\{(?![\s\S]*"mentions"\s*:)[\s\S]*"(denotations|sourcedb)"\s*:',
         ),
         writer="pubannotation:write_pubannotation",
     ),
     "umls": Format(entities=Reading("umls:read_umls", r"\Amrconso\.rrf\n")),
-    "obo": Format(entities=Reading("obo:read_obo", r"^(format-version:|\[Term\])")),
-    "obographs": Format(entities=Reading("obographs:read_obographs", r'\A.*\n\s*\{[\s\S]*"graphs"\s*:\s*\[')),
+    "obo": Format(entities=Reading("obo:entity", r"^(format-version:|\[Term\])")),
+    "obographs": Format(entities=Reading("obographs:entity", r'\A.*\n\s*\{[\s\S]*"graphs"\s*:\s*\[')),
     "skos": Format(
         entities=Reading(
             "skos:read_skos",
@@ -104,15 +105,15 @@ FORMATS: Mapping[str, Format] = {
     "medic": Format(entities=Reading("medic:read_medic", r"\A.*\n\s*+[^|\t\n]+(\|[^|\t\n]+)*\|\|")),
     "zeshel": Format(
         Reading("zeshel:read_zeshel", r'\A.*\n\s*\{.*"context_document_id"'),
-        Reading("zeshel:read_zeshel_entities", r'\A.*\.json\n\s*\{.*"title"'),
+        Reading("zeshel:entity", r'\A.*\.json\n\s*\{.*"title"'),
     ),
     "blink": Format(
-        Reading("blink:read_blink", r'\A.*\n\s*\{.*"context_left"'),
-        Reading("blink:read_blink_entities", r'\A.*\n\s*\{(?!.*"name").*"title"'),
+        Reading("blink:document", r'\A.*\n\s*\{.*"context_left"'),
+        Reading("blink:entity", r'\A.*\n\s*\{(?!.*"name").*"title"'),
     ),
     "jsonl": Format(
-        Reading("jsonl:read_jsonl", r"\A.*\n\s*\{"),
-        Reading("jsonl:read_entities", r'\A.*\n\s*\{.*"name"'),
+        Reading("jsonl:document", r"\A.*\n\s*\{"),
+        Reading("jsonl:entity", r'\A.*\n\s*\{.*"name"'),
         "jsonl:write_jsonl",
     ),
     "csv": _table("csv", _CSV, _CSV, "table:write_csv"),
@@ -122,7 +123,7 @@ FORMATS: Mapping[str, Format] = {
         r"\A(.*\.tsv\n|.*\n[^\n\t]+\t)",
         "table:write_tsv",
     ),
-    "text": Format(Reading("text:read_plain", r"\A(.*\.txt|-)\n(?!\s*<(\?xml|Document\b))")),
+    "text": Format(Reading("text:document", r"\A(.*\.txt|-)\n(?!\s*<(\?xml|Document\b))")),
     "clusters": Format(writer="jsonl:write_clusters"),
 }
 """All formats; if the patterns of several fit a file, the first of them wins."""
@@ -137,12 +138,27 @@ def writer(format: str) -> Callable[..., Any]:  # noqa: A002
     """Return the function that writes a format; raise UsageError if it is unknown."""
     if format not in WRITERS:
         raise UsageError(f"unknown format {format!r}; known: {', '.join(WRITERS)}")
-    return _function(WRITERS[format])
+    module, function = _found(WRITERS[format])
+    return getattr(module, function)  # type: ignore[no-any-return]
 
 
-def _function(name: str) -> Callable[..., Any]:
+def _found(name: str) -> tuple[ModuleType, str]:
     module, function = name.split(":")
-    return getattr(import_module(f"{__name__}.{module}"), function)  # type: ignore[no-any-return]
+    return import_module(f"{__name__}.{module}"), function
+
+
+def _reader(reading: Reading) -> tuple[Callable[..., Any], tuple[str, ...]]:
+    """Return the function that reads files, and the endings of the files that it reads in a folder."""
+    module, function = _found(reading.reader)
+    suffixes: tuple[str, ...] = getattr(module, "SUFFIXES", ())
+    if function not in ("document", "entity"):
+        return partial(getattr(module, function), **reading.options), suffixes
+    how = suffixes, getattr(module, "pieces", line_pieces), getattr(module, function)
+    if function == "entity":
+        from arbo.formats.ontologies import read_entities
+
+        return lambda path, on_error: read_entities(path, *how, on_error), suffixes
+    return lambda path, on_error: data.Corpus(read_items(path, *how, data.Records("documents", on_error))), suffixes
 
 
 def read_documents(
@@ -180,6 +196,16 @@ def read_documents(
         known = ", ".join(present) or "none"
         raise UsageError(f"no mention has the type {' or '.join(sorted(type_names))}; types of mentions: {known}")
     return chosen
+
+
+def read_jsonl(path: Inputs, *, on_error: OnError = "fail") -> data.Corpus:
+    """Read documents in arbo's own format, see `read_documents`."""
+    return read_documents(path, "jsonl", on_error=on_error)
+
+
+def read_pubtator(path: Inputs, *, on_error: OnError = "fail") -> data.Corpus:
+    """Read documents in the format of PubTator, see `read_documents`."""
+    return read_documents(path, "pubtator", on_error=on_error)
 
 
 def read_knowledge_base(
@@ -228,9 +254,10 @@ def _opened(
     if name is None:
         name = _guessed(paths, formats, announce_format)
     reading = formats[name.lower()]
-    function, kind = _function(reading.reader), reading.options.get("kind")
-    suffixes = (f".{kind}",) if kind else getattr(sys.modules[function.__module__], "SUFFIXES", ())
-    return name.lower(), paths, partial(function, **reading.options), _left_out(paths, suffixes)
+    read, suffixes = _reader(reading)
+    if name.lower() in ("csv", "tsv", "parquet"):  # of one module
+        suffixes = (f".{name.lower()}",)
+    return name.lower(), paths, read, _left_out(paths, suffixes)
 
 
 def _left_out(paths: list[Path], suffixes: tuple[str, ...]) -> dict[str, int]:

@@ -28,16 +28,15 @@ from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import Element, ParseError, XMLPullParser
 
-from arbo.data import Corpus, Document, Marked, Mention, OnError, Records
+from arbo.data import Document, Marked, Mention, Records
 from arbo.data.documents import compare, marked_document, span_inside
 from arbo.data.objects import any_list, anything, fields, mapping_or_null, string, string_or_null
 from arbo.errors import DataError
 from arbo.files import PathLike, write_lines
-from arbo.formats import json_files
-from arbo.formats.files import LARGEST_ARCHIVE, Paths, Piece, check_entities, check_id, read_head, read_items, read_text
-from arbo.formats.json_files import json_pieces, with_ids
+from arbo.formats.files import LARGEST_ARCHIVE, Piece, check_entities, check_id, read_head, read_text
+from arbo.formats.json_files import JSON, json_pieces, with_ids
 
-SUFFIXES = (*json_files.SUFFIXES, ".xml")
+SUFFIXES = (*JSON, ".xml")
 ID_INFONS = ("identifiers", "identifier", "mesh", "omim", "umls", "cui", "concept_id", "conceptid", "ncbi gene", "gene")
 """Infons that hold the ids of an annotation; the first that is there counts."""
 
@@ -50,12 +49,7 @@ _GOLD = re.compile(rf"(?!({_NIL}|-)\Z)\S(.*\S)?", re.S)
 _PART |= dict.fromkeys(_LISTS, any_list)
 
 
-def read_bioc(path: Paths, *, on_error: OnError = "fail") -> Corpus:
-    """Read a file, or all `.json`, `.jsonl` and `.xml` files of a folder."""
-    return Corpus(read_items(path, SUFFIXES, _documents, _document, Records("documents", on_error)))
-
-
-def _documents(file: Path, records: Records[Document]) -> Iterator[Piece]:
+def pieces(file: Path, records: Records[Document]) -> Iterator[Piece]:
     """Yield the documents of a file."""
     if read_head(file, 1000).lstrip().startswith("<"):
         yield from (Piece(one, f"{file}, document {n}") for n, one in enumerate(_from_xml(file), 1))
@@ -69,7 +63,8 @@ def _documents(file: Path, records: Records[Document]) -> Iterator[Piece]:
             yield piece
 
 
-def _document(piece: Piece, records: Records[Document]) -> Document:
+def document(piece: Piece, records: Records[Document]) -> Document:
+    """Make a document of an object of JSON."""
     values = fields(piece.content, "a BioC document", {**_PART, "id": string}, required=("id", "passages"))
     document_id, notes = values["id"], records.notes
 

@@ -22,11 +22,11 @@ its line, counted from 0, to which a `label_id` refers; with a world, it is, for
 from collections.abc import Mapping
 from pathlib import Path
 
-from arbo.data import Corpus, Document, Entity, KnowledgeBase, Marked, OnError, Records
+from arbo.data import Document, Entity, Marked
 from arbo.data.documents import marked_document
 from arbo.data.objects import Convert, a_kind, fields, or_null, parse, string, string_or_null
 from arbo.errors import DataError
-from arbo.formats.files import Paths, Piece, line_pieces, read_items
+from arbo.formats.files import Piece
 
 SUFFIXES = (".jsonl",)
 
@@ -35,17 +35,8 @@ _MENTION_IDS = ("id", "mention_id", "query_id")
 _ENTITY_IDS = ("idx", "id", "document_id", "entity_id", "kb_idx")
 
 
-def read_blink(path: Paths, *, on_error: OnError = "fail") -> Corpus:
-    """Read each mention of a file, or of all `.jsonl` files of a folder, as a separate document."""
-    return Corpus(read_items(path, SUFFIXES, line_pieces, _document, Records("documents", on_error)))
-
-
-def read_blink_entities(path: Paths, *, on_error: OnError = "fail") -> KnowledgeBase:
-    """Read the entities of a file, or of all `.jsonl` files of a folder."""
-    return KnowledgeBase(read_items(path, SUFFIXES, line_pieces, _entity, Records("entities", on_error)))
-
-
-def _document(piece: Piece, _: object) -> Document:
+def document(piece: Piece, _: object) -> Document:
+    """Make a document of a line, with its one mention."""
     values = fields(parse(piece.content), "a mention", _MENTION, required=_CONTEXT)
     made = f"{Path(piece.file).name.removesuffix('.gz').removesuffix('.jsonl')}:{piece.line}"
     name = next((values[key] for key in _MENTION_IDS if values.get(key) is not None), made)
@@ -71,7 +62,8 @@ def _gold(label: str | int | None, world: str | None) -> tuple[str, ...] | None:
     return (f"{world}/{label}" if world is not None and isinstance(label, int) else str(label),)
 
 
-def _entity(piece: Piece, _: object) -> Entity:
+def entity(piece: Piece, _: object) -> Entity:
+    """Make an entity of a line."""
     values = fields(parse(piece.content), "an entity", _ENTITY, required=("title",))
     world = values.get("world")
     names = [str(values[key]).rpartition("curid=")[2].strip() for key in _ENTITY_IDS if values.get(key) is not None]

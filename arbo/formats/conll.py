@@ -28,12 +28,12 @@ from itertools import chain, combinations, pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-from arbo.data import Corpus, Document, Marked, OnError, Records
+from arbo.data import Document, Marked, Records
 from arbo.data.documents import marked_document
 from arbo.engine import BracketError, Chains, columns_of, is_comment
 from arbo.errors import DataError
 from arbo.files import PathLike, write_lines
-from arbo.formats.files import Block, Paths, Piece, check_id, hull, one_line, read_items, read_lines
+from arbo.formats.files import Block, Piece, check_id, hull, one_line, read_lines
 from arbo.text.checks import Span
 from arbo.text.sentences import lay_out
 from arbo.text.words import words
@@ -54,12 +54,7 @@ class _Word(NamedTuple):
     brackets: str
 
 
-def read_conll(path: Paths, *, on_error: OnError = "fail") -> Corpus:
-    """Read a CoNLL file, or all files of a folder that end in `.conll` or `_conll`."""
-    return Corpus(read_items(path, SUFFIXES, _parts, _document, Records("documents", on_error)))
-
-
-def _parts(file: Path, records: Records[Document]) -> Iterator[Piece]:
+def pieces(file: Path, records: Records[Document]) -> Iterator[Piece]:
     """Yield the lines of each document, including its `#begin` and `#end` lines."""
     part: Block = []
     for number, line in read_lines(file):
@@ -79,7 +74,8 @@ def _parts(file: Path, records: Records[Document]) -> Iterator[Piece]:
         yield Piece(part, file, part[0][0])
 
 
-def _document(piece: Piece, records: Records[Document]) -> Document:
+def document(piece: Piece, records: Records[Document]) -> Document:
+    """Make a document of its lines."""
     lines, file = piece.content, piece.file
     document_id = _document_id(lines[0][1].removeprefix(_BEGIN).strip())
     if not lines[-1][1].startswith(_END):

@@ -8,20 +8,16 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from arbo.data import Corpus, Document, OnError, Records
+from arbo.data import Document
 from arbo.data.spacy_docs import docs_in, document_of_doc
 from arbo.errors import DataError, MissingDependency
-from arbo.formats.files import LARGEST_ARCHIVE, Paths, Piece, read_items
+from arbo.formats.files import LARGEST_ARCHIVE, Piece
 
 SUFFIXES = (".spacy",)
 
 
-def read_docbin(path: Paths, *, on_error: OnError = "fail") -> Corpus:
-    """Read a file, or all `.spacy` files of a folder; raise MissingDependency if spaCy is not installed."""
-    return Corpus(read_items(path, SUFFIXES, _docs, _document, Records("documents", on_error)))
-
-
-def _docs(file: Path, _: object) -> Iterator[Piece]:
+def pieces(file: Path, _: object) -> Iterator[Piece]:
+    """Yield the documents of spaCy in a file; raise MissingDependency if spaCy is not installed."""
     try:
         from spacy.tokens import DocBin
     except ImportError:
@@ -39,5 +35,6 @@ def _docs(file: Path, _: object) -> Iterator[Piece]:
     return (Piece(doc, file, None, f"{file.stem}:{number}") for number, doc in enumerate(docs))
 
 
-def _document(piece: Piece, _: object) -> Document:
+def document(piece: Piece, _: object) -> Document:
+    """Make a document of one of spaCy."""
     return document_of_doc(piece.name, piece.content)

@@ -50,17 +50,8 @@ class _Word(NamedTuple):
     text: str
 
 
-def read_ecbplus(path: Paths, *, on_error: OnError = "fail") -> Corpus:
-    """Read the entity mentions of a corpus file, or of all `_corpus.txt` files of a folder."""
-    return _read(path, "Entity", on_error)
-
-
-def read_ecbplus_events(path: Paths, *, on_error: OnError = "fail") -> Corpus:
-    """Read the event mentions of a corpus file, or of all `_corpus.txt` files of a folder."""
-    return _read(path, "Event", on_error)
-
-
-def _read(path: Paths, kind: Kind, on_error: OnError) -> Corpus:
+def read_ecbplus(path: Paths, kind: Kind = "Entity", *, on_error: OnError = "fail") -> Corpus:
+    """Read the mentions of entities or events in a corpus file, or in all `_corpus.txt` files of a folder."""
     pieces = partial(_documents, kind=kind)
     return Corpus(read_items(path, (_CORPUS,), pieces, _document, Records("documents", on_error)))
 

@@ -137,7 +137,7 @@ def read_items(
     return records
 
 
-def blocks(file: Path, begins: Callable[[str], object] = lambda line: False) -> Iterator[Piece]:
+def blocks(file: Path, _: object, begins: Callable[[str], object] = lambda line: False) -> Iterator[Piece]:
     """Yield the blocks of lines between blank lines; a line for which ``begins`` is true also begins a block."""
     block: Block = []
     for number, line in read_lines(file):

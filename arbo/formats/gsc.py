@@ -11,20 +11,16 @@ nest. The format has no types and no mention ids; `mention_ids` makes ids from d
 
 from collections import Counter
 
-from arbo.data import Corpus, Document, Marked, OnError, Records
+from arbo.data import Document, Marked, Records
 from arbo.data.documents import compare, marked_document, span_between
 from arbo.errors import DataError
-from arbo.formats.files import Paths, Piece, blocks, read_items
+from arbo.formats.files import Piece, blocks as pieces  # noqa: F401
 
 SUFFIXES = (".tsv",)
 
 
-def read_gsc(path: Paths, *, on_error: OnError = "fail") -> Corpus:
-    """Read a GSC+ file, or all `.tsv` files of a folder."""
-    return Corpus(read_items(path, SUFFIXES, lambda file, _: blocks(file), _document, Records("documents", on_error)))
-
-
-def _document(piece: Piece, records: Records[Document]) -> Document:
+def document(piece: Piece, records: Records[Document]) -> Document:
+    """Make a document of a block."""
     block = piece.content
     document_id = block[0][1].strip()
     if "\t" in document_id or len(block) < 2:

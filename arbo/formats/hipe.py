@@ -21,10 +21,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from arbo.data import Corpus, Document, Marked, OnError, Records
+from arbo.data import Document, Marked, Records
 from arbo.data.documents import marked_document
 from arbo.errors import DataError
-from arbo.formats.files import Paths, Piece, read_items, read_lines
+from arbo.formats.files import Piece, read_lines
 from arbo.text.checks import Span
 
 SUFFIXES = (".tsv",)
@@ -46,12 +46,7 @@ class _Token(NamedTuple):
     misc: str
 
 
-def read_hipe(path: Paths, *, on_error: OnError = "fail") -> Corpus:
-    """Read a HIPE-2022 file, or all `.tsv` files of a folder."""
-    return Corpus(read_items(path, SUFFIXES, _blocks, _document, Records("documents", on_error)))
-
-
-def _blocks(file: Path, records: Records[Document]) -> Iterator[Piece]:
+def pieces(file: Path, records: Records[Document]) -> Iterator[Piece]:
     """Yield the tokens of each document; the name is its id."""
     header: list[str] = []
     block: Piece | None = None
@@ -93,7 +88,8 @@ def _token(values: list[str], header: list[str], document_id: str) -> _Token:
     return _Token(text, label, tag.startswith("B-"), link, nested, row.get("MISC", ""))
 
 
-def _document(piece: Piece, records: Records[Document]) -> Document:
+def document(piece: Piece, records: Records[Document]) -> Document:
+    """Make a document of its tokens."""
     notes = records.notes
     text, places = _lay_out(piece.content)
     notes["nested mentions ignored"] += sum(token.nested for token in piece.content)

@@ -11,7 +11,7 @@ from arbo.data.objects import parse
 from arbo.errors import DataError
 from arbo.formats.files import LARGEST_ARCHIVE, Piece, read_text
 
-SUFFIXES = (".json", ".jsonl")
+JSON = (".json", ".jsonl")
 
 _LINE = re.compile(r"^.*\S.*", re.M)
 

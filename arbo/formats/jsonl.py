@@ -29,29 +29,21 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 
-from arbo.data import Corpus, Document, Entity, KnowledgeBase, OnError, Records
+from arbo.data import Corpus, Document, Entity
 from arbo.data.objects import parse, to_document, to_entity
 from arbo.files import PathLike, write_lines
-from arbo.formats.files import Paths, Piece, line_pieces, read_items
+from arbo.formats.files import Piece
 
 SUFFIXES = (".jsonl",)
 
 
-def read_jsonl(path: Paths, *, on_error: OnError = "fail") -> Corpus:
-    """Read documents from a file, from all `.jsonl` files of a folder, or from several files and folders."""
-    return Corpus(read_items(path, SUFFIXES, line_pieces, _document, Records("documents", on_error)))
-
-
-def _document(piece: Piece, _: object) -> Document:
+def document(piece: Piece, _: object) -> Document:
+    """Make a document of a line."""
     return to_document(parse(piece.content))
 
 
-def read_entities(path: Paths, *, on_error: OnError = "fail") -> KnowledgeBase:
-    """Read entities from a file, or from all `.jsonl` files of a folder."""
-    return KnowledgeBase(read_items(path, SUFFIXES, line_pieces, _entity, Records("entities", on_error)))
-
-
-def _entity(piece: Piece, _: object) -> Entity:
+def entity(piece: Piece, _: object) -> Entity:
+    """Make an entity of a line."""
     return to_entity(parse(piece.content))
 
 

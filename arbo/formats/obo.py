@@ -15,13 +15,12 @@ in one term are an error, too. Relations, such as `is_a`, are ignored.
 
 import re
 from collections.abc import Iterable, Iterator
-from functools import partial
 from pathlib import Path
 
-from arbo.data import Entity, KnowledgeBase, OnError, Records
+from arbo.data import Entity, Records
 from arbo.errors import DataError
-from arbo.formats.files import Paths, Piece, read_items, read_lines
-from arbo.formats.ontologies import Obsolete, with_replaced
+from arbo.formats.files import Piece, read_lines
+from arbo.formats.ontologies import Obsolete
 
 SUFFIXES = (".obo",)
 
@@ -37,15 +36,8 @@ _ESCAPED = {"n": "\n", "t": "\t", "W": " "}
 Tags = dict[str, list[str]]
 
 
-def read_obo(path: Paths, *, on_error: OnError = "fail") -> KnowledgeBase:
-    """Read an OBO file, or all `.obo` files of a folder; a file without a `[Term]` always raises a DataError."""
-    obsolete: list[Obsolete] = []
-    build = partial(_entity, obsolete=obsolete)
-    return with_replaced(read_items(path, SUFFIXES, _terms, build, Records("entities", on_error)), obsolete)
-
-
-def _terms(file: Path, records: Records[Entity]) -> Iterator[Piece]:
-    """Yield the lines of each term, and the default namespace."""
+def pieces(file: Path, records: Records[Entity]) -> Iterator[Piece]:
+    """Yield the lines of each term, and the default namespace; raise DataError for a file without a `[Term]`."""
     namespace, has_terms = [""], False
     for begin, kind, lines in _stanzas(file):
         if kind == _HEADER:
@@ -89,15 +81,13 @@ def _tags(lines: Iterable[tuple[int, str]]) -> Tags:
     return tags
 
 
-def _entity(piece: Piece, records: Records[Entity], obsolete: list[Obsolete]) -> Entity | None:
-    """Return the entity of a term, unless it is obsolete."""
+def entity(piece: Piece, records: Records[Entity]) -> Entity | Obsolete:
+    """Make the entity of a term, unless it is obsolete."""
     default, lines = piece.content
     term, notes = {"namespace": default} | _tags(lines), records.notes
     others = _ids(term.get("alt_id", ()))
     if _value(term, "is_obsolete") == "true":
-        obsolete.append(Obsolete((_value(term, "id"), *others), _ids(term.get("replaced_by", ()))))
-        notes["obsolete terms ignored"] += 1
-        return None
+        return Obsolete((_value(term, "id"), *others), _ids(term.get("replaced_by", ())))
     term_id, name, namespace = (_value(term, tag) for tag in ("id", "name", "namespace"))
     if not name:
         notes["terms named by their id"] += 1

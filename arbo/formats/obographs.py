@@ -12,32 +12,23 @@ left out and counted. Edges are not read.
 import re
 from collections import defaultdict
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-from arbo.data import Entity, KnowledgeBase, OnError, Records
+from arbo.data import Entity, Records
 from arbo.data.objects import fields, mapping_or_null, string, string_or_null
 from arbo.errors import DataError
-from arbo.formats.files import Paths, Piece, read_items
+from arbo.formats.files import Piece
 from arbo.formats.json_files import json_pieces
-from arbo.formats.ontologies import Obsolete, short_id, with_replaced
+from arbo.formats.ontologies import Obsolete, short_id
 
 SUFFIXES = (".json",)
 
 _NODE = {"id": string, "type": string_or_null, "lbl": string_or_null, "meta": mapping_or_null}
 
 
-def read_obographs(path: Paths, *, on_error: OnError = "fail") -> KnowledgeBase:
-    """Read a file, or all `.json` files of a folder; a file without `graphs` always raises a DataError."""
-    records: Records[Entity] = Records("entities", on_error)
-    obsolete: list[Obsolete] = []
-    read_items(path, SUFFIXES, _nodes, partial(_entity, obsolete=obsolete), records)
-    return with_replaced(records, obsolete)
-
-
-def _nodes(file: Path, records: Records[Entity]) -> Iterator[Piece]:
-    """Yield each node with the default namespace of its graph."""
+def pieces(file: Path, records: Records[Entity]) -> Iterator[Piece]:
+    """Yield each node with the default namespace of its graph; raise DataError for a file without `graphs`."""
     wrong = "the file has no list `graphs` with lists `nodes`; check that it is an OBO graph"
     for value, *_ in json_pieces(file, records):
         graphs = value.get("graphs") if isinstance(value, dict) else None
@@ -49,17 +40,16 @@ def _nodes(file: Path, records: Records[Entity]) -> Iterator[Piece]:
             yield from (Piece((node, default), f"{file}, node {n}") for n, node in enumerate(nodes, 1))
 
 
-def _entity(piece: Piece, records: Records[Entity], obsolete: list[Obsolete]) -> Entity | None:
-    """Return the entity of a node, given with a default namespace, if it has one."""
+def entity(piece: Piece, records: Records[Entity]) -> Entity | Obsolete | None:
+    """Make the entity of a node, given with a default namespace, if it has one."""
     (node, default), notes = piece.content, records.notes
     values = fields(node, "a node", _NODE, required=("id",))
     meta, term_id = values.get("meta") or {}, short_id(values["id"])
     properties = _properties(meta, term_id)
     others = tuple(dict.fromkeys(map(short_id, properties["hasAlternativeId"])))
     if meta.get("deprecated") is True:
-        notes["obsolete terms ignored"] += 1
-        obsolete.append(Obsolete((term_id, *others), tuple(map(short_id, properties["IAO_0100001"]))))
-    elif values.get("type") not in (None, "CLASS"):
+        return Obsolete((term_id, *others), tuple(map(short_id, properties["IAO_0100001"])))
+    if values.get("type") not in (None, "CLASS"):
         notes["nodes other than classes left out"] += 1
     elif not values.get("lbl"):
         notes["nodes without a label left out"] += 1

@@ -2,10 +2,12 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
+from pathlib import Path
 from typing import NamedTuple
 
-from arbo.data import Entity, KnowledgeBase, Records
+from arbo.data import Entity, KnowledgeBase, OnError, Records
+from arbo.formats.files import Paths, Piece, read_items
 
 _OBO = re.compile(r"https?://purl\.obolibrary\.org/obo/([A-Za-z]\w*)_([A-Za-z0-9]+)")
 
@@ -27,17 +29,38 @@ def short_id(iri: str) -> str:
     return f"{match[1]}:{match[2]}" if match else iri
 
 
-def with_replaced(records: Records[Entity], obsolete: Iterable[Obsolete]) -> KnowledgeBase:
-    """Return the entities; each has the ids of obsolete terms whose chain of single replacements ends in it."""
-    old = list(obsolete)
-    successor = {ids[0]: replacements[0] for ids, replacements in old if len(replacements) == 1}
+def read_entities(
+    path: Paths,
+    suffixes: tuple[str, ...],
+    pieces: Callable[[Path, Records[Entity]], Iterable[Piece]],
+    build: Callable[[Piece, Records[Entity]], Entity | Obsolete | None],
+    on_error: OnError = "fail",
+) -> KnowledgeBase:
+    """Read the entities of files, see `read_items`; ``build`` returns `Obsolete` for a term that is obsolete.
+
+    Each entity has the ids of obsolete terms whose chain of single replacements ends in it.
+    """
+    obsolete: list[Obsolete] = []
+
+    def build_live(piece: Piece, records: Records[Entity]) -> Entity | None:
+        made = build(piece, records)
+        if isinstance(made, Obsolete):
+            records.notes["obsolete terms ignored"] += 1
+            obsolete.append(made)
+            return None
+        return made
+
+    records = read_items(path, suffixes, pieces, build_live, Records("entities", on_error))
+    successor = {ids[0]: replacements[0] for ids, replacements in obsolete if len(replacements) == 1}
     merged: defaultdict[str, list[str]] = defaultdict(list)
-    for ids, _ in old:
+    for ids, _ in obsolete:
         end = _follow(ids[0], successor, records.ids)
         if end is not None:
             merged[end] += ids
             records.notes["obsolete terms mapped to their replacement"] += 1
     kb = KnowledgeBase(records)
+    if not merged:
+        return kb
     return kb.with_alternative_ids(merged.get(id_, ()) for (id_,) in kb.columns("id"))
 
 

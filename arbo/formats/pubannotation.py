@@ -23,14 +23,16 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from arbo.data import Corpus, Document, Marked, Mention, OnError, Records
+from arbo.data import Document, Marked, Mention, Records
 from arbo.data.documents import marked_document, span_inside
 from arbo.data.objects import any_list, anything, fields, string, string_or_null
 from arbo.files import PathLike, write_lines
-from arbo.formats.files import Paths, Piece, check_id, read_items
-from arbo.formats.json_files import SUFFIXES, json_pieces, with_ids
+from arbo.formats.files import Piece, check_id
+from arbo.formats.json_files import JSON, json_pieces, with_ids
 from arbo.formats.ontologies import short_id
 from arbo.text.checks import Span
+
+SUFFIXES, pieces = JSON, json_pieces
 
 _DENOTATION = {"id": string_or_null, "span": anything, "obj": string_or_null}
 _ATTRIBUTE = {"subj": string, "pred": string, "obj": anything}
@@ -44,11 +46,6 @@ _GOLD = re.compile(r"(?!NIL\Z).*", re.S)
 _PREDICATE = "tao:has_database_id"
 
 
-def read_pubannotation(path: Paths, *, on_error: OnError = "fail") -> Corpus:
-    """Read a file, or all `.json` and `.jsonl` files of a folder."""
-    return Corpus(read_items(path, SUFFIXES, json_pieces, _document, Records("documents", on_error)))
-
-
 def spans_of(denotation: object, text: str, *, of: str | None = None) -> tuple[tuple[Span, ...], str | None, Any]:
     """Return the spans, the `obj` and the id of a denotation; raise DataError, which does not quote the text."""
     values = fields(denotation, "a denotation", _DENOTATION, required=("span",), of=of)
@@ -59,7 +56,8 @@ def spans_of(denotation: object, text: str, *, of: str | None = None) -> tuple[t
     return tuple(sorted(spans)), values.get("obj"), values.get("id")
 
 
-def _document(piece: Piece, records: Records[Document]) -> Document:
+def document(piece: Piece, records: Records[Document]) -> Document:
+    """Make a document of an object of JSON."""
     known = {"text": string, "id": string_or_null, "tracks": any_list, **_PARTS}
     values = fields(piece.content, "a PubAnnotation document", known, required=("text",))
     text, metadata, notes = values["text"], values["metadata"], records.notes

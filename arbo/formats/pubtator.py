@@ -27,11 +27,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
 
-from arbo.data import Corpus, Document, Marked, OnError, Records
+from arbo.data import Document, Marked, Records
 from arbo.data.documents import compare, marked_document, span_between
 from arbo.errors import DataError
 from arbo.files import PathLike, write_lines
-from arbo.formats.files import Block, Paths, Piece, blocks, check_id, hull, one_line, read_items
+from arbo.formats.files import Block, Piece, blocks, check_id, hull, one_line
 from arbo.text.sentences import lines, sentences
 
 SUFFIXES = (".txt", ".pubtator")
@@ -42,16 +42,13 @@ _DOCUMENT_ID = re.compile(r"[^|\t\r\n\ufeff]+")
 _ID = re.compile(r"(?!-1$)[^|+\s]([^|+\t\r\n]*[^|+\s])?")
 
 
-def read_pubtator(path: Paths, *, on_error: OnError = "fail") -> Corpus:
-    """Read a PubTator file, or all `.txt` and `.pubtator` files of a folder."""
-    return Corpus(read_items(path, SUFFIXES, _blocks, _document, Records("documents", on_error)))
+def pieces(file: Path, records: object) -> Iterator[Piece]:
+    """Yield the blocks of a file."""
+    return blocks(file, records, lambda line: _header(line, "t"))
 
 
-def _blocks(file: Path, _: object) -> Iterator[Piece]:
-    return blocks(file, lambda line: _header(line, "t"))
-
-
-def _document(piece: Piece, records: Records[Document]) -> Document:
+def document(piece: Piece, records: Records[Document]) -> Document:
+    """Make a document of a block."""
     block = piece.content
     document_id, title = _expect_header(block, 0, "t")
     abstract_id, abstract = _expect_header(block, 1, "a")

@@ -23,8 +23,8 @@ from typing import Any
 
 from arbo.data import Entity, KnowledgeBase, OnError, Records
 from arbo.errors import DataError, MissingDependency
-from arbo.formats.files import LARGEST_ARCHIVE, Paths, Piece, check_entities, read_items, read_text
-from arbo.formats.ontologies import Obsolete, short_id, with_replaced
+from arbo.formats.files import LARGEST_ARCHIVE, Paths, Piece, check_entities, read_text
+from arbo.formats.ontologies import Obsolete, read_entities, short_id
 
 SUFFIXES = (".ttl", ".nt", ".rdf", ".skos", ".xml")
 
@@ -52,10 +52,7 @@ def read_skos(path: Paths, *, language: str | None = None, on_error: OnError = "
         import rdflib  # noqa: F401
     except ImportError:
         raise MissingDependency("reading RDF", extra="rdf") from None
-    records: Records[Entity] = Records("entities", on_error)
-    obsolete: list[Obsolete] = []
-    read_items(path, SUFFIXES, _subjects, partial(_entity, language=language, obsolete=obsolete), records)
-    return with_replaced(records, obsolete)
+    return read_entities(path, SUFFIXES, _subjects, partial(_entity, language=language), on_error)
 
 
 def _subjects(file: Path, _: object) -> Iterator[Piece]:
@@ -109,7 +106,7 @@ def _as_written() -> Iterator[None]:
         rdflib.NORMALIZE_LITERALS, logger.disabled = before
 
 
-def _entity(piece: Piece, records: Records[Entity], language: str | None, obsolete: list[Obsolete]) -> Entity | None:
+def _entity(piece: Piece, records: Records[Entity], language: str | None) -> Entity | Obsolete | None:
     """Return the entity of a subject, if it is a concept with a name in the language."""
     from rdflib import Literal
 
@@ -135,9 +132,8 @@ def _entity(piece: Piece, records: Records[Entity], language: str | None, obsole
     others = tuple(dict.fromkeys(id_ for id_ in (*ids(f"{_SKOS}notation"), short(iri)) if id_ != term_id))
     labels = [*dict.fromkeys(label for name in _LABELS for label in texts(name))]
     if any(str(value) in ("true", "1") for value in concept[_DEPRECATED]):
-        notes["obsolete terms ignored"] += 1
-        obsolete.append(Obsolete((term_id, *others), tuple(short_id(str(value)) for value in concept[_REPLACED_BY])))
-    elif not labels:
+        return Obsolete((term_id, *others), tuple(short_id(str(value)) for value in concept[_REPLACED_BY]))
+    if not labels:
         notes[f"concepts without a name {f'in {language} ' if language else ''}left out"] += 1
     else:
         broader = sorted(short_id(str(value)) for value in concept[_BROADER])

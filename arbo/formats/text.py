@@ -6,19 +6,19 @@ counts as two.
 
 from pathlib import Path
 
-from arbo.data import Corpus, Document, OnError, Records
-from arbo.formats.files import Paths, Piece, read_items, read_text
+from arbo.data import Document, Records
+from arbo.formats.files import Piece, read_text
 
 SUFFIXES = (".txt",)
 
 
-def read_plain(path: Paths, *, on_error: OnError = "fail") -> Corpus:
-    """Read a file, or each `.txt` or `.txt.gz` file of a folder, as a document without mentions."""
-    records: Records[Document] = Records("documents", on_error)
-    return Corpus(read_items(path, SUFFIXES, lambda file, _: [Piece(None, file)], _document, records))
+def pieces(file: Path, _: object) -> list[Piece]:
+    """Return the file as the only piece."""
+    return [Piece(None, file)]
 
 
-def _document(piece: Piece, records: Records[Document]) -> Document:
+def document(piece: Piece, records: Records[Document]) -> Document:
+    """Make a document of a file."""
     file = Path(piece.file)
     name = file.name[:-3] if file.name.lower().endswith(".gz") else file.name
     text = read_text(file)

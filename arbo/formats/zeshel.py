@@ -25,7 +25,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from arbo.data import Corpus, Document, Entity, KnowledgeBase, Mention, OnError, Records
+from arbo.data import Corpus, Document, Entity, Mention, OnError, Records
 from arbo.data.objects import Convert, fields, parse, string, string_or_null, whole_number
 from arbo.errors import DataError
 from arbo.formats.files import Paths, Piece, data_files, line_pieces, read_items
@@ -81,11 +81,6 @@ def read_zeshel(path: Paths, *, on_error: OnError = "fail") -> Corpus:
     return Corpus(records, marked.notes + records.notes)
 
 
-def read_zeshel_entities(path: Paths, *, on_error: OnError = "fail") -> KnowledgeBase:
-    """Read the entities of the file of a world, or of all `.json` files of a folder."""
-    return KnowledgeBase(read_items(path, SUFFIXES, line_pieces, _entity, Records("entities", on_error)))
-
-
 def _world(file: Path) -> str:
     return file.name.removesuffix(".gz").removesuffix(".json")
 
@@ -132,16 +127,14 @@ def _mention(mention: _Marked, text: str, tokens: list[tuple[int, int]], marked:
     return Mention(mention.id, mention.document_id, (span,), inside, mention.category, gold, metadata=mention.metadata)
 
 
-def _entity(piece: Piece, _: object) -> Entity:
+def entity(piece: Piece, _: object) -> Entity:
+    """Make an entity of a line, in a file that is named after its world."""
     page, world = _page(piece.content), _world(Path(piece.file))
-    id_, title, metadata, others = (
-        page["document_id"],
-        page["title"],
-        page["metadata"],
-        (f"{world}/{(piece.line or 1) - 1}",),
-    )
+    title, others = page["title"], (f"{world}/{(piece.line or 1) - 1}",)
     definition = _without_title(page["text"], title)
-    return Entity(id_, title, (), definition, alternative_ids=others, domain=world, metadata=metadata)
+    return Entity(
+        page["document_id"], title, (), definition, alternative_ids=others, domain=world, metadata=page["metadata"]
+    )
 
 
 def _without_title(text: str, title: str) -> str | None:
