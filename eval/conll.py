@@ -14,11 +14,11 @@ mentions, then beginnings, then ends.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple, TypeAlias
 
 from .documents import ClusteredDocuments
-from .files import FileFormatError, PathLike, read_lines
+from .files import FileFormatError
 
 Span: TypeAlias = tuple[int, int]
 """The first and the last word of a mention, counted from 0 in its document."""
@@ -120,8 +120,10 @@ def is_comment(line: str) -> bool:
     return line.startswith("#") and "\t" not in line
 
 
-def read_conll(path: PathLike) -> ClusteredDocuments:
-    """Read the chains of a CoNLL file, gzipped or not; a mention is the span of its first and last word, from 0.
+def read_conll(lines: Iterable[str]) -> ClusteredDocuments:
+    """Read the chains in the lines of a CoNLL file; a mention is the span of its first and last word, from 0.
+
+    ``lines`` may be an open file; their ends do not matter.
 
     The name of a document is the text after ``#begin document``, including blanks at its end; parts are separate
     documents. The chains of a document are in the order of their first brackets, which decides which of several
@@ -131,26 +133,25 @@ def read_conll(path: PathLike) -> ClusteredDocuments:
     comments inside a document as words, ignores text that is not a bracket, searches a whole line without tabs and not
     only its last column, and reads only the last of several documents with the same name.
 
-    Raise OSError if the file cannot be read, and FileFormatError if brackets do not match, a word is outside a
-    document, a document does not end, ends without a beginning, begins inside another document or has the same name as
-    another, or the file has no document or is not text. The error names line and column, unless the file as a whole is
-    at fault.
+    Raise FileFormatError if brackets do not match, a word is outside a document, a document does not end, ends without
+    a beginning, begins inside another document or has the same name as another, or there is no document. The error
+    names line and column, unless the file as a whole is at fault.
     """
-    lines = read_lines(path)
+    lines = [line.rstrip("\r\n") for line in lines]
     documents: dict[str, list[list[Span]]] = {}
     first_line: dict[str, int] = {}
     n_words: dict[str, int] = {}
     n_comments = 0
-    for name, begin, end in _documents(lines, path):
+    for name, begin, end in _documents(lines):
         if name in documents:
             problem = f"two documents have the name {name!r}, the first in line {first_line[name]}; rename one"
-            raise FileFormatError(problem, path=path, line=begin + 1, column=1)
+            raise FileFormatError(problem, line=begin + 1, column=1)
         first_line[name] = begin + 1
-        chains, n_words[name] = _chains(lines, begin + 1, end, path)
+        chains, n_words[name] = _chains(lines, begin + 1, end)
         documents[name] = [*chains.mentions.values()]
         n_comments += sum(map(is_comment, lines[begin + 1 : end]))
     if not documents:
-        raise FileFormatError(f"no documents; {_HOW_TO_BEGIN}", path=path)
+        raise FileFormatError(f"no documents; {_HOW_TO_BEGIN}")
     notes = {"comments passed over": n_comments} if n_comments else {}
     return ClusteredDocuments.first_of_each(documents, notes, n_words)
 
@@ -158,7 +159,7 @@ def read_conll(path: PathLike) -> ClusteredDocuments:
 _HOW_TO_BEGIN = "a document begins with `#begin document (name); part 000`"
 
 
-def _documents(lines: list[str], path: PathLike) -> Iterator[tuple[str, int, int]]:
+def _documents(lines: list[str]) -> Iterator[tuple[str, int, int]]:
     """Yield the documents in order, with their first and last line, and check that no word is between them."""
     name: str | None = None
     begin = outside = 0
@@ -168,33 +169,33 @@ def _documents(lines: list[str], path: PathLike) -> Iterator[tuple[str, int, int
         if header := _BEGIN.fullmatch(line):
             if name is not None:
                 problem = f"a document begins inside the document of line {begin + 1}, whose `#end document` is missing"
-                raise FileFormatError(problem, path=path, line=at + 1, column=1)
-            _check_no_word(lines, outside, at, path)
+                raise FileFormatError(problem, line=at + 1, column=1)
+            _check_no_word(lines, outside, at)
             name, begin = header[1], at
         elif _END.match(line):
             if name is None:
-                raise FileFormatError("`#end document` without `#begin document`", path=path, line=at + 1, column=1)
+                raise FileFormatError("`#end document` without `#begin document`", line=at + 1, column=1)
             yield name, begin, at
             name, outside = None, at + 1
     if name is not None:
         problem = "the document has no `#end document`: the file breaks off, or the line is missing"
-        raise FileFormatError(problem, path=path, line=begin + 1, column=1)
-    _check_no_word(lines, outside, len(lines), path)
+        raise FileFormatError(problem, line=begin + 1, column=1)
+    _check_no_word(lines, outside, len(lines))
 
 
-def _check_no_word(lines: list[str], begin: int, end: int, path: PathLike) -> None:
+def _check_no_word(lines: list[str], begin: int, end: int) -> None:
     for at in range(begin, end):
         if _is_word(lines[at]):
             guess = "; is this JSON?" if lines[at].lstrip().startswith(("{", "[")) else ""
             problem = f"a word outside a document; {_HOW_TO_BEGIN}{guess}"
-            raise FileFormatError(problem, path=path, line=at + 1, column=1)
+            raise FileFormatError(problem, line=at + 1, column=1)
 
 
 def _is_word(line: str) -> bool:
     return bool(line) and not line.isspace() and not is_comment(line)
 
 
-def _chains(lines: list[str], begin: int, end: int, path: PathLike) -> tuple[Chains, int]:
+def _chains(lines: list[str], begin: int, end: int) -> tuple[Chains, int]:
     chains = Chains()
     word = 0
     for at in range(begin, end):
@@ -207,18 +208,18 @@ def _chains(lines: list[str], begin: int, end: int, path: PathLike) -> tuple[Cha
             try:
                 chains.read(word, column)
             except BracketError as error:
-                raise _misplaced(str(error), path, lines, at, error.at) from None
+                raise _misplaced(str(error), lines, at, error.at) from None
             word += 1
     if chains.unclosed:
         word, chain = chains.unclosed[0]
         at = [at for at in range(begin, end) if _is_word(lines[at])][word]
         column = columns_of(lines[at])[-1]
         opening = next(b.at for b in brackets(column) if b.chain == chain and b.opens and not b.closes)
-        raise _misplaced(f"chain {chain} begins a mention here that does not end", path, lines, at, opening)
+        raise _misplaced(f"chain {chain} begins a mention here that does not end", lines, at, opening)
     return chains, word
 
 
-def _misplaced(problem: str, path: PathLike, lines: list[str], at: int, in_column: int) -> FileFormatError:
+def _misplaced(problem: str, lines: list[str], at: int, in_column: int) -> FileFormatError:
     line = lines[at].rstrip(" \t")
     column = len(line) - len(columns_of(line)[-1]) + in_column + 1
-    return FileFormatError(problem, path=path, line=at + 1, column=column)
+    return FileFormatError(problem, line=at + 1, column=column)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Self, TypeAlias
 
 from .contingency import Clusters, Contingency
 from .coreference import CoreferenceCounts, Counts, counts_from_contingency, recall_precision_f1, scores_from_counts
-from .files import FileFormatError, PathLike, read_lines
+from .files import FileFormatError
 
 Mentions: TypeAlias = list[Hashable]
 Notes: TypeAlias = dict[str, int]
@@ -124,22 +124,22 @@ def _count(key: Clusters, response: Clusters) -> DocumentCounts:
     return DocumentCounts(mentions, counts_from_contingency(table))
 
 
-def read_clusters(path: PathLike) -> ClusteredDocuments:
+def read_clusters(lines: Iterable[str]) -> ClusteredDocuments:
     """Read JSON lines such as ``{"document": "d1", "mentions": ["m1", "m2"]}``, one cluster per line.
 
+    ``lines`` may be an open file; blank ones are ignored.
     A mention is named by a string, an integer, or a list of these such as ``[start, end]``, which is read as a tuple;
     ``1`` and ``"1"`` are two mentions. A cluster whose `document` is missing or null belongs to the document ``""``. A
     line without mentions adds no cluster, but its document counts even if it has no other line. The first of repeated
     mentions in a document counts.
 
-    Raise FileFormatError if a line is not a cluster in JSON, or
-    the file is empty or not text, and OSError if it cannot be read. An error in a line names line and column; for
-    valid JSON that is not a cluster, the column is where the object begins.
+    Raise FileFormatError, with line and column, if a line is not a cluster in JSON; for valid JSON that is not a
+    cluster, the column is where the object begins.
     """
     documents: dict[str, list[Mentions]] = {}
-    for number, line in enumerate(read_lines(path), start=1):
-        if line and not line.isspace():
-            document, mentions = _cluster(line, partial(FileFormatError, path=path, line=number))
+    for number, line in enumerate(lines, start=1):
+        if line.strip():
+            document, mentions = _cluster(line, partial(FileFormatError, line=number))
             documents.setdefault(document, []).append(mentions)
     return ClusteredDocuments.first_of_each(documents)
 

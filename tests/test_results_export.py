@@ -178,13 +178,13 @@ def test_exported_links_are_scored_as_the_run_is(result: arbo.Result, tmp_path: 
         gold.export(tmp_path / f"{ids}.jsonl", "clusters", ids=ids)  # type: ignore[arg-type]
         gold.export(tmp_path / f"{ids}.conll", "conll", ids=ids)  # type: ignore[arg-type]
     together = coreference_by_document(
-        read_clusters(tmp_path / "gold.jsonl").documents, read_clusters(tmp_path / "links.jsonl").documents
+        *(read_clusters((tmp_path / f"{ids}.jsonl").read_text().split("\n")).documents for ids in ("gold", "links"))
     )
     own = gold.evaluate().coreference
     assert own is not None
     assert scores_from_counts(together.total.coreference)["conll"] == pytest.approx(own["conll"])
     by_document = coreference_by_document(
-        read_conll(tmp_path / "gold.conll").documents, read_conll(tmp_path / "links.conll").documents
+        *(read_conll((tmp_path / f"{ids}.conll").read_text().split("\n")).documents for ids in ("gold", "links"))
     )
     right, in_key, _, in_response = by_document.total.mentions
     assert right == in_key == in_response == gold.link_table.num_rows
@@ -267,7 +267,9 @@ def test_gold_clusters_are_exported_beside_gold_ids(tmp_path: Path) -> None:
         assert run.export(tmp_path / "gold.jsonl", "jsonl", ids="gold") == {}
         assert list(arbo.read_jsonl(tmp_path / "gold.jsonl")) == documents
         run.export(tmp_path / "key.jsonl", "clusters", ids="gold")
-        assert read_clusters(tmp_path / "key.jsonl").documents == {"": [["d-0"], ["d-1"], ["d-2"]]}
+        assert read_clusters((tmp_path / "key.jsonl").read_text().split("\n")).documents == {
+            "": [["d-0"], ["d-1"], ["d-2"]]
+        }
         run.export(tmp_path / "links.jsonl", "jsonl")
         linked = arbo.read_jsonl(tmp_path / "links.jsonl").mentions
         assert [(m.gold, m.cluster) for m in linked] == [((link.cluster,), None) for link in run.links]

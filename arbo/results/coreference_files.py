@@ -19,6 +19,7 @@ from arbo.engine import (
     read_conll,
 )
 from arbo.errors import DataError
+from arbo.formats.files import read_text
 from arbo.progress import Announce, quiet
 
 ClusterFormat = Literal["conll", "jsonl"]
@@ -98,13 +99,17 @@ def _read(path: Path, format_: ClusterFormat | None, *, singletons: bool, tell: 
     """Read a file, perhaps without clusters of one mention, and tell irregularities."""
     if format_ is None:
         format_ = "jsonl" if path.name.lower().endswith((".jsonl", ".jsonl.gz")) else "conll"
+    if path.is_dir():
+        raise DataError(
+            "cannot be read: Is a directory; of a run, arbo export --to clusters writes the file", file=str(path)
+        )
+    lines = read_text(path).split("\n")
+    if not any(map(str.strip, lines)):
+        raise DataError("the file is empty", file=str(path))
     try:
-        clustered = read_clusters(path) if format_ == "jsonl" else read_conll(path)
+        clustered = read_clusters(lines) if format_ == "jsonl" else read_conll(lines)
     except FileFormatError as error:
-        raise DataError(str(error)) from None
-    except OSError as error:
-        remedy = "check the path; of a run, arbo export --to clusters writes the file"
-        raise DataError(f"cannot be read: {error.strerror}; {remedy}", file=str(path)) from error
+        raise DataError(f"{path}{', ' if error.line else ': '}{error}") from None
     for note, count in clustered.notes.items():
         tell(f"{path.name}: {count:,} {note}")
     if not any(clustered.documents.values()):
