@@ -90,11 +90,7 @@ KINDS = {
         replace(WITHOUT_KB, loss="arborescence", steps=3, batch_size=8, learning_rate=1e-3, refresh=2, **ADVERSARIAL),
         partial(dual_training, kb=False),
     ),
-    "cross": Kind(replace(QUICK_CROSS, epochs=2), cross_training),
-    "cross, fgsm": Kind(
-        replace(QUICK_CROSS, epochs=2, regulariser="fgsm", optimizer="adamw", micro_batch=1, precision="bfloat16"),
-        cross_training,
-    ),
+    "cross": Kind(replace(QUICK_CROSS, epochs=2, optimizer="adamw", precision="bfloat16"), cross_training),
     "names": Kind(arbo.SelfAlignmentConfig(epochs=3, batch_size=8, n_negatives=6, learning_rate=1e-3), names_training),
     "finder": Kind(replace(QUICK_OSLAT, epochs=2), finder_training),
 }

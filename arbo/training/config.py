@@ -40,12 +40,6 @@ class LoopConfig(Settings):
 
     called: ClassVar[str] = "the training configuration"
 
-    regulariser: Regulariser = "none"
-    """Term added to the loss; ``fgsm`` adds the loss of perturbed copies, see `arbo.training.fgsm`."""
-    epsilon: Above0 = 0.01
-    """For ``fgsm``: change of each component of the input embeddings."""
-    adversarial_weight: Above0 = 1.0
-    """For ``fgsm``: weight of the loss of perturbed copies."""
     epochs: Count = 5
     """Number of passes over the data."""
     steps: Count | None = None
@@ -115,6 +109,12 @@ class TrainingConfig(LoopConfig):
     """For ``proxy``: factor by which the loss multiplies similarities."""
     margin: NotBelow0 = 0.0
     """For ``proxy``: similarities of positives are pulled above this value, those of negatives below minus it."""
+    regulariser: Regulariser = "none"
+    """Term added to the loss; ``fgsm`` adds the loss of perturbed copies, see `arbo.training.fgsm`."""
+    epsilon: Above0 = 0.01
+    """For ``fgsm``: change of each component of the input embeddings."""
+    adversarial_weight: Above0 = 1.0
+    """For ``fgsm``: weight of the loss of perturbed copies."""
     refresh: Count | None = None
     """Number of steps after which positives and negatives are chosen again; None chooses them once per epoch."""
     best: Selection = "recall@1"
@@ -151,7 +151,6 @@ class ContrastiveConfig(LoopConfig):
     ``late-exponential``).
     """
 
-    regulariser: Literal["none"] = "none"
     schedule: Schedule = "exponential"
     temperature: Above0 = 0.07
     """The loss divides similarities by this value; the smaller it is, the more the nearest negatives count."""

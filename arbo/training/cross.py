@@ -8,7 +8,6 @@ and stored in ``OUT.training``.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import count
 from os import PathLike
 from typing import Any, NamedTuple, Self
 
@@ -27,7 +26,6 @@ from arbo.retrieval.candidates import Candidates, gaps_filled, is_gold, with_gol
 from arbo.retrieval.reranking import rerank
 from arbo.training.config import RerankingConfig, RunOptions
 from arbo.training.data import TrainingSet, corpora_of, job_of, training_sets
-from arbo.training.fgsm import check_perturbable, in_worst_direction
 from arbo.training.frame import Workplace, check_start, training
 from arbo.training.loop import Trainer
 from arbo.training.losses import cross_entropy
@@ -113,17 +111,7 @@ class PairReader:
 
     def encode(self, batch: PairBatch) -> Tensor:
         """Score the pairs of a batch, reading pairs of similar length together; (mentions, 1 + k)."""
-        return self._scattered(batch, self.encoder.tower.encode_apart(batch.rows, self.encoder.config.pooling))
-
-    def perturbed(self, batch: PairBatch, epsilon: float, seed: int) -> Tensor:
-        """Score perturbed copies of the pairs, see `arbo.training.fgsm`; (mentions, 1 + k)."""
-        tower, pooling = self.encoder.tower, self.encoder.config.pooling
-        step = torch.from_numpy(np.where(batch.place == 0, -epsilon, epsilon)).float().to(tower.model.device)
-        copies = in_worst_direction(tower, batch.rows, pooling, lambda some, _: some[:, 0, 0], step, count(seed))
-        return self._scattered(batch, copies)
-
-    def _scattered(self, batch: PairBatch, vectors: Tensor) -> Tensor:
-        values = vectors[:, 0, 0]
+        values = self.encoder.tower.encode_apart(batch.rows, self.encoder.config.pooling)[:, 0, 0]
         mention, place = (torch.from_numpy(array).to(values.device) for array in (batch.mention, batch.place))
         retrieval = torch.from_numpy(batch.retrieval).to(values)
         return retrieval.index_put((mention, place), values, accumulate=True)
@@ -148,16 +136,10 @@ class RerankingTrainer(Trainer[CrossEncoder, Ids]):
         return mentions[rows]
 
     def loss_of(self, step: int, batch: Ids, rows: slice) -> Tensor:
-        """Sum the losses of some mentions and, with ``fgsm``, the weighted losses of their perturbed copies."""
+        """Sum the losses of some mentions."""
         pairs = self.reader.batch(batch[rows])
         scores = self.prepared(pairs)
-        exists = torch.from_numpy(pairs.exists).to(scores.device)
-        loss = cross_entropy(scores, exists).sum()
-        if self.config.regulariser == "none":
-            return loss
-        with self.accelerator.autocast():
-            copies = self.reader.perturbed(pairs, self.config.epsilon, self.dropout_seed(step, rows.start, 1))
-        return loss + self.config.adversarial_weight * cross_entropy(copies, exists).sum()
+        return cross_entropy(scores, torch.from_numpy(pairs.exists).to(scores.device)).sum()
 
     def development_scores(self) -> dict[str, float]:
         """Score the reranked candidates of the development documents."""
@@ -200,8 +182,6 @@ def train_reranker(
     if min(k, len(kb)) < 2:
         wrong = f"a cross-encoder chooses from at least 2 candidates, not {min(k, len(kb))}"
         raise UsageError(f"{wrong}; set candidates to 2 or more, or give a larger knowledge base")
-    if config.regulariser == "fgsm":
-        check_perturbable(reranker.tower)
     corpora = corpora_of(documents, dev)
     training_sets(corpora, kb, expand_abbreviations=expand)  # raises if there is nothing to learn
     retrieval: dict[str, Any] = {"k": k, "encoder": linker.encoder.settings}

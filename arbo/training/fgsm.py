@@ -3,8 +3,7 @@
 The perturbation changes the input of the transformer: the sum of the word, position and segment embeddings of each
 token. Each component moves by epsilon along the sign of the gradient of the text's similarity to the mention if the
 text is a negative, and against it if it is a positive (equations 6 and 7). The weighted loss of the copies is added to
-the loss of the originals (equation 8). A text has one copy for each mention that it is compared with. For a
-cross-encoder, the input is a pair, and the similarity is the score of the pair.
+the loss of the originals (equation 8). A text has one copy for each mention that it is compared with.
 """
 
 from collections.abc import Callable, Iterator, Sequence

@@ -133,7 +133,7 @@ LOSSES: Mapping[LossName, Callable[..., Tensor]] = {
 def sum_of_max(query_tokens: Tensor, query_mask: Tensor, tokens: Tensor, mask: Tensor) -> Tensor:
     """Score queries against nodes: the sum over query tokens of the largest inner product with a token of the node.
 
-    This is `clustering.late_interaction.sum_of_max` with gradients, in float32, whatever the precision of the tokens
+    This is the score of `clustering.late_interaction` with gradients, in float32, whatever the precision of the tokens
     (equation 6 of Cai et al. 2023). For texts of one vector the sum is the inner product. Tokens outside the masks,
     such as padding, do not count and get no gradient; equally near tokens share the gradient of a maximum. A text
     without tokens has the score 0. The inner products of all tokens of a pair are in memory at once.
