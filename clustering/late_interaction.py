@@ -63,8 +63,8 @@ class TokenMatrices:
         number of tokens.
 
         >>> two = TokenMatrices.of([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]], [0, 2, 3])
-        >>> sum_of_max(two, two, [0, 1, 1], [1, 0, 1]).tolist()
-        [1.0, 0.5, 0.5]
+        >>> late_dissimilarity(two, two, [0, 1, 1], [1, 0, 1], metric="dot").tolist()
+        [-0.5, -0.5, -0.5]
         """
         tokens, starts = float_rows(matrix), np.asarray(indptr)
         if starts.ndim != 1 or starts.dtype.kind not in "iu" or len(starts) == 0:
@@ -131,29 +131,15 @@ class TokenMatrices:
         return Vectors(means.matrix, means.row[self.row], self.owner, self.n)
 
 
-def sum_of_max(queries: TokenMatrices, corpus: TokenMatrices, query: Ids, thing: Ids) -> Floats:
-    """Return the score, in float32, of each pair of query ``query[i]`` and thing ``thing[i]``; higher is nearer.
-
-    A text without tokens has the score 0, like one token of zeros. A thing with several texts has the score of the best
-    text; a thing without texts has minus infinity.
-
-    Sums are in float64, in the order of dimensions, then of the query's tokens. Besides the result, the tokens of one
-    query per thread are in memory. Scoring is fastest if the pairs of a query are adjacent. Raise ValueError if
-    dimensions differ, a query does not have exactly one text, pairs are out of range, or scores are too large for
-    float32.
-    """
-    _check(queries, corpus, "dot")
-    return _scores(queries, corpus, *checked_pairs(query, thing, queries.n, corpus.n))
-
-
 def late_dissimilarity(
     queries: TokenMatrices, corpus: TokenMatrices, query: Ids, thing: Ids, *, metric: Metric = "cosine"
 ) -> Floats:
     """Return the dissimilarity, in float32, of each pair of query ``query[i]`` and thing ``thing[i]`` of the corpus.
 
     It is 1 (for cosine, with all tokens `normalized`) or 0 (for the inner product) minus the mean over the query's
-    tokens of the maxima in `sum_of_max`; the mean is 0 for a query without tokens. It is infinity for a thing without
-    texts. The errors are those of `sum_of_max`.
+    tokens of their maxima, which is that of the best text of the thing; the mean is 0 for a text without tokens. It is
+    infinity for a thing without texts. Raise ValueError if dimensions differ, a query does not have exactly one text,
+    pairs are out of range, or scores are too large for float32.
 
     >>> text = TokenMatrices.of([[3.0, 4.0]], [0, 1])
     >>> [late_dissimilarity(text, text, [0], [0], metric=metric).tolist() for metric in ("cosine", "dot")]
@@ -183,7 +169,7 @@ def late_nearest(
     The first stage proposes the ``n_candidates`` things nearest by `TokenMatrices.pooled` (one more with ``self_ids``);
     ``scanner`` applies to it. If ``n_candidates`` is None, or at least the size of the corpus, all things
     are scored, which is exact. The second stage compares the things token by token, see `late_dissimilarity`;
-    ``progress`` counts its chunks of queries. The errors are those of `sum_of_max` and of the first stage, and
+    ``progress`` counts its chunks of queries. The errors are those of `late_dissimilarity` and of the first stage, and
     ValueError if ``n_candidates`` is less than ``k``.
 
     >>> texts = TokenMatrices.of([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8], [0.8, 0.6]], [0, 2, 3, 4])
@@ -246,6 +232,11 @@ def _dissimilarity(queries: TokenMatrices, corpus: TokenMatrices, query: Ids, th
 
 
 def _scores(queries: TokenMatrices, corpus: TokenMatrices, query: Ids, thing: Ids) -> Floats:
+    """Return the sum of maxima of each pair, in float32; minus infinity for a thing without texts.
+
+    Sums are in float64, in the order of dimensions, then of the query's tokens. Besides the result, the tokens of one
+    query per thread are in memory. Scoring is fastest if the pairs of a query are adjacent.
+    """
     score = np.empty(len(query), np.float32)
     text = queries.row[query]
     query_tokens, corpus_tokens = (_Tokens(things.matrix, things.indptr) for things in (queries, corpus))

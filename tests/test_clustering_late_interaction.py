@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 
 from clustering import comparison, late_interaction
 from clustering.knn import Neighbors, nearest
-from clustering.late_interaction import TokenMatrices, late_nearest, sum_of_max
+from clustering.late_interaction import TokenMatrices, _scores as sum_of_max, late_dissimilarity, late_nearest
 from clustering.vectors import Metric, Vectors
 
 
@@ -215,12 +215,18 @@ NO_LISTS = Neighbors(np.zeros((0, 1), np.int32), np.zeros((0, 1), np.float32))
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: sum_of_max(ONE, FLAT, [0], [0]), "queries have 2 dimensions, but the corpus has 1"),
-        (lambda: sum_of_max(TWICE, FLAT, [0], [0]), "each of the 1 queries must have exactly one text"),
-        (lambda: sum_of_max(ONE, ONE, [0], [1]), r"thing must lie in 0 \.\. 0, not 1"),
-        (lambda: sum_of_max(ONE, ONE, [0.0], [0]), "query must be integers, not float64"),
-        (lambda: sum_of_max(ONE, ONE, [0], [0, 0]), r"query has shape \(1,\) and thing has shape \(2,\); give two"),
-        (lambda: sum_of_max(LARGE, LARGE, [0], [0]), r"scores may reach 4e\+38, too large for float32"),
+        (lambda: late_dissimilarity(ONE, FLAT, [0], [0]), "queries have 2 dimensions, but the corpus has 1"),
+        (lambda: late_dissimilarity(TWICE, FLAT, [0], [0]), "each of the 1 queries must have exactly one text"),
+        (lambda: late_dissimilarity(ONE, ONE, [0], [1]), r"thing must lie in 0 \.\. 0, not 1"),
+        (lambda: late_dissimilarity(ONE, ONE, [0.0], [0]), "query must be integers, not float64"),
+        (
+            lambda: late_dissimilarity(ONE, ONE, [0], [0, 0]),
+            r"query has shape \(1,\) and thing has shape \(2,\); give two",
+        ),
+        (
+            lambda: late_dissimilarity(LARGE, LARGE, [0], [0], metric="dot"),
+            r"scores may reach 4e\+38, too large for float32",
+        ),
         (lambda: late_nearest(ONE, ONE, 1, n_candidates=1, metric="l2"), "metric='l2' is not one of"),
         (lambda: late_nearest(ONE, ONE, -1, n_candidates=None), "k=-1 must not be negative"),
         (lambda: late_nearest(ONE, ONE, 3, n_candidates=2), "n_candidates=2 must be at least k=3"),
@@ -228,7 +234,7 @@ NO_LISTS = Neighbors(np.zeros((0, 1), np.int32), np.zeros((0, 1), np.float32))
             lambda: late_nearest(ONE, ONE, 1, n_candidates=None, self_ids=np.zeros(2, int)),
             "one id for each of the 1 qu",
         ),
-        (lambda: late_interaction.late_dissimilarity(ONE, ONE, [0], [0], metric="l2"), "metric='l2' is not one of"),
+        (lambda: late_dissimilarity(ONE, ONE, [0], [0], metric="l2"), "metric='l2' is not one of"),
         (lambda: comparison.measured_recall(NO_LISTS, ONE, ONE), "found has 0 lists for 1 queries"),
         (
             lambda: comparison.measured_recall(NO_LISTS, ONE.taken(np.arange(0)), ONE, metric="l2"),
@@ -286,7 +292,8 @@ def test_arrays_make_up_equal_matrices_and_others_are_refused() -> None:
     arrays = made.arrays()
     again = TokenMatrices.from_arrays(arrays)
     again.check()
-    assert sum_of_max(again, again, [0, 1], [1, 0]).tolist() == sum_of_max(made, made, [0, 1], [1, 0]).tolist()
+    pairs = np.array([0, 1]), np.array([1, 0])
+    assert sum_of_max(again, again, *pairs).tolist() == sum_of_max(made, made, *pairs).tolist()
     for name, wrong in {
         "matrix": made.matrix[:2],
         "indptr": np.array([0, 4, 3]),

@@ -18,7 +18,7 @@ from arbo.encoders.templates import TokenRow
 from arbo.encoders.tower import Tower
 from arbo.training import losses as late
 from clustering import comparison
-from clustering.late_interaction import TokenMatrices, sum_of_max
+from clustering.late_interaction import TokenMatrices, _scores as sum_of_max
 from clustering.vectors import Metric
 
 torch = pytest.importorskip("torch")
