@@ -19,14 +19,7 @@ if TYPE_CHECKING:
     from clustering import Decisions, Edges, Graph, MergeTree, Partition, average_tree, merge_tree, partition
     from clustering.arrays import Bools, Floats, Ids, Weights, id_dtype, pairs_of, ranges
     from clustering.bridges import bridges
-    from clustering.comparison import (
-        Embeddings,
-        Searchable,
-        is_exact,
-        measured_recall,
-        nearest,
-        pair_dissimilarity,
-    )
+    from clustering.comparison import Embeddings, Searchable, is_exact, measured_recall, nearest, pair_dissimilarity
     from clustering.decisions import NEW, OUTSIDE, UNDECIDED
     from clustering.dense import spanning_tree
     from clustering.dense_search import Scan, Scanner, faiss_scanner

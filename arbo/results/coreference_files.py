@@ -100,9 +100,7 @@ def _read(path: Path, format_: ClusterFormat | None, *, singletons: bool, tell: 
     if format_ is None:
         format_ = "jsonl" if path.name.lower().endswith((".jsonl", ".jsonl.gz")) else "conll"
     if path.is_dir():
-        raise DataError(
-            "cannot be read: Is a directory; of a run, arbo export --to clusters writes the file", file=str(path)
-        )
+        raise DataError("cannot be read: Is a directory; arbo export --to clusters writes a file", file=str(path))
     lines = read_text(path).split("\n")
     if not any(map(str.strip, lines)):
         raise DataError("the file is empty", file=str(path))
