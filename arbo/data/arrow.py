@@ -7,8 +7,7 @@ which has no frames, pyarrow finds no pandas.
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
-from functools import partial
-from itertools import accumulate
+from itertools import accumulate, chain
 from operator import eq
 from typing import Any, Generic, TypeVar, cast, overload
 
@@ -20,6 +19,7 @@ import pyarrow.compute as pc
 from arbo import errors
 
 _STRING = pa.string()
+_AT_ONCE = 1 << 12
 Item = TypeVar("Item")
 
 
@@ -39,14 +39,19 @@ if errors.shown:
 
 
 class OnDemand(Sequence[Item], Generic[Item]):
-    """A sequence that makes each item on access."""
+    """A sequence whose items are made when somebody looks at them, some at a time; the last ones are kept."""
 
     sliced: Callable[[Iterable[Item]], Sequence[Item]] = list
     """What a slice becomes."""
+    together = 1
+    """Number of items that are made when one of them is looked at; a walk over all makes some thousand at a time."""
+    keeps_all = False
+    """Whether items are kept that were looked at one by one."""
 
-    def __init__(self, length: int, make: Callable[[int], Item]) -> None:
-        self._places = range(length)
-        self._make = make
+    def __init__(self, length: int, make: Callable[[int, int], Sequence[Item]]) -> None:
+        """Take the number of items, and what makes at most so many of them from a place on."""
+        self._places, self._make = range(length), make
+        self._blocks: dict[int, Sequence[Item]] = {}
 
     def __len__(self) -> int:
         return len(self._places)
@@ -57,10 +62,20 @@ class OnDemand(Sequence[Item], Generic[Item]):
     def __getitem__(self, index: slice) -> Sequence[Item]: ...
     def __getitem__(self, index: int | slice) -> Item | Sequence[Item]:
         places = self._places[index]
-        return type(self).sliced(map(self._make, places)) if isinstance(places, range) else self._make(places)
+        return type(self).sliced(map(self._item, places)) if isinstance(places, range) else self._item(places)
+
+    def _item(self, place: int) -> Item:
+        block, row = divmod(place, self.together)
+        if (made := self._blocks.get(block)) is None:
+            made = self._make(place - row, self.together)
+            self._blocks = self._blocks if self.keeps_all else {}
+            self._blocks[block] = made
+        return made[row]
 
     def __iter__(self) -> Iterator[Item]:
-        return map(self._make, self._places)
+        if self.keeps_all:
+            return map(self._item, self._places)
+        return chain.from_iterable(self._make(begin, _AT_ONCE) for begin in range(0, len(self), _AT_ONCE))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sequence) and len(self) == len(other) and all(map(eq, self, other))
@@ -70,18 +85,25 @@ class Strings(OnDemand[str]):
     """The strings of an Arrow array."""
 
     def __init__(self, array: pa.Array) -> None:
-        super().__init__(len(array), partial(_string, array))
+        super().__init__(len(array), self._strings)
         self.array = array
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.array.to_pylist())
+    def _strings(self, begin: int, length: int) -> list[str]:
+        strings: list[str] = self.array.slice(begin, length).to_pylist()
+        return strings
 
     def __repr__(self) -> str:
         return f"<{len(self):,} strings>"
 
 
-def _string(array: pa.Array, place: int) -> str:
-    return str(array[place])
+def views(kind: type[Item], columns: Mapping[str, Sequence[Any]]) -> list[Item]:
+    """Make objects of columns by the names of their fields; the values were checked when the columns were made."""
+    made = [kind.__new__(kind) for _ in next(iter(columns.values()))]
+    for name, column in columns.items():
+        set_field = vars(kind)[name].__set__
+        for one, value in zip(made, column, strict=True):
+            set_field(one, value)
+    return made
 
 
 def text_of(column: pa.Array) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
@@ -156,15 +178,10 @@ def json_strings(objects: Iterable[Mapping[str, Any]]) -> pa.Array:
     return strings([json.dumps(one, ensure_ascii=False) if one else None for one in objects], pa.large_string())
 
 
-def objects_in(cells: Sequence[str | None]) -> list[dict[str, Any]]:
-    """Return the objects of `json_strings`, ``{}`` for null; raise DataError for anything else."""
-    try:
-        values: list[Any] = json.loads(f"[{','.join([cell or '{}' for cell in cells])}]")
-    except (ValueError, RecursionError):
-        values = []
-    if len(values) != len(cells) or not all(type(value) is dict for value in values):
-        raise errors.DataError("the metadata are not a JSON object; run the job again", file="the run")
-    return values
+def objects_in(cells: Iterable[str | None]) -> list[dict[str, Any]]:
+    """Return the objects of `json_strings`; ``{}`` for null."""
+    objects: list[dict[str, Any]] = json.loads(f"[{','.join([cell or '{}' for cell in cells])}]")
+    return objects
 
 
 def starts(length: npt.NDArray[np.integer[Any]]) -> pa.Array:

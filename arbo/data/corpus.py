@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +19,7 @@ from arbo.data.objects import document_line
 from arbo.data.records import Records
 from arbo.data.rows import are_names, documents_of, index_of, items_of, numbered, tables_of_names
 from arbo.data.spacy_docs import document_of_doc, is_doc
-from arbo.data.tables import DocumentRows, Tables, check_ids, numbered as numbered_mentions, rows_with
+from arbo.data.tables import DocumentRows, Tables, check_ids, metadata_in, numbered as numbered_mentions, rows_with
 from arbo.errors import UsageError
 from arbo.files import PathLike, write_lines
 
@@ -184,9 +183,7 @@ class Corpus(Sequence[Document]):
 
     def metadata_of(self, what: Literal["documents", "mentions"]) -> Iterator[Mapping[str, Any]]:
         """Yield the metadata of the documents, or of the mentions, that have some."""
-        table = getattr(self.tables, what)
-        if "metadata" in table.column_names:
-            yield from map(json.loads, table["metadata"].drop_null().to_pylist())
+        return filter(None, metadata_in(getattr(self.tables, what)))
 
     def by_topic(self) -> Corpus:
         """Return the same documents, with the `topic` in their metadata as domain.

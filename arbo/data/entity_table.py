@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
-from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,7 +17,17 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from arbo.data.arrow import OnDemand, Strings, json_strings, numbers, objects_in, string_lists, strings, text_of
+from arbo.data.arrow import (
+    OnDemand,
+    Strings,
+    json_strings,
+    numbers,
+    objects_in,
+    string_lists,
+    strings,
+    text_of,
+    views,
+)
 from arbo.data.entities import Entity
 from arbo.data.fingerprint import Hashes, hash_of, hashes_of
 from arbo.errors import DataError, UsageError
@@ -133,20 +142,15 @@ class Entities(OnDemand[Entity]):
     sliced = tuple
 
     def __init__(self, table: pa.RecordBatch) -> None:
-        super().__init__(len(table), partial(_entity, table.columns))
+        super().__init__(len(table), self._entities)
         self.table = table
 
-    def __iter__(self) -> Iterator[Entity]:
-        return (Entity(*values) for values in each(self.table, SCHEMA.names))
+    def _entities(self, begin: int, length: int) -> list[Entity]:
+        columns = columns_in(self.table.slice(begin, length), SCHEMA.names)
+        return views(Entity, dict(zip(SCHEMA.names, columns, strict=True)))
 
     def __repr__(self) -> str:
         return f"<{len(self):,} entities>"
-
-
-def _entity(columns: Sequence[pa.Array], row: int) -> Entity:
-    *values, metadata = (column[row].as_py() for column in columns)
-    made: list[Any] = [tuple(value) if isinstance(value, list) else value for value in values]
-    return Entity(*made, *objects_in([metadata]))
 
 
 def each(table: pa.RecordBatch, names: Sequence[str]) -> Iterator[tuple[Any, ...]]:

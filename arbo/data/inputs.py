@@ -31,7 +31,7 @@ class Inputs(OnDemand[MentionInput]):
 
     def __init__(self, corpus: Corpus, rows: Ids | None = None) -> None:
         self.rows: Ids = np.arange(corpus.n_mentions) if rows is None else rows
-        super().__init__(len(self.rows), self._input)
+        super().__init__(len(self.rows), self._inputs)
         self.corpus = corpus
 
     @cached_property
@@ -49,11 +49,12 @@ class Inputs(OnDemand[MentionInput]):
         """Return the mentions in these places."""
         return Inputs(self.corpus, self.rows[places])
 
-    def _input(self, place: int) -> MentionInput:
-        row, tables = int(self.rows[place]), self.corpus.tables
-        home = int(tables.home[row])
-        document = self.corpus.documents[home]
-        return MentionInput(self.names[place], document.mentions[row - int(tables.first[home])], document)
+    def _inputs(self, begin: int, length: int) -> list[MentionInput]:
+        rows, tables = self.rows[begin : begin + length], self.corpus.tables
+        documents = [self.corpus.documents[home] for home in tables.home[rows].tolist()]
+        places = (rows - tables.first[tables.home[rows]]).tolist()
+        mentions = (document.mentions[place] for document, place in zip(documents, places, strict=True))
+        return [*map(MentionInput, self.names[begin : begin + length], mentions, documents)]
 
 
 def mention_inputs(corpus: Corpus, *, expand_abbreviations: bool) -> Inputs:

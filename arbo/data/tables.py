@@ -9,11 +9,11 @@ mentions of a run also have ``expansion``, the name that is compared where it is
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain, groupby
-from operator import attrgetter, itemgetter
+from itertools import chain
+from operator import itemgetter
 from typing import Any, Self
 
 import numpy as np
@@ -21,7 +21,17 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from arbo.data.arrow import OnDemand, json_strings, numbers, objects_in, rows_among, starts, string_lists, strings
+from arbo.data.arrow import (
+    OnDemand,
+    json_strings,
+    numbers,
+    objects_in,
+    rows_among,
+    starts,
+    string_lists,
+    strings,
+    views,
+)
 from arbo.data.documents import Document, Mention
 from arbo.engine import ranges
 from arbo.errors import DataError, UsageError
@@ -31,12 +41,14 @@ from arbo.text.checks import Span
 Ints = npt.NDArray[np.int64]
 Int32s = npt.NDArray[np.int32]
 
+_OF_DOCUMENTS = {"id": "document_id", "text": "text", "domain": "domain"}
+_OF_MENTIONS = {name: name for name in ("document_id", "spans", "text", "type", "gold")}
+_OF_MENTIONS |= {"id": "mention_id", "score": "found_score"}
+"""The columns of fields, without optional ones."""
 OPTIONAL = ("cluster", "metadata")
 """Columns that are missing if they have no value."""
 _TOGETHER = 1 << 12
 """Number of documents that are read from tables at a time."""
-_BLOCK = 1 << 8
-"""Number of documents that become objects when one of them is looked at."""
 
 
 # Without slots: cached properties keep their values in the instance's dictionary.
@@ -146,21 +158,16 @@ class Tables:
 
 
 class DocumentRows(OnDemand[Document]):
-    """The documents of tables; some become objects when one of them is looked at, and are kept."""
+    """The documents of tables, which are kept once they were looked at."""
 
-    sliced = tuple
+    sliced, together, keeps_all = tuple, 1 << 8, True
 
     def __init__(self, tables: Tables) -> None:
-        super().__init__(len(tables.sizes), self._document)
+        super().__init__(len(tables.sizes), self._documents)
         self.tables = tables
-        self._blocks: dict[int, list[Document]] = {}
 
-    def _document(self, row: int) -> Document:
-        block, place = divmod(row, _BLOCK)
-        if block not in self._blocks:
-            part = self.tables.between(block * _BLOCK, _BLOCK)
-            self._blocks[block] = [*documents_in(part.documents, part.mentions.to_pylist())]
-        return self._blocks[block][place]
+    def _documents(self, begin: int, length: int) -> list[Document]:
+        return documents_in(self.tables.between(begin, length))
 
 
 def check_ids(tables: Tables) -> None:
@@ -247,31 +254,27 @@ def _span_lists(start: Int32s, end: Int32s, count: Int32s) -> pa.Array:
     return pa.ListArray.from_arrays(starts(count), pairs)
 
 
-def documents_in(documents: pa.Table, mentions: list[dict[str, Any]]) -> Iterator[Document]:
-    """Yield the documents in a table, with the mentions in rows of a table of mentions."""
-    of = {name: tuple(members) for name, members in groupby(map(mention_in, mentions), attrgetter("document_id"))}
-    for row in documents.to_pylist():
-        yield Document(row["document_id"], row["text"], of.get(row["document_id"], ()), row["domain"], metadata_of(row))
+def documents_in(tables: Tables) -> list[Document]:
+    """Return the documents of tables, with their mentions."""
+    table, mentions = tables.documents, mentions_in(tables.mentions)
+    columns = {field: table[name].to_pylist() for field, name in _OF_DOCUMENTS.items()}
+    ends = zip(tables.first.tolist(), tables.sizes.tolist(), strict=True)
+    of_each = [tuple(mentions[begin : begin + size]) for begin, size in ends]
+    return views(Document, {**columns, "mentions": of_each, "metadata": metadata_in(table)})
 
 
-def mention_in(row: Mapping[str, Any]) -> Mention:
-    """Return the mention that a row of a table of mentions describes."""
-    return Mention(
-        row["mention_id"],
-        row["document_id"],
-        tuple((span["start"], span["end"]) for span in row["spans"]),
-        row["text"],
-        row["type"],
-        None if row["gold"] is None else tuple(row["gold"]),
-        row["found_score"],
-        metadata_of(row),
-        row.get("cluster"),  # missing if no mention has a gold cluster
-    )
+def mentions_in(table: pa.Table) -> list[Mention]:
+    """Return the mentions of a table, of a corpus or a run."""
+    columns = {field: table[name].to_pylist() for field, name in _OF_MENTIONS.items()}
+    columns["spans"] = [tuple((one["start"], one["end"]) for one in spans) for spans in columns["spans"]]
+    columns["gold"] = [None if ids is None else tuple(ids) for ids in columns["gold"]]
+    columns["cluster"] = table["cluster"].to_pylist() if "cluster" in table.column_names else [None] * len(table)
+    return views(Mention, {**columns, "metadata": metadata_in(table)})
 
 
-def metadata_of(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the metadata of a mention or document of a run: columns or keys of the input that arbo does not know."""
-    return objects_in([row.get("metadata")])[0]
+def metadata_in(table: pa.Table) -> list[dict[str, Any]]:
+    """Return the metadata of documents or mentions: columns or keys of the input that arbo does not know."""
+    return objects_in(table["metadata"].to_pylist() if "metadata" in table.column_names else [None] * len(table))
 
 
 def labels_in(mentions: pa.Table) -> list[list[str] | None]:

@@ -20,15 +20,13 @@ from arbo.results.run import Run
 
 def documents_of(run: Run) -> Corpus:
     """Return all documents of a run; raise UsageError without texts, and DataError for tables that do not fit."""
-    table, mentions = run.document_table, run.mention_table
     if not run.has_texts:
         raise UsageError("the run has no texts, which are needed here; link again without texts=false")
-    home = run.document_rows
-    if (np.diff(home, prepend=0) < 0).any():
+    if (np.diff(run.document_rows, prepend=0) < 0).any():
         raise DataError("the mentions of the run are not in the order of its documents; run the job again")
-    mentions = mentions.drop_columns(["gold_entities"]).append_column("row", numbers(np.arange(len(mentions))))
-    sizes = np.bincount(home, minlength=len(table))
-    return Corpus(Tables(table, mentions, sizes), run.manifest["notes"]["documents"], run.manifest.get("index"))
+    mentions = run.mention_table.drop_columns(["gold_entities"])
+    mentions = mentions.append_column("row", numbers(np.arange(len(mentions))))
+    return Corpus(replace(run.tables, mentions=mentions), run.manifest["notes"]["documents"], run.manifest.get("index"))
 
 
 def extended(documents: Corpus, further: Iterable[Any]) -> Corpus:

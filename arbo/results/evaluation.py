@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from arbo import engine
 from arbo.data import Corpus, KnowledgeBase
 from arbo.data.gold import RECALL_AT, Bools, Gold, Ints
-from arbo.data.tables import metadata_of
+from arbo.data.tables import metadata_in
 from arbo.engine import Line, LinkingCounts, LinkingScores, Report, Resampling, ThresholdCurve
 from arbo.errors import UsageError
 from arbo.results.lines import cluster_lines, counts_by_document, linking_lines, nil_lines
@@ -157,8 +157,10 @@ def evaluate_topics(
     UsageError as `evaluate_together` does, and if the first run does not know the topic of a document.
     """
     name, first = next(iter(runs.items()))
-    documents = first.document_table.to_pylist()
-    topics = {row["document_id"]: metadata_of(row).get("topic") for row in documents}
+    topics = {
+        document: metadata.get("topic")
+        for document, metadata in zip(first.document_ids.to_pylist(), metadata_in(first.document_table), strict=True)
+    }
     if lacking := [document for document, topic in topics.items() if topic is None]:
         raise UsageError(
             f"{name}: {len(lacking):,} documents, such as {lacking[0]!r}, have no topic in their metadata (a run "

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain, repeat
 from typing import Any, get_args
 
@@ -10,8 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from arbo.data import Corpus
-from arbo.data.arrow import numbers, objects_in, strings
-from arbo.data.tables import documents_in, names_in
+from arbo.data.arrow import numbers, starts, strings
+from arbo.data.tables import metadata_in, names_in
 from arbo.errors import UsageError
 from arbo.files import PathLike
 from arbo.formats import TABLES, Ids, writer
@@ -49,21 +50,27 @@ def documents_of(run: Run, ids: Ids, *, as_classes: bool = False) -> Corpus:
     Raise UsageError if the run was saved without texts, ``ids`` is unknown, or it is ``"gold"`` but no mention is
     annotated.
     """
-    rows = run.mention_table.to_pylist()
     if ids not in get_args(Ids):
         raise UsageError(f"ids must be one of {', '.join(get_args(Ids))}, not {ids!r}")
-    if ids == "gold" and rows and all(labels is None for labels in run.labels):
+    if ids == "gold" and len(run.mention_table) and all(labels is None for labels in run.labels):
         raise UsageError("no mention of the run is annotated; export the links (--ids links)")
-    for row, cluster in zip(rows, run.link_table["cluster_id"].to_pylist(), strict=True):
-        if ids == "links":
-            row |= {"gold": [cluster], "cluster": None}
-        elif as_classes:
-            row["gold"] = row["gold_entities"] or row["gold"]
     if not run.has_texts:
         raise UsageError(
             "the run has no texts, which are needed here; link again without texts=false, or export as csv"
         )
-    return Corpus(documents_in(run.document_table, rows), run.manifest["notes"]["documents"], run.manifest.get("index"))
+    mentions, gold = run.mention_table, None
+    if ids == "links":
+        gold = pa.ListArray.from_arrays(
+            starts(np.ones(len(mentions), np.int32)), run.link_table["cluster_id"].combine_chunks()
+        )
+        mentions = mentions.drop_columns([name for name in ("cluster",) if name in mentions.column_names])
+    elif as_classes:
+        entities = mentions["gold_entities"]
+        gold = pc.if_else(pc.equal(pc.list_value_length(entities), 0), mentions["gold"], entities)
+    if gold is not None:
+        mentions = mentions.set_column(mentions.column_names.index("gold"), "gold", gold)
+    tables = replace(run.tables, mentions=mentions)
+    return Corpus(tables, run.manifest["notes"]["documents"], run.manifest.get("index"))
 
 
 def flat_table(run: Run, metadata: Sequence[Mapping[str, Any]] | None = None) -> pa.Table:
@@ -124,11 +131,6 @@ def _metadata(run: Run, mentions: Sequence[Mapping[str, Any]]) -> Iterator[tuple
     ]
     for key, values in _columns_of(rows):
         yield key, values.take(numbers(home))
-
-
-def metadata_in(table: pa.Table) -> list[dict[str, Any]]:
-    """Return the metadata of each row of a table; [] if it has none."""
-    return objects_in(table["metadata"].to_pylist()) if "metadata" in table.column_names else []
 
 
 def _columns_of(rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, pa.Array]]:

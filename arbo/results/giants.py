@@ -8,9 +8,8 @@ import numpy as np
 import pyarrow.compute as pc
 
 from arbo.data import Mention
-from arbo.data.tables import names_in
+from arbo.data.tables import mentions_in, names_in
 from arbo.results.run import Run
-from arbo.results.schema import mentions_in
 
 
 @dataclass(frozen=True, slots=True)

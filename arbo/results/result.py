@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 from arbo.data.corpus import Corpus
+from arbo.data.tables import metadata_in
 from arbo.errors import UsageError
 from arbo.files import PathLike
 from arbo.formats import ExportFormat, Ids
 from arbo.results.explanation import Explanation, explain
-from arbo.results.export import export, flat_table, labels_of, metadata_in
+from arbo.results.export import export, flat_table, labels_of
 from arbo.results.giants import Giant, giants_of
 from arbo.results.graphs import only_graph
 from arbo.results.rows import ROWS_SHOWN, table_of

@@ -1,9 +1,9 @@
 """The tables of a run, and its links and clusters as views of the tables."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from itertools import chain, pairwise
+from itertools import pairwise
 from typing import Any, Self, TypeVar
 
 import numpy as np
@@ -12,11 +12,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from arbo.data.arrow import OnDemand, numbers, rows_among
-from arbo.data.tables import labels_in
+from arbo.data.tables import Tables, labels_in, mentions_in
 from arbo.files import PathLike
 from arbo.results.rows import ROWS_SHOWN, table_of
 from arbo.results.run_folder import ARRAYS, CORRECTIONS, load_arrays, load_run
-from arbo.results.schema import Cluster as Cluster, Link as Link, mentions_in, views_of
+from arbo.results.schema import Cluster as Cluster, Link as Link, views_of
 
 Bools = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
@@ -27,19 +27,7 @@ Item = TypeVar("Item", bound=Link | Cluster)
 class Rows(OnDemand[Item]):
     """Links or clusters, which are made some at a time, and shown as a table."""
 
-    def __init__(self, length: int, make: Callable[[int, int], list[Item]]) -> None:
-        """Take the number of rows, and what makes at most so many items from a row on."""
-        super().__init__(length, self._row)
-        self._several, self._block = make, (-1, list[Item]())
-
-    def _row(self, row: int) -> Item:
-        block, place = divmod(row, _TOGETHER)
-        if self._block[0] != block:
-            self._block = block, self._several(row - place, _TOGETHER)
-        return self._block[1][place]
-
-    def __iter__(self) -> Iterator[Item]:
-        return chain.from_iterable(self._several(row, _AT_ONCE) for row in range(0, len(self), _AT_ONCE))
+    together = 64
 
     def __repr__(self) -> str:
         shown = [repr(item) for item in self[:3]] + ["..."] * (len(self) > 3)
@@ -47,10 +35,6 @@ class Rows(OnDemand[Item]):
 
     def _repr_html_(self) -> str:
         return table_of([item.row for item in self[:ROWS_SHOWN]], total=len(self)).to_html()
-
-
-_TOGETHER, _AT_ONCE = 64, 4096
-"""Rows that become links or clusters when one of them is looked at, and in a walk over all."""
 
 
 # Without slots: cached properties keep their values in the instance's dictionary.
@@ -150,6 +134,12 @@ class Run:
     def has_texts(self) -> bool:
         """Whether the run has the texts of the documents."""
         return "text" in self.document_table.column_names
+
+    @property
+    def tables(self) -> Tables:
+        """The documents and the mentions, which are in the order of the documents; their texts may be missing."""
+        sizes = np.bincount(self.document_rows, minlength=len(self.document_table))
+        return Tables(self.document_table, self.mention_table, sizes)
 
     @cached_property
     def _row_of_document(self) -> dict[str, int]:

@@ -7,13 +7,12 @@ entities are strings; spans count characters from 0, the end excluded.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from types import UnionType
 from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hints
 
 import pyarrow as pa
 
-from arbo.data.arrow import objects_in
 from arbo.data.documents import Mention
 
 _TYPES = {str: pa.string(), float: pa.float32(), bool: pa.bool_(), int: pa.int32(), Mention: pa.string()}
@@ -249,27 +248,6 @@ def views_of(name: str, rows: pa.Table, others: Mapping[str, Sequence[Any]]) -> 
                 [tuple(zip(*pair, strict=True)) for pair in zip(first, *second, strict=True)] if second else first
             )
     return [*map(kind, *values)]
-
-
-_RENAMED = {"id": "mention_id", "score": "found_score"}
-_SETTERS = {_RENAMED.get(field.name, field.name): vars(Mention)[field.name].__set__ for field in fields(Mention)}
-"""What sets the field of a mention, by the column that it comes from."""
-
-
-def mentions_in(mentions: pa.Table) -> list[Mention]:
-    """Return the mentions of a table, whose values were checked when it was made."""
-    empty = [None] * len(mentions)
-    values: dict[str, list[Any]] = {
-        name: mentions[name].to_pylist() if name in mentions.column_names else empty for name in _SETTERS
-    }
-    values["spans"] = [tuple((one["start"], one["end"]) for one in spans) for spans in values["spans"]]
-    values["gold"] = [None if ids is None else tuple(ids) for ids in values["gold"]]
-    values["metadata"] = objects_in(values["metadata"])
-    made = [Mention.__new__(Mention) for _ in empty]
-    for name, set_field in _SETTERS.items():
-        for mention, value in zip(made, values[name], strict=True):
-            set_field(mention, value)
-    return made
 
 
 def problem_of(table: str, content: pa.Table) -> str | None:
