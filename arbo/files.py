@@ -200,11 +200,11 @@ def check_writable(target: Path) -> None:
         raise UsageError(f"cannot write {target}: {above} is not a writable folder; choose another path")
 
 
-def check_replaceable(target: Path, what: str, manifest: str, files_of: Callable[[Path], Iterable[str]]) -> None:
+def check_replaceable(target: Path, what: str, manifest: str, formats: Iterable[str]) -> None:
     """Raise UsageError unless `target` is writable, and missing, empty, or an earlier folder of the kind to be written.
 
-    ``what`` names this kind in errors, such as "model folder of arbo". A folder of this kind has the file ``manifest``
-    and the files that ``files_of`` returns, but no others; ``files_of`` is called only if the manifest exists.
+    ``what`` names this kind in errors, such as "model folder of arbo". A folder of this kind has the file ``manifest``,
+    of one of the ``formats``, and the ``files`` in it, but no others.
     """
     check_writable(target)
     try:
@@ -213,14 +213,28 @@ def check_replaceable(target: Path, what: str, manifest: str, files_of: Callable
         return
     except NotADirectoryError:
         content = [target.name]
-    if content and manifest not in content:
+    if not content:
+        return
+    if manifest not in content:
         raise UsageError(f"{target} exists and is not a {what}; choose another folder, or remove this one first")
-    expected = {manifest, *files_of(target)} if content else set()
+    expected = {manifest, *_files_of(target / manifest, what, formats)}
     folders = {parent.as_posix() for name in expected for parent in Path(name).parents}
-    foreign = sorted(set(files_in(target)) - expected) if content else []
-    if foreign := foreign or sorted(set(content) - expected - folders):
+    if foreign := sorted(set(files_in(target)) - expected) or sorted(set(content) - expected - folders):
         wrong = f"{target} is a {what}, but also has files that would be deleted, such as {', '.join(foreign[:3])}"
         raise UsageError(f"{wrong}; move them, or choose another folder")
+
+
+def _files_of(manifest: Path, what: str, formats: Iterable[str]) -> list[str]:
+    try:
+        values = json.loads(manifest.read_bytes())
+        if values["format"] not in formats:
+            raise ValueError
+        return [*values["files"]]
+    except FileNotFoundError:  # another process has moved it since
+        return []
+    except (OSError, ValueError, TypeError, LookupError, RecursionError):
+        wrong = f"{manifest.parent} is a damaged {what}, or none; remove it, or choose another folder"
+        raise UsageError(wrong) from None
 
 
 def files_in(folder: Path) -> list[str]:
@@ -248,42 +262,24 @@ class Format(NamedTuple):
         return values | {"versions": versions} if packages else values
 
 
-def read_manifest(file: Path, format_: Format, remedy: str) -> dict[str, Any]:
-    """Read a manifest and check its format; raise DataError if it is not JSON or, with ``remedy``, cannot be read."""
-    try:
-        values = json.loads(file.read_bytes())
-    except OSError as error:
-        problem = f"not {format_.what}: {file.name} cannot be read ({error.strerror}); {remedy}"
-        raise DataError(problem, file=str(file.parent)) from None
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"the manifest is not JSON: {error}; {format_.advice}", file=str(file)) from None
-    return check_format(values, format_, file)
-
-
-def check_format(values: object, format_: Format, file: PathLike) -> dict[str, Any]:
-    """Check that a manifest has the expected format, and return it unchanged; raise DataError if it has another."""
-    if not isinstance(values, dict) or values.get("format") != format_.name:
-        kind = values.get("format") if isinstance(values, dict) else None
-        wrong = f"this is not {format_.what}: its format is {kind!r:.60}, not {format_.name!r}"
-        raise DataError(f"{wrong}; check the path", file=os.fspath(file))
-    return values
-
-
 def check_manifest(content: object, format_: Format, file: PathLike) -> dict[str, Any]:
     """Check the format, the version and the required keys of a manifest, and return it unchanged.
 
     Raise DataError for another format or version, and if the value of a required key is missing or has the wrong type.
     """
-    values, path = check_format(content, format_, file), os.fspath(file)
+    path, values = os.fspath(file), content if isinstance(content, dict) else {}
+    if (kind := values.get("format")) != format_.name:
+        wrong = f"this is not {format_.what}: its format is {kind!r:.60}, not {format_.name!r}"
+        raise DataError(f"{wrong}; check the path", file=path)
     written_by = values.get("format_version")
     if isinstance(written_by, int) and written_by > format_.version:
         newer = f"a newer arbo wrote this (format {written_by}; the installed one reads up to {format_.version})"
         raise DataError(f"{newer}; run: pip install --upgrade arbo", file=path)
-    wrong = [name for name, kind in format_.keys.items() if type(values.get(name)) is not kind]
+    invalid = [name for name, type_ in format_.keys.items() if type(values.get(name)) is not type_]
     if written_by != format_.version:
-        wrong.insert(0, "format_version")
-    if wrong:
-        raise DataError(f"the manifest has no valid {', '.join(wrong)}; {format_.advice}", file=path)
+        invalid.insert(0, "format_version")
+    if invalid:
+        raise DataError(f"the manifest has no valid {', '.join(invalid)}; {format_.advice}", file=path)
     return values
 
 
@@ -293,8 +289,18 @@ def sealed(manifest: Mapping[str, Any]) -> str:
 
 
 def read_sealed(file: Path, format_: Format, remedy: str) -> dict[str, Any]:
-    """Read a manifest that `sealed` made, and check it; raise the errors of `read_manifest` and `check_manifest`."""
-    manifest = check_manifest(read_manifest(file, format_, remedy), format_, file)
+    """Read a manifest that `sealed` made, and check it; raise also the errors of `check_manifest`.
+
+    Raise DataError if it is not JSON, was changed or, with ``remedy``, cannot be read.
+    """
+    try:
+        values = json.loads(file.read_bytes())
+    except OSError as error:
+        problem = f"not {format_.what}: {file.name} cannot be read ({error.strerror}); {remedy}"
+        raise DataError(problem, file=str(file.parent)) from None
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"the manifest is not JSON: {error}; {format_.advice}", file=str(file)) from None
+    manifest = check_manifest(values, format_, file)
     if manifest.pop("checksum", None) != checksum(manifest):
         raise DataError(f"the manifest was changed after it was written; {format_.advice}", file=str(file))
     return manifest

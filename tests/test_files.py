@@ -33,10 +33,9 @@ def test_a_json_file_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch:
 
 def test_a_place_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("precious")
-    with pytest.raises(arbo.UsageError, match="cannot write"):
-        files.check_writable(tmp_path / "file" / "deep" / "run")
-    with pytest.raises(arbo.UsageError, match="cannot write"):
-        files.write_json({}, tmp_path / "file" / "tuned.json")
+    for deep in ("run", "deep/run"):
+        with pytest.raises(arbo.UsageError, match="cannot write"):
+            files.write_json({}, tmp_path / "file" / deep)
     assert (tmp_path / "file").read_text() == "precious"
 
 
@@ -49,7 +48,7 @@ def test_no_pipe_or_device_is_replaced(tmp_path: Path) -> None:
         with pytest.raises(arbo.UsageError, match="a device, a pipe or `-`"):
             files.write_json({}, target)
         with pytest.raises(arbo.UsageError, match="a device, a pipe or `-`"):
-            files.check_replaceable(target, "thing", "it.json", lambda folder: [])
+            files.check_replaceable(target, "thing", "it.json", ["its"])
     assert (tmp_path / "pipe").is_fifo()
     assert not Path("-").exists()
 
@@ -61,13 +60,13 @@ def test_numbers_that_json_has_not_are_null() -> None:
 
 def test_only_a_folder_of_its_kind_is_replaced(tmp_path: Path) -> None:
     def check(name: str) -> None:
-        files.check_replaceable(tmp_path / name, "thing", "it.json", lambda folder: ["part/a.txt"])
+        files.check_replaceable(tmp_path / name, "thing", "it.json", ["its"])
 
     check("nothing there")
     (tmp_path / "empty").mkdir()
     check("empty")
     (tmp_path / "thing" / "part").mkdir(parents=True)
-    (tmp_path / "thing" / "it.json").write_text("{}")
+    files.write_json({"format": "its", "files": {"part/a.txt": ""}}, tmp_path / "thing" / "it.json")
     (tmp_path / "thing" / "part" / "a.txt").write_text("")
     check("thing")
     (tmp_path / "foreign" / "deep").mkdir(parents=True)
@@ -83,6 +82,10 @@ def test_only_a_folder_of_its_kind_is_replaced(tmp_path: Path) -> None:
         (tmp_path / foreign).unlink()
     with pytest.raises(arbo.UsageError, match=r"but also has files that would be deleted, such as mine;"):
         check("thing")
+    for content in ("{}", "[]", '{"format": "other", "files": {}}', "no JSON"):
+        (tmp_path / "thing" / "it.json").write_text(content)
+        with pytest.raises(arbo.UsageError, match=r"is a damaged thing, or none; remove it, or choose another folder"):
+            check("thing")
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
@@ -102,21 +105,20 @@ def test_a_folder_that_is_replaced_is_there_at_any_time(tmp_path: Path, monkeypa
         with files.whole_folder(tmp_path / "folder") as partial:
             (partial / "file").write_text(text)
 
+        assert (tmp_path / "folder" / "file").read_text() == text
+        assert os.listdir(tmp_path) == ["folder"]
+
     def moved(source: Path, target: Path) -> None:
         assert target.name == "folder"  # what is there is not moved aside
         replace(source, target)
 
     replace = os.replace
     write("one")
-    monkeypatch.setattr(os, "replace", moved)
-    write("two")
-    assert (tmp_path / "folder" / "file").read_text() == "two"
-    assert os.listdir(tmp_path) == ["folder"]
-    monkeypatch.setattr(os, "replace", replace)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", moved)
+        write("two")
     monkeypatch.setattr(files, "_exchange", lambda one, other: False)
     write("three")
-    assert (tmp_path / "folder" / "file").read_text() == "three"
-    assert os.listdir(tmp_path) == ["folder"]
 
 
 @pytest.mark.parametrize("exchanges", [pytest.param(True, marks=LINUX), False])

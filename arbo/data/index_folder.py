@@ -62,9 +62,9 @@ def write_index(
     table: pa.RecordBatch,
     arrays: Mapping[str, Arrays],
 ) -> None:
-    """Write an index; only an earlier index is replaced.
+    """Write an index in place of what is there, see `check_index_replaceable`.
 
-    Raise UsageError if the folder cannot be written, or contains anything but an index.
+    Raise UsageError if the folder cannot be written.
 
     Args:
         path: the folder.
@@ -74,7 +74,6 @@ def write_index(
         arrays: the arrays of the subfolders ``kb``, ``encoder`` and ``vectors``.
     """
     target = files.real(path)
-    check_index_replaceable(target)
     try:
         with files.whole_folder(target) as partial:
             (partial / "kb").mkdir()
@@ -96,16 +95,7 @@ def write_index(
 
 def check_index_replaceable(target: Path) -> None:
     """Raise UsageError unless the folder is missing, empty, or an earlier index."""
-
-    def files_of(folder: Path) -> list[str]:
-        if not (folder / MANIFEST).is_file():  # another process may have moved it away since
-            return []
-        try:
-            return [*files.read_manifest(folder / MANIFEST, FORMAT, _REMEDY)["files"]]
-        except (DataError, KeyError, TypeError):
-            raise UsageError(f"{folder} is a damaged index, or no index; remove it, or choose another folder") from None
-
-    files.check_replaceable(target, "folder of an arbo index", MANIFEST, files_of)
+    files.check_replaceable(target, "folder of an arbo index", MANIFEST, [FORMAT.name])
 
 
 def _mapped(file: Path) -> npt.NDArray[Any]:

@@ -63,8 +63,8 @@ class TowerModel:
         """Write towers, projections and configuration in the layout of transformers, completely or not at all.
 
         ``AutoModel.from_pretrained(folder)`` reads a single tower too, without its projection. An earlier model of arbo
-        is replaced. Raise UsageError if the folder has any other content, or cannot be written, and DataError if its
-        manifest is damaged.
+        is replaced. Raise UsageError if the folder has any other content, its manifest is damaged, or it cannot be
+        written.
         """
         target, shared = real(folder), len(self.towers) == 1
         check_model_replaceable(target)
@@ -164,13 +164,7 @@ def load_model(
 
 def check_model_replaceable(target: Path) -> None:
     """Raise UsageError unless the folder is missing, empty, or an earlier model of arbo; see `TowerModel`."""
-
-    def files_of(folder: Path) -> list[str]:
-        if not (folder / MANIFEST).is_file():  # another process may have moved it since
-            return []
-        return [*_read_manifest(folder)["files"]]
-
-    files.check_replaceable(target, "model folder of arbo", MANIFEST, files_of)
+    files.check_replaceable(target, "model folder of arbo", MANIFEST, FORMATS)
 
 
 def _places(folder: Path, shared: bool) -> tuple[Path, ...]:

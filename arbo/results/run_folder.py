@@ -21,7 +21,6 @@ from arbo.files import (
     check_hashes,
     check_replaceable as check_folder_replaceable,
     json_ready,
-    read_manifest,
     read_sealed,
     real,
     sealed,
@@ -120,11 +119,5 @@ def load_arrays(folder: PathLike, manifest: Mapping[str, Any]) -> dict[str, npt.
 
 
 def check_replaceable(target: Path) -> None:
-    """Raise UsageError unless the folder is missing, empty or a run folder, and DataError for a foreign manifest."""
-
-    def files_of(folder: Path) -> list[str]:
-        if (folder / MANIFEST).is_file():  # another process may have moved it since
-            read_manifest(folder / MANIFEST, FORMAT, _REMEDY)
-        return [*(f"{name}.parquet" for name in SCHEMA), ARRAYS]
-
-    check_folder_replaceable(target, "run folder", MANIFEST, files_of)
+    """Raise UsageError unless the folder is missing, empty or a run folder."""
+    check_folder_replaceable(target, "run folder", MANIFEST, [FORMAT.name])
