@@ -106,12 +106,10 @@ _KINDS: dict[str, tuple[str, str]] = {
         "keep each id for one entity, unless the mapping is meant to be many to many",
     ),
     "id-with-blanks": ("ids with white space inside: formats such as OBO end an id there", "rename them"),
-    "empty-definition": ("empty definitions", "write null, or leave them out"),
     "xref-without-prefix": (
         "cross-references without the form PREFIX:ID",
         "complete them, or drop them; --kb-xrefs cannot use them",
     ),
-    "repeated-xref": ("repeated cross-references of an entity", "write each once"),
 }
 
 
@@ -159,13 +157,9 @@ def _fields(kb: KnowledgeBase) -> Iterator[tuple[str, Example]]:
                 yield "alternative-id-taken", example_of(kb, [row], id_)
         if len(entity.id.split()) > 1:
             yield "id-with-blanks", example_of(kb, [row], entity.id)
-        if entity.definition is not None and not entity.definition.strip():
-            yield "empty-definition", example_of(kb, [row], entity.name)
-        for place, xref in enumerate(entity.xrefs):
+        for xref in entity.xrefs:
             if not all(map(str.strip, xref.partition(":")[::2])):
                 yield "xref-without-prefix", example_of(kb, [row], xref)
-            if xref in entity.xrefs[:place]:
-                yield "repeated-xref", example_of(kb, [row], xref)
     for id_, rows in holders.items():
         if len(rows) > 1:
             yield "alternative-id-shared", example_of(kb, rows, id_)
