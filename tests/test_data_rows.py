@@ -28,22 +28,30 @@ DOCUMENTS, KB = arbo.load_sample()
 
 
 def document_rows(documents: Corpus = DOCUMENTS) -> list[dict[str, Any]]:
-    return [
-        {
-            "id": document.id,
-            "text": document.text,
-            "mentions": [
-                {
-                    "id": mention.id,
-                    "spans": [list(span) for span in mention.spans],
-                    "type": mention.type,
-                    "entities": None if mention.gold is None else list(mention.gold),
-                }
-                for mention in document.mentions
-            ],
-        }
-        for document in documents
-    ]
+    return [{"id": one.id, "text": one.text, "mentions": [*map(fields_of, one.mentions)]} for one in documents]
+
+
+def fields_of(mention: Mention) -> dict[str, Any]:
+    gold = None if mention.gold is None else list(mention.gold)
+    return {"id": mention.id, "spans": [*map(list, mention.spans)], "type": mention.type, "entities": gold}
+
+
+def flattened(documents: Corpus) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
+    for one in documents:
+        same = {"document_id": one.id, "text": one.text}
+        rows += [
+            same
+            | {"start": m.start, "end": m.end, "mention_id": m.id, "type": m.type, "entities": fields_of(m)["entities"]}
+            for m in one.mentions
+        ] or [same]
+    return rows
+
+
+def contiguous(documents: Corpus) -> Corpus:
+    return Corpus(
+        Document(d.id, d.text, tuple(m for m in d.mentions if len(m.spans) == 1)) for d in documents.documents
+    )
 
 
 def entity_rows(kb: KnowledgeBase = KB) -> list[dict[str, Any]]:
@@ -67,7 +75,16 @@ TABLES = {
 @pytest.mark.parametrize("make", TABLES.values(), ids=TABLES.keys())
 def test_every_table_gives_the_same_documents_and_entities(make: Any) -> None:
     assert Corpus.of(make(document_rows())) == DOCUMENTS
+    assert Corpus.of(make(flattened(expected := contiguous(DOCUMENTS)))) == expected
     assert KnowledgeBase.of(make(entity_rows())) == KB
+    day = pd.Timestamp("2024-05-01")
+    (document,) = Corpus.of(make([{"id": "d1", "text": TEXT, "year": 2024, "day": day, "sources": ["a"]}]))
+    assert (document.metadata["year"], document.metadata["sources"]) == (2024, ["a"])
+    assert str(document.metadata["day"]).startswith("2024-05-01")
+    (entity,) = KnowledgeBase.of(make([{"id": "D1", "name": "flu", "parents": ["D0"], "note": None}]))
+    assert entity.metadata == {"parents": ["D0"]}
+    (mention,) = Corpus.of(make([{"document_id": "d1", "text": TEXT, "start": 0, "end": 4, "rank": 1.5}])).mentions
+    assert mention.metadata["rank"] == 1.5
 
 
 def test_a_polars_frame_is_read_by_its_rows() -> None:
@@ -132,19 +149,6 @@ def test_a_malformed_row_is_named_by_row_and_id(row: Any, problem: str) -> None:
     )
     with pytest.raises(DataError, match=f"^{problem}"):
         read([first, row])
-
-
-@pytest.mark.parametrize("make", TABLES.values(), ids=TABLES.keys())
-def test_further_columns_are_kept(make: Any) -> None:
-    day = pd.Timestamp("2024-05-01")
-    (document,) = Corpus.of(make([{"id": "d1", "text": TEXT, "year": 2024, "day": day, "sources": ["a"]}]))
-    assert document.metadata["year"] == 2024
-    assert document.metadata["sources"] == ["a"]
-    assert str(document.metadata["day"]).startswith("2024-05-01")
-    (entity,) = KnowledgeBase.of(make([{"id": "D1", "name": "flu", "parents": ["D0"], "note": None}]))
-    assert entity.metadata == {"parents": ["D0"]}
-    (mention,) = Corpus.of(make([{"document_id": "d1", "text": TEXT, "start": 0, "end": 4, "rank": 1.5}])).mentions
-    assert mention.metadata["rank"] == 1.5
 
 
 def test_rows_of_a_frame_keep_their_index() -> None:
@@ -243,31 +247,6 @@ def test_a_missing_name_is_told_by_row_and_index(missing: Any) -> None:
 
 def flat(*rows: dict[str, Any]) -> pd.DataFrame:
     return pd.DataFrame([{"document_id": "d1", "text": TEXT, **row} for row in rows])
-
-
-def flattened(documents: Corpus) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = []
-    for document in documents:
-        same = {"document_id": document.id, "text": document.text}
-        rows += [
-            same
-            | {"start": mention.start, "end": mention.end, "mention_id": mention.id, "type": mention.type}
-            | {"entities": None if mention.gold is None else list(mention.gold)}
-            for mention in document.mentions
-        ] or [same]
-    return rows
-
-
-def contiguous(documents: Corpus) -> Corpus:
-    return Corpus(
-        Document(d.id, d.text, tuple(m for m in d.mentions if len(m.spans) == 1)) for d in documents.documents
-    )
-
-
-@pytest.mark.parametrize("make", TABLES.values(), ids=TABLES.keys())
-def test_rows_of_mentions_give_the_same_documents(make: Any) -> None:
-    expected = contiguous(DOCUMENTS)
-    assert Corpus.of(make(flattened(expected))) == expected
 
 
 def test_rows_of_mentions_are_gathered_by_document() -> None:

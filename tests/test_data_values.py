@@ -16,7 +16,7 @@ from arbo.data.corpus import Corpus
 from arbo.data.documents import Document, Mention, mention_ids, text_of
 from arbo.data.entities import Entity
 from arbo.data.knowledge_base import KnowledgeBase
-from arbo.errors import ArboError, DataError, UsageError
+from arbo.errors import ArboError, DataError
 from arbo.formats import read_knowledge_base
 
 TEXT = "Left and right kidney."
@@ -38,13 +38,10 @@ COLD = Entity("D2", "cold", ("common cold",), alternative_ids=("X2", "X3"))
         (LEFT, {"spans": ()}, "^'m1': .*one or more spans"),
         (LEFT, {"spans": [(0, 4)]}, "must be a tuple of pairs .start, end., not list"),
         (LEFT, {"spans": ((4, 4),)}, "span 4 to 4 is empty"),
-        (LEFT, {"spans": ((5, 3),)}, "span 5 to 3 is empty"),
         (LEFT, {"spans": ((-1, 3),)}, "begins before the document"),
         (LEFT, {"spans": ((0, 4), (9, 9))}, "span 9 to 9 is empty"),
         (LEFT, {"spans": ((0, 4, 5),)}, "pair of integers"),
-        (LEFT, {"spans": ((0.0, 4.0),)}, "pair of integers"),
         (LEFT, {"spans": ((False, True),)}, "pair of integers"),
-        (LEFT, {"spans": ("04",)}, "pair of integers"),
         (LEFT, {"id": ""}, "mention id is empty"),
         (LEFT, {"id": 7}, "mention id must be a string, not int"),
         (LEFT, {"id": "a\0b"}, "NUL at character 1"),
@@ -63,10 +60,8 @@ COLD = Entity("D2", "cold", ("common cold",), alternative_ids=("X2", "X3"))
         (FLU, {"id": ""}, "entity id is empty"),
         (FLU, {"id": 5}, "entity id must be a string, not int"),
         (FLU, {"name": ""}, "^'D1': the entity's name is empty"),
-        (FLU, {"name": " \t"}, "the entity's name is empty"),
         (FLU, {"name": "a\0"}, "NUL at character 1"),
         (FLU, {"aliases": ["influenza"]}, "aliases must be a tuple of strings, not list"),
-        (FLU, {"aliases": "influenza"}, "aliases must be a tuple of strings, not str"),
         (FLU, {"aliases": ("a", None)}, "an item of aliases must be a string, not NoneType"),
         (FLU, {"alternative_ids": ("",)}, "an item of alternative_ids is empty"),
         (FLU, {"types": (1,)}, "an item of types must be a string"),
@@ -80,11 +75,10 @@ def test_an_invalid_field_is_refused(value: Any, change: dict[str, Any], problem
         replace(value, **change)
 
 
-@pytest.mark.parametrize("text", ["nul \0 inside", "half a pair \ud83d", "\udcff"])
+@pytest.mark.parametrize("text", ["nul \0 inside", "half a pair \ud83d"])
 def test_text_that_cannot_be_stored_is_refused_without_being_quoted(text: str) -> None:
-    with pytest.raises(DataError) as caught:
+    with pytest.raises(DataError, match=r"^'d1': ") as caught:
         Document("d1", text)
-    assert caught.value.id == "d1"
     assert text not in str(caught.value)
 
 
@@ -96,11 +90,9 @@ def test_offsets_count_code_points() -> None:
 
 
 def test_nested_overlapping_and_identical_spans_live_together() -> None:
-    mentions = [mention((0, 21), name="a"), mention((0, 4), name="b"), mention((2, 10), name="c")]
-    twins = [mention((5, 8), name="d", gold=("X",)), mention((5, 8), name="e", gold=("Y",))]
-    corpus = Corpus([Document("d1", TEXT, (*mentions, *twins)), Document("d2", " \n\t\u3000"), Document("d3", "")])
-    assert [m.id for m in corpus.mentions] == ["a", "b", "c", "d", "e"]
-    assert len(corpus) == 3
+    spans = [(0, 21), (0, 4), (2, 10), (5, 8), (5, 8)]
+    mentions = tuple(mention(span, name=str(number)) for number, span in enumerate(spans))
+    assert Document("d1", TEXT, mentions).mentions == mentions
 
 
 @given(st.lists(st.lists(st.tuples(st.integers(0, 3), st.integers(4, 6)), min_size=1, max_size=2)))
@@ -115,8 +107,8 @@ def test_errors_keep_their_place_when_pickled() -> None:
     twin = pickle.loads(pickle.dumps(error))  # noqa: S301
     assert str(twin) == str(error) == "docs.txt, line 3, 'm1': broken"
     assert (twin.file, twin.line, twin.id) == ("docs.txt", 3, "m1")
-    assert isinstance(error, ArboError)
-    assert isinstance(error, ValueError)
+    assert issubclass(DataError, ArboError)
+    assert issubclass(DataError, ValueError)
 
 
 # A corpus
@@ -141,15 +133,6 @@ def test_ids_are_unique_within_a_corpus() -> None:
         Corpus([DOCUMENT, Document("d2", TEXT, (replace(LEFT, document_id="d2"),))])
 
 
-def test_of_types_keeps_documents_and_drops_other_mentions() -> None:
-    mentions = mention((0, 4), name="a", type="Side"), mention((15, 21), name="b", type="Organ")
-    corpus = Corpus([Document("d1", TEXT, mentions)], {"q": 1})
-    for types in ("Organ", ["Organ"], {"Organ", "Nothing"}):
-        assert [m.id for m in corpus.of_types(types).mentions] == ["b"]
-    assert len(corpus.of_types(())) == 1
-    assert corpus.of_types("Organ").notes == {"q": 1}
-
-
 def test_values_are_frozen_copyable_and_do_not_print_the_text() -> None:
     corpus = Corpus([DOCUMENT])
     for value, name in ((corpus, "documents"), (DOCUMENT, "text")):
@@ -158,13 +141,6 @@ def test_values_are_frozen_copyable_and_do_not_print_the_text() -> None:
     assert copy.deepcopy(corpus) == corpus
     assert pickle.loads(pickle.dumps(corpus)) == corpus  # noqa: S301
     assert TEXT not in repr(corpus) + repr(corpus[0])
-
-
-@pytest.mark.parametrize(("kind", "what"), [(Corpus, "documents"), (KnowledgeBase, "entities")])
-@pytest.mark.parametrize("items", [["d1"], [{"id": "d1", "text": TEXT}], [None]])
-def test_a_collection_holds_its_values_alone(kind: Any, what: str, items: list[Any]) -> None:
-    with pytest.raises(UsageError, match=rf"expected {what}, not {type(items[-1]).__name__}; make them"):
-        kind(items)
 
 
 # A knowledge base
@@ -211,14 +187,11 @@ def test_the_fingerprint_follows_the_content_alone() -> None:
     first = KnowledgeBase([FLU, COLD])
     assert first.fingerprint == KnowledgeBase([FLU, COLD, COLD], notes={"anything": 1}).fingerprint
     assert first.fingerprint == "59a824cbee8cf9371a50adc7effd0487037b6eded31276bde033014b0b062a80"
-    assert len({kb.fingerprint for kb in (first, KnowledgeBase([COLD, FLU]), KnowledgeBase())}) == 3
-
-
-@pytest.mark.parametrize("column", [column.name for column in fields(Entity) if column.compare])
-def test_every_compared_field_counts_in_the_fingerprint(column: str) -> None:
-    value = ("new",) if isinstance(getattr(FLU, column), tuple) else "new"
-    changed = replace(FLU, **{column: value})  # type: ignore[arg-type]
-    assert KnowledgeBase([FLU]).fingerprint != KnowledgeBase([changed]).fingerprint
+    compared = {column.name: getattr(FLU, column.name) for column in fields(Entity) if column.compare}
+    new = [{name: ("new",) if isinstance(value, tuple) else "new"} for name, value in compared.items()]
+    others = [(COLD, FLU), (), *((replace(FLU, **change), COLD) for change in new)]  # type: ignore[arg-type]
+    fingerprints = {KnowledgeBase(entities).fingerprint for entities in others}
+    assert len(fingerprints - {first.fingerprint}) == len(others)
 
 
 @given(

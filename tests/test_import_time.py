@@ -10,30 +10,13 @@ import pytest
 
 import arbo
 
-HEAVY = (
-    "torch",
-    "transformers",
-    "numba",
-    "sklearn",
-    "faiss",
-    "pyarrow",
-    "scipy",
-    "scipy.special",
-    "networkx",
-    "obonet",
-    "pandas",
-    "datasets",
-    "spacy",
-    "rdflib",
-    "starlette",
-    "uvicorn",
-    "anyio",
-)
+HEAVY = """torch transformers numba sklearn faiss pyarrow scipy scipy.special networkx obonet pandas datasets spacy
+rdflib starlette uvicorn anyio"""
 
 
 def loaded(code: str) -> set[str]:
     """Names of the heavy packages that a fresh interpreter has loaded after `code`."""
-    script = f"import sys\n{code}\nprint('LOADED', *(name for name in {HEAVY!r} if name in sys.modules))"
+    script = f"import sys\n{code}\nprint('LOADED', *(name for name in {HEAVY.split()!r} if name in sys.modules))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     (line,) = (line for line in done.stdout.splitlines() if line.startswith("LOADED"))
     return set(line.split()[1:])
@@ -47,12 +30,8 @@ def command(*arguments: str) -> str:
     )
 
 
-def test_importing_arbo_loads_nothing_heavy() -> None:
-    assert loaded("import arbo") == set()
-
-
-def test_the_names_of_methods_and_formats_load_nothing_heavy() -> None:
-    assert loaded("import arbo.formats\nimport clustering.methods") == set()
+def test_importing_arbo_and_the_names_of_methods_and_formats_loads_nothing_heavy() -> None:
+    assert loaded("import arbo, arbo.formats, clustering.methods") == set()
 
 
 def test_partition_is_the_function_whatever_was_imported_before() -> None:
@@ -65,33 +44,13 @@ def test_reading_documents_and_entities_loads_the_tables_alone() -> None:
     assert loaded(code) == {"pyarrow"}
 
 
-@pytest.mark.parametrize(
-    "verb",
-    [
-        (),
-        ("find",),
-        ("link",),
-        ("discover",),
-        ("tune",),
-        ("evaluate",),
-        ("score",),
-        ("demo",),
-        ("explain",),
-        ("train", "encoder"),
-        ("train", "names"),
-        ("train", "finder"),
-        ("train", "reranker"),
-        ("serve",),
-        ("kb",),
-        ("kb", "check"),
-    ],
-)
-def test_help_loads_nothing_heavy(verb: tuple[str, ...]) -> None:
-    assert loaded(command(*verb, "--help")) == set()
+VERBS = """, find, link, discover, tune, evaluate, score, demo, explain, serve, kb, kb check, train encoder,
+train names, train finder, train reranker"""
 
 
-def test_wrong_usage_loads_nothing_heavy() -> None:
-    assert loaded(command("link", "--bogus")) == set()
+def test_help_and_wrong_usage_load_nothing_heavy() -> None:
+    helps = [command(*verb.split(), "--help") for verb in VERBS.split(",")]
+    assert loaded("\n".join([*helps, command("link", "--bogus")])) == set()
 
 
 @pytest.mark.slow

@@ -1,14 +1,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from pathlib import Path
 
 from hypothesis import given, strategies as st
 
 from arbo.data.entities import Entity
 from arbo.data.knowledge_base import KnowledgeBase
-from arbo.formats import read_knowledge_base
 from arbo.kb.names import homonyms, spellings
 from arbo.text.names import normalize_name
 
@@ -51,9 +48,3 @@ def test_names_agree_with_brute_force(entities: list[tuple[str, list[str]]]) -> 
     for (values, ids), _ in homonyms(kb, names):
         (name,) = set(map(normalize_name, values))
         assert ids == tuple(str(i) for i, own in enumerate(folds) if name in own)
-
-
-def test_the_real_dictionary(shared: Callable[[str], Path]) -> None:
-    stats = read_knowledge_base(shared("data/medic/medic_06Jul2012.txt"), "medic").stats()
-    assert (stats.entities, stats.names, stats.definitions) == (11_915, 76_237, 0)
-    assert stats.ambiguous_names == 1_037

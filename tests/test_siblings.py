@@ -70,21 +70,14 @@ def run(home: Path, folder: Path, *arguments: str) -> list[str]:
     return done.stdout.splitlines()
 
 
-def test_a_script_beside_it(home: Path, theirs: Path, tmp_path: Path) -> None:
-    (tmp_path / "script.py").write_text(LINK)
-    assert run(home, tmp_path, "script.py") == ["True True"]
-
-
-def test_a_notebook_beside_it(home: Path, theirs: Path, tmp_path: Path) -> None:
+def test_a_script_a_notebook_and_the_command_line_beside_it(home: Path, theirs: Path, tmp_path: Path) -> None:
     """A kernel imports from the folder that it runs in, as `python -c` does."""
-    assert run(home, tmp_path, "-c", LINK) == ["True True"]
-
-
-def test_the_command_line_beside_it(home: Path, theirs: Path, tmp_path: Path) -> None:
-    arguments = ("sample/documents.jsonl", "--format", "jsonl", "--out", "run")
-    run(home, tmp_path, "-m", "arbo", "demo", "--files", "sample")
-    assert "executed" not in run(home, tmp_path, "-m", "arbo", "discover", *arguments)
-    assert "executed" not in run(home, tmp_path, "-m", "arbo", "evaluate", "run")
+    (tmp_path / "script.py").write_text(LINK)
+    for arguments in (("script.py",), ("-c", LINK)):
+        assert run(home, tmp_path, *arguments) == ["True True"]
+    sample = ("sample/documents.jsonl", "--format", "jsonl", "--out", "run")
+    for verb in (("demo", "--files", "sample"), ("discover", *sample), ("evaluate", "run")):
+        assert "executed" not in run(home, tmp_path, "-m", "arbo", *verb)
 
 
 @pytest.mark.parametrize("first", [True, False])
