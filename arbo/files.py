@@ -257,7 +257,10 @@ class Format(NamedTuple):
 
     def head(self, *packages: str) -> dict[str, Any]:
         """Return the first keys of a manifest: its format, and the versions of Python and of packages, if any."""
-        versions = {name: version_of(name) for name in packages} | {"python": platform.python_version()}
+        from importlib.metadata import distributions
+
+        versions = {name: next((one.version for one in distributions(name=name)), None) for name in packages}
+        versions["python"] = platform.python_version()
         values = {"format": self.name, "format_version": self.version}
         return values | {"versions": versions} if packages else values
 
@@ -332,13 +335,3 @@ def sha256_of(file: Path) -> str:
     """Return the SHA-256 of a file's content."""
     with open(file, "rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
-def version_of(distribution: str) -> str | None:
-    """Return the installed version of a package; None if it is not installed."""
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version(distribution)
-    except PackageNotFoundError:
-        return None

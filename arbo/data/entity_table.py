@@ -17,17 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from arbo.data.arrow import (
-    OnDemand,
-    Strings,
-    json_strings,
-    numbers,
-    objects_in,
-    string_lists,
-    strings,
-    text_of,
-    views,
-)
+from arbo.data.arrow import OnDemand, Strings, json_strings, numbers, parsed, string_lists, strings, text_of, views
 from arbo.data.entities import Entity
 from arbo.data.fingerprint import Hashes, hash_of, hashes_of
 from arbo.errors import DataError, UsageError
@@ -163,7 +153,7 @@ def columns_in(table: pa.RecordBatch, names: Sequence[str]) -> Iterator[Sequence
     """Yield the Python values of each of some columns; those of lists are cut from the list of all their items."""
     for column, name in ((table.column(name), name) for name in names):
         if name == "metadata":
-            yield objects_in(column.to_pylist())
+            yield parsed(column.to_pylist())
         elif pa.types.is_large_list(column.type):
             items, start = tuple(column.flatten().to_pylist()), column.offsets.to_pylist()
             yield [items[begin - start[0] : end - start[0]] for begin, end in pairwise(start)]

@@ -21,17 +21,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from arbo.data.arrow import (
-    OnDemand,
-    json_strings,
-    numbers,
-    objects_in,
-    rows_among,
-    starts,
-    string_lists,
-    strings,
-    views,
-)
+from arbo.data.arrow import OnDemand, json_strings, numbers, parsed, rows_among, starts, string_lists, strings, views
 from arbo.data.documents import Document, Mention
 from arbo.engine import ranges
 from arbo.errors import DataError, UsageError
@@ -274,7 +264,7 @@ def mentions_in(table: pa.Table) -> list[Mention]:
 
 def metadata_in(table: pa.Table) -> list[dict[str, Any]]:
     """Return the metadata of documents or mentions: columns or keys of the input that arbo does not know."""
-    return objects_in(table["metadata"].to_pylist() if "metadata" in table.column_names else [None] * len(table))
+    return parsed(table["metadata"].to_pylist() if "metadata" in table.column_names else [None] * len(table))
 
 
 def labels_in(mentions: pa.Table) -> list[list[str] | None]:
