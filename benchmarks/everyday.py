@@ -60,7 +60,8 @@ def run_of(names: Path, folder: Path) -> Figures:
 
 
 def frame(folder: Path) -> Figures:
-    """Make a frame of a saved run; beside it, pyarrow reads the table of links."""
+    """Make a frame of a saved run, with pandas imported; beside it, pyarrow reads the table of links."""
+    import pandas as pd  # noqa: F401
     import pyarrow.parquet as pq
 
     import arbo

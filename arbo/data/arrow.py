@@ -178,10 +178,10 @@ def json_strings(objects: Iterable[Mapping[str, Any]]) -> pa.Array:
     return strings([json.dumps(one, ensure_ascii=False) if one else None for one in objects], pa.large_string())
 
 
-def parsed(cells: Iterable[str | None]) -> list[dict[str, Any]]:
+def parsed(cells: Sequence[str | None]) -> list[dict[str, Any]]:
     """Return the objects of `json_strings`; ``{}`` for null."""
-    objects: list[dict[str, Any]] = json.loads(f"[{','.join([cell or '{}' for cell in cells])}]")
-    return objects
+    objects = iter(json.loads(f"[{','.join([cell for cell in cells if cell])}]"))
+    return [next(objects) if cell else {} for cell in cells]
 
 
 def starts(length: npt.NDArray[np.integer[Any]]) -> pa.Array:

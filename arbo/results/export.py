@@ -127,7 +127,8 @@ def _metadata(run: Run, mentions: Sequence[Mapping[str, Any]]) -> Iterator[tuple
     documents, home = np.unique(run.document_rows, return_inverse=True)
     rows = metadata_in(run.document_table.take(numbers(documents)))
     rows = [
-        {key: one for key, one in row.items() if not (type(one) is list and dict in map(type, one))} for row in rows
+        row and {key: one for key, one in row.items() if not (type(one) is list and dict in map(type, one))}
+        for row in rows
     ]
     for key, values in _columns_of(rows):
         yield key, values.take(numbers(home))
