@@ -4,9 +4,6 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from operator import length_hint
-from typing import Any
 
 from arbo.engine import Progress, T, silent
 
@@ -15,22 +12,6 @@ Announce = Callable[[str], Progress]
 
 _PATIENCE = 2.0
 _BETWEEN_LINES = 30.0
-
-
-@dataclass(frozen=True, slots=True)
-class Rest:
-    """Items that are left of those of a stage, whose total counts those that are done already."""
-
-    items: Iterable[Any]
-    n: int
-
-    def __iter__(self) -> Iterator[Any]:
-        """Return an iterator over what is left."""
-        return iter(self.items)
-
-    def __length_hint__(self) -> int:
-        """Return the number of items that are left, by which `bars` tells how many are done."""
-        return self.n
 
 
 def quiet(what: str) -> Progress:
@@ -51,7 +32,7 @@ def bars(what: str) -> Progress:
         from rich.progress import Progress as Bar
 
         with Bar(console=Console(stderr=True), transient=True, disable=False, auto_refresh=True) as bar:
-            task = bar.add_task(what, total=total, completed=total - length_hint(items, total), visible=False)
+            task = bar.add_task(what, total=total, visible=False)
             begun = time.monotonic()
             for item in items:
                 yield item
@@ -63,14 +44,13 @@ def bars(what: str) -> Progress:
 def _lines(what: str) -> Progress:
     def show(items: Iterable[T], total: int) -> Iterator[T]:
         begun = written = time.monotonic()
-        n = length_hint(items, total)
         for done, item in enumerate(items, start=1):
             yield item
             now = time.monotonic()
-            if now - written > _BETWEEN_LINES and done < n:
+            if now - written > _BETWEEN_LINES and done < total:
                 written = now
-                left = (now - begun) / done * (n - done)
-                sys.stderr.write(f"{what}: {(total - n + done) / total:.0%}, about {left / 60:.0f} minutes left\n")
+                left = (now - begun) / done * (total - done)
+                sys.stderr.write(f"{what}: {done / total:.0%}, about {left / 60:.0f} minutes left\n")
 
     return show
 

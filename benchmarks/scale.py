@@ -61,7 +61,7 @@ import arbo
 from arbo.encoders.by_name import encoder_of
 from arbo.scale.cluster import LOCAL, connected
 from arbo.scale.executors import completed, executor
-from arbo.scale.parts import read_manifest
+from arbo.scale.parts import MANIFEST
 from arbo.scale.work import opened
 from clustering import METHODS
 
@@ -291,12 +291,15 @@ def same_bytes(folder: Path) -> Iterator[tuple[str, float]]:
         documents, linker = given[data]
         with opening() as pool:
             for size in sizes:
+                found, stamps = [], dict[Path, int]()
                 with opened(folder / "work", shard_size=size, pool=pool) as work:
-                    found = [[*runs(job, documents, work.over(linker), folder)] for job in jobs]
+                    for job in jobs:
+                        found.append([*runs(job, documents, work.over(linker), folder)])
+                        now = {part: part.stat().st_mtime_ns for part in work.folder.glob(f"*/{MANIFEST}")}
+                        made["made_again"] += sum(now[part] != stamp for part, stamp in stamps.items())
+                        stamps = now
                 different = [job for job, own, whole in zip(jobs, found, plain[data], strict=True) if own != whole]
-                parts = [part["made"] for path in work.folder.iterdir() if (part := read_manifest(path))]
-                made.update(jobs=len(jobs), different=len(different), parts=len(parts))
-                made["made_again"] += sum(parts) - len(parts)
+                made.update(jobs=len(jobs), different=len(different), parts=len(stamps))
                 rmtree(work.folder)
                 say(f"{spread}, {data} in shards of {size}: {different or 'the same'}")
     yield from ((f"bytes.{name}", number) for name, number in made.items())

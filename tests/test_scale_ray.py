@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from builders import arbo_process, linker, linking, sample_files
-from conftest import Sample
+from builders import arbo_process, linker, linking
+from conftest import Run, Sample
 from test_scale import few, hashes, parts_of, with_transformer
 
 from arbo.encoders import dual
@@ -87,13 +87,12 @@ def pool(nodes: Any) -> Iterator[Cluster]:
         yield connected_
 
 
-@pytest.mark.parametrize(("size", "method"), [(60, "arborescence"), (25, "minimax")])
-def test_two_nodes_do_not_change_a_run(sample: Sample, tmp_path: Path, pool: Cluster, size: int, method: str) -> None:
-    made = linker(sample[1], method=method)
+def test_two_nodes_do_not_change_a_run(sample: Sample, tmp_path: Path, pool: Cluster) -> None:
+    made = linker(sample[1])
     documents, (mention, other) = few(sample), (few(sample)[0].mentions[0], few(sample)[1].mentions[0])
     corrections = [{"mention": mention.id, "entity": None}, {"same": [other.id, mention.id]}]
     expected = hashes(made.link(documents, corrections), tmp_path / "run")
-    with opened(tmp_path / "work", shard_size=size, pool=pool) as work:
+    with opened(tmp_path / "work", shard_size=60, pool=pool) as work:
         spread = work.over(made)
         assert hashes(spread.link(documents, corrections), tmp_path / "spread") == expected
         before = spread.link(documents[:9], corrections)
@@ -102,7 +101,6 @@ def test_two_nodes_do_not_change_a_run(sample: Sample, tmp_path: Path, pool: Clu
         assert any(name.startswith("search") for name in parts_of(work.folder).keys() - known)
     tables = {name: digest for name, digest in expected.items() if "parquet" in name}
     assert hashes(grown, tmp_path / "grown").items() >= tables.items()
-    assert {part["made"] for part in parts_of(tmp_path / "work").values()} == {1}
 
 
 def test_two_nodes_embed_as_one_process(
@@ -113,9 +111,7 @@ def test_two_nodes_embed_as_one_process(
     expected = hashes(plain.link(few(sample)), tmp_path / "plain")
     with opened(tmp_path / "work", pool=pool) as work:
         assert hashes(work.over(plain).link(few(sample)), tmp_path / "spread") == expected
-    made = [part for name, part in parts_of(tmp_path / "work").items() if name.startswith("embedding")]
-    assert len(made) > 2
-    assert {part["depends"]["device"] for part in made} == {"cpu"}
+    assert sum(name.startswith("embedding") for name in parts_of(tmp_path / "work")) > 2
 
 
 def make(number: int) -> dict[str, Any]:
@@ -123,23 +119,22 @@ def make(number: int) -> dict[str, Any]:
 
 
 def test_a_cluster_that_was_not_started_here_stays(
-    tmp_path: Path, nodes: Any, pool: Cluster, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, nodes: Any, pool: Cluster, files: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
-    job = linking(sample_files(tmp_path), "test.jsonl")
-    assert arbo_process("link", *job, "--out", tmp_path / "plain").returncode == 0
+    job = linking(files, "test.jsonl")
+    assert run("link", *job, "--out", tmp_path / "plain").code == 0
     spread = ["link", *job, "--out", tmp_path / "run", "--set", "shard_size=60"]
     for address in (nodes.address, "local"):
         told = arbo_process(*spread, "--ray", address, "--json", *(["--workers", 2] if address == "local" else []))
         assert told.returncode == 0, told.stderr
         assert json.loads(told.stdout)["mentions"]
-        saved = [json.loads((tmp_path / run / "manifest.json").read_text("utf-8"))["files"] for run in ("plain", "run")]
+        saved = [
+            json.loads((tmp_path / name / "manifest.json").read_text("utf-8"))["files"] for name in ("plain", "run")
+        ]
         assert saved[0] == saved[1]
     assert not (tmp_path / ".ray").exists()  # a token would be asked for by clusters that are started later
     assert pool.submit(abs, -1).result(60) == 1
-    told = arbo_process(*spread, "--ray", nodes.address, "--workers", 2)
-    assert told.returncode == 2
-    assert "--workers is for --ray local" in told.stderr
 
 
 def fail() -> None:

@@ -28,7 +28,7 @@ def outside(tmp_path: Path) -> Path:
     """A folder that looks like anything that arbo removes, and that no test may change."""
     folder = tmp_path / "outside"
     folder.mkdir()
-    for name in ("part.json", "manifest.json", "arbo-work.json"):
+    for name in ("part.json", "manifest.json"):
         (folder / name).write_text("{}")
     return folder
 
@@ -47,7 +47,7 @@ def test_removing_a_work_folder_follows_no_link(tmp_path: Path, outside: Path, s
         pass
     work.remove(folder)
     assert not part.exists()
-    assert len(list(outside.iterdir())) == 3
+    assert len(list(outside.iterdir())) == 2
 
 
 def test_a_run_that_is_a_link_is_replaced_where_it_leads(tmp_path: Path, sample: Sample) -> None:
@@ -66,7 +66,7 @@ def test_a_folder_with_a_link_in_it_is_not_replaced(tmp_path: Path, outside: Pat
     (tmp_path / "run" / "more").symlink_to(outside)
     with pytest.raises(arbo.UsageError, match="would be deleted, such as more"):
         result.save(tmp_path / "run")
-    assert len(list(outside.iterdir())) == 3
+    assert len(list(outside.iterdir())) == 2
 
 
 @pytest.mark.parametrize("kind", ["pipe", "device", "loop"])

@@ -9,7 +9,15 @@ import os
 import signal
 import threading
 from collections.abc import Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ProcessPoolExecutor, wait
+from concurrent.futures import (
+    FIRST_COMPLETED,
+    BrokenExecutor,
+    Executor,
+    Future,
+    ProcessPoolExecutor,
+    as_completed,
+    wait,
+)
 from contextlib import contextmanager
 from functools import cache
 from multiprocessing.connection import Connection
@@ -58,14 +66,10 @@ def completed(pool: Executor | None, calls: Iterable[tuple[Any, ...]]) -> Iterat
     try:
         for call in calls:
             waiting.add(pool.submit(*call))
-            done = {future for future in waiting if future.done()}
-            if not done and len(waiting) >= most:
-                done, _ = wait(waiting, return_when=FIRST_COMPLETED)
-            waiting -= done
-            yield from (future.result() for future in done)
-        while waiting:
-            done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
-            yield from (future.result() for future in done)
+            if len(waiting) >= most:
+                done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+                yield from (future.result() for future in done)
+        yield from (future.result() for future in as_completed(waiting))
     except BrokenExecutor as error:
         raise ArboError(
             "a worker ended suddenly, perhaps for lack of memory; run the same command again, which goes on with the "

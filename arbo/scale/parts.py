@@ -1,7 +1,7 @@
 """Parts of a work folder: arrays in a subfolder that is written whole, named after all that they depend on.
 
-``part.json`` holds this, the hash of each file, and how often the part was made: once, unless its files were damaged.
-A finished part is never made again, whichever process needs it.
+``part.json`` holds the hash of each file. A finished part is never made again unless its files were damaged, whichever
+process needs it.
 """
 
 import hashlib
@@ -37,15 +37,13 @@ class Part(NamedTuple):
     """The place of a part; it may be there or not."""
 
     folder: Path
-    depends: dict[str, Any]
-    """All that its arrays depend on, ready for JSON."""
 
     @classmethod
     def of(cls, work: Path, stage: str, **depends: Any) -> Self:
         """Return the part of a stage with these settings and names of parts; see `code` for what counts too."""
         known = {"stage": stage, "code": code(), **depends}
         digest = hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()
-        return cls(work / f"{stage}-{digest[:32]}", known)
+        return cls(work / f"{stage}-{digest[:32]}")
 
     @classmethod
     def with_arrays(cls, work: Path, stage: str, arrays: Arrays) -> Self:
@@ -65,12 +63,11 @@ class Part(NamedTuple):
 
     def is_finished(self) -> bool:
         """Return whether the part is there and undamaged; its files are read."""
-        manifest = read_manifest(self.folder)
         try:
-            check_hashes(self.folder, manifest.get("files", {}), "make the part again")
-        except DataError:
+            check_hashes(self.folder, json.loads((self.folder / MANIFEST).read_text("utf-8")), "make the part again")
+        except (OSError, ValueError, DataError):
             return False
-        return manifest.get("depends") == self.depends
+        return True
 
     def make(self, call: Callable[..., Arrays], *args: Any) -> None:
         """Call a function, and write its arrays, unless another process has done so; raise UsageError if that fails."""
@@ -91,10 +88,8 @@ class Part(NamedTuple):
         try:
             with whole_folder(self.folder, self.is_finished, flush=False) as partial:  # `is_finished` reads all
                 write(partial)
-                made = int(read_manifest(self.folder).get("made", 0)) + 1
                 files = {name: sha256_of(partial / name) for name in files_in(partial)}
-                manifest = {"depends": self.depends, "files": files, "made": made}
-                (partial / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", "utf-8")
+                (partial / MANIFEST).write_text(json.dumps(files, indent=2) + "\n", "utf-8")
         except OSError as error:
             remedy = "make room or change the rights, and the same command goes on, or choose another work folder"
             raise UsageError(f"cannot write {self.folder}: {error.strerror or error}; {remedy}") from error
@@ -135,15 +130,6 @@ class Task(NamedTuple):
     def submitted(self) -> tuple[Any, ...]:
         """Return what to submit: a function that makes the part, and its arguments."""
         return self.part.make, *self.call()
-
-
-def read_manifest(folder: Path) -> dict[str, Any]:
-    """Return what `part.json` says; nothing if the part is not finished, or the file is damaged."""
-    try:
-        manifest = json.loads((folder / MANIFEST).read_text("utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return manifest if isinstance(manifest, dict) else {}
 
 
 @cache

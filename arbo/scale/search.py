@@ -94,7 +94,7 @@ def search(
 
     The processes of a pool search on the CPU, since each would put its shard on the one GPU.
     """
-    matrix = _matrix(Part(queries, {}).arrays())[slice(*span)]
+    matrix = _matrix(Part(queries).arrays())[slice(*span)]
     rows = np.arange(matrix.shape[0], dtype=np.int32)
     vectors = Vectors(matrix, rows, rows, len(rows))
     scanner = best_scanner() if parent_process() is None else faiss_scanner
@@ -103,7 +103,7 @@ def search(
 
 @lru_cache(1)  # tasks with the same things follow each other
 def _index(things: Path, metric: Metric, scaled: bool) -> Index:
-    arrays = Part(things, {}).arrays()
+    arrays = Part(things).arrays()
     row, owner, n = (arrays[name] for name in ("row", "owner", "n"))
     return Index.of(Vectors(_matrix(arrays), row, owner, int(n)), metric, scaled=scaled)
 

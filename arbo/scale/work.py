@@ -1,7 +1,6 @@
 """A work folder, in which a job embeds texts and searches as tasks for several processes.
 
-The folder keeps finished parts, so that a job that was interrupted goes on when it is started again. The file
-``arbo-work.json`` marks the folder.
+The folder keeps finished parts, so that a job that was interrupted goes on when it is started again.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -26,17 +25,14 @@ from arbo.engine import (
     Vectors,
 )
 from arbo.errors import UsageError
-from arbo.files import Format, PathLike, discard, real, write_json
+from arbo.files import PathLike, discard, real
 from arbo.linker import Linker
-from arbo.progress import Rest
 from arbo.retrieval.groups import Search, search_all
 from arbo.scale import embedding
 from arbo.scale.executors import completed, executor
 from arbo.scale.parts import MANIFEST as PART, Task
 from arbo.scale.search import Grid, forget
 
-FORMAT = Format("arbo-work", 2, {}, "the marker of a work folder", "choose another folder (--work)")
-MARKER = "arbo-work.json"
 SHARD_SIZE = 1 << 19
 """Default number of distinct vectors in a shard: with n-grams, a search of them takes half a gigabyte."""
 _BYTES = 200_000_000, 1500
@@ -115,7 +111,7 @@ class Work:
         if taken := len(by_name) - len(todo):
             self.tell(f"{stage}: {taken:,} of {len(by_name):,} parts are finished already")
         calls = (task.submitted() for task in todo)
-        for _ in progress(Rest(completed(pool, calls), len(todo)), len(by_name)):
+        for _ in progress(completed(pool, calls), len(todo)):
             pass
 
 
@@ -145,7 +141,7 @@ def opened(
         tell: receives messages, such as how many parts an earlier job has finished.
 
     Raises:
-        UsageError: the folder has other content or cannot be written, or a number is below 1.
+        UsageError: a number is below 1; and when a part is finished, if the folder cannot be written.
 
     >>> import arbo, tempfile
     >>> documents, kb = arbo.load_sample()
@@ -154,17 +150,11 @@ def opened(
     >>> result.link_table.equals(arbo.Linker(kb).link(documents).link_table)
     True
     """
-    path, size = real(folder), SHARD_SIZE if shard_size is None else shard_size
+    size = SHARD_SIZE if shard_size is None else shard_size
     if workers < 1 or size < 1:
         raise UsageError(f"workers={workers} and shard_size={size} must be at least 1")
-    if not (path / MARKER).is_file():
-        if path.exists() and not (
-            path.is_dir() and all(entry.name.startswith(_UNFINISHED) for entry in path.iterdir())
-        ):
-            raise UsageError(f"{path} exists and is not a work folder; choose another folder (--work)")
-        write_json(FORMAT.head(), path / MARKER)
     with executor(workers) if pool is None else nullcontext(pool) as chosen:
-        yield Work(path, chosen, size, tell)
+        yield Work(real(folder), chosen, size, tell)
 
 
 def search_memory(shard_size: int | None = None) -> int:
@@ -178,5 +168,4 @@ def remove(folder: PathLike) -> None:
         for path in Path(folder).iterdir():
             if (path / PART).exists() or path.name.startswith(_UNFINISHED):
                 discard(path)
-        (Path(folder) / MARKER).unlink(missing_ok=True)
         Path(folder).rmdir()

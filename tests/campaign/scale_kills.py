@@ -19,7 +19,6 @@ from builders import save_lines
 from tiny_models import bert
 
 import arbo
-from arbo.scale.parts import read_manifest
 from campaign.runner import Campaign, kills_made
 
 _PARTS = {"link": ("search",), "add": ("search",), "embed": ("embedding", "search")}
@@ -58,7 +57,6 @@ def _kills(seed: int, folder: Path, address: str | None = None) -> None:
             break
         assert process.returncode == -signal.SIGKILL or "run the same command again" in told, told
     assert json.loads((folder / "run" / "manifest.json").read_text("utf-8"))["files"] == expected
-    assert {read_manifest(folder / "work" / name)["made"] for name in stamps} == {1}
     made = Counter(name.partition("-")[0] for name in stamps)
     assert min(made[part] for part in parts) > 2, made
 
