@@ -63,6 +63,15 @@ def sample() -> Sample:
 
 
 @pytest.fixture(scope="session")
+def result(sample: Sample) -> arbo.Result:
+    """Link the sample, once for all tests, which leave it as it is."""
+    import arbo
+
+    documents, kb = sample
+    return arbo.Linker(kb).link(documents)
+
+
+@pytest.fixture(scope="session")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Write the sample as files, which no test changes; see `sample_files`."""
     from builders import sample_files

@@ -105,6 +105,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("link test.jsonl --kb kb.jsonl --out ids", 2, "ids exists and is not a"),
         ("link test.jsonl --kb kb.jsonl --out ids/run", 2, "ids is not a writable folder"),
         ("discover test.jsonl --out out --set work=out/work", 2, "is in a run folder; choose another folder"),
+        ("discover test.jsonl --out out --ray one:1 --workers 2", 2, "--workers is for --ray local"),
         ("tune test.jsonl --out thesis", 2, "the file's ending must be .json"),
         ("find test.jsonl --kb kb.jsonl --finder magic", 2, "--finder 'magic': no such folder; choose `dictionary`"),
         ("find test.jsonl --kb kb.jsonl --finder x --set find_threshold=nan", 2, "must be a finite number or None"),
@@ -161,7 +162,6 @@ def test_errors_of_runs(run: Run, folder: Path, tmp_path: Path, monkeypatch: pyt
         ("evaluate run --plot nil.png", "--plot needs a run of `arbo link` with gold mentions that are NIL"),
         ("evaluate run --save table.html", "must end in one of .csv"),
         ("evaluate run --save run/manifest.json", "would change the input"),
-        ("evaluate run --set by_topic=true", "have no topic in their metadata"),
         ("evaluate run --gold docs --train docs", "--train and --gold exclude each other"),
         ("kb edit kb.jsonl --add-discovered run --out x.csv", "the file's ending must be"),
     ):

@@ -94,10 +94,9 @@ def test_an_interrupt_is_130_and_leaves_nothing(files: Path, tmp_path: Path, sta
     assert not (tmp_path / "out").exists() or list((tmp_path / "out").iterdir()) == []
 
 
-def test_link_evaluate_explain(run: Run, files: Path, tmp_path: Path) -> None:
-    out, (documents, kb) = tmp_path / "run", arbo.load_sample()
+def test_link_evaluate_explain(run: Run, files: Path, tmp_path: Path, result: arbo.Result) -> None:
+    out = tmp_path / "run"
     linked = run("link", *linking(files), "--out", out, "--json")
-    result = arbo.Linker(kb).link(documents)
     nil = sum(link.entity is None for link in result.links)
     expected = {"mentions": len(result.links), "nil": nil, "linked": len(result.links) - nil, "run": str(out)}
     assert linked.json.items() >= (expected | {"discovered": len(result.discovered)}).items()
@@ -238,9 +237,8 @@ def test_names_cannot_steer_the_terminal(run: Run, tmp_path: Path, monkeypatch: 
     assert not {"\x1b", "\x9b", "\x07", "\u202e", "\u2066"} & set(asked.out)
 
 
-def test_a_view_of_mentions_fits_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    documents, kb = arbo.load_sample()
-    result, shown = arbo.Linker(kb).link(documents), StringIO()
+def test_a_view_of_mentions_fits_a_terminal(result: arbo.Result, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = StringIO()
     monkeypatch.setenv("TERM", "dumb")  # of 80 columns
     monkeypatch.setattr(shown, "isatty", lambda: True)
     monkeypatch.setattr(sys, "stdout", shown)

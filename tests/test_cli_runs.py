@@ -11,28 +11,6 @@ from conftest import Run, Sample
 
 import arbo
 from arbo.data.corpus import Corpus
-from arbo.engine import coreference_scores_from_labels
-
-
-@pytest.mark.slow
-def test_topics_are_scored_alone(run: Run, tmp_path: Path) -> None:
-    documents, by_topic = arbo.load_sample()[0], ["--set", "by_topic=true"]
-    topics = [replace(document, metadata={"topic": i % 3}) for i, document in enumerate(documents)]
-    Corpus(topics).to_jsonl(tmp_path / "docs.jsonl")
-    run("discover", tmp_path / "docs.jsonl", *by_topic, "--out", tmp_path / "a")
-    run("discover", tmp_path / "docs.jsonl", "--out", tmp_path / "b")
-    links = arbo.Result.load(tmp_path / "a").links
-    conll = []
-    for topic in range(3):
-        own = {document.id for document in topics[topic::3]}
-        of_topic = [link for link in links if link.mention.document_id in own]
-        sides = [(" ".join(sorted(link.mention.gold)), link.cluster) for link in of_topic if link.mention.gold]
-        conll.append(coreference_scores_from_labels(*zip(*sides, strict=True))["conll"])
-    told = run("evaluate", tmp_path / "a", *by_topic, "--json").json["topics"]
-    assert [told[str(topic)]["coreference"]["conll"] for topic in range(3)] == conll  # type: ignore[index]
-    assert "B-cubed" in run("evaluate", tmp_path / "a", *by_topic).out.partition("Scores by topic")[2]
-    shown = run("evaluate", tmp_path / "a", tmp_path / "b", *by_topic).out.partition("CoNLL F1 by topic")[2].split()
-    assert shown[:4] == ["a", "b", "0", f"{conll[0]:.4f}"]
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ import pytest
 import arbo
 from arbo.encoders.cross_config import CROSS_PRESETS, CrossEncoderConfig
 from arbo.errors import DataError, UsageError
-from arbo.pipeline.named_linker import encoder_like, tuned_encoder
+from arbo.pipeline.named_linker import encoder_like
 from arbo.spans.config import LabelAttentionConfig
 from arbo.training import config
 from arbo.training.config import OslatTraining, RerankingConfig, SelfAlignmentConfig, TrainingConfig
@@ -153,7 +153,7 @@ def test_single_fields_of_a_trained_model_are_changed(bert_folder: Path, tmp_pat
             {"metric": "cosine", "entity_threshold": 0.3, "mention_threshold": None},
         ),
     ):
-        encoder = tuned_encoder(None, str(tmp_path / "model"), fields, tmp_path / "cache")
+        encoder = encoder_like({}, str(tmp_path / "model"), fields, tmp_path / "cache")
         assert isinstance(encoder, arbo.DualEncoder)
         assert encoder.config == replace(saved, **changes)
     with pytest.raises(UsageError, match="cache needs a transformer, not ngram; choose a transformer, or"):

@@ -43,7 +43,6 @@ def add(
     kb: Annotated[Path | None, Option("--kb", help=_KB)] = None,
     corrections: options.Corrections = None,
     edges: options.Edges = None,
-    as_json: options.Json = False,
 ) -> None:
     """Add documents, corrections or a new knowledge base to a run, or remove documents from it; say what changed.
 
@@ -75,10 +74,10 @@ def add(
         else:
             documents = _read(saved, docs, formats, reading, base) if docs else ()
             after = linker.add(before, documents, corrections or ())
-        _save(saved, after, out, as_json=as_json)
+        _save(saved, after, out)
 
 
-def _save(saved: SavedRun, after: arbo.Result, out: Path, *, as_json: bool) -> None:
+def _save(saved: SavedRun, after: arbo.Result, out: Path) -> None:
     """Save the run that was made of another, and print what changed."""
     with ThreadPoolExecutor(1) as pool:
         saving = pool.submit(saved.save_child, after, out)
@@ -87,7 +86,7 @@ def _save(saved: SavedRun, after: arbo.Result, out: Path, *, as_json: bool) -> N
     say_corrections(after)
     for warning in after.warnings:
         console.warn(warning)
-    if as_json:
+    if console.as_json:
         figures: dict[str, Any] = {
             name: after.manifest[name] for name in ("corrections", "seconds") if name in after.manifest
         }

@@ -27,6 +27,9 @@ _CONTROL = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if
 _CONTROL |= {code: f"\\u{code:04x}" for code in _TURNS}
 _IN_JSON = {code: f"\\u{code:04x}" for code in (*range(127, 160), *_TURNS)}
 
+as_json = False
+"""Whether the present verb prints JSON, the option that all verbs have."""
+
 
 def _console(stream: IO[str]) -> Console:
     """Return what prints on a stream: plain text, without markup such as [b] or emoji codes such as :b:."""
@@ -90,7 +93,7 @@ def print_json(value: Mapping[str, Any]) -> None:
     sys.stdout.write(json.dumps(json_ready(dict(value)), indent=2, ensure_ascii=False).translate(_IN_JSON) + "\n")
 
 
-def answer(value: Mapping[str, Any], text: object, *, as_json: bool) -> None:
+def answer(value: Mapping[str, Any], text: object) -> None:
     """Print the result of a verb on stdout: as JSON, or as text."""
     if as_json:
         print_json(value)
@@ -157,15 +160,14 @@ def print_summary(result: arbo.Result) -> None:
         show(f"{n:,} mentions: {n - nil:,} linked, {nil:,} NIL in {discovered}")
 
 
-def print_clusters(clusters: Sequence[arbo.Cluster]) -> None:
-    """Print a table of clusters: id, name, number of mentions, weakest join and examples."""
-    rows = []
-    for cluster in clusters:
-        texts = list(dict.fromkeys(f"{mention.text} ({mention.document_id})" for mention in cluster.mentions))
-        join = "" if cluster.weakest_join is None else f"{cluster.weakest_join:.3f}"
-        examples = ", ".join(texts[:3]) + ", ..." * (len(texts) > 3)
-        rows.append((cluster.id, cluster.name, str(len(cluster.mentions)), join, examples))
-    print_table(("cluster", "name", "mentions", "weakest join", "for instance"), rows)
+def print_discovered(result: arbo.Result, n: int) -> None:
+    """Print a table of the ``n`` largest discovered entities."""
+    import numpy as np
+
+    from arbo.results.views import cluster_view
+
+    rows = np.arange(len(result.clusters))[len(result.clusters) - len(result.discovered) :]
+    print_view(cluster_view(result, rows[:n]).drop_columns("entity_id"), as_table=True)
 
 
 def print_view(view: pa.Table, *, as_table: bool, total: int = 0) -> None:

@@ -17,7 +17,6 @@ _FILES = "Folder to write the sample to, as documents.jsonl and entities.jsonl."
 def demo(
     files: Annotated[Path | None, Option(help=_FILES)] = None,
     out: options.Out = Path("demo-run"),
-    as_json: options.Json = False,
 ) -> None:
     """Link the embedded sample; show scores, explained decisions and discovered entities; save the run.
 
@@ -38,7 +37,7 @@ def demo(
     result = arbo.Linker(kb, announce=bars).link(documents)
     result.save(out)
     evaluation = result.evaluate()
-    if as_json:
+    if console.as_json:
         console.print_json({"run": str(out), **evaluation.as_dict()})
         return
     console.show(f"{len(documents)} documents, {len(kb)} entities in the knowledge base")
@@ -50,7 +49,7 @@ def demo(
     for link in links:
         console.show(result.explain(link))
     console.print_title("Three discovered entities")
-    console.print_clusters(result.discovered[:3])
+    console.print_discovered(result, 3)
     console.print_next(out, ["show", "--nil"], ["explain", links[0].mention.id])
     console.show("  arbo link --help  (your own documents)")
     page = shlex.join(["explore", str(out), "--out", f"{out.name}.html"])

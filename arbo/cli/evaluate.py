@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from typer import Argument, Option
 
 import arbo
-from arbo.cli import console, options
+from arbo.cli import console
 from arbo.cli.fields import READING, Chosen, Group, Shown
 from arbo.cli.inputs import Reading, ReadingConfig, save as save_file
 from arbo.errors import UsageError
@@ -64,7 +64,6 @@ def _of_systems(scores: Mapping[str, Any]) -> dict[str, Any]:
 
 _GOLD = "Annotated documents against which to score the spans and links of found mentions; clusters are not scored."
 _KB = "The knowledge base of the runs, for --gold. [default: the file that the first run names]"
-_BY_TOPIC_SHOWN = ("accuracy", "ARI", "MUC", "B-cubed", "CEAF-e", "LEA", "CoNLL")
 _PLOT = (
     "Draw precision and recall of NIL decisions at every threshold on the similarity of the nearest entity, to a .png "
     "or .svg file."
@@ -79,9 +78,6 @@ class EvaluationConfig(Settings):
 
     per_document: bool = False
     """Split clusters by document before scoring coreference."""
-    by_topic: bool = False
-    """Also score the documents of each topic, the `topic` in their metadata, separately. With several runs, the table
-    by topic has only CoNLL F1."""
 
 
 EVALUATION = Group("evaluation", __name__, "EvaluationConfig")
@@ -96,7 +92,6 @@ def evaluate(
     kb: Annotated[Path | None, Option("--kb", help=_KB)] = None,
     save: Save = None,
     plot: Annotated[Path | None, Option(metavar="FILE", help=_PLOT)] = None,
-    as_json: options.Json = False,
 ) -> None:
     """Score runs against the gold annotations of their documents, or of the documents in --gold.
 
@@ -107,7 +102,7 @@ def evaluate(
     differ significantly from those of the first run.
     """
     from arbo.engine import Report, Resampling
-    from arbo.results.evaluation import Coreference, evaluate_together, evaluate_topics
+    from arbo.results.evaluation import Coreference, evaluate_together
 
     if gold and train:
         raise UsageError("--train and --gold exclude each other; leave one out")
@@ -121,25 +116,16 @@ def evaluate(
     path = train or gold
     documents = None if path is None else annotated.read_from([path], reading)
     evaluations: Mapping[str, Evaluation | FoundScores]
-    topics: Mapping[str, Mapping[str, Evaluation]] = {}
     if gold and documents:
         evaluations = _found_scores(results, names, documents, kb)
     else:
         coreference = Coreference(evaluation.per_document, singletons=not scoring.remove_singletons)
         evaluations = evaluate_together(results, train=documents, how=coreference)
-        topics = evaluate_topics(results, train=documents, how=coreference) if evaluation.by_topic else {}
     report = Report.of({name: one.lines for name, one in evaluations.items()}, how=Resampling(seed=scoring.seed))
-    if as_json:
-        by_topic = {"topics": {topic: _of_systems(scores) for topic, scores in topics.items()}} if topics else {}
-        console.print_json({**_of_systems(evaluations), "report": report.as_dict(), **by_topic})
+    if console.as_json:
+        console.print_json({**_of_systems(evaluations), "report": report.as_dict()})
     else:
         console.show(next((one for one in evaluations.values() if not one.lines), report))
-        if topics:
-            lines = {
-                topic: {name: [line for line in one.lines if line.name in _BY_TOPIC_SHOWN] for name, one in of.items()}
-                for topic, of in topics.items()
-            }
-            console.show(f"\n{_table_of_groups(lines, 'topic')}")
     for file in save or ():
         save_file(report.save, file, *names.values(), train, gold)
     if plot is not None:
@@ -184,7 +170,6 @@ def score(
     format_: Annotated[ClusterFormat | None, Option("--format", case_sensitive=False, help=_FORMAT)] = None,
     per_document: Annotated[bool, Option("--per-document", help=_PER_DOCUMENT)] = False,
     save: Save = None,
-    as_json: options.Json = False,
 ) -> None:
     """Score coreference: MUC, B-cubed, CEAF, LEA, BLANC and CoNLL F1 of one system or several.
 
@@ -215,33 +200,29 @@ def score(
         warn=console.warn,
         announce=bars,
     )
-    if as_json:
+    if console.as_json:
         systems = _of_systems(scores.as_dict(names, per_document))
         console.print_json({"key": str(key), **systems, "report": scores.report.as_dict()})
     else:
         console.show(scores.report)
         if per_document:
-            console.show(f"\n{_table_of_groups(scores.by_document(), 'document')}")
+            console.show(f"\n{_table_by_document(scores.by_document())}")
     for file in save or ():
         save_file(scores.report.save, file, key, *names.values())
 
 
-def _table_of_groups(groups: Mapping[str, Mapping[str, Sequence[Line]]], title: str) -> Table:
-    """Make a table with a row for each group of documents: all scores of one system, or the CoNLL F1 of several.
+def _table_by_document(documents: Mapping[str, Mapping[str, Sequence[Line]]]) -> Table:
+    """Make a table with a row for each document: all scores of one system, or the CoNLL F1 of several.
 
-    ``groups`` are the lines of each system, by group.
+    ``documents`` are the lines of each system, by document.
     """
     from arbo.engine import Table, text_of
 
-    rows: dict[str, dict[str, Line]] = {}
-    for group, systems in groups.items():
-        if len(systems) > 1:
-            rows[group] = {name: line for name, lines in systems.items() for line in lines if line.name == "CoNLL"}
-        else:
-            rows[group] = {line.name: line for lines in systems.values() for line in lines}
+    several = any(len(systems) > 1 for systems in documents.values())
+    rows = {
+        document: {name if several else line.name: line.score for name, lines in systems.items() for line in lines}
+        for document, systems in documents.items()
+    }  # of several systems, the last line is CoNLL
     columns = list(dict.fromkeys(name for row in rows.values() for name in row))
-    cells = [
-        (group, *(text_of(row[name].score) if name in row else "" for name in columns)) for group, row in rows.items()
-    ]
-    several = any(len(systems) > 1 for systems in groups.values())
-    return Table.of_texts(f"{'CoNLL F1' if several else 'Scores'} by {title}", ("", *columns), cells)
+    cells = [(document, *map(text_of, row.values())) for document, row in rows.items()]
+    return Table.of_texts(f"{'CoNLL F1' if several else 'Scores'} by document", ("", *columns), cells)

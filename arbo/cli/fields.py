@@ -13,6 +13,7 @@ from typing import Annotated, Any, NamedTuple, TypeVar, get_args, get_origin, ge
 import typer
 from typer import Option
 
+from arbo.cli import console
 from arbo.errors import UsageError
 from arbo.settings import FieldText, Settings, field_texts, read_json
 
@@ -120,8 +121,6 @@ def _unknown(name: str, shown: Shown) -> str:
 
 def _explain(shown: Shown) -> None:
     """Print the fields of the settings with their types, defaults and docstrings."""
-    from arbo.cli import console
-
     for group in shown.groups:
         console.print_title(f"{group.name} (arbo.{group.settings})")
         for text in group.texts.values():
@@ -133,7 +132,7 @@ def _explain(shown: Shown) -> None:
 
 
 def spread(verb: Callable[..., None]) -> Callable[..., None]:
-    """Return a verb that takes the fields of its groups as options, those without a default first.
+    """Return a verb with the option `--json`, and the fields of its groups as options, those without a default first.
 
     A parameter that is annotated with a dataclass stands for the options of its fields, and ``Annotated[Chosen,
     Shown(...)]`` for `--set`, `--settings` and the options of the fields that are shown.
@@ -147,6 +146,7 @@ def spread(verb: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(verb)
     def flat(**values: Any) -> None:
+        console.as_json = values.pop("json")
         for name, shown in settings.items():
             pairs, _ = values.pop("set_") or (), values.pop("settings_")
             options = {option: values.pop(option) for option in shown.options}
@@ -160,6 +160,7 @@ def spread(verb: Callable[..., None]) -> Callable[..., None]:
     for name, one in parameters.items():
         options += _fields(one) if name in groups else _settings(settings[name]) if name in settings else [one]
     options = [one.replace(kind=Parameter.KEYWORD_ONLY) for one in options]
+    options.append(_parameter("json", bool, False, Option("--json", help="Print only JSON on stdout.")))
     # The required first, `--set` and `--settings` last.
     options.sort(key=lambda one: (one.default is not Parameter.empty, one.name in ("set_", "settings_")))
     vars(flat)["__signature__"] = Signature(options)

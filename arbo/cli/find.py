@@ -27,7 +27,6 @@ def find(
     finder: options.Finder = "dictionary",
     out: Annotated[Path | None, Option(help=_OUT)] = None,
     limit: options.Limit = None,
-    as_json: options.Json = False,
 ) -> None:
     """Find mentions of the entities of a knowledge base in documents without mentions.
 
@@ -50,7 +49,7 @@ def find(
     scores = found_scores(documents, found.corpus, base, entities) if documents.n_mentions else None
     if out is not None:
         found.corpus.to_jsonl(out)
-    if as_json:
+    if console.as_json:
         console.print_json(_as_dict(found, entities, out, scores))
         return
     _print(found, base, console.rows_shown(limit))

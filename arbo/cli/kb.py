@@ -27,7 +27,6 @@ Output = Annotated[Path, Option("--out", help=_OUTPUT)]
 def check(
     kb: options.KbArgument,
     kb_format: options.KbFormat = None,
-    as_json: options.Json = False,
 ) -> None:
     """Count a knowledge base, and list its problems and how to solve them.
 
@@ -43,7 +42,7 @@ def check(
     stats, problems = base.stats(), base.problems()
     errors = sum(problem.severity == "error" for problem in problems)
     warnings = len(problems) - errors
-    if as_json:
+    if console.as_json:
         counts = stats.as_dict() | {"errors": errors, "warnings": warnings}
         console.print_json(counts | {"problems": [problem.as_dict() for problem in problems]})
     else:
@@ -78,7 +77,6 @@ def edit(
     docs: _Docs = None,
     discovered: _Discovered = None,
     names: _Names = None,
-    as_json: options.Json = False,
 ) -> None:
     """Add names or entities to a knowledge base, or remove names from it, in this order.
 
@@ -121,7 +119,7 @@ def edit(
         changes["names_removed"] = len(base.names().names) - len(fewer.names().names)
         changes["entities_left_out"] = len(base) - len(fewer)
         base = fewer
-    _write(base, out, changes, as_json=as_json)
+    _write(base, out, changes)
 
 
 def _listed_names(kb: arbo.KnowledgeBase, words: Sequence[str]) -> list[str]:
@@ -143,7 +141,6 @@ def convert(
     out: Output,
     how: Annotated[Chosen, Shown((READING,))],
     columns: Annotated[str | None, Option(metavar="KEY=COLUMN,...", help=_COLUMNS)] = None,
-    as_json: options.Json = False,
 ) -> None:
     """Write a knowledge base in another format, which the ending of --out chooses."""
     from arbo.kb.saving import ENDINGS
@@ -154,7 +151,7 @@ def convert(
         raise UsageError(f"--columns must be KEY=COLUMN,..., not {columns!r}")
     check_output(out, ENDINGS, kb.path)
     base = kb.read(how.of(READING, ReadingConfig()), columns=names)
-    _write(base, out, {"entities": len(base)}, as_json=as_json)
+    _write(base, out, {"entities": len(base)})
 
 
 def index(
@@ -162,7 +159,6 @@ def index(
     out: Annotated[Path, Option(help="Folder to write; an earlier index there is replaced.")],
     how: Annotated[Chosen, Shown((ENCODER, READING, JOB))],
     encoder: options.Encoder = None,
-    as_json: options.Json = False,
 ) -> None:
     """Encode a knowledge base once, and keep it in a folder that opens at once and takes little memory.
 
@@ -187,12 +183,12 @@ def index(
         arbo.build_index(base, out, encoder=linker.encoder, announce=bars)
     size = sum(file.stat().st_size for file in out.rglob("*") if file.is_file())
     value = {"index": str(out), "entities": len(base), "bytes": size}
-    console.answer(value, f"{len(base):,} entities, {size / 1e6:,.1f} MB; written to {out}", as_json=as_json)
+    console.answer(value, f"{len(base):,} entities, {size / 1e6:,.1f} MB; written to {out}")
 
 
-def _write(kb: arbo.KnowledgeBase, out: Path, changes: Mapping[str, int], *, as_json: bool) -> None:
+def _write(kb: arbo.KnowledgeBase, out: Path, changes: Mapping[str, int]) -> None:
     """Write a knowledge base; print the changes, and warn of items that the format cannot hold."""
     if lost := ", ".join(f"{what} ({count:,})" for what, count in kb.save(out).items()):
         console.warn(f"{out.name} cannot hold {lost}; .jsonl and .parquet can")
     text = ", ".join(f"{name.replace('_', ' ')}: {count:,}" for name, count in changes.items())
-    console.answer({"kb": str(out), **changes}, f"{text}; written to {out}", as_json=as_json)
+    console.answer({"kb": str(out), **changes}, f"{text}; written to {out}")

@@ -26,7 +26,6 @@ class Output:
     out: options.Out
     corrections: options.Corrections = None
     preview: options.Preview = False
-    as_json: options.Json = False
 
 
 _LINKING = Shown(
@@ -91,11 +90,6 @@ def discover(
     output: Output,
 ) -> None:
     """Cluster mentions across documents without a knowledge base; each cluster is a discovered entity."""
-    from arbo.linking.config import tuned_model
-
-    if tuned_model(models.config, "reranker"):
-        wrong = f"{models.config} was tuned with a reranker, but discover uses none, so its thresholds would not fit"
-        raise UsageError(f"{wrong}; tune again without --kb and --reranker")
     reading = how.of(READING, ReadingConfig())
     read = partial(docs.read, reading, column=text_column)
     _run(load_linker(models, how, threshold), read, output, how, docs.as_read(reading, text_column))
@@ -121,18 +115,18 @@ def _run(
         result = decide(documents, output.corrections or ())
         result.manifest["reading"] = as_read
         if output.preview:
-            _print_preview(decide(documents), result, as_json=output.as_json)
+            _print_preview(decide(documents), result)
             return
         result.save(output.out, texts=job.texts)
     _say_notes(result, documents, linker.kb)
-    _print(result, output.out, as_json=output.as_json)
+    _print(result, output.out)
 
 
-def _print_preview(before: arbo.Result, after: arbo.Result, *, as_json: bool) -> None:
+def _print_preview(before: arbo.Result, after: arbo.Result) -> None:
     """Print what corrections change."""
     say_corrections(after)
     changes = arbo.diff(before, after)
-    if as_json:
+    if console.as_json:
         console.print_json({"corrections": after.manifest["corrections"], **changes.as_dict()})
     else:
         console.show(changes)
@@ -173,10 +167,10 @@ def _say_notes(result: arbo.Result, documents: arbo.Corpus, kb: arbo.KnowledgeBa
         console.warn(problem)
 
 
-def _print(result: arbo.Result, folder: Path, *, as_json: bool) -> None:
+def _print(result: arbo.Result, folder: Path) -> None:
     """Print what became of the mentions, and what to do next."""
     manifest, n, nil = result.manifest, result.mention_table.num_rows, result.n_nil
-    if as_json:
+    if console.as_json:
         numbers = {"mentions": n, "linked": n - nil, "nil": nil, "discovered": len(result.discovered)}
         more: dict[str, Any] = {key: manifest[key] for key in ("corrections", "giants", "seconds") if key in manifest}
         console.print_json({"run": str(folder), **numbers, **more})
@@ -184,7 +178,7 @@ def _print(result: arbo.Result, folder: Path, *, as_json: bool) -> None:
     console.print_summary(result)
     if len(result.discovered):
         console.print_title("Largest discovered entities")
-        console.print_clusters(result.discovered[:5])
+        console.print_discovered(result, 5)
     look = "--clusters" if manifest["knowledge_base"] is None else "--lowest-margin"
     first, annotated = result.mention_table["mention_id"][:1].to_pylist(), any(gold for gold in result.labels)
     console.print_next(

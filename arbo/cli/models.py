@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import arbo
 from arbo.cli import console, options
@@ -58,8 +58,7 @@ class JobConfig(Settings):
         """Yield the linker, which then embeds and searches in parts if a setting asks for it.
 
         ``out`` is the run or index that is written; the run ``before`` is not changed. Without ``work``, the folder of
-        parts stands beside ``out``, and is removed at the end of the block unless the job fails after a part is
-        finished.
+        parts stands beside ``out``, and is removed at the end of the block unless the job fails.
         """
         if not self.is_spread:
             yield linker
@@ -76,19 +75,16 @@ class JobConfig(Settings):
             raise UsageError("--workers is for --ray local; a cluster has the workers that its nodes have CPUs for")
         several = self.workers if self.workers > 1 else None
         cluster = connected(self.ray, several, search_memory(self.shard_size)) if self.ray else nullcontext()
-        is_new, is_done, work = not folder.exists(), False, None
+        how: Any = {"shard_size": self.shard_size, "tell": console.say}
         try:
-            with (
-                cluster as pool,
-                opened(folder, self.workers, pool=pool, shard_size=self.shard_size, tell=console.say) as work,
-            ):
+            with cluster as pool, opened(folder, self.workers, pool=pool, **how) as work:
                 yield work.over(linker)
-            is_done = True
-        finally:
-            if work is not None and not is_done and any(folder.glob(f"*/{MANIFEST}")):
+        except BaseException:
+            if any(folder.glob(f"*/{MANIFEST}")):
                 console.say(f"finished parts are kept in {folder}, and the same command takes them")
-            elif self.work is None and (is_done or is_new):
-                remove(folder)
+            raise
+        if self.work is None:
+            remove(folder)
 
 
 FINDING = Group("finding", __name__, "FindingConfig")
@@ -117,7 +113,8 @@ def load_linker(models: Models, how: Chosen, threshold: str | None = None) -> Li
     Raise UsageError if ``threshold`` is malformed, or the configuration file was tuned with another encoder, reranker
     or edge model, or with other settings of the reranker, so that its thresholds would not fit.
     """
-    from arbo.pipeline.named_linker import check_reranking, tuned_edges, tuned_reranker
+    from arbo.linking.config import tuned_model
+    from arbo.pipeline.named_linker import check_tuned, reranker_named
     from arbo.progress import bars
 
     tuned, limits = models.config, [None] if threshold is None else [part.strip() for part in threshold.split(",")]
@@ -127,21 +124,24 @@ def load_linker(models: Models, how: Chosen, threshold: str | None = None) -> Li
         raise UsageError(f"--threshold {threshold!r}: expected a number or `none`, or two of them separated by a comma")
     base = arbo.LinkerConfig() if tuned is None else arbo.LinkerConfig.from_json(tuned)
     settings = how.of(LINKER, base, entity_threshold=limits[0], mention_threshold=limits[-1])
-    check_reranking(tuned, base, settings)
-    encoder = load_encoder(models.encoder, how, tuned)
-    reranker = tuned_reranker(tuned, getattr(models, "reranker", None))
+    encoder, reranker = load_encoder(models.encoder, how, tuned), None
+    edges = arbo.EdgeModel.load(models.edges) if models.edges else None
+    if isinstance(models, LinkingModels):
+        reranker = reranker_named(models.reranker or tuned_model(tuned, "reranker").get("model"))
+    if tuned is not None:
+        check_tuned(tuned, base, settings, encoder=encoder, reranker=reranker, edges=edges)
     if reranker and tuned is None and "candidates" not in how.changes(LINKER):
         settings = replace(settings, candidates=reranker.config.candidates)
-    edges = tuned_edges(tuned, models.edges)
     return arbo.Linker(None, encoder, settings, announce=bars, reranker=reranker, edges=edges)
 
 
 def load_encoder(model: str | None, how: Chosen, tuned: Path | None = None) -> Encoder:
-    """Return the chosen encoder with the chosen settings, see `arbo.pipeline.named_linker.tuned_encoder`."""
-    from arbo.pipeline.named_linker import tuned_encoder
+    """Return the chosen encoder with the chosen settings, else that of a file of `arbo tune`, else n-grams."""
+    from arbo.linking.config import tuned_model
+    from arbo.pipeline.named_linker import encoder_like
 
     cache = how.changes(JOB).get("cache")
-    return tuned_encoder(tuned, model, how.changes(ENCODER), cache and Path(cache))
+    return encoder_like(tuned_model(tuned, "encoder"), model, how.changes(ENCODER), cache and Path(cache), file=tuned)
 
 
 def load_finder(name: str, how: Chosen, option: str, *, expand_abbreviations: bool) -> Finder:

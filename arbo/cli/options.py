@@ -81,7 +81,6 @@ Author = Annotated[str | None, option(help="Your name, to write into each correc
 Out = Annotated[Path, option(metavar="RUN", help="Run folder to write; replaces an earlier run.")]
 _LIMIT = "Number of rows to show. [default: 20 on a terminal, else all]"
 Limit = Annotated[int | None, option("--limit", metavar="N", min=0, help=_LIMIT, show_default=False)]
-Json = Annotated[bool, option("--json", help="Print only JSON on stdout.")]
 
 Dev = Annotated[
     Path | None, option(metavar="DOCS", help="Annotated documents that select the best model. [default: the last]")

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from typer import Argument, Option
 
-from arbo.cli import console, options
+from arbo.cli import console
 
 _TABLE = "A CSV, TSV or Parquet file of entities, or the folder of GraphRAG or LightRAG."
 
@@ -20,7 +20,6 @@ def resolve(
     ] = None,
     context: Annotated[str | None, Option(metavar="COLUMN", help="The column of descriptions or other texts.")] = None,
     threshold: Annotated[float, Option(help="Smallest average probability with which rows are merged.")] = 0.6,
-    as_json: options.Json = False,
 ) -> None:
     """Find the rows of a table, or the entities of a knowledge graph, that are one entity, and merge them.
 
@@ -30,7 +29,7 @@ def resolve(
 
     found = resolve_graph(table, out, name, type_, context, threshold=threshold)
     records = [{**merge._asdict(), "canonical_name": found.names[merge.canonical]} for merge in found.merges]
-    if as_json:
+    if console.as_json:
         entities = len(set(found.canonical))
         console.print_json({"out": str(out), "rows": len(found.names), "entities": entities, "merges": records})
         return

@@ -54,7 +54,6 @@ def review(
     corrections: options.Answers = None,
     author: options.Author = None,
     kb: options.OptionalKb = None,
-    as_json: options.Json = False,
 ) -> None:
     """Decide on the mentions of a run where a decision helps most, by single keys.
 
@@ -68,7 +67,7 @@ def review(
     saved = arbo.open_run(run)
     file = corrections or saved.corrections
     ongoing = review_of(saved.result, file, author)
-    if as_json:
+    if console.as_json:
         console.print_json({"questions": [asdict(question) for question in islice(ongoing.questions(), limit)]})
         return
     try:
@@ -94,9 +93,11 @@ def _ask_all(ongoing: Review, result: arbo.Result, limit: int, search: Search) -
             sitting.answer(question.link, answer)
         elif answer == "s":
             sitting.skip()
-        elif not sitting.undo():
-            cause = "somebody else wrote to the file since" if sitting.answered else "this sitting wrote nothing yet"
-            console.show(f"  nothing to undo: {cause}; earlier answers are lines of {ongoing.file}")
+        else:
+            try:
+                sitting.undo()
+            except UsageError as error:
+                console.show(f"  {error}")
 
 
 def _print(question: Question, place: str, explanation: Explanation) -> None:

@@ -31,7 +31,6 @@ def serve(
         str, Option(help="Address to listen at; `0.0.0.0` lets other computers in, without a password.")
     ] = "127.0.0.1",
     port: Port = 8000,
-    as_json: options.Json = False,
 ) -> None:
     """Answer requests over HTTP: links, explanations, entities, searches, PubAnnotation, and OpenRefine.
 
@@ -58,7 +57,7 @@ def serve(
         address = f"[{host}]" if ":" in host else host
         address = f"http://{address}:{listening.getsockname()[1]}"
         console.say(f"serving {len(base):,} entities at {address}; Ctrl-C stops")
-        if as_json:
+        if console.as_json:
             console.print_json({"address": address, "entities": len(base)})
             sys.stdout.flush()
         hosts = LOCAL if host in LOCAL else ("*",)
@@ -93,7 +92,6 @@ def explore(
     out: Annotated[Path | None, Option(metavar="FILE", show_default=False, help=_OUT)] = None,
     no_texts: Annotated[bool, Option("--no-texts", help=_NO_TEXTS)] = False,
     port: Port = 0,
-    as_json: options.Json = False,
 ) -> None:
     """Open a run in the browser: look at it, search it, and review it.
 
@@ -105,7 +103,7 @@ def explore(
     `arbo explore run --out run.html` writes the page as one file, which asks for nothing from anywhere.
     """
     if out is not None:
-        _write(run, out, before, texts=not no_texts, as_json=as_json)
+        _write(run, out, before, texts=not no_texts)
         return
     try:
         from arbo.explore.page import Page
@@ -120,7 +118,7 @@ def explore(
     token = secrets.token_urlsafe(24)
     with _listening_at("127.0.0.1", port) as listening:
         address = f"http://127.0.0.1:{listening.getsockname()[1]}/#token={token}"
-        if as_json:
+        if console.as_json:
             console.print_json({"address": address, "run": str(run), "corrections": str(file)})
         else:
             console.show(address)
@@ -130,7 +128,7 @@ def explore(
     console.say("stopped")
 
 
-def _write(run: Path, out: Path, before: Path | None, *, texts: bool, as_json: bool) -> None:
+def _write(run: Path, out: Path, before: Path | None, *, texts: bool) -> None:
     """Write the page of a run as one file."""
     from arbo.explore.report import report
 
@@ -140,4 +138,4 @@ def _write(run: Path, out: Path, before: Path | None, *, texts: bool, as_json: b
     size = report(result, out, name=real(run).name, texts=texts, before=earlier)
     n = result.link_table.num_rows
     value = {"out": str(out), "mentions": n, "bytes": size, "texts": texts}
-    console.answer(value, f"page of {n:,} mentions ({size / 1e6:.1f} MB) written to {out}", as_json=as_json)
+    console.answer(value, f"page of {n:,} mentions ({size / 1e6:.1f} MB) written to {out}")

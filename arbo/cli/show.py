@@ -29,7 +29,6 @@ def show(
     ] = False,
     clusters: Annotated[bool, Option("--clusters", help="Show clusters instead of mentions.")] = False,
     limit: options.Limit = None,
-    as_json: options.Json = False,
 ) -> None:
     """Show the mentions of a run with their links, or its clusters.
 
@@ -39,13 +38,13 @@ def show(
     """
     import numpy as np
 
-    from arbo.results.views import Selection, cluster_view, clusters_of, mention_view, rows_called
+    from arbo.results.views import cluster_view, clusters_of, mention_view, rows_called, selected
 
     result = arbo.Result.load(run)
-    rows = Selection(nil, words=text, lowest_margin=lowest_margin).rows(result)
+    rows = selected(result, nil=nil, words=text, lowest_margin=lowest_margin)
     if what:
         rows = rows[np.isin(rows, [row for name in what for row in rows_called(result, name)])]
-    if as_json:
+    if console.as_json:
         views = {"mentions": mention_view(result, rows[:limit])}
         views["clusters"] = cluster_view(result, clusters_of(result, rows)[:limit])
         console.print_json({name: view.to_pylist() for name, view in views.items()})
@@ -65,7 +64,6 @@ _MENTIONS = "Mentions, given by id, document, entity, cluster or text."
 def explain(
     run: options.Run,
     what: Annotated[list[str], Argument(metavar="MENTION...", help=_MENTIONS)],
-    as_json: options.Json = False,
 ) -> None:
     """Explain decisions on mentions of a run: the path from the entity, or why no entity was reached.
 
@@ -76,7 +74,7 @@ def explain(
 
     result = arbo.Result.load(run)
     rows = {name: rows_called(result, name) for name in what}
-    if as_json:
+    if console.as_json:
         links = [result.links[row] for name in rows for row in rows[name]]
         console.print_json({"explanations": [asdict(result.explain(link)) for link in links]})
         return
@@ -96,7 +94,6 @@ def diff(
         Argument(metavar="[RUN2]", help="The run folder to compare with RUN; without it, RUN is the later one."),
     ] = None,
     limit: options.Limit = None,
-    as_json: options.Json = False,
 ) -> None:
     """Compare two runs, and show the clusters and mentions that changed from RUN to RUN2.
 
@@ -106,7 +103,7 @@ def diff(
     tab-separated. `--json` prints all rows of both tables.
     """
     changes = arbo.diff(_parent(run), run) if other is None else arbo.diff(run, other)
-    if as_json:
+    if console.as_json:
         console.print_json(changes.as_dict())
     elif sys.stdout.isatty():
         console.show(changes)
@@ -119,12 +116,11 @@ def diff(
 def _parent(run: Path) -> Path:
     """Return the run of which a run was made."""
     from arbo.pipeline.saved_run import parent_of
-    from arbo.results.run import Run
 
     def refuse(problem: str) -> NoReturn:
         raise UsageError(f"{problem}; give its place: `arbo diff PLACE {run}`")
 
-    before = parent_of(run, Run.read(run).manifest, refuse)
+    before = parent_of(run, arbo.Result.load(run).manifest, refuse)
     if before is None:
         raise UsageError(f"give two runs: {run} was not made of another run")
     return before
@@ -142,7 +138,6 @@ def export(
     to: Annotated[ExportFormat, Option(metavar="FORMAT", case_sensitive=False, help=_TO)],
     out: Annotated[Path, Option(metavar="PATH", help="File to write or replace; for brat, a new folder.")],
     ids: Annotated[Ids, Option(case_sensitive=False, help=_IDS)] = "links",
-    as_json: options.Json = False,
 ) -> None:
     """Write a run for a spreadsheet, for other programs, or for scoring.
 
@@ -160,4 +155,4 @@ def export(
     console.say_notes(notes)
     n = result.link_table.num_rows
     value = {"out": str(out), "to": to, "mentions": n, "notes": notes}
-    console.answer(value, f"run of {n:,} mentions written to {out}", as_json=as_json)
+    console.answer(value, f"run of {n:,} mentions written to {out}")

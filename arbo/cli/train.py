@@ -38,7 +38,6 @@ class Training:
 
     out: options.ModelOut
     encoder: options.Start
-    as_json: options.Json = False
 
     def options(self, how: Chosen) -> arbo.RunOptions:
         """Return the options of a run that shows its progress, and the scores of the model after each epoch."""
@@ -70,7 +69,7 @@ class Training:
         """Print where the model was written, and what to do next."""
         value = {"model": str(self.out), "settings": settings, "training": training.as_dict()}
         written = f"written to {self.out}; log of all steps: {self.out}.log.jsonl\n{text}"
-        console.answer(value, written, as_json=self.as_json)
+        console.answer(value, written)
 
 
 def _preset(text: str) -> Any:
@@ -169,7 +168,6 @@ def edges(
     out: Annotated[Path, Option(help="JSON file to write, which `--edges` of other verbs reads.")],
     encoder: options.Encoder = None,
     names: Annotated[bool, Option("--names", help=_NAMES)] = False,
-    as_json: options.Json = False,
 ) -> None:
     """Train an edge model for `--edges` of link, discover and tune: it says whether two mentions mean the same.
 
@@ -195,7 +193,7 @@ def edges(
         f"{recall['near']}, by shared words {recall['words']}, by similar names in other documents {recall['names']}\n"
         f"trained on {pairs} pairs; written to {out}\nnext: arbo discover DOCS --edges {out} ..."
     )
-    console.answer({"edges": str(out), **model.settings}, text, as_json=as_json)
+    console.answer({"edges": str(out), **model.settings}, text)
 
 
 def finder(

@@ -39,7 +39,6 @@ def tune(
     edges: options.Edges = None,
     objective: _Objective = None,
     method: _Method = None,
-    as_json: options.Json = False,
 ) -> None:
     """Choose k, method and thresholds on documents with gold annotations.
 
@@ -75,7 +74,7 @@ def tune(
     value: dict[str, Any] = {"config": content["config"], "objective": tuning.objective, "score": tuning.best.score}
     value["reliability"] = tuning.reliability and tuning.reliability.as_dict()
     reliability = "" if tuning.reliability is None else f"\n{tuning.reliability}\n\n"
-    console.answer(value, f"{_summary(linker, tuning)}\n{reliability}written to {out}", as_json=as_json)
+    console.answer(value, f"{_summary(linker, tuning)}\n{reliability}written to {out}")
 
 
 def _summary(linker: arbo.Linker, tuning: Tuning) -> str:

@@ -17,7 +17,6 @@ from arbo.errors import UsageError
 from arbo.linking.config import tuned_model
 
 if TYPE_CHECKING:
-    from arbo.edges.model import EdgeModel
     from arbo.encoders.cross import CrossEncoder
     from arbo.encoders.encoder import Encoder
     from arbo.linking.config import LinkerConfig
@@ -60,71 +59,40 @@ def changed_encoder(encoder: DualEncoder, fields: Mapping[str, Any]) -> DualEnco
     return replace(encoder, config=config)
 
 
-def tuned_encoder(
-    tuned: Path | None, model: str | None, fields: Mapping[str, Any] | None = None, cache: Path | None = None
-) -> Encoder:
-    """Load the encoder ``model``, else that of a file of `arbo tune`, else make an n-gram encoder.
-
-    Raise UsageError as `encoder_like` does, and if the file was tuned with another encoder.
-    """
-    settings = tuned_model(tuned, "encoder")
-    encoder = encoder_like(settings, model, fields, cache, file=tuned)
-    if settings and not same_model(settings, encoder.settings):
-        name = settings.get("model", settings.get("encoder"))
-        if model is None and not fields:
-            raise _changed(tuned, f"encoder {name}")
-        fault = f"with another encoder ({name}) or other encoder settings"
-        raise _unfit(tuned, fault, "leave --encoder and settings of the encoder out")
-    return encoder
-
-
-def tuned_reranker(tuned: Path | None, model: str | None) -> CrossEncoder | None:
-    """Load the reranker ``model``, else that of a file of `arbo tune`, if there is one.
-
-    Raise UsageError if the file was tuned with another reranker, or without one.
-    """
-    settings = tuned_model(tuned, "reranker")
-    if (name := model or settings.get("model")) is None:
+def reranker_named(name: str | None) -> CrossEncoder | None:
+    """Load a reranker, if there is a name."""
+    if name is None:
         return None
     from arbo.encoders.cross import CrossEncoder
 
-    reranker = CrossEncoder.from_pretrained(name)
-    if tuned and not same_model(settings, reranker.settings):
-        if model is None:
-            raise _changed(tuned, f"reranker {name}")
-        raise _unfit(tuned, f"{'with another' if settings else 'without a'} reranker", "leave --reranker out")
-    return reranker
+    return CrossEncoder.from_pretrained(name)
 
 
-def tuned_edges(tuned: Path | None, file: Path | None) -> EdgeModel | None:
-    """Load an edge model, if there is one; raise UsageError if a file of `arbo tune` was tuned with another choice."""
-    model = None
-    if file is not None:
-        from arbo.edges.model import EdgeModel
+def check_tuned(tuned: Path, before: LinkerConfig, settings: LinkerConfig, **models: Any) -> None:
+    """Raise UsageError if thresholds of a file of `arbo tune` do not fit, as models or settings were others.
 
-        model = EdgeModel.load(file)
-    before = tuned_model(tuned, "edges")
-    if tuned and before.get("fingerprint") != (model.settings["fingerprint"] if model else None):
-        if not before:
-            raise _unfit(tuned, "without an edge model", "leave --edges out")
-        fault = f"with {'another' if model else 'an'} edge model"
-        raise _unfit(tuned, fault, "give --edges the model that it was tuned with")
-    return model
-
-
-def check_reranking(tuned: Path | None, before: LinkerConfig, settings: LinkerConfig) -> None:
-    """Raise UsageError if a file of `arbo tune` was tuned with a reranker and other settings of it."""
+    ``before`` are the settings of the file, ``settings`` those that are used, and ``models`` the encoder, the reranker
+    and the edge model that are used.
+    """
+    faults = []
+    for part, (name, remedy) in _PARTS.items():
+        was, now = tuned_model(tuned, part), models[part].settings if models[part] else {}
+        if not was and now and part != "encoder":
+            faults.append((f"without {name}", f"leave --{part} out"))
+        elif was and not same_model(was, now):
+            other = f"another {name.partition(' ')[2]}, or with other settings or weights of it"
+            faults.append((f"with {other if now else name}", remedy))
     if tuned_model(tuned, "reranker"):
-        for name in ("candidates", "skip_margin"):
-            if (now := getattr(settings, name)) != (was := getattr(before, name)):
-                raise _unfit(tuned, f"with {name}={was}, not {now}", f"leave {name} out")
+        for setting in ("candidates", "skip_margin"):
+            if (value := getattr(settings, setting)) != (value_was := getattr(before, setting)):
+                faults.append((f"with {setting}={value_was}, not {value}", f"leave {setting} out"))
+    for fault, remedy in faults:
+        raise UsageError(f"{tuned} was tuned {fault}, so its thresholds would not fit; {remedy}, or tune again")
 
 
-def _unfit(tuned: Path | None, fault: str, remedy: str) -> UsageError:
-    return UsageError(f"{tuned} was tuned {fault}, so its thresholds would not fit; {remedy}, or tune again")
-
-
-def _changed(tuned: Path | None, model: str) -> UsageError:
-    return UsageError(
-        f"the {model} has changed since {tuned} was tuned with it, so the thresholds would not fit; tune again"
-    )
+_PARTS: Mapping[Any, tuple[str, str]] = {
+    "encoder": ("an encoder", "leave --encoder and settings of the encoder out"),
+    "reranker": ("a reranker", "leave --reranker or --config out"),
+    "edges": ("an edge model", "give --edges the model that it was tuned with"),
+}
+"""What an error says of each part of a linker that a file of `arbo tune` names, and how to use the file."""

@@ -17,7 +17,7 @@ from arbo.errors import UsageError
 from arbo.files import real, sha256_of
 from arbo.linker import Linker
 from arbo.linking.config import LinkerConfig
-from arbo.pipeline.named_linker import encoder_like, tuned_edges, tuned_reranker
+from arbo.pipeline.named_linker import encoder_like, reranker_named
 from arbo.progress import Announce, quiet
 from arbo.results.result import Result
 from arbo.results.run_folder import MANIFEST, check_replaceable
@@ -141,7 +141,7 @@ class SavedRun:
         if "function" in reranker:
             wrong = f"{self.folder} was reranked by the function {reranker['function']}, which arbo cannot load"
             raise UsageError(f"{wrong}; use Linker.add, Linker.remove or Linker.refit in Python")
-        models: Any = {"reranker": tuned_reranker(None, reranker.get("model")), "edges": tuned_edges(None, edges)}
+        models: Any = {"reranker": reranker_named(reranker.get("model")), "edges": edges}
         return Linker(kb, encoder, config, announce=announce, **models)
 
     def check_out(self, out: Path) -> None:
