@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 from browser import Page
-from builders import linker
-from conftest import Sample
 from firefox import Firefox, needs_firefox
 
 import arbo
@@ -17,25 +15,21 @@ from arbo.explore.report import report
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(scope="module")
+def texts(page: Page, selector: str) -> list[str]:
+    found: list[str] = page.run(f"[...document.querySelectorAll({selector!r})].map(one => one.textContent)")
+    return found
+
+
+@pytest.fixture
 def firefox() -> Iterator[Firefox]:
     needs_firefox()
     with Firefox() as found:
         yield found
 
 
-@pytest.fixture(scope="module")
-def result(sample: Sample) -> arbo.Result:
-    documents, kb = sample
-    return linker(kb).link(documents)
-
-
-def texts(page: Page, selector: str) -> list[str]:
-    found: list[str] = page.run(f"[...document.querySelectorAll({selector!r})].map(one => one.textContent)")
-    return found
-
-
-def test_the_main_views_of_the_file(firefox: Firefox, result: arbo.Result, tmp_path: Path) -> None:
+def test_the_main_views_of_the_file_and_of_the_served_page(
+    firefox: Firefox, result: arbo.Result, tmp_path: Path
+) -> None:
     report(result, tmp_path / "run.html", name="sample")
     firefox.look()
     firefox.open(tmp_path / "run.html")
@@ -63,14 +57,6 @@ def test_the_main_views_of_the_file(firefox: Firefox, result: arbo.Result, tmp_p
     )
     firefox.until(f"document.querySelector('.cut .tile strong').textContent !== '{before[0]}'")
     assert firefox.run("performance.getEntriesByType('resource').length") == 0
-    for width in (1200, 500):
-        firefox.look(width=width)
-        for address in ("#/", "#/clusters", "#/mention/D06-3", "#/document/D06", "#/threshold"):
-            firefox.go(address)
-            assert firefox.run("document.documentElement.scrollWidth <= innerWidth"), (width, address)
-
-
-def test_the_served_page(firefox: Firefox, result: arbo.Result, tmp_path: Path) -> None:
     pytest.importorskip("uvicorn")
     from test_explore_served_browser import served
 

@@ -12,21 +12,14 @@ import numpy as np
 import pytest
 from browser import Browser
 from builders import document, linker, passage
-from conftest import Sample
 
 import arbo
 from arbo.data.documents import text_of
 from arbo.explore.cuts import Cuts, cuts_of
 from arbo.explore.report import report
-from arbo.results.views import Selection, cluster_view, mention_view
+from arbo.results.views import cluster_view, mention_view, selected
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(scope="module")
-def result(sample: Sample) -> arbo.Result:
-    documents, kb = sample
-    return linker(kb).link(documents)
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +63,7 @@ def test_counts_are_those_of_the_tables(opened: Browser, result: arbo.Result) ->
 @pytest.mark.parametrize("nil", [False, True])
 @pytest.mark.parametrize("by", ["order", "margin"])
 def test_mentions_are_those_of_show(opened: Browser, result: arbo.Result, nil: bool, by: str) -> None:
-    rows = Selection(nil, lowest_margin=by == "margin").rows(result)
+    rows = selected(result, nil=nil, lowest_margin=by == "margin")
     wanted = mention_view(result, rows).to_pylist()
     asked = {"nil": nil, "sort": by, "limit": 70}
     pages = [ask(opened, "mentions", asked | {"offset": at}) for at in range(0, len(rows), 70)]
@@ -99,7 +92,7 @@ def test_mentions_of_one_thing(opened: Browser, result: arbo.Result) -> None:
 @pytest.mark.parametrize("words", ["PETREL", "fever", "no such words", "D06-3", "D06"])
 def test_a_search_finds_what_show_finds(opened: Browser, result: arbo.Result, words: str) -> None:
     found = ask(opened, "search", words)
-    wanted = [result.links[row].mention.id for row in Selection(words=words).rows(result)]
+    wanted = [result.links[row].mention.id for row in selected(result, words=words)]
     named = [words] if words in result.row_of else []
     assert [row["mention_id"] for row in found["mentions"]] == [*named, *wanted][:20]
     clusters = [one.id for one in result.clusters if words.lower() in one.name.lower()]

@@ -32,12 +32,6 @@ def page_of(run: Path, before: Path | None, file: Path, author: str | None, kb: 
     return Page(arbo.open_run(run), out, file, before=before, author=author, kb=kb, tell=console.say)
 
 
-@pytest.fixture(scope="module")
-def result(sample: Sample) -> arbo.Result:
-    documents, kb = sample
-    return linker(kb).link(documents)
-
-
 # Over HTTP
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from browser import Browser
+from builders import document, linker
 from conftest import Run, Sample
 
 import arbo
@@ -67,7 +68,14 @@ def files(sample: Sample, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_the_views_are_those_of_the_file(browser: Browser, files: Path) -> None:
+@pytest.fixture(scope="module")
+def address(files: Path) -> Iterator[str]:
+    """Serve the sample's run."""
+    with served(files / "run") as address:
+        yield address
+
+
+def test_the_views_are_those_of_the_file(browser: Browser, files: Path, address: str) -> None:
     """Besides the review and its links."""
     views = [
         "#/",
@@ -92,14 +100,13 @@ def test_the_views_are_those_of_the_file(browser: Browser, files: Path) -> None:
 
     browser.open(files / "run.html")
     wanted = shown()
-    with served(files / "run") as address:
-        open_page(browser, address)
-        assert browser.run("location.href") == address.partition("#")[0]
-        found = shown()
-        browser.go("#/mention/nobody")
-        assert "no mention “nobody”" in browser.text()
-        assert all(one.startswith((address.partition("#")[0], "data:", "about:")) for one in browser.requests)
-    assert found == wanted
+    open_page(browser, address)
+    assert browser.run("location.href") == address.partition("#")[0]
+    assert shown() == wanted
+    browser.go("#/mention/nobody")
+    assert "no mention “nobody”" in browser.text()
+    assert all(one.startswith((address.partition("#")[0], "data:", "about:")) for one in browser.requests)
+    assert browser.run("document.cookie + Object.keys(localStorage)").find(address.partition("token=")[2]) < 0
 
 
 KEYS = "a 2 n u 1 a e:new-name s =:nobody =:D01-1 !:D02-1 d a a n u 1 a 2 /:petrel 1 a a n 1 a s d a a n"
@@ -162,8 +169,68 @@ def typed(step: str) -> str:
     return f"{key}{words}\n" if words else key
 
 
-def test_a_page_without_the_token_says_so(browser: Browser, files: Path) -> None:
-    with served(files / "run") as address:
-        browser.call("Page.navigate", url=address.partition("#")[0])
-        told = browser.until("document.querySelector('[role=alert]')?.innerText")
+def test_a_page_without_the_token_says_so(browser: Browser, address: str) -> None:
+    browser.call("Page.navigate", url=address.partition("#")[0])
+    told = browser.until("document.querySelector('[role=alert]')?.innerText")
     assert "open the address that `arbo explore` printed" in told
+
+
+def test_a_stranger_cannot_use_the_page(browser: Browser, files: Path, address: str) -> None:
+    own, _, token = address.partition("#token=")
+    body = json.dumps({"mention_id": "D06-3", "answer": "accept"})
+    browser.navigate("data:text/html,<title>stranger</title><body></body>")
+    browser.until("document.title === 'stranger'")
+    for path, how in [
+        ("api/overview", {}),
+        ("", {}),
+        ("api/review/answer", {"method": "POST", "body": body}),
+        ("api/review/answer", {"method": "POST", "body": body, "headers": {"X-Arbo-Token": token}}),
+        ("api/apply", {"method": "POST", "mode": "no-cors", "headers": {"Content-Type": "text/plain"}}),
+    ]:
+        asked = f"fetch({json.dumps(own + path)}, {json.dumps(how)})"
+        answer = browser.run(f"{asked}.then(answer => answer.text()).catch(() => 'blocked')")
+        assert answer in ("blocked", "" if "mode" in how else "blocked")
+    browser.run(f"""(() => {{
+        const form = document.createElement('form'); form.method = 'post'; form.enctype = 'text/plain';
+        form.action = '{own}api/review/answer';
+        const field = document.createElement('input'); field.name = '{body[:-1]},"value":"'; field.value = '"}}';
+        form.append(field); document.body.append(form); form.submit();
+    }})()""")
+    browser.until("document.body.innerText.includes('only the page itself may')")
+    assert not (files / "run.corrections.jsonl").exists()
+
+
+BAD = [
+    "<img src=x onerror='window.harm=1'>",
+    "</script><script>window.harm=1</script>",
+    "<svg onload='window.harm=1'>",
+    "javascript:window.harm=1",
+    "\u202e<b>fo</b>\u2066",
+    "{{constructor.constructor('window.harm=1')()}}",
+    "'\"><iframe srcdoc='<script>parent.harm=1</script>'>",
+]
+
+
+def test_names_of_changes_reasons_and_errors_are_text(browser: Browser, tmp_path: Path) -> None:
+    """Also the names of runs and files, the authors and reasons of corrections, types, and words of the user."""
+    kb = arbo.KnowledgeBase([arbo.Entity(f"E{i}", name, (name,), name, (name,)) for i, name in enumerate(BAD)])
+    documents = [document(f"{name} doc", name, f"new {name}") for name in BAD]
+    before = linker(kb).link(documents)
+    folder = tmp_path / "<img src=x onerror='window.harm=1'>"
+    before.save(folder)
+    ids = before.mention_table["mention_id"].to_pylist()
+    lines = [{"mention": ids[0], "entity": None}, {"mention": ids[1], "new": BAD[0]}, {"same": [ids[1], ids[3]]}]
+    lines = [line | {"note": name, "author": name} for line, name in zip(lines, BAD, strict=False)]
+    file = tmp_path / "corrections.jsonl"
+    file.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    after = linker(kb).link(documents, corrections=file)
+    after.save(tmp_path / "after")
+    harmless = "window.harm ?? document.querySelectorAll('main :is(img, script, iframe, b), svg[onload]').length"
+    with served(tmp_path / "after", "--before", folder, "--author", BAD[0]) as address:
+        open_page(browser, address)
+        views = ["#/", "#/clusters", "#/changes", "#/review", f"#/mention/{ids[0]}", "#/search/%3Cimg%20src=x%3E"]
+        for view in [*views, "#/mention/%3Cimg%20src%3Dx%20onerror%3D'window.harm%3D1'%3E", "#/%3Csvg%3E/%00/x"]:
+            browser.go(view)
+            browser.run("new Promise(done => setTimeout(done, 100))")
+            assert browser.run(harmless) == 0, view
+            assert ("clusters changed since" in browser.text()) == (view == "#/changes"), view

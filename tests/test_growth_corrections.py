@@ -31,14 +31,6 @@ def test_a_history_ends_in_the_refit_and_in_the_run_of_all_at_once(seed: int, co
     live(seed, n_steps=2, **KINDS[seed], corrected=corrected)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS, ids=str)
-@pytest.mark.parametrize("first", [100, 200])
-def test_many_histories_with_corrections(kind: dict[str, bool], first: int) -> None:
-    for seed in range(first, first + 6):
-        live(seed, **kind)
-
-
 def test_histories_have_corrections_of_all_kinds_and_fates(tmp_path: Path) -> None:
     kinds, fates = set(), set()
     for seed in range(8):

@@ -23,9 +23,7 @@ def clusters(changes: Diff) -> dict[str, str]:
     return {row.cluster: row.change for row in changes.clusters}
 
 
-def test_a_run_does_not_differ_from_itself(sample: Sample) -> None:
-    documents, kb = sample
-    result = linker(kb).link(documents)
+def test_a_run_does_not_differ_from_itself(result: arbo.Result) -> None:
     assert diff(result, result) == Diff((), ())
 
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from builders import document
 
@@ -305,16 +304,3 @@ def test_gold_clusters_count_in_a_linked_run_as_in_a_discovered_one(linked_first
     assert (linking.linking, linking.nil, plain.clustered) == (plain.linking, plain.nil, 1)
     with pytest.raises(arbo.UsageError, match="a and b differ in gold"):
         compare({"a": found, "b": arbo.Linker(KB).link([with_clusters("c1", "c2", "c2", "c2", None)])})
-
-
-def test_a_run_whose_gold_ids_hold_the_clusters_is_read_and_compared() -> None:
-    """As an earlier arbo saved a discovered run."""
-    documents = [with_clusters("c1", "c1", "c2", "c2", None)]
-    found = arbo.Linker().discover(documents)
-    labels = [None if mention.labels is None else list(mention.labels) for mention in documents[0].mentions]
-    place = found.mention_table.column_names.index("gold")
-    table = found.mention_table.drop_columns("cluster").set_column(place, "gold", pa.array(labels))
-    old = replace(found, mention_table=table)
-    assert [link.mention.gold for link in old.links] == [mention.labels for mention in documents[0].mentions]
-    assert old.evaluate().as_dict() == found.evaluate().as_dict()
-    compare({"linked": arbo.Linker(KB).link(documents), "old": old}, how=None)

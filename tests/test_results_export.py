@@ -36,12 +36,6 @@ HOSTILE = [
 ]
 
 
-@pytest.fixture(scope="module")
-def result(sample: Sample) -> arbo.Result:
-    documents, kb = sample
-    return linker(kb).link(documents)
-
-
 def test_a_row_has_a_mention_its_sentence_and_its_link(result: arbo.Result) -> None:
     frame = result.to_pandas()
     assert list(frame["mention_id"]) == [link.mention.id for link in result.links]

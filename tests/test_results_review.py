@@ -23,20 +23,14 @@ from arbo.corrections.review import Review, Sitting
 from arbo.text.names import normalize_name
 
 
-@pytest.fixture(scope="module")
-def result(sample: Sample) -> arbo.Result:
-    documents, kb = sample
-    return linker(kb).link(documents)
-
-
 def name_of(link: arbo.Link, result: arbo.Result) -> tuple[str, str | None, str]:
     domain = result.mention_table["domain"][result.row_of[link.mention.id]].as_py()
     return normalize_name(link.name), link.mention.type, domain
 
 
 def test_each_name_is_asked_once_with_the_number_of_its_mentions(result: arbo.Result) -> None:
-    names = [name_of(link, result) for link in result.links]
-    assert [names.index(name) for name in names] == [list(names_of(result)).index(code) for code in names_of(result)]
+    names, codes = [name_of(link, result) for link in result.links], names_of(result).tolist()
+    assert [names.index(name) for name in names] == [codes.index(code) for code in codes]
     queue, count = Queue.of(result), Counter(names)
     asked = [names[row] for row in queue.rows]
     assert sorted(map(str, asked)) == sorted(map(str, count))
@@ -44,23 +38,23 @@ def test_each_name_is_asked_once_with_the_number_of_its_mentions(result: arbo.Re
 
 
 def test_the_most_useful_name_comes_first(result: arbo.Result) -> None:
-    queue, doubt = Queue.of(result), doubts(result)
+    queue, doubt, names = Queue.of(result), doubts(result), names_of(result)
     assert (np.diff(queue.gain) <= 0).all()
     for row, twins, own in zip(*queue, strict=True):
-        assert own == doubt[names_of(result) == names_of(result)[row]].max() == doubt[row]
+        assert own == doubt[names == names[row]].max() == doubt[row]
         assert twins > 0
 
 
 def test_doubt_of_an_untuned_link_is_the_share_of_surer_ones(result: arbo.Result) -> None:
     linked = [link for link in result.links if link.entity is not None]
+    rows = [result.row_of[link.mention.id] for link in linked]
 
     def above(value: float, values: list[float]) -> float:
         return (sum(other > value for other in values) + values.count(value) / 2) / len(values)
 
     scores = [float(link.score or 0) for link in linked]
     margins = [float("inf") if link.margin is None else link.margin for link in linked]
-    for link, score, margin in zip(linked, scores, margins, strict=True):
-        found = doubts(result)[result.row_of[link.mention.id]]
+    for score, margin, found in zip(scores, margins, doubts(result)[rows], strict=True):
         assert found == pytest.approx(above(score, scores) * above(margin, margins), abs=1e-9)
 
 
@@ -271,7 +265,7 @@ def test_a_line_that_may_not_be_on_the_disk_can_be_undone(
     with pytest.raises(arbo.UsageError, match="cannot write"):
         sitting.answer(asked(result, 1), {"mention": "a", "entity": None})
     assert sitting.place == 1
-    assert sitting.undo()
+    sitting.undo()
     assert (tmp_path / "corrections.jsonl").read_bytes() == b""
 
 
@@ -291,7 +285,7 @@ def test_what_was_decided_out_of_turn_is_not_asked(result: arbo.Result, tmp_path
         for _ in range(later):
             sitting.skip()
         assert (sitting.place == later) == asks
-        assert sitting.undo()
+        sitting.undo()
         for _ in range(later):
             sitting.skip()
         assert sitting.place == later

@@ -6,9 +6,6 @@ import hashlib
 import json
 import os
 import pickle
-import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -164,68 +161,6 @@ def test_a_failure_leaves_what_was_there(
         assert arbo.Result.load(tmp_path / "run").manifest["config"]["entity_threshold"] == 0.01
     result.save(tmp_path / "run")
     assert arbo.Result.load(tmp_path / "run").link_table == result.link_table
-
-
-_SAVE = """
-import os, sys, time
-from pathlib import Path
-import arbo
-from arbo import files
-from arbo.results import run_folder
-
-kb = arbo.KnowledgeBase([arbo.Entity("E1", "marsh fever"), arbo.Entity("E2", "kelp blight")])
-mention = arbo.Mention("m1", "d", ((0, 11),), "marsh fever")
-result = arbo.Linker(kb).link([arbo.Document("d", "marsh fever", (mention,))])
-
-def hang(*args):
-    print("hanging", flush=True)
-    time.sleep(60)
-"""
-_HANGS = {
-    "between tables": """
-write = run_folder.write_table
-run_folder.write_table = lambda file, table: hang() if "links" in file.name else write(file, table)
-""",
-    "before the manifest": "Path.write_text = hang",
-    "before the move": "os.replace = hang",
-    "before the exchange": "files._exchange = hang",
-    "after the exchange": """
-exchange = files._exchange
-files._exchange = lambda one, other: hang(exchange(one, other))
-""",
-}
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(os.name != "posix", reason="SIGKILL is of POSIX")
-@pytest.mark.parametrize("place", _HANGS)
-def test_kill_while_saving(result: arbo.Result, tmp_path: Path, place: str) -> None:
-    make(0.01).save(tmp_path / "run")
-    script = f"{_SAVE}\n{_HANGS[place]}\nresult.save(sys.argv[1])\n"
-    with subprocess.Popen(
-        [sys.executable, "-c", script, str(tmp_path / "run")], stdout=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "hanging\n"
-        process.send_signal(signal.SIGKILL)
-    is_new = place == "after the exchange" and sys.platform == "linux"
-    kept = arbo.Result.load(tmp_path / "run").manifest["config"]["entity_threshold"]
-    assert kept == ("default" if is_new else 0.01)
-    result.save(tmp_path / "run")
-    assert arbo.Result.load(tmp_path / "run").link_table == result.link_table
-
-
-@pytest.mark.slow
-def test_two_processes_write_one_folder(tmp_path: Path) -> None:
-    script = f"{_SAVE}\nfor _ in range(30):\n    result.save(sys.argv[1])\n"
-    processes = [
-        subprocess.Popen([sys.executable, "-c", script, str(tmp_path / "run")], stderr=subprocess.PIPE, text=True)
-        for _ in range(2)
-    ]
-    complaints = [process.communicate(timeout=120)[1] for process in processes]
-    assert [process.returncode for process in processes] == [0, 0], complaints
-    assert names(tmp_path) == {"run"}
-    assert arbo.Result.load(tmp_path / "run").links[0].entity == "E1"
 
 
 # What is refused when read

@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-import pytest
-from builders import document, linker
+from builders import document
 from conftest import Run, Sample
 
 import arbo
-from arbo.results.views import Selection, cluster_view, clusters_of, mention_view
-
-
-@pytest.fixture(scope="module")
-def result(sample: Sample) -> arbo.Result:
-    documents, kb = sample
-    return linker(kb).link(documents)
+from arbo.results.views import cluster_view, clusters_of, mention_view, selected
 
 
 def test_all_mentions_are_there_as_in_the_documents(result: arbo.Result, sample: Sample) -> None:
-    table = mention_view(result, Selection().rows(result)).to_pylist()
+    table = mention_view(result, selected(result)).to_pylist()
     mentions = sample[0].mentions
     assert [row["mention_id"] for row in table] == [m.id for m in mentions]
     assert [(row["start"], row["end"]) for row in table] == [(m.start, m.end) for m in mentions]
@@ -29,31 +23,26 @@ def test_all_mentions_are_there_as_in_the_documents(result: arbo.Result, sample:
 
 def test_a_selection_is_what_a_loop_would_choose(result: arbo.Result) -> None:
     links = list(result.links)
-    for selection, fits in (
-        (Selection(nil=True), lambda at: at.entity is None),
-        (
-            Selection(words="PETREL"),
-            lambda at: "petrel" in f"{at.mention.text}|{at.entity_name}|{at.expansion}".lower(),
-        ),
-        (
-            Selection(nil=True, words="a"),
-            lambda at: at.entity is None and "a" in f"{at.name}|{at.mention.text}".lower(),
-        ),
+    how: dict[str, Any]
+    for how, fits in (
+        ({"nil": True}, lambda at: at.entity is None),
+        ({"words": "PETREL"}, lambda at: "petrel" in f"{at.mention.text}|{at.entity_name}|{at.expansion}".lower()),
+        ({"nil": True, "words": "a"}, lambda at: at.entity is None and "a" in f"{at.name}|{at.mention.text}".lower()),
     ):
         expected = [at.mention.id for at in links if fits(at)]
-        assert expected, selection
-        assert mention_view(result, selection.rows(result))["mention_id"].to_pylist() == expected
+        assert expected, how
+        assert mention_view(result, selected(result, **how))["mention_id"].to_pylist() == expected
 
 
 def test_the_least_certain_come_first(result: arbo.Result) -> None:
-    margins = mention_view(result, Selection(lowest_margin=True).rows(result))["margin"].to_pylist()
+    margins = mention_view(result, selected(result, lowest_margin=True))["margin"].to_pylist()
     known = [margin for margin in margins if margin is not None]
     assert known == sorted(known)
     assert margins[: len(known)] == known
 
 
 def test_clusters_of_mentions(result: arbo.Result) -> None:
-    rows = Selection(nil=True).rows(result)
+    rows = selected(result, nil=True)
     table = cluster_view(result, clusters_of(result, rows)).to_pylist()
     assert [row["cluster_id"] for row in table] == [cluster.id for cluster in result.discovered]
     for row, cluster in zip(table, result.discovered, strict=True):
@@ -64,7 +53,7 @@ def test_clusters_of_mentions(result: arbo.Result) -> None:
 
 def test_a_run_without_mentions() -> None:
     empty = arbo.Linker().discover([document("d")])
-    rows = Selection(lowest_margin=True, words="x").rows(empty)
+    rows = selected(empty, lowest_margin=True, words="x")
     assert len(mention_view(empty, rows)) == 0
     assert len(cluster_view(empty, clusters_of(empty, rows))) == 0
     assert rows.dtype == np.int64
@@ -73,7 +62,7 @@ def test_a_run_without_mentions() -> None:
 def test_a_discontinuous_mention_has_its_first_and_last_offset() -> None:
     mention = {"id": "m", "spans": [[9, 14], [0, 4]]}
     found = arbo.Linker().discover([{"id": "d", "text": "left and right kidney", "mentions": [mention]}])
-    (row,) = mention_view(found, Selection().rows(found)).to_pylist()
+    (row,) = mention_view(found, selected(found)).to_pylist()
     assert (row["start"], row["end"]) == (0, 14)
 
 

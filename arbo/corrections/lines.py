@@ -27,6 +27,7 @@ import pyarrow as pa
 from arbo.data.objects import Convert, fields, parse, spans, string, string_or_null, strings
 from arbo.errors import DataError, UsageError
 from arbo.formats.files import read_lines
+from arbo.results.schema import SCHEMA
 from arbo.text.checks import Span, check_name, check_spans
 
 Status = Literal["obeyed", "replaced", "waiting", "conflict"]
@@ -126,10 +127,9 @@ def continued(earlier: Sequence[Correction], more: Sequence[Correction]) -> tupl
 
 def correction_table(lines: Iterable[Correction]) -> pa.Table:
     """Make the table ``corrections`` of a run: ``record`` (JSON), ``file, line, status, reason``."""
-    names = {"record": pa.large_string(), "file": pa.string(), "line": pa.int64(), "status": pa.string()}
-    rows = [{name: getattr(one, name) for name in (*names, "reason")} for one in lines]
-    rows = [{**row, "record": json.dumps(row["record"])} for row in rows]
-    return pa.Table.from_pylist(rows, pa.schema([*names.items(), ("reason", pa.string())]))
+    columns = SCHEMA["corrections"]
+    rows = [{name: getattr(one, name) for name in columns} | {"record": json.dumps(one.record)} for one in lines]
+    return pa.Table.from_pylist(rows, pa.schema([(name, column.type) for name, column in columns.items()]))
 
 
 def _correction(record: object, file: str, line: int) -> Correction:

@@ -198,12 +198,12 @@ class Sitting:
         """Go on without an answer."""
         self._go_on(self.place + 1)
 
-    def undo(self) -> bool:
-        """Take the last answer back, and return to its place; return False if it cannot be undone."""
+    def undo(self) -> None:
+        """Take the last answer back, and return to its place; raise UsageError if it cannot be undone."""
         if not (self.answered and self.review.undo()):
-            return False
+            cause = "somebody else wrote to the file since" if self.answered else "this sitting wrote nothing yet"
+            raise UsageError(f"nothing to undo: {cause}; earlier answers are lines of {self.review.file}")
         self.place, _ = self.answered.pop()
-        return True
 
     def _decided(self, link: Link, correction: Mapping[str, Any]) -> int:
         """Return the place of the question that a correction of a mention decides; -1 if there is none.

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from arbo.results.evaluation import evaluate, to_nearest
+from arbo.results.evaluation import best_scores, evaluate
 from arbo.results.run import Run
 
 _BINS = 40
@@ -36,28 +36,19 @@ def overview(run: Run) -> dict[str, Any]:
     }
 
 
-def _scores(run: Run) -> list[dict[str, Any]]:
-    """Return the headline figures with the ends of their intervals."""
+def _scores(run: Run) -> dict[str, Any]:
+    """Return the headline figures by name, with their intervals."""
     if all(gold is None for gold in run.labels):
-        return []
+        return {}
     (entries,) = evaluate(run).report("run").systems.values()
-    return [
-        {
-            "metric": name,
-            "value": entry.score.value if entry.score.is_defined else None,
-            "low": None if entry.interval is None else _finite(entry.interval[0]),
-            "high": None if entry.interval is None else _finite(entry.interval[1]),
-            "over": entry.over,
-        }
-        for name, entry in entries.items()
-    ]
+    return {name: entry.as_dict() for name, entry in entries.items()}
 
 
 def _histogram(run: Run) -> dict[str, list[Any]]:
     """Count, in equal ranges, the dissimilarities of the nearest entities and of the steps between mentions."""
     links = run.link_table
     dissimilarities = {
-        "entity": to_nearest(run),
+        "entity": run.offset - best_scores(run),
         "mention": links["step"].filter(links["parent_is_mention"]).to_numpy(),
     }
     dissimilarities = {name: values[np.isfinite(values.astype(np.float64))] for name, values in dissimilarities.items()}

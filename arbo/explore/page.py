@@ -119,9 +119,7 @@ class Page:
             if question is not None and question.link.mention.id == decision.mention_id:  # no question that nobody saw
                 self._sitting.skip()
         elif kind == "undo":
-            if not self._sitting.undo():
-                cause = "this sitting wrote nothing, or somebody else wrote to the file since"
-                raise UsageError(f"nothing to undo: {cause}")
+            self._sitting.undo()
         else:
             link = self._link(decision.mention_id)
             if kind in ("candidate", "new", "same", "different") and not value:

@@ -1,6 +1,6 @@
 """Coreference of files: read, paired by document and scored, with notes about what does not fit."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -18,7 +18,7 @@ from arbo.engine import (
     read_clusters,
     read_conll,
 )
-from arbo.errors import DataError
+from arbo.errors import DataError, listed
 from arbo.formats.files import read_text
 from arbo.progress import Announce, quiet
 
@@ -127,10 +127,9 @@ def _warn_of_shifts(name: str, key: ClusteredDocuments, response: ClusteredDocum
         if n != key.n_words.get(document, n)
     ]
     if other:
-        shown = ", ".join(other[:3]) + (", ..." if len(other) > 3 else "")
         warn(
             f"{name}: the number of words differs from the key in {_counted(len(other))}, so mentions may be shifted; "
-            f"check for missing lines: {shown}"
+            f"check for missing lines: {listed(other, 3)}"
         )
 
 
@@ -140,10 +139,11 @@ def _tell_unpaired(name: str, pair: PairedCounts, tell: Tell, warn: Tell) -> Non
     if pair.missing:
         tell(
             f"{name}: lacks {n_missing:,} of the {_counted(n_documents)} of the key, which count as empty responses: "
-            f"{_some(pair.missing)}"
+            f"{listed((f'{one!r:.60}' for one in pair.missing), 3)}"
         )
     if pair.ignored:
-        tell(f"{name}: {_counted(len(pair.ignored))} ignored, not in the key: {_some(pair.ignored)}")
+        ignored = listed((f"{one!r:.60}" for one in pair.ignored), 3)
+        tell(f"{name}: {_counted(len(pair.ignored))} ignored, not in the key: {ignored}")
     right, in_key, _, in_response = pair.total.mentions
     if not right and in_key and in_response:
         warn(f"{name}: no mention is in the key; check that both files have the same documents and words")
@@ -155,10 +155,6 @@ def _counted(n: int) -> str:
     return f"{n:,} document{'s' * (n != 1)}"
 
 
-def _some(documents: Sequence[str]) -> str:
-    return ", ".join(f"{document!r:.60}" for document in documents[:3]) + (", ..." if len(documents) > 3 else "")
-
-
 def _lines(documents: Collection[DocumentCounts]) -> list[Line]:
     counts = [document.mentions for document in documents]
     right, in_key, _, in_response = map(sum, zip(*counts, strict=True))
@@ -168,11 +164,11 @@ def _lines(documents: Collection[DocumentCounts]) -> list[Line]:
 
 
 def _as_dict(path: Path, pair: PairedCounts, per_document: bool) -> dict[str, Any]:
-    documents = {name: counts.as_dict() for name, counts in pair.documents.items()} if per_document else None
+    unpaired = {"missing_documents": list(pair.missing), "ignored_documents": list(pair.ignored)}
+    documents = {name: counts.as_dict() for name, counts in pair.documents.items()}
     return {
         "response": str(path),
         **pair.total.as_dict(),
-        "missing_documents": list(pair.missing),
-        "ignored_documents": list(pair.ignored),
-        **({} if documents is None else {"documents": documents}),
+        **unpaired,
+        **({"documents": documents} if per_document else {}),
     }

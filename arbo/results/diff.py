@@ -156,7 +156,7 @@ def diff(a: Run | PathLike, b: Run | PathLike) -> Diff:
     >>> diff(after, after).clusters
     ()
     """
-    a, b = (run if isinstance(run, Run) else Run.read(run) for run in (a, b))
+    a, b = (run if isinstance(run, Run) else Run.load(run) for run in (a, b))
     row_in_a, exchange = rows_in(a, b), _exchange_of(a, b)
     changes, mentions = list(_cluster_changes(*_changed(a, b, row_in_a))), list(_mention_changes(a, b, row_in_a))
     answers = {id_ for row in mentions for id_ in (row.entity_before, row.entity_after) if id_ is not None}

@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 
 from arbo import engine
 from arbo.data import Corpus, KnowledgeBase
+from arbo.data.arrow import rows_among
 from arbo.data.gold import RECALL_AT, Bools, Gold, Ints
-from arbo.data.tables import metadata_in
 from arbo.engine import Line, LinkingCounts, LinkingScores, Report, Resampling, ThresholdCurve
 from arbo.errors import UsageError
 from arbo.results.lines import cluster_lines, counts_by_document, linking_lines, nil_lines
@@ -114,13 +114,13 @@ def evaluate(
     ``train`` are documents whose gold entities count as seen. ``classes``, of shape (mentions,), are the gold classes
     against which clusters are scored, -1 for none; by default `Gold.classes` with the run's own knowledge base.
     """
-    gold, row_of = gold_of(run)
+    gold, ids = gold_of(run)
     document = _codes(run.mention_table["document_id"])
     seen = None if train is None else gold.seen(train)
     classes = gold.classes if classes is None else classes
     evaluation = Evaluation(len(classes))
     if run.manifest["knowledge_base"] is not None and gold.annotated.any():
-        evaluation = _with_links(evaluation, run, gold, row_of, document, seen)
+        evaluation = _with_links(evaluation, run, gold, ids, document, seen)
     if (classes >= 0).any():
         evaluation = _with_clusters(evaluation, _codes(run.link_table["cluster_id"]), classes, document, seen, how)
     return evaluation
@@ -146,39 +146,6 @@ def evaluate_together(
     with_kb = (run for run in runs.values() if run.manifest["knowledge_base"] is not None)
     classes = gold_of(next(with_kb, first))[0].classes if len(runs) > 1 else None
     return {name: evaluate(run, train=train, classes=classes, how=how) for name, run in runs.items()}
-
-
-def evaluate_topics(
-    runs: Mapping[str, Run], *, train: Corpus | None = None, how: Coreference = _EVERYTHING
-) -> dict[str, dict[str, Evaluation]]:
-    """Score several runs of the same documents, separately for each topic, the value of ``topic`` in the metadata.
-
-    Gold clusters and predicted clusters are split by topic. Return evaluations by topic and name of the run. Raise
-    UsageError as `evaluate_together` does, and if the first run does not know the topic of a document.
-    """
-    name, first = next(iter(runs.items()))
-    topics = {
-        document: metadata.get("topic")
-        for document, metadata in zip(first.document_ids.to_pylist(), metadata_in(first.document_table), strict=True)
-    }
-    if lacking := [document for document, topic in topics.items() if topic is None]:
-        raise UsageError(
-            f"{name}: {len(lacking):,} documents, such as {lacking[0]!r}, have no topic in their metadata (a run "
-            "saved with texts=false has no metadata); leave by_topic out"
-        )
-    of_mentions = np.array([str(topics[document]) for document in first.mention_table["document_id"].to_pylist()])
-    return {
-        topic: evaluate_together(
-            {name: _part(run, of_mentions == topic) for name, run in runs.items()}, train=train, how=how
-        )
-        for topic in np.unique(of_mentions).tolist()
-    }
-
-
-def _part(run: Run, mentions: Bools) -> Run:
-    """Return the run of some of the mentions."""
-    chosen = pa.array(mentions)
-    return replace(run, mention_table=run.mention_table.filter(chosen), link_rows=run.link_table.filter(chosen))
 
 
 def compare(
@@ -230,12 +197,14 @@ def _with_links(
     evaluation: Evaluation,
     run: Run,
     gold: Gold,
-    row_of: Mapping[str, int],
+    ids: pa.ChunkedArray,
     document: Ints,
     seen: Bools | None,
 ) -> Evaluation:
-    predicted = numbers_of(row_of, run.link_table["entity_id"])
-    candidates = _candidates(row_of, run.link_table["candidates"])
+    predicted, lists = rows_among(run.link_table["entity_id"], ids), run.link_table["candidates"]
+    length = pc.list_value_length(lists).to_numpy()[:, None]
+    candidates = np.full((len(length), length.max(initial=0)), -1, np.int64)
+    candidates[np.arange(candidates.shape[1]) < length] = rows_among(pc.list_flatten(lists), ids)
     groups = {name: run.mention_table[name].to_pylist() for name in ("type", "domain")}
     outcomes = engine.linking_outcomes(*gold.accepted, predicted, annotated=gold.annotated, candidates=candidates)
     ks = [k for k in RECALL_AT if k <= candidates.shape[1]]
@@ -264,26 +233,17 @@ def _with_clusters(
     how: Coreference,
 ) -> Evaluation:
     known = truth >= 0
+    parts = document[known] if how.per_document else np.zeros(int(known.sum()), np.int64)
+    counts = counts_by_document(truth[known], cluster[known], parts, singletons=how.singletons)
+    scored: dict[str, Any] = {"coreference": engine.scores_from_counts(reduce(add, counts))}
     if how.per_document:
-        counts = counts_by_document(truth[known], cluster[known], document[known], singletons=how.singletons)
         first, *others = engine.coreference_lines(counts)
         lines = [replace(first, over=f"{int(known.sum()):,} mentions with gold ids, within documents"), *others]
-        scored: dict[str, Any] = {"coreference": engine.scores_from_counts(reduce(add, counts))}
     else:
         lines = cluster_lines(truth, cluster, document, known, "", singletons=how.singletons)
-        sides = (
-            (truth[known], cluster[known])
-            if how.singletons
-            else engine.without_singletons(truth[known], cluster[known])
-        )
-        scored = {
-            "coreference": engine.scores_from_counts(
-                engine.counts_from_contingency(engine.Contingency.from_codes(*sides))
-            )
-        }
-        if how.singletons:
-            scored["clustering"] = engine.clustering_scores(truth[known], cluster[known])
-        if seen is not None and (new := known & ~seen).any() and how.singletons:
+    if how.singletons and not how.per_document:
+        scored["clustering"] = engine.clustering_scores(truth[known], cluster[known])
+        if seen is not None and (new := known & ~seen).any():
             scored["clustering_unseen"] = engine.clustering_scores(truth[new], cluster[new])
             lines += cluster_lines(truth, cluster, document, new, ", unseen")[:1]
     return replace(evaluation, **scored, clustered=int(known.sum()), lines=(*evaluation.lines, *lines))
@@ -294,41 +254,19 @@ def _codes(ids: pa.ChunkedArray) -> Ints:
     return codes
 
 
-def nearest(run: Run, column: str, missing: object) -> pa.ChunkedArray:
-    """Return the first item of each mention's list in a column of the table of links; ``missing`` if it is empty."""
-    lists = run.link_table[column]
-    empty = pc.equal(pc.list_value_length(lists), 0)
-    return pc.list_element(pc.if_else(empty, pa.scalar([missing], lists.type), lists), 0)
-
-
 def best_scores(run: Run) -> npt.NDArray[np.float64]:
     """Return the similarity of each mention's nearest entity, or -inf if it has none."""
-    values: npt.NDArray[np.float64] = nearest(run, "candidate_scores", -np.inf).to_numpy().astype(np.float64)
+    scores = run.link_table["candidate_scores"]
+    has_none = pc.equal(pc.list_value_length(scores), 0)
+    first = pc.list_element(pc.if_else(has_none, pa.scalar([-np.inf], scores.type), scores), 0)
+    values: npt.NDArray[np.float64] = first.to_numpy().astype(np.float64)
     return values
 
 
-def to_nearest(run: Run) -> npt.NDArray[np.float64]:
-    """Return the dissimilarity of each mention's nearest entity, or infinity if it has none."""
-    return run.offset - best_scores(run)
-
-
-def gold_of(run: Run) -> tuple[Gold, dict[str, int]]:
-    """Return the gold annotations of a run, and the number of each gold entity, link and candidate by its id."""
+def gold_of(run: Run) -> tuple[Gold, pa.ChunkedArray]:
+    """Return the gold annotations of a run, and the ids of gold entities, links and candidates by their number."""
     in_kb = run.mention_table["gold_entities"]
     ids = entities_in(run.link_table, pc.list_flatten(in_kb).combine_chunks())
     row_of = {id_: row for row, id_ in enumerate(ids.to_pylist())}
-    ids = run.mention_table["gold"].to_pylist()
-    return Gold.of_ids(ids, run.labels, in_kb.to_pylist(), row_of), row_of
-
-
-def numbers_of(row_of: Mapping[str, int], ids: pa.ChunkedArray) -> npt.NDArray[np.int64]:
-    """Return the number of each entity, see `gold_of`; -1 for null."""
-    return np.array([-1 if id_ is None else row_of[id_] for id_ in ids.to_pylist()], np.int64)
-
-
-def _candidates(row_of: Mapping[str, int], lists: pa.ChunkedArray) -> npt.NDArray[np.int64]:
-    rows = lists.to_pylist()
-    table = np.full((len(rows), max(map(len, rows), default=0)), -1, np.int64)
-    for row, ids in enumerate(rows):
-        table[row, : len(ids)] = [row_of[id_] for id_ in ids]
-    return table
+    gold = Gold.of_ids(run.mention_table["gold"].to_pylist(), run.labels, in_kb.to_pylist(), row_of)
+    return gold, pa.chunked_array([ids])

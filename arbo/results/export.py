@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain, repeat
+from itertools import chain
 from typing import Any, get_args
 
 import numpy as np
@@ -158,40 +158,36 @@ def _sentence_column(run: Run, rows: Ints) -> pa.Array:
         begin, stop = ends_of(run, rows)
         if not begin.any() and np.array_equal(stop, pc.utf8_length(text)):
             return text
-    return strings([*sentences_of(run, rows)])
+    return strings(sentences_of(run, rows))
 
 
-def sentences_of(run: Run, rows: Ints) -> Iterator[str | None]:
-    """Yield the sentence or sentences of each of the mentions; None without texts."""
+def sentences_of(run: Run, rows: Ints) -> list[str | None]:
+    """Return the sentence or sentences of each of the mentions; None without texts."""
     if not run.has_texts:
-        yield from repeat(None, len(rows))
-        return
-    for begin, stop, place, texts in _sentences(run, rows):
-        spans = zip(place.tolist(), begin.tolist(), stop.tolist(), strict=True)
-        yield from [texts[at][first:last] for at, first, last in spans]
+        return [None] * len(rows)
+    blocks = ((texts, place.tolist(), *ends.tolist()) for ends, place, texts in _sentences(run, rows))
+    return [texts[at][begin:stop] for texts, *columns in blocks for at, begin, stop in zip(*columns, strict=True)]
 
 
-def sentence_ends(run: Run, rows: Ints) -> tuple[Ints, Ints]:
-    """Return where the sentence or sentences of each of the mentions begin and stop, in characters.
+def sentence_ends(run: Run, rows: Ints) -> Ints:
+    """Return where the sentence or sentences of each of the mentions begin and stop, in characters; (2, mentions).
 
     Without texts, a mention is its own sentence.
     """
     if not run.has_texts or not len(rows):
-        begin, stop = ends_of(run, rows)
-        return begin.astype(np.int64), stop.astype(np.int64)
-    parts = [*_sentences(run, rows)]
-    return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
+        return np.array(ends_of(run, rows), np.int64)
+    return np.concatenate([ends for ends, *_ in _sentences(run, rows)], axis=1)
 
 
-def _sentences(run: Run, rows: Ints) -> Iterator[tuple[Ints, Ints, Ints, list[str]]]:
-    """Yield, of some thousand mentions at a time, where their sentences begin and stop, the texts, and whose is which.
+def _sentences(run: Run, rows: Ints) -> Iterator[tuple[Ints, Ints, list[str]]]:
+    """Yield, of some thousand mentions at a time, the ends of their sentences, whose text is which, and the texts.
 
     A text that is nothing but its mention needs no look for sentences.
     """
     for some in (rows[first : first + _TOGETHER] for first in range(0, len(rows), _TOGETHER)):
+        begin, stop = both = np.array(ends_of(run, some), np.int64)
         documents, place = np.unique(run.document_rows[some], return_inverse=True)
         texts = run.texts(documents)
-        begin, stop = (ends.astype(np.int64) for ends in ends_of(run, some))
         inside = np.flatnonzero((begin > 0) | (stop < np.array([*map(len, texts)])[place]))
         inside = inside[np.argsort(place[inside], kind="stable")]
         home, first = np.unique(place[inside], return_index=True)
@@ -203,7 +199,7 @@ def _sentences(run: Run, rows: Ints) -> Iterator[tuple[Ints, Ints, Ints, list[st
                 lowest = np.where(lower < len(begins), begins[np.minimum(lower, len(begins) - 1)], begin[at])
                 highest = np.where(upper > 0, ends[np.maximum(upper, 1) - 1], stop[at])
                 begin[at], stop[at] = np.minimum(begin[at], lowest), np.maximum(stop[at], highest)
-        yield begin, stop, place, texts
+        yield both, place, texts
 
 
 def _paths(run: Run) -> pa.Array:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from arbo.data.corpus import Corpus
 from arbo.data.tables import metadata_in
@@ -133,11 +133,6 @@ class Result(Run):
             return frame
         levels = [Index(labels_of(metadata, key) or frame[key]) for key in index]
         return frame.drop(columns=[*columns.values()]).set_index(levels).rename_axis([*index.values()])
-
-    @classmethod
-    def load(cls, folder: PathLike) -> Self:
-        """Read a run; raise DataError if there is none, a newer arbo wrote it, or a file is missing or changed."""
-        return cls.read(folder)
 
     def _repr_html_(self) -> str:
         return table_of([link.row for link in self.links[:ROWS_SHOWN]], repr(self), len(self.links)).to_html()

@@ -62,8 +62,8 @@ class Run:
     """Returns the graph of the run, and the arrays by which it can grow, see `arbo.linking.memory`; None without."""
 
     @classmethod
-    def read(cls, folder: PathLike) -> Self:
-        """Read a run folder, see `arbo.results.run_folder.load_run`."""
+    def load(cls, folder: PathLike) -> Self:
+        """Read a run; raise DataError if there is none, a newer arbo wrote it, or a file is missing or changed."""
         tables, manifest = load_run(folder)
         arrays = partial(load_arrays, folder, manifest) if ARRAYS in manifest["files"] else None
         mentions, links, clusters, documents, entities = (

@@ -1,6 +1,5 @@
 """Views of a run: flat tables of all or some mentions and clusters."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,32 +18,25 @@ _LOOKED_AT = 50
 """Number of mentions of a cluster among which examples are sought."""
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
-    """Filters on the mentions of a run; a mention is selected if it passes all of them."""
+def selected(run: Run, *, nil: bool = False, words: str | None = None, lowest_margin: bool = False) -> Ints:
+    """Return the rows of some mentions: only NIL ones, or only those with a string.
 
-    nil: bool = False
-    """Only NIL mentions."""
-    words: str | None = None
-    """Only mentions with this string in their text, their expansion or their entity's name; case is ignored."""
-    lowest_margin: bool = False
-    """Sort by the margin between the two nearest entities, lowest first; mentions without a margin come last."""
-
-    def rows(self, run: Run) -> Ints:
-        """Return the rows of the selected mentions, in the order of display."""
-        links, mentions = run.link_table, run.mention_table
-        chosen = np.ones(links.num_rows, np.bool_)
-        if self.nil:
-            chosen &= pc.is_null(links["entity_id"]).to_numpy()
-        if self.words is not None:
-            texts = (mentions["text"], links["entity_name"], mentions["expansion"])
-            matches = (pc.match_substring(text, self.words, ignore_case=True) for text in texts)
-            chosen &= np.logical_or.reduce([pc.fill_null(one, False).to_numpy() for one in matches])
-        rows: Ints = np.flatnonzero(chosen)
-        if self.lowest_margin:
-            margin = pc.fill_null(links["margin"], float("inf")).to_numpy()[rows]
-            rows = rows[np.argsort(margin, kind="stable")]
-        return rows
+    The string, whose case is ignored, may be in the text, the expansion or the entity's name. With ``lowest_margin``,
+    those with the lowest margin between the two nearest entities come first, and those without a margin last.
+    """
+    links, mentions = run.link_table, run.mention_table
+    chosen = np.ones(links.num_rows, np.bool_)
+    if nil:
+        chosen &= pc.is_null(links["entity_id"]).to_numpy()
+    if words is not None:
+        texts = (mentions["text"], links["entity_name"], mentions["expansion"])
+        matches = (pc.match_substring(text, words, ignore_case=True) for text in texts)
+        chosen &= np.logical_or.reduce([pc.fill_null(one, False).to_numpy() for one in matches])
+    rows: Ints = np.flatnonzero(chosen)
+    if lowest_margin:
+        margin = pc.fill_null(links["margin"], float("inf")).to_numpy()[rows]
+        rows = rows[np.argsort(margin, kind="stable")]
+    return rows
 
 
 def rows_called(run: Run, name: str) -> Ints:

@@ -48,10 +48,10 @@ export function sizeBars(sizes) {
   })));
 }
 
-export function whisker(score) {
-  const x = (value) => Math.max(0, Math.min(1, value)) * 100;
+export function whisker(value, low, high) {
+  const x = (share) => Math.max(0, Math.min(1, share)) * 100;
   return h("svg", { class: "whisker", viewBox: "0 0 100 10", "aria-hidden": "true" },
     h("line", { class: "axis", x1: 0, x2: 100, y1: 5, y2: 5 }),
-    h("rect", { class: "bar", x: x(score.low), width: Math.max(1, x(score.high) - x(score.low)), y: 3, height: 4, rx: 2 }),
-    h("line", { class: "limit", x1: x(score.value), x2: x(score.value), y1: 0, y2: 10 }));
+    h("rect", { class: "bar", x: x(low), width: Math.max(1, x(high) - x(low)), y: 3, height: 4, rx: 2 }),
+    h("line", { class: "limit", x1: x(value), x2: x(value), y1: 0, y2: 10 }));
 }

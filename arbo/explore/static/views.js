@@ -15,7 +15,7 @@ export async function overviewView(source) {
       hasKb && tile(known, known === 1 ? "known entity found" : "known entities found", "", "clusters"),
       tile(told.discovered, told.discovered === 1 ? "new entity" : "new entities", "", "nil")),
     told.mentions === 0 && empty("The run has no mentions."),
-    told.scores.length > 0 && section("Scores against the gold annotations", scoreTable(told.scores)),
+    Object.keys(told.scores).length > 0 && section("Scores against the gold annotations", scoreTable(told.scores)),
     told.histogram.bounds.length > 0 && section("Dissimilarities", histogram(told),
       !told.no_cuts && h("p", {}, link("Move the thresholds", "threshold"))),
     told.sizes.length > 0 && section("Sizes of clusters", sizeBars(told.sizes)),
@@ -28,8 +28,8 @@ function tile(value, label, more, ...words) {
 }
 
 function scoreTable(scores) {
-  const interval = (score) => (is(score.low) ? [whisker(score), ` ${decimal(score.low)} – ${decimal(score.high)}`] : "–");
-  const rows = scores.map((score) => ({ cells: [score.metric, decimal(score.value), interval(score), score.over ?? ""] }));
+  const interval = ({ score, interval: ends }) => (is(ends?.[0]) ? [whisker(score, ...ends), ` ${ends.map(decimal).join(" – ")}`] : "–");
+  const rows = Object.entries(scores).map(([name, one]) => ({ cells: [name, decimal(one.score), interval(one), one.over ?? ""] }));
   return table([["score"], ["value", "number"], ["95 % interval"], ["over"]], rows, "scores");
 }
 
