@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -42,38 +40,3 @@ def client_of(service: Service | None = None, **options: Any) -> Any:
 
     app = app_of(service or service_of(), **options)
     return TestClient(app, base_url="http://127.0.0.1:8000", raise_server_exceptions=True)
-
-
-_KINDS: dict[str, Any] = {
-    "boolean": bool,
-    "string": str,
-    "integer": int,
-    "number": (int, float),
-    "null": type(None),
-    "array": list,
-    "object": dict,
-}
-
-
-def fits(value: Any, schema: Mapping[str, Any], schemas: Mapping[str, Any] | None = None) -> bool:
-    """Whether a value fits a JSON schema, with the few keywords that our schemas use."""
-    if "$ref" in schema:
-        schema = (schemas or {})[schema["$ref"].rpartition("/")[2]]
-    if "oneOf" in schema:
-        return any(fits(value, one, schemas) for one in schema["oneOf"])
-    named = schema.get("type", [])
-    kinds = [_KINDS[one] for one in ([named] if isinstance(named, str) else named)]
-    if kinds and not any(isinstance(value, kind) and (kind is bool) >= isinstance(value, bool) for kind in kinds):
-        return False
-    if isinstance(value, str):
-        return re.search(schema.get("pattern", ""), value) is not None
-    if isinstance(value, list):
-        return all(fits(item, schema.get("items", {}), schemas) for item in value)
-    if isinstance(value, dict):
-        own, rest = schema.get("properties", {}), schema.get("additionalProperties", {})
-        if rest is False and {*value} - {*own}:
-            return False
-        return {*schema.get("required", ())} <= {*value} and all(
-            fits(item, own.get(key, rest or {}), schemas) for key, item in value.items()
-        )
-    return True

@@ -216,7 +216,7 @@ def test_the_openapi_document_is_made_of_the_methods() -> None:
 HOSTILE = [
     *(b"", b"{", b"null", b"NaN", b"\xff\xfe", b"[" * 100_000, b"[1" + b",1" * 500 + b"]", b"x" * 10_000_000),
     *(b'{"text": "a", "id": NaN}', b'{"text": "\\ud800"}', b'{"\\ud800": 1, "text": "a"}', b'{"text": "\\u0000"}'),
-    *(b'{"text": "a", "text": "b"}', b'{"text": ["a"]}', b'{"a":' * 900 + b"1" + b"}" * 900),
+    *(b'{"text": ["a"]}', b'{"a":' * 900 + b"1" + b"}" * 900),
     *(b'{"text": "a", "spans": [[' + number + b", 1]]}" for number in (b"1e999", b"1e5", b"9" * 5000)),
     b'{"text": "a", "denotations": [{"span": {"begin": -1, "end": 1e400}}]}',
 ]
@@ -241,7 +241,7 @@ def test_hostile_bodies_get_4xx_and_a_plain_message(path: str, caplog: pytest.Lo
 
 
 def test_a_deeply_nested_document_is_answered_or_refused() -> None:
-    for depth in (10, 300, 700, 900, 990):
+    for depth in (10, 150, 190, 300, 990):
         body = b'{"text": "marsh", "x": ' + b"[" * depth + b"]" * depth + b"}"
         assert client_of().post("/pubannotation", content=body).status_code in (200, 400)
 
