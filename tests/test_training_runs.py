@@ -6,9 +6,9 @@ import errno
 import itertools
 import os
 import shutil
+import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -159,25 +159,21 @@ def test_an_interrupted_training_goes_on_with_the_same_losses(
 
 def test_kill_9_in_the_middle_of_an_epoch(bert_folder: Path, bert: Tower, tmp_path: Path) -> None:
     torch.set_num_threads(1)  # whatever a test before set: sums depend on it
-    begin("dual", bert, tmp_path / "whole", epochs=12)
+    begin("dual", bert, tmp_path / "whole")
     code = f"""
 import sys
 from pathlib import Path
 sys.path.insert(0, {str(Path(__file__).parent)!r})
 from test_training_runs import Tower, begin, torch
+from training_builders import dying, kill
 torch.set_num_threads(1)
-begin("dual", Tower.load({str(bert_folder)!r}, device="cpu"), Path(sys.argv[1]), epochs=12)
+begin("dual", Tower.load({str(bert_folder)!r}, device="cpu"), Path(sys.argv[1]), dying(3, die=kill))
 """
-    process = subprocess.Popen([sys.executable, "-c", code, tmp_path / "parts"], stderr=subprocess.DEVNULL)
-    log, deadline = tmp_path / "parts.training" / "log.jsonl", time.monotonic() + 120
-    while not (log.is_file() and log.read_text("utf-8").count("\n") >= 4):
-        assert process.poll() is None, "it ended before it could be killed"
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-    process.kill()
-    process.wait()
+    killed = subprocess.run([sys.executable, "-c", code, tmp_path / "parts"], stderr=subprocess.DEVNULL)
+    assert killed.returncode == -signal.SIGKILL
+    assert (tmp_path / "parts.training" / "log.jsonl").is_file()
     assert not (tmp_path / "parts").exists()
-    begin("dual", bert, tmp_path / "parts", epochs=12)
+    begin("dual", bert, tmp_path / "parts")
     assert log_of(tmp_path / "parts") == log_of(tmp_path / "whole")
 
 
@@ -240,7 +236,7 @@ def dead_after(moves: int, folder: Path) -> Iterator[Iterator[int]]:
         yield done
 
 
-@pytest.mark.parametrize("place", [0, 2, 8, 20, -7, -5, -4, -3, -2, -1])
+@pytest.mark.parametrize("place", [0, 8, -5, -3, -1])
 def test_killed_between_any_two_files(bert: Tower, unbroken: Any, tmp_path: Path, place: int) -> None:
     out = tmp_path / "model"
     with pytest.raises(Killed), dead_after(place % unbroken("dual").moves, tmp_path):
@@ -417,7 +413,7 @@ def test_two_processes_train_as_one(bert_folder: Path, tmp_path: Path) -> None:
     edit_json(tmp_path / "bert" / "config.json", hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
     (tmp_path / "told.py").write_text(_TOLD, "utf-8")
     words = ["train", "encoder", "train.jsonl", "--kb", "kb.jsonl", "--dev", "test.jsonl", "--encoder", "bert"]
-    words += ["--set", "steps=12", "--set", "batch_size=16", "--set", "learning_rate=0.001", "--out"]
+    words += ["--set", "steps=4", "--set", "batch_size=16", "--set", "learning_rate=0.001", "--out"]
     environment = os.environ | {"OMP_NUM_THREADS": "1", "ACCELERATE_USE_CPU": "true"}
     torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     for out, begin in (("one", []), ("two", torchrun)):
@@ -425,7 +421,7 @@ def test_two_processes_train_as_one(bert_folder: Path, tmp_path: Path) -> None:
         done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
         assert done.returncode == 0, done.stderr
     for rank in (0, 1):
-        assert (tmp_path / f"rank{rank}").read_text("utf-8").split() == ["8"] * 12
+        assert (tmp_path / f"rank{rank}").read_text("utf-8").split() == ["8"] * 4
     one, two = (log_of(tmp_path / out) for out in ("one", "two"))
     assert [line["step"] for line in two] == [line["step"] for line in one]
     for name in ("loss", "gradient"):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import cache
@@ -54,7 +56,12 @@ class Killed(BaseException):
     """What no handler expects."""
 
 
-def dying(after: int, training: int = 1) -> Announce:
+def kill() -> None:
+    """Let no handler run."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def dying(after: int, training: int = 1, die: Callable[[], None] | None = None) -> Announce:
     """Show nothing, and die in the first training, or a later one, after some of its steps."""
     begun = 0
 
@@ -66,6 +73,8 @@ def dying(after: int, training: int = 1) -> Announce:
         def show(items: Iterable[Any], total: int) -> Iterator[Any]:
             for done, item in enumerate(items):
                 if dies and done == after:
+                    if die is not None:
+                        die()
                     raise Killed
                 yield item
 

@@ -251,7 +251,7 @@ def _splits(seed: int, folder: Path) -> None:
 
 
 CAMPAIGNS = {
-    "verbs": Campaign(_verbs, "each mention comes back once from link, discover, add, remove and refit", 30_000, 4),
+    "verbs": Campaign(_verbs, "each mention comes back once from link, discover, add, remove and refit", 30_000, 2),
     "writers": Campaign(_writers, "each mention is in the file of each writer, or its notes say so", 30_000, 15),
     "exports": Campaign(_exports, "each mention is in each export of a run, or its notes say so", 20_000, 8),
     "splits": Campaign(_splits, "splits, frames, candidates and rows hold what was given", 20_000, 10),
