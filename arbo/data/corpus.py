@@ -156,10 +156,6 @@ class Corpus(Sequence[Document]):
         golds = self.tables.mentions["gold"].to_pylist()
         return self.of_tables(self.tables.of_mentions(np.array([seen.isdisjoint(gold or ()) for gold in golds], bool)))
 
-    def of_documents(self, documents: Iterable[Document]) -> Self:
-        """Return a corpus of these documents, with the notes and index names of this one."""
-        return type(self)(documents, self.notes, self.index_names)
-
     def of_tables(self, tables: Tables) -> Self:
         """Return a corpus of tables that come from those of this one, with its notes and index names."""
         return type(self)(tables, self.notes, self.index_names)
@@ -181,9 +177,10 @@ class Corpus(Sequence[Document]):
             return self
         return self.of_tables(self.tables.replaced([*rows.values()], [documents[id_] for id_ in rows]))
 
-    def metadata_of(self, what: Literal["documents", "mentions"]) -> Iterator[Mapping[str, Any]]:
-        """Yield the metadata of the documents, or of the mentions, that have some."""
-        return filter(None, metadata_in(getattr(self.tables, what)))
+    def metadata_of(self, what: Literal["documents", "mentions"]) -> Iterable[Mapping[str, Any]]:
+        """Return the metadata of the documents, or of the mentions, that have some."""
+        table = getattr(self.tables, what)
+        return filter(None, metadata_in(table) if "metadata" in table.column_names else ())
 
     def by_topic(self) -> Corpus:
         """Return the same documents, with the `topic` in their metadata as domain.
@@ -193,7 +190,8 @@ class Corpus(Sequence[Document]):
         if lacking := [document.id for document in self.documents if document.metadata.get("topic") is None]:
             wrong = f"{len(lacking):,} documents, such as {lacking[0]!r}, have no topic in their metadata"
             raise UsageError(f"{wrong}; add the key 'topic', or leave these documents out")
-        return self.of_documents(replace(d, domain=str(d.metadata["topic"])) for d in self.documents)
+        documents = (replace(document, domain=str(document.metadata["topic"])) for document in self.documents)
+        return Corpus(documents, self.notes, self.index_names)
 
     @cached_property
     def order(self) -> npt.NDArray[np.int64]:

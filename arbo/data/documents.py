@@ -140,11 +140,7 @@ class Marked(NamedTuple):
 
 
 def marked_document(
-    document_id: str,
-    text: str,
-    marked: Sequence[Marked],
-    domain: str | None = None,
-    metadata: Mapping[str, Any] = {},
+    document_id: str, text: str, marked: Sequence[Marked], domain: str | None = None, metadata: Mapping[str, Any] = {}
 ) -> Document:
     """Return a document with these mentions; `mention_ids` makes the ids of those without one."""
     mentions = [marked_mention(one, id_, document_id, text) for one, id_ in named(document_id, marked)]

@@ -232,11 +232,11 @@ class KnowledgeBase:
 
         return stats(self)
 
-    def problems(self, *, examples: int = 3) -> tuple[Problem, ...]:
-        """Return the problems, errors first, each with its count, a way to fix it and up to ``examples`` examples."""
+    def problems(self) -> tuple[Problem, ...]:
+        """Return the problems, errors first, each with its count, a way to fix it and up to three examples."""
         from arbo.kb.problems import problems
 
-        return problems(self, examples=examples)
+        return problems(self)
 
     @cached_property
     def fingerprint(self) -> str:

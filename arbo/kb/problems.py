@@ -10,6 +10,7 @@ from arbo.data import KnowledgeBase
 from arbo.kb.names import Example, Spellings, example_of, generic_names, homonyms, ids_of, spellings
 
 Severity = Literal["error", "warning"]
+_SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,7 @@ class Problem:
         return asdict(self) | {"examples": [example.as_dict() for example in self.examples]}
 
 
-def problems(kb: KnowledgeBase, *, examples: int = 3) -> tuple[Problem, ...]:
+def problems(kb: KnowledgeBase) -> tuple[Problem, ...]:
     """Return the problems of a knowledge base, errors first; see `KnowledgeBase.problems`."""
     problems_ = []
     for note, count in kb.notes.items():
@@ -48,7 +49,7 @@ def problems(kb: KnowledgeBase, *, examples: int = 3) -> tuple[Problem, ...]:
     for kind, (wrong, solution) in _KINDS.items():
         if ranked := sorted(cases[kind], key=lambda case: -len(case.entities)):
             severity = "error" if kind in _ERRORS else "warning"
-            problems_.append(Problem(kind, severity, len(ranked), wrong, solution, tuple(ranked[:examples])))
+            problems_.append(Problem(kind, severity, len(ranked), wrong, solution, tuple(ranked[:_SHOWN])))
     if not len(kb):
         problems_.append(Problem("empty", "error", 1, "no entities", "check the path and the format"))
     return tuple(sorted(problems_, key=lambda problem: problem.severity))

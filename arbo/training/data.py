@@ -1,7 +1,7 @@
 """Training data: the mentions of annotated documents, with their entities or gold clusters, and their vectors."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -9,6 +9,7 @@ import numpy as np
 from arbo.data import Corpus, KnowledgeBase, MentionInput, mention_inputs
 from arbo.data.codes import codes_of
 from arbo.data.gold import Gold
+from arbo.data.tables import labels_in
 from arbo.encoders.dual import DualEncoder
 from arbo.engine import Bools, Embeddings, Ids, Metric, Vectors, ranges
 from arbo.errors import DataError
@@ -86,9 +87,8 @@ class TrainingSet:
         their domain has the same gold ids or, without any, the same gold cluster. Mentions that are not trained on can
         only be negatives. Raise DataError if no mention is trained on, or none has an entity of a non-empty ``kb``.
         """
-        annotated = corpus.of_documents(
-            replace(d, mentions=tuple(m for m in d.mentions if (m.labels if clusters else m.gold))) for d in corpus
-        )
+        labels = labels_in(corpus.tables.mentions) if clusters else corpus.tables.mentions["gold"].to_pylist()
+        annotated = corpus.of_tables(corpus.tables.of_mentions(np.array([*map(bool, labels)], np.bool_)))
         gold = Gold.of(annotated, kb if len(kb) else None)
         inputs = mention_inputs(annotated, expand_abbreviations=expand_abbreviations)
         if not inputs:
