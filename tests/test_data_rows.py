@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import uuid
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -125,30 +124,22 @@ def test_an_empty_cell_is_a_key_left_out(empty: object) -> None:
     ("row", "problem"),
     [
         ({"id": "d2"}, "row 1, 'd2': a document needs the key 'text'"),
-        ({"text": "x"}, "row 1: a document needs the key 'id'"),
         ({"id": float("nan"), "text": "x"}, "row 1: the cell 'id' is empty"),
         ({"id": np.int64(7), "text": "x"}, "row 1: 'id' must be a string, not a number; write it in quotes"),
         ({"id": "d2", "text": b"x"}, "row 1, 'd2': 'text' of a document must be a string .*, not 'bytes'"),
         ({"id": "d2", "text": pd.Timestamp(0)}, "row 1, 'd2': 'text' .*, not 'Timestamp'"),
-        ({"id": "d2", "text": "x", "mentions": "m"}, "row 1, 'd2': 'mentions' of a document must be a list"),
         ({"id": "d2", "text": "x", "mentions": [{"spans": [[0.0, 1.0]]}]}, "row 1, 'd2': a span must be a pair of int"),
-        ({"id": "d2", "text": "x", "mentions": [{"spans": [[0, 2]]}]}, "row 1, 'd2:0-2': a span ends at 2"),
         ({"id": "d1", "text": "x"}, r"row 1, 'd1': this id is already taken, with different content \(row 0\)"),
         (["d2", "x"], "row 1: expected a dict, like the first row, not list"),
         (Document("d2", "x"), "row 1: expected a dict, like the first row, not Document"),
-        ({"id": "D2"}, "row 1, 'D2': an entity needs the key 'name'"),
-        ({"id": "D2", "name": "cold", "aliases": "flu"}, "row 1, 'D2': 'aliases' of an entity must be a list of str"),
         ({"id": "D2", "name": "cold", "aliases": [np.nan]}, "row 1, 'D2': 'aliases' of an entity must be a list of st"),
         ({"id": "d1", "name": "cold"}, r"row 1, 'd1': this id is already taken, with different content \(row 0\)"),
     ],
 )
 def test_a_malformed_row_is_named_by_row_and_id(row: Any, problem: str) -> None:
-    is_entity = isinstance(row, dict) and ("name" in row or "entity" in problem)
-    read, first = (
-        (KnowledgeBase.of, {"id": "d1", "name": "flu"}) if is_entity else (Corpus.of, {"id": "d1", "text": TEXT})
-    )
+    read: Any = KnowledgeBase.of if isinstance(row, dict) and "name" in row else Corpus.of
     with pytest.raises(DataError, match=f"^{problem}"):
-        read([first, row])
+        read([{"id": "d1", "text": TEXT, "name": "flu"}, row])
 
 
 def test_rows_of_a_frame_keep_their_index() -> None:
@@ -162,18 +153,12 @@ def test_rows_of_a_frame_keep_their_index() -> None:
     assert Corpus.of(named.reset_index())[0].metadata == {"year": 7}
 
 
-def test_a_row_without_a_mention_describes_its_document() -> None:
+def test_rows_may_describe_a_document_or_be_equal_but_columns_may_not() -> None:
     row = {"document_id": "d1", "text": TEXT}
     (document,) = Corpus.of([{**row, "year": 7}, {**row, "start": 0, "end": 4, "by": "ann"}])
     assert (document.metadata, document.mentions[0].metadata) == ({"year": 7}, {"by": "ann"})
-
-
-def test_equal_rows_are_dropped_and_counted() -> None:
     assert Corpus.of([{"id": "d1", "text": TEXT}] * 2).notes == {"duplicate documents dropped": 1}
     assert KnowledgeBase.of([{"id": "D1", "name": "flu"}] * 3).notes == {"duplicate entities dropped": 2}
-
-
-def test_two_columns_of_one_name_are_refused() -> None:
     frame = pd.DataFrame([["d1", TEXT, "x"]], columns=["id", "text", "text"])
     with pytest.raises(DataError, match="the frame has 2 columns named 'text'; rename or drop all but one"):
         Corpus.of(frame)
@@ -205,8 +190,7 @@ NAMES = ["Marsh fever", "kelp blight", "marsh fevers"]
 
 
 @pytest.mark.parametrize(
-    "make",
-    [list, tuple, iter, np.array, lambda names: np.array(names, object), pd.Index, pa.array, pd.Series],
+    "make", [list, tuple, iter, np.array, lambda names: np.array(names, object), pd.Index, pa.array, pd.Series]
 )
 def test_names_are_documents_in_their_order(make: Any) -> None:
     corpus = Corpus.of(make(NAMES))
@@ -235,11 +219,9 @@ def test_the_index_of_a_series_names_its_mentions() -> None:
 
 @pytest.mark.parametrize("missing", [None, np.nan, " ", 3])
 def test_a_missing_name_is_told_by_row_and_index(missing: Any) -> None:
-    for names in (pd.Series([missing, "flu"], index=["a", "b"]), pd.Series(["flu", missing], index=["b", "a"])):
-        with pytest.raises(
-            DataError, match=rf"row {list(names.index).index('a')}, 'a': a name must be a non-blank string"
-        ):
-            Corpus.of(names)
+    for row, names in enumerate(([missing, "flu"], ["flu", missing])):
+        with pytest.raises(DataError, match=rf"row {row}, 'i{row}': a name must be a non-blank string"):
+            Corpus.of(pd.Series(names, index=["i0", "i1"]))
 
 
 # A mention a row
@@ -276,12 +258,12 @@ def test_rows_of_mentions_are_gathered_by_document() -> None:
 
 def test_gold_of_a_row_is_one_id_several_nil_or_nothing() -> None:
     spans = {"start": 0, "end": 4}
-    assert Corpus.of(flat({**spans, "entity": "D1"})).mentions[0].gold == ("D1",)
-    assert Corpus.of(flat({**spans, "entity": None})).mentions[0].gold is None
-    several = flat({**spans, "entity": "D1| D2"}), flat({**spans, "entities": ["D1", "D2"]})
-    assert all(Corpus.of(rows).mentions[0].gold == ("D1", "D2") for rows in several)
-    several = flat(*({**spans, "entities": ids} for ids in (["D1", "D2"], [], None)))
-    assert [mention.gold for mention in Corpus.of(several).mentions] == [("D1", "D2"), (), None]
+    for column, cells, golds in (
+        ("entity", ["D1", None, "D1| D2"], [("D1",), None, ("D1", "D2")]),
+        ("entities", [["D1", "D2"], [], None], [("D1", "D2"), (), None]),
+    ):
+        rows = flat(*({**spans, column: cell} for cell in cells))
+        assert [mention.gold for mention in Corpus.of(rows).mentions] == golds
 
 
 @pytest.mark.parametrize(
@@ -297,16 +279,12 @@ def test_gold_of_a_row_is_one_id_several_nil_or_nothing() -> None:
             "'d1': 'entity' must be a string, not a number; write it in quotes, or convert the column",
         ),
         ({"start": 0, "end": 4, "entity": " "}, "'d1:0-4#2': an item of the gold ids is empty"),
-        ({"start": 0, "end": 4, "entities": "D1"}, "'d1': 'entities' of a row of mentions must be a list of strings"),
         ({"start": 0, "end": 4, "mention_id": "m2", "type": 5}, "'m2': 'type' of a row of mentions must be a string"),
-        ({"start": 0, "end": 4, "mention_id": ""}, "'d1': the mention id is empty"),
         ({"start": 0, "end": 4, "mention_id": "m1"}, "'m1': document 'd1' has two mentions with this id"),
         ({"start": 0.5, "end": 4}, "'d1': 'start' of a row of mentions must be a whole number, not 0.5"),
-        ({"start": True, "end": 4}, "'d1': 'start' of a row of mentions must be a whole number, not true"),
         ({"start": "0", "end": 4}, "'d1': 'start' of a row of mentions must be a whole number, not a string"),
         ({"start": float("inf"), "end": 4}, "'d1': 'start' of a row of mentions must be a whole number, not inf"),
         ({"start": -1, "end": 4}, "'d1': the span -1 to 4 begins before the document"),
-        ({"start": 4, "end": 4}, "'d1': the span 4 to 4 is empty"),
         ({"start": 0, "end": 99}, "'d1:0-99': a span ends at 99, but document 'd1' has 22 characters"),
         (
             {"start": 0, "end": 4, "text": "Right"},
@@ -324,7 +302,6 @@ def test_gold_of_a_row_is_one_id_several_nil_or_nothing() -> None:
         ({"start": 0, "end": 4, "document_id": 17}, "'document_id' must be a string, not a number; write it in quotes"),
         ({"start": 0, "end": 4, "document_id": None}, "the cell 'document_id' is empty; fill it, or drop the row"),
         ({"start": 0, "end": 4, "mention_id": True}, "'mention_id' of a row of mentions must be .*, not true"),
-        ({"start": 0, "end": 4, "text": 5}, "'d1': 'text' of a row of mentions must be a string"),
     ],
 )
 def test_a_malformed_row_of_a_mention_is_named(row: dict[str, Any], problem: str) -> None:
@@ -342,22 +319,16 @@ def mended(frame: pd.DataFrame, read: Any, column: str) -> Any:
     return read(frame.assign(**{column: eval(code, {"frame": frame})}))
 
 
-@pytest.mark.parametrize("column", ["document_id", "mention_id", "entity", "cluster"])
 @pytest.mark.parametrize("dtype", [int, "Int64", float])
-def test_numbers_as_ids_of_mentions_are_mended_as_the_error_says(column: str, dtype: Any) -> None:
-    rows = flat({"start": 0, "end": 4, "mention_id": "m1", "entity": "D1", "cluster": "c1"})
-    corpus = mended(rows.assign(**{column: pd.Series([4811], dtype=dtype)}), Corpus.of, column)
-    (mention,) = corpus.mentions
-    found = {"document_id": mention.document_id, "mention_id": mention.id, "entity": mention.gold[0]}
-    found["cluster"] = mention.cluster
-    assert found == {"document_id": "d1", "mention_id": "m1", "entity": "D1", "cluster": "c1", column: "4811"}
-
-
-@pytest.mark.parametrize("dtype", [int, float])
-def test_numbers_as_ids_of_documents_and_entities_are_mended_as_the_error_says(dtype: Any) -> None:
-    ids = pd.Series([7, 8], dtype=dtype)
-    assert [d.id for d in mended(pd.DataFrame({"id": ids, "text": "x"}), Corpus.of, "id")] == ["7", "8"]
-    assert [e.id for e in mended(pd.DataFrame({"id": ids, "name": "x"}), KnowledgeBase.of, "id")] == ["7", "8"]
+def test_numbers_as_ids_are_mended_as_the_error_says(dtype: Any) -> None:
+    ids = {"mention_id": "m1", "entity": "D1", "cluster": "c1"}
+    rows, number = flat({"start": 0, "end": 4, **ids}), pd.Series([4811], dtype=dtype)
+    for column in ("document_id", *ids):
+        (mention,) = mended(rows.assign(**{column: number}), Corpus.of, column).mentions
+        found = [mention.document_id, mention.id, *mention.gold, mention.cluster]
+        assert found == [*({"document_id": "d1"} | ids | {column: "4811"}).values()]
+    assert mended(pd.DataFrame({"id": number, "text": "x"}), Corpus.of, "id")[0].id == "4811"
+    assert mended(pd.DataFrame({"id": number, "name": "x"}), KnowledgeBase.of, "id").entities[0].id == "4811"
 
 
 def test_empty_cells_among_ids() -> None:
@@ -434,30 +405,18 @@ def test_a_result_has_the_index_of_the_frame(index: pd.Index, tmp_path: Path) ->
     assert found.to_pandas()["index"].tolist() == [5] * 3
 
 
-def test_the_documented_cast_joins_labels_that_come_back_as_text() -> None:
-    for label in (uuid.UUID(int=7), pd.Timestamp("2026-11-22"), pd.Timedelta("1D"), pd.Interval(0, 1), ("a", 1)):
-        frame = pd.DataFrame({"name": NAMES[:1]}, index=pd.Index([label], tupleize_cols=False))
-        cast = frame.set_axis(frame.index.map(str))
-        found = [arbo.Linker().discover(given["name"]).to_pandas() for given in (frame, cast)]
-        assert isinstance(found[0].index[0], str)
-        assert cast.join(found[1]["cluster_id"])["cluster_id"].notna().all()
-
-
-@pytest.mark.parametrize("clusters", [("c1", None, "c1"), (None, None, None)])
-@pytest.mark.parametrize("scores", [(0.5, None, 1.0), (None, None, None)])
-def test_no_table_loses_a_cluster_or_a_score(
-    clusters: tuple[str | None, ...], scores: tuple[float | None, ...], tmp_path: Path
-) -> None:
-    own = enumerate(zip(clusters, scores, strict=True))
-    mentions = tuple(Mention(f"m{n}", "d1", ((0, 4),), "Left", score=s, cluster=c) for n, (c, s) in own)
+@pytest.mark.parametrize("some", [((0.5, "c1"), (None, None), (1.0, "c1")), ((0.5, None),), ((None, "c"),), ()])
+def test_no_table_loses_a_cluster_or_a_score(some: tuple[tuple[float | None, str | None], ...], tmp_path: Path) -> None:
+    own = enumerate((*some, (None, None)))
+    mentions = tuple(Mention(f"m{n}", "d1", ((0, 4),), "Left", score=s, cluster=c) for n, (s, c) in own)
     bare = Document("d2", TEXT, metadata={"score": 7, "cluster": "k"})
     corpus = Corpus([Document("d1", TEXT, mentions), bare])
     frame = corpus.to_pandas()
-    assert ("cluster" in Corpus(corpus[:1]).to_pandas()) == any(clusters)
+    assert ("cluster" in Corpus(corpus[:1]).to_pandas()) == any(cluster for _, cluster in some)
     frame.to_csv(tmp_path / "rows.csv", index=False)
     frame.to_parquet(tmp_path / "rows.parquet")
     files = [arbo.read_documents(tmp_path / f"rows.{kind}") for kind in ("csv", "parquet")]
     for again in (Corpus.of(frame), *files):
         assert again == corpus
-        assert [mention.score for mention in again.mentions] == list(scores)
+        assert [mention.score for mention in again.mentions] == [*(score for score, _ in some), None]
         assert again[1].metadata.keys() - {"index"} == bare.metadata.keys()

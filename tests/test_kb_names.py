@@ -34,12 +34,7 @@ SPELT = Entity("D2", "Cold", aliases=("marsh  fever", "STRASSE"))
             ("Bug",),
         ),
         # What documents call one entity is no alias of another, but a preferred name stays.
-        (
-            NAMED,
-            [("flu", ["D1"]), ("Influenza", ["D2"]), ("cold", ["D1"])],
-            ("cold",),
-            ("influenza", "Rhinitis"),
-        ),
+        (NAMED, [("flu", ["D1"]), ("Influenza", ["D2"]), ("cold", ["D1"])], ("cold",), ("influenza", "Rhinitis")),
         # Mentions without an entity give no name; of several ids, the first that is known counts.
         (
             COLD,
