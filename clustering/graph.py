@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from operator import index
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,12 @@ class Graph:
     weight: Weights
     n_entities: int
     n_nodes: int
+
+    def __post_init__(self) -> None:
+        for name in ("source", "target", "weight"):  # kernels are compiled once, for arrays that are read-only
+            view = getattr(self, name).view()
+            view.flags.writeable = False
+            object.__setattr__(self, name, view)
 
     @property
     def n_mentions(self) -> int:
@@ -131,7 +137,7 @@ def limits(graph: Graph, threshold: Threshold) -> tuple[float, float]:
 def _node_ids(name: str, values: npt.ArrayLike, n_nodes: int) -> Ids:
     array = np.asarray(values)
     if array.size == 0:
-        return _read_only(np.empty(0, id_dtype(2 * n_nodes)))
+        return np.empty(0, id_dtype(2 * n_nodes))
     if array.ndim != 1 or array.dtype.kind not in "iu":
         raise ValueError(f"{name} must be a flat array of integers, not {array.dtype} of shape {array.shape}")
     smallest, largest = array.min(), array.max()
@@ -139,13 +145,13 @@ def _node_ids(name: str, values: npt.ArrayLike, n_nodes: int) -> Ids:
         row = int(np.argmax((array < 0) | (array >= n_nodes)))
         raise ValueError(f"{name}[{row}]={array[row]} is outside the nodes 0 .. {n_nodes - 1}")
     # Twice as many, because the contraction tree has up to two nodes for each mention.
-    return _read_only(array.astype(id_dtype(2 * n_nodes), copy=False))
+    return array.astype(id_dtype(2 * n_nodes), copy=False)
 
 
 def _finite_weights(values: npt.ArrayLike) -> Weights:
     array = np.asarray(values)
     if array.size == 0:
-        return _read_only(np.empty(0, np.float32 if array.dtype in (np.float16, np.float32) else np.float64))
+        return np.empty(0, np.float32 if array.dtype in (np.float16, np.float32) else np.float64)
     if array.ndim != 1 or array.dtype.kind not in "iuf":
         raise ValueError(f"weight must be a flat array of numbers, not {array.dtype} of shape {array.shape}")
     if array.dtype == np.float16:
@@ -155,10 +161,4 @@ def _finite_weights(values: npt.ArrayLike) -> Weights:
     if not np.isfinite(extremes).all():
         row = int(np.argmin(np.isfinite(weights)))
         raise ValueError(f"weight[{row}]={weights[row]} is not finite; leave out edges that do not exist")
-    return _read_only(weights)
-
-
-def _read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    view = array.view()
-    view.flags.writeable = False
-    return view
+    return weights
