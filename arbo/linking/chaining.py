@@ -102,5 +102,6 @@ def bridges_of(
 ) -> Iterator[tuple[int, int, float, list[int]]]:
     """Yield the first bridges among some merges of a tree: two leaves, the height, and the leaves on each side."""
     edges = Edges(tree.source, tree.target, tree.height).take(merges)
-    ranked = bridges(edges, n_nodes=tree.n_leaves).first(_BRIDGES)
-    return zip(*(column.tolist() for column in (*ranked.edges, ranked.sides)), strict=True)
+    ranked = bridges(edges, n_nodes=tree.n_leaves)
+    first = zip(*(column[: ranked.n_first(_BRIDGES)].tolist() for column in ranked.edges), strict=True)
+    return ((*edge, ranked.sides(place)) for place, edge in enumerate(first))
