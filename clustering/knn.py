@@ -15,7 +15,7 @@ from .dense_search import Scanner, faiss_scanner
 from .index import Index
 from .kernels import in_parallel
 from .progress import Progress, silent
-from .search import Lists, check_metric, empty_lists
+from .search import Lists, check_metric
 from .sparse_search import alike_together
 from .vectors import (
     Csr,
@@ -214,10 +214,10 @@ def lists_of(
     rows, place = np.unique(row, return_inverse=True)
     limit, most = limits(within, len(row)), np.full(len(rows), -np.inf, np.float32)
     np.maximum.at(most, place, limit)
-    lists = empty_lists(most, min(k, n_things) + (self_ids is not None))
+    lists = Lists(*Neighbors.empty(len(rows), min(k, n_things) + (self_ids is not None)), most)
     if k > 0 and len(rows) > 0:
         fill(rows, lists)
-    found = Neighbors(*empty_lists(limit, k)[:2])
+    found = Neighbors.empty(len(row), k)
     for some in (slice(begin, begin + _ROWS) for begin in range(0, len(row), _ROWS)):
         ids, dissimilarity, _ = lists.at(place[some])
         beyond = dissimilarity > limit[some, None]

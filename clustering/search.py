@@ -33,12 +33,6 @@ class Lists(NamedTuple):
         return Lists(self.ids[queries], self.dissimilarity[queries], self.limit[queries])
 
 
-def empty_lists(limit: Floats, k: int) -> Lists:
-    """Return shortlists with ``k`` empty places each, for queries with these limits."""
-    shape = len(limit), k
-    return Lists(np.full(shape, -1, np.int32), np.full(shape, np.inf, np.float32), limit)
-
-
 class Search(NamedTuple):
     """A function that fills the shortlists of a chunk of queries, and the sizes of chunks."""
 

@@ -74,7 +74,7 @@ def by_owner(n_rows: int, what: str, owner: npt.ArrayLike | None, n: int | None)
 def unit(matrix: Matrix) -> Matrix:
     """Scale every row to length 1, in a fixed order of summation; zero rows are kept."""
     starts, data = _values(matrix)
-    scaled = _scaled(starts, data, lengths(matrix))
+    scaled = _scaled(starts, data)
     if isinstance(matrix, np.ndarray):
         return scaled.reshape(matrix.shape)
     return sp.csr_array((scaled, matrix.indices, matrix.indptr), matrix.shape)
@@ -114,10 +114,12 @@ def _lengths(indptr: Ids, data: Floats) -> Weights:
 
 
 @kernel
-def _scaled(indptr: Ids, data: Floats, length: Weights) -> Floats:
+def _scaled(indptr: Ids, data: Floats) -> Floats:
     scaled = np.empty(len(data), np.float32)
-    for i in range(len(length)):
-        divisor = length[i] if length[i] > 0 else 1.0
+    for i in range(len(indptr) - 1):
+        values = data[indptr[i] : indptr[i + 1]]
+        length = np.sqrt(dot(values, values))
+        divisor = length if length > 0 else 1.0
         for j in range(indptr[i], indptr[i + 1]):
             scaled[j] = np.float32(np.float64(data[j]) / divisor)
     return scaled

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import fields
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -15,14 +15,7 @@ IntArray: TypeAlias = npt.NDArray[np.int64]
 Labels: TypeAlias = npt.NDArray[Any] | Iterable[Any]
 
 
-class Encoded(NamedTuple):
-    """The class of each item, from ``0`` to ``n_classes - 1``; every class is in use."""
-
-    codes: IntArray
-    n_classes: int
-
-
-def encode_labels(labels: Labels, *, name: str = "labels") -> Encoded:
+def encode_labels(labels: Labels, *, name: str = "labels") -> IntArray:
     """Encode labels, one per item, as codes from 0 without gaps; equal labels get equal codes.
 
     ``labels`` is a one-dimensional array, or an ordered iterable of hashable values; error messages call it ``name``.
@@ -31,7 +24,7 @@ def encode_labels(labels: Labels, *, name: str = "labels") -> Encoded:
     label cannot be hashed.
 
     >>> encode_labels(["b", "a", "b"])
-    Encoded(codes=array([0, 1, 0]), n_classes=2)
+    array([0, 1, 0])
     """
     if labels is None or isinstance(labels, str | bytes | Set | Mapping):
         raise TypeError(f"{name} is of type {type(labels).__name__}, not an array or a list of labels")
@@ -52,23 +45,20 @@ def encode_labels(labels: Labels, *, name: str = "labels") -> Encoded:
     return _encode_hashables(array.tolist(), name)
 
 
-def _encode_integers(array: npt.NDArray[Any]) -> Encoded:
-    if not len(array):
-        return Encoded(np.zeros(0, np.int64), 0)
-    low, high = int(array.min()), int(array.max())
+def _encode_integers(array: npt.NDArray[Any]) -> IntArray:
+    low, high = (int(array.min()), int(array.max())) if len(array) else (0, 0)
     if high - low > 4 * len(array) + 1024 or high >= 2**63:
         return _encode_sorted(array)
     offset = array.astype(np.int64) - low
-    number = np.cumsum(np.bincount(offset) > 0) - 1
-    return Encoded(number[offset], int(number[-1]) + 1)
+    codes: IntArray = (np.cumsum(np.bincount(offset) > 0) - 1)[offset]
+    return codes
 
 
-def _encode_sorted(array: npt.NDArray[Any]) -> Encoded:
-    distinct, codes = np.unique(array, return_inverse=True)
-    return Encoded(codes.astype(np.int64, copy=False), len(distinct))
+def _encode_sorted(array: npt.NDArray[Any]) -> IntArray:
+    return np.unique(array, return_inverse=True)[1].astype(np.int64, copy=False)
 
 
-def _encode_hashables(labels: list[Any], name: str) -> Encoded:
+def _encode_hashables(labels: list[Any], name: str) -> IntArray:
     number: defaultdict[Any, int] = defaultdict()
     number.default_factory = number.__len__  # a new label gets the next code
     try:
@@ -77,7 +67,7 @@ def _encode_hashables(labels: list[Any], name: str) -> Encoded:
         raise _unhashable(name, labels) from None
     if any(label is None or label != label for label in number):
         raise _missing(name, np.array([i for i, x in enumerate(labels) if x is None or x != x]))
-    return Encoded(codes, len(number))
+    return codes
 
 
 def _missing(name: str, where: npt.NDArray[Any]) -> ValueError:

@@ -45,16 +45,12 @@ class Contingency(Brief):
         >>> table.row, table.column, table.count
         (array([0, 0, 1]), array([0, 1, 1]), array([1, 1, 1]))
         """
-        true = encode_labels(labels_true, name="labels_true")
-        pred = encode_labels(labels_pred, name="labels_pred")
-        if len(true.codes) != len(pred.codes):
-            lengths = f"labels_true has length {len(true.codes)}, but labels_pred has {len(pred.codes)}"
+        true, pred = encode_labels(labels_true, name="labels_true"), encode_labels(labels_pred, name="labels_pred")
+        if len(true) != len(pred):
+            lengths = f"labels_true has length {len(true)}, but labels_pred has {len(pred)}"
             raise ValueError(f"{lengths}; give both for each item")
-        return cls(
-            *_count_cells(true.codes, pred.codes, pred.n_classes),
-            row_size=np.bincount(true.codes, minlength=true.n_classes),
-            column_size=np.bincount(pred.codes, minlength=pred.n_classes),
-        )
+        sizes = np.bincount(true), np.bincount(pred)
+        return cls(*_count_cells(true, pred, len(sizes[1])), *sizes)
 
     @classmethod
     def from_codes(cls, true: IntArray, pred: IntArray) -> Self:

@@ -195,7 +195,7 @@ def _checked(labels: npt.ArrayLike, left: npt.ArrayLike, right: npt.ArrayLike, h
         raise ValueError(f"node {np.argmax(uses)} is joined {uses.max()} times; a node can be joined only once")
     known = classes >= 0
     label = np.full(len(classes), -1)
-    label[known] = encode_labels(classes[known]).codes
+    label[known] = encode_labels(classes[known])
     ends = np.flatnonzero(np.append(heights[1:] != heights[:-1], True)) if len(heights) else np.zeros(0, np.int64)
     step = np.repeat(np.arange(len(ends)), np.diff(ends, prepend=-1))
     return _Tree(label, nodes[0], nodes[1], heights, ends, step, np.bincount(label[known]), int(known.sum()))

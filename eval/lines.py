@@ -125,7 +125,7 @@ def cluster_lines(labels_true: Labels, labels_pred: Labels, document: Labels, *,
     {'ARI': 0.5714, 'B-cubed': 0.8571, 'CoNLL': 0.7302}
     """
     true, pred, where = (
-        encode_labels(labels, name=name).codes
+        encode_labels(labels, name=name)
         for labels, name in ((labels_true, "labels_true"), (labels_pred, "labels_pred"), (document, "document"))
     )
     if not len(true) == len(pred) == len(where):

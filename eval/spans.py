@@ -229,7 +229,7 @@ def _number_by_tokens(true: _Side, pred: _Side) -> IntArray:
     ends = np.stack([start - shift, end - shift], axis=1)
     places = ends.tobytes()
     stops = (16 * np.cumsum(np.bincount(owner, minlength=len(item)))).tolist()  # bytes: two int64 for an interval
-    return encode_labels([places[begin:end] for begin, end in pairwise([0, *stops])]).codes
+    return encode_labels([places[begin:end] for begin, end in pairwise([0, *stops])])
 
 
 def _ratios(precise: int, predicted: int, recalled: int, gold: int) -> SpanRatios:

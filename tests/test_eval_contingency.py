@@ -52,8 +52,7 @@ def test_cells_are_the_pairs_counted(pairs):
     ids=lambda labels: getattr(getattr(labels, "dtype", None), "name", type(labels).__name__),
 )
 def test_labels_of_any_hashable_kind(labels):
-    codes, n_classes = encode_labels(labels)
-    assert (codes.tolist(), n_classes) in [([0, 1, 0], 2), ([1, 0, 1], 2), ([], 0)]
+    assert encode_labels(labels).tolist() in [[0, 1, 0], [1, 0, 1], []]
 
 
 @pytest.mark.parametrize(
