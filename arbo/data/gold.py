@@ -13,6 +13,7 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from arbo.data.corpus import Corpus
 from arbo.data.knowledge_base import KnowledgeBase
@@ -58,18 +59,12 @@ class Gold:
 
         Without a knowledge base, no id has an entity, and a mention without ids has its gold cluster as its id.
         """
-        table = documents.tables.mentions
-        return cls.of_lists(table["gold"].to_pylist(), labels_in(table), table["domain"].to_pylist(), kb)
+        return cls.of_table(documents.tables.mentions, kb)
 
     @classmethod
-    def of_lists(
-        cls,
-        ids: Sequence[Sequence[str] | None],
-        labels: Sequence[Sequence[str] | None],
-        domains: Sequence[str | None],
-        kb: KnowledgeBase | None,
-    ) -> Self:
-        """Look up ids as `of` does: the gold ids, the labels and the domain of each mention."""
+    def of_table(cls, mentions: pa.Table, kb: KnowledgeBase | None) -> Self:
+        """Look up the gold ids of a table of mentions, see `of`."""
+        ids, labels = mentions["gold"].to_pylist(), labels_in(mentions)
         base = KnowledgeBase() if kb is None else kb
 
         def entity_of(id_: str) -> int | None:
@@ -79,6 +74,7 @@ class Gold:
         if kb is None:
             return cls(labels, labels, np.zeros(len(labels) + 1, np.int64), np.empty(0, np.int64), entity_of)
         rows_within = cache(base.rows_within)
+        domains = mentions["domain"].to_pylist()
         rows = [rows_within(tuple(of_mention or ()), domain) for of_mention, domain in zip(ids, domains, strict=True)]
         return cls(ids, labels, *_joined(rows), entity_of)
 

@@ -15,7 +15,6 @@ from arbo.corrections.lines import correction_table
 from arbo.data.arrow import numbers
 from arbo.data.gold import Gold
 from arbo.data.knowledge_base import KnowledgeBase
-from arbo.data.tables import labels_in
 from arbo.engine import Ids, Partition
 from arbo.linking.chaining import describe_giants
 from arbo.linking.config import LinkerConfig
@@ -100,7 +99,7 @@ def _gold(mentions: pa.Table, kb: KnowledgeBase | None) -> tuple[Gold, Ids]:
     has_gold = reduce(pc.or_, (mentions[name].is_valid() for name in columns))
     annotated: Any = np.from_dlpack(pc.indices_nonzero(has_gold.combine_chunks()))  # pyarrow 15 crashes without chunks
     some = mentions.select([*columns, "domain"]).take(numbers(annotated))
-    return Gold.of_lists(some["gold"].to_pylist(), labels_in(some), some["domain"].to_pylist(), kb), annotated
+    return Gold.of_table(some, kb), annotated
 
 
 def _gold_notes(gold: Gold) -> dict[str, int]:

@@ -62,7 +62,7 @@ class Dictionary:
     number: dict[str, int] = field(default_factory=dict, repr=False)
     """The code of each word and of each gap."""
     step: dict[int, int] = field(default_factory=dict, repr=False)
-    """The next node, by the key `_key(node, word)`."""
+    """The next node, by ``node << 32 | number`` of the word or gap."""
     ends: dict[int, tuple[int, ...]] = field(default_factory=dict, repr=False)
     """Rows of the entities with a name that ends in a node, ascending."""
     edges: set[str] = field(default_factory=set, repr=False)
@@ -145,12 +145,12 @@ class Dictionary:
         node = _ROOT
         for part in form:
             number = self.number.setdefault(part, len(self.number))
-            node = self.step.setdefault(_key(node, number), len(self.step) + 1)
+            node = self.step.setdefault(node << 32 | number, len(self.step) + 1)
         return node
 
     def _next(self, node: int, word: str) -> int:
         number = self.number.get(word, -1)
-        return _NOWHERE if node < 0 or number < 0 else self.step.get(_key(node, number), _NOWHERE)
+        return _NOWHERE if node < 0 or number < 0 else self.step.get(node << 32 | number, _NOWHERE)
 
     def _path(self, name: str, known: dict[str, str]) -> tuple[tuple[str, ...], list[str]]:
         """Return the normalised words of a name, and the gaps before them; ``known`` caches words."""
@@ -197,7 +197,3 @@ def _capitals(word: str) -> str:
     """Return a word in capitals without its plural s; an empty string for another word."""
     singular = singular_form(word)
     return singular if singular.isupper() else ""
-
-
-def _key(node: int, number: int) -> int:
-    return node << 32 | number

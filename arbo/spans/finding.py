@@ -9,14 +9,14 @@ from __future__ import annotations
 import re
 from bisect import bisect, insort
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from arbo.data import Corpus, Document, KnowledgeBase, Mention
-from arbo.data.documents import mention_ids, text_of
+from arbo.data import Corpus, Document, KnowledgeBase, Marked
+from arbo.data.documents import marked_document
 from arbo.encoders.index import word_index
 from arbo.progress import Announce, quiet
 from arbo.spans.dictionary import Dictionary, Match
@@ -127,13 +127,12 @@ def _is_free(taken: Sequence[Span], span: Span) -> bool:
 
 
 def _marked(document: Document, proposals: Sequence[Proposal], kb: KnowledgeBase) -> Document:
-    names = mention_ids(document.id, [of.spans for of in proposals])
-    kinds = (types[0] if len(types) == 1 else None for types in (kb.entities[of.entity].types for of in proposals))
-    mentions = (
-        Mention(name, document.id, of.spans, text_of(of.spans, document.text), kind, None, of.score)
-        for name, of, kind in zip(names, proposals, kinds, strict=True)
-    )
-    return replace(document, mentions=tuple(mentions))
+    types = (kb.entities[of.entity].types for of in proposals)
+    marked = [
+        Marked(of.spans, kinds[0] if len(kinds) == 1 else None, score=of.score)
+        for of, kinds in zip(proposals, types, strict=True)
+    ]
+    return marked_document(document.id, document.text, marked, document.domain, document.metadata)
 
 
 T = TypeVar("T")

@@ -1,17 +1,13 @@
 """Split texts into lines, sentences, or passages that a model reads at once."""
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 import numpy as np
 
 from arbo.text.checks import Span
 from arbo.text.words import Offsets, offsets_of, words
-
-Splitter = Callable[[str], Offsets]
-"""Splits a text into pieces and returns their offsets in order. Pieces are not empty, do not overlap, and have no white
-space at their ends."""
 
 _BREAK = re.compile(r"[.!?][\"'\u2019\u201d\u00bb)\]]*(?P<stop>\s+)|(?P<blank>\n\s*\n)")
 _OPENING = "\"'\u2018\u201c\u00ab(["

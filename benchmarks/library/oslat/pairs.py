@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +14,8 @@ from arbo.data.documents import text_of
 from arbo.data.gold import Gold
 from arbo.spans.finding import Spans
 from arbo.text.checks import Span
-from arbo.text.sentences import Splitter, lines
+from arbo.text.sentences import lines
+from arbo.text.words import Offsets
 from clustering.arrays import Bools, Ids
 
 
@@ -26,7 +28,7 @@ class Pieces:
     begin: Ids  # (pieces,) start of the piece in the original document
 
 
-def pieces(documents: Corpus, split: Splitter = lines) -> Pieces:
+def pieces(documents: Corpus, split: Callable[[str], Offsets] = lines) -> Pieces:
     r"""Cut documents and their mentions into pieces, at line ends or with another splitter.
 
     The id of a piece is ``document/line``, with the line on which it begins, counted from 1; further pieces of the same
