@@ -74,6 +74,13 @@ def test_an_abbreviation_means_what_the_text_defines() -> None:
     assert [m.text for m in marked.mentions] == ["SAC"]
 
 
+def test_a_stop_word_that_makes_a_name_counts_in_capitals() -> None:
+    kb = KnowledgeBase([Entity("D1", "Down syndrome", ("Syndrome, Down",)), Entity("D2", "flu")])
+    text = "Down syndrome, a syndrome; Down's syndrome; the syndrome went down, syndrome after flu."
+    marked = find_mentions(DictionaryFinder(), [document(text)], kb)
+    assert [mention.text for mention in marked.mentions] == ["Down syndrome", "Down's syndrome", "flu"]
+
+
 def test_the_index_is_kept_for_the_same_knowledge_base(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[KnowledgeBase] = []
     make = Dictionary.of
@@ -262,10 +269,3 @@ def test_a_run_is_scored_against_its_own_documents_alone(run: Run, linked: Path)
     for option, value in (("--format", "jsonl"), ("--types", "Disease"), ("--kb", linked / "kb.jsonl")):
         outcome = run("evaluate", linked / "run", option, value)
         assert (outcome.code, f"{option} needs --train or --gold" in outcome.told) == (2, True)
-
-
-def test_a_stop_word_that_makes_a_name_counts_in_capitals() -> None:
-    kb = KnowledgeBase([Entity("D1", "Down syndrome", ("Syndrome, Down",)), Entity("D2", "flu")])
-    text = "Down syndrome, a syndrome; Down's syndrome; the syndrome went down, syndrome after flu."
-    marked = find_mentions(DictionaryFinder(), [document(text)], kb)
-    assert [mention.text for mention in marked.mentions] == ["Down syndrome", "Down's syndrome", "flu"]

@@ -27,23 +27,14 @@ from arbo.text.words import windows
 
 torch = pytest.importorskip("torch")
 
-from arbo.spans.model import (  # noqa: E402
-    LabelAttention,
-    entity_in_text,
-    label_attention,
-)
+from arbo.spans.model import LabelAttention, entity_in_text, label_attention  # noqa: E402
 from arbo.spans.model_finder import MOST_WORDS, ModelFinder, without_repetition  # noqa: E402
 
 Batches = Callable[[Tower], AbstractContextManager[list[tuple[int, int]]]]
 
 CONFIG = LabelAttentionConfig(max_length=64, max_name_length=16)
-KB = arbo.KnowledgeBase(
-    [
-        arbo.Entity("E0", "fever"),
-        arbo.Entity("E1", "kidney cancer", aliases=("cancer of the kidney", "left cancer")),
-        arbo.Entity("E2", "marsh fever", aliases=("fever of the marsh",)),
-    ]
-)
+NAMES = [("fever",), ("kidney cancer", "cancer of the kidney", "left cancer"), ("marsh fever", "fever of the marsh")]
+KB = arbo.KnowledgeBase(arbo.Entity(f"E{row}", name, tuple(aliases)) for row, (name, *aliases) in enumerate(NAMES))
 TEXTS = ["the fever of marsh patients", "cancer", "in left kidney disease and left kidney cancer of patients", ""]
 
 
@@ -122,17 +113,12 @@ def test_the_model_attends_and_scores_as_defined(bert: Tower, pooling: Any, dim:
         assert [TEXTS[i][b:e] for b, e in tokens] == TEXTS[i].split()
 
 
-def test_edges(bert: Tower) -> None:
-    model = with_head(bert)
-    none = np.empty(0, np.int64)
+def test_each_text_and_each_name_is_read_once(bert: Tower, batches: Batches) -> None:
+    model, none = with_head(bert), np.empty(0, np.int64)
     assert model.score(TEXTS, KB, none, none).shape == (0,)
     ((weight, _),) = attention(model, TEXTS, [1], [0])
     assert weight.tolist() == [1.0]
     assert model.score(TEXTS, KB, np.array([3]), np.array([0])) == 0
-
-
-def test_each_text_and_each_name_is_read_once(bert: Tower, batches: Batches) -> None:
-    model = with_head(bert)
     text, entity = every_pair(3, 3)
     with batches(model.tower) as seen:
         scores = model.score(TEXTS, KB, np.tile(text, 2), np.tile(entity, 2))[:9]
@@ -243,16 +229,12 @@ def test_what_cannot_be_read(bert: Tower) -> None:
             LabelAttention.of(tower, config)
 
 
-DOCUMENTS = arbo.Corpus(
-    arbo.Document(
-        f"d{i}", text, tuple(arbo.Mention(f"d{i}-{e}", f"d{i}", (span,), text[slice(*span)], gold=(e,)) for e in ids)
-    )
-    for i, (text, span, ids) in enumerate(
-        [
-            ("No marsh.\n\nThe fever of left patients and marsh.", (15, 20), ["E0", "E2"]),
-            ("kidney cancer. Cancer", (0, 13), ["E1"]),
-            ("of the", (0, 2), []),
-        ]
+DOCUMENTS = arbo.Corpus.of(
+    {"id": id_, "text": text, "mentions": [{"spans": [span], "entities": [one]} for one in ids]}
+    for id_, text, span, ids in (
+        ("d0", "No marsh.\n\nThe fever of left patients and marsh.", [15, 20], ["E0", "E2"]),
+        ("d1", "kidney cancer. Cancer", [0, 13], ["E1"]),
+        ("d2", "of the", [0, 2], []),
     )
 )
 
