@@ -61,10 +61,7 @@ def add(
     saved = arbo.open_run(run)
     saved.check_out(out)
     before, reading, job = saved.result, how.of(READING, ReadingConfig()), how.of(JOB, JobConfig())
-    changes: dict[str, Any] = {"xrefs": reading.kb_xrefs, "types": reading.kb_types}
-    changes["generic_names"] = None if reading.generic_names else False
-    changes = {name: value for name, value in changes.items() if value is not None}
-    base = saved.knowledge_base(kb, tell=console.say, **changes)
+    base = saved.knowledge_base(kb, tell=console.say, **reading.of_kb)
     linker = saved.linker(base, edges=edges, cache=None if job.cache is None else Path(job.cache), announce=bars)
     with job.over(linker, out, run) as linker:
         if remove:

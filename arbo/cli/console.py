@@ -7,7 +7,6 @@ import re
 import shlex
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from itertools import islice
 from typing import IO, TYPE_CHECKING, Any
 
 import arbo
@@ -107,24 +106,16 @@ def print_title(title: str) -> None:
     show(title, style="bold")
 
 
-def print_table(
-    columns: Sequence[str],
-    rows: Iterable[Sequence[str]],
-    *,
-    limit: int | None = None,
-    total: int = 0,
-    fold: bool = False,
-) -> None:
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, total: int = 0) -> None:
     """Print a table without borders, and how many of the ``total`` rows are left out.
 
-    ``limit`` is the number of rows to print, None for all. Columns of numbers are right-aligned. A cell that does not
-    fit is folded, or cut.
+    Columns of numbers are right-aligned. A cell that does not fit is folded.
     """
     from rich.table import Column, Table
     from rich.text import Text
 
-    cells = [[Text(escaped(cell)) for cell in row] for row in islice(rows, limit)]
-    made = [Column(name, overflow="fold" if fold else "ellipsis") for name in columns]
+    cells = [[Text(escaped(cell)) for cell in row] for row in rows]
+    made = [Column(name, overflow="fold") for name in columns]
     for place, column in enumerate(made):
         if all(re.fullmatch(r"[\d.,]*", row[place].plain) for row in cells):
             column.justify = "right"
@@ -183,7 +174,7 @@ def print_view(view: pa.Table, *, as_table: bool, total: int = 0) -> None:
         named = all(row["mention_id"].startswith(row["document_id"]) for row in rows)
         rows = [_shorter(row, {"start", "end", "cluster_id", "entity_name", *["document_id"] * named}) for row in rows]
     names = [name.replace("_", " ") for name in (rows[0] if rows else view.column_names)]
-    print_table(names, ([cell(value) for value in row.values()] for row in rows), total=total, fold=True)
+    print_table(names, ([cell(value) for value in row.values()] for row in rows), total=total)
 
 
 def _shorter(row: Mapping[str, Any], but: Collection[str]) -> dict[str, Any]:

@@ -12,6 +12,8 @@ import arbo
 from arbo.cli import console, options
 
 _FILES = "Folder to write the sample to, as documents.jsonl and entities.jsonl."
+_EXPLAINED = ("D06-3", "D20-4", "D01-4")
+"""Mentions of the sample: one that is linked through other names, one by its long form, and one by its name alone."""
 
 
 def demo(
@@ -45,27 +47,11 @@ def demo(
     console.print_title("Scores against the gold annotations")
     console.show(evaluation)
     console.print_title("Three linked mentions, and why")
-    links = _different_links(result)
-    for link in links:
-        console.show(result.explain(link))
+    for mention in _EXPLAINED:
+        console.show(result.explain(mention))
     console.print_title("Three discovered entities")
     console.print_discovered(result, 3)
-    console.print_next(out, ["show", "--nil"], ["explain", links[0].mention.id])
+    console.print_next(out, ["show", "--nil"], ["explain", _EXPLAINED[0]])
     console.show("  arbo link --help  (your own documents)")
     page = shlex.join(["explore", str(out), "--out", f"{out.name}.html"])
     console.show(f"  arbo {page}  (a page to open in a browser)")
-
-
-def _different_links(result: arbo.Result) -> list[arbo.Link]:
-    """Choose three links: one through mentions with other names, one of an abbreviation, and one by its name alone."""
-
-    def n_names(link: arbo.Link) -> int:
-        return len({step.name.casefold() for step in result.explain(link).path})
-
-    links = [link for link in result.links if link.entity is not None]
-    chosen = [max(links, key=n_names)]
-    for is_abbreviation in (True, False):
-        entities = {link.entity for link in chosen}
-        plain = (link for link in links if link.entity not in entities and 0.7 < (link.score or 0) < 0.99)
-        chosen += [link for link in plain if (link.expansion is not None) == is_abbreviation][:1]
-    return chosen

@@ -47,10 +47,10 @@ def _name_systems(paths: Sequence[Path]) -> dict[str, Path]:
     """
     pairs = [str(path).partition("=")[::2] if "=" in str(path) and not path.exists() else ("", path) for path in paths]
     files = [Path(place).name for _, place in pairs]
-    plain = [
-        name if name and files.count(name) == 1 else str(place) for name, (_, place) in zip(files, pairs, strict=True)
+    named = [
+        name or (file if file and files.count(file) == 1 else str(place))
+        for (name, place), file in zip(pairs, files, strict=True)
     ]
-    named = [name or other for (name, _), other in zip(pairs, plain, strict=True)]
     if twice := next((name for name in named if named.count(name) > 1), None):
         raise UsageError(f"two systems are named {twice}; leave one out, or rename it as NAME=PATH")
     return {name: Path(place) for name, (_, place) in zip(named, pairs, strict=True)}
@@ -122,10 +122,8 @@ def evaluate(
         coreference = Coreference(evaluation.per_document, singletons=not scoring.remove_singletons)
         evaluations = evaluate_together(results, train=documents, how=coreference)
     report = Report.of({name: one.lines for name, one in evaluations.items()}, how=Resampling(seed=scoring.seed))
-    if console.as_json:
-        console.print_json({**_of_systems(evaluations), "report": report.as_dict()})
-    else:
-        console.show(next((one for one in evaluations.values() if not one.lines), report))
+    text = next((one for one in evaluations.values() if not one.lines), report)
+    console.answer({**_of_systems(evaluations), "report": report.as_dict()}, text)
     for file in save or ():
         save_file(report.save, file, *names.values(), train, gold)
     if plot is not None:
@@ -200,13 +198,9 @@ def score(
         warn=console.warn,
         announce=bars,
     )
-    if console.as_json:
-        systems = _of_systems(scores.as_dict(names, per_document))
-        console.print_json({"key": str(key), **systems, "report": scores.report.as_dict()})
-    else:
-        console.show(scores.report)
-        if per_document:
-            console.show(f"\n{_table_by_document(scores.by_document())}")
+    systems = _of_systems(scores.as_dict(names, per_document))
+    text = f"{scores.report}\n\n{_table_by_document(scores.by_document())}" if per_document else scores.report
+    console.answer({"key": str(key), **systems, "report": scores.report.as_dict()}, text)
     for file in save or ():
         save_file(scores.report.save, file, key, *names.values())
 

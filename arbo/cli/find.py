@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -97,11 +98,11 @@ def _print(found: Found, kb: arbo.KnowledgeBase, limit: int | None) -> None:
     entities = len({proposal.entity for proposal in found.proposals})
     console.show(f"{n:,} mentions of {entities:,} entities found in {len(documents):,} documents")
     rows = []
-    for mention, proposal in zip(found.corpus.mentions, found.proposals, strict=True):
+    for mention, proposal in islice(zip(found.corpus.mentions, found.proposals, strict=True), limit):
         entity, context = kb.entities[proposal.entity], _context(documents[mention.document_id].text, mention)
         rows.append((mention.document_id, context, entity.name, entity.id, f"{proposal.score:.3f}"))
-    if n and limit != 0:
-        console.print_table(("document", "in context", "found as", "", "score"), rows, limit=limit, total=n)
+    if rows:
+        console.print_table(("document", "in context", "found as", "", "score"), rows, total=n)
 
 
 def _context(text: str, mention: arbo.Mention, width: int = 30) -> str:

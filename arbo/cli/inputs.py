@@ -39,6 +39,12 @@ class ReadingConfig(Settings):
     generic_names: bool = True
     """Whether entities keep generic names, such as `disease`; `arbo kb check` lists some."""
 
+    @property
+    def of_kb(self) -> dict[str, Any]:
+        """What is set of a knowledge base, as `arbo.pipeline.saved_run.read_base` takes it."""
+        how = {"xrefs": self.kb_xrefs, "types": self.kb_types, "generic_names": None if self.generic_names else False}
+        return {name: value for name, value in how.items() if value is not None}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kb:
@@ -51,8 +57,7 @@ class Kb:
         """Read it, and print what is noteworthy."""
         from arbo.pipeline.saved_run import read_base
 
-        more: Any = {"xrefs": how.kb_xrefs, "types": how.kb_types, "generic_names": how.generic_names}
-        kb = read_base(self.path, self.kb_format, columns=columns, tell=console.say, **more)
+        kb = read_base(self.path, self.kb_format, columns=columns, tell=console.say, **how.of_kb)
         _say_columns("entities", (metadata for (metadata,) in kb.columns("metadata")), self.path.name)
         return kb
 

@@ -29,10 +29,6 @@ def resolve(
 
     found = resolve_graph(table, out, name, type_, context, threshold=threshold)
     records = [{**merge._asdict(), "canonical_name": found.names[merge.canonical]} for merge in found.merges]
-    if console.as_json:
-        entities = len(set(found.canonical))
-        console.print_json({"out": str(out), "rows": len(found.names), "entities": entities, "merges": records})
-        return
-    for merge in records[:20]:
-        console.show(f"{merge['canonical_name']}: {', '.join(merge['names'])}")
-    console.show(f"{found}; written to {out}")
+    value = {"out": str(out), "rows": len(found.names), "entities": len(set(found.canonical)), "merges": records}
+    shown = [f"{merge['canonical_name']}: {', '.join(merge['names'])}" for merge in records[:20]]
+    console.answer(value, "\n".join([*shown, f"{found}; written to {out}"]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 from typer import Argument, Option
 
@@ -117,10 +117,7 @@ def _parent(run: Path) -> Path:
     """Return the run of which a run was made."""
     from arbo.pipeline.saved_run import parent_of
 
-    def refuse(problem: str) -> NoReturn:
-        raise UsageError(f"{problem}; give its place: `arbo diff PLACE {run}`")
-
-    before = parent_of(run, arbo.Result.load(run).manifest, refuse)
+    before = parent_of(run, arbo.Result.load(run).manifest)
     if before is None:
         raise UsageError(f"give two runs: {run} was not made of another run")
     return before
