@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import json
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -185,46 +183,6 @@ def lines_of(file: Path) -> list[dict[str, Any]]:
     return [{name: value for name, value in line.items() if name != "date"} for line in lines]
 
 
-def test_twenty_decisions_write_what_the_verb_writes(
-    served: Served, result: arbo.Result, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Accept, candidates, NIL, new, search, same, different, drop, skip and undo, in the same order."""
-    client, other = served(author="ann"), result.links[3].mention.id
-    keys = f"a2nu1ae new name\ns=nobody\n={other}\n!{other}\ndaanu1a2/petrel\n1aan1asdaan"
-    at, answers, words = 0, [], {"e": "new", "=": "same", "!": "different"}
-    offered: list[str] = []
-    while at < len(keys):
-        key, value, at = keys[at], "", at + 1
-        if key in "e=!/":
-            end = keys.index("\n", at)
-            value, at = keys[at:end], end + 1
-        asked = client.get("/api/review/next").json()["question"]
-        body = {"mention_id": asked["mention_id"]}
-        if key == "/":
-            found = client.get(f"/api/review/entities?words={value}&mention_id={body['mention_id']}").json()
-            offered = [one["entity_id"] for one in found["rows"]]
-            continue
-        if key.isdecimal():
-            choices = offered or [one["entity_id"] for one in asked["choices"]]
-            body |= {"answer": "candidate", "value": choices[int(key) - 1]}
-        else:
-            body |= {"answer": {"a": "accept", "n": "nil", "d": "drop", "s": "skip", "u": "undo", **words}[key]}
-            body |= {"value": value} if value else {}
-        offered = []
-        if value == "nobody":
-            assert client.post("/api/review/answer", json=body).status_code == 400
-            continue
-        answers.append(post(client, **body))
-    by_page = lines_of(tmp_path / "run.corrections.jsonl")
-    assert len(by_page) >= 20
-    result.save(tmp_path / "other")
-    monkeypatch.setattr(sys, "stdin", io.StringIO(keys))
-    outcome = run("review", tmp_path / "other", "--author", "ann")
-    assert outcome.code == 0, outcome.err
-    assert by_page == lines_of(tmp_path / "other.corrections.jsonl")
-    assert answers[-1]["written"] == {name: value for name, value in by_page[-1].items() if name != "author"}
-
-
 def test_what_a_decision_spreads_to_is_told_before(served: Served, result: arbo.Result) -> None:
     client = served()
     asked = client.get("/api/review/next").json()["question"]
@@ -300,12 +258,6 @@ def test_applying_obeys_a_given_knowledge_base(
     assert page.applied()["corrections"]["obeyed"] == 1
     assert arbo.Result.load(tmp_path / "run2").links[0].entity == "far"
     assert page_of(tmp_path / "run2", None, file, None, None, run).payload.changes == page.payload.changes
-    arbo.Linker().discover(["another", "collection"]).save(tmp_path / "other")
-    with pytest.raises(arbo.UsageError, match="no mention in common"):
-        page_of(run, tmp_path / "other", file, None, None, tmp_path / "run3")
-    arbo.KnowledgeBase([arbo.Entity("far", "far away")]).to_jsonl(kb)
-    with pytest.raises(arbo.UsageError, match="lacks most entities"):
-        page_of(run, None, file, None, kb, tmp_path / "run3")
     (run / "links.parquet").write_bytes(b"")
     assert page_of(tmp_path / "run2", None, file, None, None, tmp_path / "run3").payload.changes["rows"] == []
     assert "the page shows no changes" in capsys.readouterr().err

@@ -16,6 +16,8 @@ import pytest
 from browser import Browser
 from builders import document, linker
 from conftest import Run, Sample
+from test_explore_report_browser import MARKS
+from test_explore_served import lines_of
 
 import arbo
 from arbo.explore.report import report
@@ -76,7 +78,7 @@ def address(files: Path) -> Iterator[str]:
 
 
 def test_the_views_are_those_of_the_file(browser: Browser, files: Path, address: str) -> None:
-    """Besides the review and its links."""
+    """Besides the review and its links; a page without the token says so."""
     views = [
         "#/",
         "#/clusters/name",
@@ -100,6 +102,9 @@ def test_the_views_are_those_of_the_file(browser: Browser, files: Path, address:
 
     browser.open(files / "run.html")
     wanted = shown()
+    browser.navigate(address.partition("#")[0])
+    told = browser.until("document.querySelector('[role=alert]')?.innerText")
+    assert "open the address that `arbo explore` printed" in told
     open_page(browser, address)
     assert browser.run("location.href") == address.partition("#")[0]
     assert shown() == wanted
@@ -129,11 +134,6 @@ def pressed(browser: Browser) -> None:
             browser.press("Escape")
     held = {"key": "n", "text": "n", "windowsVirtualKeyCode": ord("N"), "autoRepeat": True}
     browser.call("Input.dispatchKeyEvent", type="keyDown", **held)  # answers nothing
-
-
-def lines_of(file: Path) -> list[dict[str, Any]]:
-    lines = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
-    return [{name: value for name, value in line.items() if name != "date"} for line in lines]
 
 
 def test_keys_write_what_the_verb_writes_and_apply_shows_what_changes(
@@ -169,12 +169,6 @@ def typed(step: str) -> str:
     return f"{key}{words}\n" if words else key
 
 
-def test_a_page_without_the_token_says_so(browser: Browser, address: str) -> None:
-    browser.call("Page.navigate", url=address.partition("#")[0])
-    told = browser.until("document.querySelector('[role=alert]')?.innerText")
-    assert "open the address that `arbo explore` printed" in told
-
-
 def test_a_stranger_cannot_use_the_page(browser: Browser, files: Path, address: str) -> None:
     own, _, token = address.partition("#token=")
     body = json.dumps({"mention_id": "D06-3", "answer": "accept"})
@@ -200,33 +194,22 @@ def test_a_stranger_cannot_use_the_page(browser: Browser, files: Path, address: 
     assert not (files / "run.corrections.jsonl").exists()
 
 
-BAD = [
-    "<img src=x onerror='window.harm=1'>",
-    "</script><script>window.harm=1</script>",
-    "<svg onload='window.harm=1'>",
-    "javascript:window.harm=1",
-    "\u202e<b>fo</b>\u2066",
-    "{{constructor.constructor('window.harm=1')()}}",
-    "'\"><iframe srcdoc='<script>parent.harm=1</script>'>",
-]
-
-
 def test_names_of_changes_reasons_and_errors_are_text(browser: Browser, tmp_path: Path) -> None:
     """Also the names of runs and files, the authors and reasons of corrections, types, and words of the user."""
-    kb = arbo.KnowledgeBase([arbo.Entity(f"E{i}", name, (name,), name, (name,)) for i, name in enumerate(BAD)])
-    documents = [document(f"{name} doc", name, f"new {name}") for name in BAD]
+    kb = arbo.KnowledgeBase([arbo.Entity(f"E{i}", name, (name,), name, (name,)) for i, name in enumerate(MARKS)])
+    documents = [document(f"{name} doc", name, f"new {name}") for name in MARKS]
     before = linker(kb).link(documents)
     folder = tmp_path / "<img src=x onerror='window.harm=1'>"
     before.save(folder)
     ids = before.mention_table["mention_id"].to_pylist()
-    lines = [{"mention": ids[0], "entity": None}, {"mention": ids[1], "new": BAD[0]}, {"same": [ids[1], ids[3]]}]
-    lines = [line | {"note": name, "author": name} for line, name in zip(lines, BAD, strict=False)]
+    lines = [{"mention": ids[0], "entity": None}, {"mention": ids[1], "new": MARKS[0]}, {"same": [ids[1], ids[3]]}]
+    lines = [line | {"note": name, "author": name} for line, name in zip(lines, MARKS, strict=False)]
     file = tmp_path / "corrections.jsonl"
     file.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
     after = linker(kb).link(documents, corrections=file)
     after.save(tmp_path / "after")
     harmless = "window.harm ?? document.querySelectorAll('main :is(img, script, iframe, b), svg[onload]').length"
-    with served(tmp_path / "after", "--before", folder, "--author", BAD[0]) as address:
+    with served(tmp_path / "after", "--before", folder, "--author", MARKS[0]) as address:
         open_page(browser, address)
         views = ["#/", "#/clusters", "#/changes", "#/review", f"#/mention/{ids[0]}", "#/search/%3Cimg%20src=x%3E"]
         for view in [*views, "#/mention/%3Cimg%20src%3Dx%20onerror%3D'window.harm%3D1'%3E", "#/%3Csvg%3E/%00/x"]:

@@ -11,6 +11,7 @@ from builders import document, linker, passage, save_data, save_lines
 from conftest import Run, Sample
 from histories import KINDS, History, equal, live
 from rerankers import Oracle, knows_gold
+from test_corrections import states
 
 import arbo
 from arbo.data.corpus import Corpus
@@ -19,10 +20,6 @@ from arbo.retrieval.score_memory import known_scores
 
 KB = arbo.KnowledgeBase([arbo.Entity("E1", "marsh fever"), arbo.Entity("E2", "kelp blight"), arbo.Entity("E3", "zzz")])
 TEXT = "The marsh fever of kelp blight patients."
-
-
-def states(result: arbo.Result) -> list[str]:
-    return [row["status"] for row in result.corrections]
 
 
 @pytest.mark.parametrize("corrected", [True, False])

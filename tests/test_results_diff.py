@@ -70,7 +70,7 @@ def test_settings_that_differ_are_told() -> None:
     assert diff(one, other).settings.keys() == {*changes.settings, "encoder.edges.fingerprint"}
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(drawn_documents())
 def test_mentions_are_numbered_as_in_a_corpus(documents: tuple[arbo.Document, ...]) -> None:
     corpus = Corpus.of(documents)
@@ -100,7 +100,7 @@ def test_without_its_first_mention_a_discovered_entity_is_renamed() -> None:
     ]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.lists(st.integers(0, 11), max_size=12, unique=True), st.lists(st.integers(0, 11), max_size=12, unique=True))
 def test_every_change_is_told_once(first: list[int], second: list[int]) -> None:
     """By brute force: a mention is told of if and only if a run lacks it, or its entity or cluster differs."""

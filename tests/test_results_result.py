@@ -248,34 +248,6 @@ def test_the_manifest_tells_how(result: arbo.Result) -> None:
     assert all(seconds >= 0 for seconds in result.manifest["seconds"].values())
 
 
-def test_names_that_look_like_code_survive_as_plain_text(tmp_path: Path) -> None:
-    names = [
-        "<script>alert(1)</script>",
-        "=cmd()",
-        "[red]x[/red]",
-        "[/x]",
-        "%s{0}\\n",
-        "a\tb\r\nc",
-        "\U0001f98a e\u0301",
-    ]
-    kb = arbo.KnowledgeBase(arbo.Entity(name, name) for name in names)
-    text = "\x1f".join(names)
-    mentions = tuple(
-        arbo.Mention(f"<{name}>", "=d()", ((at, at + len(name)),), name)
-        for name, at in ((name, text.index(name)) for name in names)
-    )
-    made = arbo.Linker(kb).link([arbo.Document("=d()", text, mentions)])
-    made.save(tmp_path / "run")
-    again = arbo.Result.load(tmp_path / "run")
-    assert [link.mention.text for link in again.links] == names
-    assert [link.mention.id for link in again.links] == [f"<{name}>" for name in names]
-    for link in again.links:
-        if link.entity is not None:
-            assert link.entity in str(again.explain(link))
-    assert {cluster.entity for cluster in again.clusters} <= {*names, None}
-    assert again.links[0].entity == names[0]
-
-
 def test_warnings_of_ties_and_of_doubtful_ids(tmp_path: Path) -> None:
     alike = arbo.KnowledgeBase([arbo.Entity(f"E{row}", "flu") for row in range(3)] + [arbo.Entity("D", "cold")])
     half = [document("d", ("flu", ["NIL"]), ("cold", ["NIL"]))]

@@ -60,10 +60,12 @@ def test_doubt_of_an_untuned_link_is_the_share_of_surer_ones(result: arbo.Result
 
 def test_a_tuned_link_is_doubted_by_its_confidence(sample: Sample) -> None:
     documents, kb = sample
-    tuned = arbo.Linker(kb).tune(documents).link(documents)
-    for link, doubt in zip(tuned.links, doubts(tuned), strict=True):
-        if link.confidence is not None:
-            assert doubt == pytest.approx(1 - link.confidence)
+    tuned = arbo.Linker(kb).tune(documents[:60]).link(documents)
+    pairs = [
+        (link.confidence, doubt) for link, doubt in zip(tuned.links, doubts(tuned), strict=True) if link.confidence
+    ]
+    assert pairs
+    assert [doubt for _, doubt in pairs] == pytest.approx([1 - confidence for confidence, _ in pairs])
 
 
 def test_a_large_cluster_is_doubted_more_than_a_small_one(sample: Sample) -> None:
@@ -183,8 +185,9 @@ def test_what_corrections_of_the_run_decided_is_not_asked(
     lines = [{"mention": first.mention.id, "entity": first.entity}]
     linker(sample[1]).link(sample[0], lines).save(tmp_path / "run2")
     questions = run("review", tmp_path / "run2", "--json", "--limit", 1000).json["questions"]
+    asked_ids = {one["link"]["mention"]["id"] for one in questions}
     assert name_of(first, result) not in [
-        name_of(result.link_of(one["link"]["mention"]["id"]), result) for one in questions
+        name_of(link, result) for link in result.links if link.mention.id in asked_ids
     ]
 
 

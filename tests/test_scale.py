@@ -32,7 +32,6 @@ from arbo.retrieval.groups import Search
 from arbo.scale import executors
 from arbo.scale.parts import MANIFEST, Part, code
 from arbo.scale.work import opened, search_memory
-from clustering import METHODS
 
 
 class Shuffled(Executor):
@@ -79,7 +78,7 @@ DIVIDED = [document(f"d{i}", f"fever {i}", "fevers", domain="ab"[i % 2]) for i i
 @pytest.mark.parametrize(
     ("size", "data", "settings"),
     [
-        *((60, None, {"method": method}) for method in METHODS),
+        (60, None, {}),
         (7, None, {"method": "minimax"}),
         *((size, data, {"mention_threshold": None}) for size in (1, 3) for data in ((ONE_NAME, SAME), (None, SAME))),
         (2, (FEVERS, DIVIDED), {"mention_threshold": None}),

@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 
 from arbo.corrections import review
 from arbo.corrections.review import Question, Sitting
-from arbo.errors import DataError, UsageError
+from arbo.errors import ArboError, UsageError
 from arbo.explore.payload import Payload
 from arbo.files import json_ready, real
 from arbo.linker import Linker
@@ -63,22 +63,10 @@ class Page:
             author: who answers.
             kb: a knowledge base with descriptions of entities, which the review searches.
             tell: takes notes.
-
-        Raise UsageError if ``before`` or ``kb`` belongs to another run.
         """
         self._saved, self._out, self._file, self._author, self._tell = saved, out, file, author, tell
         self._kb = None if kb is None else saved.knowledge_base(kb, tell=tell)
-        linked = saved.result.link_table["entity_id"].unique().drop_null().to_pylist()
-        if self._kb is not None and 2 * sum(id_ in self._kb for id_ in linked) < len(linked):
-            remedy = "give the knowledge base of the run, or its next release"
-            raise UsageError(f"{kb} lacks most entities to which {saved.folder} is linked; {remedy}")
-        earlier = open_run(before) if before is not None else _parent(saved, tell)
-        if before is not None and earlier is not None:
-            ids, others = saved.result.row_of, earlier.result.row_of
-            if ids and others and ids.keys().isdisjoint(others):
-                wrong = f"{before} and {saved.folder} have no mention in common"
-                raise UsageError(f"{wrong}; give the run of which {saved.folder} was made")
-        self._show(saved.result, saved.folder, earlier)
+        self._show(saved.result, saved.folder, open_run(before) if before is not None else _parent(saved, tell))
 
     def texts(self, row: Rows) -> list[str]:
         """Return the texts of documents; see `Payload`."""
@@ -188,11 +176,10 @@ def _choice(id_: str, name: str, score: float) -> Answer:
 
 
 def _parent(saved: SavedRun, tell: Tell) -> SavedRun | None:
-    """Open the run that a run was made of, which nobody named; None, with a note, if it is unknown or damaged."""
+    """Open the run that a run was made of, which nobody named; None, with a note, if it is lost or damaged."""
     try:
-        parent = parent_of(saved.folder, saved.result.manifest, tell)
+        parent = parent_of(saved.folder, saved.result.manifest)
         return None if parent is None else open_run(parent)
-    except DataError as error:
-        wrong = f"the run of which {saved.folder} was made cannot be read"
-        tell(f"the page shows no changes, since {wrong}: {error}")
+    except ArboError as error:
+        tell(f"the page shows no changes: {error}")
         return None

@@ -9,10 +9,14 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow.compute as pc
+
 from arbo import formats
 from arbo.corrections.lines import corrections_of
 from arbo.corrections.review import Review
 from arbo.data import Entity, KnowledgeBase
+from arbo.data.arrow import strings
+from arbo.data.tables import mentions_in
 from arbo.errors import UsageError
 from arbo.files import real, sha256_of
 from arbo.linker import Linker
@@ -177,10 +181,11 @@ def open_run(path: str | PathLike[str]) -> SavedRun:
     return SavedRun(Path(path), Result.load(path))
 
 
-def parent_of(folder: Path, manifest: Mapping[str, Any], tell: Tell = ignore) -> Path | None:
-    """Return the run that a run was made of; ``tell`` if it is not there or is another one by now, and return None.
+def parent_of(folder: Path, manifest: Mapping[str, Any]) -> Path | None:
+    """Return the run that a run was made of; None if it was not made of a run.
 
-    Its path is as it was given then, from the present folder or from beside the run.
+    Its path is as it was given then, from the present folder or from beside the run. Raise UsageError if it is not
+    there, or is another one by now.
     """
     if (known := manifest.get("parent")) is None:
         return None
@@ -188,8 +193,8 @@ def parent_of(folder: Path, manifest: Mapping[str, Any], tell: Tell = ignore) ->
     for place in (path, real(folder).parent / path.name):
         if (place / MANIFEST).is_file() and sha256_of(place / MANIFEST) == known["sha256"]:
             return place
-    tell(f"{folder} was made of the run {path}, which is no longer there, or has changed")
-    return None
+    gone = f"{folder} was made of the run {path}, which is no longer there, or has changed"
+    raise UsageError(f"{gone}; give its place: `arbo diff PLACE {folder}`, or `arbo explore {folder} --before PLACE`")
 
 
 def review_of(run: Result, file: Path, author: str | None = None) -> Review:
@@ -198,13 +203,10 @@ def review_of(run: Result, file: Path, author: str | None = None) -> Review:
     Mentions that the file drops, or that a line only gives another entity than a wrong one, are not asked themselves.
     """
     lines = corrections_of(file) if file.exists() else ()
-    dropped = {(line.document, line.spans) for line in lines if line.kind == "drop"}
-    gone = set()
-    if dropped:
-        names = ("mention_id", "document_id", "spans")
-        ids, documents, spans = (run.mention_table[name].to_pylist() for name in names)
-        places = zip(documents, (tuple((one["start"], one["end"]) for one in each) for each in spans), strict=True)
-        gone = {id_ for id_, place in zip(ids, places, strict=True) if place in dropped}
+    dropped = {(line.document or "", line.spans) for line in lines if line.kind == "drop"}
+    documents = strings([document for document, _ in dropped])
+    near = run.mention_table.filter(pc.is_in(run.mention_table["document_id"], documents))
+    gone = {mention.id for mention in mentions_in(near) if (mention.document_id, mention.spans) in dropped}
     records = [row["record"] for row in run.corrections if row["status"] == "obeyed"]
     lines = (*corrections_of(records), *lines)
     gone |= {id_ for line in lines if line.kind == "not" for id_ in line.mentions}
