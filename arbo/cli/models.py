@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -82,6 +82,8 @@ class JobConfig(Settings):
         except BaseException:
             if any(folder.glob(f"*/{MANIFEST}")):
                 console.say(f"finished parts are kept in {folder}, and the same command takes them")
+            with suppress(OSError):
+                folder.rmdir()  # if it is empty
             raise
         if self.work is None:
             remove(folder)
