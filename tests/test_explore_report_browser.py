@@ -221,15 +221,11 @@ def test_a_moved_threshold_counts_as_the_engine_does(opened: Browser, result: ar
             str(clusters),
         ]
         assert f"{value:.3f}" in opened.run("decodeURIComponent(location.hash)")
-    places = {kind: [cuts.values[kind][place] for place in cuts.paired[kind]] for kind in ("entity", "mention")}
-    entity, mention = places["entity"][2], places["mention"][1]
-    opened.go(f"#/threshold/{entity:.3f}/{mention:.3f}")
-    found = cuts.at(entity, mention)
-    shown = [str(int((found.entity >= 0).sum())), str(len(np.unique(found.labels[found.n_entities :])))]
-    assert opened.run("[...document.querySelectorAll('.cut .tile strong')].map(one => one.innerText)")[::2] == shown
-    opened.press_at(f"#cut-{kind}", "ArrowRight")
+    opened.go("#/threshold/0.1/0.1")
+    assert opened.text("#cut-mention + output") == "0.200 (the run)"  # one moves at a time
+    opened.press_at("#cut-mention", "ArrowLeft")
     told = opened.run("[...document.querySelectorAll('.sliders output')].map(one => one.textContent)")
-    assert told[kind == "mention"].startswith(f"{places[kind][3 if kind == 'entity' else 2]:.3f}")
+    assert [text.endswith("(the run)") for text in told] == [True, False]
     opened.run("document.querySelector('.note a').click()")
     opened.until(
         "[...document.querySelectorAll('.sliders output')].every(one => one.textContent.endsWith('(the run)'))"
@@ -238,25 +234,6 @@ def test_a_moved_threshold_counts_as_the_engine_does(opened: Browser, result: ar
     opened.go("#/threshold/0.6/0.2")
     assert opened.run("window.stays") == 1
     assert opened.text("#cut-entity + output") == "0.600"
-
-
-def test_a_slider_that_moves_along_says_so(opened: Browser, result: arbo.Result) -> None:
-    cuts = cuts_of(result)
-    assert isinstance(cuts, Cuts)
-    values, paired = cuts.values["entity"], cuts.paired["entity"]
-    alone = next(place for place in range(len(values)) if place not in paired)
-    is_shown = "document.querySelector('.note a').checkVisibility()"
-    opened.go("#/threshold")
-    assert not opened.run(is_shown)
-    opened.go(f"#/threshold/{values[alone]:.3f}")
-    assert opened.run(is_shown)
-    assert opened.text("#cut-entity + output") == f"{values[alone]:.3f}"
-    opened.press_at("#cut-mention", "ArrowDown")
-    near = min(paired, key=lambda place: abs(place - alone))
-    opened.until("document.querySelector('#cut-entity + output').innerText.includes('along')")
-    assert opened.text("#cut-entity + output") == f"{values[near]:.3f} (moved along)"
-    opened.run("document.querySelector('.note a').click()")
-    opened.until(f"!{is_shown}")
 
 
 def test_what_joins_at_a_threshold_is_named(opened: Browser, result: arbo.Result) -> None:

@@ -1,11 +1,10 @@
 """Partitions of a run at other thresholds, of the graph that the run keeps, with the decisions that it obeys.
 
-The partitions are those of the engine: where one threshold moves while the other stays as in the run, and where both
-have one of a few values. They are kept as differences: the mentions that change from the value next to it, on the side
-of the run's own; where both move, the mention threshold does, after the entity threshold.
+The partitions are those of the engine, where one threshold moves while the other stays as in the run. They are kept as
+differences: the mentions that change from the value next to it, on the side of the run's own.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -19,8 +18,8 @@ from arbo.engine import Decisions, Graph, Partition, partition
 from arbo.results.graphs import graph_of
 from arbo.results.run import Ints, Run
 
-STEPS, PAIRED = 32, 8
-"""Numbers of values of each of the two thresholds: where it moves alone, and where both move."""
+STEPS = 32
+"""Number of values of each of the two thresholds."""
 
 Place = tuple[int, int]
 """Places among the values of the entity threshold and of the mention threshold."""
@@ -102,47 +101,25 @@ class Cuts:
         entity, mention = (values.index(self.run.manifest["threshold"][kind]) for kind, values in self.values.items())
         return entity, mention
 
-    @cached_property
-    def paired(self) -> dict[str, list[int]]:
-        """The places of values that both thresholds have together; the run's own are among them."""
-        paired = {}
-        for (kind, values), home in zip(self.values.items(), self.home, strict=True):
-            spaced = np.linspace(0, len(values) - 1, min(PAIRED, len(values))).round().astype(int)
-            paired[kind] = sorted({*spaced.tolist(), home})
-        return paired
-
     def differences(self) -> Iterator[tuple[Place, Place, Ints, Ints]]:
         """Yield places, the run's own first: each with an earlier one, the rows that change from there, and new roots.
 
         The new roots are those of `roots`.
         """
         yield self.home, self.home, np.empty(0, np.int64), np.empty(0, np.int64)
-        for walks in self._walks():
-            begin = self._roots_at(walks[0][0])
-            for walk in walks:
-                before = begin
-                for earlier, place in pairwise(walk):
-                    now = self._roots_at(place)
-                    rows = np.flatnonzero(now != before)
-                    yield place, earlier, rows, now[rows]
-                    before = now
-
-    def _walks(self) -> Iterator[tuple[list[Place], ...]]:
-        """Yield walks from the same place on: first from the run's own, then where an earlier one was."""
-        entity, mention = self.home
-        yield tuple([(at, mention) for at in side] for side in _sides(range(len(self.values["entity"])), entity))
-        for at in (entity, *(place for place in self.paired["entity"] if place != entity)):
-            places = range(len(self.values["mention"])) if at == entity else self.paired["mention"]
-            yield tuple([(at, place) for place in side] for side in _sides(places, mention))
+        (entity, mention), own = self.home, self._roots_at(self.home)
+        entities = [(at, mention) for at in range(len(self.values["entity"]))]
+        mentions = [(entity, at) for at in range(len(self.values["mention"]))]
+        for walk in (entities[entity:], entities[entity::-1], mentions[mention:], mentions[mention::-1]):
+            before = own
+            for earlier, place in pairwise(walk):
+                now = self._roots_at(place)
+                rows = np.flatnonzero(now != before)
+                yield place, earlier, rows, now[rows]
+                before = now
 
     def _roots_at(self, place: Place) -> Ints:
         return self.roots(self.at(self.values["entity"][place[0]], self.values["mention"][place[1]]))
-
-
-def _sides(places: Iterable[int], middle: int) -> tuple[list[int], list[int]]:
-    """Return the places from the middle one on, upwards and downwards."""
-    ascending = sorted(places)
-    return [at for at in ascending if at >= middle], [at for at in reversed(ascending) if at <= middle]
 
 
 def cuts_of(run: Run) -> Cuts | str:

@@ -217,4 +217,4 @@ def _cuts(cuts: Cuts, known: _Entities) -> bytes:
     members, start = cuts.run.rows_of_cluster
     columns.numbers("discovered.root", -1 - base[members[start[known.n_linked : -1]]])
     points = [[*place, number[one]] for place, one in zip(places, earlier, strict=True)]
-    return columns.packed(cuts=json_ready(cuts.values), pairs=cuts.paired, points=points)
+    return columns.packed(cuts=json_ready(cuts.values), points=points)

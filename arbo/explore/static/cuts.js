@@ -16,10 +16,10 @@ function firstOf(most, before) {
 
 const SHOWN = 100, PARTS = 6;
 
-// The partitions of a run from the block of its cuts: {cuts, pairs, at}, the values of both thresholds, the places of
-// those that both have together, and a function of places of both sliders, which returns {linked, nil, clusters, total,
-// shown, changed}. `changed(first, last)` describes some of the changed clusters, until the function is called again.
-export function cutterOf({ head, c, n, nKnown, isNew, clusterId, clusterName }, { head: { cuts, pairs, points }, columns }) {
+// The partitions of a run from the block of its cuts: {cuts, at}, the values of both thresholds, and a function of places
+// of both sliders, which returns {linked, nil, clusters, total, shown, changed}. `changed(first, last)` describes some of
+// the changed clusters, until the function is called again.
+export function cutterOf({ head, c, n, nKnown, isNew, clusterId, clusterName }, { head: { cuts, points }, columns }) {
   const nEntities = c.entity.length, nRoots = nEntities + n;
   const rootOf = (code) => (code >= 0 ? code : nEntities - 1 - code);
   const own = c.cluster.map((cluster) => (isNew(cluster) ? nEntities + columns["discovered.root"][cluster - nKnown] : cluster));
@@ -105,5 +105,5 @@ export function cutterOf({ head, c, n, nKnown, isNew, clusterId, clusterName }, 
     const counts = compare(), { total, found } = events();
     return { ...counts, total, shown: found.length, changed: (first, last) => described(found.slice(first, last)) };
   };
-  return { cuts, pairs, at };
+  return { cuts, at };
 }

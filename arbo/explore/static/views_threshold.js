@@ -8,7 +8,7 @@ export async function thresholdView(source, entity, mention) {
   const told = await source.overview();
   const heading = h("h1", {}, "Thresholds");
   if (told.no_cuts) return { title: "Thresholds", nodes: [heading, empty(told.no_cuts + " So no other threshold is shown.")] };
-  const own = told.threshold, { cuts, pairs, at: cutAt } = await source.cuts();
+  const own = told.threshold, { cuts, at: cutAt } = await source.cuts();
   const text = (value) => (value === null ? "none" : decimal(value));
   const place = (kind, word) => {
     const near = word === undefined || word === "none" ? own[kind] : Number(word);
@@ -16,16 +16,10 @@ export async function thresholdView(source, entity, mention) {
     return gaps.indexOf(Math.min(...gaps.filter((gap) => !Number.isNaN(gap))));
   };
   const at = { entity: place("entity", entity), mention: place("mention", mention) };
-  // Both thresholds move together over some of their values: the nearest one to a place, or the next one on a side.
-  const paired = (kind, to, side = 0) => {
-    const far = (one) => Math.abs(one - to) + ((one - to) * side < 0 ? cuts[kind].length : 0);
-    return pairs[kind].reduce((best, one) => (far(one) < far(best) ? one : best));
-  };
-  const both = () => at.entity !== home.entity && at.mention !== home.mention;
   const home = { entity: cuts.entity.indexOf(own.entity), mention: cuts.mention.indexOf(own.mention) };
-  if (both()) Object.assign(at, { entity: paired("entity", at.entity), mention: paired("mention", at.mention) });
+  if (at.entity !== home.entity) at.mention = home.mention; // one moves, the other stays as in the run
   const out = h("div", { class: "cut" }), sliders = {}, back = h("a", { href: address("threshold") }, "Back to the run");
-  let later = 0, along = null; // the threshold that moved by itself
+  let later = 0;
   const update = () => {
     clearTimeout(later);
     const result = cutAt(at);
@@ -36,15 +30,11 @@ export async function thresholdView(source, entity, mention) {
     for (const kind of ["entity", "mention"]) {
       sliders[kind].input.value = at[kind];
       sliders[kind].input.setAttribute("aria-valuetext", text(cuts[kind][at[kind]]));
-      sliders[kind].output.textContent = text(cuts[kind][at[kind]]) + (at[kind] === home[kind] ? " (the run)" : kind === along ? " (moved along)" : "");
+      sliders[kind].output.textContent = text(cuts[kind][at[kind]]) + (at[kind] === home[kind] ? " (the run)" : "");
     }
   };
   const move = (kind) => (event) => {
-    const other = kind === "entity" ? "mention" : "entity", to = Number(event.target.value), side = Math.sign(to - at[kind]);
-    const before = at[other];
-    at[kind] = to;
-    if (both()) Object.assign(at, { [kind]: paired(kind, to, side), [other]: paired(other, at[other]) });
-    along = at[other] === before ? null : other;
+    Object.assign(at, home, { [kind]: Number(event.target.value) });
     history.replaceState(null, "", address("threshold", text(cuts.entity[at.entity]), text(cuts.mention[at.mention])));
     update();
   };
@@ -55,11 +45,9 @@ export async function thresholdView(source, entity, mention) {
   }
   update();
   const slider = (kind, label) => h("div", {}, h("label", { for: `cut-${kind}` }, label), sliders[kind].input, sliders[kind].output);
-  const hasPairs = ["entity", "mention"].every((kind) => pairs[kind].length > 1);
   const most = text(cuts.mention[cuts.mention.length - 1]);
   return { title: "Thresholds", nodes: [heading,
-    lead("Move a threshold to see what would join and what would fall apart.",
-      hasPairs && " If both differ from the run's, only some pairs of values are known, so the sliders go to the nearest pair."),
+    lead("Move a threshold to see what would join and what would fall apart, while the other stays as in the run."),
     h("div", { class: "sliders" }, told.kb !== null && slider("entity", "Entity threshold"), slider("mention", "Mention threshold")),
     h("p", { class: "note" }, `The search of the run lists mentions up to ${most}; beyond, no threshold can be shown. `, back), out] };
 }
