@@ -36,7 +36,16 @@ class FileScores:
 
     def as_dict(self, paths: Mapping[str, Path], per_document: bool) -> dict[str, Any]:
         """Return the scores of each system, and perhaps of each document, ready for JSON."""
-        return {name: _as_dict(paths[name], pair, per_document) for name, pair in self.pairs.items()}
+        return {
+            name: {
+                "response": str(paths[name]),
+                **pair.total.as_dict(),
+                "missing_documents": list(pair.missing),
+                "ignored_documents": list(pair.ignored),
+                **({"documents": {key: of.as_dict() for key, of in pair.documents.items()}} if per_document else {}),
+            }
+            for name, pair in self.pairs.items()
+        }
 
     def by_document(self) -> dict[str, dict[str, list[Line]]]:
         """Return the lines of each system by document."""
@@ -161,14 +170,3 @@ def _lines(documents: Collection[DocumentCounts]) -> list[Line]:
     over = f"{right:,} right, {in_key:,} in the key, {in_response:,} in the response"
     mentions = Line.of_counts("mentions", counts, over=over)
     return [mentions, *coreference_lines([document.coreference for document in documents])]
-
-
-def _as_dict(path: Path, pair: PairedCounts, per_document: bool) -> dict[str, Any]:
-    unpaired = {"missing_documents": list(pair.missing), "ignored_documents": list(pair.ignored)}
-    documents = {name: counts.as_dict() for name, counts in pair.documents.items()}
-    return {
-        "response": str(path),
-        **pair.total.as_dict(),
-        **unpaired,
-        **({"documents": documents} if per_document else {}),
-    }
