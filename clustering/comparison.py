@@ -28,7 +28,7 @@ finds; `benchmarks/late_interaction.py` does so for 5,000 names."""
 
 
 SAMPLE = 100
-"""Number of queries on which the recall of token matrices is measured."""
+"""Number of queries on which the recall is measured."""
 
 
 def nearest(queries: Embeddings, corpus: Searchable, k: int, **options: Unpack[SearchOptions]) -> Neighbors:
@@ -65,21 +65,17 @@ def measured_recall(
     *,
     metric: Metric = "cosine",
     self_ids: Ids | None = None,
-    sample: int | None = None,
-    seed: int = 0,
 ) -> float:
     """Return the share of exact neighbours that `nearest` found for a sample of queries; 1 if there are no neighbours.
 
     This is recall@k, where k is the length of the lists. ``found`` is the result of `nearest`; the arguments from
-    ``queries`` to ``self_ids`` must be those of that search. An exact search is made for ``sample`` queries, drawn
-    without replacement; by default 1,000 for vectors and 100 for token matrices. Raise ValueError if ``found`` does not
-    have one list for each query.
+    ``queries`` to ``self_ids`` must be those of that search. An exact search is made for `SAMPLE` queries, drawn
+    without replacement. Raise ValueError if ``found`` does not have one list for each query.
     """
     if len(found.ids) != queries.n:
         raise ValueError(f"found has {len(found.ids)} lists for {queries.n} queries; give the queries of that search")
     n, k = queries.n, found.ids.shape[1]
-    size = sample or (SAMPLE if isinstance(corpus, TokenMatrices) else 1000)
-    drawn = np.sort(np.random.default_rng(seed).choice(n, min(size, n), replace=False))
+    drawn = np.sort(np.random.default_rng(0).choice(n, min(SAMPLE, n), replace=False))
     sample_ids = None if self_ids is None else np.asarray(self_ids)[drawn]
     exact = _nearest(queries.taken(drawn), corpus, k, None, metric=metric, self_ids=sample_ids)
     return share_found(found.dissimilarity[drawn], exact.dissimilarity)

@@ -24,9 +24,9 @@ def lightest_entity_edges(graph: Graph, limit: float, *, directed: bool) -> Enti
 
     If not ``directed``, edges from mentions to entities count too.
     """
-    edges = no_entity_edges(graph)
-    _find(graph.source, graph.target, graph.weight, graph.n_entities, limit, directed, *edges)
-    return edges
+    lightest = no_entity_edges(graph)
+    _find(graph.edges, graph.n_entities, limit, directed, lightest)
+    return lightest
 
 
 def no_entity_edges(graph: Graph) -> EntityEdges:
@@ -53,16 +53,8 @@ def lighter_entity_edge(entity_edges: EntityEdges, a: int, b: int) -> int:
 
 
 @kernel
-def _find(
-    source: Ids,
-    target: Ids,
-    weight: Weights,
-    n_entities: int,
-    limit: float,
-    directed: bool,
-    entity: Ids,
-    lightest: Weights,
-) -> None:
+def _find(edges: Edges, n_entities: int, limit: float, directed: bool, nearest: EntityEdges) -> None:
+    (source, target, weight), (entity, lightest) = edges, nearest
     for i in range(len(source)):
         u, v = source[i] - n_entities, target[i] - n_entities
         if not directed and v < 0:

@@ -7,7 +7,7 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-from .arrays import Ids, Threshold, Weights, id_dtype
+from .arrays import Edges, Ids, Threshold, Weights, id_dtype
 
 _ROWS = 1 << 16  # lists that become edges at once
 
@@ -31,6 +31,11 @@ class Graph:
             view = getattr(self, name).view()
             view.flags.writeable = False
             object.__setattr__(self, name, view)
+
+    @property
+    def edges(self) -> Edges:
+        """The edges."""
+        return Edges(self.source, self.target, self.weight)
 
     @property
     def n_mentions(self) -> int:

@@ -198,12 +198,7 @@ def checked_pairs(query: Ids, thing: Ids, n_queries: int, n_things: int) -> tupl
 
 
 def lists_of(
-    row: Ids,
-    k: int,
-    n_things: int,
-    self_ids: Ids | None,
-    within: Limit,
-    fill: Callable[[Ids, Lists], None],
+    row: Ids, k: int, n_things: int, self_ids: Ids | None, within: Limit, fill: Callable[[Ids, Lists], None]
 ) -> Neighbors:
     """Return the nearest things of each query, as ``fill`` finds them; queries with the same row are searched once.
 

@@ -184,7 +184,7 @@ def _forest(graph: Graph, method: Method, limits: tuple[float, float]) -> tuple[
     directed = method != "undirected"
     entity_edges = lightest_entity_edges(graph, entity_limit, directed=directed)
     if method == "independent" and entity_edges.entity.all():
-        return hang_on_entities(entity_edges), Edges(graph.source, graph.target, graph.weight).take(_NONE)
+        return hang_on_entities(entity_edges), graph.edges.take(_NONE)
     edges = surviving_edges(graph, entity_edges.weight, mention_limit, directed=directed)
     if method == "undirected":
         forest, nil = undirected_forest(entity_edges, edges)

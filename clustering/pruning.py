@@ -22,7 +22,7 @@ def surviving_edges(graph: Graph, bound: Weights, limit: float, *, directed: boo
     of their target or, if not ``directed``, of at least one end; if not ``directed``, their source is the smaller end.
     Mentions are numbered from 0.
     """
-    given, begins = Edges(graph.source, graph.target, graph.weight), range(0, graph.n_edges, _CHUNK)
+    given, begins = graph.edges, range(0, graph.n_edges, _CHUNK)
 
     def empty(n: int) -> Edges:
         return Edges(np.empty(n, given.source.dtype), np.empty(n, given.target.dtype), np.empty(n, given.weight.dtype))

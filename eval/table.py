@@ -52,17 +52,10 @@ class Table:
     remarks: list[str]
 
     @classmethod
-    def of_texts(
-        cls,
-        title: str,
-        names: Sequence[str],
-        rows: Iterable[Iterable[str]],
-        n_texts: int = 1,
-        remarks: Sequence[str] = (),
-    ) -> Self:
-        """Make a table of unmarked cells; the first ``n_texts`` columns have no numbers."""
-        is_number = tuple(place >= n_texts for place in range(len(names)))
-        return cls(title, tuple(names), is_number, [tuple(map(Cell, row)) for row in rows], [*remarks])
+    def of_texts(cls, title: str, names: Sequence[str], rows: Iterable[Iterable[str]]) -> Self:
+        """Make a table of unmarked cells; all columns but the first have numbers."""
+        is_number = tuple(place > 0 for place in range(len(names)))
+        return cls(title, tuple(names), is_number, [tuple(map(Cell, row)) for row in rows], [])
 
     @property
     def header(self) -> tuple[str, ...]:
