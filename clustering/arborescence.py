@@ -35,7 +35,9 @@ def arborescence_forest(entity_edges: EntityEdges, edges: Edges) -> Forest:
 
     ``edges`` are those between mentions that `clustering.pruning.surviving_edges` selects.
     """
-    lists = _lists(len(entity_edges.entity), edges)
+    start: Ids = np.zeros(len(entity_edges.entity) + 1, id_dtype(len(edges.source)))
+    lists = _Lists(start, np.empty_like(edges.source), np.empty_like(edges.weight))
+    _list_by_target(edges, lists)
     forest = unreached(len(entity_edges.entity), edges.source, edges.weight)
     _expand(entity_edges, lists, *_contract(entity_edges, lists), forest)
     return forest
@@ -47,13 +49,6 @@ class _Lists(NamedTuple):
     start: Ids  # (mentions + 1,) the edges into ``v`` are at ``start[v] .. start[v + 1] - 1``.
     source: Ids
     weight: Weights
-
-
-def _lists(n_mentions: int, edges: Edges) -> _Lists:
-    start: Ids = np.zeros(n_mentions + 1, id_dtype(len(edges.source)))
-    lists = _Lists(start, np.empty_like(edges.source), np.empty_like(edges.weight))
-    _list_by_target(edges, lists)
-    return lists
 
 
 @kernel

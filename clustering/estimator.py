@@ -4,7 +4,6 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClusterMixin, _fit_context
 from sklearn.utils import check_array
@@ -145,7 +144,9 @@ class ArborescenceClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             nil_threshold=self.nil_threshold,
         )
         self.entity_: Ids = self.partition_.entity
-        self.labels_ = _in_order_of_appearance(self.partition_.labels[self.partition_.n_entities :])
+        labels = self.partition_.labels[self.partition_.n_entities :]
+        _, first, place = np.unique(labels, return_index=True, return_inverse=True)
+        self.labels_: Ids = np.argsort(np.argsort(first))[place]
         return self
 
     def _entity_vectors(self, entities: Any, samples: Vectors) -> Vectors:
@@ -163,8 +164,3 @@ class ArborescenceClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
-
-
-def _in_order_of_appearance(labels: Ids) -> npt.NDArray[np.int64]:
-    _, first, place = np.unique(labels, return_index=True, return_inverse=True)
-    return np.argsort(np.argsort(first))[place]

@@ -307,20 +307,14 @@ def _describe(graph: Graph, forest: Forest, nil: Edges, tree: MergeTree | None =
     weight = np.full(graph.n_nodes, np.nan, graph.weight.dtype)
     parent[n_entities:] = np.where(forest.is_reached, forest.parent + n_entities, -1)
     weight[n_entities:] = forest.weight
-    nil = _in_order_of_targets(nil)
+    if (nil.target[1:] < nil.target[:-1]).any():
+        nil = nil.take(np.argsort(nil.target, kind="stable"))
     nil_edges = Edges(nil.source + n_entities, nil.target + n_entities, nil.weight)
     labels, bottleneck = _trace(parent, weight, n_entities)
     label_components(nil_edges.source, nil_edges.target, labels)
     mentions = labels[n_entities:]
     entity = np.where(mentions < n_entities, mentions, -1)
     return Partition(labels, entity, parent, weight, bottleneck, nil_edges, tree)
-
-
-def _in_order_of_targets(edges: Edges) -> Edges:
-    """Sort edges by their targets; those of a target keep their order."""
-    if (edges.target[1:] >= edges.target[:-1]).all():
-        return edges
-    return edges.take(np.argsort(edges.target, kind="stable"))
 
 
 @kernel

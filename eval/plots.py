@@ -67,17 +67,14 @@ def plot_precision_recall(curves: Mapping[str, Any], path: str | os.PathLike[str
 def _curve(axes: Axes, i: int, name: str, recall: FloatArray, precision: FloatArray) -> tuple[Line2D, str]:
     shown = recall > 0
     recall, precision = recall[shown], precision[shown]
-    (line,) = axes.plot(recall, precision, clip_on=False, **_look(i))
+    look = {"color": COLOURS[i % len(COLOURS)], "linestyle": DASHES[i % len(DASHES)]}
+    (line,) = axes.plot(recall, precision, clip_on=False, **look)
     if not len(recall):
         return line, name
     f1 = 2 * recall * precision / (recall + precision)
     best = int(np.argmax(f1))
     axes.plot(recall[best], precision[best], "o", color=line.get_color(), markeredgecolor="white", clip_on=False)
     return line, f"{name} (F1 {f1[best]:.3f})"
-
-
-def _look(i: int) -> dict[str, Any]:
-    return {"color": COLOURS[i % len(COLOURS)], "linestyle": DASHES[i % len(DASHES)]}
 
 
 def plot(draw: Callable[[Axes], Legend], path: str | os.PathLike[str]) -> None:

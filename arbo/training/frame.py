@@ -125,7 +125,7 @@ def _begun(folder: Path, target: Path, job: dict[str, Any]) -> Iterator[None]:
         shutil.rmtree(_old_of(target), ignore_errors=True)
         for left in folder.glob(".*-*"):  # left by a process that was killed while writing
             shutil.rmtree(left) if left.is_dir() else left.unlink()
-        _shorten(folder / LOG, max(map(step_of, checkpoints(folder)), default=0))
+        _shorten(folder / LOG, max((int(one.name.removeprefix(_PREFIX)) for one in checkpoints(folder)), default=0))
         yield
 
 
@@ -243,11 +243,6 @@ def save_checkpoint(
 def checkpoints(folder: Path) -> list[Path]:
     """List the checkpoints in a training folder, the newest last."""
     return sorted(folder.glob(f"{_PREFIX}*"))
-
-
-def step_of(checkpoint: Path) -> int:
-    """Return the number of steps that were completed at a checkpoint."""
-    return int(checkpoint.name.removeprefix(_PREFIX))
 
 
 def best_model(folder: Path, state: State) -> Path:
