@@ -26,8 +26,8 @@ from test_formats import check_fault, check_value, read
 
 import arbo
 from arbo.errors import DataError, MissingDependency, UsageError
-from arbo.formats.skos import read_skos
-from arbo.formats.umls import ST21PV, read_umls
+from arbo.formats.skos import read_entities as read_skos
+from arbo.formats.umls import ST21PV, read_entities as read_umls
 
 
 def paul(**changes: Any) -> str:

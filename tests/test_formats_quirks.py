@@ -18,8 +18,8 @@ from test_formats import lines_of, read
 import arbo
 from arbo.errors import DataError, UsageError
 from arbo.formats import brat, read_documents
-from arbo.formats.brat import read_brat
-from arbo.formats.zeshel import read_zeshel
+from arbo.formats.brat import read_documents as read_brat
+from arbo.formats.zeshel import read_documents as read_zeshel
 
 OPTIONS: Any = {"on_error": "skip"}
 PAIR = DOCUMENTS["brat"]["d.txt"]

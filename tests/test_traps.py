@@ -17,7 +17,7 @@ from conftest import Sample
 import arbo
 from arbo.data.corpus import Corpus
 from arbo.files import check_hashes, sha256_of
-from arbo.formats.brat import read_brat, write_brat
+from arbo.formats.brat import read_documents as read_brat, write_brat
 from arbo.scale import work
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="links and modes of POSIX")

@@ -1,8 +1,11 @@
-"""Formats of documents, knowledge bases and exports: one module reads and writes each, `FORMATS` lists them.
+"""Formats of documents, knowledge bases and exports: one module reads and writes each.
 
-A writer of documents takes three arguments: the documents, whose gold ids it writes; a path; and a mapping of each id
-to its name. It returns counts of the items that the format changes or cannot hold. A writer of tables takes a
-table and a path.
+A module reads files with `read_documents` and `read_entities`. Or it has `document` and `entity`, which make one of a
+piece of a file, and `SUFFIXES`, the endings of files; the pieces are lines, unless it has a function `pieces`.
+
+`write_NAME` writes a format. A writer of documents takes three arguments: the documents, whose gold ids it writes; a
+path; and a mapping of each id to its name. It returns counts of the items that the format changes or cannot hold. A
+writer of tables takes a table and a path.
 """
 
 from __future__ import annotations
@@ -17,14 +20,14 @@ from importlib import import_module
 from itertools import chain, islice
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, get_args
 
 from arbo import data
 from arbo.data.objects import ENTITY_KEYS
 from arbo.data.records import OnError
 from arbo.errors import DataError, UsageError
 from arbo.files import PathLike
-from arbo.formats.files import data_files, line_pieces, read_head, read_items, read_lines
+from arbo.formats.files import Paths, data_files, line_pieces, read_head, read_items, read_lines
 
 _Shared = Literal["blink", "csv", "jsonl", "parquet", "tsv", "zeshel"]
 _OfLines = Literal["conll", "ecbplus", "ecbplus-events", "gsc", "hipe", "pubtator"]
@@ -32,104 +35,56 @@ DocumentFormat = Literal[_Shared, _OfLines, "bioc", "brat", "docbin", "pubannota
 KnowledgeBaseFormat = Literal[_Shared, "index", "medic", "obo", "obographs", "skos", "umls"]
 ExportFormat = Literal["csv", "tsv", "jsonl", "pubtator", "pubannotation", "bioc", "brat", "conll", "clusters"]
 Ids = Literal["links", "gold"]
+_Items = Literal["documents", "entities"]
 Inputs = PathLike | Iterable[PathLike]
 """Files, folders, patterns such as `corpus/*.txt`, or `-`, the standard input."""
 
 
-class Reading(NamedTuple):
-    """How to read documents or entities in a format, and how to recognise their files."""
-
-    reader: str
-    """The module and the function: one that reads files, or ``document`` or ``entity``, which makes one of a piece of a
-    file. The module then has the endings of files, ``SUFFIXES``, and perhaps ``pieces``; otherwise pieces are lines."""
-    looks: str
-    """Pattern that recognises a file of the format; it is searched in the name (lower case, without .gz), followed by a
-    line end and the first 64 KB of the file."""
-    options: Mapping[str, Any] = {}
-    """Options of the reader."""
-
-
-class Format(NamedTuple):
-    """A format: how documents and how entities are read, and the module and function of the writer."""
-
-    documents: Reading | None = None
-    entities: Reading | None = None
-    writer: str | None = None
-
-
-def _table(kind: str, documents: str, entities: str, writer: str | None = None) -> Format:
-    return Format(
-        Reading("table:read_documents", documents, {"kind": kind}),
-        Reading("table:read_entities", entities, {"kind": kind}),
-        writer,
-    )
-
-
 _CSV = r'\A(.*\.csv\n|.*\n(["\w-]+[,;])*"?(document_)?id"?[,;]["\w])'
 _PARQUET = r"\A.*\nPAR1"
-_BIOC = (
-    r"\A.*\n(\s*<\?xml[^>]*>)?(\s*<!DOCTYPE[^>]*>)?\s*<collection\b"
-    r'|\A.*\n[\s\[]*\{(?![\s\S]*"mentions"\s*:)[\s\S]*"passages"\s*:\s*\['
-)
+_JSON_WITH = r'\A.*\n[\s\[]*\{(?![\s\S]*"mentions"\s*:)[\s\S]*'
 
-FORMATS: Mapping[str, Format] = {
-    "index": Format(entities=Reading("index:read_index", r"\Aarbo-index\.json\n")),
-    "parquet": _table("parquet", _PARQUET, _PARQUET),
-    "docbin": Format(Reading("docbin:document", r"\A.*\.spacy\n")),
-    "brat": Format(Reading("brat:read_brat", r"\A.*\.(ann|tar|tgz)\n"), writer="brat:write_brat"),
-    "ecbplus": Format(Reading("ecbplus:read_ecbplus", r"\A.*\n\s*+[^\t\n]+\t[0-9]+\t[0-9]+\t\S")),
-    "ecbplus-events": Format(
-        Reading("ecbplus:read_ecbplus", r"(?!)", {"kind": "Event"})
-    ),  # never guessed: the same files
-    "conll": Format(Reading("conll:document", r"^#begin document"), writer="conll:write_conll"),
-    "pubtator": Format(Reading("pubtator:document", r"\A.*\n\s*+[^|\t\n]+\|t\|"), writer="pubtator:write_pubtator"),
-    "hipe": Format(Reading("hipe:document", r"\A.*\n\s*TOKEN\t.*\bNE-COARSE-LIT\b")),
-    "gsc": Format(Reading("gsc:document", r"^[0-9]+\t[0-9]+\t[^\t\n]+\t\S+\s*$")),
-    "bioc": Format(Reading("bioc:document", _BIOC), writer="bioc:write_bioc"),
-    "pubannotation": Format(
-        Reading(
-            "pubannotation:document",
-            r'\A.*\n[\s\[]*\{(?![\s\S]*"mentions"\s*:)[\s\S]*"(denotations|sourcedb)"\s*:',
-        ),
-        writer="pubannotation:write_pubannotation",
-    ),
-    "umls": Format(entities=Reading("umls:read_umls", r"\Amrconso\.rrf\n")),
-    "obo": Format(entities=Reading("obo:entity", r"^(format-version:|\[Term\])")),
-    "obographs": Format(entities=Reading("obographs:entity", r'\A.*\n\s*\{[\s\S]*"graphs"\s*:\s*\[')),
-    "skos": Format(
-        entities=Reading(
-            "skos:read_skos",
-            r"^[^\S\n]*+(@?prefix\s+[\w.-]*:\s*<|<rdf:RDF\b)|^<[^<>\s]+>\s+<[^<>\s]+>\s+[<\"_]",
-        )
-    ),
-    "medic": Format(entities=Reading("medic:read_medic", r"\A.*\n\s*+[^|\t\n]+(\|[^|\t\n]+)*\|\|")),
-    "zeshel": Format(
-        Reading("zeshel:read_zeshel", r'\A.*\n\s*\{.*"context_document_id"'),
-        Reading("zeshel:entity", r'\A.*\.json\n\s*\{.*"title"'),
-    ),
-    "blink": Format(
-        Reading("blink:document", r'\A.*\n\s*\{.*"context_left"'),
-        Reading("blink:entity", r'\A.*\n\s*\{(?!.*"name").*"title"'),
-    ),
-    "jsonl": Format(
-        Reading("jsonl:document", r"\A.*\n\s*\{"),
-        Reading("jsonl:entity", r'\A.*\n\s*\{.*"name"'),
-        "jsonl:write_jsonl",
-    ),
-    "csv": _table("csv", _CSV, _CSV, "table:write_csv"),
-    "tsv": _table(
-        "tsv",
-        r'\A(.*\.tsv\n|.*\n(.*\t)?"?(document_)?id"?\t)',
-        r"\A(.*\.tsv\n|.*\n[^\n\t]+\t)",
-        "table:write_tsv",
-    ),
-    "text": Format(Reading("text:document", r"\A(.*\.txt|-)\n(?!\s*<(\?xml|Document\b))")),
-    "clusters": Format(writer="jsonl:write_clusters"),
+DOCUMENT_FORMATS: Mapping[str, str] = {
+    "parquet": _PARQUET,
+    "docbin": r"\A.*\.spacy\n",
+    "brat": r"\A.*\.(ann|tar|tgz)\n",
+    "ecbplus": r"\A.*\n\s*+[^\t\n]+\t[0-9]+\t[0-9]+\t\S",
+    "ecbplus-events": r"(?!)",  # never guessed: the same files
+    "conll": r"^#begin document",
+    "pubtator": r"\A.*\n\s*+[^|\t\n]+\|t\|",
+    "hipe": r"\A.*\n\s*TOKEN\t.*\bNE-COARSE-LIT\b",
+    "gsc": r"^[0-9]+\t[0-9]+\t[^\t\n]+\t\S+\s*$",
+    "bioc": r"\A.*\n(\s*<\?xml[^>]*>)?(\s*<!DOCTYPE[^>]*>)?\s*<collection\b|" + _JSON_WITH + r'"passages"\s*:\s*\[',
+    "pubannotation": _JSON_WITH + r'"(denotations|sourcedb)"\s*:',
+    "zeshel": r'\A.*\n\s*\{.*"context_document_id"',
+    "blink": r'\A.*\n\s*\{.*"context_left"',
+    "jsonl": r"\A.*\n\s*\{",
+    "csv": _CSV,
+    "tsv": r'\A(.*\.tsv\n|.*\n(.*\t)?"?(document_)?id"?\t)',
+    "text": r"\A(.*\.txt|-)\n(?!\s*<(\?xml|Document\b))",
 }
-"""All formats; if the patterns of several fit a file, the first of them wins."""
-DOCUMENT_FORMATS = {name: one.documents for name, one in FORMATS.items() if one.documents}
-KNOWLEDGE_BASE_FORMATS = {name: one.entities for name, one in FORMATS.items() if one.entities}
-WRITERS = {name: FORMATS[name].writer or "" for name in get_args(ExportFormat)}
+"""The formats of documents, each with the pattern of its files; of those that fit a file, the first wins.
+
+The pattern is searched in the name (lower case, without .gz), followed by a line end and the first 64 KB of the file.
+"""
+KNOWLEDGE_BASE_FORMATS: Mapping[str, str] = {
+    "index": r"\Aarbo-index\.json\n",
+    "parquet": _PARQUET,
+    "umls": r"\Amrconso\.rrf\n",
+    "obo": r"^(format-version:|\[Term\])",
+    "obographs": r'\A.*\n\s*\{[\s\S]*"graphs"\s*:\s*\[',
+    "skos": r"^[^\S\n]*+(@?prefix\s+[\w.-]*:\s*<|<rdf:RDF\b)|^<[^<>\s]+>\s+<[^<>\s]+>\s+[<\"_]",
+    "medic": r"\A.*\n\s*+[^|\t\n]+(\|[^|\t\n]+)*\|\|",
+    "zeshel": r'\A.*\.json\n\s*\{.*"title"',
+    "blink": r'\A.*\n\s*\{(?!.*"name").*"title"',
+    "jsonl": r'\A.*\n\s*\{.*"name"',
+    "csv": _CSV,
+    "tsv": r"\A(.*\.tsv\n|.*\n[^\n\t]+\t)",
+}
+"""The formats of knowledge bases; for the patterns see `DOCUMENT_FORMATS`."""
+WRITERS: tuple[str, ...] = get_args(ExportFormat)
+_MODULES = {"clusters": "jsonl", "csv": "table", "ecbplus-events": "ecbplus", "parquet": "table", "tsv": "table"}
+"""The modules of formats, if they do not have the names of these."""
 TABLES = ("csv", "tsv")
 _BESIDE_OTHERS = {"csv", "jsonl", "parquet", "text", "tsv"}
 
@@ -138,27 +93,29 @@ def writer(format: str) -> Callable[..., Any]:  # noqa: A002
     """Return the function that writes a format; raise UsageError if it is unknown."""
     if format not in WRITERS:
         raise UsageError(f"unknown format {format!r}; known: {', '.join(WRITERS)}")
-    module, function = _found(WRITERS[format])
-    return getattr(module, function)  # type: ignore[no-any-return]
+    return getattr(_module(format), f"write_{format}")  # type: ignore[no-any-return]
 
 
-def _found(name: str) -> tuple[ModuleType, str]:
-    module, function = name.split(":")
-    return import_module(f"{__name__}.{module}"), function
+def _module(name: str) -> ModuleType:
+    return import_module(f"{__name__}.{_MODULES.get(name, name)}")
 
 
-def _reader(reading: Reading) -> tuple[Callable[..., Any], tuple[str, ...]]:
+def _reader(name: str, what: _Items) -> tuple[Callable[..., Any], tuple[str, ...]]:
     """Return the function that reads files, and the endings of the files that it reads in a folder."""
-    module, function = _found(reading.reader)
-    suffixes: tuple[str, ...] = getattr(module, "SUFFIXES", ())
-    if function not in ("document", "entity"):
-        return partial(getattr(module, function), **reading.options), suffixes
-    how = suffixes, getattr(module, "pieces", line_pieces), getattr(module, function)
-    if function == "entity":
+    module = _module(name)
+    suffixes: tuple[str, ...] = (f".{name}",) if name in (*TABLES, "parquet") else getattr(module, "SUFFIXES", ())
+    if read := getattr(module, f"read_{what}", None):
+        return (partial(read, kind=name) if name in _MODULES else read), suffixes
+    pieces = getattr(module, "pieces", line_pieces)
+    if what == "entities":
         from arbo.formats.ontologies import read_entities
 
-        return lambda path, on_error: read_entities(path, *how, on_error), suffixes
-    return lambda path, on_error: data.Corpus(read_items(path, *how, data.Records("documents", on_error))), suffixes
+        return lambda path, on_error: read_entities(path, suffixes, pieces, module.entity, on_error), suffixes
+
+    def read_all(path: Paths, on_error: OnError) -> data.Corpus:
+        return data.Corpus(read_items(path, suffixes, pieces, module.document, data.Records("documents", on_error)))
+
+    return read_all, suffixes
 
 
 def read_documents(
@@ -180,7 +137,7 @@ def read_documents(
         DataError: a file is missing, or malformed (unless `on_error="skip"`); there are no documents; or the format
             cannot be guessed.
     """
-    name, paths, read, notes = _opened(path, format, DOCUMENT_FORMATS, announce_format)
+    name, paths, read, notes = _opened(path, format, "documents", announce_format)
     corpus: data.Corpus = read(paths, on_error=on_error)
     if not corpus:
         raise DataError(
@@ -223,7 +180,7 @@ def read_knowledge_base(
     or ``"ST21pv"``, and includes the types below it, see `arbo.formats.umls`. A knowledge base without entities is a
     `DataError`, even with `on_error="skip"`.
     """
-    name, paths, read, notes = _opened(path, format, KNOWLEDGE_BASE_FORMATS, announce_format)
+    name, paths, read, notes = _opened(path, format, "entities", announce_format)
     if columns:
         if name not in ("csv", "tsv") or (unknown := columns.keys() - ENTITY_KEYS):
             wrong = f"unknown keys: {', '.join(sorted(unknown))}" if name in ("csv", "tsv") else f"the format is {name}"
@@ -245,18 +202,16 @@ def read_knowledge_base(
 
 
 def _opened(
-    path: Inputs, name: str | None, formats: Mapping[str, Reading], announce_format: Callable[[str], object]
+    path: Inputs, name: str | None, what: _Items, announce_format: Callable[[str], object]
 ) -> tuple[str, list[Path], Callable[..., Any], dict[str, int]]:
     """Return the format, the paths, the reader, and notes."""
+    formats = DOCUMENT_FORMATS if what == "documents" else KNOWLEDGE_BASE_FORMATS
     if name is not None and name.lower() not in formats:
         raise UsageError(f"unknown format {name!r}; known: {', '.join(sorted(formats))}")
     paths = [Path(one) for one in expanded(path)]
     if name is None:
         name = _guessed(paths, formats, announce_format)
-    reading = formats[name.lower()]
-    read, suffixes = _reader(reading)
-    if name.lower() in ("csv", "tsv", "parquet"):  # of one module
-        suffixes = (f".{name.lower()}",)
+    read, suffixes = _reader(name.lower(), what)
     return name.lower(), paths, read, _left_out(paths, suffixes)
 
 
@@ -286,7 +241,7 @@ def expanded(path: Inputs) -> list[PathLike]:
     return paths
 
 
-def _guessed(paths: list[Path], formats: Mapping[str, Reading], announce_format: Callable[[str], object]) -> str:
+def _guessed(paths: list[Path], formats: Mapping[str, str], announce_format: Callable[[str], object]) -> str:
     """Return the first format whose pattern fits one of the first 20 files, and announce it.
 
     Of the formats whose files often lie beside other files, choose that of most files.
@@ -296,7 +251,7 @@ def _guessed(paths: list[Path], formats: Mapping[str, Reading], announce_format:
     samples = [f"{file.name.lower().removesuffix('.gz')}\n{read_head(file)}" for file in shown]
     like: defaultdict[str, list[str]] = defaultdict(list)
     for file, sample in zip(shown, samples, strict=True):
-        if name := next((name for name, reading in formats.items() if re.search(reading.looks, sample, re.M)), None):
+        if name := next((name for name, looks in formats.items() if re.search(looks, sample, re.M)), None):
             like[name].append(file.name)
     special = [name for name in formats if name in like.keys() - _BESIDE_OTHERS]
     if names := special[:1] or sorted(like, key=lambda name: -len(like[name])):

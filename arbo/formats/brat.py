@@ -85,7 +85,7 @@ class _File(NamedTuple):
         return self.path.name.lower().removesuffix(".gz").endswith(TEXT)
 
 
-def read_brat(path: Paths, *, on_error: OnError = "fail") -> Corpus:
+def read_documents(path: Paths, *, on_error: OnError = "fail") -> Corpus:
     """Read all pairs of text and annotations in a folder or a `.tar.gz`, or the pair to which a file belongs."""
     records: Records[Document] = Records("documents", on_error)
     for one in each_path(path):

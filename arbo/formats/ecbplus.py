@@ -50,9 +50,9 @@ class _Word(NamedTuple):
     text: str
 
 
-def read_ecbplus(path: Paths, kind: Kind = "Entity", *, on_error: OnError = "fail") -> Corpus:
+def read_documents(path: Paths, kind: str = "ecbplus", *, on_error: OnError = "fail") -> Corpus:
     """Read the mentions of entities or events in a corpus file, or in all `_corpus.txt` files of a folder."""
-    pieces = partial(_documents, kind=kind)
+    pieces = partial(_documents, kind="Entity" if kind == "ecbplus" else "Event")
     return Corpus(read_items(path, (_CORPUS,), pieces, _document, Records("documents", on_error)))
 
 

@@ -20,7 +20,7 @@ _OMIM = re.compile(r"[0-9]+")
 _MESH = re.compile(r"[CD][0-9]+")
 
 
-def read_medic(path: Paths, *, on_error: OnError = "fail") -> KnowledgeBase:
+def read_entities(path: Paths, *, on_error: OnError = "fail") -> KnowledgeBase:
     """Read a MEDIC file, or all `.txt` files of a folder."""
     kb = KnowledgeBase(read_items(path, SUFFIXES, line_pieces, _entity, Records("entities", on_error)))
     ids = {id_ for (id_,) in kb.columns("id")}

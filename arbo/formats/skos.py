@@ -24,7 +24,7 @@ from typing import Any
 from arbo.data import Entity, KnowledgeBase, OnError, Records
 from arbo.errors import DataError, MissingDependency
 from arbo.formats.files import LARGEST_ARCHIVE, Paths, Piece, check_entities, read_text
-from arbo.formats.ontologies import Obsolete, read_entities, short_id
+from arbo.formats.ontologies import Obsolete, read_entities as read_ontology, short_id
 
 SUFFIXES = (".ttl", ".nt", ".rdf", ".skos", ".xml")
 
@@ -42,7 +42,7 @@ Facts = defaultdict[str, list[Any]]
 """The objects of each property of a subject, in no particular order."""
 
 
-def read_skos(path: Paths, *, language: str | None = None, on_error: OnError = "fail") -> KnowledgeBase:
+def read_entities(path: Paths, *, language: str | None = None, on_error: OnError = "fail") -> KnowledgeBase:
     """Read a file, or all files of a folder with one of `SUFFIXES`.
 
     ``language``, a tag such as ``"fr"``, leaves out labels and definitions in other languages. Raise MissingDependency
@@ -52,7 +52,7 @@ def read_skos(path: Paths, *, language: str | None = None, on_error: OnError = "
         import rdflib  # noqa: F401
     except ImportError:
         raise MissingDependency("reading RDF", extra="rdf") from None
-    return read_entities(path, SUFFIXES, _subjects, partial(_entity, language=language), on_error)
+    return read_ontology(path, SUFFIXES, _subjects, partial(_entity, language=language), on_error)
 
 
 def _subjects(file: Path, _: object) -> Iterator[Piece]:
@@ -151,7 +151,7 @@ def _entity(piece: Piece, records: Records[Entity], language: str | None) -> Ent
 
 
 def _chosen(values: Iterable[Any], language: str | None) -> list[str]:
-    """Return the texts of literals, those in the wanted language first; see `read_skos`."""
+    """Return the texts of literals, those in the wanted language first; see `read_entities`."""
     preferred, ranked = (language or "en").lower(), []
     for value in values:
         tag = (getattr(value, "language", None) or "").lower()

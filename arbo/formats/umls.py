@@ -16,9 +16,9 @@ must therefore be adjacent, as in the releases; a concept with different names i
 To keep the concepts of MedMentions ST21pv, pass the name of the set (`--kb-types ST21pv`); the types below its 21 types
 in the Semantic Network are included (Mohan and Li 2019 also select vocabularies, but this reader does not):
 
-    from arbo.formats.umls import read_umls
+    from arbo.formats.umls import read_entities
 
-    kb = read_umls("2017AA/META", types="ST21pv")
+    kb = read_entities("2017AA/META", types="ST21pv")
 """
 
 from collections import defaultdict
@@ -65,7 +65,7 @@ class _Atom(NamedTuple):
         return self.TS != "P", self.STT != "PF", self.ISPREF != "Y"
 
 
-def read_umls(
+def read_entities(
     path: Paths, *, language: str = "ENG", types: str | Iterable[str] | None = None, on_error: OnError = "fail"
 ) -> KnowledgeBase:
     """Read the concepts of a folder, or only concepts of the given semantic types and of the types below them.

@@ -50,7 +50,7 @@ class _Marked(NamedTuple):
 Places = Mapping[str, tuple[Path | str, int | None]]
 
 
-def read_zeshel(path: Paths, *, on_error: OnError = "fail") -> Corpus:
+def read_documents(path: Paths, *, on_error: OnError = "fail") -> Corpus:
     """Read the documents of a file of mentions, or of all `.json` files of a folder; texts are in ``../documents``."""
     places: dict[str, tuple[Path | str, int | None]] = {}
 
