@@ -67,8 +67,8 @@ def plot_precision_recall(curves: Mapping[str, Any], path: str | os.PathLike[str
 def _curve(axes: Axes, i: int, name: str, recall: FloatArray, precision: FloatArray) -> tuple[Line2D, str]:
     shown = recall > 0
     recall, precision = recall[shown], precision[shown]
-    look = {"color": COLOURS[i % len(COLOURS)], "linestyle": DASHES[i % len(DASHES)]}
-    (line,) = axes.plot(recall, precision, clip_on=False, **look)
+    color, dash = COLOURS[i % len(COLOURS)], DASHES[i % len(DASHES)]
+    (line,) = axes.plot(recall, precision, clip_on=False, color=color, linestyle=dash)
     if not len(recall):
         return line, name
     f1 = 2 * recall * precision / (recall + precision)
