@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import arbo
 from arbo.data.entities import Entity
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.formats import read_knowledge_base
-from arbo.kb.problems import _NOTES, Problem
+from arbo.kb.problems import _KINDS, _NOTES, Problem
 
 FLU = Entity("D1", "flu", ("grippe",))
 
@@ -84,6 +85,8 @@ def test_what_readers_count_is_a_problem_unless_it_is_right(tmp_path: Path) -> N
     }
     assert set(kb.notes) - set(told) == {"obsolete terms ignored", "obsolete terms mapped to their replacement"}
     assert {*told, "malformed lines skipped"} == set(_NOTES), "a note without a file that makes it occur"
+    told_options = {*re.findall(r"--([a-z-]+)", str(_KINDS))}
+    assert told_options == {"set", "kb-xrefs"}, "other options may be gone"
 
 
 def test_errors_come_first_and_examples_are_few() -> None:

@@ -91,7 +91,7 @@ _KINDS: dict[str, tuple[str, str]] = {
     ),
     "generic-name": (
         "single-word names that end the names of many other entities, so that texts use them for any of these",
-        "link without them (--no-generic-names), or remove them (arbo kb edit --remove-generic)",
+        "leave them out (--set generic_names=false, of arbo link and arbo kb edit)",
     ),
     "single-character": (
         "names of a single character",
