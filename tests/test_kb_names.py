@@ -4,11 +4,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import document
+from builders import document, passage
 from conftest import Run
 
 import arbo
-from arbo import DataError, Document, Entity, KnowledgeBase
+from arbo import DataError, Entity, KnowledgeBase
 from arbo.data.corpus import Corpus
 
 FLU, COLD = Entity("D1", "Flu", aliases=("Influenza",)), Entity("D2", "Cold", alternative_ids=("X2",))
@@ -59,15 +59,12 @@ def test_names_of_mentions_become_aliases(
     assert [entity.name for entity in named] == ["Flu", "Cold"]
 
 
-@pytest.mark.parametrize("documents", [[], [document("1", ("plague", ["D9"]))], [document("1", ("plague", None))]])
-def test_documents_without_a_known_entity_are_refused(documents: list[Document]) -> None:
-    with pytest.raises(DataError, match="no names to add"):
-        KnowledgeBase([FLU]).with_names_of(documents)
-
-
-def test_what_the_source_noted_is_counted_once() -> None:
+def test_notes_are_counted_once_and_documents_without_a_known_entity_are_refused() -> None:
     kb = KnowledgeBase([FLU, Entity("D3", "Ache", alternative_ids=("X2", "D1")), COLD], {"something": 2})
     assert kb.with_names_of([document("1", ("grippe", ["D1"]))]).notes == kb.notes
+    for documents in ([], [document("1", ("plague", ["D9"]))], [document("1", ("plague", None))]):
+        with pytest.raises(DataError, match="no names to add"):
+            kb.with_names_of(documents)
 
 
 def test_domains_are_apart() -> None:
@@ -77,9 +74,7 @@ def test_domains_are_apart() -> None:
 
 
 def test_abbreviations_are_written_out_as_in_linking() -> None:
-    text = "Tick borne encephalitis (TBE) is rare. TBE is a disease."
-    begin = text.index("TBE is")
-    marked = {"id": "1", "text": text, "mentions": [{"spans": [[begin, begin + 3]], "entities": ["D1"]}]}
+    marked = passage("1", "Tick borne encephalitis (TBE) is rare.", "TBE", gold=["D1"])
     kb = KnowledgeBase([FLU])
     assert kb.with_names_of([marked])["D1"].aliases == ("Influenza", "Tick borne encephalitis")
     assert kb.with_names_of([marked], expand_abbreviations=False)["D1"].aliases == ("Influenza", "TBE")
@@ -87,14 +82,8 @@ def test_abbreviations_are_written_out_as_in_linking() -> None:
 
 def test_the_sample_is_linked_better_with_names_of_its_own_documents() -> None:
     documents, kb = arbo.load_sample()
-    config = arbo.LinkerConfig("independent", 1, None, None)
-    before, after = (
-        arbo.Linker(base, config=config).link(documents).evaluate().linking
-        for base in (kb, kb.with_names_of(documents))
-    )
-    assert before is not None
-    assert after is not None
-    assert after.accuracy > before.accuracy
+    results = [arbo.Linker(base).link(documents).evaluate() for base in (kb, kb.with_names_of(documents))]
+    assert results[0].accuracy_with_nil < results[1].accuracy_with_nil
 
 
 def test_the_command_writes_a_knowledge_base(tmp_path: Path, run: Run) -> None:

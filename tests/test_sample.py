@@ -1,115 +1,54 @@
 """The embedded sample collection has the form and the variety that the demo and the other tests count on."""
 
-import json
+from __future__ import annotations
+
 import re
 from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
 from itertools import combinations, pairwise
-from pathlib import Path
 
-import pytest
+import arbo
+from arbo import Document, Mention
 
-DATA = Path(__file__).resolve().parents[1] / "arbo" / "sample"
+DOCUMENTS, KB = arbo.load_sample()
+MENTIONS = DOCUMENTS.mentions
+TEXT = {document.id: document.text for document in DOCUMENTS}
 TYPES = {"Species", "Disease", "Place", "Instrument", "Vessel", "Person", "Project", "Organisation"}
+GOLD = {mention.id: mention.gold or () for mention in MENTIONS}
+LINKABLE = [mention for mention in MENTIONS if any(id_ in KB for id_ in GOLD[mention.id])]
+IDS_BY_NAME: defaultdict[str, set[str]] = defaultdict(set)
+for name_, row_ in zip(*KB.names(), strict=True):
+    IDS_BY_NAME[name_.casefold()].add(KB.entities[row_].id)
 
 
-def rows(name):
-    return [json.loads(line) for line in (DATA / name).read_text(encoding="utf-8").splitlines()]
-
-
-DOCUMENTS = rows("documents.jsonl")
-ENTITIES = rows("entities.jsonl")
-MENTIONS = [(document, mention) for document in DOCUMENTS for mention in document["mentions"]]
-CANONICAL = {i: entity["id"] for entity in ENTITIES for i in [entity["id"], *entity["alternative_ids"]]}
-
-
-def names(entity):
-    return [entity["name"], *entity["aliases"]]
-
-
-def surface(document, mention):
-    return " ".join(document["text"][start:end] for start, end in mention["spans"])
-
-
-def ids_by_name():
-    found = defaultdict(set)
-    for entity in ENTITIES:
-        for name in names(entity):
-            found[name.casefold()].add(entity["id"])
-    return found
-
-
-def linkable():
-    return [(d, m) for d, m in MENTIONS if any(i in CANONICAL for i in m["entities"])]
-
-
-def missing():
-    """The mentions of each entity that the knowledge base lacks, as (document id, surface)."""
+def missing() -> dict[str, list[Mention]]:
+    """The mentions of each entity that the knowledge base lacks."""
     found = defaultdict(list)
-    for document, mention in MENTIONS:
-        for i in mention["entities"]:
-            if i not in CANONICAL:
-                found[i].append((document["id"], surface(document, mention)))
+    for mention in MENTIONS:
+        for id_ in GOLD[mention.id]:
+            if id_ not in KB:
+                found[id_].append(mention)
     return found
 
 
-def is_short_for(short, long):
+def is_short_for(short: str, long: str) -> bool:
     """Whether the letters of `short` occur in `long` in this order, the first one at its beginning."""
     letters = iter(long.casefold())
     return long[0].casefold() == short[0].casefold() and all(letter in letters for letter in short.casefold())
 
 
-def abbreviations():
-    """(document id, short form, gold) of each "long form (LF)" whose LF is a mention again further on."""
+def abbreviations() -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    """Document, short form and gold ids of each "long form (LF)" whose LF is a mention again further on."""
     for document in DOCUMENTS:
-        text = document["text"]
-        for mention in document["mentions"]:
-            end = mention["spans"][-1][1]
-            opening = re.match(r" \(([A-Z]{2,6})\)", text[end:])
-            if not opening or not is_short_for(opening[1], surface(document, mention)):
-                continue
-            for later in document["mentions"]:
-                if (
-                    later["spans"][0][0] >= end + opening.end()
-                    and surface(document, later) == opening[1]
-                    and later["entities"] == mention["entities"]
-                ):
-                    yield document["id"], opening[1], tuple(mention["entities"])
-                    break
+        for mention in document.mentions:
+            opening = re.match(r" \(([A-Z]{2,6})\)", document.text[mention.end :])
+            if opening and is_short_for(opening[1], mention.text):
+                after = (m for m in document.mentions if m.start >= mention.end + opening.end())
+                if any((later.text, later.gold) == (opening[1], mention.gold) for later in after):
+                    yield document.id, opening[1], GOLD[mention.id]
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda d: d["id"])
-def test_document_is_well_formed(document):
-    assert set(document) == {"id", "text", "mentions"}
-    text = document["text"]
-    assert text == text.strip()
-    assert 3 <= len(re.findall(r"(?<!\b[A-Z])[.!?](?=\s|$)", text)) <= 7
-    assert document["mentions"]
-    for mention in document["mentions"]:
-        assert set(mention) == {"id", "spans", "type", "entities"}
-        assert mention["id"].startswith(document["id"] + "-")
-        assert mention["type"] in TYPES
-        assert mention["spans"] == sorted(mention["spans"])
-        for start, end in mention["spans"]:
-            assert 0 <= start < end <= len(text)
-            assert text[start:end] == text[start:end].strip()
-            assert not re.match(r"\w", text[end : end + 1]), "the span ends inside a word"
-            assert not re.match(r"\w", text[max(start - 1, 0) : start]), "the span begins inside a word"
-        for (_, left), (right, _) in pairwise(mention["spans"]):
-            assert left < right
-
-
-@pytest.mark.parametrize("entity", ENTITIES, ids=lambda e: e["id"])
-def test_entity_is_well_formed(entity):
-    assert set(entity) == {"id", "name", "aliases", "definition", "types", "alternative_ids", "xrefs"}
-    assert len(entity["types"]) == 1
-    assert set(entity["types"]) <= TYPES
-    assert entity["definition"].endswith(".")
-    assert len(entity["aliases"]) <= 4
-    assert all(name and name == name.strip() for name in names(entity))
-    assert len({name.casefold() for name in names(entity)}) == len(names(entity))
-
-
-def meanings(named):
+def meanings(named: Iterable[tuple[str, object]]) -> int:
     """The number of names with several meanings, of pairs of a name and a meaning."""
     golds = defaultdict(set)
     for name, gold in named:
@@ -117,80 +56,94 @@ def meanings(named):
     return sum(len(several) > 1 for several in golds.values())
 
 
-def overlapping(document):
-    covered = [{i for span in m["spans"] for i in range(*span)} for m in document["mentions"]]
-    return sum(bool(a & b) for a, b in combinations(covered, 2))
+def overlapping(document: Document) -> int:
+    covered = [{place for span in mention.spans for place in range(*span)} for mention in document.mentions]
+    return sum(bool(one & other) for one, other in combinations(covered, 2))
 
 
-def test_ids_and_mentions_are_unique_and_types_agree():
-    for ids in (
-        [d["id"] for d in DOCUMENTS],
-        [m["id"] for _, m in MENTIONS],
-        [i for e in ENTITIES for i in [e["id"], *e["alternative_ids"]]],
-        [(d["id"], str(m["spans"])) for d, m in MENTIONS],
-    ):
-        assert [i for i, n in Counter(ids).items() if n > 1] == []
-    types = {entity["id"]: entity["types"] for entity in ENTITIES}
-    assert all(mention["type"] in types[CANONICAL[i]] for _, mention in linkable() for i in mention["entities"])
+def test_documents_are_well_formed() -> None:
+    for document in DOCUMENTS:
+        text = document.text
+        assert text == text.strip()
+        assert 3 <= len(re.findall(r"(?<!\b[A-Z])[.!?](?=\s|$)", text)) <= 7
+        assert document.mentions
+        assert not document.metadata
+        for mention in document.mentions:
+            assert mention.id.startswith(document.id + "-")
+            assert mention.type in TYPES
+            assert not mention.metadata
+            assert all(left < right for (_, left), (right, _) in pairwise(mention.spans))
+            for start, end in mention.spans:
+                assert text[start:end] == text[start:end].strip()
+                assert not re.match(r"\w", text[end : end + 1]), "the span ends inside a word"
+                assert not re.match(r"\w", text[max(start - 1, 0) : start]), "the span begins inside a word"
+    assert not [place for place, n in Counter((m.document_id, m.spans) for m in MENTIONS).items() if n > 1]
+    assert all(m.type in KB[id_].types for m in LINKABLE for id_ in GOLD[m.id])
 
 
-def test_the_sample_has_the_variety_that_others_count_on():
-    by_name, used = ids_by_name(), [(surface(d, m).casefold(), m) for d, m in linkable()]
-    shared = {name for name, ids in by_name.items() if len(ids) > 1}
+def test_entities_are_well_formed() -> None:
+    for entity in KB:
+        names = [entity.name, *entity.aliases]
+        assert len({*entity.types} & TYPES) == len(entity.types) == 1
+        assert entity.definition is not None
+        assert entity.definition.endswith(".")
+        assert all(name == name.strip() != "" for name in names)
+        assert len({name.casefold() for name in names}) == len(names) <= 5
+        assert not entity.metadata
+    ids = [id_ for entity in KB for id_ in (entity.id, *entity.alternative_ids)]
+    assert len(set(ids)) == len(ids)
+
+
+def test_the_sample_has_the_variety_that_others_count_on() -> None:
+    names = [(mention.text.casefold(), GOLD[mention.id]) for mention in LINKABLE]
+    shared, exact = {name for name, ids in IDS_BY_NAME.items() if len(ids) > 1}, [n in IDS_BY_NAME for n, _ in names]
     short = [(form, gold) for _, form, gold in abbreviations()]
-    is_known = [gold[0] in CANONICAL for _, gold in short]
-    counts = Counter(CANONICAL.get(i, i) for _, m in MENTIONS for i in m["entities"])
-    primary = {entity["id"] for entity in ENTITIES}
+    is_known = [gold[0] in KB for _, gold in short]
+    counts = Counter(KB[id_].id if id_ in KB else id_ for ids in GOLD.values() for id_ in ids).values()
     for what, number, least in (
         ("documents", len(DOCUMENTS), 66),
         ("mentions", len(MENTIONS), 340),
-        ("entities", len(ENTITIES), 105),
-        ("entities with aliases", sum(map(bool, (e["aliases"] for e in ENTITIES))), 0.8 * len(ENTITIES)),
+        ("entities", len(KB), 105),
+        ("entities with aliases", sum(bool(entity.aliases) for entity in KB), 0.8 * len(KB)),
         ("shared names", len(shared), 10),
-        ("shared names in texts", len(shared & {name for name, _ in used}), 10),
-        ("names of several meanings", meanings((name, tuple(m["entities"])) for name, m in used), 10),
-        ("alternative ids as gold", len({i for _, m in used for i in m["entities"] if i not in primary}), 3),
-        ("mentions of two entities", sum(len(m["entities"]) == 2 for _, m in MENTIONS), 1),
-        ("mentions without an id", sum(not m["entities"] for _, m in MENTIONS), 2),
+        ("shared names in texts", len(shared & {name for name, _ in names}), 10),
+        ("names of several meanings", meanings(names), 10),
+        ("alternative ids as gold", len({i for _, ids in names for i in ids if i in KB and KB[i].id != i}), 3),
+        ("mentions of two entities", sum(len(ids) == 2 for ids in GOLD.values()), 1),
+        ("mentions without an id", sum(not ids for ids in GOLD.values()), 2),
         ("documents with abbreviations", len({document for document, _, _ in abbreviations()}), 15),
         ("abbreviations of several meanings", meanings(short), 3),
         ("abbreviations of known entities", sum(is_known), 5),
         ("abbreviations of missing entities", len(is_known) - sum(is_known), 5),
-        ("discontinuous mentions", sum(len(m["spans"]) > 1 for _, m in MENTIONS), 3),
+        ("discontinuous mentions", sum(len(mention.spans) > 1 for mention in MENTIONS), 3),
         ("nested or overlapping mentions", sum(map(overlapping, DOCUMENTS)), 3),
-        ("texts beyond ASCII", sum(not d["text"].isascii() for d in DOCUMENTS), 5),
-        ("mentions beyond ASCII", sum(not surface(d, m).isascii() for d, m in MENTIONS), 3),
+        ("texts beyond ASCII", sum(not text.isascii() for text in TEXT.values()), 5),
+        ("mentions beyond ASCII", sum(not mention.text.isascii() for mention in MENTIONS), 3),
         # Their offsets are right in code points only.
-        (
-            "after two UTF-16 units",
-            sum(max(d["text"][: m["spans"][0][0]], default="") > "\uffff" for d, m in MENTIONS),
-            1,
-        ),
-        ("exact matches", sum(name in by_name for name, _ in used), 0.45 * len(used)),
-        ("frequent entities", sum(n >= 10 for n in counts.values()), 3),
-        ("entities of one mention", sum(n == 1 for n in counts.values()), 3),
-        ("entities of a few mentions", sum(2 <= n <= 5 for n in counts.values()), len(counts) / 2),
+        ("after two UTF-16 units", sum(max(" " + TEXT[m.document_id][: m.start]) > "\uffff" for m in MENTIONS), 1),
+        ("exact matches", sum(exact), 0.45 * len(names)),
+        ("frequent entities", sum(n >= 10 for n in counts), 3),
+        ("entities of one mention", sum(n == 1 for n in counts), 3),
+        ("entities of a few mentions", sum(2 <= n <= 5 for n in counts), len(counts) / 2),
     ):
         assert number >= least, what
-    assert sum(name in by_name for name, _ in used) <= 0.6 * len(used)
-    assert sum(not m["entities"] for _, m in MENTIONS) <= 3
+    assert sum(exact) <= 0.6 * len(names)
+    assert sum(not ids for ids in GOLD.values()) <= 3
 
 
-def test_missing_entities():
+def test_missing_entities() -> None:
     found = missing()
     assert len(found) >= 18
-    assert all(i.startswith("NEW:") for i in found)
-    for i, mentions in found.items():
-        assert 2 <= len(mentions) <= 6, i
-        assert len({document for document, _ in mentions}) >= 2, i
-    assert sum(len({text for _, text in mentions}) > 1 for mentions in found.values()) >= 15
-    known = ids_by_name()
-    clash = {text for mentions in found.values() for _, text in mentions if text.casefold() in known}
+    assert all(id_.startswith("NEW:") for id_ in found)
+    assert {len(mentions) for mentions in found.values()} <= {*range(2, 7)}
+    assert min(len({mention.document_id for mention in mentions}) for mentions in found.values()) >= 2
+    assert sum(len({mention.text for mention in mentions}) > 1 for mentions in found.values()) >= 15
+    clash = {m.text for mentions in found.values() for m in mentions if m.text.casefold() in IDS_BY_NAME}
     # LSC is on purpose: the Long Shore Count in the knowledge base, a disease of lambs in one document.
     assert clash == {"LSC"}
 
 
-def test_text_is_plain():
+def test_text_is_plain() -> None:
     """No left-over of the markup in which the collection was written."""
-    for text in [d["text"] for d in DOCUMENTS] + [n for e in ENTITIES for n in [*names(e), e["definition"]]]:
+    for text in [*TEXT.values(), *KB.names().names, *(entity.definition or "" for entity in KB)]:
         assert not re.search(r"[\[\]{}|@#<>\n\t]|  ", text), text

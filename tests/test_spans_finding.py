@@ -155,9 +155,9 @@ def test_scores_end_to_end_by_hand() -> None:
         found_scores(gold[:0], result, KB, [None] * 4)
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    documents, kb = arbo.load_sample()
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    tmp_path, (documents, kb) = tmp_path_factory.mktemp("found"), arbo.load_sample()
     kb.to_jsonl(tmp_path / "kb.jsonl")
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "a b.txt").write_bytes("\ufeffThe RV Petrel\r\nmet a dusk\x1b[31m petrel.".encode())
@@ -215,11 +215,11 @@ def test_annotated_documents_are_scored_against(run: Run, folder: Path) -> None:
     scores = json.loads(json.dumps(found_scores(documents, expected.corpus, kb, own).as_dict()))
     assert found.json["against_annotated"] == scores
     assert "584 mentions of the documents replaced by found ones" in found.told
-    assert run("link", *docs, "--find-mentions", "dictionary", "--out", folder / "run").code == 0
-    assert arbo.Result.load(folder / "run").manifest["notes"]["documents"][LEFT_OUT] == 584
+    assert run("link", *docs, "--find-mentions", "dictionary", "--out", folder / "other").code == 0
+    assert arbo.Result.load(folder / "other").manifest["notes"]["documents"][LEFT_OUT] == 584
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def linked(folder: Path) -> Path:
     documents, kb = arbo.load_sample()
     arbo.Linker(kb).link(find_mentions(DictionaryFinder(), documents, kb)).save(folder / "run", texts=False)
