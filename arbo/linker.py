@@ -268,7 +268,7 @@ class Linker:
                 how: Any = {"spread": config.spread, "per_document": config.per_document}
                 decided = constraints_on(edited.lines, weighed.inputs, self.kb, **how)
                 decisions = decided.decisions
-            graph = weighed.graph(config.k, decisions)
+            graph = weighed.graph(config.k, decisions, len(decided.several) if decided else 0)
             clusters = partition(
                 graph,
                 method=config.method,

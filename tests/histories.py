@@ -146,7 +146,7 @@ class History:
             one, author = earlier.get("mention", one), self._one([author, earlier["author"]])
             where |= {key: earlier[key] for key in where if key in earlier}
         records = [
-            {"mention": one, "entity": self._one(["E1", "E2", "E3", "E4", "E9", None])},
+            {"mention": one, "entity": self._one(["E1", "E2", "E3", "E4", "E9", None, ["E1", "E3"]])},
             {"mention": one, "not": self._one(["E1", "E2", "E4", "E9"])},
             {"mention": one, "new": self._one(["N1", "N2"])},
             {"same": [one, two, three]},
@@ -154,6 +154,7 @@ class History:
             {**where, "drop": True},
             {**where, "add": True, "type": self._one(["T", None])},
             {**where, "resize": self._one([[[0, 2]], *spans])},
+            {**where, "split": [self._one([[[0, 2]], *spans]), self._one([[[2, 4]], *spans])]},
         ]
         about = earlier.keys() & {"mention", "document"}
         record = self._one([own for own in records if about <= own.keys()])

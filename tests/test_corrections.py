@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from itertools import permutations
 from pathlib import Path
 from typing import Any
@@ -162,6 +163,52 @@ def test_mentions_are_dropped_added_and_resized() -> None:
         ("d:0-3", "The", "E3"),
     ]
     assert result.links[1].mention.type == "Article"
+
+
+def test_a_split_mention_keeps_its_id_in_the_first_part() -> None:
+    docs = [passage("d", "Breast and ovarian cancers, of the breast.", "Breast and ovarian cancers", "breast")]
+    split = {"document": "d", "spans": [[0, 26]], "split": [[[0, 6], [19, 26]], [[11, 26]], [[35, 41]]]}
+    result = link(split, {"mention": "d-0", "entity": "E1"}, {"mention": "d:11-26", "entity": "E2"}, docs=docs)
+    assert states(result) == ["obeyed"] * 3
+    assert [(m.mention.id, m.mention.text, m.entity) for m in result.links] == [
+        ("d-0", "Breast cancers", "E1"),
+        ("d-1", "breast", None),
+        ("d:11-26", "ovarian cancers", "E2"),
+    ]
+    again = {**split, "split": [[[0, 6]], [[11, 26]]]}
+    assert [m.mention.text for m in link(split, again, docs=docs).links] == ["Breast", "breast", "ovarian cancers"]
+    assert states(link(split, {**again, "author": "Bob"}, docs=docs)) == ["conflict"] * 2
+    assert states(link({**split, "split": [[[0, 6]], [[0, 99]]]}, docs=docs)) == ["waiting"]
+
+
+@pytest.mark.parametrize("method", ["arborescence", "minimax", "undirected", "independent"])
+@pytest.mark.parametrize("spread", ["none", "same-name", "graph"])
+def test_several_entities_of_one_mention(method: str, spread: str, tmp_path: Path) -> None:
+    """They are a root that spreads to equal names alone, and is right if any of them is."""
+    docs = [document("a", "fevers", "marsh fevers"), document("b", "fevers", "fever")]
+    gold = [arbo.Document(one.id, one.text, tuple(replace(m, gold=("E2",)) for m in one.mentions)) for one in docs]
+    both = {"mention": "a-0", "entity": ["E2", "E1"]}
+    result = link(both, docs=gold, method=method, spread=spread)
+    assert states(result) == ["obeyed"]
+    linked = entities(result)
+    assert linked["a-0"] == "E1|E2"
+    assert (linked["b-0"] == linked["b-1"] == "E1|E2") == (spread != "none")
+    assert linked["a-1"] != "E1|E2"
+    assert result.links[0].entity_name == "marsh fever|spotted fever"
+    assert result.evaluate().linking.overall.correct >= (1 if spread == "none" else 3)
+    result.save(tmp_path / "run")
+    assert arbo.Result.load(tmp_path / "run").several == {"E1|E2": ["E1", "E2"]}
+    assert states(link(both, {"mention": "a-0", "not": "E1", "author": "Bob"}, docs=docs)) == ["conflict"] * 2
+    assert states(link({**both, "entity": ["E1", "E7"]}, docs=docs)) == ["waiting"]
+    with pytest.raises(arbo.errors.DataError, match="one id, a list of two or more, or null, not this list"):
+        link({**both, "entity": ["E1"]})
+
+
+def test_several_entities_are_exported_as_several(tmp_path: Path) -> None:
+    result = link({"mention": "a-0", "entity": ["E2", "E1"]}, spread="none")
+    result.export(tmp_path / "out.txt", "pubtator")
+    assert "\tE1|E2\n" in (tmp_path / "out.txt").read_text("utf-8")
+    assert arbo.read_documents(tmp_path / "out.txt").mentions[0].gold == ("E1", "E2")
 
 
 def test_without_a_knowledge_base_corrections_make_and_part_clusters() -> None:

@@ -30,13 +30,13 @@ def test_a_history_ends_in_the_refit_and_in_the_run_of_all_at_once(seed: int, co
 
 def test_histories_have_corrections_of_all_kinds_and_fates(tmp_path: Path) -> None:
     kinds, fates = set(), set()
-    for seed in range(8):
+    for seed in range(9):
         history = History(seed, tmp_path / str(seed), dense=False, kb=True)
         for _ in range(3):
             history.step()
             kinds |= {key for row in history.result.corrections for key in row["record"] if key not in ("author",)}
             fates |= set(states(history.result))
-    assert kinds >= {"entity", "not", "new", "same", "different", "drop", "add", "resize"}
+    assert kinds >= {"entity", "not", "new", "same", "different", "drop", "add", "resize", "split"}
     assert fates == {"obeyed", "replaced", "waiting", "conflict"}
 
 

@@ -25,14 +25,14 @@ PRODUCT, ALL = ("arbo", "clustering", "eval"), ("arbo", "clustering", "eval", "t
 BUDGETS = {
     "arbo": 1220,  # 2,200 with pipeline, text, kb and sample
     "arbo/cli": 2850,  # 2,300
-    "arbo/corrections": 1025,  # 1,000
+    "arbo/corrections": 1065,  # 1,000 before mentions were split and had several entities
     "arbo/data": 2855,  # 1,900; tables, their checks, and rows of frames, which people hold
     "arbo/edges": 870,  # 1,200 with resolving
     "arbo/encoders": 2980,  # 2,700
     "arbo/explore": 945,  # 1,400 with serve; the page is one, what is left are services that are promised
     "arbo/formats": 3530,  # 3,300
     "arbo/kb": 520,  # finds shared ids itself, since no dictionary of all ids is kept
-    "arbo/linking": 1710,  # 1,400 with the linker
+    "arbo/linking": 1730,  # 1,400 with the linker
     "arbo/pipeline": 575,
     "arbo/resolving": 730,  # 0 when graphs are formats of discover (53)
     "arbo/results": 2490,  # 2,400

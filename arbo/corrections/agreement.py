@@ -20,7 +20,8 @@ from arbo.data import KnowledgeBase
 Claim = tuple[Any, ...]
 """What a line claims, such as ``("root", "entity", row)`` or ``("not", "entity", row)`` of a mention."""
 Root = tuple[Any, ...]
-"""What a mention is: ``("entity", row)``, `NO_ENTITY` (none of the knowledge base), or ``("new", name)``."""
+"""What a mention is: ``("entity", row)``, ``("several", rows)``, `NO_ENTITY` (none of the knowledge base), or
+``("new", name)``."""
 NO_ENTITY: Root = ("outside",)
 
 
@@ -85,7 +86,8 @@ def settled(
 
 def _contradict(one: Claim, other: Claim) -> bool:
     if "not" in (one[0], other[0]):
-        return one[0] != other[0] and one[1:] == other[1:]
+        rows = [claim[2] if claim[1] == "several" else claim[2:] for claim in (one, other)]
+        return one[0] != other[0] and not {*rows[0]}.isdisjoint(rows[1])
     return one != other
 
 
@@ -105,7 +107,7 @@ def agree(lines: Sequence[Correction], domain_of: Mapping[str, str | None], kb: 
     for place, line in enumerate(agreement.lines):
         if line.status == "obeyed" and line.kind in ("entity", "new", "not"):
             claim = _claim(line, domain_of, kb)
-            if claim[1] == "entity" and isinstance(claim[2], str):
+            if claim[1] == "unknown":
                 agreement.lines[place] = line.but("waiting", _why_waiting(line, domain_of, kb))
             else:
                 agreement.claims[line.mentions[0]][claim] = line
@@ -121,29 +123,34 @@ def agree(lines: Sequence[Correction], domain_of: Mapping[str, str | None], kb: 
 
 
 def _claim(line: Correction, domain_of: Mapping[str, str | None], kb: KnowledgeBase | None) -> Claim:
-    """Return what a line claims of its mention; unless one entity has the id, it stands instead of a row."""
+    """Return what a line claims of its mention; ``unknown`` unless one entity has each id."""
     if line.kind == "new":
         return "root", "new", line.value
     if line.value is None:
         return "root", *NO_ENTITY
-    rows = _rows(line, domain_of, kb)
-    return "root" if line.kind == "entity" else "not", "entity", rows[0] if len(rows) == 1 else line.value
+    kind, means = "root" if line.kind == "entity" else "not", _meant(line, domain_of, kb)
+    if any(len(rows) != 1 for rows in means.values()):
+        return kind, "unknown", line.value
+    rows = tuple(sorted({row for (row,) in means.values()}))
+    return (kind, "entity", rows[0]) if len(rows) == 1 else (kind, "several", rows)
 
 
-def _rows(line: Correction, domain_of: Mapping[str, str | None], kb: KnowledgeBase | None) -> tuple[int, ...]:
-    """Return the rows of the entities that a line may mean: several if an obsolete id became several entities."""
+def _meant(
+    line: Correction, domain_of: Mapping[str, str | None], kb: KnowledgeBase | None
+) -> dict[str, tuple[int, ...]]:
+    """Return the rows of the entities that each id of a line may mean: several if an obsolete id became several."""
+    ids = (line.value,) if isinstance(line.value, str) else line.value
     if kb is None or line.mentions[0] not in domain_of:
-        return () if kb is None else kb.rows(line.value)
-    return kb.rows_within([line.value], domain_of[line.mentions[0]])
+        return {id_: () if kb is None else kb.rows(id_) for id_ in ids}
+    return {id_: kb.rows_within([id_], domain_of[line.mentions[0]]) for id_ in ids}
 
 
 def _why_waiting(line: Correction, domain_of: Mapping[str, str | None], kb: KnowledgeBase | None) -> str:
-    if kb is not None and (rows := _rows(line, domain_of, kb)):
-        return (
-            f"several entities have the id {line.value!r}: {', '.join(kb.entities[row].id for row in rows)}; name one"
-        )
+    id_, rows = next((id_, rows) for id_, rows in _meant(line, domain_of, kb).items() if len(rows) != 1)
+    if kb is not None and rows:
+        return f"several entities have the id {id_!r}: {', '.join(kb.entities[row].id for row in rows)}; name one"
     where = "there is no knowledge base" if kb is None else "no entity of the mention's domain has the id"
-    return f"{where}: {line.value!r}; check it, or use the key 'new'"
+    return f"{where}: {id_!r}; check it, or use the key 'new'"
 
 
 def _join(agreement: Agreement, domain_of: Mapping[str, str | None]) -> None:

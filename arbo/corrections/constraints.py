@@ -33,6 +33,8 @@ class Constraints:
     decisions: Decisions
     names: tuple[str, ...]
     """The names of the new entities of the decisions."""
+    several: tuple[tuple[int, ...], ...]
+    """The rows of entities that are one root together; in the graph, these roots follow the knowledge base."""
     corrected: Bools
     """(mentions,) whether a correction that is obeyed names the mention."""
     namesake: Ids
@@ -89,13 +91,16 @@ def constraints_on(
     if spread != "none":
         for row, (twin, key) in _namesakes(agreed, inputs, there, root, per_document).items():
             root[row], namesake[row] = key, twin
+    several = tuple(sorted({key[1] for key in root.values() if key[0] == "several"}))
+    number = {rows: len(kb or ()) + place for place, rows in enumerate(several)}
+    root = {row: ("entity", number[key[1]]) if key[0] == "several" else key for row, key in root.items()}
     roots, names = _numbered(root, domains)
     corrected = np.zeros(len(inputs), np.bool_)
     named = (mention for line in lines if line.status == "obeyed" for mention in line.mentions)
     corrected[[there[mention] for mention in named if mention in there]] = True
-    stay = spread != "graph"
-    decisions = Decisions(roots, namesake >= 0, (roots != UNDECIDED) & stay, *_pairs(agreed, there))
-    return Constraints(lines, decisions, names, corrected, namesake)
+    stays = (roots != UNDECIDED) & ((spread != "graph") | (roots >= len(kb or ())))
+    decisions = Decisions(roots, namesake >= 0, stays, *_pairs(agreed, there))
+    return Constraints(lines, decisions, names, several, corrected, namesake)
 
 
 def _numbered(root: Mapping[int, Root], domain: Sequence[str | None]) -> tuple[Ids, tuple[str, ...]]:

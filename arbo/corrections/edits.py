@@ -1,8 +1,9 @@
-"""Obey the corrections of spans: mentions that are dropped, added or resized.
+"""Obey the corrections of spans: mentions that are dropped, added, resized or split.
 
 A correction names a mention by its document and its spans: those with which the mention came or, if no mention came
-with these, those that another correction gave it, since people see it there. A resized mention keeps its id, so that
-other corrections of it still hold. Added mentions get an id of document and spans, as everywhere (`mention_ids`).
+with these, those that another correction gave it, since people see it there. A resized mention, and the first part of
+one that is split, keeps its id, so that other corrections of it still hold; to change a split, split the whole again.
+Added mentions, and further parts, get an id of document and spans, as everywhere (`mention_ids`).
 
 A run that grows obeys all its corrections again, since a later one may replace or contradict an earlier one, or its
 mention may come back. So it keeps the mentions of edited documents as they came, in the array ``given``.
@@ -70,7 +71,7 @@ def edit_spans(documents: Corpus, corrections: Sequence[Correction]) -> Edited:
             yield (line.document, line.spans), (line.kind, line.value, line.record.get("type"))
 
     lines: list[Correction] = settled(_by_first_spans(known.values(), corrections), claims)
-    used = {*documents.homes([id_ for line in lines if line.kind == "add" for id_ in _new_id(line)])}
+    used = {*documents.homes([id_ for line in lines for id_ in _new_ids(line)])}
     about: defaultdict[str, list[int]] = defaultdict(list)
     for place, line in enumerate(lines):
         if line.document is not None and line.status == "obeyed":
@@ -83,10 +84,16 @@ def edit_spans(documents: Corpus, corrections: Sequence[Correction]) -> Edited:
     return Edited(documents.replaced(edited), lines, {name: known[name] for name in about})
 
 
-def _new_id(line: Correction) -> list[str]:
-    """Return the id of the mention that a correction adds."""
-    assert line.document is not None
-    return mention_ids(line.document, [line.spans])
+def _parts(line: Correction) -> Sequence[tuple[Span, ...]]:
+    """Return the spans of the mentions that a correction puts in the place of its own."""
+    parts: Sequence[tuple[Span, ...]] = line.value if line.kind == "split" else ()
+    return {"add": (line.spans,), "resize": (line.value,)}.get(line.kind, parts)
+
+
+def _new_ids(line: Correction) -> list[str]:
+    """Return the ids of the mentions that a correction may add."""
+    added = _parts(line)[line.kind == "split" :] if line.kind in ("add", "split") else ()
+    return [] if line.document is None else mention_ids(line.document, added)
 
 
 def _by_first_spans(documents: Iterable[Document], lines: Sequence[Correction]) -> list[Correction]:
@@ -99,7 +106,7 @@ def _by_first_spans(documents: Iterable[Document], lines: Sequence[Correction]) 
             first[line.document, line.value].add(line.spans)
     return [
         replace(line, spans=next(iter(spans)))
-        if line.kind in ("drop", "resize") and len(spans := first[line.document, line.spans]) == 1
+        if line.kind in ("drop", "resize", "split") and len(spans := first[line.document, line.spans]) == 1
         else line
         for line in lines
     ]
@@ -110,28 +117,25 @@ def _edited(document: Document, lines: list[Correction], places: list[int], used
     by_spans: defaultdict[tuple[Span, ...], list[Mention]] = defaultdict(list)
     for mention in document.mentions:
         by_spans[mention.spans].append(mention)
-    end = len(document.text)
+    text, end = document.text, len(document.text)
     edited: dict[str, Mention | None] = {}
     added: dict[str, Mention] = {}
     for place in sorted(places, key=lambda place: (lines[place].spans, place)):
-        line = lines[place]
-        spans = line.value if line.kind == "resize" else line.spans
-        there = by_spans.get(line.spans, [])
-        if line.kind != "drop" and max(stop for _, stop in spans) > end:
+        line, is_new = lines[place], lines[place].kind == "add"
+        parts, there = _parts(line), by_spans.get(line.spans, [])
+        further = [part for part in (parts if is_new else parts[1:]) if part not in by_spans]
+        new = dict(zip(mention_ids(document.id, further), further, strict=True))
+        if max((stop for part in parts for _, stop in part), default=0) > end:
             lines[place] = line.but("waiting", f"its document has {end:,} characters; correct the offsets")
-        elif line.kind == "add":
-            [name] = mention_ids(document.id, [spans])
-            if not there and name in used and name not in added:
-                lines[place] = line.but("conflict", f"another mention has the id {name!r}; give that one another id")
-            elif not there:
-                text = text_of(spans, document.text)
-                added[name] = Mention(name, document.id, spans, text, line.record.get("type"))
-        elif not there:
+        elif not (there or is_new):
             lines[place] = line.but("waiting", "its document has no mention at these spans; check them")
+        elif again := [name for name in new if name in used and name not in added]:
+            lines[place] = line.but("conflict", f"another mention has the id {again[0]!r}; give that one another id")
         else:
-            for one in there:
-                text = text_of(spans, document.text) if line.kind == "resize" else ""
-                edited[one.id] = replace(one, spans=spans, text=text) if text else None
+            for one in () if is_new else there:
+                edited[one.id] = replace(one, spans=parts[0], text=text_of(parts[0], text)) if parts else None
+            type_ = line.record.get("type") if is_new else there[0].type
+            added |= {name: Mention(name, document.id, part, text_of(part, text), type_) for name, part in new.items()}
     used |= added.keys()
     mentions = (edited.get(mention.id, mention) for mention in document.mentions)
     return replace(document, mentions=(*(mention for mention in mentions if mention is not None), *added.values()))

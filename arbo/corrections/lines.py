@@ -1,6 +1,7 @@
 """Corrections: what people decided about mentions, one JSON object a line.
 
     {"mention": "d1-0", "entity": "D004414"}        the right entity, by an id of the knowledge base
+    {"mention": "d1-4", "entity": ["D1", "D2"]}     several entities: "breast and ovarian cancers"
     {"mention": "d1-1", "entity": null}             not in the knowledge base
     {"mention": "d1-2", "new": "marsh fever"}       a new entity, which several mentions may name
     {"mention": "d1-3", "not": "D004414"}           not this entity; the right one is unknown
@@ -10,6 +11,7 @@
     {"document": "d1", "spans": [[0, 4]], "drop": true}             no mention
     {"document": "d1", "spans": [[9, 14]], "add": true}             a missing mention, with a "type" if you like
     {"document": "d1", "spans": [[0, 4]], "resize": [[0, 11]]}      the same mention at other spans
+    {"document": "d1", "spans": [[0, 18]], "split": [[[0, 6]], [[11, 18]]]}    this mention, and further ones
 
 ``author``, ``date``, ``note`` and further keys are kept. A later line of the same author replaces the lines that it
 contradicts; lines without an author have one author. A mention is known by its id in the documents.
@@ -41,9 +43,24 @@ def _yes(value: object) -> bool:
     return value
 
 
-_OF_MENTIONS: Mapping[str, Convert] = {"entity": string_or_null, "new": string, "not": string}
+def _ids(value: object) -> str | tuple[str, ...] | None:
+    if isinstance(value, list):
+        if len(ids := tuple(dict.fromkeys(strings(value)))) < 2:
+            raise TypeError("one id, a list of two or more, or null")
+        return ids
+    id_: str | None = string_or_null(value)
+    return id_
+
+
+def _parts(value: object) -> tuple[tuple[Span, ...], ...]:
+    if not isinstance(value, list) or len(value) < 2:
+        raise TypeError("a list of the spans of two or more mentions")
+    return tuple(map(spans, value))
+
+
+_OF_MENTIONS: Mapping[str, Convert] = {"entity": _ids, "new": string, "not": string}
 _OF_GROUPS: Mapping[str, Convert] = {"same": strings, "different": strings}
-_OF_SPANS: Mapping[str, Convert] = {"drop": _yes, "add": _yes, "resize": spans}
+_OF_SPANS: Mapping[str, Convert] = {"drop": _yes, "add": _yes, "resize": spans, "split": _parts}
 _KINDS = {**_OF_MENTIONS, **_OF_GROUPS, **_OF_SPANS}
 _KEYS: Mapping[str, Convert] = {
     **_KINDS,
@@ -143,11 +160,11 @@ def _correction(record: object, file: str, line: int) -> Correction:
     required = ("mention",) if kind in _OF_MENTIONS else ("document", "spans") if kind in _OF_SPANS else ()
     values = fields(record, "a correction", _KEYS, required=required, of=of)
     value, of_spans = values[kind], kind in _OF_SPANS
-    for name in ("spans", "resize") if of_spans else ():
-        if name in values:
-            check_spans(values[name], of=of)
-    if isinstance(value, str):
-        check_name(value, f"{kind!r} of a correction", of=of)
+    parts = value if kind == "split" else (value,) if kind == "resize" else ()
+    for part in (values["spans"], *parts) if of_spans else ():
+        check_spans(part, of=of)
+    for name in (value,) if isinstance(value, str) else value if kind == "entity" and value else ():
+        check_name(name, f"{kind!r} of a correction", of=of)
     mentions = value if kind in _OF_GROUPS else (values["mention"],) if kind in _OF_MENTIONS else ()
     if kind in _OF_GROUPS and (len(set(mentions)) < 2 or (kind == "different" and len(mentions) > 2)):
         needed = "two different ids" if kind == "different" else "two or more different ids"

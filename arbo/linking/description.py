@@ -50,7 +50,7 @@ def describe(
     fingerprint = ThreadPoolExecutor(1).submit(lambda: documents.fingerprint)  # meanwhile, the tables are made
     gold, annotated = _gold(mentions, kb)
     rows = named_entities(retrieval, clusters)
-    known = NamedEntities.of(kb, gold.rows, rows)
+    known = NamedEntities.of(kb, corrections.several if corrections else (), gold.rows, rows)
     mentions = with_gold_entities(mentions, gold, annotated, known)
     named = {} if corrections is None else corrections.named(clusters)
     cluster_rows, place = cluster_table(kb, known, names, clusters, named)

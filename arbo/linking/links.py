@@ -93,7 +93,8 @@ def links_of(
     mention = np.empty_like(rows)
     mention[rows] = np.arange(len(rows), dtype=np.int32)
     nodes = _NodeIds(names.ids, rows, known, clusters.n_entities)
-    score, probability = _scores(retrieval, clusters.entity, mention, confidence)
+    scored = np.where(clusters.entity < retrieval.n_entities, clusters.entity, np.int32(-1))  # not several together
+    score, probability = _scores(retrieval, scored, mention, confidence)
     columns = {
         **_decision_columns(known, retrieval, clusters, cluster_ids, score),
         **_path_columns(nodes, clusters),
@@ -102,7 +103,7 @@ def links_of(
     if retrieval.reasons is not None:
         columns |= _reason_columns(nodes, retrieval, clusters)
     if probability is not None:
-        columns["confidence"] = lambda mentions: numbers(probability[mentions], missing=clusters.entity[mentions] < 0)
+        columns["confidence"] = lambda mentions: numbers(probability[mentions], missing=scored[mentions] < 0)
     if followed is not None:
         corrected, follows = followed
         columns["corrected"] = lambda mentions: numbers(corrected[mentions])
@@ -140,7 +141,7 @@ def _decision_columns(
         "entity_id": lambda mentions: known.column("id", entity[mentions]),
         "entity_name": lambda mentions: known.column("name", entity[mentions]),
         "cluster_id": lambda mentions: ids.take(numbers(place[mentions])),
-        "score": lambda mentions: numbers(score[mentions], missing=entity[mentions] < 0),
+        "score": lambda mentions: _floats(score[mentions], ~np.isfinite(score[mentions])),
         "margin": lambda mentions: _margin(near[mentions, :2]),
     }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple, Self
 
@@ -25,18 +25,34 @@ class NamedEntities(NamedTuple):
 
     columns: Mapping[str, pa.Array]
     place: Ids
-    """(entities of the knowledge base + 1,) their places in the columns; of those that are not named, any place."""
+    """(entities of the knowledge base + several + 1,) their places in the columns; of those that are not named, any."""
 
     @classmethod
-    def of(cls, kb: KnowledgeBase | None, *rows: Ids) -> Self:
-        """Read the entities in these rows."""
+    def of(cls, kb: KnowledgeBase | None, several: Sequence[Sequence[int]], *rows: Ids) -> Self:
+        """Read the entities in these rows; ``several`` are rows of entities that are one together, after the others.
+
+        Their ids and names are joined by ``|``.
+        """
         base = KnowledgeBase() if kb is None else kb
-        is_named = np.zeros(len(base) + 1, np.bool_)
-        for used in rows:
+        is_named = np.zeros(len(base) + len(several) + 1, np.bool_)
+        for used in (*rows, *map(np.array, several)):
             is_named[used] = True
+        is_named[len(base) :] = False
         used, names = np.flatnonzero(is_named), ("id", "name", "aliases")
         place = np.cumsum(is_named, dtype=np.int32) - 1
-        return cls(dict(zip(names, base.taken(names, used), strict=True)), place)
+        columns = dict(zip(names, base.taken(names, used), strict=True))
+        if several:
+            place[len(base) : -1] = len(used) + np.arange(len(several))
+            ids, each = ([columns[name].take(numbers(place[list(rows)])) for rows in several] for name in names[:2])
+            more: dict[str, list[Any]] = {"aliases": [[]] * len(several)}
+            more |= {
+                name: ["|".join(part.to_pylist()) for part in parts] for name, parts in (("id", ids), ("name", each))
+            }
+            columns = {name: pa.concat_arrays([old, pa.array(more[name], old.type)]) for name, old in columns.items()}
+            columns["several"] = pa.array(
+                [None] * len(used) + [part.to_pylist() for part in ids], pa.list_(pa.string())
+            )
+        return cls(columns, place)
 
     def column(self, name: str, rows: Ids) -> pa.Array:
         """Return a column of the entities in these rows; null for -1."""
@@ -90,7 +106,7 @@ def with_gold_entities(mentions: pa.Table, gold: Gold, annotated: Ids, known: Na
 
 def named_entities(retrieval: Retrieval, clusters: Partition) -> Ids:
     """Return the rows of the entities that are links or candidates, in order of first appearance."""
-    is_known, parts = np.zeros(retrieval.n_entities, np.bool_), []
+    is_known, parts = np.zeros(clusters.n_entities, np.bool_), []
     for lists in (clusters.entity, retrieval.entities.ids):
         for some in slices(len(lists)):
             used = lists[some]
@@ -103,8 +119,8 @@ def named_entities(retrieval: Retrieval, clusters: Partition) -> Ids:
 
 def entity_table(known: NamedEntities, rows: Ids) -> pa.Table:
     """Make the table of the entities in these rows."""
-    columns = {"entity_id": "id", "name": "name", "aliases": "aliases"}
-    return pa.table({name: known.column(column, rows) for name, column in columns.items()})
+    columns = {"id": "entity_id"}
+    return pa.table({columns.get(name, name): known.column(name, rows) for name in known.columns})
 
 
 def cluster_table(

@@ -201,7 +201,7 @@ def _with_links(
     document: Ints,
     seen: Bools | None,
 ) -> Evaluation:
-    predicted, lists = rows_among(run.link_table["entity_id"], ids), run.link_table["candidates"]
+    predicted, lists = _linked_rows(run, gold, ids), run.link_table["candidates"]
     length = pc.list_value_length(lists).to_numpy()[:, None]
     candidates = np.full((len(length), length.max(initial=0)), -1, np.int64)
     candidates[np.arange(candidates.shape[1]) < length] = rows_among(pc.list_flatten(lists), ids)
@@ -222,6 +222,18 @@ def _with_links(
         with_nil=with_nil.count(k=ks),
         lines=tuple(lines),
     )
+
+
+def _linked_rows(run: Run, gold: Gold, ids: pa.ChunkedArray) -> Ints:
+    """Return the row of each link's entity, -1 for NIL; of several entities, of one that is right if any is."""
+    linked = run.link_table["entity_id"]
+    rows = rows_among(linked, ids)
+    for id_, parts in run.several.items():
+        several = rows_among(pa.chunked_array([parts]), ids).tolist()
+        for mention in pc.indices_nonzero(pc.equal(linked, id_).combine_chunks()).to_pylist():
+            right = gold.rows[slice(*gold.indptr[mention : mention + 2])]
+            rows[mention] = next((row for row in several if row in right), rows[mention])
+    return rows
 
 
 def _with_clusters(

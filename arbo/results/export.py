@@ -60,9 +60,10 @@ def documents_of(run: Run, ids: Ids, *, as_classes: bool = False) -> Corpus:
         )
     mentions, gold = run.mention_table, None
     if ids == "links":
-        gold = pa.ListArray.from_arrays(
-            starts(np.ones(len(mentions), np.int32)), run.link_table["cluster_id"].combine_chunks()
-        )
+        linked = run.link_table["cluster_id"].combine_chunks()
+        gold = pa.ListArray.from_arrays(starts(np.ones(len(mentions), np.int32)), linked)
+        if run.several:
+            gold = pa.array([run.several.get(id_, [id_]) for id_ in linked.to_pylist()], gold.type)
         mentions = mentions.drop_columns([name for name in ("cluster",) if name in mentions.column_names])
     elif as_classes:
         entities = mentions["gold_entities"]

@@ -156,6 +156,14 @@ class Run:
         return [] if row < 0 else [self.entity_table["name"][row].as_py(), *self.entity_table["aliases"][row].as_py()]
 
     @cached_property
+    def several(self) -> dict[str, list[str]]:
+        """Maps each entity that corrections made of several to the ids of these."""
+        if "several" not in self.entity_table.column_names:
+            return {}
+        rows = self.entity_table.filter(self.entity_table["several"].is_valid())
+        return dict(zip(rows["entity_id"].to_pylist(), rows["several"].to_pylist(), strict=True))
+
+    @cached_property
     def row_of(self) -> dict[str, int]:
         """Maps the id of each mention to its row."""
         return {id_: row for row, id_ in enumerate(self.mention_table["mention_id"].to_pylist())}

@@ -174,6 +174,8 @@ class EntityRow(NamedTuple):
     """Preferred name."""
     aliases: tuple[str, ...]
     """Other names."""
+    several: tuple[str, ...] | None = None
+    """Ids of the entities that a correction gives together; no column without one."""
 
 
 class CorrectionRow(NamedTuple):

@@ -98,10 +98,11 @@ class Retrieval:
     reasons: Callable[[Ids, Ids], Reasons] | None = None
     """Returns the reasons for edges from nodes of the graph to mentions; None without an edge model."""
 
-    def graph(self, k: int, decisions: Decisions | None = None) -> Graph:
+    def graph(self, k: int, decisions: Decisions | None = None, more: int = 0) -> Graph:
         """Build the graph, with edges into each mention from its ``k`` nearest mentions and its nearest entity.
 
-        A mention for which the decisions rule out an entity has edges from all its candidates.
+        ``more`` roots for decisions follow the entities. A mention for which the decisions rule out an entity has edges
+        from all its candidates.
         """
         entities = self.entities.first(1)
         if decisions is not None and len(decisions.wrong):
@@ -109,7 +110,7 @@ class Retrieval:
             has_all[decisions.wrong_ones()[:, 0]] = True
             is_first = np.arange(self.entities.ids.shape[1]) == 0
             entities = self.entities._replace(ids=np.where(has_all | is_first, self.entities.ids, np.int32(-1)))
-        return Graph.from_neighbors(self.mentions.first(k), entities, n_entities=self.n_entities)
+        return Graph.from_neighbors(self.mentions.first(k), entities, n_entities=self.n_entities + more)
 
     def similarity(self, dissimilarity: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
         """Convert dissimilarities to similarities (higher is closer)."""
