@@ -89,8 +89,8 @@ class Strings(OnDemand[str]):
         self.array = array
 
     def _strings(self, begin: int, length: int) -> list[str]:
-        strings: list[str] = self.array.slice(begin, length).to_pylist()
-        return strings
+        array = self.array
+        return [array[begin].as_py()] if length == 1 else list(array.slice(begin, length).to_pylist())
 
     def __repr__(self) -> str:
         return f"<{len(self):,} strings>"

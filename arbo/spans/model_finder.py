@@ -13,13 +13,12 @@ import numpy as np
 
 from arbo.data import Corpus, KnowledgeBase, Mention, MentionInput
 from arbo.data.gold import Gold
-from arbo.encoders.encoder import Encoder
-from arbo.encoders.index import encoded
 from arbo.encoders.ngrams import NgramEncoder
 from arbo.engine import Bools, Floats, Ids, Weights, threshold_curve
 from arbo.errors import UsageError
 from arbo.progress import Announce, quiet
-from arbo.retrieval.groups import GroupedEntities, nearest_within, rows_of_entities, with_entities
+from arbo.retrieval.encoded_kb import EncodedKb
+from arbo.retrieval.groups import nearest_within, with_entities
 from arbo.spans.finding import LastMade, Proposal, Spans
 from arbo.spans.model import LabelAttention
 from arbo.text.abbreviations import expander
@@ -33,8 +32,6 @@ _NEAREST = 8  # number of nearest entities of each run of words
 _RUNS = 1 << 15  # number of runs to encode at once, which bounds the memory
 
 _TIE = re.compile(rf"(?:[{APOSTROPHES}]s?)?[\s\u00ad\u2010\u2011-]*")
-Names = tuple[Encoder, GroupedEntities]
-"""An encoder fitted to the names of a knowledge base, and the entities of each domain."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -86,7 +83,7 @@ class ModelFinder:
     """Number of candidate entities for each sentence."""
     abbreviations: bool = True
     """Whether candidates are looked for by the long forms of abbreviations that a document defines."""
-    _names: LastMade[Names] = field(default_factory=lambda: LastMade(), init=False, repr=False, compare=False)
+    _names: LastMade[EncodedKb] = field(default_factory=lambda: LastMade(), init=False, repr=False, compare=False)
 
     def propose(self, documents: Corpus, kb: KnowledgeBase, announce: Announce = quiet) -> Iterator[Proposal]:
         """Propose mentions of the entities whose score is at least the threshold of the model."""
@@ -129,7 +126,8 @@ class ModelFinder:
         search for the eight nearest entities of each run is exact, and covers the document's domain; it takes as long
         as linking all runs as mentions.
         """
-        encoder, entities = self._names(kb, lambda: _names_of(kb, announce))
+        names = self._names(kb, lambda: EncodedKb(kb, NgramEncoder(), announce))
+        encoder, entities = names.fitted, names.by_group(None)
         runs = _runs(pieces, expand_abbreviations=self.abbreviations)
         text, entity, dissimilarity = [np.empty(0, np.int64)], [np.empty(0, np.int64)], [np.empty(0, np.float32)]
         while some := list(islice(runs, _RUNS)):
@@ -169,11 +167,6 @@ def without_repetition(text: str, spans: Spans) -> tuple[Spans, ...]:
         mentions[-1].append(span)
         seen |= here
     return tuple(map(tuple, mentions))
-
-
-def _names_of(kb: KnowledgeBase, announce: Announce) -> Names:
-    encoder, entities = encoded(kb, NgramEncoder(), announce)
-    return encoder, GroupedEntities(entities, rows_of_entities(kb, None))
 
 
 def _runs(pieces: Pieces, *, expand_abbreviations: bool) -> Iterator[tuple[int, MentionInput]]:
