@@ -25,26 +25,14 @@ def spanning_tree(vectors: Floats, root: Floats, *, metric: Metric = "dot") -> F
     mentions and the root is their entity, the tree is the forest of ``partition(graph, "minimax")`` on their complete
     graph. With distinct weights it is also that of ``"arborescence"``, since both directions of an edge have the same
     weight. Nodes are numbered from 0, and the root is -1. Ties go to the edge from the root, then to the smaller
-    parent, then to the smaller node. Raise ValueError if shapes differ, or a number is NaN or infinite.
+    parent, then to the smaller node.
     """
-    rows = _checked(vectors, metric)
-    weight = np.asarray(root, np.float32)
-    if weight.shape != (len(rows),) or not np.isfinite(weight).all():
-        fault = "NaN or infinity" if weight.shape == (len(rows),) else f"the shape {np.shape(root)}"
-        raise ValueError(f"root has {fault}; give one finite number for each of the {len(rows)} vectors")
+    rows, weight = np.ascontiguousarray(vectors, np.float32), np.asarray(root, np.float32)
+    rows = unit(rows) if metric == "cosine" else rows
     if len(rows) <= _WHOLE:
-        exact = rows.astype(np.float64)
+        exact = rows.astype(np.float64)  # in which products of float32 are exact, and their sums nearly
         return Forest(*_grow(exact @ exact.T, weight, offset_of(metric)))
     return Forest(*_grow_large(_blocks(rows), weight, offset_of(metric)))
-
-
-def _checked(vectors: Floats, metric: Metric) -> Floats:
-    """Return the vectors, of length 1 for cosines; the products of float32 are exact in float64, their sums nearly."""
-    matrix = np.ascontiguousarray(vectors, np.float32)
-    if matrix.ndim != 2 or not np.isfinite(matrix).all():
-        fault = "NaN or infinity" if matrix.ndim == 2 else f"the shape {np.shape(vectors)}"
-        raise ValueError(f"vectors has {fault}; give finite numbers of shape (n, dim)")
-    return unit(matrix) if metric == "cosine" else matrix
 
 
 def _blocks(rows: Floats) -> Floats:

@@ -28,7 +28,7 @@ from .kernels import in_parallel, kernel
 from .knn import Limit, Neighbors, check_products, check_queries, check_wanted, checked_pairs, lists_of, merged, nearest
 from .progress import Progress, silent
 from .search import Lists, check_metric
-from .vectors import Metric, Vectors, by_owner, dissimilarities, float_rows, lengths, offset_of, unit
+from .vectors import Metric, Vectors, dissimilarities, lengths, offset_of, unit
 
 _PAIRS = 1 << 16  # number of pairs of a query and a thing in memory at once
 _SHARE = 256  # number of pairs that a thread scores at a time
@@ -39,8 +39,7 @@ class TokenMatrices:
     """``n`` things, their texts, and the token vectors of the texts; things can share a text.
 
     A thing is a mention or an entity. Text ``r`` has the tokens ``matrix[indptr[r] : indptr[r + 1]]``, possibly none.
-    Text ``row[i]`` belongs to thing ``owner[i]``, in the order of owners, as in `Vectors`. Make one with `of`, or from
-    valid arrays.
+    Text ``row[i]`` belongs to thing ``owner[i]``, in the order of owners, as in `Vectors`.
     """
 
     matrix: Floats  # (tokens, dim) float32, finite
@@ -51,35 +50,6 @@ class TokenMatrices:
 
     def __len__(self) -> int:
         return self.n
-
-    @classmethod
-    def of(
-        cls, matrix: Any, indptr: npt.ArrayLike, owner: npt.ArrayLike | None = None, *, n: int | None = None
-    ) -> Self:
-        """Make token matrices from a copy of a (tokens, dim) array; text ``r`` is that of thing ``owner[r]``.
-
-        By default, ``owner[r]`` is ``r``. ``n`` is the number of things (default: up to the last owner); some may have
-        no text. Raise the errors of `Vectors.of`, and ValueError if ``indptr`` decreases, or does not go from 0 to the
-        number of tokens.
-
-        >>> two = TokenMatrices.of([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]], [0, 2, 3])
-        >>> late_dissimilarity(two, two, [0, 1, 1], [1, 0, 1], metric="dot").tolist()
-        [-0.5, -0.5, -0.5]
-        """
-        tokens, starts = float_rows(matrix), np.asarray(indptr)
-        if starts.ndim != 1 or starts.dtype.kind not in "iu" or len(starts) == 0:
-            raise ValueError(f"indptr must hold one or more integers, not {starts.dtype} of shape {starts.shape}")
-        starts = starts.astype(np.int64)
-        falls = np.flatnonzero(np.diff(starts) < 0)
-        if len(falls) > 0:
-            at = int(falls[0])
-            values = f"from {starts[at]} to {starts[at + 1]} at index {at + 1}"
-            raise ValueError(f"indptr must not decrease, but decreases {values}")
-        if starts[0] != 0 or starts[-1] != len(tokens):
-            ends = f"from {starts[0]} to {starts[-1]}"
-            raise ValueError(f"indptr must go from 0 to {len(tokens)}, the number of tokens, not {ends}")
-        order, owners, n_things = by_owner(len(starts) - 1, "texts", owner, n)
-        return cls(tokens, starts, order.astype(np.int32), owners, n_things)
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
@@ -141,7 +111,7 @@ def late_dissimilarity(
     infinity for a thing without texts. Raise ValueError if dimensions differ, a query does not have exactly one text,
     pairs are out of range, or scores are too large for float32.
 
-    >>> text = TokenMatrices.of([[3.0, 4.0]], [0, 1])
+    >>> text = TokenMatrices(np.float32([[3, 4]]), np.array([0, 1]), np.array([0]), np.array([0]), 1)
     >>> [late_dissimilarity(text, text, [0], [0], metric=metric).tolist() for metric in ("cosine", "dot")]
     [[0.0], [-25.0]]
     """
@@ -169,17 +139,15 @@ def late_nearest(
     The first stage proposes the ``n_candidates`` things nearest by `TokenMatrices.pooled` (one more with ``self_ids``);
     ``scanner`` applies to it. If ``n_candidates`` is None, or at least the size of the corpus, all things
     are scored, which is exact. The second stage compares the things token by token, see `late_dissimilarity`;
-    ``progress`` counts its chunks of queries. The errors are those of `late_dissimilarity` and of the first stage, and
-    ValueError if ``n_candidates`` is less than ``k``.
+    ``progress`` counts its chunks of queries. The errors are those of `late_dissimilarity` and of the first stage.
 
-    >>> texts = TokenMatrices.of([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8], [0.8, 0.6]], [0, 2, 3, 4])
+    >>> tokens = np.float32([[1, 0], [0, 1], [0.6, 0.8], [0.8, 0.6]])
+    >>> texts = TokenMatrices(tokens, np.array([0, 2, 3, 4]), np.arange(3), np.arange(3), 3)
     >>> late_nearest(texts, texts, 1, n_candidates=None, self_ids=np.arange(3)).ids.ravel().tolist()
     [1, 2, 1]
     """
     _check(queries, corpus, metric)
     check_wanted(k, self_ids, queries.n)
-    if n_candidates is not None and n_candidates < k:
-        raise ValueError(f"n_candidates={n_candidates} must be at least k={k}")
     queries, corpus = _comparable(queries, corpus, metric)
 
     def fill(rows: Ids, lists: Lists) -> None:

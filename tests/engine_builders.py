@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from clustering import METHODS, Graph, Partition
 from clustering.knn import Neighbors
 from clustering.late_interaction import TokenMatrices
-from clustering.vectors import Metric, Vectors
+from clustering.vectors import Metric, Vectors, by_owner, float_rows
 
 Array = npt.NDArray[Any]
 METRICS: tuple[Metric, ...] = ("cosine", "dot")
@@ -107,6 +107,12 @@ def faiss_threads(n: int) -> Iterator[None]:
 # Tokens
 
 
+def token_matrices(matrix: Any, indptr: Any, owner: Any = None, *, n: int | None = None) -> TokenMatrices:
+    """Text ``r`` is that of thing ``owner[r]``, by default ``r``; ``n`` is the number of things."""
+    order, owners, n_things = by_owner(len(indptr) - 1, "texts", owner, n)
+    return TokenMatrices(float_rows(matrix), np.asarray(indptr, np.int64), order.astype(np.int32), owners, n_things)
+
+
 def tokens_of(things: TokenMatrices, text: int) -> Array:
     return things.matrix[things.indptr[text] : things.indptr[text + 1]].astype(np.float64)
 
@@ -118,7 +124,7 @@ def drawn(
     indptr = np.cumsum([0, *rng.integers(0, 5, n_texts)])
     shape = int(indptr[-1]), dim
     matrix = rng.integers(-1, 2, shape) if ties else rng.normal(size=shape)
-    return TokenMatrices.of(matrix, indptr, None if n is None else rng.integers(n, size=n_texts), n=n)
+    return token_matrices(matrix, indptr, None if n is None else rng.integers(n, size=n_texts), n=n)
 
 
 def every_pair(queries: TokenMatrices, corpus: TokenMatrices) -> tuple[Array, Array]:

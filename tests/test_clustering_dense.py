@@ -3,7 +3,6 @@
 import tracemalloc
 
 import numpy as np
-import pytest
 
 import clustering.dense
 from clustering.dense import spanning_tree
@@ -32,17 +31,3 @@ def test_a_large_cluster_is_bounded_in_memory():
     tracemalloc.stop()
     assert peak < 10e6, "5000 x 5000 products would be 200 MB"
     assert np.array_equal(vectors, given)
-
-
-@pytest.mark.parametrize(
-    ("vectors", "root", "wrong"),
-    [
-        (np.zeros(3), np.zeros(3), r"vectors has the shape \(3,\)"),
-        (np.zeros((3, 2)), np.zeros(2), r"root has the shape \(2,\)"),
-        (np.full((2, 2), np.nan), np.zeros(2), "finite"),
-        (np.zeros((2, 2)), np.array([0, np.inf]), "finite"),
-    ],
-)
-def test_errors(vectors, root, wrong):
-    with pytest.raises(ValueError, match=wrong):
-        spanning_tree(vectors, root)

@@ -6,9 +6,6 @@ from hypothesis import given, strategies as st
 
 from eval import NilScores, linking_outcomes, nil_as_class, nil_curve, nil_scores, threshold_curve
 
-flags = st.lists(st.tuples(st.booleans(), st.booleans(), st.booleans())).map(
-    lambda rows: [*rows, (False, False, True)]  # scikit-learn needs a mention
-)
 values = st.one_of(
     st.sampled_from([-np.inf, -1.0, -0.0, 0.0, 0.25, 0.5]),
     st.floats(-1, 1),
@@ -21,18 +18,6 @@ scored = st.lists(st.tuples(st.booleans(), values, st.booleans()), max_size=12).
         np.array([annotated for _, _, annotated in rows], bool),
     )
 )
-
-
-@pytest.mark.parametrize(
-    ("arguments", "error", "message"),
-    [
-        (([True], [True, False]), ValueError, "predicted_nil has length 2, not 1"),
-        (([[True]], [True]), ValueError, r"gold_nil has shape \(1, 1\); give one boolean"),
-    ],
-)
-def test_arrays_that_are_refused(arguments, error, message):
-    with pytest.raises(error, match=message):
-        nil_scores(*arguments)
 
 
 @given(scored)
@@ -88,12 +73,6 @@ def test_what_is_above_a_threshold_is_what_lies_below_its_mirror_image(pairs):
     assert curve.best[1:] == mirrored.best[1:]
 
 
-@pytest.mark.parametrize("odd", [float("nan"), float("inf"), -float("inf")])
-def test_scores_of_a_threshold_curve_are_finite(odd):
-    with pytest.raises(ValueError, match=r"at position 1 \(from 0\); give finite numbers"):
-        threshold_curve([True, False], [0.5, odd])
-
-
 def test_neighbours_among_the_floats_are_still_parted():
     low, high = 1.0, np.nextafter(1.0, 2)
     assert nil_curve([True, False], [low, high]).best.threshold == high
@@ -101,19 +80,28 @@ def test_neighbours_among_the_floats_are_still_parted():
     assert nil_curve([True, False], [1.6e308, 1.7e308]).best.threshold == pytest.approx(1.65e308)
 
 
+FINITE = r"at position 1 \(from 0\); give finite numbers"
+
+
 @pytest.mark.parametrize(
-    ("arguments", "error", "message"),
+    ("score", "arguments", "error", "message"),
     [
-        (([True, False], [0.5]), ValueError, r"score has shape \(1,\), not \(2,\)"),
-        (([True, False], [0.5, float("nan")]), ValueError, "score has nan at position 1 .* or -inf for"),
-        (([True, False], [float("inf"), 0.5]), ValueError, "score has inf at position 0 .* or -inf for"),
-        (([True], [True]), TypeError, "score holds bool, not numbers"),
-        (([True], ["0.5"]), TypeError, "score holds <U3, not numbers"),
+        (nil_scores, ([True], [True, False]), ValueError, "predicted_nil has length 2, not 1"),
+        (nil_scores, ([[True]], [True]), ValueError, r"gold_nil has shape \(1, 1\); give one boolean"),
+        (nil_curve, ([True, False], [0.5]), ValueError, r"score has shape \(1,\), not \(2,\)"),
+        (nil_curve, ([True, False], [0.5, float("nan")]), ValueError, "score has nan at position 1 .* or -inf for"),
+        (nil_curve, ([True, False], [float("inf"), 0.5]), ValueError, "score has inf at position 0 .* or -inf for"),
+        (nil_curve, ([True], [True]), TypeError, "score holds bool, not numbers"),
+        (nil_curve, ([True], ["0.5"]), TypeError, "score holds <U3, not numbers"),
+        *(
+            (threshold_curve, ([True, False], [0.5, odd]), ValueError, FINITE)
+            for odd in (float("nan"), float("inf"), -float("inf"))
+        ),
     ],
 )
-def test_scores_that_are_refused(arguments, error, message):
+def test_arrays_that_are_refused(score, arguments, error, message):
     with pytest.raises(error, match=message):
-        nil_curve(*arguments)
+        score(*arguments)
 
 
 def test_a_score_that_is_not_annotated_is_checked_too():

@@ -22,7 +22,6 @@ from arbo.formats.brat import read_documents as read_brat
 from arbo.formats.zeshel import read_documents as read_zeshel
 
 OPTIONS: Any = {"on_error": "skip"}
-PAIR = DOCUMENTS["brat"]["d.txt"]
 
 
 def write(folder: Path, **files: str | bytes) -> Path:

@@ -116,9 +116,6 @@ def loss_of(config: TrainingConfig, metric: Metric) -> Loss:
 
 def _finite(scores: Tensor, exists: Tensor) -> Tensor:
     """Convert scores to float32, and mask the scores of nodes that do not exist."""
-    if scores.shape != exists.shape or scores.ndim != 2 or not scores.shape[1]:
-        shapes = f"{tuple(scores.shape)} and {tuple(exists.shape)}"
-        raise ValueError(f"scores and exists must have one shape (mentions, 1 + negatives), not {shapes}")
     return scores.float().masked_fill(~exists, -torch.inf)
 
 
