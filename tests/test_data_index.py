@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -100,7 +101,7 @@ Damage = Callable[[Path], object]
 
 
 def _cut(file: Path) -> None:
-    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+    os.truncate(file, file.stat().st_size // 2)
 
 
 def _flip(file: Path, place: int) -> None:
