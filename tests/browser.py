@@ -3,7 +3,6 @@
 The distribution's package `chromium` is used. Without it, tests are skipped outside CI, and fail in CI.
 """
 
-import base64
 import json
 import os
 import shutil
@@ -199,8 +198,3 @@ class Browser(Page):
         )
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.call("Emulation.setEmulatedMedia", features=[scheme])
-
-    def shoot(self, file: Path) -> None:
-        """Save a picture of the window as PNG."""
-        self.run("new Promise(done => setTimeout(done, 150))")
-        file.write_bytes(base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"]))
