@@ -150,13 +150,14 @@ def correction_table(lines: Iterable[Correction]) -> pa.Table:
 
 
 def _correction(record: object, file: str, line: int) -> Correction:
-    kinds = [key for key in _KINDS if isinstance(record, Mapping) and key in record]
-    of = record.get("mention", record.get("document")) if isinstance(record, Mapping) else None
+    if not isinstance(record, Mapping):
+        raise DataError(f"a correction must be a JSON object, not {type(record).__name__}")
+    kinds, of = [key for key in _KINDS if key in record], record.get("mention", record.get("document"))
     of = of if isinstance(of, str) else None
-    if isinstance(record, Mapping) and len(kinds) != 1:
+    if len(kinds) != 1:
         present = f"the keys {' and '.join(kinds)}" if kinds else "none of them"
         raise DataError(f"a correction has exactly one of the keys {', '.join(_KINDS)}; this one has {present}", id=of)
-    kind = kinds[0] if kinds else ""
+    (kind,) = kinds
     required = ("mention",) if kind in _OF_MENTIONS else ("document", "spans") if kind in _OF_SPANS else ()
     values = fields(record, "a correction", _KEYS, required=required, of=of)
     value, of_spans = values[kind], kind in _OF_SPANS
@@ -169,6 +170,5 @@ def _correction(record: object, file: str, line: int) -> Correction:
     if kind in _OF_GROUPS and (len(set(mentions)) < 2 or (kind == "different" and len(mentions) > 2)):
         needed = "two different ids" if kind == "different" else "two or more different ids"
         raise DataError(f"{kind!r} needs {needed} of mentions, not {list(mentions)!r:.80}")
-    assert isinstance(record, Mapping)
     document, where = (values["document"], values["spans"]) if of_spans else (None, ())
     return Correction(kind, value, mentions, document, where, values.get("author"), dict(record), file, line)

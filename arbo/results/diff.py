@@ -306,6 +306,9 @@ def _heirs(
     return heir
 
 
+_DESCRIBED = ["mention_id", "document_id", "text", "gold"]
+
+
 def _mention_changes(a: Run, b: Run, row_in_a: Ints) -> Iterator[MentionChange]:
     shared = row_in_a >= 0
     changed = ~shared
@@ -321,9 +324,11 @@ def _mention_changes(a: Run, b: Run, row_in_a: Ints) -> Iterator[MentionChange]:
     before, after = (
         table.take(pa.array(at, mask=at < 0)).to_pylist() for table, at in zip(links, (in_a, in_b), strict=True)
     )
-    described = [row for run, places in ((b, rows), (a, left)) for row in _described(run, places)]
-    for one, was, now, row_a, row_b in zip(described, before, after, in_a.tolist(), in_b.tolist(), strict=True):
-        id_, document, text, gold, sentence = one
+    both = [run.mention_table.select(_DESCRIBED).take(numbers(at)) for run, at in ((b, rows), (a, left))]
+    described, sentences = pa.concat_tables(both).to_pylist(), sentences_of(b, rows) + sentences_of(a, left)
+    places = zip(in_a.tolist(), in_b.tolist(), strict=True)
+    for one, sentence, was, now, (row_a, row_b) in zip(described, sentences, before, after, places, strict=True):
+        gold = None if one["gold"] is None else tuple(one["gold"])
         ids = (was["entity_id"], now["entity_id"], was["cluster_id"], now["cluster_id"])
         kind: MentionChangeKind
         if row_a < 0 or row_b < 0:
@@ -332,13 +337,5 @@ def _mention_changes(a: Run, b: Run, row_in_a: Ints) -> Iterator[MentionChange]:
             kind = "regrouped"
         else:
             kind = "linked" if ids[0] is None else "unlinked" if ids[1] is None else "moved"
-        yield MentionChange(id_, document, text, kind, *ids, now["parent"], now["step"], gold, sentence)
-
-
-def _described(run: Run, rows: Ints) -> Iterator[tuple[Any, ...]]:
-    """Yield id, document, text, gold and sentence of some mentions."""
-    table = run.mention_table.take(numbers(rows))
-    columns = [table[name].to_pylist() for name in ("mention_id", "document_id", "text", "gold")]
-    sentences = sentences_of(run, rows)
-    for *fields, gold, sentence in zip(*columns, sentences, strict=True):
-        yield *fields, None if gold is None else tuple(gold), sentence
+        mention = one["mention_id"], one["document_id"], one["text"]
+        yield MentionChange(*mention, kind, *ids, now["parent"], now["step"], gold, sentence)
