@@ -94,7 +94,7 @@ def test_links_are_those_of_a_linker_per_document(
 
 
 def test_batches_and_processes_do_not_show(kb_file: Path, docs: list[Any]) -> None:
-    nlp = pipeline(kb_file)
+    nlp, docs = pipeline(kb_file), docs[:20]
     alone = told(nlp(doc) for doc in copies(docs))
     for how in ({"batch_size": 1}, {"batch_size": 7}, {}, {"batch_size": 5, "n_process": 2}):
         linked = list(nlp.pipe(copies(docs), **how))
@@ -152,6 +152,7 @@ def test_a_saved_pipeline_is_complete(kb_file: Path, docs: list[Any], tmp_path: 
     assert suffixes == {".json", ".npy", ".arrow"}
 
 
+@pytest.mark.slow
 def test_a_pipeline_keeps_its_models(
     sample: tuple[Corpus, arbo.KnowledgeBase], docs: list[Any], tmp_path: Path
 ) -> None:

@@ -350,6 +350,7 @@ def test_shards_do_not_change_a_run_with_a_transformer(
     assert sum(name.startswith("embedding") for name in parts_of(tmp_path / "work")) > 4
 
 
+@pytest.mark.slow
 def test_processes_read_the_tower_and_go_on(
     sample: Sample, bert: Tower, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
