@@ -29,8 +29,6 @@ _TYPES = {"tuple[str, ...]": pa.large_list(_TEXT)}
 SCHEMA = pa.schema([(field.name, _TYPES.get(str(field.type), _TEXT)) for field in fields(Entity)])
 """The columns of entities, with `metadata` as JSON, or null if there are none."""
 CONTENT = [field.name for field in fields(Entity) if field.compare]
-_TOGETHER = 1 << 12
-"""Number of entities that become rows at a time."""
 
 
 def table_of(entities: Iterable[Entity]) -> pa.RecordBatch:
@@ -145,12 +143,6 @@ class Entities(OnDemand[Entity]):
 
     def __repr__(self) -> str:
         return f"<{len(self):,} entities>"
-
-
-def each(table: pa.RecordBatch, names: Sequence[str]) -> Iterator[tuple[Any, ...]]:
-    """Yield the Python values of some columns in each row."""
-    for begin in range(0, len(table), _TOGETHER):
-        yield from zip(*columns_in(table.slice(begin, _TOGETHER), names), strict=True)
 
 
 def columns_in(table: pa.RecordBatch, names: Sequence[str]) -> Iterator[Sequence[Any]]:

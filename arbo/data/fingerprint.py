@@ -19,6 +19,8 @@ _OF_DOCUMENTS = "document_id", "domain", "text"
 _OF_MENTIONS = "mention_id", "spans", "text", "type", "gold", "cluster"
 Hashes = npt.NDArray[np.uint64]
 
+_DOCUMENTS = 1 << 12
+"""Number of documents that are hashed at a time; the fingerprint depends on it."""
 _TOGETHER = 1 << 18
 """Number of bytes or items that are hashed at a time."""
 _FACTOR, _LENGTH, _MIX = (np.uint64(odd) for odd in (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0xFF51AFD7ED558CCD))
@@ -31,7 +33,8 @@ def fingerprint_of(tables: Tables) -> str:
     It depends on values alone: not on chunks, nor on whether a column without a value is null or missing.
     """
     digest = hashlib.sha256()
-    for part in tables.parts():
+    for begin in range(0, len(tables.sizes), _DOCUMENTS):
+        part = tables.between(begin, _DOCUMENTS)
         digest.update(part.sizes.astype(np.int64).data)
         for table, names in ((part.documents, _OF_DOCUMENTS), (part.mentions, _OF_MENTIONS)):
             for name in names:

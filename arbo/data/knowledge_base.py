@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from arbo.data.arrow import numbers
 from arbo.data.entities import Entity
-from arbo.data.entity_table import CONTENT, Entities, Ids, each, joined, names_in, sound, table_of, with_columns
+from arbo.data.entity_table import CONTENT, Entities, Ids, columns_in, joined, names_in, sound, table_of, with_columns
 from arbo.data.fingerprint import update
 from arbo.data.index_folder import IndexFolder
 from arbo.data.objects import entity_line
@@ -29,6 +29,10 @@ from arbo.files import PathLike, write_lines
 if TYPE_CHECKING:
     from arbo.kb.problems import Problem
     from arbo.kb.stats import KnowledgeBaseStats
+
+
+_TOGETHER = 1 << 12
+"""Number of entities whose fields become values of Python at a time."""
 
 
 class Names(NamedTuple):
@@ -219,7 +223,8 @@ class KnowledgeBase:
         >>> list(KnowledgeBase([Entity("D1", "flu"), Entity("D2", "cold", types=("T047",))]).columns("id", "types"))
         [('D1', ()), ('D2', ('T047',))]
         """
-        return each(self.table, names)
+        for begin in range(0, len(self), _TOGETHER):
+            yield from zip(*columns_in(self.table.slice(begin, _TOGETHER), names), strict=True)
 
     def taken(self, names: Sequence[str], rows: npt.NDArray[np.integer[Any]]) -> list[pa.Array]:
         """Return text fields, such as ``id`` or ``aliases``, of the entities in these rows, as Arrow arrays."""

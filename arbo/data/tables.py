@@ -9,7 +9,7 @@ mentions of a run also have ``expansion``, the name that is compared where it is
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
@@ -37,8 +37,6 @@ _OF_MENTIONS |= {"id": "mention_id", "score": "found_score"}
 """The columns of fields, without optional ones."""
 OPTIONAL = ("cluster", "metadata")
 """Columns that are missing if they have no value."""
-_TOGETHER = 1 << 12
-"""Number of documents that are read from tables at a time."""
 
 
 # Without slots: cached properties keep their values in the instance's dictionary.
@@ -141,10 +139,6 @@ class Tables:
         sizes = self.sizes[begin : begin + length]
         mentions = self.mentions.slice(self.first[begin] if len(sizes) else 0, sizes.sum())
         return type(self)(self.documents.slice(begin, length), mentions, sizes)
-
-    def parts(self) -> Iterator[Self]:
-        """Yield some thousand documents at a time."""
-        yield from (self.between(begin, _TOGETHER) for begin in range(0, len(self.sizes), _TOGETHER))
 
 
 class DocumentRows(OnDemand[Document]):
