@@ -357,23 +357,18 @@ def test_columns_of_neither_kind_are_named() -> None:
 
 
 @given(drawn_documents(most_spans=1))
-def test_any_documents_come_back(written: tuple[Document, ...]) -> None:
+@settings(deadline=None, max_examples=60)
+def test_any_documents_come_back_from_rows_and_frames(written: tuple[Document, ...]) -> None:
     corpus = Corpus(written)
     for rows in (document_rows(corpus), flattened(corpus)):
         assert Corpus.of(rows) == corpus
         assert Corpus.of(pd.DataFrame(rows)) == corpus
-
-
-@given(drawn_documents(most_spans=1))
-@settings(deadline=None)
-def test_a_corpus_comes_back_from_its_frame(documents: tuple[arbo.Document, ...]) -> None:
-    corpus = arbo.Corpus(documents)
     frame = corpus.to_pandas()
-    assert len(frame) == sum(max(len(document.mentions), 1) for document in documents)
+    assert len(frame) == sum(max(len(document.mentions), 1) for document in written)
     if corpus.mentions:
         assert frame["mention_text"].dropna().tolist() == [mention.text for mention in corpus.mentions]
-    if documents:
-        assert arbo.Corpus.of(frame.drop(columns="mention_text", errors="ignore")) == corpus
+    if written:
+        assert Corpus.of(frame.drop(columns="mention_text", errors="ignore")) == corpus
 
 
 # The index, gold clusters and scores of a frame

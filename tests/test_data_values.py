@@ -124,13 +124,8 @@ def test_a_corpus_is_a_sequence() -> None:
     assert corpus[:1].notes == {"quirks": 2}
     assert documents[0] in corpus
     assert hash(corpus) == hash(Corpus(documents))
-
-
-def test_ids_are_unique_within_a_corpus() -> None:
     with pytest.raises(DataError, match=r"^'d1': two documents have this id"):
         Corpus([DOCUMENT, DOCUMENT])
-    with pytest.raises(DataError, match=r"^'m1': documents 'd1' and 'd2' both have a mention"):
-        Corpus([DOCUMENT, Document("d2", TEXT, (replace(LEFT, document_id="d2"),))])
 
 
 def test_values_are_frozen_copyable_and_do_not_print_the_text() -> None:

@@ -61,6 +61,10 @@ def test_the_dictionary_finder() -> None:
         assert {entity for _, entity in found(hostile)} <= {"D2"}
 
 
+def texts_of(text: str, kb: KnowledgeBase, finder: DictionaryFinder | None = None) -> list[str]:
+    return [mention.text for mention in find_mentions(finder or DictionaryFinder(), [document(text)], kb).mentions]
+
+
 def test_an_abbreviation_means_what_the_text_defines() -> None:
     kb = KnowledgeBase([Entity("D1", "Sacral bone", ("SAC",)), Entity("D2", "von Hippel-Lindau disease", ("VHL",))])
     for text, expected in (
@@ -69,16 +73,14 @@ def test_an_abbreviation_means_what_the_text_defines() -> None:
         ("sacral anterior bone (SAC), SAC", ["SAC", "SAC"]),
         ("von Hippel-Lindau (VHL) disease; VHL", ["von Hippel-Lindau (VHL) disease", "VHL"]),
     ):
-        assert [m.text for m in find_mentions(DictionaryFinder(), [document(text)], kb).mentions] == expected
-    marked = find_mentions(DictionaryFinder(abbreviations=False), [document("spindle assembly (SA) of SAC")], kb)
-    assert [m.text for m in marked.mentions] == ["SAC"]
+        assert texts_of(text, kb) == expected
+    assert texts_of("spindle assembly (SA) of SAC", kb, DictionaryFinder(abbreviations=False)) == ["SAC"]
 
 
 def test_a_stop_word_that_makes_a_name_counts_in_capitals() -> None:
     kb = KnowledgeBase([Entity("D1", "Down syndrome", ("Syndrome, Down",)), Entity("D2", "flu")])
     text = "Down syndrome, a syndrome; Down's syndrome; the syndrome went down, syndrome after flu."
-    marked = find_mentions(DictionaryFinder(), [document(text)], kb)
-    assert [mention.text for mention in marked.mentions] == ["Down syndrome", "Down's syndrome", "flu"]
+    assert texts_of(text, kb) == ["Down syndrome", "Down's syndrome", "flu"]
 
 
 def test_the_index_is_kept_for_the_same_knowledge_base(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,8 +89,7 @@ def test_the_index_is_kept_for_the_same_knowledge_base(monkeypatch: pytest.Monke
     monkeypatch.setattr(Dictionary, "of", lambda kb, **options: (made.append(kb), make(kb, **options))[1])
     finder, other = DictionaryFinder(), KnowledgeBase([Entity("D9", "copper")])
     for kb in (KB, KB, other, other, KB):
-        marked = find_mentions(finder, [document("copper disease")], kb)
-        assert [mention.text for mention in marked.mentions] == (["copper"] if kb is other else ["disease"])
+        assert texts_of("copper disease", kb, finder) == (["copper"] if kb is other else ["disease"])
     assert [id(kb) for kb in made] == [id(KB), id(other), id(KB)]
     assert finder == DictionaryFinder()
     assert finder.__hash__() == DictionaryFinder().__hash__()
