@@ -9,7 +9,7 @@ from engine_builders import FORMS, METRICS, Array, brute, gaussian, same, vector
 from clustering import index as index_module
 from clustering.index import Index
 from clustering.knn import Neighbors, merged, nearest, pair_dissimilarity
-from clustering.vectors import Metric, Vectors
+from clustering.vectors import Metric
 
 
 @pytest.fixture(autouse=True)
@@ -100,12 +100,6 @@ def test_long_queries(within: float | None) -> None:
     same(found, filtered(brute(queries, matrix, 2), limit))
 
 
-def many(form: str) -> tuple[Array, Vectors, Array]:
-    """Things with one or two vectors of a large corpus, and the thing of each vector."""
-    matrix, owner = names(3000, 3), np.random.default_rng(4).permutation(3000) // 2
-    return matrix, vectors(matrix, form, owner=owner), owner
-
-
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("k", [1, 5, 60])
 def test_many_queries_within_small_limits(form: str, k: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,7 +107,8 @@ def test_many_queries_within_small_limits(form: str, k: int, monkeypatch: pytest
     made: list[float] = []
     of = index_module.Prefixes.of
     monkeypatch.setattr(index_module.Prefixes, "of", lambda *given: made.append(given[-1]) or of(*given))
-    matrix, points, owner = many(form)
+    matrix, owner = names(3000, 3), np.random.default_rng(4).permutation(3000) // 2
+    points = vectors(matrix, form, owner=owner)
     asked = matrix[:1600].copy()
     asked[::9] *= np.float32([1, -1, 1]).repeat(20)
     own = owner[:1600]
