@@ -26,12 +26,14 @@ _DATA = {
     "empty": "# none\n",
     "tuned.json": '{"config": {"treshold": 1}}',
     "list.json": "[1]",
-    "notes.json": "precious",
+    "notes.json": '{"config": "precious"}',
+    "notes.html": "<!doctype html>\n<html>",
     "key.conll": "#begin document d\nd\t0\tw\t(1)\n#end document\n",
     "odd.conll": "#begin document d\nd\t0\tw\t(1)|2)\n#end document\n",
     "odd.jsonl": '{"mentions": ["a"]}\n{"mentions": ["a"], "cluster": 3}\n',
     "spoilt/manifest.json": "{}",
     "thesis/chapter.txt": "precious",
+    "thesis/entities.jsonl": "precious",
 }
 """Files beside those of `sample_files`."""
 
@@ -107,6 +109,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("discover test.jsonl --out out --set work=out/work", 2, "is in a run folder; choose another folder"),
         ("discover test.jsonl --out out --ray one:1 --workers 2", 2, "--workers is for --ray local"),
         ("tune test.jsonl --out thesis", 2, "the file's ending must be .json"),
+        ("tune test.jsonl --out notes.json", 2, "notes.json exists, and arbo did not write it; choose another path"),
+        ("train edges train.jsonl --dev test.jsonl --out notes.json", 2, "notes.json exists, and arbo did not write"),
+        ("explore spoilt --out notes.html", 2, "notes.html exists, and arbo did not write it"),
+        ("demo --files thesis --out out", 2, "entities.jsonl exists and is not the sample; choose another folder"),
         ("find test.jsonl --kb kb.jsonl --finder magic", 2, "--finder 'magic': no such folder; choose `dictionary`"),
         ("find test.jsonl --kb kb.jsonl --finder x --set find_threshold=nan", 2, "must be a finite number or None"),
         ("find test.jsonl --kb kb.jsonl --set find_threshold=1", 2, "leave find_threshold out, or use --finder"),

@@ -38,7 +38,8 @@ def test_demo(run: Run, tmp_path: Path) -> None:
     assert "accuracy" in shown.out
     assert arbo.read_jsonl(tmp_path / "sample" / "documents.jsonl") == arbo.load_sample()[0]
     assert run("--version").out.startswith("arbo ")
-    assert run("demo", "--json", "--out", tmp_path / "demo run").json["linking"] is not None
+    again = ("demo", "--json", "--out", tmp_path / "demo run", "--files", tmp_path / "sample")
+    assert run(*again).json["linking"] is not None
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="/dev/full is of Linux")

@@ -244,11 +244,12 @@ def test_the_command_line_trains_tunes_and_discovers(tmp_path: Path, run: Run) -
     documents[:60].to_jsonl(tmp_path / "train.jsonl")
     documents[60:].to_jsonl(dev)
     edges, tuned = tmp_path / "edges.json", tmp_path / "tuned.json"
-    trained = run("train", "edges", tmp_path / "train.jsonl", "--dev", dev, "--out", edges)
-    assert trained.code == 0
+    for _ in range(2):  # what arbo wrote is replaced
+        trained = run("train", "edges", tmp_path / "train.jsonl", "--dev", dev, "--out", edges)
+        assert trained.code == 0
     assert "pairs; written to" in trained.out
     assert "are compared: found by place" in trained.out
-    assert run("tune", dev, "--edges", edges, "--out", tuned).code == 0
+    assert [run("tune", dev, "--edges", edges, "--out", tuned).code for _ in range(2)] == [0, 0]
     options = ("--config", tuned, "--out", tmp_path / "run")
     assert run("discover", dev, "--edges", edges, *options).code == 0
     assert arbo.Result.load(tmp_path / "run").manifest["encoder"]["edges"]["fingerprint"]

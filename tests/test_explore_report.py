@@ -268,7 +268,7 @@ def test_the_verb_writes_a_page(sample: Sample, result: arbo.Result, tmp_path: P
     told = run("explore", tmp_path / "links", "--out", tmp_path / "a.html", "--json").json
     assert told == {"out": str(tmp_path / "a.html"), "mentions": 584, "bytes": told["bytes"], "texts": True}
     assert (tmp_path / "a.html").stat().st_size == told["bytes"]
-    bare = run("explore", tmp_path / "links", "--out", tmp_path / "b.html", "--no-texts", "--json").json
+    bare = run("explore", tmp_path / "links", "--out", tmp_path / "a.html", "--no-texts", "--json").json
     assert bare["bytes"] < told["bytes"]
     assert run("explore", tmp_path / "links", "--out", tmp_path).code == 2
     (tmp_path / "notes").write_text("kept", "utf-8")

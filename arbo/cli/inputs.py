@@ -187,10 +187,11 @@ def read_gold(documents: Corpus, kb: KnowledgeBase | None) -> Gold:
     return gold
 
 
-def check_output(out: Path, endings: Sequence[str], *inputs: Path | None) -> None:
+def check_output(out: Path, endings: Sequence[str], *inputs: Path | None, begins: str = "") -> None:
     """Create the folder of an output file.
 
-    Raise UsageError if the file has another ending than ``endings``, cannot be written, or is an input.
+    Raise UsageError if the file has another ending than ``endings``, cannot be written, is an input, or has content
+    that does not begin as arbo's files of this kind do.
     """
     if not out.name.lower().endswith(tuple(endings)):
         raise UsageError(f"--out {out}: the file's ending must be {' or '.join(endings)}")
@@ -198,6 +199,8 @@ def check_output(out: Path, endings: Sequence[str], *inputs: Path | None) -> Non
     check_writable(out)
     if out.is_dir():
         raise UsageError(f"cannot write {out}: it is a folder; choose another path")
+    if out.exists() and out.stat().st_size and not out.read_bytes().startswith(begins.encode()):
+        raise UsageError(f"{out} exists, and arbo did not write it; choose another path, or remove this file first")
     out.parent.mkdir(parents=True, exist_ok=True)
 
 

@@ -130,9 +130,9 @@ def explore(
 
 def _write(run: Path, out: Path, before: Path | None, *, texts: bool) -> None:
     """Write the page of a run as one file."""
-    from arbo.explore.report import report
+    from arbo.explore.report import BEGINS, report
 
-    check_output(out, (".html", ".htm"), run)
+    check_output(out, (".html", ".htm"), run, begins=BEGINS)
     result = arbo.Result.load(run)
     earlier = None if before is None else arbo.Result.load(before)
     size = report(result, out, name=real(run).name, texts=texts, before=earlier)

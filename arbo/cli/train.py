@@ -12,7 +12,7 @@ from typer import Option
 import arbo
 from arbo.cli import console, options
 from arbo.cli.fields import ENCODER, JOB, LINKER, READING, Chosen, Group, Shown
-from arbo.cli.inputs import Docs, Kb, OptionalKb, ReadingConfig, check_no_input, read_gold
+from arbo.cli.inputs import Docs, Kb, OptionalKb, ReadingConfig, check_output, read_gold
 from arbo.cli.models import ABBREVIATIONS, Models, expands_abbreviations, load_encoder, load_linker
 from arbo.errors import UsageError
 from arbo.settings import Settings
@@ -175,12 +175,9 @@ def edges(
     --out run`. With --kb the edge model also says whether a mention means an entity. Gold ids and gold clusters both
     say which mentions mean the same. Training takes about a minute for a million pairs, and needs no GPU.
     """
-    from arbo.files import check_writable
-
     if names and not kb.path:
         raise UsageError("--names needs --kb, the knowledge base that gets the names; give --kb, or leave --names out")
-    check_no_input(out, *docs.paths, dev, kb.path)
-    check_writable(out)
+    check_output(out, ("",), *docs.paths, dev, kb.path, begins='{\n  "format": "arbo-edges"')
     linker, reading = load_linker(Models(encoder=encoder), how), how.of(READING, ReadingConfig())
     documents, held_out = docs.read(reading), docs.dev(dev, reading)
     assert held_out is not None

@@ -97,6 +97,8 @@ _PAGE = """<!doctype html>
 </body>
 </html>
 """
+BEGINS = _PAGE.partition("{")[0]
+"""The first characters of each page."""
 
 
 def static(name: str) -> str:
