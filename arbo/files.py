@@ -114,6 +114,14 @@ def json_ready(value: Any) -> Any:
     return value
 
 
+def json_text(value: object) -> str:
+    """Return JSON on one line; infinity and NaN become null."""
+    try:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False)
+    except ValueError:
+        return json.dumps(json_ready(value), ensure_ascii=False)
+
+
 @contextmanager
 def whole_folder(target: Path, stays: Callable[[], bool] = lambda: False, *, flush: bool = True) -> Iterator[Path]:
     """Write a folder completely or not at all: yield a temporary folder, and move it to `target` at the end.

@@ -113,7 +113,7 @@ def _value_of(word: Any, hint: Any) -> Any:
                 return same[0]
         elif kind is bool and word.lower() in ("true", "false"):
             return word.lower() == "true"
-        elif kind in (int, float):
+        elif kind in (int, float) and word.isascii() and "_" not in word:  # which Python would read as 01
             for number in (int, float):
                 with suppress(ValueError):
                     return number(word)

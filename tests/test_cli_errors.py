@@ -67,7 +67,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (f"{_LINK} --method kmeans", 2, "'kmeans' is not one of arborescence, minimax, undirected, independent"),
         (f"{_LINK} --threshold low", 2, "entity_threshold"),
         (f"{_LINK} --threshold 0.1,0.2,0.3", 2, "expected a number or `none`, or two of them"),
-        (f"{_LINK} --threshold nan", 2, "entity_threshold"),
+        *((f"{_LINK} --threshold {number}", 2, "entity_threshold") for number in ("nan", "0_1", "\u0661", "9" * 401)),
         (f"{_LINK} --threshold 0,35", 2, "write 0.35 with a decimal point"),
         (f"{_LINK} --set treshold=1", 2, "unknown setting 'treshold'; did you mean "),
         (f"{_LINK} --set k", 2, "--set k: write NAME=VALUE, such as k=8, or @FILE"),

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from arbo import errors
+from arbo.files import json_text
 
 _STRING = pa.string()
 _AT_ONCE = 1 << 12
@@ -174,8 +175,8 @@ def string_lists(values: Sequence[Sequence[str] | None], kind: pa.DataType = _ST
 
 
 def json_strings(objects: Iterable[Mapping[str, Any]]) -> pa.Array:
-    """Return objects as large strings of JSON; an empty one becomes null."""
-    return strings([json.dumps(one, ensure_ascii=False) if one else None for one in objects], pa.large_string())
+    """Return objects as large strings of JSON; an empty one becomes null, as do infinity and NaN inside."""
+    return strings([json_text(one) if one else None for one in objects], pa.large_string())
 
 
 def parsed(cells: Sequence[str | None]) -> list[dict[str, Any]]:

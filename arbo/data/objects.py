@@ -12,6 +12,7 @@ from typing import Any
 from arbo.data.documents import Document, Marked, marked_document
 from arbo.data.entities import Entity
 from arbo.errors import DataError
+from arbo.files import json_text
 from arbo.text.checks import check_spans
 
 Convert = Callable[[Any], Any]
@@ -177,13 +178,13 @@ def document_line(document: Document) -> str:
     ]
     domain = {} if document.domain is None else {"domain": document.domain}
     fields = {"id": document.id, "text": document.text, "mentions": mentions, **domain}
-    return json.dumps(_record(fields, document.metadata, DOCUMENT_KEYS), ensure_ascii=False)
+    return json_text(_record(fields, document.metadata, DOCUMENT_KEYS))
 
 
 def entity_line(entity: Entity) -> str:
     """Return an entity as a line of JSON, which `to_entity` reads."""
     fields = {key: getattr(entity, key) for key in ENTITY_KEYS}
-    return json.dumps(_record(fields, entity.metadata, ENTITY_KEYS), ensure_ascii=False)
+    return json_text(_record(fields, entity.metadata, ENTITY_KEYS))
 
 
 def _record(

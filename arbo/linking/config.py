@@ -1,5 +1,6 @@
 """The settings of a linker."""
 
+import sys
 from dataclasses import dataclass
 from os import fspath
 from typing import Any, Literal, Self, get_args
@@ -75,8 +76,9 @@ class LinkerConfig(Settings):
             type_pairs(self.map_types)
         for name in _THRESHOLDS:
             value = getattr(self, name)
-            if value is not None and value != "default" and (type(value) not in (int, float) or value != value):
-                raise UsageError(f"{name} must be a number, None or 'default', not {value!r}")
+            is_number = type(value) is float or (type(value) is int and abs(value) <= sys.float_info.max)
+            if value not in (None, "default") and (not is_number or value != value):
+                raise UsageError(f"{name} must be a number, None or 'default', not {value!r:.60}")
             if value == float("-inf"):
                 raise UsageError(f"{name} is -inf, which JSON cannot hold; use a number below all dissimilarities")
         if self.nil_threshold != "default" and self.nil_linkage == "single":
