@@ -13,6 +13,7 @@ _TEXT = r"""
   12:3 40-43 Disease NIL
   12:4 40-43 Disease MESH:1 + a|b {'identifier': None}
 1 annotations without a location left out
+2 mentions with several concept ids
 # documents bioc xml
 12 'Wilson & disease\nOne.  Flu.'
     journal = 'J'

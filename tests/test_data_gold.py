@@ -91,6 +91,7 @@ def test_seen_is_under_any_id_of_the_entity() -> None:
         ([["X1"]], [True, True, False, False, False, False]),
         ([["X9"]], [False] * 6),  # which is of two entities
         ([["unknown"], ["D2"]], [False, False, True, True, False, False]),
+        ([["X1;D2"]], [True, True, True, False, False, False]),
         ([None, []], [False] * 6),
     ):
         assert gold.seen(corpus(train, name="t")).tolist() == seen
@@ -102,6 +103,50 @@ def test_an_id_that_another_domain_has_is_of_no_entity() -> None:
     gold = Gold.of(both, KB)
     assert gold.is_nil.tolist() == [False, True]
     assert len(set(gold.classes.tolist())) == 2
+
+
+VARIANT = "tmVar:c|SUB|A|5|G;HGVS:c.5A>G;VariantGroup:0;CorrespondingGene:640;RS#:121912637"
+
+
+@pytest.mark.parametrize(
+    ("known", "written", "right"),
+    [
+        ("102 103", ["102,103"], ["102", "103"]),
+        ("102 103", ["103 ; 102"], ["103", "102"]),
+        ("102", ["102,999"], ["102"]),
+        ("102", ["999;998"], []),
+        ("102 103 102,103", ["102,103"], ["102,103"]),
+        ("102 103 104", ["102,103", "104"], ["102", "103", "104"]),
+        ("A B A|B", ["A", "B"], ["A|B"]),  # a reader split it
+        ("A1 B2 A1+B2 C3", ["A1", "B2", "C3"], ["A1+B2", "C3"]),
+        ("A1|B2 C3", ["A1|B2;C3"], ["A1|B2", "C3"]),
+        ("A B A|B", ["B", "A"], ["B", "A"]),
+        ("102", ["102,103", "other"], ["102"]),
+        ("c|SUB|A|5|G", ["c|SUB|A|5|G"], ["c|SUB|A|5|G"]),
+        ("c|SUB|A|5|G 102", ["c|SUB|A|5|G;102"], ["c|SUB|A|5|G", "102"]),
+        ("5 640", [VARIANT], []),
+        ("CD4+ CD8+", ["CD4+|CD8+"], ["CD4+", "CD8+"]),
+        ("Paris Rome", ["Paris;Rome"], ["Paris", "Rome"]),
+        ("Paris", ["Paris, Texas"], []),
+    ],
+)
+def test_a_knowledge_base_decides_what_is_one_id(known: str, written: list[str], right: list[str]) -> None:
+    kb = KnowledgeBase([Entity(id_, "x") for id_ in known.split()])
+    gold = Gold.of(corpus([written]), kb)
+    assert [kb.entities[row].id for row in gold.lists[0]] == right
+    assert gold.changes == (
+        {}
+        if [*gold.ids[0]] == written
+        else {f"mentions whose gold ids were split or joined, such as {'|'.join(written)!r}": 1}
+    )
+
+
+def test_without_a_knowledge_base_pieces_with_digits_are_ids() -> None:
+    written = [["102,103"], ["103;102"], ["Paris, Texas"], ["Texas, Paris"], ["c.[5A>G;6T>C]"], [VARIANT]]
+    gold = Gold.of(corpus(written))
+    assert gold.classes.tolist() == [0, 0, 1, 2, 3, 4]
+    assert gold.ids[:3] == [("102", "103"), ("103", "102"), ("Paris, Texas",)]
+    assert gold.changes == {"mentions whose gold ids were split or joined, such as '102,103'": 2}
 
 
 @pytest.mark.parametrize("kb", [None, KnowledgeBase()])

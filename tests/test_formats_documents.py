@@ -53,6 +53,9 @@ VALUES: list[tuple[str, str, str]] = [
         (["D1+D2"], "1:0-3#2 0-3 Disease D1 + D2 / 2 mentions with several concept ids"),
         ([" D1 | OMIM:2 + D3 "], "1:0-3#2 0-3 Disease D1 + OMIM:2 + D3 / 2 mentions with several concept ids"),
         (["D1|D1"], "1:0-3#2 0-3 Disease D1"),
+        (["C++|c|SUB|A|5|G"], "1:0-3#2 0-3 Disease C++|c|SUB|A|5|G"),
+        (["tmVar:p|FS|R|97||16;RS#:1"], "1:0-3#2 0-3 Disease tmVar:p|FS|R|97||16;RS#:1"),
+        (["102,103"], "1:0-3#2 0-3 Disease 102,103"),
         (["-1|D1"], "1:0-3#2 0-3 Disease D1 / 2 mentions with several concept ids"),
         ([""], "1:0-3#2 0-3 Disease - / 3 mentions without a concept column"),
         ([], "1:0-3#2 0-3 Disease - / 3 mentions without a concept column"),
@@ -146,17 +149,25 @@ VALUES: list[tuple[str, str, str]] = [
     ("bioc", bioc(passages=[{"offset": 0, "text": "Flu", "annotations": [annotation("1", "Flu", (0, 3))] * 2}]),
      "9 'Flu' / 9:0-3 0-3 None - / 9:0-3#2 0-3 None -"),
     ("bioc", bioc(annotations=[annotation("1", "", (0, 1), (1, 1), type=7, CUI="C1; C2,C3+C4", note=None)]),
-     "9 'Flu' / 9:1 0-1,1-2 7 C1 + C2 + C3 + C4 {'note': None}"),
+     "9 'Flu' / 9:1 0-1,1-2 7 C1 + C2 + C3 + C4 {'note': None} / 3 mentions with several concept ids"),
+    *(("bioc", bioc(annotations=[annotation("1", words, (2, 1), (0, 1), **infons)]),
+       f"9 'Flu' / 9:1 2-3,0-1 None {added}") for words, infons, added in (
+        ("F ... u", {"NCBI Homologene": "7", "note": 1}, "7 {'note': 1}"),
+        ("u;F", {"NCBI Homologene": "7", "NCBI_Gene": "c|SUB|A|5|G"}, "c|SUB|A|5|G {'NCBI Homologene': '7'}"),
+        ("Flu", {"Taxonomy identifier": "-", "GeneID": 5, "user identifier": "x"},
+         "5 {'Taxonomy identifier': '-', 'user identifier': 'x'}"),
+    )),
     ("bioc", bioc(annotations=[annotation(None, "", (0, 1), gene="-", omim=5, Mesh=[])], relations=[{"id": "R"}]),
      "9 'Flu' / relations = [{'id': 'R'}] / 9:0-1 0-1 None 5 {'gene': '-', 'Mesh': []}"),
     ("pubannotation", pub(denotations=FLU, attributes=IDS, divid=2),
      "PubMed:13-2 '🦊 Left and right kidney. Flu.' / sourcedb = 'PubMed' / sourceid = '13' / "
      "relations = [{'id': 'R1', 'pred': 'in', 'subj': 'T4', 'obj': 'T1'}] / divid = 2 / "
      "PubMed:13-2:T9 25-28 Disease NIL {'by': 1}"),
-    ("pubannotation", pub(denotations=[{**FLU[0], "obj": ""}, {**FLU[0], "obj": "a b:1"}], attributes=[*IDS, *IDS]),
+    ("pubannotation",
+     pub(denotations=[{**FLU[0], "obj": ""}, {**FLU[0], "id": "T8", "obj": "a b:1"}], attributes=[*IDS, *IDS]),
      "PubMed:13 '🦊 Left and right kidney. Flu.' / sourcedb = 'PubMed' / sourceid = '13' / "
      "relations = [{'id': 'R1', 'pred': 'in', 'subj': 'T4', 'obj': 'T1'}] / "
-     "PubMed:13:25-28 25-28 None NIL {'by': [1, 1]} / PubMed:13:25-28#2 25-28 a b:1 NIL {'by': [1, 1]}"),
+     "PubMed:13:T9 25-28 None NIL {'by': [1, 1]} / PubMed:13:T8 25-28 a b:1 -"),
     ("pubannotation", pub(denotations=[], tracks=[
         {"project": "a", "denotations": FLU, "attributes": IDS}, {"denotations": FLU, "relations": []}, {"project": "b"}
     ]),
@@ -274,6 +285,8 @@ FAULTS: list[tuple[Any, ...]] = [
         (bioc(passages=[{"text": "Flu"}]), "a passage needs the key 'offset'"),
         (bioc(annotations=[annotation(None, "Wilson", (0, 3))]),
          "the text of the mention is 'Wilson', but the text at 0"),
+        (bioc(annotations=[annotation(None, "Fu", (0, 1), (1, 1))]),
+         "the text of the mention is 'Fu', but the text at 0"),
         (bioc(annotations=[annotation(None, "", (3, 600))]), "a location of an annotation must have integers"),
         (bioc(infons=[]), "'infons' of a BioC document must be an object"),
     )),
@@ -285,6 +298,7 @@ FAULTS: list[tuple[Any, ...]] = [
          r"'T9': the span {begin, end} of a denotation"),
         (pub(denotations=[{"id": "T9", "span": [{"begin": True, "end": 2}]}]), "'T9': the span"),
         (pub(denotations=[{"id": "T9"}]), "'T9': a denotation needs the key 'span'"),
+        (pub(denotations=[*FLU, *FLU]), "'T9': two denotations have this id"),
         (pub(attributes=[{"id": "A1", "subj": "T1"}]), "'A1': an attribute needs the key 'pred'"),
         (pub(tracks=[7]), "a track must be a JSON object, not a number"),
     )),
@@ -318,7 +332,8 @@ FAULTS: list[tuple[Any, ...]] = [
         (",flu,0,3,m5,,,", "the cell 'document_id' is empty"),
         ("d5,flu,0,9,m5,,,", "a span ends at 9"),
     )),
-    ("csv", "document", "d5,flu,x,3,m5,,,", "docs.csv, line 3.*'start' .* must be a whole number", 0, "rows"),
+    *(("csv", "document", f"d5,flu,{start},3,m5,,,", "docs.csv, line 3.*'start' .* must be a whole number", 0, "rows")
+      for start in ("x", "1e0", "0_1", "1.5", "\u0661")),
 ]  # fmt: skip
 
 

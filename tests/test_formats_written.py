@@ -211,7 +211,6 @@ def test_conll_says_what_it_cannot_hold(tmp_path: Path) -> None:
     ("format_", "id_", "gold"),
     [
         ("pubtator", "a|b", "D1"),
-        ("pubtator", "d", "C++"),
         ("pubtator", "d", "-1"),
         ("pubtator", "d", " D1"),
         ("bioc", "d", "-"),
@@ -224,6 +223,35 @@ def test_an_id_that_a_format_cannot_hold_is_refused(tmp_path: Path, format_: str
     with pytest.raises(arbo.DataError, match="rename it, or export as jsonl"):
         write_documents([document], tmp_path / "out", format_)
     assert not list(tmp_path.iterdir())
+
+
+def test_pubtator_holds_ids_with_separators_and_counts_those_that_are_split(tmp_path: Path) -> None:
+    ids = [("C++",), ("c|SUB|A|5|G",), ("A1|B2",), ("D1", "102;103")]
+    mentions = (arbo.Mention(f"d:{i}", "d", ((0, 3),), "flu", "X", gold) for i, gold in enumerate(ids))
+    notes = write_documents([of("flu is.", *mentions)], tmp_path / "out.txt", "pubtator")
+    assert notes == {
+        "texts that got a blank at their end": 1,
+        "ids with `|` or `+`, which readers split unless the knowledge base has them": 1,
+    }
+    back = [m.gold for m in read_documents(tmp_path / "out.txt", "pubtator").mentions]
+    assert back == [*ids[:2], ("A1", "B2"), ids[3]]
+
+
+@pytest.mark.parametrize("format_", ["bioc", "jsonl", "pubannotation"])
+def test_json_holds_no_nan(tmp_path: Path, format_: str) -> None:
+    odd: dict[str, Any] = {"a": float("nan"), "b": [float("inf"), {"c": -float("inf")}], "d": 1.5}
+    flu = arbo.Mention("d:m", "d", ((0, 3),), "flu", "X", metadata=odd)
+    for documents in ([arbo.Document("d", "flu", (flu,), metadata=odd)], arbo.Corpus.of(read_nan(tmp_path))):
+        write_documents(documents, tmp_path / "out", format_)
+        text = (tmp_path / "out").read_text("utf-8")
+        json.loads(text, parse_constant=pytest.fail)
+        assert "1.5" in text
+
+
+def read_nan(folder: Path) -> arbo.Corpus:
+    line = '{"id": "d", "text": "flu", "mentions": [{"spans": [[0, 3]], "n": NaN}], "m": -Infinity, "d": 1.5}'
+    (folder / "nan.jsonl").write_text(line)
+    return read_documents(folder / "nan.jsonl")
 
 
 @pytest.mark.parametrize("metadata", [{"relations": "12"}, {"passages": "x"}, {"relations": {"a": [1]}}])

@@ -182,6 +182,7 @@ def read_gold(documents: Corpus, kb: KnowledgeBase | None) -> Gold:
     from arbo.data.gold import Gold
 
     gold = Gold.of(documents, kb)
+    console.say_notes(gold.changes)
     if doubt := gold.doubt():
         console.warn(doubt)
     return gold

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from arbo.data.arrow import strings
 from arbo.data.documents import Document, Mention
 from arbo.data.fingerprint import fingerprint_of
+from arbo.data.gold_ids import known_ids
 from arbo.data.objects import document_line
 from arbo.data.records import Records
 from arbo.data.rows import are_names, documents_of, index_of, items_of, numbered, tables_of_names
@@ -152,9 +153,9 @@ class Corpus(Sequence[Document]):
 
     def unseen_in(self, train: Iterable[Document]) -> Corpus:
         """Return the same documents, without the mentions that share a gold id with a mention in ``train``."""
-        seen = {id_ for document in train for mention in document.mentions for id_ in mention.gold or ()}
-        golds = self.tables.mentions["gold"].to_pylist()
-        return self.of_tables(self.tables.of_mentions(np.array([seen.isdisjoint(gold or ()) for gold in golds], bool)))
+        seen = {id_ for document in train for mention in document.mentions for id_ in known_ids(mention.gold or ())}
+        golds = (known_ids(tuple(gold or ())) for gold in self.tables.mentions["gold"].to_pylist())
+        return self.of_tables(self.tables.of_mentions(np.array([seen.isdisjoint(gold) for gold in golds], bool)))
 
     def of_tables(self, tables: Tables) -> Self:
         """Return a corpus of tables that come from those of this one, with its notes and index names."""

@@ -5,9 +5,9 @@ mention. All scores, tuning and training use this module.
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cache
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache, partial
 from itertools import chain, compress
 from typing import Any, Self
 
@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from arbo.data.corpus import Corpus
+from arbo.data.gold_ids import changes, known_ids
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.data.tables import labels_in
 
@@ -43,7 +44,8 @@ class Gold:
     """
 
     ids: Sequence[Sequence[str] | None]
-    """(mentions,) annotated ids: None without an annotation, empty if annotated as NIL without an id."""
+    """(mentions,) annotated ids, as `known_ids` splits and joins them: None without an annotation, empty if annotated
+    as NIL without an id."""
     labels: Sequence[Sequence[str] | None]
     """(mentions,) annotated ids or, without any, the gold cluster: `Mention.labels`."""
     indptr: Ints
@@ -52,6 +54,8 @@ class Gold:
     """(correct entities,) rows of the knowledge base; those of a mention are distinct and in the order of its ids."""
     entity_of: Callable[[str], int | None]
     """Maps an id or alternative id to the row of its entity; None if no entity or several entities have it."""
+    changes: Mapping[str, int] = field(default_factory=dict)
+    """Notes on the annotated ids that were split or joined."""
 
     @classmethod
     def of(cls, documents: Corpus, kb: KnowledgeBase | None = None) -> Self:
@@ -64,19 +68,23 @@ class Gold:
     @classmethod
     def of_table(cls, mentions: pa.Table, kb: KnowledgeBase | None) -> Self:
         """Look up the gold ids of a table of mentions, see `of`."""
-        ids, labels = mentions["gold"].to_pylist(), labels_in(mentions)
         base = KnowledgeBase() if kb is None else kb
+        known = cache(partial(known_ids, has=None if kb is None else kb.__contains__))
+        written = [of_mention and tuple(of_mention) for of_mention in mentions["gold"].to_pylist()]
+        ids = [of_mention and known(of_mention) for of_mention in written]
+        labels = [own or label for own, label in zip(ids, labels_in(mentions), strict=True)]
 
         def entity_of(id_: str) -> int | None:
             rows = base.rows(id_)
             return rows[0] if len(rows) == 1 else None
 
         if kb is None:
-            return cls(labels, labels, np.zeros(len(labels) + 1, np.int64), np.empty(0, np.int64), entity_of)
+            none = np.zeros(len(labels) + 1, np.int64), np.empty(0, np.int64)
+            return cls(labels, labels, *none, entity_of, changes(written, ids))
         rows_within = cache(base.rows_within)
         domains = mentions["domain"].to_pylist()
-        rows = [rows_within(tuple(of_mention or ()), domain) for of_mention, domain in zip(ids, domains, strict=True)]
-        return cls(ids, labels, *_joined(rows), entity_of)
+        rows = [rows_within(of_mention or (), domain) for of_mention, domain in zip(ids, domains, strict=True)]
+        return cls(ids, labels, *_joined(rows), entity_of, changes(written, ids))
 
     @classmethod
     def of_ids(
@@ -92,8 +100,10 @@ class Gold:
         mention, as the knowledge base writes them; ``row_of`` maps the id of each entity in the run to its row.
         """
         known = dict(row_of)
+        ids = [own and known_ids(tuple(own)) for own in ids]
+        labels = [own or label for own, label in zip(ids, labels, strict=True)]
         for of_mention, inside in zip(ids, entities, strict=True):
-            if of_mention and len(inside) == 1:
+            if of_mention and len(of_mention) == len(inside) == 1:
                 known[of_mention[0]] = row_of[inside[0]]
         return cls(ids, labels, *_joined([[row_of[id_] for id_ in inside] for inside in entities]), known.get)
 
@@ -206,7 +216,8 @@ class Gold:
 
     def seen(self, train: Corpus) -> Bools:
         """Return (mentions,) whether a mention in ``train`` has the same gold id, or another id of the same entity."""
-        trained = {id_ for mention in train.mentions for id_ in mention.gold or ()}
+        golds = train.tables.mentions["gold"].drop_null().to_pylist()
+        trained = {id_ for gold in golds for id_ in known_ids(tuple(gold), lambda one: self.entity_of(one) is not None)}
         rows = [row for id_ in trained if (row := self.entity_of(id_)) is not None]
         by_entity = np.bincount(self.mention[np.isin(self.rows, rows)], minlength=len(self.ids)) > 0
         by_id = np.array([not trained.isdisjoint(ids or ()) for ids in self.ids], np.bool_)

@@ -30,6 +30,7 @@ from typing import Any, NamedTuple
 from arbo.data import objects
 from arbo.data.documents import Document, Marked, marked_mention, named
 from arbo.data.entities import Entity
+from arbo.data.gold_ids import ids_in
 from arbo.data.records import Item, OnError, Records
 from arbo.data.spacy_docs import docs_in, is_doc
 from arbo.data.tables import Tables
@@ -145,7 +146,7 @@ def _labels(table: Any, n: int) -> tuple[list[str], list[str | None]]:
         level, head = table.index.get_level_values(place).tolist(), f"{encode(key)}: "
         written = [*map(repr if {*map(type, level)} == {int} else encode, level)]
         values.append(level if {*map(type, level)} <= {int, str} else [*map(json.loads, written)])
-        cells.append(["" if cell in ("null", "NaN") else head + cell for cell in written])
+        cells.append(["" if cell in ("null", "NaN", "Infinity", "-Infinity") else head + cell for cell in written])
     labels = (
         [*map(str, values[0])] if len(keys) == 1 else ["/".join(map(str, row)) for row in zip(*values, strict=True)]
     )
@@ -285,7 +286,7 @@ def _checked_mention(row: Row) -> Row:
 
 
 def _marked(row: Row) -> Marked:
-    gold = tuple(map(str.strip, row["entity"].split("|"))) if "entity" in row else row.get("entities")
+    gold = (ids_in(row["entity"], "|") or ("",)) if "entity" in row else row.get("entities")
     kind, score, cluster, id_, text = map(row.get, ("type", "score", "cluster", "mention_id", "mention_text"))
     return Marked(((row["start"], row["end"]),), kind, gold, score, row["metadata"], cluster, id_, text)
 

@@ -9,8 +9,9 @@ A file of JSON has a collection, a document, a list of these, or one on each lin
 
 - Passages are joined at their offsets, which count Unicode code points; line ends fill the gaps, and blanks those
   between sentences. Several locations make a discontinuous mention.
-- The gold ids are the first infon of `ID_INFONS` that is there, in upper or lower case: a list, or ids joined by
-  `|`, `,`, `;` or `+`. `-1` means annotated as NIL. The infon `type` is the type.
+- The gold ids are the first infon of `ID_INFONS` that is there, in upper or lower case, or else the first like
+  `Gene identifier` or `NCBI Homologene`: a list (in XML, a repeated key), or ids joined by `|`, `,`, `;` or `+`,
+  see `arbo.data.gold_ids`. `-1` means annotated as NIL. The infon `type` is the type.
 - Other infons of annotations and documents are metadata. So are `passages` (offset, length and infons), unless one
   passage without infons has the whole text, and `relations` of a document; those of passages are left out and counted.
 - Annotations without a location are left out and counted, and so are the infons of a collection.
@@ -19,7 +20,6 @@ The writer makes one collection of JSON, with a document on each line. Documents
 have one. A mention outside all passages, or in several, is an annotation of the document. Metadata are infons.
 """
 
-import json
 import re
 from bisect import bisect_right
 from collections import Counter
@@ -29,19 +29,24 @@ from typing import Any
 from xml.etree.ElementTree import Element, ParseError, XMLPullParser
 
 from arbo.data import Document, Marked, Mention, Records
-from arbo.data.documents import compare, marked_document, span_inside
+from arbo.data.documents import compare, marked_document, span_inside, text_of
+from arbo.data.gold_ids import ids_in
 from arbo.data.objects import any_list, anything, fields, mapping_or_null, string, string_or_null
 from arbo.errors import DataError
-from arbo.files import PathLike, write_lines
+from arbo.files import PathLike, json_text, write_lines
 from arbo.formats.files import LARGEST_ARCHIVE, Piece, check_entities, check_id, read_head, read_text
 from arbo.formats.json_files import JSON, json_pieces, with_ids
+from arbo.text.checks import Span
 
 SUFFIXES = (*JSON, ".xml")
-ID_INFONS = ("identifiers", "identifier", "mesh", "omim", "umls", "cui", "concept_id", "conceptid", "ncbi gene", "gene")
-"""Infons that hold the ids of an annotation; the first that is there counts."""
+ID_INFONS = ("identifiers", "identifier", "mesh", "omim", "umls", "cui", "concept id", "conceptid", "ncbi gene", "gene")
+"""Infons that hold the ids of an annotation; the first that is there counts, with `_` or `-` for blanks too."""
 
 _WIDEST_GAP = 10_000
-_SEPARATOR = re.compile(r"[|,;+]")
+_SEPARATORS = "|,;+"
+_NAMES_IDS = re.compile(
+    r"ncbi .*|(gene|taxonomy|species|disease|chemical|mesh|omim|umls|chebi|concept) ?(id|identifier)s?"
+)
 _LISTS = ("passages", "sentences", "annotations", "relations", "locations", "nodes")
 _NIL = "-1"
 _PART = {"id": anything, "infons": mapping_or_null, "offset": anything, "text": string_or_null}
@@ -118,22 +123,33 @@ def _marked(record: object, document_id: str, text: str, notes: Counter[str]) ->
     if not spans:
         notes["annotations without a location left out"] += 1
         return None
-    if len(spans) == 1 and values.get("text"):
+    if values.get("text") and (len(spans) == 1 or not _same_letters(values["text"], spans, text)):
         compare(values["text"], spans, text, notes, of=name or document_id)
-    gold = _gold(infons)
+    gold = _gold(infons, notes)
     kind = infons.pop("type", None)
+    kind = kind[0] if isinstance(kind, list) and kind else kind
     return Marked(tuple(spans), None if kind is None else str(kind), gold, metadata=infons, id=name)
 
 
-def _gold(infons: dict[str, Any]) -> tuple[str, ...] | None:
+def _same_letters(surface: str, spans: list[Span], text: str) -> bool:
+    """Return whether the letters and digits are those at the spans, in their order or the text's, or all between."""
+    whole = text[min(spans)[0] : max(end for _, end in spans)]
+    ways = (surface, text_of(spans, text), text_of(sorted(spans), text), whole)
+    letters = ("".join(filter(str.isalnum, one)) for one in ways)
+    return next(letters) in letters
+
+
+def _gold(infons: dict[str, Any], notes: Counter[str]) -> tuple[str, ...] | None:
     """Take the ids out of the infons of an annotation."""
-    filled = {key.lower(): key for key, value in infons.items() if value not in (None, "", "-", [])}
-    key = next((filled[name] for name in ID_INFONS if name in filled), None)
-    if key is None:
+    filled = {re.sub("[_-]", " ", key.lower()): key for key, one in infons.items() if one not in (None, "", "-", [])}
+    name = next((name for name in (*ID_INFONS, *filter(_NAMES_IDS.fullmatch, filled)) if name in filled), None)
+    if name is None:
         return None
-    value = infons.pop(key)
-    ids = map(str, value) if isinstance(value, list) else (part.strip() for part in _SEPARATOR.split(str(value)))
-    return tuple(id_ for id_ in ids if id_ and id_ != _NIL)
+    value = infons.pop(filled[name])
+    ids = map(str, value) if isinstance(value, list) else ids_in(str(value), _SEPARATORS)
+    gold = tuple(id_ for id_ in ids if id_ and id_ != _NIL)
+    notes["mentions with several concept ids"] += len(gold) > 1
+    return gold
 
 
 def _from_xml(file: Path) -> Iterator[dict[str, Any]]:
@@ -160,7 +176,9 @@ def _record(element: Element) -> dict[str, Any]:
     for child in element:
         name, inner = child.tag, child.text or ""
         if name == "infon":
-            record.setdefault("infons", {})[child.get("key", "")] = inner
+            infons, key = record.setdefault("infons", {}), child.get("key", "")
+            before = infons.get(key, [])
+            infons[key] = [*(before if isinstance(before, list) else [before]), inner] if key in infons else inner
         elif f"{name}s" in _LISTS:
             record.setdefault(f"{name}s", []).append(_record(child))
         else:
@@ -171,8 +189,8 @@ def _record(element: Element) -> dict[str, Any]:
 
 
 def _number(name: str, value: str) -> str | int:
-    digits = value.strip()
-    return int(digits) if name in ("offset", "length") and digits.isdecimal() and len(digits) < 19 else value
+    is_number = name in ("offset", "length") and re.fullmatch(r"\s*[0-9]{1,18}\s*", value)
+    return int(value) if is_number else value
 
 
 def write_bioc(documents: Iterable[Document], path: PathLike, _: Mapping[str, str]) -> Counter[str]:
@@ -185,7 +203,7 @@ def _collection(documents: Iterable[Document]) -> Iterator[str]:
     yield '{"source": "arbo", "date": "", "key": "", "infons": {}, "documents": ['
     comma = ""
     for document in documents:
-        yield comma + json.dumps(_json_document(document), ensure_ascii=False)
+        yield comma + json_text(_json_document(document))
         comma = ","
     yield "]}"
 
@@ -228,7 +246,7 @@ def _annotation(mention: Mention) -> dict[str, Any]:
     if mention.gold is not None:
         ids = [check_id(id_, _GOLD, of=mention.id) for id_ in mention.gold]
         infons["identifier"] = "|".join(ids) or _NIL
-        if any(map(_SEPARATOR.search, ids)):
+        if ids and ids_in(infons["identifier"], _SEPARATORS) != (*ids,):
             infons["identifiers"] = ids
     locations = [{"offset": start, "length": end - start} for start, end in mention.spans]
     name = mention.id.removeprefix(f"{mention.document_id}:")

@@ -17,7 +17,6 @@ The writer makes an attribute with the predicate `tao:has_database_id` of a gold
 type. Metadata of mentions are attributes too, those of documents are further keys.
 """
 
-import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
@@ -26,7 +25,8 @@ from typing import Any
 from arbo.data import Document, Marked, Mention, Records
 from arbo.data.documents import marked_document, span_inside
 from arbo.data.objects import any_list, anything, fields, string, string_or_null
-from arbo.files import PathLike, write_lines
+from arbo.errors import DataError
+from arbo.files import PathLike, json_text, write_lines
 from arbo.formats.files import Piece, check_id
 from arbo.formats.json_files import JSON, json_pieces, with_ids
 from arbo.formats.ontologies import short_id
@@ -74,6 +74,8 @@ def _marked(values: dict[str, Any], prefix: str, document_id: str, text: str, no
     """Yield the mentions of a document or a track."""
     denotations = [spans_of(one, text, of=document_id) for one in values.get("denotations", ())]
     facts = _facts(values.get("attributes", ()), document_id)
+    if twice := [name for name, times in Counter(name for *_, name in denotations if name).items() if times > 1]:
+        raise DataError("two denotations have this id; change one", id=twice[0])
     notes["attributes of other objects than denotations left out"] += len(facts.keys() - {n for *_, n in denotations})
     for spans, obj, name in denotations:
         metadata: dict[str, Any] = {}
@@ -105,7 +107,7 @@ def _listed(value: Any) -> list[Any]:
 def write_pubannotation(documents: Iterable[Document], path: PathLike, _: Mapping[str, str]) -> Counter[str]:
     """Write JSON lines."""
     notes: Counter[str] = Counter()
-    write_lines((json.dumps(_record(one, notes), ensure_ascii=False) for one in documents), path)
+    write_lines((json_text(_record(one, notes)) for one in documents), path)
     return notes
 
 

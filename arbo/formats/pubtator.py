@@ -7,7 +7,8 @@
 The text is the title, a space, and the abstract; offsets refer to this text. Blank lines separate blocks, and each
 title begins a new block. Files contain more than plain mentions; `notes` counts these cases:
 
-- Several ids, `D1|D2` or `D1+D2`: each is an acceptable gold id; white space around ids is dropped.
+- Several ids, `D1|D2` or `D1+D2`: each is an acceptable gold id; white space around ids is dropped. `1,2` and `1;2`
+  are split where ids are compared, see `arbo.data.gold_ids`.
 - The id `-1` means NIL (gold `()`). An empty or missing id column means not annotated (gold None).
 - A seventh column (the parts of a composite mention) is ignored.
 - Relations (`PMID <tab> CID <tab> id <tab> id`) are ignored.
@@ -29,6 +30,7 @@ from pathlib import Path
 
 from arbo.data import Document, Marked, Records
 from arbo.data.documents import compare, marked_document, span_between
+from arbo.data.gold_ids import ids_in
 from arbo.errors import DataError
 from arbo.files import PathLike, write_lines
 from arbo.formats.files import Block, Piece, blocks, check_id, hull, one_line
@@ -36,10 +38,9 @@ from arbo.text.sentences import lines, sentences
 
 SUFFIXES = (".txt", ".pubtator")
 
-_ID_SEPARATOR = re.compile(r"[|+]")
 _NIL = "-1"
 _DOCUMENT_ID = re.compile(r"[^|\t\r\n\ufeff]+")
-_ID = re.compile(r"(?!-1$)[^|+\s]([^|+\t\r\n]*[^|+\s])?")
+_ID = re.compile(r"(?!-1$)\S([^\t\r\n]*\S)?")
 
 
 def pieces(file: Path, records: object) -> Iterator[Piece]:
@@ -100,7 +101,7 @@ def _annotation(columns: list[str], document_id: str, text: str, notes: Counter[
 
 
 def _gold(column: str, notes: Counter[str]) -> tuple[str, ...] | None:
-    ids = tuple(dict.fromkeys(part.strip() for part in _ID_SEPARATOR.split(column) if part.strip()))
+    ids = ids_in(column, "|+")
     if not ids:
         notes["mentions without a concept column"] += 1
         return None
@@ -112,7 +113,7 @@ def _gold(column: str, notes: Counter[str]) -> tuple[str, ...] | None:
 
 
 def write_pubtator(documents: Iterable[Document], path: PathLike, _: Mapping[str, str]) -> Counter[str]:
-    """Write a PubTator file; `|` joins acceptable ids, and `-1` is NIL. Raise DataError for an id that does not fit."""
+    """Write a PubTator file; `|` joins acceptable ids, `-1` is NIL. Raise DataError for an id that does not fit."""
     notes: Counter[str] = Counter()
     write_lines((line for document in documents for line in _block_lines(document, notes)), path)
     return notes
@@ -129,7 +130,10 @@ def _block_lines(document: Document, notes: Counter[str]) -> Iterator[str]:
     yield f"{name}|a|{abstract}"
     for mention in document.mentions:
         start, end = hull(mention, notes)
-        ids = "|".join(check_id(id_, _ID, of=mention.id) for id_ in mention.gold or ()) or "-1"
+        ids = "|".join(check_id(id_, _ID, of=mention.id) for id_ in mention.gold or ()) or _NIL
+        notes["ids with `|` or `+`, which readers split unless the knowledge base has them"] += (
+            bool(mention.gold) and ids_in(ids, "|+") != mention.gold
+        )
         kind = one_line(mention.type or "")
         notes["types whose tabs and line ends became blanks, and empty ones"] += (kind or None) != mention.type
         columns = [name, str(start), str(end), text[start:end], kind]

@@ -21,6 +21,7 @@ the texts. TSV holds each text as it is.
 import csv
 import json
 import os
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -39,6 +40,7 @@ import pyarrow.parquet as pq
 from arbo.data import Corpus, KnowledgeBase, OnError
 from arbo.data.arrow import numbers
 from arbo.data.entity_table import joined, table_of_columns
+from arbo.data.gold_ids import ids_in
 from arbo.data.objects import DOCUMENT_KEYS, ENTITY_KEYS
 from arbo.data.rows import COLUMNS, Placed, are_storable, documents_of, entities_of
 from arbo.data.tables import Tables
@@ -52,12 +54,14 @@ _DELIMITERS = {"csv": ",;", "tsv": "\t"}
 _KNOWN = {*DOCUMENT_KEYS, *ENTITY_KEYS, *COLUMNS}
 _LISTS = {"aliases", "alternative_ids", "entities", "types", "xrefs"}
 _TEXTS = {"text", "mention_text"}
-_NUMBERS = {"start", "end", "score"}
+_OFFSET = re.compile(r"-?[0-9]{1,18}(\.0*)?")
+_NUMBERS = {"start": _OFFSET, "end": _OFFSET, "score": re.compile(r"-?[0-9]*\.?[0-9]+\.?(e[+-]?[0-9]+)?", re.I)}
 _OF_A_NAME = {"document_id", "text", "start", "end"}
 _WITHOUT_NAMES = ("id", "name", "aliases", "definition")
 _ALIASES = {"alias", "synonym", "synonyms"}
 """Other names of the column ``aliases`` of entities."""
 _ONE_EACH = "aliases with `;` in them, each of which is one name: names are separated by `|`"
+_LARGEST_CELL = 32_767
 _FORMULA = r"\A([=+\-@\t\r\n\x{ff1d}\x{ff0b}\x{ff0d}\x{ff20}])"  # and the full-width forms of the four signs
 
 
@@ -267,7 +271,7 @@ def _header(
         raise DataError(
             wrong if column is None else f"there is no column {column!r:.60}; {has}", file=str(file), line=1
         )
-    if twice := [name for name in header if name and header.count(name) > 1]:
+    if twice := [name for name, times in Counter(header).items() if name and times > 1]:
         raise DataError(f"two columns are named {twice[0]!r:.60}; rename one", file=str(file), line=1)
     return header, has_names
 
@@ -311,25 +315,27 @@ def _value(name: str, cell: str) -> object:
     if not cell:
         return None
     if name in _LISTS:
-        return [item.strip() for item in cell.split("|")]
-    if name in _NUMBERS:
-        with suppress(ValueError):
-            return float(cell)
-    return cell
+        return [*(ids_in(cell, "|") or [""])] if name == "entities" else [item.strip() for item in cell.split("|")]
+    return float(cell) if name in _NUMBERS and _NUMBERS[name].fullmatch(cell) else cell
 
 
 def write_csv(table: pa.Table, path: PathLike) -> Counter[str]:
-    """Write a CSV file, gzipped if its name ends in `.gz`; count the cells like formulas, which get a `'` in front."""
+    """Write a CSV file, gzipped if its name ends in `.gz`; count what Excel takes otherwise.
+
+    Cells like formulas get a `'` in front; cells that are too long for Excel stay.
+    """
     columns = _joined_lists(table)
-    guarded: Counter[str] = Counter()
+    guarded, long = Counter[str](), Counter[str]()
     for name, column in columns.items():
         if column.type in (pa.string(), pa.large_string()):
             columns[name] = pc.replace_substring_regex(column, _FORMULA, "'\\1")
             guarded[name] = pc.sum(pc.not_equal(column, columns[name])).as_py() or 0
+            long[name] = pc.sum(pc.greater(pc.utf8_length(column), _LARGEST_CELL)).as_py() or 0
     names = pc.replace_substring_regex(pa.array([*columns], pa.string()), _FORMULA, "'\\1").to_pylist()
     _write_delimited(pa.table(list(columns.values()), names), path, ",", b"\xef\xbb\xbf")
     note = f"cells that begin like a formula got a ' in front ({', '.join(+guarded)}); tsv keeps them as they are"
-    return Counter({note: guarded.total()})
+    cut = f"cells with more than {_LARGEST_CELL:,} characters ({', '.join(+long)}), which Excel cuts"
+    return Counter({note: guarded.total(), cut: long.total()})
 
 
 def write_tsv(table: pa.Table, path: PathLike) -> Counter[str]:

@@ -84,7 +84,7 @@ def describe(
         "notes": {
             "documents": documents.notes,
             "knowledge_base": {} if kb is None else kb.notes,
-            "gold": {} if kb is None else _gold_notes(gold),
+            "gold": dict(gold.changes) if kb is None else _gold_notes(gold),
         },
         **counts,
         "warnings": [doubt for doubt in doubts if doubt],
@@ -104,7 +104,8 @@ def _gold(mentions: pa.Table, kb: KnowledgeBase | None) -> tuple[Gold, Ids]:
 
 def _gold_notes(gold: Gold) -> dict[str, int]:
     outside = int((gold.has_id & ~gold.in_kb).sum())
-    return {"mentions whose gold ids are not in the knowledge base: they count as NIL": outside} if outside else {}
+    missing = {"mentions whose gold ids are not in the knowledge base: they count as NIL": outside} if outside else {}
+    return {**missing, **gold.changes}
 
 
 def _ties(retrieval: Retrieval, clusters: Partition) -> str | None:
