@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
@@ -25,7 +26,7 @@ from arbo.errors import UsageError
 pytest.importorskip("fastapi")
 
 from arbo.serve.reconciliation import Reconciliation
-from arbo.serve.requests import Text
+from arbo.serve.requests import Limits, Text
 from arbo.serve.service import Service
 
 TEXT = {"text": "Marsh fever is no hill fever.", "spans": [[0, 11], [18, 10]]}
@@ -320,6 +321,72 @@ def test_a_slow_body_is_given_up() -> None:
     anyio.run(app_of(service_of(seconds=0)), scope, receive, send)
     assert sent[0]["status"] == 408
     assert b"did not arrive within 0 seconds" in sent[1]["body"]
+
+
+_HEAD = b"GET /large HTTP/1.1\r\nHost: localhost\r\n"
+
+
+@pytest.mark.parametrize(
+    ("begin", "more", "kept_out"), [(b"", b"", False), (_HEAD, b"a", False), (_HEAD + b"\r\n", b"", True)]
+)
+def test_clients_that_wait_are_closed(
+    begin: bytes, more: bytes, kept_out: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Clients that send no header, or send it byte by byte, keep nobody out; those that do not read, not for long."""
+    import uvicorn
+    from fastapi import Response
+
+    from arbo.serve import web
+
+    servers: list[Any] = []
+    startup = uvicorn.Server.startup
+    monkeypatch.setattr(uvicorn.Server, "startup", lambda self, **how: servers.append(self) or startup(self, **how))
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    for name, value in (("WAIT", 0.5), ("CONNECTIONS", 20)):
+        monkeypatch.setattr(web, name, value)
+    app, large = web.application(web.Rules(Limits(), "-")), Response(b"a" * 8_000_000)
+    app.get("/health")(lambda: "well")
+    app.get("/large")(lambda: large)
+    with socket.create_server(("127.0.0.1", 0)) as listening, ExitStack() as stack:
+        serving = threading.Thread(target=web.serve, args=(app, listening))
+        serving.start()
+        clients = [stack.enter_context(socket.create_connection(listening.getsockname(), 30)) for _ in range(30)]
+        for client in clients:
+            _send(client, begin)
+        time.sleep(0.2)
+        assert kept_out or status_of(listening) == 200
+        for _ in range(20):
+            time.sleep(0.1)
+            for client in clients:
+                _send(client, more)
+        assert status_of(listening) == 200
+        assert not any(map(_is_open, clients))
+        servers[0].should_exit = True
+        serving.join(30)
+    assert not serving.is_alive()
+
+
+def _send(client: socket.socket, content: bytes) -> None:
+    with suppress(OSError):
+        client.sendall(content)
+
+
+def _is_open(client: socket.socket) -> bool:
+    """Return whether a client would wait for more than the server sent."""
+    client.settimeout(1)
+    try:
+        while client.recv(1 << 20):
+            pass
+    except TimeoutError:
+        return True
+    except OSError:
+        pass
+    return False
+
+
+def status_of(listening: socket.socket) -> int:
+    with urlopen(f"http://127.0.0.1:{listening.getsockname()[1]}/health", timeout=30) as answer:
+        return int(answer.status)
 
 
 @pytest.fixture(scope="module")

@@ -3,6 +3,7 @@
 Logs have the path of the operation, the status and the time, and never what was asked.
 """
 
+import asyncio
 import json
 import logging
 import signal
@@ -22,6 +23,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import ClientDisconnect
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from arbo.errors import DataError, UsageError
 from arbo.serve.requests import Error, Limits, Refused, parsed, sentence
@@ -33,6 +35,10 @@ LOCAL = ("127.0.0.1", "localhost", "::1", "[::1]")
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 _DRAINED = 10
 """A body that is too large is read up to this multiple of the limit, so that its sender gets to see the answer."""
+CONNECTIONS = 256
+"""Number of connections at a time; see `Connection`."""
+WAIT = 10
+"""Seconds after which a connection is closed if nothing happens."""
 _ERRORS: dict[int | str, dict[str, Any]] = {"default": {"model": Error, "description": "What is wrong with a request."}}
 
 
@@ -167,6 +173,37 @@ def json_response(value: object, status: int = 200) -> Response:
     return Response(content, status, media_type="application/json")
 
 
+class Connection(H11Protocol):
+    """A connection that is closed if its client neither begins a request nor reads an answer for `WAIT` seconds.
+
+    Beyond `CONNECTIONS`, those without a request are closed, the oldest first, so that they keep nobody out.
+    """
+
+    check: asyncio.TimerHandle
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Wait for a request."""
+        idle = [one for one in self.connections if isinstance(one, Connection) and one._is_idle]
+        if idle and len(self.connections) >= CONNECTIONS:
+            oldest = min(idle, key=lambda one: one.check.when())
+            self.connections.discard(oldest)  # now, as the transport tells it later
+            oldest.transport.abort()
+        super().connection_made(transport)
+        self._look(None)
+
+    @property
+    def _is_idle(self) -> bool:
+        return self.cycle is None or self.cycle.response_complete
+
+    def _look(self, before: object) -> None:
+        unread = self.transport.get_write_buffer_size()
+        now = self.cycle, unread
+        if now == before and (self._is_idle or unread):
+            self.transport.abort()
+        elif not self.transport.is_closing() or unread:
+            self.check = self.loop.call_later(WAIT, self._look, now)
+
+
 def serve(app: FastAPI, listening: socket.socket) -> None:
     """Serve until SIGINT or SIGTERM, with a log on stderr; requests that were begun are answered first."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
@@ -174,11 +211,12 @@ def serve(app: FastAPI, listening: socket.socket) -> None:
         signal.signal(stop, signal.SIG_IGN)  # the server raises the signal once more when it has stopped
     config = uvicorn.Config(
         app,
+        http=Connection,
         log_config=None,
         log_level="warning",
         access_log=False,
         server_header=False,
-        limit_concurrency=256,
+        limit_concurrency=CONNECTIONS + 1,
         timeout_graceful_shutdown=app.state.rules.limits.seconds,
     )
     uvicorn.Server(config).run(sockets=[listening])
