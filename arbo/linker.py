@@ -25,7 +25,7 @@ from arbo.engine import Ids, Method, partition
 from arbo.errors import UsageError
 from arbo.linking.config import LinkerConfig
 from arbo.linking.description import describe
-from arbo.linking.memory import Memory, kept_arrays
+from arbo.linking.memory import Memory, check_release, kept_arrays
 from arbo.linking.run_documents import extended, without
 from arbo.progress import Announce, Stopwatch, quiet
 from arbo.results.graphs import graph_arrays
@@ -135,17 +135,22 @@ class Linker:
         """
         return self._without_kb()._linked(Corpus.of(documents), corrections_of(corrections))
 
-    def add(self, result: Run, documents: Iterable[Any] = (), corrections: Any = ()) -> Result:
+    def add(
+        self, result: Run, documents: Iterable[Any] = (), corrections: Any = (), *, other_kb: bool = False
+    ) -> Result:
         """Return a new result with further documents; its tables are those of `refit` on all documents.
 
         Only what is new is encoded, searched and reranked. The linker must be as it was when it made ``result``, which
-        does not change; but its knowledge base may be a new release, see `arbo.linking.memory`. For ``documents`` see
+        does not change; but its knowledge base may be a new release, see `arbo.linking.memory`, and with ``other_kb``
+        even one in which more than half of the entities are gone or have changed. For ``documents`` see
         `link`. The corrections of ``result`` are obeyed again, as if the new ``corrections`` were lines after them;
         those that waited for a new document or mention are obeyed now. Raise UsageError if the result cannot grow, or
         was made with another configuration, encoder, reranker or edge model; DataError if it has a document with the
         same id: names alone, whose ids are numbers from 0, need ids of their own.
         """
         more = corrections_of(corrections)
+        if not other_kb:
+            check_release(result, self.kb)
         return self._grown(Memory.of(result), lambda before: extended(before, documents), more, exchange=True)
 
     def remove(self, result: Run, ids: Iterable[str]) -> Result:

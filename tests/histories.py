@@ -192,7 +192,8 @@ class History:
     def add(self, lines: Sequence[Any] = ()) -> None:
         """Add some documents, of which some were there before."""
         new = self._some(0.5, [name for name in self.documents if name not in self.there])
-        self.result = self.linker.add(self.result, [self.documents[name] for name in new], lines)
+        documents = [self.documents[name] for name in new]
+        self.result = self.linker.add(self.result, documents, lines, other_kb=True)
         self.there += new
         self.lines = [*(line for line in self.lines if line not in lines), *lines]
 

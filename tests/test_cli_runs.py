@@ -153,3 +153,20 @@ def test_another_file_is_read_like_the_knowledge_base_of_the_run(grown: Path, sa
     assert run("discover", grown / "docs.jsonl", "--out", grown / "five").code == 0
     refused = run("add", grown / "five", grown / "more.jsonl", "--set", "kb_xrefs=MSH", "--out", grown / "six")
     assert (refused.code, "has no knowledge base; leave --kb" in refused.err) == (2, True)
+
+
+def test_another_knowledge_base_needs_yes(grown: Path, sample: Sample, run: Run) -> None:
+    """One in which more than half of the entities of the run are gone or have changed; half of them may."""
+    one, other, entities = grown / "one", grown / "other.jsonl", sample[1].entities
+    most = len(entities) // 2 + 1
+    for renamed in ("id", "name"):
+        others = [replace(entity, **{renamed: f"X {getattr(entity, renamed)}"}) for entity in entities]
+        arbo.KnowledgeBase([*others[:most], *entities[most:]]).to_jsonl(other)
+        words = f"other.jsonl is another knowledge base than that of the run, {grown / 'kb.jsonl'}: {most} of "
+        for command in (["add", one, "--out", grown / "no"], ["review", one], ["explore", one]):
+            refused = run(*command, "--kb", other)
+            assert (refused.code, words in refused.told, (grown / "no").exists()) == (2, True, False), refused.told
+        assert run("add", one, "--kb", other, "--yes", "--out", grown / renamed).code == 0
+        arbo.KnowledgeBase([*others[: most - 1], *entities[most - 1 :]]).to_jsonl(other)
+        assert run("add", one, "--kb", other, "--out", grown / renamed).code == 0
+        assert run("review", one, "--kb", other, "--json").code == 0

@@ -26,6 +26,7 @@ _KB = (
     "The knowledge base of the run, if its file has moved, or a new release of it; read like that of the run, but for "
     "the options given."
 )
+_YES = "Take a --kb in which more than half of the entities are gone or have changed."
 _DOCS = "Files, folders, patterns in quotes, or `-`."
 _REMOVE = "Remove the document or mention with this id; may be repeated."
 
@@ -41,6 +42,7 @@ def add(
         bool, Option("--anew", help="Search all documents of the run again; nothing should change.")
     ] = False,
     kb: Annotated[Path | None, Option("--kb", help=_KB)] = None,
+    yes: Annotated[bool, Option("--yes", help=_YES)] = False,
     corrections: options.Corrections = None,
     edges: options.Edges = None,
 ) -> None:
@@ -70,7 +72,7 @@ def add(
             after = linker.refit(before)
         else:
             documents = _read(saved, docs, formats, reading, base) if docs else ()
-            after = linker.add(before, documents, corrections or ())
+            after = linker.add(before, documents, corrections or (), other_kb=yes)
         _save(saved, after, out)
 
 

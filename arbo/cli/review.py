@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
-from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -62,17 +61,19 @@ def review(
     without it, those of the entities that the run names. `arbo link --corrections FILE` then obeys the decisions.
     `--json` prints the questions, and asks nothing.
     """
+    from arbo.linking.memory import check_release
     from arbo.pipeline.saved_run import review_of, search_of
 
     saved = arbo.open_run(run)
+    base = None if kb is None else Kb(path=kb).read(ReadingConfig())
+    check_release(saved.result, base)
     file = corrections or saved.corrections
     ongoing = review_of(saved.result, file, author)
     if console.as_json:
         console.print_json({"questions": [asdict(question) for question in islice(ongoing.questions(), limit)]})
         return
     try:
-        read = None if kb is None else partial(Kb(path=kb).read, ReadingConfig())
-        _ask_all(ongoing, saved.result, limit, search_of(saved.result, read))
+        _ask_all(ongoing, saved.result, limit, search_of(saved.result, base))
     except (KeyboardInterrupt, typer.Abort):
         raise typer.Exit(130) from None
     finally:

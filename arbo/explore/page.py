@@ -14,6 +14,7 @@ from arbo.errors import ArboError, UsageError
 from arbo.explore.payload import Payload
 from arbo.files import json_ready, real
 from arbo.linker import Linker
+from arbo.linking.memory import check_release
 from arbo.pipeline.saved_run import SavedRun, Tell, ignore, open_run, parent_of, review_of, search_of
 from arbo.results.result import Result
 from arbo.results.run import Link
@@ -66,6 +67,7 @@ class Page:
         """
         self._saved, self._out, self._file, self._author, self._tell = saved, out, file, author, tell
         self._kb = None if kb is None else saved.knowledge_base(kb, tell=tell)
+        check_release(saved.result, self._kb)
         self._show(saved.result, saved.folder, open_run(before) if before is not None else _parent(saved, tell))
 
     def texts(self, row: Rows) -> list[str]:
@@ -131,8 +133,8 @@ class Page:
         before, since = (None, None) if earlier is None else (earlier.result, real(earlier.folder).name)
         self.payload = Payload(result, real(folder).name, before=before, since=since, kb=self._kb)
         self._review = review_of(result, self._file, self._author)
-        self._sitting, kb = Sitting(self._review, _QUESTIONS), self._kb
-        self._search = search_of(result, None if kb is None else lambda: kb)
+        self._sitting = Sitting(self._review, _QUESTIONS)
+        self._search = search_of(result, self._kb)
         self._offered: set[str] = set()  # ids of the entities that searches found
         _ = self.payload.overview, self.payload.tables, self.payload.changes  # now rather than at the first view
 

@@ -326,6 +326,25 @@ def _kept_and_new_vectors(
     return Vectors(matrix, rows, np.arange(len(row), dtype=np.int32), len(row))
 
 
+def check_release(run: Run, kb: KnowledgeBase | None) -> None:
+    """Raise UsageError if more than half of the entities of a run are gone from a knowledge base, or have changed."""
+    was = run.manifest["knowledge_base"]
+    if was is None or kb is None or was["fingerprint"] == kb.fingerprint or run.arrays is None:
+        return
+    if "kb.ids" not in (arrays := run.arrays()):  # of a run that cannot grow
+        return
+    counts = Exchange(Keys(arrays["kb.ids"], arrays["kb.contents"]), kb.keys).counts
+    n, others = was["entities"], counts.get("gone", 0) + counts.get("changed", 0)
+    if others > n / 2:
+        sources = (kb.source, f"{len(kb):,} entities"), (run.manifest.get("kb_source"), f"{n:,} entities")
+        now, before = (source["path"] if source else f"a knowledge base of {size}" for source, size in sources)
+        raise UsageError(
+            f"{now} is another knowledge base than that of the run, {before}: {others:,} of {n:,} entities are gone "
+            "or have changed; give that of the run (--kb) or, if the other shall take its place, `arbo add --yes` "
+            "(in Python, add(..., other_kb=True))"
+        )
+
+
 def _key_arrays(kb: KnowledgeBase) -> Arrays:
     """Return the hashes of a knowledge base, as arrays that a run keeps."""
     return {f"kb.{name}": array for name, array in kb.keys._asdict().items()}

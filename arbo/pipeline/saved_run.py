@@ -213,13 +213,13 @@ def review_of(run: Result, file: Path, author: str | None = None) -> Review:
     return Review(run, file, {id_ for line in lines if line.kind != "not" for id_ in line.mentions}, gone, author)
 
 
-def search_of(run: Result, read: Callable[[], KnowledgeBase] | None) -> Search:
-    """Return a search in a knowledge base, which is read at the first call; without one, in the entities of the run."""
+def search_of(run: Result, kb: KnowledgeBase | None) -> Search:
+    """Return a search in a knowledge base; without one, in the entities of the run."""
 
     @cache
     def linker() -> Linker:
-        if read is not None:
-            return Linker(read())
+        if kb is not None:
+            return Linker(kb)
         rows = run.entity_table.to_pylist() if run.entity_table is not None else []
         return Linker(KnowledgeBase([Entity(row["entity_id"], row["name"], tuple(row["aliases"])) for row in rows]))
 
@@ -227,7 +227,7 @@ def search_of(run: Result, read: Callable[[], KnowledgeBase] | None) -> Search:
         known = linker()
         assert known.kb is not None
         row = run.row_of[link.mention.id]
-        domain = None if read is None else run.mention_table["domain"][row].as_py()  # a run's entities have none
+        domain = None if kb is None else run.mention_table["domain"][row].as_py()  # a run's entities have none
         query = {"id": "search", "text": words, "domain": domain, "mentions": [{"spans": [[0, len(words)]]}]}
         nearest = known.candidates([query], k=_SHOWN)
         entities = [known.kb.entities[row] for row in nearest.entities[0] if row >= 0]
