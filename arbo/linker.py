@@ -193,8 +193,8 @@ class Linker:
         Raises:
             UsageError: the objective or the method is unknown, a method is given without a knowledge base, or
                 ``documents`` are not documents.
-            DataError: no mention is annotated; with a knowledge base, no mention has a gold entity in it, or none is
-                NIL for ``nil_f1``.
+            DataError: no mention is annotated; with a knowledge base, no mention has a gold entity in it, none is
+                NIL for ``nil_f1``, or no setting links one rightly; without one, all mentions mean the same or differ.
         """
         from arbo.linking.config import objective_of
         from arbo.linking.tuning import choose, ks_of

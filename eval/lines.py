@@ -31,6 +31,8 @@ class Line:
     def of_counts(cls, name: str, counts: npt.ArrayLike, *, over: str = "") -> Self:
         """Make a line with recall, precision and F1 from the counts of each document.
 
+        The F1 is not defined if there is nothing to recall, whatever the precision.
+
         ``counts`` has the shape (documents, 4): numerator and denominator of recall, then of precision. Raise
         ValueError if the counts have another shape, a count is not finite, or a numerator exceeds its denominator.
 
@@ -115,10 +117,10 @@ def cluster_lines(labels_true: Labels, labels_pred: Labels, document: Labels, *,
     """Make the lines of ARI and of `coreference_lines` for clusters across documents.
 
     Each argument holds a label for each mention: its true cluster, its predicted cluster and its document. The errors
-    are those of `clustering_scores`. Without ``singletons``, clusters of one mention are removed from
-    either side (see `without_singletons`), and ARI is left out, since it needs the same mentions on both sides. An
-    interval takes long for a million mentions, since it counts half of them for every half-sample; `Report.of` with
-    ``how=None`` leaves intervals out.
+    are those of `clustering_scores`. ARI is not defined if all mentions are of one true cluster, or no two are. Without
+    ``singletons``, clusters of one mention are removed from either side (see `without_singletons`), and ARI is left
+    out, since it needs the same mentions on both sides. An interval takes long for a million mentions, since it counts
+    half of them for every half-sample; `Report.of` with ``how=None`` leaves intervals out.
 
     >>> lines = cluster_lines([0, 0, 1, 1], [0, 0, 1, 2], ["a", "a", "b", "b"])
     >>> {line.name: round(line.score.value, 4) for line in lines if line.name in ("ARI", "B-cubed", "CoNLL")}
@@ -134,6 +136,7 @@ def cluster_lines(labels_true: Labels, labels_pred: Labels, document: Labels, *,
     if not singletons:
         true, pred = without_singletons(true, pred)
     n_documents = int(where.max(initial=-1)) + 1
+    has_both = 1 < np.bincount(true[true >= 0]).max(initial=0) < len(true)  # pairs of the same and of other clusters
 
     @cache
     def halves(how: Resampling) -> FloatArray:
@@ -144,11 +147,12 @@ def cluster_lines(labels_true: Labels, labels_pred: Labels, document: Labels, *,
         figures = ([line.score for line in _of_table(table, singletons)] for table in tables)
         return np.concatenate([np.stack([one.ratio(one.counts) for one in of], axis=1) for of in figures])
 
-    def figure(place: int, score: Summed) -> OfClusters:
-        return OfClusters(true, where, float(score.ratio(score.counts)[0]), lambda how: halves(how)[:, place])
+    def figure(place: int, line: Any) -> OfClusters:
+        value = float(line.score.ratio(line.score.counts)[0]) if line.name != "ARI" or has_both else np.nan
+        return OfClusters(true, where, value, lambda how: halves(how)[:, place])
 
     lines = _of_table(Contingency.from_codes(true, pred), singletons)
-    return [replace(line, score=figure(place, line.score)) for place, line in enumerate(lines)]
+    return [replace(line, score=figure(place, line)) for place, line in enumerate(lines)]
 
 
 def without_singletons(true: IntArray, pred: IntArray) -> tuple[IntArray, IntArray]:

@@ -36,17 +36,16 @@ def proportion(counts: FloatArray) -> FloatArray:
 
 
 def f_measure(counts: FloatArray) -> FloatArray:
-    """Return F1 from numerator and denominator of recall, then of precision; NaN if both ratios are 0/0.
+    """Return F1 from numerator and denominator of recall, then of precision; NaN if recall is 0/0, whatever is found.
 
     It is the harmonic mean of recall and precision: van Rijsbergen 1979, Information retrieval, chapter 7.
 
-    >>> f_measure(np.array([[1, 2, 1, 1], [0, 2, 0, 0], [0, 0, 0, 0]]))
+    >>> f_measure(np.array([[1, 2, 1, 1], [0, 2, 0, 0], [0, 0, 0, 1]]))
     array([0.66666667, 0.        ,        nan])
     """
     recall, precision = proportion(counts[..., :2]), proportion(counts[..., 2:])
-    known = ~(np.isnan(recall) & np.isnan(precision))
-    recall, precision = nan_to_zero(recall), nan_to_zero(precision)
-    return np.where(known, nan_to_zero(divide(2 * recall * precision, recall + precision)), np.nan)
+    f1 = nan_to_zero(divide(2 * recall * nan_to_zero(precision), recall + nan_to_zero(precision)))
+    return np.where(np.isnan(recall), np.nan, f1)
 
 
 def divide(numerator: npt.NDArray[np.number], denominator: npt.ArrayLike) -> FloatArray:

@@ -35,9 +35,9 @@ class Entry(Line):
         """Return the figures by name, ready for JSON."""
         compared = self.comparison
         return {
-            "score": _finite(self.score.value),
-            "recall": None if self.recall is None else _finite(self.recall.value),
-            "precision": None if self.precision is None else _finite(self.precision.value),
+            "score": _finite(self.score.score),
+            "recall": None if self.recall is None else _finite(self.recall.score),
+            "precision": None if self.precision is None else _finite(self.precision.score),
             "interval": None if self.interval is None else [_finite(end) for end in self.interval],
             "against_first": None if compared is None else {k: _finite(v) for k, v in compared._asdict().items()},
             "over": self.over,
@@ -236,8 +236,8 @@ def _several_systems(report: Report) -> Table:
 
 
 def _scores(entries: Sequence[Entry | None]) -> Iterator[Cell]:
-    scores = [entry.score.value for entry in entries if entry]
-    best = _number(max(scores))
+    scores = [entry.score.value for entry in entries if entry and entry.score.is_defined]
+    best = _number(max(scores, default=0))
     has_best = any(_number(score) != best for score in scores)  # equal scores have no best one
     for entry in entries:
         if entry is None:
@@ -261,7 +261,7 @@ def _by_method(what: str, methods: Mapping[str, str], how: Resampling | None) ->
 
 
 def _undefined_remarks(shown: Iterable[Figure | None]) -> list[str]:
-    return ["0/0: nothing to divide by, counted as 0"] if any(v and not v.is_defined for v in shown) else []
+    return ["-: nothing to divide by (0/0)"] if any(v and not v.is_defined for v in shown) else []
 
 
 def _interval_name(report: Report) -> str:
@@ -273,10 +273,10 @@ def _number(value: float) -> str:
 
 
 def text_of(figure: Figure | None) -> str:
-    """Return the value of a figure with four decimals, or 0/0; empty without a figure."""
+    """Return the value of a figure with four decimals, or a dash for 0/0; empty without a figure."""
     if figure is None:
         return ""
-    return _number(figure.value) if figure.is_defined else "0/0"
+    return _number(figure.value) if figure.is_defined else "-"
 
 
 def _range(interval: Interval | None) -> str:

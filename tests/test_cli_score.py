@@ -105,7 +105,7 @@ def test_per_document(run: Run, write: Write) -> None:
     header = next(line.split() for line in shown.splitlines() if "MUC" in line)
     assert rows["d1"] == ["1.0000"] * 8
     assert rows["d2"][header.index("MUC")] == "0.0000"
-    assert rows["d3"] == ["0/0"] * 8
+    assert rows["d3"] == ["-"] * 8
 
     side_by_side = run("score", key, good, bad, "--per-document").out.partition("CoNLL F1 by document")[2]
     assert lines(side_by_side)["d2"] == ["1.0000", rows["d2"][header.index("CoNLL")]]

@@ -1,6 +1,7 @@
 """Reports say what was computed, in every format, whatever the names hold; printing computes nothing."""
 
 import json
+import math
 import os
 import re
 from dataclasses import asdict, replace
@@ -21,7 +22,7 @@ class Fixed:
 
     def __init__(self, value, *, p=None, interval=(0.1, 0.9), is_defined=True, method="draws"):
         self.value, self.p, self.bounds, self.is_defined, self.words = value, p, interval, is_defined, method
-        self.n_documents = 12
+        self.score, self.n_documents = value if is_defined else math.nan, 12
 
     def interval(self, how):
         return None if self.bounds is None else Interval(*self.bounds)
@@ -67,16 +68,20 @@ def test_one_system_is_shown_with_recall_precision_and_interval():
     ]
 
 
-def test_nothing_over_nothing_is_shown_as_such_and_counts_as_zero():
+def test_what_has_no_meaning_is_a_dash_and_counts_as_zero():
     report = Report.of({"ours": [Line.of_counts("MUC", [[0, 0, 0, 2], [0, 0, 0, 1]])]})
-    assert report.table.rows == [("MUC", "0/0", "0.0000", "0.0000", "[0.0000, 0.0000]")]
-    assert "0/0: nothing to divide by, counted as 0" in report.table.notes()
-    assert report.as_dict()["systems"]["ours"]["MUC"]["recall"] == 0.0
+    assert report.table.rows == [("MUC", "-", "0.0000", "-")]  # nothing is annotated
+    assert "-: nothing to divide by (0/0)" in report.table.notes()
+    entry = report.systems["ours"]["MUC"]
+    assert (entry.score.value, entry.as_dict()["recall"], entry.as_dict()["score"]) == (0.0, None, None)
+    found = Report.of({"ours": [Line.of_counts("MUC", [[0, 2, 0, 0], [0, 1, 0, 0]])]}, how=None)
+    assert found.table.rows == [("MUC", "0.0000", "-", "0.0000")]
     undefined = Report.of({"ours": [Line.of_counts("MUC", [[0, 0, 0, 0], [0, 0, 0, 0]])]})
-    assert undefined.table.rows == [("MUC", "0/0", "0/0", "0/0")]
+    assert undefined.table.rows == [("MUC", "-", "-", "-")]
+    assert undefined.to_csv().splitlines()[1].startswith("ours,MUC,,,,")
     recall_alone = [Line("MUC", Fixed(0.5), Fixed(0.0, is_defined=False))]
-    assert "0/0" in str(Report.of({"ours": recall_alone}))
-    assert "0/0" not in str(Report.of({"ours": recall_alone, "theirs": recall_alone}))  # scores alone are shown
+    assert "-: nothing" in str(Report.of({"ours": recall_alone}))
+    assert "-: nothing" not in str(Report.of({"ours": recall_alone, "theirs": recall_alone}))  # scores alone are shown
 
 
 def test_without_resampling_nothing_is_resampled():
@@ -132,7 +137,7 @@ def test_what_cannot_be_compared_is_named():
         ValueError, match=r"line 'F' of 'b' cannot be compared with that of 'a': counts has shape \(4, 2\)"
     ):
         Report.of({"a": [short], "b": [long]})
-    clusters = replace(cluster_lines([0, 0], [0, 1], [0, 1])[0], name="F")
+    clusters = replace(cluster_lines([0, 0], [0, 1], [0, 1])[1], name="F")
     with pytest.raises(ValueError, match="one score is of type OfClusters, the other of type Summed; make both"):
         Report.of({"a": [short], "b": [clusters]})
     assert Report.of({"a": [short], "b": [clusters]}, how=None).table.rows == [("F", ">1.0000", "0.0000")]

@@ -65,6 +65,25 @@ def test_without_gold_annotations_there_is_nothing_to_score() -> None:
     assert str(evaluation).startswith("nothing to score: no mention has a gold id or cluster")
 
 
+@pytest.mark.parametrize(
+    ("gold", "dashes"),
+    [
+        ([("E1",), ("E2",), None], {"NIL", "ARI", "MUC"}),  # no NIL, and no two mentions of one entity
+        ([("E1",), ("E1",), ()], {"ARI"}),  # one entity
+        ([("N1",), ("N1",), ("N1",)], {"ARI", "accuracy in KB", "accuracy normalised"}),
+    ],
+)
+def test_scores_without_a_meaning_are_dashes(gold: list[Any], dashes: set[str]) -> None:
+    documents = [document("d", *zip(["marsh fever", "zzz", "marsh fever"], gold, strict=True))]
+    evaluation = arbo.Linker(KB).link(documents).evaluate()
+    rows = {row[0]: row[3] for row in evaluation.report(how=None).table.rows}
+    assert {name for name, score in rows.items() if score == "-"} == dashes
+    figures = evaluation.as_dict()
+    assert (figures["nil"] is None) == ("NIL" in dashes)
+    has_both = any(gold) and () in gold
+    assert (figures["nil_by_threshold"] is not None, "average precision" in str(evaluation)) == (has_both, has_both)
+
+
 def test_a_discovery_is_scored_by_its_clusters_alone() -> None:
     evaluation = arbo.Linker().discover(DOCUMENTS).evaluate()
     assert evaluation.linking is evaluation.nil is None

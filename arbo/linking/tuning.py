@@ -41,6 +41,10 @@ from arbo.retrieval.retrieval import Retrieval
 _K = (1, 2, 4, 8)
 _ENTITY_THRESHOLDS = 24
 _MENTION_THRESHOLDS = 6
+_CHECK = (
+    "check that gold ids and domains match (--kb-xrefs MSH, for example, accepts MeSH ids), or tune discovery without "
+    "the knowledge base"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +131,11 @@ def choose(
 
 
 def _calibrated(retrieval: Retrieval, scoring: _Scoring, best: Trial) -> tuple[Confidence, Reliability] | None:
+    """Fit the confidence of the links of the best trial; raise DataError if none of them is right."""
     linked = partition(retrieval.graph(best.k), best.method, best.limits).entity
+    if not scoring.rightly(linked).any():
+        n, in_kb = scoring.annotated.sum(), (scoring.annotated & ~scoring.is_nil).sum()
+        raise DataError(f"no setting links a mention rightly, with an entity for {in_kb:,} of {n:,} mentions; {_CHECK}")
     rows = np.flatnonzero((linked >= 0) & scoring.annotated)
     document = codes_of(retrieval.inputs.column("document_id"))
     return calibrate(evidence(retrieval, linked[rows], rows), scoring.rightly(linked)[rows], document[rows])
@@ -211,6 +219,9 @@ def _discovery_plan(
     classes = gold.classes
     if (classes < 0).all():
         raise DataError("tuning needs mentions with gold ids or clusters, but these documents have none")
+    if not _are_comparable(classes):
+        wrong = "tuning needs two mentions of the same entity and two of different entities"
+        raise DataError(f"{wrong}, but the gold ids or clusters give only one kind; add documents")
     average = config.nil_linkage == "average"
     usual = config.nil_limit(retrieval.threshold) if average else config.limits(retrieval.threshold)[1]
 
@@ -222,6 +233,12 @@ def _discovery_plan(
             yield steps.best_mention_threshold(start, usual, "nil_threshold" if average else "mention_threshold")
 
     return run(), len(ks)
+
+
+def _are_comparable(classes: npt.NDArray[np.integer[Any]]) -> bool:
+    """Whether the mentions with a class have both pairs of the same class and pairs of different classes."""
+    n, sizes = int((classes >= 0).sum()), np.bincount(classes[classes >= 0])
+    return bool(1 < sizes.max(initial=0) < n)
 
 
 def _steps_of_tree(tree: MergeTree, classes: npt.NDArray[np.integer[Any]], objective: Objective) -> _Steps:
@@ -236,7 +253,10 @@ def _nil_threshold(retrieval: Retrieval, gold: Gold, best: Trial, usual: float) 
     """Choose the threshold of average linkage by the ARI of the mentions that are NIL."""
     clusters = partition(retrieval.graph(best.k), best.method, best.limits, nil_linkage="average")
     assert clusters.nil_tree is not None
-    steps = _steps_of_tree(clusters.nil_tree, np.where(clusters.entity < 0, gold.classes, -1), "ari")
+    classes = np.where(clusters.entity < 0, gold.classes, -1)
+    if not _are_comparable(classes):
+        return _finite(usual)
+    steps = _steps_of_tree(clusters.nil_tree, classes, "ari")
     return steps.best_mention_threshold(best, usual, "nil_threshold").nil_threshold
 
 
@@ -259,8 +279,7 @@ class _Scoring:
         if not gold.in_kb.any():
             raise DataError(
                 "tuning needs mentions with an entity of the knowledge base, but no annotated mention "
-                f"(of {int(gold.annotated.sum()):,}) has one; check that gold ids and domains match "
-                "(--kb-xrefs MSH, for example, accepts MeSH ids), or tune discovery without the knowledge base"
+                f"(of {int(gold.annotated.sum()):,}) has one; {_CHECK}"
             )
         if objective == "nil_f1" and not gold.is_nil.any():
             wrong = "tuning for NIL needs NIL mentions, but the knowledge base has an entity for each annotated mention"

@@ -59,16 +59,16 @@ class Evaluation:
         return Report.of({name: self.lines}, how=how)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return all figures by name, ready for JSON."""
-        curve = self.nil_curve
+        """Return all figures by name, ready for JSON; those of NIL are None if no annotated mention is NIL."""
+        curve, nil = self.nil_curve, self.nil if self.nil and self.nil.gold else None
         return {
             "mentions": self.mentions,
             "accuracy_with_nil": self.accuracy_with_nil,
             "recall_with_nil": self.with_nil.recall if self.with_nil else None,
             "linking": self.linking.as_dict() if self.linking else None,
-            "nil": self.nil.as_dict() if self.nil else None,
+            "nil": nil.as_dict() if nil else None,
             "nil_by_threshold": {"average_precision": curve.average_precision, "best": curve.best._asdict()}
-            if curve
+            if curve and nil and nil.gold < nil.mentions
             else None,
             "clustering": dict(self.clustering) if self.clustering else None,
             "clustering_unseen": dict(self.clustering_unseen) if self.clustering_unseen else None,

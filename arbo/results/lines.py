@@ -70,14 +70,15 @@ def nil_lines(
     ks = [k for k in _RECALL_WITH_NIL_SHOWN if k <= with_nil.width]
     right = is_nil & called & annotated
     counts = np.column_stack([right, is_nil & annotated, right, called & annotated])
-    over = f"{int(counts[:, 3].sum()):,} predicted, {int(counts[:, 1].sum()):,} annotated"
-    decisions = f"of {int(annotated.sum()):,} links and NIL decisions"
+    n_gold, n = int(counts[:, 1].sum()), int(annotated.sum())
+    over = f"{int(counts[:, 3].sum()):,} predicted, {n_gold:,} annotated"
+    if 0 < n_gold < n:
+        over += f"; average precision {curve.average_precision:.3f}"
+    decisions = f"of {n:,} links and NIL decisions"
     return [
         Line("accuracy with NIL", _share(with_nil.correct, annotated, document), over=decisions),
         *(Line(f"recall@{k} with NIL", _share(with_nil.rank < k, annotated, document), over=decisions) for k in ks),
-        Line.of_counts(
-            "NIL", _per_document(counts, document), over=f"{over}; average precision {curve.average_precision:.3f}"
-        ),
+        Line.of_counts("NIL", _per_document(counts, document), over=over),
     ]
 
 

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from os import PathLike
 from typing import Any
@@ -15,7 +16,7 @@ from arbo.data.gold import RECALL_AT
 from arbo.encoders.dual import DualEncoder
 from arbo.encoders.encoder import NO_LIMIT
 from arbo.engine import Graph, Ids, all_cuts, conll_of_cuts, linking_scores, merge_tree, silent
-from arbo.errors import UsageError
+from arbo.errors import DataError, UsageError
 from arbo.linker import Linker
 from arbo.linking.config import LinkerConfig
 from arbo.retrieval.groups import GroupedEntities, among_mentions, nearest_within, rows_of_entities, with_entities
@@ -224,7 +225,9 @@ def train(
     def finish(model: DualEncoder) -> DualEncoder:
         linking = LinkerConfig(expand_abbreviations=expand_abbreviations)
         linker = Linker(kb if has_kb else None, model, linking, workplace.options.announce)
-        return model if dev is None else _with_thresholds(model, linker.tune(corpora["dev"]))
+        with suppress(DataError):  # a model that links no mention of ``dev`` rightly has no thresholds
+            return model if dev is None else _with_thresholds(model, linker.tune(corpora["dev"]))
+        return model
 
     with training(out, job_of(corpora, kb, config, **what), config, options) as workplace:
         DualTrainer(encoder, data["documents"], data.get("dev"), config, workplace).run(finish)
