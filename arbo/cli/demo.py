@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import filecmp
 import shlex
-import shutil
-from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Annotated
 
 from typer import Option
 
 import arbo
 from arbo.cli import console, options
+from arbo.data.objects import document_line, entity_line
 from arbo.errors import UsageError
-from arbo.files import write_whole
 
 _FILES = "Folder to write the sample to, as documents.jsonl and entities.jsonl."
 _EXPLAINED = ("D06-3", "D20-4", "D01-4")
@@ -38,7 +34,13 @@ def demo(
     check_replaceable(out)
     documents, kb = arbo.load_sample()
     if files is not None:
-        _write(documents, kb, files)
+        sample = {"documents": map(document_line, documents), "entities": map(entity_line, kb.entities)}
+        for name, lines in sample.items():
+            file, content = files / f"{name}.jsonl", "".join(f"{line}\n" for line in lines)
+            if file.exists() and file.read_bytes() != content.encode():
+                raise UsageError(f"{file} exists and is not the sample; choose another folder")
+        documents.to_jsonl(files / "documents.jsonl")
+        kb.to_jsonl(files / "entities.jsonl")
         console.say(f"wrote {files / 'documents.jsonl'} and {files / 'entities.jsonl'}")
     result = arbo.Linker(kb, announce=bars).link(documents)
     result.save(out)
@@ -59,16 +61,3 @@ def demo(
     console.show("  arbo link --help  (your own documents)")
     page = shlex.join(["explore", str(out), "--out", f"{out.name}.html"])
     console.show(f"  arbo {page}  (a page to open in a browser)")
-
-
-def _write(documents: arbo.Corpus, kb: arbo.KnowledgeBase, folder: Path) -> None:
-    """Write the sample to a folder; raise UsageError, and write nothing, if a file of other content has its name."""
-    with TemporaryDirectory() as temporary:
-        names = ("documents.jsonl", "entities.jsonl")
-        for name, write in zip(names, (documents.to_jsonl, kb.to_jsonl), strict=True):
-            write(Path(temporary, name))
-        _, others, missing = filecmp.cmpfiles(temporary, folder, names, shallow=False)
-        if others:
-            raise UsageError(f"{folder / others[0]} exists and is not the sample; choose another folder")
-        for name in missing:
-            write_whole(folder / name, partial(shutil.copyfile, Path(temporary, name)))
