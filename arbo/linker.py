@@ -38,6 +38,7 @@ from arbo.retrieval.groups import SearchAll, groups_of_mentions, search_all
 from arbo.retrieval.reranking import Reranker, Score, reranked
 from arbo.retrieval.retrieval import Mentions, Retrieval, SearchSettings, retrieve
 from arbo.retrieval.score_memory import ScoreMemory
+from arbo.retrieval.spelling import spelled
 
 if TYPE_CHECKING:
     from arbo.edges.model import EdgeModel
@@ -313,7 +314,7 @@ class Linker:
 
     def _mentions(self, corpus: Corpus, order: Ids) -> Mentions:
         """Return the mentions of documents in an order, with the fitted encoder."""
-        inputs = mention_inputs(corpus, expand_abbreviations=self.config.expand_abbreviations)
+        inputs = mention_inputs(corpus, expand_abbreviations=self.config.expand_abbreviations, kb=self.kb)
         encoder = self.encoder.fit(inputs.taken(order).names) if self._entities is None else self._entities.fitted
         return Mentions.of(inputs, order, encoder, self.announce)
 
@@ -330,7 +331,8 @@ class Linker:
         settings = SearchSettings(compared, config.candidates, within, config.per_document)
         entities = None if self._entities is None else self._entities.by_group(config.map_types)
         groups = groups_of_mentions(mentions.inputs, config.map_types, check=not config.per_document)
-        return retrieve(mentions, entities, groups, settings, self.announce, self.search_all)
+        nearest = retrieve(mentions, entities, groups, settings, self.announce, self.search_all)
+        return spelled(nearest, self.kb) if self.kb else nearest
 
     def _weighed(self, nearest: Retrieval, k: int, score: Score | None = None) -> Retrieval:
         """Weigh the edges with the edge model or the reranker, if there is one; see `reranked`."""

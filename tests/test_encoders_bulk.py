@@ -21,6 +21,7 @@ from arbo.encoders.ngrams import Frequencies
 from arbo.encoders.string_table import Spans, StringTable
 from arbo.errors import DataError
 from arbo.text.names import normalize_name
+from arbo.text.signs import marked, signs_of
 
 UNSEEN = 1 << 16
 
@@ -37,7 +38,8 @@ class Plain:
         return np.asarray(np.log((1 + self.n_names) / (1 + counts)) + 1)
 
     def fit(self, names: Sequence[str]) -> Plain:
-        in_name = incidence([self.words_of(name) for name in dict.fromkeys(names)], self.words)
+        self.words = {word: i for i, word in enumerate(dict.fromkeys(chain(*map(plain_words, names))))}
+        in_name = incidence([words_in(name) for name in dict.fromkeys(names)], self.words)
         in_word = self.weights(self.words, grow=True)
         counts = in_name @ sp.csr_array((np.ones(in_word.nnz), in_word.indices, in_word.indptr), in_word.shape)
         self.n_names = in_name.shape[0]
@@ -47,7 +49,7 @@ class Plain:
 
     def encode(self, names: Sequence[str], is_alias: Any = None) -> sp.csr_array:
         words: dict[str, int] = {}
-        in_name = incidence([self.words_of(name) for name in names], words)
+        in_name = incidence([words_in(name) for name in names], words)
         in_word = self.weights(words, grow=False)
         in_word = in_word @ sp.diags_array(self.inverse(np.pad(self.gram_count, (0, UNSEEN))))
         place = np.array([self.words.get(word, -1) for word in words], np.int64)
@@ -60,9 +62,6 @@ class Plain:
         vectors = sp.diags_array(1 / np.where(length > 0, length, 1)) @ vectors
         alias = np.zeros(len(names)) if is_alias is None else self.one.alias_weight * is_alias
         return sp.csr_array(sp.hstack([vectors, sp.csr_array(alias[:, None])]), dtype=np.float32).sorted_indices()
-
-    def words_of(self, name: str) -> Iterable[str]:
-        return dict.fromkeys(normalize_name(name).split())
 
     def weights(self, words: Iterable[str], *, grow: bool) -> sp.csr_array:
         indices, weights, indptr, grams = [], [], [0], self.grams
@@ -80,6 +79,16 @@ class Plain:
         matrix = sp.csr_array((weights, indices, indptr), shape, dtype=np.float64)
         matrix.sum_duplicates()
         return matrix
+
+
+def plain_words(name: str) -> list[str]:
+    return list(dict.fromkeys(normalize_name(name).split()))
+
+
+def words_in(name: str) -> list[str]:
+    """Return the words of a name and, if it has signs, these marked by them."""
+    words, signs = plain_words(name), signs_of(name)
+    return [*words, *(marked(word, signs) for word in words)] if signs else words
 
 
 def incidence(rows: Iterable[Iterable[str]], column: dict[str, int]) -> sp.csr_array:
@@ -178,9 +187,9 @@ def test_words_are_those_of_the_normalised_name(name: str) -> None:
     names = ["a b", name, "c", f"{name} c"]
     words, (start, items) = words_of(Spans.of(names))
     found = [words.spans.strings()[item] for item in items]
-    expected = [list(dict.fromkeys(normalize_name(one).split())) for one in names]
+    expected = [words_in(one) for one in names]
     assert [found[begin:end] for begin, end in pairwise(start.tolist())] == expected
-    assert words.spans.strings() == list(dict.fromkeys(chain(*expected)))
+    assert words.spans.strings() == list(dict.fromkeys(chain(*map(plain_words, names), *expected)))
 
 
 @pytest.mark.parametrize(

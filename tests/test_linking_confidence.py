@@ -105,7 +105,7 @@ def test_the_command_line_tunes_writes_and_shows_it(run: Run, tmp_path: Path) ->
     run("link", *linking(files, "test.jsonl"), "--config", tuned, "--out", tmp_path / "run")
     shown = run("show", tmp_path / "run", "--json").json["mentions"]
     assert all((row["confidence"] is None) == (row["entity_id"] is None) for row in shown)
-    linked = next(row for row in shown if row["entity_id"])
+    linked = next(row for row in shown if row["entity_id"] and row["margin"])
     explained = run("explain", tmp_path / "run", linked["mention_id"])
     assert f"confidence {linked['confidence']:.3f}, margin" in explained.out
 

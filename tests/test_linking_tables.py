@@ -62,7 +62,6 @@ def test_besides_the_tables_little_is_in_memory(monkeypatch: pytest.MonkeyPatch)
     found = made.retrieve(corpus, k=4, discover=False, in_order=True)
     clusters = partition(found.graph(4), "arborescence", made.config.limits(found.threshold))
     mentions = found.inputs.corpus.tables.mentions
-    monkeypatch.setattr("arbo.data.tables._TOGETHER", 10)
     monkeypatch.setattr(tables, "_SLICE", 500)
     usual, pool = pa.default_memory_pool(), pa.system_memory_pool()  # of which no other test raises the peak
     pa.set_memory_pool(pool)

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from arbo.data.arrow import OnDemand, numbers
 from arbo.data.corpus import Corpus
 from arbo.data.documents import Document, Mention
+from arbo.data.knowledge_base import KnowledgeBase
 from arbo.data.tables import names_in, with_expansions
 
 Ids = npt.NDArray[np.signedinteger[Any]]
@@ -57,9 +58,9 @@ class Inputs(OnDemand[MentionInput]):
         return [*map(MentionInput, self.names[begin : begin + length], mentions, documents)]
 
 
-def mention_inputs(corpus: Corpus, *, expand_abbreviations: bool) -> Inputs:
-    """Return the mentions of a corpus as input for an encoder."""
-    return Inputs(corpus.of_tables(with_expansions(corpus.tables, expand=expand_abbreviations)))
+def mention_inputs(corpus: Corpus, *, expand_abbreviations: bool, kb: KnowledgeBase | None = None) -> Inputs:
+    """Return the mentions of a corpus as input for an encoder; for ``kb`` see `with_expansions`."""
+    return Inputs(corpus.of_tables(with_expansions(corpus.tables, expand=expand_abbreviations, kb=kb)))
 
 
 def names_of(inputs: Sequence[MentionInput]) -> Sequence[str]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain
+from itertools import chain, compress
 from operator import itemgetter
 from typing import Any, Self
 
@@ -190,13 +190,13 @@ def _taken(table: pa.Table, rows: Ints) -> pa.Table:
     return without_empty(table)
 
 
-def with_expansions(tables: Tables, *, expand: bool) -> Tables:
+def with_expansions(tables: Tables, *, expand: bool, kb: Any = None) -> Tables:
     """Return the tables with the column ``expansion``: the names that are compared where they are not the text.
 
-    With ``expand``, abbreviations that a document defines are replaced by their long forms. An expansion that is there
-    already stays.
+    With ``expand``, abbreviations that a document defines are replaced by their long forms, but not in a text with a
+    bracket that is a name of the knowledge base, such as "D-alanine (Ala)". An expansion that is there already stays.
     """
-    mentions, expansions = tables.mentions, dict[int, str]()
+    mentions, expansions, bracketed = tables.mentions, dict[int, str](), dict[int, str]()
     if expand and len(mentions):
         is_open = pc.match_substring_regex(tables.documents["text"], r"[(\[]").to_numpy()  # others define nothing
         documents = np.flatnonzero(is_open & (tables.sizes > 0))
@@ -209,6 +209,13 @@ def with_expansions(tables: Tables, *, expand: bool) -> Tables:
             for row, text in enumerate(mentions["text"].slice(begin, size).to_pylist(), begin):
                 if (name := write_out(text)) != text:
                     expansions[row] = name
+                    if "(" in text or "[" in text:
+                        bracketed[row] = text
+    if bracketed and kb:
+        names = kb.names().names.array
+        known = pc.is_in(strings([*bracketed.values()], names.type), names).to_pylist()
+        for row in compress(bracketed, known):
+            del expansions[row]
     at = np.full(len(mentions), -1)
     at[[*expansions]] = np.arange(len(expansions))
     made = strings([*expansions.values()]).take(numbers(at, missing=at < 0))

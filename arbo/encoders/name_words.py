@@ -5,27 +5,47 @@ import numpy as np
 from arbo.encoders.string_table import Bytes, Spans, StringTable
 from arbo.engine import Bools, Ids, kernel
 from arbo.text.names import normalize_names
+from arbo.text.signs import marked, may_have_signs, signs_of
 
 
-def words_of(names: Spans) -> tuple[StringTable, tuple[Ids, Ids]]:
+def words_of(names: Spans, *, signs: bool = True) -> tuple[StringTable, tuple[Ids, Ids]]:
     """Return the distinct words of ``normalize_name(name).split()`` by first appearance, and those of each name.
 
     The words of name ``i`` have the numbers ``items[start[i]:start[i + 1]]``, each once. `normalize_name` changes the
-    parts of a name between blanks independently, so it is called once for each distinct part.
+    parts of a name between blanks independently, so it is called once for each distinct part. With ``signs``, a name
+    with signs has further words, see `arbo.text.signs`, which come last in the table.
 
     >>> words, (start, items) = words_of(Spans.of(["Wilson's Disease", "", "Diseases of Wilson"]))
     >>> words.spans.strings(), start.tolist(), items.tolist()
     (['wilson', 'disease', 'of'], [0, 2, 2, 5], [0, 1, 1, 2, 0])
     """
-    spans, start = _parts(names)
-    parts, items = spans.numbered()
+    spans, begins = _parts(names)
+    parts, numbers = spans.numbered()
     normalized = normalize_names([*parts])
     spans, first = _parts(Spans.of(normalized))
-    words, numbers = spans.numbered()
+    words, in_part = spans.numbered()
     # A part such as "+++" is a word only in a name of such parts; what follows an apostrophe is no word either.
     is_mark = np.array([not word[:1].isalnum() for word in normalized], np.bool_)
-    start, items, order = _distinct_words(start, items, first, numbers, is_mark, len(words))
-    return StringTable.of(Spans.of(words).taken(order)), (start, items)
+    start, items, order = _distinct_words(begins, numbers, first, in_part, is_mark, len(words))
+    distinct = Spans.of(words).taken(order)
+    if signs and (has_sign := np.array([*map(may_have_signs, parts)], np.bool_)).any():
+        before = np.append(0, np.cumsum(has_sign[numbers]))[begins]
+        rows = np.flatnonzero(np.diff(before))
+        distinct, start, items = _with_marked(distinct, start, items, rows, names.taken(rows).strings())
+    return StringTable.of(distinct), (start, items)
+
+
+def _with_marked(words: Spans, start: Ids, items: Ids, rows: Ids, names: list[str]) -> tuple[Spans, Ids, Ids]:
+    """Add the marked words of the names in some rows, if these have signs, to the words and to the names."""
+    number: dict[str, int] = {}
+    signed = [(row, sign) for row, name in zip(rows.tolist(), names, strict=True) if (sign := signs_of(name))]
+    of_names = [words.taken(items[start[row] : start[row + 1]]).strings() for row, _ in signed]
+    new = [[marked(word, sign) for word in of] for (_, sign), of in zip(signed, of_names, strict=True)]
+    more = [number.setdefault(word, len(words.begin) + len(number)) for of in new for word in of]
+    row = np.repeat([row for row, _ in signed], [len(of) for of in new]).astype(np.int64)
+    items = np.insert(items, start[row + 1], np.array(more, items.dtype))
+    start = start + np.append(0, np.cumsum(np.bincount(row, minlength=len(start) - 1)))
+    return words.joined(Spans.of([*number])), start, items
 
 
 def _parts(names: Spans) -> tuple[Spans, Ids]:

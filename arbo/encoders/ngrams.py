@@ -144,7 +144,8 @@ class NgramEncoder:
         Only a fitted encoder can encode; another raises RuntimeError.
         """
         read = Spans.of(names)
-        both: list[Any] = in_parallel(lambda make: make(read), [words_of, Spans.numbered])
+        makers: list[Any] = [words_of, Spans.numbered]
+        both: list[Any] = in_parallel(lambda make: make(read), makers)
         (words, in_name), (distinct, number) = both
         is_first = np.diff(np.maximum.accumulate(number), prepend=-1) > 0
         spans, start, place = grams_of(words, self.sizes, 0, len(words))

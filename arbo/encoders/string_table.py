@@ -38,6 +38,11 @@ class Spans(NamedTuple):
         """Return the strings in these places."""
         return Spans(self.text, self.begin[places], self.end[places])
 
+    def joined(self, others: "Spans") -> "Spans":
+        """Return these strings, and then others."""
+        ends = (np.append(one, other + len(self.text)) for one, other in zip(self[1:], others[1:], strict=True))
+        return Spans(np.append(self.text, others.text), *ends)
+
     def numbered(self) -> tuple[Strings, Ids]:
         """Return the distinct ones of adjacent strings in order of first appearance, and the number of each string."""
         content = [None, pa.py_buffer(np.append(self.begin, len(self.text))), pa.py_buffer(self.text)]

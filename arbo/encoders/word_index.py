@@ -36,7 +36,7 @@ class WordIndex:
     def of(cls, kb: KnowledgeBase) -> Self:
         """Read all names of a knowledge base."""
         names, rows = kb.names()
-        words, (start, items) = words_of(Spans.of([*map(_plain, names)]))
+        words, (start, items) = words_of(Spans.of([*map(_plain, names)]), signs=False)
         row = rows.astype(np.int32)
         frequency = np.bincount(items, minlength=len(words))
         is_small = _small(words)
@@ -57,7 +57,7 @@ class WordIndex:
 
         Small words are those in `arbo.text.words.SMALL_WORDS`. The rows in ``always`` are returned too.
         """
-        number = self.words.find(words_of(Spans.of([*words]))[0].spans)
+        number = self.words.find(words_of(Spans.of([*words]), signs=False)[0].spans)
         known, there = number[number >= 0], self._is_small.copy()
         there[known] = True
         return np.union1d(_named(known, there, self.first, self.start, self.items, self.row), self.always)
@@ -87,7 +87,7 @@ class WordIndex:
 
 def _small(words: StringTable) -> Bools:
     """Return which words are small; they may be left out of a name, and decide nothing."""
-    number = words.find(words_of(Spans.of(sorted(SMALL_WORDS)))[0].spans)
+    number = words.find(words_of(Spans.of(sorted(SMALL_WORDS)), signs=False)[0].spans)
     is_small = np.zeros(len(words), np.bool_)
     is_small[number[number >= 0]] = True
     return is_small

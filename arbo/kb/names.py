@@ -18,6 +18,7 @@ from arbo.data.entity_table import with_columns
 from arbo.data.gold import Gold
 from arbo.errors import DataError, listed
 from arbo.text.names import normalize_name, normalize_names
+from arbo.text.signs import signs_of
 
 _SHARE, _LEAST = 0.08, 20
 
@@ -42,15 +43,15 @@ class Example(NamedTuple):
 
 
 Spellings = Mapping[str, list[tuple[str, int]]]
-"""Names as they are written and the rows of their entities, by the result of `normalize_name`."""
+"""Names as they are written and the rows of their entities, by the result of `normalize_name` and their signs."""
 
 
 def spellings(kb: KnowledgeBase) -> Spellings:
-    """Group all names by the result of `normalize_name`; rows ascend."""
+    """Group all names by the result of `normalize_name` and their signs; rows ascend."""
     written: defaultdict[str, list[tuple[str, int]]] = defaultdict(list)
     names, rows = kb.names()
     for normalized, name, row in zip(normalize_names(names), names, rows.tolist(), strict=True):
-        written[normalized].append((name, row))
+        written[f"{normalized} {signs_of(name)}".strip()].append((name, row))
     return written
 
 

@@ -75,7 +75,7 @@ _KINDS: dict[str, tuple[str, str]] = {
     "padded-id": ("ids that begin or end with white space: annotations will not match them", "strip them"),
     "indistinguishable": (
         "groups of entities whose names differ only in case, accents, punctuation or plural",
-        "merge them, or give each a distinct name",
+        "merge them if they are one; otherwise only exact spelling tells them apart",
     ),
     "same-name": (
         "preferred names that several entities share, although their other names differ",

@@ -110,7 +110,10 @@ def _gold_notes(gold: Gold) -> dict[str, int]:
 
 def _ties(retrieval: Retrieval, clusters: Partition) -> str | None:
     """Describe ties between the nearest entities, if most links have one."""
-    near = retrieval.entities.dissimilarity[clusters.entity >= 0, :2]
+    is_linked = clusters.entity >= 0
+    if retrieval.by_spelling is not None:
+        is_linked &= ~retrieval.by_spelling
+    near = retrieval.entities.dissimilarity[is_linked, :2]
     n, tied = len(near), int((np.isfinite(near) & (near == near[:, :1])).all(axis=1).sum()) * (near.shape[1] > 1)
     if tied <= n / 2:
         return None

@@ -137,12 +137,13 @@ def _decision_columns(
     known: NamedEntities, retrieval: Retrieval, clusters: Partition, cluster_ids: tuple[pa.Array, Ids], score: Weights
 ) -> dict[str, Column]:
     entity, near, (ids, place) = clusters.entity, retrieval.entities.dissimilarity, cluster_ids
+    spelled = np.zeros(len(entity), np.bool_) if retrieval.by_spelling is None else retrieval.by_spelling
     return {
         "entity_id": lambda mentions: known.column("id", entity[mentions]),
         "entity_name": lambda mentions: known.column("name", entity[mentions]),
         "cluster_id": lambda mentions: ids.take(numbers(place[mentions])),
         "score": lambda mentions: _floats(score[mentions], ~np.isfinite(score[mentions])),
-        "margin": lambda mentions: _margin(near[mentions, :2]),
+        "margin": lambda mentions: _margin(near[mentions, :2], spelled[mentions]),
     }
 
 
@@ -204,10 +205,13 @@ def _bottleneck(heaviest: Weights, linked: Bools) -> pa.Array:
     return _floats(weight, np.isneginf(weight))
 
 
-def _margin(dissimilarity: Weights) -> pa.Array:
-    """Return the lead of the nearest entity over the second, from (mentions, 2 or fewer) dissimilarities."""
+def _margin(dissimilarity: Weights, by_spelling: Bools) -> pa.Array:
+    """Return the lead of the nearest entity over the second, from (mentions, 2 or fewer) dissimilarities.
+
+    It is null where there is no second, or spelling decided between two that are equally near.
+    """
     margin = margins(-dissimilarity)
-    return numbers(margin, missing=np.isinf(margin))
+    return numbers(margin, missing=np.isinf(margin) | by_spelling)
 
 
 def _why(retrieval: Retrieval, clusters: Partition) -> tuple[Ids, pa.Array, pa.Array]:

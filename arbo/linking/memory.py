@@ -213,7 +213,7 @@ class Memory:
         """
         encoder, arrays = self.fitted(encoder), self.arrays
         expand = self.run.manifest["config"]["expand_abbreviations"]
-        expanded = documents.of_tables(with_expansions(documents.tables, expand=expand))
+        expanded = documents.of_tables(with_expansions(documents.tables, expand=expand, kb=kb))
         documents, earlier = with_rows(expanded, self.run)
         inputs, order = Inputs(documents), documents.order
         row, entity_rows = self._rows_in_lists(earlier[order]), self._entity_rows(encoder, kb)

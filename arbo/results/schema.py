@@ -81,7 +81,7 @@ class Link(NamedTuple):
     score: Annotated[float | None, _FLAT]
     """Similarity of mention and entity, or the entity's probability by a reranker or edge model; null for NIL."""
     margin: Annotated[float | None, _FLAT]
-    """Score of the nearest entity minus that of the second nearest; null without a second."""
+    """Score of the nearest entity minus that of the second nearest; null without a second, or if spelling decided."""
     parent: str | None
     """Id of the entity or mention from which the mention is reached; null for NIL."""
     parent_is_mention: bool

@@ -124,7 +124,7 @@ def rerank(
     check_skip_margin(skip_margin)
     corpus = Corpus.of(documents)
     candidates.check(corpus, kb)
-    inputs = mention_inputs(corpus, expand_abbreviations=expand_abbreviations)
+    inputs = mention_inputs(corpus, expand_abbreviations=expand_abbreviations, kb=kb)
     model: Reranker = reranker_of(reranker)
     scorer = _Scorer(model, inputs, announce, model.score)
     entities, scores = scorer.sorted(kb, candidates.entities, candidates.scores, skip_margin)

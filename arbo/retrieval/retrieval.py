@@ -13,7 +13,7 @@ import numpy.typing as npt
 from arbo import engine
 from arbo.data.inputs import Inputs
 from arbo.encoders.encoder import Encoder
-from arbo.engine import Decisions, Embeddings, Floats, Graph, Ids, Neighbors
+from arbo.engine import Bools, Decisions, Embeddings, Floats, Graph, Ids, Neighbors
 from arbo.progress import Announce
 from arbo.retrieval import groups
 from arbo.retrieval.groups import Group, GroupedEntities, SearchAll, search_all
@@ -95,6 +95,8 @@ class Retrieval:
     within: float | None = None
     """Beyond this dissimilarity, ``mentions`` lists nothing, so that larger thresholds need another search; None if it
     is complete."""
+    by_spelling: Bools | None = None
+    """(mentions,) whether spelling chose between equally near entities, see `arbo.retrieval.spelling`."""
     reasons: Callable[[Ids, Ids], Reasons] | None = None
     """Returns the reasons for edges from nodes of the graph to mentions; None without an edge model."""
 

@@ -4,7 +4,7 @@ The gap between two words of a text must match the name: a comma, a bracket, a l
 also be in the name, except articles. `of` and `in` match a comma ("cancer of the breast" is `Cancer, Breast`). But a
 comma in a text does not match the comma of a name that is inverted for an index: "cancer, breast" is a list of two
 names if the entity is also called `Breast Cancer`. A comma or bracket inside a word, as in "1,2-dichloroethane", does
-not count.
+not count. A name with signs, such as "CD4+ T cell", matches only with the same signs, see `arbo.text.signs`.
 """
 
 import re
@@ -21,6 +21,7 @@ from arbo.data import KnowledgeBase
 from arbo.text.abbreviations import singular_form
 from arbo.text.checks import Span
 from arbo.text.sentences import sentences, unwrapped
+from arbo.text.signs import signs_of
 from arbo.text.words import ARTICLES, capital_stop_words, content_words, fold
 
 _ROOT = 0
@@ -31,9 +32,13 @@ _LONG = 50
 """Gaps of this length are seldom seen again, so that they are not cached."""
 _SEPARATOR = re.compile(r"[,;:=|()\[\]{}\n]|\w{2,}")
 """The parts of a gap that count: marks and stop words, but not single letters such as "a" or the s of "Crohn's"."""
+_BEFORE, _AFTER = re.compile(r"[^\w\s]*$"), re.compile(r"[-+#%'\u2032\u2212]*")
+"""What may hold the signs of a name before its first and after its last word."""
 _LIKE_OF = frozenset({"of", "in", "de", "des", "du"})
 # Gaps begin with a blank, and words do not.
 _COMMA, _OF = " ,", " of"
+_SIGNS = "\0"
+"""Before the signs of a name, which end its path."""
 
 
 class Match(NamedTuple):
@@ -65,6 +70,8 @@ class Dictionary:
     """The next node, by ``node << 32 | number`` of the word or gap."""
     ends: dict[int, tuple[int, ...]] = field(default_factory=dict, repr=False)
     """Rows of the entities with a name that ends in a node, ascending."""
+    signed: set[int] = field(default_factory=set, repr=False)
+    """Nodes in which the words of names with signs end."""
     edges: set[str] = field(default_factory=set, repr=False)
     """Stop words without which a name would be one word, such as the Down of "Down syndrome". They count as words of a
     name if they begin with a capital letter."""
@@ -101,7 +108,8 @@ class Dictionary:
             for place, (path, gaps) in enumerate(paths):
                 if not path or (place and "".join(path).isdigit()):
                     continue
-                for form in dict.fromkeys((path, _with_gaps(path, gaps, others))):
+                signs = (_SIGNS + signs,) if (signs := signs_of((name, *aliases)[place])) else ()
+                for form in dict.fromkeys(((*path, *signs), (*_with_gaps(path, gaps, others), *signs))):
                     ends.setdefault(self._added(form), {})[row] = None
         self.ends.update((node, tuple(sorted({*rows, *self.ends.get(node, ())}))) for node, rows in ends.items())
 
@@ -124,11 +132,11 @@ class Dictionary:
         for first, (begin, _) in enumerate(spans):
             last = bisect(spans, (sentence_ends[bisect(sentence_ends, begin)],))
             if capitals := _capitals(surface[first]):
-                matches += self._along(spans[first : first + 1], [capitals], [""], range(1))
-            matches += self._along(spans, word, gaps, range(first, last))
+                matches += self._along(text, spans[first : first + 1], [capitals], [""], range(1))
+            matches += self._along(text, spans, word, gaps, range(first, last))
         return sorted(set(matches))
 
-    def _along(self, spans: list[Span], word: list[str], gaps: list[str], places: range) -> Iterator[Match]:
+    def _along(self, text: str, spans: list[Span], word: list[str], gaps: list[str], places: range) -> Iterator[Match]:
         """Yield the names that begin at the first of the places; ``gaps`` stand before the words."""
         first, node = places[0], _ROOT
         for place in places:
@@ -138,12 +146,30 @@ class Dictionary:
             node = self._next(node, word[place])
             if node == _NOWHERE:
                 return
-            if node in self.ends:
+            signed = self._with_signs(text, spans[first][0], spans[place][1], node)
+            if signed is not None:
+                yield signed._replace(size=place + 1 - first)
+            elif node in self.ends:
                 yield Match(spans[first][0], spans[place][1], place + 1 - first, self.ends[node])
+
+    def _with_signs(self, text: str, begin: int, end: int, node: int) -> Match | None:
+        """Return the name whose words end in a node, and whose signs the text has; None if there is none."""
+        if node not in self.signed:
+            return None
+        before, after = _BEFORE.search(text[max(0, begin - _LONG) : begin]), _AFTER.match(text, end)
+        assert before is not None
+        assert after is not None
+        wide = begin - len(before[0]), after.end()
+        for span in ((begin, end), (begin, wide[1]), (wide[0], end), wide):
+            if (signs := signs_of(text[slice(*span)])) and (signed := self._next(node, _SIGNS + signs)) in self.ends:
+                return Match(*span, 0, self.ends[signed])
+        return None
 
     def _added(self, form: Sequence[str]) -> int:
         node = _ROOT
         for part in form:
+            if part.startswith(_SIGNS):
+                self.signed.add(node)
             number = self.number.setdefault(part, len(self.number))
             node = self.step.setdefault(node << 32 | number, len(self.step) + 1)
         return node

@@ -1,9 +1,10 @@
 """Find the abbreviations that a document defines, and replace them with their long forms (Schwartz and Hearst 2003).
 
 "Wilson disease (WD)" and "WD (Wilson disease)" both define WD for the rest of the document. The long form is the
-shortest run of words before the bracket that contains the letters of the short form in order, the first of them at the
-beginning of a word. A definition may span the end of a line, but not a blank line. A short form with `=`, `<` or `>`
-is a figure, and a long form with a bracket between its words is a list: neither is a definition.
+last words before the bracket, one for each letter of the short form, which begin with these ("aplastic anemia (AA)");
+otherwise the shortest run of words that contains the letters in order, the first of them at the beginning of a word. A
+definition may span the end of a line, but not a blank line. A short form with `=`, `<` or `>` is a figure, and a long
+form with a bracket between its words is a list: neither is a definition.
 """
 
 import re
@@ -16,6 +17,7 @@ from arbo.text.checks import Span
 
 T = TypeVar("T")
 
+_WORD = re.compile(r"\w+")
 _SENTENCE_END = re.compile(r"[.!?;]\s+(?=[A-Z0-9])")
 _BLANK_LINE = re.compile(r"\n\s*\n")
 _BRACKET = re.compile(r"[()\[\]]")
@@ -187,8 +189,13 @@ def _max_words(short: str) -> int:
 
 
 def _long_form_start(short: str, text: str) -> int | None:
-    """Return the offset of the shortest long form of ``short`` that ends where ``text`` ends; None without one."""
+    """Return the offset of the long form of ``short`` that ends where ``text`` ends; None without one."""
+    letters = [letter for letter in short.lower() if letter.isalnum()]
+    initials = [match.start() for match in _WORD.finditer(text)][-len(letters) :]
     at = len(text)
+    if [text[begin].lower() for begin in initials] == letters:
+        at = initials[0]
+        short = ""
     for i in reversed(range(len(short))):
         if not short[i].isalnum():
             continue

@@ -4,9 +4,18 @@ import re
 import unicodedata
 from collections.abc import Sequence
 
+INVISIBLE = "\u00ad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff"
+"""Characters that format a text and are no part of a word, as a class of regular expressions."""
+_INVISIBLE = re.compile(rf"[{INVISIBLE}]|(?<=[\0-\u058f])[\u200c\u200d]")  # joiners are part of other scripts
 _POSSESSIVE = re.compile(r"['\u2019`]s\b")
 _NOT_WORD = re.compile(r"[^\w\0]+")
 _PLURAL = re.compile(r"\b\w{2,}[^\Wsiu]s\b")
+_GREEK = {
+    letter: f" {unicodedata.name(letter).rpartition(' ')[2].lower()} "
+    for letter in map(chr, (*range(0x3B1, 0x3C2), *range(0x3C3, 0x3CA)))
+}
+_LONE_GREEK = re.compile("(?<![\u0370-\u03ff])[\u03b1-\u03c9](?![\u0370-\u03ff])(?<!\u03bc(?=[a-z]))")
+"""Greek letters beside no other, but for the sign of micrometres and the like."""
 _NOT_ASCII = re.compile(r"[^\0-\x7f]+")
 _LATIN_DIPHTHONG = re.compile("ae|oe")
 _BRITISH_OUR = re.compile(r"our\b")
@@ -25,6 +34,7 @@ def normalize_names(names: Sequence[str]) -> list[str]:
     """Return `normalize_name` of each name; all names are one text, divided by NULs, which no name has."""
     folded = unicodedata.normalize("NFKC", "\0".join(name.replace("\0", " ") for name in names)).casefold()
     if not folded.isascii():
+        folded = _LONE_GREEK.sub(lambda letter: _GREEK.get(letter[0], letter[0]), _INVISIBLE.sub("", folded))
         folded = _NOT_ASCII.sub(lambda run: _without_marks(run[0]), folded)
     text = _NOT_WORD.sub(" ", _POSSESSIVE.sub("", folded).replace("_", " "))
     text = _LATIN_DIPHTHONG.sub("e", _PLURAL.sub(lambda word: _singular(word[0]), text))

@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 
 from arbo.text.names import normalize_name
+from arbo.text.signs import signs_of
 
 PRONOUNS = (
     "",
@@ -69,9 +70,9 @@ def refers_back(text: str) -> bool:
 
 
 def shared_name(text: str) -> str | None:
-    """Return the normalised name, which namesakes share; None for a phrase that means nothing by itself.
+    """Return the normalised name and its signs, which namesakes share; None for a phrase that means nothing by itself.
 
-    >>> [shared_name(text) for text in ("Marsh Fevers", "marsh fever", "she")]
-    ['marsh fever', 'marsh fever', None]
+    >>> [shared_name(text) for text in ("Marsh Fevers", "marsh fever", "CD4+ cells", "she")]
+    ['marsh fever', 'marsh fever', 'cd4 cell +', None]
     """
-    return None if refers_back(text) else normalize_name(text)
+    return None if refers_back(text) else f"{normalize_name(text)} {signs_of(text)}".strip()

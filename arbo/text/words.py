@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from arbo.text.checks import Span
+from arbo.text.names import INVISIBLE
 
 Offsets = npt.NDArray[np.int64]
 """(n, 2): start and end of pieces of a text, in code points; the end is exclusive."""
@@ -151,4 +152,4 @@ def _is_clitic(text: str, begin: int, end: int) -> bool:
 @cache
 def _word() -> re.Pattern[str]:
     marks = "".join(chr(code) for code in range(0x300, 0x1F000) if unicodedata.category(chr(code)).startswith("M"))
-    return re.compile(rf"[^\W\u02bc](?:[^\W\u02bc]|[{marks}])*")
+    return re.compile(rf"[^\W\u02bc](?:[^\W\u02bc]|[{marks}]|[{INVISIBLE}\u200c\u200d]+(?=\w))*")
