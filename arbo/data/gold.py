@@ -78,13 +78,11 @@ class Gold:
             rows = base.rows(id_)
             return rows[0] if len(rows) == 1 else None
 
-        if kb is None:
-            none = np.zeros(len(labels) + 1, np.int64), np.empty(0, np.int64)
-            return cls(labels, labels, *none, entity_of, changes(written, ids))
         rows_within = cache(base.rows_within)
         domains = mentions["domain"].to_pylist()
         rows = [rows_within(of_mention or (), domain) for of_mention, domain in zip(ids, domains, strict=True)]
-        return cls(ids, labels, *_joined(rows), entity_of, changes(written, ids))
+        shown = labels if kb is None else ids
+        return cls(shown, labels, *_joined(rows), entity_of, changes(written, ids))
 
     @classmethod
     def of_ids(
