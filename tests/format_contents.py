@@ -149,6 +149,7 @@ U:1 'kidney'
     ('organs',) ('U:10', 'U:11') ('UMLS:C1', 'MESH:D1', 'http://example.org/k')
 U:2 'organ'
     ('viscera',) () ()
+1 stanzas other than [Term] left out
 # entities obographs
 HP:0001250 'Seizure'
     ('Fit', 'Convulsion') 'An abnormal discharge.'
@@ -167,6 +168,8 @@ http://example.org/flu 'influenza'
     ('ex:Disease',) ('J11', 'ex:flu', 'http://example.org/old', 'ex:old') ('MONDO:0005812',)
     broader = ['http://example.org/disease']
 HP:2 'fever'
+1 concepts without an address left out
+1 items with a label that are not concepts left out
 1 obsolete terms ignored
 1 obsolete terms mapped to their replacement
 # entities skos xml

@@ -47,7 +47,7 @@ BIOC_XML = """<?xml version="1.0" encoding="UTF-8"?>
 <!DOCTYPE collection SYSTEM "BioC.dtd">
 <collection><source>s</source><date/><key/>
 <document><id>12</id><infon key="journal">J</infon>
-<passage><infon key="type">title</infon><offset>0</offset><text>Wilson &amp; disease</text>
+<passage><infon key="type">title</infon><offset>0</offset><text>Wilson <b>&amp;<!-- and --></b> disease</text>
 <annotation id="1"><infon key="type">Disease</infon><infon key="MESH">D1</infon>
 <location offset="0" length="6"/><location offset="9" length="7"/><text>Wilson disease</text></annotation>
 <relation id="R1"><node refid="1" role="a"/></relation></passage>
@@ -220,7 +220,7 @@ SEIZURE = {
 NODES: list[dict[str, Any]] = [
     node("HP_0001250", "Seizure", meta=SEIZURE),
     node("HP_2", "Fever"),
-    {"id": f"{OBO_IRI}BFO_1"},
+    node("BFO_1"),
     node("RO_1", "part of", type="PROPERTY"),
     node("HP_3", "old", meta={"deprecated": True, **properties((f"{OBO_IRI}IAO_0100001", f"{OBO_IRI}HP_4"))}),
     node("HP_4", "older", meta={"deprecated": True, **properties((f"{OBO_IRI}IAO_0100001", "HP:2"))}),

@@ -61,6 +61,7 @@ VALUES: list[tuple[str, str, str]] = [
         ([], "1:0-3#2 0-3 Disease - / 3 mentions without a concept column"),
         (["../../UMLS:C1", "x"], "1:0-3#2 0-3 Disease ../../UMLS:C1 / 2 seventh columns ignored"),
     )),
+    ("pubtator", pubtator("Association", "D005334", "6323", "Novel"), "2 relation lines ignored"),
     ("pubtator", pubtator(0, 3, "Flu", "T047,T033", "UMLS:C1"), "1:0-3#2 0-3 T047,T033 UMLS:C1"),
     *(("brat", rows("T3\tX 0 4\tLeft", *notes)[:-1], added) for notes, added in (
         (["N8\tReference T3 GO:1\ta", "N9\tReference T3 GO:2"],
@@ -104,7 +105,7 @@ VALUES: list[tuple[str, str, str]] = [
      "a/b/001 'b' / a/b/001:0-1 0-1 None a/b/001/1 / c '_' / c:0-1 0-1 None c/1 / "
      "2 lines without a word"),
     ("conll", "#begin document d\n#end document", "d ''"),
-    ("ecbplus", perry(), "1_1ecb:0-5 0-5 HUM HUM1"),
+    ("ecbplus", perry(tokens_str=None), "1_1ecb:0-5 0-5 HUM HUM1"),
     ("ecbplus", perry(coref_chain="Singleton_HUM_1_1_1ecb", mention_type=None, score=-1.0),
      "1_1ecb:0-5 0-5 None Singleton_HUM_1_1_1ecb"),
     ("ecbplus", perry(identity="Linda_Perry", tokens_number=[2, 1, 1]), "1_1ecb:6-16 6-16 HUM Linda_Perry HUM1"),
@@ -175,6 +176,7 @@ VALUES: list[tuple[str, str, str]] = [
      "relations = [{'id': 'R1', 'pred': 'in', 'subj': 'T4', 'obj': 'T1'}] / "
      "PubMed:13:a:T9 25-28 Disease NIL {'by': 1} / PubMed:13:2:T9 25-28 Disease - / "
      "2 attributes of other objects than denotations left out / 1 keys of tracks left out"),
+    ("jsonl", json.dumps({"id": "x", "text": "flu", "mentions": None}), "x 'flu'"),
     ("jsonl", jsonl({"spans": [[0, 3]], "text": "flu", "by": {"sure": True}}, metadata=[1], title="Ü"),
      "x 'flu' / metadata = [1] / title = 'Ü' / x:0-3 0-3 None - {'by': {'sure': True}}"),
     ("csv", "d9,\"a\n\"\"b\"\"\",,,,,,\nd9,,0,1,,,A | B,x", 'd9 \'a\\n"b"\' / d9:0-1 0-1 None A + B {\'year\': \'x\'}'),
@@ -186,6 +188,7 @@ FAULTS: list[tuple[Any, ...]] = [
         (pubtator(0, 99, "Flu", "D", "D1"), "0 to 99 does not fulfil 0 <= start < end <= 44"),
         (pubtator(3, 3, "", "D", "D1"), "3 to 3 does not fulfil"),
         (pubtator("\u0660", 3, "Flu", "D", "D1"), "must be integers"),
+        (pubtator("-1", 3, "Flu", "D"), "-1 to 3 does not fulfil"),
         (pubtator(0, 3, "Cold", "D", "D1"), "the mention is 'Cold', but the text at 0 to 3 is 'Flu'; offsets count"),
         (pubtator(1, 4, "Flu", "D", "D1"), "the mention's text was found at 0 to 3; correct the offsets"),
         ("2\t0\t3\tFlu\tDisease\tD1", "line belongs to document '2'"),

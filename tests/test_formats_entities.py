@@ -10,12 +10,14 @@ import pytest
 from builders import save_lines
 from format_files import (
     ENTITIES,
+    IN_OWL,
     ORGAN,
     PAUL,
     RDF,
     ROBOT,
     TURTLE,
     node,
+    properties,
     rows,
     save,
     umls_definition,
@@ -54,12 +56,14 @@ VALUES: list[tuple[str, str, str]] = [
         ('D9\t5" needle', 'D9 \'5" needle\''),
     )),
     ("csv", 'D9;"a ""cold"", or\ntwo";;', 'D9 \'a "cold", or\\ntwo\''),
-    ("jsonl", '{"id": "x", "name": "a", "parents": ["D0"], "definition": null}',
+    ("jsonl", '{"id": "x", "name": "a", "parents": ["D0"], "definition": null, "aliases": null, "types": null}',
      "x 'a' / parents = ['D0']"),
     ("medic", "D9|260||cold\n260||fever\nC||Diseases\nD8|260||flu",
      "D9 'cold' / () ('260', 'MESH:D9') () / 260 'fever' / () ('OMIM:260',) () / "
      "C 'Diseases' / D8 'flu' / () ('260', 'MESH:D8') () / "
      "2 alternative ids ignored, since they are another entity's own id"),
+    ("medic", "D9|C0000009||flu\nC7||cold\nD9|C0000009||grippe\nD9|C0000009||flu",
+     "D9 'flu' / ('grippe',) None / () ('C0000009', 'MESH:D9', 'UMLS:C0000009') () / C7 'cold' / () ('MESH:C7',) ()"),
     ("blink", paul(idx=None, world="lego"), "lego/1 'Paul Klee' lego / () 'Paul Klee was an artist'"),
     ("blink", paul(idx="absent"), "1 'Paul Klee' / () 'Paul Klee was an artist'"),
     ("blink", paul(kb_idx="E12", entity_id=7, id=None, idx=" 5 ", document_id="P1", world="lego"),
@@ -80,7 +84,22 @@ VALUES: list[tuple[str, str, str]] = [
     ("obo", term('name: a  b {x="1 ! 2"} ! c', "id: U:9", 'name: a b {x="1 ! 2"} ! c', "alt_id:"),
      "U:9 'a b' / ('organs',) () ()"),
     ("obo", "[Annotation]\nid: A:1\ndefault-namespace: nonsense\n[Term]\nid: U:9\nname: tissue",
-     "U:9 'tissue' / ('organs',) () ()"),
+     "U:9 'tissue' / ('organs',) () () / 2 stanzas other than [Term] left out"),
+    ("obo", term("id: U:9", "name: poly{2-[x]} {acid}", 'synonym: "3,3\',3"-acid" EXACT IUPAC_NAME [IUPAC:]',
+     'synonym: "a "kind [of]" it" [A:1 "]"] {c="}"} ! "x"', 'synonym: "ren" EXACT [A:1', 'synonym: "a "b. "c. d',
+     'exact_synonym: "bud"', 'def: "A thing called "foo\\"" by some." [X:2]'),
+     "U:9 'poly{2-[x]} {acid}' / "
+     """('3,3\\',3"-acid', 'a "kind [of]" it', 'ren', 'bud') 'A thing called "foo"" by some.' / """
+     "('organs',) () () / 1 malformed synonyms ignored"),
+    ("obo", term("id: U:9", "name: large \\", "  tissue \\\\", "! a comment \\", 'def: "Of \\', 'cells." []'),
+     "U:9 'large tissue \\\\' / () 'Of cells.' / ('organs',) () ()"),
+    ("obo", "".join(f"[Term]\nid: U:{n}\nis_obsolete: {flag}\n" for n, flag in enumerate(("1", "True", "TRUE"), 5)),
+     "3 obsolete terms ignored"),
+    ("obo", term("id: U:9", "name: a", 'xref: KEGG COMPOUND:C1 "CAS"', 'xref: A:1 "a ! b"', 'xref: A:2 {s="x"} "d"',
+     'xref: A:3 "d" {s="x"}', r"xref: http\://e.org/a\,b", r"xref: B\ C:1 ! b", "xref: A:4 tail", "xref: SRC: wd",
+     'xref: SRC: "open', "xref: X:5 a:b", 'alt_id: U:91 {s="x"} ! b', 'alt_id: {s="x"}'),
+     "U:9 'a' / ('organs',) ('U:91',) ('KEGG COMPOUND:C1', 'A:1', 'A:2', 'A:3', 'http://e.org/a,b', 'B C:1', 'A:4', "
+     "'SRC:', 'X:5') / 4 ids cut at a blank"),
     ("obo", "".join((
         term("id: U:5", "replaced_by: U:6", obsolete=True),
         term("id: U:6", "replaced_by: U:1 ! kidney", "alt_id: U:66", obsolete=True),
@@ -92,8 +111,16 @@ VALUES: list[tuple[str, str, str]] = [
     )),
      "('organs',) ('U:10', 'U:11', 'U:5', 'U:6', 'U:66') ('UMLS:C1', 'MESH:D1', 'http://example.org/k'"
      ") / 7 obsolete terms ignored / 2 obsolete terms mapped to their replacement"),
-    ("obographs", json.dumps({"id": "A:1", "lbl": " x", "meta": {"deprecated": False, "definition": {"val": ""}}}),
+    ("obographs", json.dumps(node("A_1", " x", meta={"deprecated": False, "definition": {"val": ""}})),
      "A:1 ' x' / ('hp',) () ()"),
+    ("obographs", json.dumps(node("A_1", "x", meta={
+        "definition": {"val": None}, "synonyms": [None, {"val": None}, {"val": "y"}], "xrefs": None, "deprecated": None,
+        "basicPropertyValues": [{"pred": "a"}, None, {"pred": "b", "val": 5}, {"pred": f"{IN_OWL}hasOBONamespace"}],
+     })), "A:1 'x' / ('y',) None / ('hp',) () ()"),
+    ("obographs", json.dumps({"id": "A:1", "lbl": "x"}), "2 nodes other than classes left out"),
+    *(("obographs", json.dumps(node("A_1", "x", meta=meta)), "3 obsolete terms ignored") for meta in (
+        {"deprecated": "true"}, properties(("http://www.w3.org/2002/07/owl#deprecated", "True")),
+    )),
     *(("umls", rows(*(umls_name("C9", f"name {i}", f"A{i}", rank) for i, rank in enumerate(ranks)))[:-1],
        f"C9 'name {best}' / ({others}) None / () ('UMLS:C9',) () / 2 concepts without a semantic type")
       for ranks, best, others in (
@@ -153,8 +180,10 @@ FAULTS: list[tuple[Any, ...]] = [
         ({"lbl": "x"}, "a node needs the key 'id'"),
         ({"id": "A:1", "lbl": 5}, "'A:1': 'lbl' of a node must be a string"),
         ({"id": "A:1", "lbl": "x", "meta": []}, "'A:1': 'meta' of a node must be an object"),
-        ({"id": "A:1", "lbl": "x", "meta": {"synonyms": ["y"]}}, "'A:1': 'synonyms' of a node must have objects"),
-        ({"id": "A:1", "lbl": "x", "meta": {"definition": {"val": 3}}}, "'A:1': 'definition' of a node must have"),
+        (node("A_1", "x", meta={"synonyms": ["y"]}), "'A:1': 'synonyms' of a node must have objects"),
+        (node("A_1", "x", meta={"synonyms": "y"}), "'A:1': 'synonyms' of a node must have objects"),
+        (node("A_1", "x", meta={"definition": {"val": 3}}), "'A:1': 'definition' of a node must have"),
+        (node("A_1", meta={"basicPropertyValues": [{"pred": "hasAlternativeId", "val": 5}]}), "'hasAlternativeId' of"),
         (node("HP_2", "x"), "'HP:2': this id is already taken, with different content"),
     )),
     *(("umls", "line", line, words) for line, words in (
@@ -194,7 +223,9 @@ def test_no_line_makes_a_regular_expression_run_away(tmp_path: Path, unit: str) 
     assert one_term(tmp_path, f"name: a{long}b", f'synonym: "a{long} ! b" X []', f"xref: a{long}b").name.startswith("a")
 
 
-@pytest.mark.parametrize("value", ["{a} {b}", "a{b}", "a { b", "a } b", "a \\! b", "a\\{b}", "a !b", "a ! ! !"])
+@pytest.mark.parametrize(
+    "value", ['a {x="b"} ! c', 'a {x="b"}', "a{b}", "a { b", "a } b", "a \\! b", "a\\{b}", "a !b", "a ! !"]
+)
 def test_modifiers_and_comments_are_those_of_obonet(tmp_path: Path, value: str) -> None:
     expected = obonet.read.parse_tag_line(f"name: {value}\n").value or "U:1"
     plain = " ".join(re.sub(r"\\(.)", r"\1", expected.replace(r"\n", " ")).split())
@@ -277,6 +308,30 @@ def test_without_rdflib_its_extra_is_named(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setitem(__import__("sys").modules, "rdflib", None)
     with pytest.raises(MissingDependency, match=r"pip install 'arbo\[rdf\]'"):
         read_skos(save(tmp_path, "skos", ENTITIES["skos"]))
+
+
+GROUPS = """
+ex:group a skos:Collection ; skos:prefLabel "Group" . ex:Disease a owl:Class ; skos:prefLabel "Disease" .
+ex:moves a owl:ObjectProperty ; skos:prefLabel "moves" . ex:bare a owl:Class .
+"""
+
+
+def test_groups_classes_and_properties_are_counted_and_subclasses_are_concepts(tmp_path: Path) -> None:
+    kind = "ex:Kind <http://www.w3.org/2000/01/rdf-schema#subClassOf> skos:Concept . ex:mild a ex:Kind ;"
+    kb = skos(tmp_path, f'{TURTLE}{GROUPS}{kind} skos:prefLabel "mild" ; owl:deprecated "False" .')
+    assert [one.name for one in kb] == ["maladie", "influenza", "mild", "fever"]
+    assert kb.notes["items with a label that are not concepts left out"] == 4
+    prefixes = TURTLE[: TURTLE.index("ex:scheme")]
+    kb = skos(tmp_path, f"{prefixes}{GROUPS}")  # classes of an ontology, as BioPortal writes them
+    assert ([one.name for one in kb], [*kb.notes.values()]) == (["Disease"], [2])
+
+
+@pytest.mark.parametrize("address", ["c1", "#c1", "a/c1"])
+def test_relative_addresses_stay_as_they_are(tmp_path: Path, address: str) -> None:
+    text = f"{TURTLE}@prefix own: <#> . <{address}> a skos:Concept ; skos:prefLabel 'x' ; skos:broader <{address}> ."
+    for content in (text, RDF.format("", "x").replace("http://e.org/1", address)):
+        assert skos(tmp_path, content)[address].name == "x"
+    assert skos(tmp_path, text)[address].metadata == {"broader": [address]}
 
 
 # UMLS

@@ -26,7 +26,7 @@ from typing import Any, Literal, Self
 
 import pyarrow as pa
 
-from arbo.data.objects import Convert, fields, parse, spans, string, string_or_null, strings
+from arbo.data.objects import Convert, fields, parse, spans, string, strings
 from arbo.errors import DataError, UsageError
 from arbo.formats.files import read_lines
 from arbo.results.schema import SCHEMA
@@ -48,8 +48,7 @@ def _ids(value: object) -> str | tuple[str, ...] | None:
         if len(ids := tuple(dict.fromkeys(strings(value)))) < 2:
             raise TypeError("one id, a list of two or more, or null")
         return ids
-    id_: str | None = string_or_null(value)
-    return id_
+    return None if value is None else str(string(value))
 
 
 def _parts(value: object) -> tuple[tuple[Span, ...], ...]:
@@ -65,7 +64,7 @@ _KINDS = {**_OF_MENTIONS, **_OF_GROUPS, **_OF_SPANS}
 _KEYS: Mapping[str, Convert] = {
     **_KINDS,
     **dict.fromkeys(("mention", "document"), string),
-    **dict.fromkeys(("author", "date", "note", "type"), string_or_null),
+    **dict.fromkeys(("author", "date", "note", "type"), string),
     "spans": spans,
 }
 

@@ -44,7 +44,8 @@ def fields(
 ) -> dict[str, Any]:
     """Check a JSON object and convert its values; raise DataError with its id, or with `of` if it has no id.
 
-    Keys that are not in `known` become `metadata`, where values that JSON cannot hold become strings.
+    Keys that are not in `known` become `metadata`, where values that JSON cannot hold become strings. Null counts as a
+    missing key if its converter refuses it.
     """
     if not isinstance(record, dict):
         raise DataError(f"{what} must be a JSON object, not {_kind(record)}", id=of)
@@ -62,6 +63,8 @@ def fields(
         try:
             values[key] = known[key](value)
         except TypeError as error:
+            if value is None and key not in required:
+                continue
             raise DataError(f"{key!r} of {what} must be {error}, not {_kind(value)}", id=of) from None
     if extra:
         values["metadata"] = json.loads(json.dumps(extra, default=str))
@@ -86,11 +89,6 @@ def a_kind(what: str, fits: Callable[[Any], bool], convert: Convert = lambda val
         return convert(value)
 
     return converted
-
-
-def or_null(convert: Convert) -> Convert:
-    """Return a converter that accepts null, too."""
-    return lambda value: None if value is None else convert(value)
 
 
 def string(value: object) -> str:
@@ -121,28 +119,27 @@ spans = a_kind(
 )
 """The pairs become tuples; `check_spans` checks that they are offsets."""
 whole_number = a_kind("a whole number", lambda value: type(value) is int)
-string_or_null, strings_or_null = or_null(string), or_null(strings)
-mapping_or_null = or_null(a_kind("an object", lambda value: isinstance(value, dict)))
+mapping = a_kind("an object", lambda value: isinstance(value, dict))
 
-DOCUMENT_KEYS: Mapping[str, Convert] = {"id": string, "text": string, "mentions": any_list, "domain": string_or_null}
+DOCUMENT_KEYS: Mapping[str, Convert] = {"id": string, "text": string, "mentions": any_list, "domain": string}
 _MENTION: Mapping[str, Convert] = {
-    "id": string_or_null,
+    "id": string,
     "spans": spans,
-    "text": string_or_null,
-    "type": string_or_null,
-    "entities": strings_or_null,
-    "cluster": string_or_null,
+    "text": string,
+    "type": string,
+    "entities": strings,
+    "cluster": string,
     "score": number,
 }
 ENTITY_KEYS: Mapping[str, Convert] = {
     "id": string,
     "name": string,
     "aliases": strings,
-    "definition": string_or_null,
+    "definition": string,
     "types": strings,
     "alternative_ids": strings,
     "xrefs": strings,
-    "domain": string_or_null,
+    "domain": string,
 }
 
 

@@ -45,22 +45,20 @@ REQUIRED = ("document_id", "text", "start", "end")
 MENTION_IDS = ("document_id", "mention_id", "entity", "cluster")
 
 # 3.0 is a whole number too, since pandas makes floats of a column with an empty cell.
-_OFFSET = objects.or_null(
-    objects.a_kind("a whole number", lambda v: type(v) is int or (isinstance(v, float) and v.is_integer()), int)
-)
+_OFFSET = objects.a_kind("a whole number", lambda v: type(v) is int or (isinstance(v, float) and v.is_integer()), int)
 _OF_DOCUMENT: Mapping[str, objects.Convert] = {
     "document_id": objects.string,
     "text": objects.string,
-    "domain": objects.string_or_null,
+    "domain": objects.string,
 }
 _IN_ANY_ROW = {
     **_OF_DOCUMENT,
     "start": _OFFSET,
     "end": _OFFSET,
-    **dict.fromkeys(("mention_id", "mention_text", "type", "entity"), objects.string_or_null),
-    "entities": objects.strings_or_null,
+    **dict.fromkeys(("mention_id", "mention_text", "type", "entity"), objects.string),
+    "entities": objects.strings,
 }
-COLUMNS: Mapping[str, objects.Convert] = {**_IN_ANY_ROW, "cluster": objects.string_or_null, "score": objects.number}
+COLUMNS: Mapping[str, objects.Convert] = {**_IN_ANY_ROW, "cluster": objects.string, "score": objects.number}
 
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 
@@ -265,6 +263,8 @@ def _from_mentions(rows: Iterable[Placed], records: Records[Document]) -> None:
                 draft.mentions.append(_marked(values))
                 draft.places.append(place)
             else:
+                replaced = sum(draft.metadata.get(key, value) != value for key, value in values["metadata"].items())
+                records.notes["values of a document's metadata replaced by a later row"] += replaced
                 draft.metadata.update(values["metadata"])
     for document_id, draft in drafts.items():
         with records.record(draft.place):

@@ -31,7 +31,7 @@ from xml.etree.ElementTree import Element, ParseError, XMLPullParser
 from arbo.data import Document, Marked, Mention, Records
 from arbo.data.documents import compare, marked_document, span_inside, text_of
 from arbo.data.gold_ids import ids_in
-from arbo.data.objects import any_list, anything, fields, mapping_or_null, string, string_or_null
+from arbo.data.objects import any_list, anything, fields, mapping, string
 from arbo.errors import DataError
 from arbo.files import PathLike, json_text, write_lines
 from arbo.formats.files import LARGEST_ARCHIVE, Piece, check_entities, check_id, read_head, read_text
@@ -49,7 +49,7 @@ _NAMES_IDS = re.compile(
 )
 _LISTS = ("passages", "sentences", "annotations", "relations", "locations", "nodes")
 _NIL = "-1"
-_PART = {"id": anything, "infons": mapping_or_null, "offset": anything, "text": string_or_null}
+_PART = {"id": anything, "infons": mapping, "offset": anything, "text": string}
 _GOLD = re.compile(rf"(?!({_NIL}|-)\Z)\S(.*\S)?", re.S)
 _PART |= dict.fromkeys(_LISTS, any_list)
 
@@ -174,7 +174,7 @@ def _from_xml(file: Path) -> Iterator[dict[str, Any]]:
 def _record(element: Element) -> dict[str, Any]:
     record: dict[str, Any] = {name: _number(name, value) for name, value in element.attrib.items()}
     for child in element:
-        name, inner = child.tag, child.text or ""
+        name, inner = child.tag, "".join(child.itertext())
         if name == "infon":
             infons, key = record.setdefault("infons", {}), child.get("key", "")
             before = infons.get(key, [])

@@ -24,7 +24,7 @@ from pathlib import Path
 
 from arbo.data import Document, Entity, Marked
 from arbo.data.documents import marked_document
-from arbo.data.objects import Convert, a_kind, fields, or_null, parse, string, string_or_null
+from arbo.data.objects import Convert, a_kind, fields, parse, string
 from arbo.errors import DataError
 from arbo.formats.files import Piece
 
@@ -75,18 +75,18 @@ def entity(piece: Piece, _: object) -> Entity:
 
 
 _ID = a_kind("a string or a whole number", lambda value: type(value) in (str, int))
-_NAME = or_null(lambda value: str(_ID(value)))
+_NAME = a_kind("a string or a whole number", lambda value: type(value) in (str, int), str)
 
 _MENTION: Mapping[str, Convert] = {
     **dict.fromkeys(_CONTEXT, string),
     **dict.fromkeys(_MENTION_IDS, _NAME),
-    "label_id": or_null(_ID),
-    "world": string_or_null,
+    "label_id": _ID,
+    "world": string,
 }
 
 _ENTITY: Mapping[str, Convert] = {
     "title": string,
-    "text": string_or_null,
+    "text": string,
     **dict.fromkeys(_ENTITY_IDS, _NAME),
-    "world": string_or_null,
+    "world": string,
 }

@@ -129,7 +129,7 @@ def _document(piece: Piece, records: Records[Document]) -> Document:
             gold, cluster = (identity, cluster) if "identity" in mention else (cluster, None)
             marked.append(Marked(spans, label, None if gold is None else (gold,), cluster=cluster))
             covered = text_of(spans, text)
-            differs = mention.get("tokens_str", covered) != covered
+            differs = mention.get("tokens_str") not in (None, covered)
             records.notes["mentions whose tokens_str differs from their words"] += differs
     topic = _ECBPLUS_ID.fullmatch(document_id)
     return marked_document(document_id, text, marked, None, {} if topic is None else {"topic": topic[1]})

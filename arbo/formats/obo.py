@@ -1,26 +1,30 @@
 r"""Read OBO, the flat format of ontologies: each term that is not obsolete is an entity.
 
 - Its aliases are all `synonym` values of any scope (EXACT, RELATED, ...), and of older tags such as `exact_synonym`.
-- Its definition is the quoted part of `def`; its xrefs are the ids before the first space in `xref`.
+- Its definition is the quoted part of `def`. A quote inside a quoted text need not be escaped, if one is its end.
+- Its xrefs are the ids in `xref`, up to a blank, or with blanks before the colon (`KEGG COMPOUND:C1`). If more follows
+  than a quoted description, modifiers and a comment, the id was cut, which is counted.
 - Its type is `namespace` or, without one, the `default-namespace` of the file.
 - Its alternative ids are all `alt_id` values. If an obsolete term names exactly one replacement, its id and alternative
   ids become alternative ids of the live term at the end of that chain of replacements.
 - A term without a name takes its id as its name, and a synonym or definition without quotes is left out; both cases
-  are counted.
+  are counted, and so are stanzas other than terms.
 
-Runs of white space count as one space, and `\` escapes are resolved. A repeated term is kept once if its content is
-equal, and is an error if its content differs. Two different values of `id`, `name`, `def`, `namespace` or `is_obsolete`
-in one term are an error, too. Relations, such as `is_a`, are ignored.
+Runs of white space count as one space, and `\` escapes are resolved; at the end of a line, `\` continues it. Modifiers
+after a value are `{name=...}`; other braces belong to the value. A repeated term is kept once if its content is equal,
+and is an error if its content differs. Two different values of `id`, `name`, `def`, `namespace` or `is_obsolete` in one
+term are an error, too. Relations, such as `is_a`, are ignored.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from arbo.data import Entity, Records
 from arbo.errors import DataError
 from arbo.formats.files import Piece, read_lines
-from arbo.formats.ontologies import Obsolete
+from arbo.formats.ontologies import Obsolete, is_true
 
 SUFFIXES = (".obo",)
 
@@ -28,8 +32,17 @@ _HEADER, _TERM = "", "[Term"
 _SINGLE = ("id", "name", "def", "namespace", "is_obsolete")
 _SYNONYM_TAGS = ("synonym", "exact_synonym", "narrow_synonym", "broad_synonym", "related_synonym")
 _TAGS = {*_SINGLE, *_SYNONYM_TAGS, "alt_id", "default-namespace", "replaced_by", "xref"}
-_QUOTED = re.compile(r'"((?:[^"\\]++|\\.)*+)"')
-_TRAILER = re.compile(r"(?:(?:^| )\{[^{}]*+\})?(?:(?:^| )!.*)?\Z", re.S)
+_QUOTED = r'"(?:[^"\\]|\\.)*+"'
+_QUOTE = re.compile(r'\\.|(")')
+_MOST_QUOTES = 50
+_XREFS = rf'\[(?:[^]"\\]|\\.|{_QUOTED})*+\]'
+_MODIFIERS = rf'\{{[^\s"={{}}]++=(?:[^"{{}}\\]|\\.|{_QUOTED})*+\}}'
+_TRAILER = re.compile(rf"(?:(?:^| ){_MODIFIERS})?(?:(?:^| )!.*)?\Z", re.S)
+_SCOPE = r'(?: (?i:exact|broad|narrow|related)(?: [^\s"\[\]{}!]++)?)?'
+_AFTER_TEXT = re.compile(rf"{_SCOPE}(?: ?{_XREFS})?(?: ?{_MODIFIERS})?(?: ?!.*)?\Z", re.S)
+"""Scope and type of a synonym, ids in brackets, modifiers, and a comment."""
+_WORD = r'(?:[^\s:"{!\\]|\\.)++'
+_ID = re.compile(rf"(?:(?:{_WORD} )+{_WORD}:|(?![{{!]))(?:[^\s\\]|\\.)++")
 _ESCAPE = re.compile(r"\\(.)")
 _ESCAPED = {"n": "\n", "t": "\t", "W": " "}
 
@@ -46,6 +59,8 @@ def pieces(file: Path, records: Records[Entity]) -> Iterator[Piece]:
         elif kind == _TERM:
             has_terms = True
             yield Piece((namespace, lines), file, begin)
+        else:
+            records.notes["stanzas other than [Term] left out"] += 1
     if not has_terms:
         raise DataError("the file has no [Term]; check that it is OBO", file=str(file))
 
@@ -54,14 +69,27 @@ def _stanzas(file: Path) -> Iterator[tuple[int, str, list[tuple[int, str]]]]:
     """Yield the first line number, the kind, and the numbered lines of each stanza."""
     begin, kind = 1, _HEADER
     lines: list[tuple[int, str]] = []
-    for number, line in read_lines(file):
-        line = line.strip()
+    for number, line in _whole_lines(file):
         if line.startswith("["):
             yield begin, kind, lines
             begin, kind, lines = number, line.partition("]")[0], []
         elif line and not line.startswith("!"):
             lines.append((number, line))
     yield begin, kind, lines
+
+
+def _whole_lines(file: Path) -> Iterator[tuple[int, str]]:
+    r"""Yield the lines, each joined with the lines that continue it after a `\` at its end."""
+    parts: list[str] = []
+    for number, line in read_lines(file):
+        parts.append(line if parts else line.lstrip())
+        if (len(line) - len(line.rstrip("\\"))) % 2 and not parts[0].startswith("!"):
+            parts[-1] = parts[-1][:-1]
+        else:
+            yield number - len(parts) + 1, "".join(parts).rstrip()
+            parts = []
+    if parts:
+        yield number - len(parts) + 1, "".join(parts)
 
 
 def _tags(lines: Iterable[tuple[int, str]]) -> Tags:
@@ -85,9 +113,9 @@ def entity(piece: Piece, records: Records[Entity]) -> Entity | Obsolete:
     """Make the entity of a term, unless it is obsolete."""
     default, lines = piece.content
     term, notes = {"namespace": default} | _tags(lines), records.notes
-    others = _ids(term.get("alt_id", ()))
-    if _value(term, "is_obsolete") == "true":
-        return Obsolete((_value(term, "id"), *others), _ids(term.get("replaced_by", ())))
+    others = _ids(term.get("alt_id", ()), notes)
+    if is_true(_value(term, "is_obsolete")):
+        return Obsolete((_value(term, "id"), *others), _ids(term.get("replaced_by", ()), notes))
     term_id, name, namespace = (_value(term, tag) for tag in ("id", "name", "namespace"))
     if not name:
         notes["terms named by their id"] += 1
@@ -104,7 +132,7 @@ def entity(piece: Piece, records: Records[Entity]) -> Entity | Obsolete:
         definition=definition or None,
         types=(namespace,) if namespace else (),
         alternative_ids=others,
-        xrefs=_ids(term.get("xref", ())),
+        xrefs=_ids(term.get("xref", ()), notes),
     )
 
 
@@ -113,15 +141,24 @@ def _value(term: Tags, tag: str) -> str:
     return _bare(term.get(tag, [""])[0])
 
 
-def _ids(values: Iterable[str]) -> tuple[str, ...]:
-    """Return the distinct ids in values such as `UMLS:C0000 "a name"`."""
-    ids = (_bare(value).partition(" ")[0] for value in values)
-    return tuple(dict.fromkeys(id_ for id_ in ids if id_))
+def _ids(values: Iterable[str], notes: Counter[str]) -> tuple[str, ...]:
+    """Return the distinct ids in values such as `UMLS:C0000 "a name"`; count those that are cut at a blank."""
+    ids: dict[str, None] = {}
+    for match in filter(None, map(_ID.match, values)):
+        ids[_plain(match[0])] = None
+        rest = match.string[match.end() + 1 :]
+        if rest and (rest[0] not in '"{!' or match[0].endswith(":")):
+            notes["ids cut at a blank"] += 1
+    return tuple(ids)
 
 
 def _quoted(value: str) -> str | None:
-    match = _QUOTED.match(value)
-    return _plain(match[1]) if match else None
+    """Return the text from the first quote to the first one after which only what may follow a text follows."""
+    if not value.startswith('"'):
+        return None
+    ends = [match.end() for match in _QUOTE.finditer(value, 1) if match[1]][:_MOST_QUOTES]
+    ends = [end for end in ends if len(ends) == 1 or _AFTER_TEXT.match(value, end)]
+    return _plain(value[1 : ends[0] - 1]) if ends else None
 
 
 def _bare(value: str) -> str:

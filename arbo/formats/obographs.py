@@ -6,7 +6,7 @@
 The entities are those of `arbo.formats.obo`: the id of this node is `HP:0001250`; aliases are synonyms of any scope;
 the type is the namespace; and the ids of a deprecated class with one replacement (`IAO_0100001`) become alternative ids
 of the class that replaces it. Nodes without a label, which other ontologies define, and nodes other than classes are
-left out and counted. Edges are not read.
+left out and counted; a node without a type is a class if no node of its graph has one. Edges are not read.
 """
 
 import re
@@ -16,15 +16,16 @@ from pathlib import Path
 from typing import Any
 
 from arbo.data import Entity, Records
-from arbo.data.objects import fields, mapping_or_null, string, string_or_null
+from arbo.data.objects import fields, mapping, string
 from arbo.errors import DataError
 from arbo.formats.files import Piece
 from arbo.formats.json_files import json_pieces
-from arbo.formats.ontologies import Obsolete, short_id
+from arbo.formats.ontologies import Obsolete, is_true, short_id
 
 SUFFIXES = (".json",)
 
-_NODE = {"id": string, "type": string_or_null, "lbl": string_or_null, "meta": mapping_or_null}
+_USED = ("IAO_0100001", "default-namespace", "deprecated", "hasAlternativeId", "hasOBONamespace")
+_NODE = {"id": string, "type": string, "lbl": string, "meta": mapping}
 
 
 def pieces(file: Path, records: Records[Entity]) -> Iterator[Piece]:
@@ -33,33 +34,35 @@ def pieces(file: Path, records: Records[Entity]) -> Iterator[Piece]:
     for value, *_ in json_pieces(file, records):
         graphs = value.get("graphs") if isinstance(value, dict) else None
         for graph in graphs if isinstance(graphs, list) else [None]:
-            nodes, meta = (graph.get(key) for key in ("nodes", "meta")) if isinstance(graph, dict) else (None, None)
+            nodes, meta = (graph.get(key, 0) for key in ("nodes", "meta")) if isinstance(graph, dict) else (0, 0)
+            nodes = [] if nodes is None else nodes
             if not isinstance(nodes, list):
                 raise DataError(wrong, file=str(file))
             default = _properties(meta if isinstance(meta, dict) else {}, "graph")["default-namespace"][-1:]
-            yield from (Piece((node, default), f"{file}, node {n}") for n, node in enumerate(nodes, 1))
+            of_class = "CLASS" if any(isinstance(node, dict) and node.get("type") for node in nodes) else None
+            yield from (Piece((node, default, of_class), f"{file}, node {n}") for n, node in enumerate(nodes, 1))
 
 
 def entity(piece: Piece, records: Records[Entity]) -> Entity | Obsolete | None:
-    """Make the entity of a node, given with a default namespace, if it has one."""
-    (node, default), notes = piece.content, records.notes
+    """Make the entity of a node, given with the default namespace and the type of classes of its graph."""
+    (node, default, of_class), notes = piece.content, records.notes
     values = fields(node, "a node", _NODE, required=("id",))
     meta, term_id = values.get("meta") or {}, short_id(values["id"])
     properties = _properties(meta, term_id)
     others = tuple(dict.fromkeys(map(short_id, properties["hasAlternativeId"])))
-    if meta.get("deprecated") is True:
+    if any(map(is_true, (meta.get("deprecated"), *properties["deprecated"]))):
         return Obsolete((term_id, *others), tuple(map(short_id, properties["IAO_0100001"])))
-    if values.get("type") not in (None, "CLASS"):
+    if values.get("type") != of_class:
         notes["nodes other than classes left out"] += 1
     elif not values.get("lbl"):
         notes["nodes without a label left out"] += 1
     else:
-        definition = _values({"definition": [meta.get("definition") or {"val": ""}]}, "definition", term_id)
+        definition = _values({"definition": [meta.get("definition")]}, "definition", term_id)
         return Entity(
             id=term_id,
             name=values["lbl"],
             aliases=tuple(_values(meta, "synonyms", term_id)),
-            definition=definition[0] or None,
+            definition="".join(definition) or None,
             types=tuple(dict.fromkeys(properties["hasOBONamespace"] or default)),
             alternative_ids=others,
             xrefs=tuple(dict.fromkeys(_values(meta, "xrefs", term_id))),
@@ -68,17 +71,20 @@ def entity(piece: Piece, records: Records[Entity]) -> Entity | Obsolete | None:
 
 
 def _properties(meta: dict[str, Any], term_id: str) -> defaultdict[str, list[str]]:
-    """Return the values of each property, by the end of its address."""
+    """Return the values of each property that is used, by the end of its address."""
     properties: defaultdict[str, list[str]] = defaultdict(list)
-    values = _values(meta, "basicPropertyValues", term_id)
-    for one, value in zip(meta.get("basicPropertyValues", ()), values, strict=True):
-        properties[re.split(r"[#/]", str(one.get("pred")))[-1]].append(value)
+    given = meta.get("basicPropertyValues")
+    for one in given if isinstance(given, list) else ():
+        name = re.split(r"[#/]", str(one.get("pred")))[-1] if isinstance(one, dict) else ""
+        if name in _USED:
+            properties[name] += _values({name: [one]}, name, term_id)
     return properties
 
 
 def _values(meta: dict[str, Any], key: str, term_id: str) -> list[str]:
-    given = meta.get(key, [])
-    texts = [one.get("val") if isinstance(one, dict) else None for one in given] if isinstance(given, list) else [None]
-    if not all(isinstance(text, str) for text in texts):
+    """Return the texts of a list of objects with a `val`; null stands for none."""
+    given = meta.get(key) or []
+    some = [one for one in given if one is not None] if isinstance(given, list) else [given]
+    if not all(isinstance(one, dict) and isinstance(one.get("val"), str | None) for one in some):
         raise DataError(f"{key!r} of a node must have objects with a string `val`; correct the file", id=term_id)
-    return [str(text).strip() for text in texts]
+    return [one["val"].strip() for one in some if one.get("val") is not None]

@@ -19,6 +19,11 @@ class Obsolete(NamedTuple):
     replacements: tuple[str, ...]
 
 
+def is_true(value: object) -> bool:
+    """Return whether a flag is set: true, "true", "True", 1 or "1"."""
+    return str(value).strip().lower() in ("true", "1")
+
+
 def short_id(iri: str) -> str:
     """Return the short id of a term of an OBO ontology, and any other id as it is.
 

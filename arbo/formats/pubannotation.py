@@ -24,7 +24,7 @@ from typing import Any
 
 from arbo.data import Document, Marked, Mention, Records
 from arbo.data.documents import marked_document, span_inside
-from arbo.data.objects import any_list, anything, fields, string, string_or_null
+from arbo.data.objects import any_list, anything, fields, string
 from arbo.errors import DataError
 from arbo.files import PathLike, json_text, write_lines
 from arbo.formats.files import Piece, check_id
@@ -34,7 +34,7 @@ from arbo.text.checks import Span
 
 SUFFIXES, pieces = JSON, json_pieces
 
-_DENOTATION = {"id": string_or_null, "span": anything, "obj": string_or_null}
+_DENOTATION = {"id": string, "span": anything, "obj": string}
 _ATTRIBUTE = {"subj": string, "pred": string, "obj": anything}
 _PARTS = {"denotations": any_list, "attributes": any_list}
 _ID = re.compile(r"https?://\S+|[A-Za-z][\w.-]*:[\w./-]*[0-9][\w./-]*")
@@ -58,7 +58,7 @@ def spans_of(denotation: object, text: str, *, of: str | None = None) -> tuple[t
 
 def document(piece: Piece, records: Records[Document]) -> Document:
     """Make a document of an object of JSON."""
-    known = {"text": string, "id": string_or_null, "tracks": any_list, **_PARTS}
+    known = {"text": string, "id": string, "tracks": any_list, **_PARTS}
     values = fields(piece.content, "a PubAnnotation document", known, required=("text",))
     text, metadata, notes = values["text"], values["metadata"], records.notes
     document_id = values.get("id") or source_of(metadata) or piece.name

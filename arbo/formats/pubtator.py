@@ -11,7 +11,7 @@ title begins a new block. Files contain more than plain mentions; `notes` counts
   are split where ids are compared, see `arbo.data.gold_ids`.
 - The id `-1` means NIL (gold `()`). An empty or missing id column means not annotated (gold None).
 - A seventh column (the parts of a composite mention) is ignored.
-- Relations (`PMID <tab> CID <tab> id <tab> id`) are ignored.
+- Relations (`PMID <tab> CID <tab> id <tab> id`, in BioRED with a fifth column) are ignored.
 - A repeated document is kept once if its content is equal, and is an error if its content differs.
 - If the text column differs from the text at the offsets only in white space, the offsets count. Any other difference
   is an error, since it usually means that the offsets count bytes or UTF-16 units.
@@ -86,11 +86,11 @@ def _expect_header(block: Block, position: int, letter: str) -> tuple[str, str]:
 def _annotation(columns: list[str], document_id: str, text: str, notes: Counter[str]) -> Marked | None:
     if len(columns) not in (4, 5, 6, 7):
         form = "a mention has the columns id, start, end, text, type and, optionally, concept ids and parts"
-        raise DataError(f"{form}; a relation has 4 columns, but this line has {len(columns)}", id=document_id)
+        raise DataError(f"{form}; a relation has 4 or 5 columns, but this line has {len(columns)}", id=document_id)
     if columns[0] != document_id:
         problem = f"the line belongs to document {columns[0]!r:.60}, not to this one; write it below that document"
         raise DataError(problem, id=document_id)
-    if len(columns) == 4:
+    if len(columns) == 4 or (len(columns) == 5 and columns[1][:1].isalpha()):
         notes["relation lines ignored"] += 1
         return None
     span = span_between(columns[1], columns[2], text, of=document_id)

@@ -6,10 +6,13 @@
   Other labels, `altLabel` and `hiddenLabel` of all languages are aliases. `language="fr"` keeps labels and definitions
   in French or without a language, and counts concepts without a name in it, which are left out.
 - Types are other classes of the concept. `broader` concepts are kept as metadata.
+- Concepts are of the class `skos:Concept` or a subclass. If the file has none of these, all with a `prefLabel` are
+  concepts, except those of other classes of SKOS, and properties. So are those without a class. Others with a
+  `prefLabel`, such as collections, are left out and counted, and so are concepts without an address.
 - If a deprecated concept (`owl:deprecated`) names one replacement (`dcterms:isReplacedBy`), its ids become alternative
   ids of the concept that replaces it.
 
-The entities are sorted by their addresses. Nothing is fetched from the network.
+The entities are sorted by their addresses; relative ones stay as they are. Nothing is fetched from the network.
 """
 
 import logging
@@ -18,13 +21,14 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 from arbo.data import Entity, KnowledgeBase, OnError, Records
 from arbo.errors import DataError, MissingDependency
 from arbo.formats.files import LARGEST_ARCHIVE, Paths, Piece, check_entities, read_text
-from arbo.formats.ontologies import Obsolete, read_entities as read_ontology, short_id
+from arbo.formats.ontologies import Obsolete, is_true, read_entities as read_ontology, short_id
 
 SUFFIXES = (".ttl", ".nt", ".rdf", ".skos", ".xml")
 
@@ -32,14 +36,18 @@ _SKOS = "http://www.w3.org/2004/02/skos/core#"
 _RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
 _OWL = "http://www.w3.org/2002/07/owl#"
 _TYPE, _VALUE, _DEPRECATED, _BROADER = f"{_RDF}type", f"{_RDF}value", f"{_OWL}deprecated", f"{_SKOS}broader"
-_DEFINITION = f"{_SKOS}definition"
+_CONCEPT, _DEFINITION, _PREFERRED = f"{_SKOS}Concept", f"{_SKOS}definition", f"{_SKOS}prefLabel"
+_SUBCLASS_OF = "http://www.w3.org/2000/01/rdf-schema#subClassOf"
+_OTHER_KINDS = ("Property", "#Ontology")
+_BASE = "http://relative.invalid/"
+"""Where relative addresses lead while a file is parsed."""
 _REPLACED_BY = "http://purl.org/dc/terms/isReplacedBy"
 _LABELS = ("prefLabel", "altLabel", "hiddenLabel")
 _KEPT = {f"{_SKOS}{name}" for name in (*_LABELS, "definition", "notation", "broader", "exactMatch")}
-_KEPT |= {_TYPE, _VALUE, _DEPRECATED, _REPLACED_BY}
+_KEPT |= {_TYPE, _VALUE, _DEPRECATED, _REPLACED_BY, _SUBCLASS_OF}
 
 Facts = defaultdict[str, list[Any]]
-"""The objects of each property of a subject, in no particular order."""
+"""The objects of each property of a subject, literals or addresses, in no particular order."""
 
 
 def read_entities(path: Paths, *, language: str | None = None, on_error: OnError = "fail") -> KnowledgeBase:
@@ -55,14 +63,17 @@ def read_entities(path: Paths, *, language: str | None = None, on_error: OnError
     return read_ontology(path, SUFFIXES, _subjects, partial(_entity, language=language), on_error)
 
 
-def _subjects(file: Path, _: object) -> Iterator[Piece]:
-    facts, short = _facts(file)
-    return (Piece((iri, facts, short), file) for iri in sorted(facts))
+def _subjects(file: Path, records: Records[Entity]) -> Iterator[Piece]:
+    facts, short = _facts(file, records)
+    classes = {_CONCEPT, *(iri for iri, fact in facts.items() if _CONCEPT in fact[_SUBCLASS_OF])}
+    if not any(kind in classes for fact in facts.values() for kind in fact[_TYPE]):
+        classes = set()
+    return (Piece((iri, facts, short, classes), file) for iri in sorted(facts))
 
 
-def _facts(file: Path) -> tuple[dict[str, Facts], Callable[[str], str]]:
+def _facts(file: Path, records: Records[Entity]) -> tuple[dict[str, Facts], Callable[[str], str]]:
     """Return what the file says about each subject, and a function that shortens addresses by the file's prefixes."""
-    from rdflib import BNode, Graph
+    from rdflib import BNode, Graph, Literal
 
     text = re.sub(r"\A\s*<\?xml[^>]*>", "", read_text(file, LARGEST_ARCHIVE))  # it is no longer in another encoding
     check_entities(text, file)
@@ -70,7 +81,7 @@ def _facts(file: Path) -> tuple[dict[str, Facts], Callable[[str], str]]:
     try:
         is_xml = re.match(r"\s*<([!?]|(\w+:)?RDF[\s>])", text)
         with _as_written():
-            graph.parse(data=text, format="xml" if is_xml else "turtle", publicID="file:///")
+            graph.parse(data=text, format="xml" if is_xml else "turtle", publicID=_BASE)
     except Exception as error:  # rdflib and its parsers raise errors of any kind
         line = error.lines + 1 if hasattr(error, "lines") else getattr(error, "getLineNumber", lambda: None)()
         said = re.search(r"Bad syntax \(([^)]*)\)", str(error))
@@ -81,8 +92,12 @@ def _facts(file: Path) -> tuple[dict[str, Facts], Callable[[str], str]]:
         # A node without an address holds the text of a definition, and nothing else that is kept.
         allowed = _VALUE if isinstance(subject, BNode) else _DEFINITION if isinstance(value, BNode) else str(name)
         if str(name) in _KEPT and str(name) == allowed:
-            facts[str(subject)][str(name)].append(value)
-    prefixes = sorted(((str(iri), name) for name, iri in graph.namespaces() if name), key=lambda one: -len(one[0]))
+            object_ = value if isinstance(value, Literal) else str(value).removeprefix(_BASE)
+            facts[str(subject).removeprefix(_BASE)][str(name)].append(object_)
+        elif str(value) == _CONCEPT and isinstance(subject, BNode):
+            records.notes["concepts without an address left out"] += 1
+    begins = ((str(iri).removeprefix(_BASE), name) for name, iri in graph.namespaces() if name)
+    prefixes = sorted(filter(itemgetter(0), begins), key=lambda one: -len(one[0]))
 
     def short(iri: str) -> str:
         rests = ((name, iri.removeprefix(begin)) for begin, name in prefixes if iri.startswith(begin))
@@ -110,12 +125,15 @@ def _entity(piece: Piece, records: Records[Entity], language: str | None) -> Ent
     """Return the entity of a subject, if it is a concept with a name in the language."""
     from rdflib import Literal
 
-    iri, facts, short = piece.content
+    iri, facts, short, classes = piece.content
     concept, notes = facts[iri], records.notes
-    kinds = {str(kind) for kind in concept[_TYPE]}
-    is_concept = f"{_SKOS}Concept" in kinds
-    if not is_concept and (not concept[f"{_SKOS}prefLabel"] or any(kind.startswith(_SKOS) for kind in kinds)):
-        return None
+    kinds = set(concept[_TYPE])
+    if kinds.isdisjoint(classes):
+        if not concept[_PREFERRED]:
+            return None
+        if (kinds and classes) or any(kind.startswith(_SKOS) or kind.endswith(_OTHER_KINDS) for kind in kinds):
+            notes["items with a label that are not concepts left out"] += 1
+            return None
 
     def ids(name: str) -> tuple[str, ...]:
         return tuple(sorted({short(str(value)) for value in concept[name]}))
@@ -131,7 +149,7 @@ def _entity(piece: Piece, records: Records[Entity], language: str | None) -> Ent
     term_id = short_id(iri)
     others = tuple(dict.fromkeys(id_ for id_ in (*ids(f"{_SKOS}notation"), short(iri)) if id_ != term_id))
     labels = [*dict.fromkeys(label for name in _LABELS for label in texts(name))]
-    if any(str(value) in ("true", "1") for value in concept[_DEPRECATED]):
+    if any(map(is_true, concept[_DEPRECATED])):
         return Obsolete((term_id, *others), tuple(short_id(str(value)) for value in concept[_REPLACED_BY]))
     if not labels:
         notes[f"concepts without a name {f'in {language} ' if language else ''}left out"] += 1

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from arbo.data import Corpus, Document, Entity, Mention, OnError, Records
-from arbo.data.objects import Convert, fields, parse, string, string_or_null, whole_number
+from arbo.data.objects import Convert, fields, parse, string, whole_number
 from arbo.errors import DataError
 from arbo.formats.files import Paths, Piece, data_files, line_pieces, read_items
 
@@ -173,6 +173,6 @@ _MENTION: Mapping[str, Convert] = {
     "start_index": whole_number,
     "end_index": whole_number,
     "text": string,
-    "label_document_id": string_or_null,
-    "category": string_or_null,
+    "label_document_id": string,
+    "category": string,
 }
